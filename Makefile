@@ -1,0 +1,70 @@
+# Everything a developer runs. The environment is made on first use, in .venv; a stamp file per
+# set of packages keeps later calls quick.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+WORKERS ?= 2
+
+# Kernels under test are small: threads of BLAS would only fight the test workers.
+TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 NUMBA_NUM_THREADS=2
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check format lint types layers ops fresh bench docs clean
+
+help:  ## list the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|'
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/demo.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[demo]"
+	@touch $@
+
+$(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+$(VENV)/bench.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	@touch $@
+
+venv: $(VENV)/dev.stamp  ## make .venv with all that development needs
+
+demo: $(VENV)/demo.stamp  ## derivatives, a trained classifier and a physics-informed beam
+	$(BIN)/python examples/demo.py
+
+test: $(VENV)/dev.stamp  ## run all tests
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+
+check: lint types fresh test  ## what CI runs: format, lint, types, generated code, layers, tests
+
+format: $(VENV)/dev.stamp  ## rewrite the code in the project's format
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+lint: $(VENV)/dev.stamp  ## check format and lint rules
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+
+types: $(VENV)/dev.stamp  ## check types
+	$(BIN)/mypy
+
+layers: $(VENV)/dev.stamp  ## check who imports whom
+	$(BIN)/python -m pytest -q tests/test_layers.py
+
+ops: $(VENV)/dev.stamp  ## write phix/ops.py anew from yaml/
+	$(BIN)/python -m phix.ops
+
+fresh: $(VENV)/dev.stamp  ## check that phix/ops.py is what yaml/ gives
+	$(BIN)/python -m phix.ops --check
+
+bench: $(VENV)/bench.stamp  ## run the benchmarks
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/dev.stamp  ## run the examples of README and docs, write their output and docs/ops.md anew
+	$(BIN)/python docs/refresh.py
+
+clean:  ## remove the environment and all caches
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

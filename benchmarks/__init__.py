@@ -1,0 +1,1 @@
+"""Measurements: ``python -m benchmarks`` (or ``make bench``) prints a table."""

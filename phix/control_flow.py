@@ -1,0 +1,402 @@
+"""Control flow on values that are not known while tracing."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from phix import ops
+from phix.api import Flattened, flat_tensors, function_name
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import pytrees
+from phix.core.errors import ArgumentError, ShapeError
+from phix.core.graph import Graph
+from phix.core.tensor import TensorBase, to_tensor_shared
+from phix.core.transforms import transforms
+
+
+def _trace(
+    function: Callable[..., Any], args: Sequence[Any], leaves: Sequence[Any], where: str
+) -> tuple[Graph, list[Any], Any]:
+    """The graph of ``function`` of trees like ``args``, what it closes over, its result's tree."""
+    _, treedef = pytrees.flatten((tuple(args), {}))
+    run = Flattened(function, treedef, f"the result of {where}")
+    graph, closed = transforms().trace(run, [x.meta for x in leaves])
+    return graph, closed, run.out_tree
+
+
+def _same_tree(found: Any, wanted: Any, where: str) -> None:
+    if found != wanted:
+        raise ArgumentError(f"{where} must give a result of structure {wanted}, gave {found}")
+
+
+# -- branches --------------------------------------------------------------------------------
+def cond(
+    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any
+) -> Any:
+    """``true_fn(*operands)`` where ``pred`` holds, else ``false_fn(*operands)``; one of them runs.
+
+    Args:
+        pred: one bool (or a number: nonzero is true).
+        true_fn, false_fn: functions of the operands, giving trees of the same structure and metas.
+        *operands: trees of tensors.
+
+    Raises:
+        ShapeError, DTypeError: pred is no single value, or the results differ.
+
+    >>> import phix
+    >>> f = phix.jit(lambda x: phix.cond(x > 0, phix.ops.sqrt, lambda x: -x, x))
+    >>> f(4.0).item(), f(-3.0).item()
+    (2.0, 3.0)
+    """
+    (pred,), _ = flat_tensors((pred,), "cond")
+    if pred.ndim:
+        raise ShapeError(
+            f"cond: pred must be one value, found {pred.meta}; use phix.ops.where for a choice "
+            "element by element"
+        )
+    index = ops.cast(pred if pred.dtype == dt.bool_ else pred != 0, dt.int64)
+    return _choose(index, [false_fn, true_fn], operands, "cond")
+
+
+def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+    """``branches[index](*operands)``, the index clamped to the branches there are.
+
+    Args:
+        index: one int.
+        branches: functions of the operands, giving trees of the same structure and metas.
+        *operands: trees of tensors.
+
+    >>> import phix
+    >>> phix.switch(1, [phix.ops.sin, phix.ops.abs], -2.0).item()
+    2.0
+    """
+    if not branches:
+        raise ArgumentError("switch: branches is empty; give at least one function")
+    (index,), _ = flat_tensors((index,), "switch")
+    return _choose(index, branches, operands, "switch")
+
+
+def _choose(index: Any, branches: Sequence[Any], operands: Any, where: str) -> Any:
+    leaves, _ = flat_tensors((tuple(operands), {}), where)
+    traced = [_trace(f, operands, leaves, function_name(f)) for f in branches]
+    out_tree = traced[0][2]
+    for function, (_, _, tree) in zip(branches, traced):
+        _same_tree(tree, out_tree, f"{where}: branch {function_name(function)}")
+    closed = [values for _, values, _ in traced]
+    graphs = [
+        _with_all(graph, leaves, closed, number) for number, (graph, _, _) in enumerate(traced)
+    ]
+    outs = ops.branch(index, [*leaves, *(v for values in closed for v in values)], graphs)
+    return pytrees.unflatten(out_tree, outs)
+
+
+def _with_all(graph: Graph, leaves: Sequence[Any], closed: Sequence[Any], number: int) -> Graph:
+    """The graph taking what all the graphs beside it close over, and using its own part."""
+    if not any(closed):
+        return graph
+    start = len(leaves) + sum(len(c) for c in closed[:number])
+    own = slice(start, start + len(closed[number]))
+
+    def run(*args: Any) -> Any:
+        return graph(*args[: len(leaves)], *args[own])
+
+    metas = [x.meta for x in (*leaves, *(v for values in closed for v in values))]
+    return transforms().trace(run, metas)[0]
+
+
+def select_n(which: Any, *cases: Any) -> Any:
+    """Elementwise choice among the cases: element i of ``cases[which[i]]``.
+
+    Args:
+        which: ints in [0, len(cases)), clamped, or bools for two cases; 0-d, or of the cases' dims.
+        *cases: tensors of one shape and dtype.
+
+    >>> import phix
+    >>> phix.select_n([0, 1, 1], [1, 2, 3], [10, 20, 30]).tolist()
+    [1, 20, 30]
+    """
+    if not cases:
+        raise ArgumentError("select_n: give at least one case")
+    which, *tensors = (
+        x if isinstance(x, TensorBase) else to_tensor_shared(x) for x in (which, *cases)
+    )
+    if which.dtype == dt.bool_:
+        which = ops.cast(which, dt.int64)
+    out = tensors[-1]
+    for number in reversed(builtins.range(len(tensors) - 1)):
+        out = ops.where(which <= number, tensors[number], out)
+    return out
+
+
+# -- loops -----------------------------------------------------------------------------------
+def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any) -> Any:
+    """``val = body_fun(val)`` for as long as ``cond_fun(val)`` holds.
+
+    Reverse mode works: the steps are counted on the way forward.
+
+    Args:
+        cond_fun: of the carried tree, to one bool.
+        body_fun: of the carried tree, to a tree of the same structure and metas.
+        init_val: the tree to begin with.
+
+    >>> import phix
+    >>> double = lambda x: phix.while_loop(lambda v: v < 100.0, lambda v: 2.0 * v, x)
+    >>> double(3.0).item(), phix.grad(double)(3.0).item()
+    (192.0, 64.0)
+    """
+    leaves, _ = flat_tensors(((init_val,), {}), "while_loop")
+    graph, closed, out_tree = _trace(body_fun, (init_val,), leaves, function_name(body_fun))
+    leaves, changed = _met(init_val, leaves, graph)
+    if changed:
+        graph, closed, out_tree = _trace(body_fun, (init_val,), leaves, function_name(body_fun))
+    _same_tree(out_tree, pytrees.flatten(init_val)[1], "while_loop: body_fun")
+    test, test_closed, _ = _trace(cond_fun, (init_val,), leaves, function_name(cond_fun))
+    both = [test_closed, closed]
+    outs = ops.while_loop(
+        leaves,
+        [*test_closed, *closed],
+        _with_all(test, leaves, both, 0),
+        _with_all(graph, leaves, both, 1),
+    )
+    return pytrees.unflatten(out_tree, outs)
+
+
+def _met(init: Any, leaves: list[Any], graph: Graph) -> tuple[list[Any], bool]:
+    """Initial values that are Python numbers take the dtype the body gives back."""
+    raw = pytrees.leaves(init)
+    changed = False
+    for i, (value, out) in enumerate(zip(raw, graph.outputs)):
+        if isinstance(value, (bool, int, float, complex)) and leaves[i].dtype != out.meta.dtype:
+            leaves[i] = ops.cast(leaves[i], out.meta.dtype)
+            changed = True
+    return leaves, changed
+
+
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: int = 1
+) -> Any:
+    """``val = body_fun(i, val)`` for i = lower, ..., upper - 1.
+
+    Args:
+        lower, upper: ints, or int tensors known only at run time.
+        body_fun: of the int64 index and the carried tree, to a tree of the same metas.
+        init_val: the tree to begin with.
+        unroll: how many steps to write out in a row, where the bounds are Python ints.
+
+    >>> import phix
+    >>> phix.fori_loop(1, 5, lambda i, v: v * i, 1).item()
+    24
+    """
+    if isinstance(lower, int) and isinstance(upper, int):
+        steps = ops.arange(lower, max(upper, lower), 1, dt.int64)
+        step = lambda v, i: (body_fun(i, v), None)  # noqa: E731
+        return scan(step, init_val, steps, unroll=unroll)[0]
+
+    def more(state: Any) -> Any:
+        return state[0] < upper
+
+    def advance(state: Any) -> Any:
+        return state[0] + 1, body_fun(state[0], state[1])
+
+    lower = ops.cast(lower, dt.int64)
+    upper = ops.cast(upper, dt.int64)
+    return while_loop(more, advance, (lower, init_val))[1]
+
+
+def scan(
+    f: Callable[..., Any],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[Any, Any]:
+    """``carry, y = f(carry, x)`` along the leading axis of ``xs``.
+
+    Args:
+        f: of the carried tree and a slice of xs, to ``(carry, y)``; the carry keeps its metas.
+        init: the tree to begin with.
+        xs: a tree of tensors of one leading size; None for none.
+        length: the number of steps; needed where xs is None.
+        reverse: whether to go from the last slice to the first (the ys stay in the order of xs).
+        unroll: how many steps to write out in a row.
+
+    Returns:
+        The final carry, and the ys stacked along a leading axis.
+
+    Raises:
+        ArgumentError, ShapeError, DTypeError: the length is not known, sizes differ, or f does
+            not give a carry of the metas it took.
+
+    >>> import phix
+    >>> total, sums = phix.scan(lambda c, x: (c + x, c + x), 0, phix.to_tensor([1, 2, 3]))
+    >>> total.item(), sums.tolist()
+    (6, [1, 3, 6])
+    """
+    leaves, _ = flat_tensors(init, "scan: init")
+    rows, _ = flat_tensors(xs, "scan: xs")
+    steps = _length(rows, length)
+    if unroll > 1 and isinstance(steps, int) and steps % unroll == 0 and steps > unroll:
+        return _unrolled(f, init, xs, steps, reverse, unroll)
+    slices = [x.meta.with_dims(x.meta.dims[1:]) for x in rows]
+    for _ in builtins.range(2):  # once more where a Python number takes the dtype of the carry
+        run = Flattened(f, pytrees.flatten(((init, xs), {}))[1], "the result of scan's f")
+        graph, closed = transforms().trace(run, [*(c.meta for c in leaves), *slices])
+        carry_tree, y_tree = _pair(run.out_tree)
+        _same_tree(carry_tree, pytrees.flatten(init)[1], "scan: the carry of f")
+        leaves, changed = _met(init, leaves, graph)
+        if not changed:
+            break
+    final, ys = ops.scan(leaves, rows, closed, graph, steps, reverse)
+    return pytrees.unflatten(carry_tree, final), pytrees.unflatten(y_tree, ys)
+
+
+def _pair(tree: Any) -> tuple[Any, Any]:
+    children = tree.children()
+    if len(children) != 2:
+        raise ArgumentError("scan: f must return (carry, y); return (carry, None) for no y")
+    return children[0], children[1]
+
+
+def _length(rows: Sequence[TensorBase], length: Any) -> dm.DimLike:
+    sizes: list[dm.DimLike] = [] if length is None else [length]
+    for x in rows:
+        if not x.ndim:
+            raise ShapeError("scan: xs are cut along their leading axis, found a 0-d tensor")
+        sizes.append(x.meta.dims[0])
+    if not sizes:
+        raise ArgumentError("scan: without xs, say how many steps to make: length=...")
+    if not all(dm.may_equal(sizes[0], s) for s in sizes):
+        raise ShapeError(
+            f"scan: xs and length must have one size, found {dm.shape_text(tuple(sizes))}"
+        )
+    return sizes[0]
+
+
+def _unrolled(f: Any, init: Any, xs: Any, steps: int, reverse: bool, unroll: int) -> Any:
+    """A scan of fewer, longer steps."""
+    split = lambda x: ops.reshape(x, (steps // unroll, unroll, *x.shape[1:]))  # noqa: E731
+    join = lambda y: ops.reshape(y, (steps, *y.shape[2:]))  # noqa: E731
+    order = list(builtins.range(unroll))
+
+    def several(carry: Any, rows: Any) -> Any:
+        ys: list[Any] = [None] * unroll
+        for i in reversed(order) if reverse else order:
+            carry, ys[i] = f(carry, pytrees.map(lambda x, i=i: x[i], rows))
+        return carry, pytrees.map(lambda *parts: ops.stack(list(parts), 0), *ys)
+
+    rows = pytrees.map(lambda x: split(to_tensor_shared(x)), xs)
+    final, ys = scan(several, init, rows, steps // unroll, reverse)
+    return final, pytrees.map(join, ys)
+
+
+def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
+    """``f`` of each slice of ``xs`` along the leading axis, one after the other, stacked.
+
+    Args:
+        f: of a slice of xs.
+        xs: a tree of tensors of one leading size.
+        batch_size: map over this many slices at once (``vmap``), which takes more memory and
+            less time; a rest that does not fill a batch is mapped by itself.
+
+    >>> import phix
+    >>> phix.map(lambda x: x * x, phix.to_tensor([1, 2, 3])).tolist()
+    [1, 4, 9]
+    """
+    from phix.vectorized import vmap
+
+    if batch_size is None:
+        return scan(lambda _, x: (None, f(x)), None, xs)[1]
+    rows, _ = flat_tensors(xs, "map")
+    size = _length(rows, None)
+    if not isinstance(size, int):
+        raise ShapeError("map: batch_size needs a known leading size; leave batch_size out")
+    whole = size - size % batch_size
+    parts = []
+    if whole:
+        batches = pytrees.map(
+            lambda x: ops.reshape(x[:whole], (whole // batch_size, batch_size, *x.shape[1:])), xs
+        )
+        ys = map(vmap(f), batches)
+        parts.append(pytrees.map(lambda y: ops.reshape(y, (whole, *y.shape[2:])), ys))
+    if whole < size:
+        parts.append(vmap(f)(pytrees.map(lambda x: x[whole:], xs)))
+    return pytrees.map(lambda *ys: ops.concat(list(ys), 0) if len(ys) > 1 else ys[0], *parts)
+
+
+def associative_scan(
+    fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0
+) -> Any:
+    """All prefixes combined by an associative ``fn``, in a number of steps logarithmic in size.
+
+    Args:
+        fn: of two trees like elems (any number of slices at once), to one of the same metas.
+        elems: a tree of tensors, with one known size along ``axis``.
+        reverse: whether to combine suffixes in place of prefixes.
+        axis: the axis to go along.
+
+    >>> import phix
+    >>> phix.associative_scan(phix.ops.add, phix.to_tensor([1, 2, 3, 4])).tolist()
+    [1, 3, 6, 10]
+    """
+    leaves, treedef = flat_tensors(elems, "associative_scan")
+    sizes = {x.shape[axis] for x in leaves}
+    if len(sizes) != 1 or not all(isinstance(s, int) for s in sizes):
+        raise ShapeError(f"associative_scan: the elems must have one known size, found {sizes}")
+    rows = [ops.flip(x, [axis]) if reverse else x for x in leaves]
+
+    def combine(a: Any, b: Any) -> list[Any]:
+        out = fn(pytrees.unflatten(treedef, a), pytrees.unflatten(treedef, b))
+        return flat_tensors(out, "associative_scan: fn")[0]
+
+    done = _prefixes(combine, rows, axis)
+    return pytrees.unflatten(treedef, [ops.flip(x, [axis]) if reverse else x for x in done])
+
+
+def _cut(x: Any, axis: int, start: int, step: int = 1, stop: int | None = None) -> Any:
+    index = [slice(None)] * x.ndim
+    index[axis] = slice(start, stop, step)
+    return x[tuple(index)]
+
+
+def _prefixes(combine: Any, rows: list[Any], axis: int) -> list[Any]:
+    """Pairs are combined, the prefixes of the pairs found, and the ones between filled in."""
+    size = rows[0].shape[axis]
+    if size < 2:
+        return rows
+    even = [_cut(x, axis, 0, 2, size - 1) for x in rows]
+    odd = [_cut(x, axis, 1, 2) for x in rows]
+    odd_done = _prefixes(combine, combine(even, odd), axis)
+    after = [_cut(x, axis, 2, 2) for x in rows]
+    count = after[0].shape[axis]
+    filled = combine([_cut(x, axis, 0, 1, count) for x in odd_done], after) if count else after
+    even_done = [
+        ops.concat([_cut(x, axis, 0, 1, 1), y], axis) if count else _cut(x, axis, 0, 1, 1)
+        for x, y in zip(rows, filled)
+    ]
+    return [_interleaved(a, b, axis % a.ndim) for a, b in zip(even_done, odd_done)]
+
+
+def _interleaved(a: Any, b: Any, axis: int) -> Any:
+    """a[0], b[0], a[1], b[1], ...; a may have one more."""
+    count = b.shape[axis]
+    pairs = ops.stack([_cut(a, axis, 0, 1, count), b], axis + 1)
+    joined = ops.reshape(pairs, (*b.shape[:axis], 2 * count, *b.shape[axis + 1 :]))
+    if a.shape[axis] == count:
+        return joined
+    return ops.concat([joined, _cut(a, axis, count)], axis)
+
+
+__all__ = [
+    "associative_scan",
+    "cond",
+    "fori_loop",
+    "map",
+    "scan",
+    "select_n",
+    "switch",
+    "while_loop",
+]

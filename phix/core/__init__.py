@@ -1,0 +1,1 @@
+"""What everything stands on: dtypes, dims, metas, ops and their registry, graphs, dispatch."""

@@ -1,0 +1,206 @@
+"""Attributes of an op call: converted to their declared types, hashable, canonical."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix.core.dims import Dim
+from phix.core.dtypes import as_dtype, kind
+from phix.core.errors import ArgumentError, ConcretizationError, PhixError
+from phix.core.graph import Graph
+from phix.core.op import REQUIRED, Arg, Op
+from phix.core.places import as_place
+from phix.core.tensor import Tensor, TensorBase, Tracer, ValueTracer
+
+
+def _lowest(value: TensorBase) -> TensorBase:
+    """The value under tracers that have one."""
+    while isinstance(value, ValueTracer):
+        value = value.value
+    return value
+
+
+def is_mapped(value: TensorBase) -> bool:
+    """Whether ``value`` differs from element to element of a batch around."""
+    value = _lowest(value)
+    return isinstance(value, Tracer) and value.interpreter.maps
+
+
+def as_dim(value: TensorBase) -> Any:
+    """The size an int tensor stands for: its value, or an unknown dim while it is traced.
+
+    Of a tensor that is mapped over a batch, the largest.
+    """
+    value = _lowest(value)
+    if isinstance(value, Tracer) and value.ndim == 0 and kind(value.dtype) == "int":
+        return value.interpreter.as_dim(value)
+    return value.item()
+
+
+def _int(value: Any) -> Any:
+    if isinstance(value, Dim):
+        return value
+    if isinstance(value, TensorBase):
+        value = as_dim(value)
+        if isinstance(value, Dim):
+            return value
+    if isinstance(value, float) and not value.is_integer():
+        raise TypeError("not an integer")
+    return operator.index(int(value) if isinstance(value, float) else value)
+
+
+def _ints(value: Any) -> tuple[Any, ...]:
+    if isinstance(value, (TensorBase, np.ndarray)):
+        value = np.asarray(value).ravel().tolist() if value.ndim else [value]
+    if isinstance(value, (int, np.integer, Dim, float)):
+        return (_int(value),)
+    return tuple(_int(v) for v in value)
+
+
+def _float(value: Any) -> float:
+    return float(value.item() if isinstance(value, TensorBase) else value)
+
+
+def _floats(value: Any) -> tuple[float, ...]:
+    return tuple(map(_float, value)) if np.iterable(value) else (_float(value),)
+
+
+def _bool(value: Any) -> bool:
+    if isinstance(value, TensorBase):
+        value = value.item()
+    if not isinstance(value, (bool, np.bool_, int)):
+        raise TypeError("not a bool")
+    return bool(value)
+
+
+def _bools(value: Any) -> tuple[bool, ...]:
+    return tuple(map(_bool, value))
+
+
+def _str(value: Any) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a str")
+    return value
+
+
+def _scalar(value: Any) -> Any:
+    if isinstance(value, (Tensor, np.ndarray, np.generic)):
+        value = value.item()
+    elif isinstance(value, TensorBase):
+        value = value.item()
+    if not isinstance(value, (bool, int, float, complex, Dim)):
+        raise TypeError("not a scalar")
+    return value
+
+
+def _graph(value: Any) -> Graph:
+    if not isinstance(value, Graph):
+        raise TypeError("not a graph")
+    return value
+
+
+def _object(value: Any) -> Any:
+    hash(value)
+    return value
+
+
+def _dtype(value: Any) -> Any:
+    return None if value is None else as_dtype(value)
+
+
+_CONVERTERS: dict[str, Callable[[Any], Any]] = {
+    "int": _int,
+    "int64_t": _int,
+    "size_t": _int,
+    "float": _float,
+    "double": _float,
+    "bool": _bool,
+    "str": _str,
+    "int[]": _ints,
+    "int64_t[]": _ints,
+    "IntArray": _ints,
+    "float[]": _floats,
+    "double[]": _floats,
+    "bool[]": _bools,
+    "str[]": lambda v: tuple(map(_str, v)),
+    "Scalar": _scalar,
+    "Scalar[]": lambda v: tuple(map(_scalar, v)),
+    "DataType": _dtype,
+    "Place": as_place,
+    "DataLayout": _str,
+    "Graph": _graph,
+    "Graph[]": lambda v: tuple(map(_graph, v)),
+    "Object": _object,
+}
+
+
+def _converter(arg: Arg) -> Callable[[Any], Any]:
+    kind = arg.type
+    if kind.startswith("Scalar("):
+        inner = kind[len("Scalar(") : -1]
+        return _CONVERTERS[inner] if inner in ("int", "int64_t", "bool") else _scalar
+    return _CONVERTERS[kind]
+
+
+def convert(op: Op, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Each attribute as its declared type.
+
+    Raises:
+        ArgumentError: a value that is not of the declared type.
+    """
+    converted: list[Any] = []
+    for arg, value in zip(op.attrs, attrs):
+        if value is None and (arg.default is None or arg.default is REQUIRED):
+            converted.append(None)
+            continue
+        try:
+            converted.append(_converter(arg)(value))
+        except ConcretizationError:
+            raise
+        except PhixError as error:
+            raise type(error)(f"{op.name}: {arg.name}: {error}") from error
+        except (TypeError, ValueError) as error:
+            raise ArgumentError(
+                f"{op.name}: {arg.name} is of type {arg.type}, found {value!r:.80} "
+                f"({type(value).__name__}); the op is {op.signature()}"
+            ) from error
+    return tuple(converted)
+
+
+def normalize(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Attributes converted and canonical (axes non-negative, defaults resolved)."""
+    if not op.attrs:
+        return ()
+    attrs = convert(op, attrs)
+    if op.normalize is None:
+        return attrs
+    metas = tuple(
+        tuple(v.meta for v in x) if isinstance(x, tuple) else None if x is None else x.meta
+        for x in inputs
+    )
+    try:
+        return tuple(op.normalize(*op.merge(metas, attrs)))
+    except PhixError as error:
+        raise with_call(error, op, metas) from None
+
+
+def with_call(error: PhixError, op: Op, metas: tuple[Any, ...]) -> PhixError:
+    """The error with the op, the metas it was called with and the user's line in front."""
+    from phix.core.source import at_user_line
+
+    if getattr(error, "located", False):
+        if str(error).startswith((f"{op.name}(", f"{op.name}: ")):
+            return error
+        outer = type(error)(f"{op.name}: {error}")  # a composite whose inner op refused
+        outer.located = True  # type: ignore[attr-defined]
+        return outer
+    shown = ", ".join(
+        f"{a.name}: {list(m) if isinstance(m, tuple) else m}" for a, m in zip(op.inputs, metas)
+    )
+    located = type(error)(f"{op.name}({shown}){at_user_line()}: {error}")
+    located.located = True  # type: ignore[attr-defined]
+    return located

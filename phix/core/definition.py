@@ -1,0 +1,156 @@
+"""How an op of the table becomes an :class:`~phix.core.op.Op`: its facts, checked and typed.
+
+The generated ``phix/ops.py`` and ``phix.load_ops`` both go through :func:`make_op`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from phix.core.dtypes import BY_NAME, GROUPS
+from phix.core.errors import OpTableError
+from phix.core.op import Arg, Op, Output
+from phix.core.rules import add_op
+from phix.core.schema import nearest, parse_args, parse_outputs, split_top
+
+# What an interpreter or an engine may ask of an op.
+TRAITS: dict[str, str] = {
+    "pointwise": "one scalar function, applied elementwise with broadcasting",
+    "promote": "all tensor inputs, or those in parentheses, meet in one dtype",
+    "promote_float": "as promote, and integers become the default float",
+    "view": "the result may share the input's memory",
+    "random": "the result depends on the random state",
+    "nondifferentiable": "the gradient is zero",
+    "data_dependent": "the size of the result depends on the data",
+    "side_effect": "kept though nobody uses the result",
+    "calls_graph": "it is its graph, called on its inputs; eagerly, that is one program",
+    "collective": "it joins the lanes of the axis that its attribute axis_name names",
+    "binds_dim": "its first attribute is an unknown dim, which its input is the value of",
+}
+PROMOTIONS = ("promote", "promote_float")
+JVP_KINDS = ("linear", "bilinear", "pointwise")
+
+
+@cache
+def parse_traits(traits: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
+    """The traits, and the args named by ``promote(x, y)``.
+
+    Raises:
+        OpTableError: an unknown trait, or args given to one that takes none.
+    """
+    names: set[str] = set()
+    promoted: tuple[str, ...] = ()
+    for trait in traits:
+        name, parenthesis, rest = trait.partition("(")
+        if name not in TRAITS:
+            raise OpTableError(f"unknown trait {name!r}; write {nearest(name, TRAITS)!r}")
+        if parenthesis:
+            if name not in PROMOTIONS or not rest.endswith(")"):
+                raise OpTableError(f"trait {trait!r} takes no arguments; write {name!r}")
+            promoted = tuple(split_top(rest[:-1]))
+        names.add(name)
+        if name == "promote_float":
+            names.add("promote")
+    return frozenset(names), promoted
+
+
+@cache
+def parse_dtypes(names: tuple[str, ...]) -> frozenset[np.dtype]:
+    """The dtypes of group names (bool, int, float, complex) and of single dtype names.
+
+    Raises:
+        OpTableError: a name that is neither.
+    """
+    found: set[np.dtype] = set()
+    for name in names:
+        if name in GROUPS:
+            found.update(GROUPS[name])
+        elif name in BY_NAME:
+            found.add(BY_NAME[name])
+        else:
+            known = [*GROUPS, *BY_NAME]
+            raise OpTableError(f"unknown dtype or group {name!r}; write {nearest(name, known)!r}")
+    return frozenset(found)
+
+
+def make_op(
+    name: str,
+    args: str,
+    output: str,
+    *,
+    family: str = "",
+    doc: str = "",
+    infer_meta: tuple[str, tuple[str, ...] | None] | None = None,
+    backward: str | None = None,
+    forward: str | None = None,
+    forward_names: tuple[tuple[str, str], ...] = (),
+    jvp: str | None = None,
+    traits: tuple[str, ...] = (),
+    dtypes: tuple[str, ...] = (),
+    optional: tuple[str, ...] = (),
+    intermediate: tuple[str, ...] = (),
+    no_need_buffer: tuple[str, ...] = (),
+    invoke: str | None = None,
+    inplace: tuple[tuple[str, str], ...] = (),
+    view: tuple[tuple[str, str], ...] = (),
+    kernel: dict[str, Any] | None = None,
+    where: str = "",
+) -> Op:
+    """The op with these facts, strings in PHI's grammar; not registered.
+
+    Raises:
+        OpTableError: a string that does not parse.
+    """
+    op_args, op_outputs = parse_args(args), parse_outputs(output)
+    if optional:
+        op_args, op_outputs = _mark_optional(op_args, op_outputs, optional)
+    if intermediate:
+        op_outputs = tuple(
+            dataclasses.replace(o, intermediate=True) if o.name in intermediate else o
+            for o in op_outputs
+        )
+    trait_set, promoted = parse_traits(traits)
+    return Op(
+        name=name,
+        args=op_args,
+        outputs=op_outputs,
+        family=family,
+        doc=doc,
+        infer_meta_name=infer_meta[0] if infer_meta else None,
+        infer_meta_params=infer_meta[1] if infer_meta else None,
+        backward=backward,
+        forward=forward,
+        forward_names=forward_names,
+        jvp=jvp,
+        traits=trait_set,
+        dtypes=parse_dtypes(dtypes),
+        promoted=promoted,
+        no_need_buffer=frozenset(no_need_buffer),
+        invoke=invoke,
+        inplace=inplace,
+        view=view,
+        kernel=kernel or {},
+        where=where,
+    )
+
+
+def _mark_optional(
+    args: tuple[Arg, ...], outputs: tuple[Output, ...], names: tuple[str, ...]
+) -> tuple[tuple[Arg, ...], tuple[Output, ...]]:
+    return (
+        tuple(dataclasses.replace(a, optional=True) if a.name in names else a for a in args),
+        tuple(dataclasses.replace(o, optional=True) if o.name in names else o for o in outputs),
+    )
+
+
+def define(name: str, args: str, output: str, **facts: Any) -> Op:
+    """:func:`make_op`, put into the registry.
+
+    Raises:
+        OpTableError: the name is taken.
+    """
+    return add_op(make_op(name, args, output, **facts))

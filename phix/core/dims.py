@@ -1,0 +1,367 @@
+"""Dims unknown at compile time: small integer expressions over named symbols.
+
+A known dim is a plain int. An unknown dim is a :class:`Dim`, a polynomial with integer
+coefficients over atoms; an atom is a :class:`Symbol` or one of the few functions shapes need
+(``floordiv``, ``mod``, ``max``, ``min``, ``broadcast``). Polynomials are kept in a canonical
+form, so two dims known to be equal compare equal however they were computed.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from typing import Any, Union
+
+from phix.core.errors import ShapeError, UnknownDimError
+
+_counter = itertools.count()
+
+
+class Symbol:
+    """One unknown size. Named by the user (``spec(["n"])``) or anonymous (``spec([-1])``)."""
+
+    __slots__ = ("name", "number")
+
+    def __init__(self, name: str | None = None) -> None:
+        self.name = name
+        self.number = next(_counter)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return ("symbol", self.name or "", 0 if self.name else self.number)
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Symbol) and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+class Apply:
+    """A function of dims that is no polynomial, such as ``floordiv(n, 2)``."""
+
+    __slots__ = ("args", "fn", "key")
+
+    def __init__(self, fn: str, args: tuple[DimLike, ...]) -> None:
+        self.fn, self.args = fn, args
+        self.key = ("apply", fn, tuple(_key(a) for a in args))
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Apply) and self.key == other.key)
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+
+Atom = Union[Symbol, Apply]
+Monomial = tuple[Atom, ...]
+
+
+def _key(dim: DimLike) -> tuple[Any, ...]:
+    return ("int", dim) if isinstance(dim, int) else dim.key
+
+
+class Dim:
+    """An unknown dim. An int-like object: it adds, multiplies and divides, but has no value.
+
+    Prints and compares as -1; ``int(dim)``, ``if dim:`` and ``range(dim)`` raise
+    :class:`~phix.core.errors.UnknownDimError`.
+    """
+
+    __slots__ = ("key", "terms")
+
+    def __init__(self, terms: dict[Monomial, int]) -> None:
+        ordered = sorted(
+            ((m, c) for m, c in terms.items() if c),
+            key=lambda term: (-len(term[0]), [a.key for a in term[0]]),
+        )
+        self.terms = tuple(ordered)
+        self.key = ("dim", tuple((tuple(a.key for a in m), c) for m, c in self.terms))
+
+    # -- arithmetic ------------------------------------------------------------------------
+    def __add__(self, other: Any) -> DimLike:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        terms = dict(self.terms)
+        for monomial, c in _terms(other):
+            terms[monomial] = terms.get(monomial, 0) + c
+        return _simplest(terms)
+
+    def __mul__(self, other: Any) -> DimLike:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        terms: dict[Monomial, int] = {}
+        for (m1, c1), (m2, c2) in itertools.product(self.terms, _terms(other)):
+            monomial = tuple(sorted(m1 + m2, key=lambda a: a.key))
+            terms[monomial] = terms.get(monomial, 0) + c1 * c2
+        return _simplest(terms)
+
+    def __neg__(self) -> DimLike:
+        return self * -1
+
+    def __sub__(self, other: Any) -> DimLike:
+        return self + (-other) if isinstance(other, (int, Dim)) else NotImplemented
+
+    def __rsub__(self, other: Any) -> DimLike:
+        return (-self) + other
+
+    def __floordiv__(self, other: Any) -> DimLike:
+        return floordiv(self, other) if isinstance(other, (int, Dim)) else NotImplemented
+
+    def __rfloordiv__(self, other: Any) -> DimLike:
+        return floordiv(other, self)
+
+    def __mod__(self, other: Any) -> DimLike:
+        if not isinstance(other, (int, Dim)):
+            return NotImplemented
+        quotient = divide_exact(self, other)
+        return apply("mod", self, other) if quotient is None else 0
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+    # -- the value is unknown --------------------------------------------------------------
+    def _no_value(self, asked: str) -> UnknownDimError:
+        from phix.core.source import at_user_line
+
+        return UnknownDimError(
+            f"{asked} needs the value of the dim {dim_text(self)!r}, which is unknown while "
+            f"tracing{at_user_line()}. Shapes and arithmetic may use it (x.shape[0] * 2, "
+            "reshape(x, [n, 2])); for a decision in Python trace with a known size, or make the "
+            "argument static"
+        )
+
+    def __index__(self) -> int:
+        raise self._no_value("an int")
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        raise self._no_value("a float")
+
+    def __bool__(self) -> bool:
+        raise self._no_value("a truth value")
+
+    def __lt__(self, other: object) -> bool:
+        raise self._no_value("a comparison")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Dim):
+            return self.key == other.key
+        if isinstance(other, int):
+            if other == -1:
+                return True
+            raise self._no_value(f"the comparison with {other}")
+        return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(-1)  # equal to -1, so it must hash as -1
+
+    def __repr__(self) -> str:
+        return dim_text(self)
+
+    # -- evaluation ------------------------------------------------------------------------
+    def symbols(self) -> set[Symbol]:
+        found: set[Symbol] = set()
+        for monomial, _ in self.terms:
+            for atom in monomial:
+                if isinstance(atom, Symbol):
+                    found.add(atom)
+                else:
+                    found.update(*(symbols(a) for a in atom.args))
+        return found
+
+
+DimLike = Union[int, Dim]
+Shape = tuple[DimLike, ...]
+
+_FUNCTIONS: dict[str, Any] = {
+    "floordiv": lambda a, b: a // b,
+    "mod": lambda a, b: a % b,
+    "max": max,
+    "min": min,
+}
+
+
+def _broadcast_value(a: int, b: int) -> int:
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    raise ShapeError(f"dims {a} and {b} do not broadcast: they must be equal, or one of them 1")
+
+
+_FUNCTIONS["broadcast"] = _broadcast_value
+
+
+def _terms(value: DimLike) -> tuple[tuple[Monomial, int], ...]:
+    return value.terms if isinstance(value, Dim) else (((), value),)
+
+
+def _simplest(terms: dict[Monomial, int]) -> DimLike:
+    left = {m: c for m, c in terms.items() if c}
+    if not left:
+        return 0
+    if len(left) == 1 and () in left:
+        return left[()]
+    return Dim(left)
+
+
+def symbol(name: str | None = None) -> Dim:
+    """A new unknown dim; the same name always means the same size."""
+    return Dim({(Symbol(name),): 1})
+
+
+def symbols(dim: DimLike) -> set[Symbol]:
+    return dim.symbols() if isinstance(dim, Dim) else set()
+
+
+def is_known(*dims: DimLike) -> bool:
+    return all(isinstance(d, int) for d in dims)
+
+
+def same(a: DimLike, b: DimLike) -> bool:
+    """Whether the two are known to be equal (never raises, unlike ``a == b``)."""
+    if isinstance(a, int) or isinstance(b, int):
+        return isinstance(a, int) and isinstance(b, int) and a == b
+    return a.key == b.key
+
+
+def same_shape(a: Shape, b: Shape) -> bool:
+    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+
+
+def may_equal(a: DimLike, b: DimLike) -> bool:
+    """False only where the two are known to differ."""
+    difference = a - b
+    return difference == 0 if isinstance(difference, int) else True
+
+
+def is_one(dim: DimLike) -> bool:
+    return isinstance(dim, int) and dim == 1
+
+
+def is_zero(dim: DimLike) -> bool:
+    return isinstance(dim, int) and dim == 0
+
+
+def apply(fn: str, *args: DimLike) -> DimLike:
+    """``fn`` of the args: its value if all are known, else an opaque unknown dim."""
+    if is_known(*args):
+        return int(_FUNCTIONS[fn](*args))
+    return Dim({(Apply(fn, args),): 1})
+
+
+def divide_exact(a: DimLike, b: DimLike) -> DimLike | None:
+    """``a / b`` where the division is known to leave no rest, else None."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a // b if b and a % b == 0 else None
+    divisor = _terms(b)
+    if len(divisor) != 1:
+        return 1 if same(a, b) else None
+    monomial, coefficient = divisor[0]
+    if not coefficient:
+        return None
+    terms: dict[Monomial, int] = {}
+    for m, c in _terms(a):
+        rest = list(m)
+        for atom in monomial:
+            if atom not in rest:
+                return None
+            rest.remove(atom)
+        if c % coefficient:
+            return None
+        terms[tuple(rest)] = c // coefficient
+    return _simplest(terms)
+
+
+def floordiv(a: DimLike, b: DimLike) -> DimLike:
+    quotient = divide_exact(a, b)
+    return apply("floordiv", a, b) if quotient is None else quotient
+
+
+def maximum(a: DimLike, b: DimLike) -> DimLike:
+    return a if same(a, b) else apply("max", a, b)
+
+
+def minimum(a: DimLike, b: DimLike) -> DimLike:
+    return a if same(a, b) else apply("min", a, b)
+
+
+def product(dims: Shape) -> DimLike:
+    total: DimLike = 1
+    for d in dims:
+        total = total * d
+    return total
+
+
+def broadcast(a: DimLike, b: DimLike) -> DimLike | None:
+    """The dim two dims broadcast to; None where they are known not to."""
+    if is_one(a) or same(a, b):
+        return b
+    if is_one(b):
+        return a
+    if is_known(a, b):
+        return None
+    # A known size beside an unknown one: the unknown is 1 or that size, so the result is known.
+    if isinstance(a, int):
+        return a
+    if isinstance(b, int):
+        return b
+    return apply("broadcast", a, b)
+
+
+def substitute(dim: DimLike, env: Mapping[Symbol, DimLike]) -> DimLike:
+    """``dim`` with each symbol of ``env`` replaced; an int once every symbol is one."""
+    if isinstance(dim, int):
+        return dim
+    total: DimLike = 0
+    for monomial, coefficient in dim.terms:
+        term: DimLike = coefficient
+        for atom in monomial:
+            if isinstance(atom, Symbol):
+                value = env.get(atom)
+                term = term * (Dim({(atom,): 1}) if value is None else value)
+            else:
+                term = term * _rebuild(atom.fn, [substitute(a, env) for a in atom.args])
+        total = total + term
+    return total
+
+
+def _rebuild(fn: str, args: list[DimLike]) -> DimLike:
+    return floordiv(*args) if fn == "floordiv" else apply(fn, *args)
+
+
+Names = Mapping[Symbol, str]
+
+
+def dim_text(dim: DimLike, names: Names | None = None) -> str:
+    """How a dim prints: its number, its expression if every symbol has a name, else -1.
+
+    ``names`` gives names to symbols that have none of their own.
+    """
+    if isinstance(dim, int):
+        return str(dim)
+    names = names or {}
+    if not all(s.name or s in names for s in symbols(dim)):
+        return "-1"
+    text = ""
+    for monomial, c in dim.terms:
+        factors = [_atom_text(a, names) for a in monomial]
+        if abs(c) != 1 or not factors:
+            factors.insert(0, str(abs(c)))
+        sign = "-" if c < 0 else "+" if text else ""
+        text += sign + "*".join(factors)
+    return text
+
+
+def _atom_text(atom: Atom, names: Names) -> str:
+    if isinstance(atom, Symbol):
+        return atom.name or names[atom]
+    return f"{atom.fn}({', '.join(dim_text(a, names) for a in atom.args)})"
+
+
+def shape_text(shape: Shape, names: Names | None = None) -> str:
+    return "[" + ", ".join(dim_text(d, names) for d in shape) + "]"

@@ -1,0 +1,282 @@
+"""bind: one call of an op, handed to the current interpreter.
+
+Interpreters form a chain of contexts: each has a ``parent`` that gives meaning to the ops it
+performs in turn; the base of the chain runs ops eagerly. A tracer belongs to one interpreter,
+its tag, so nested transformations never confuse their perturbations.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from phix.core import attrs as at
+from phix.core import dtypes as dt
+from phix.core.errors import ArgumentError, DTypeError, LeakedTracerError
+from phix.core.op import Op
+from phix.core.rules import OPS
+from phix.core.source import at_user_line
+from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_from_scalar, to_tensor_shared
+
+
+class Interpreter:
+    """One way to give ops a meaning. ``process`` gets normalised inputs and attributes."""
+
+    name = "interpreter"
+    maps = False  # whether a tensor stands for a batch of them
+    stages = False  # whether ops are written down, not run
+    axis_name: str | None = None  # the name of the axis it maps over
+    size: Any = None  # the size of that axis
+
+    def __init__(self, parent: Interpreter | None) -> None:
+        self.parent = parent
+        self.alive = True
+
+    def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        """The result straight from a program compiled before, else None (eager alone has some)."""
+        return None
+
+    def as_dim(self, value: TensorBase) -> Any:
+        """The size that an int tracer of this interpreter stands for."""
+        return value.item()
+
+    def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        """Perform ``op``: one tensor, or a tuple with one entry an output (lists as tuples)."""
+        raise TypeError(f"{type(self).__name__} gives ops no meaning")
+
+
+class _State(threading.local):
+    current: Interpreter
+    mapped: str | None = None
+
+
+_state = _State()
+
+
+def set_base(interpreter: Interpreter) -> None:
+    """The interpreter at the bottom of every thread's chain."""
+    _State.current = interpreter
+
+
+def current() -> Interpreter:
+    return _state.current
+
+
+def is_eager() -> bool:
+    """Whether ops run at once: no transformation is at work in this thread."""
+    return _state.current.parent is None and _state.current is _State.current
+
+
+def chain() -> Iterator[Interpreter]:
+    """The current interpreter, its parent, and so on to the base."""
+    interpreter: Interpreter | None = _state.current
+    while interpreter is not None:
+        yield interpreter
+        interpreter = interpreter.parent
+
+
+def runs_at_once() -> bool:
+    """Whether ops end in the eager interpreter, whatever transformations are around it."""
+    return not any(i.stages for i in chain())
+
+
+def bound_axes() -> tuple[tuple[str, Any], ...]:
+    """The named axes in scope with their sizes, innermost first."""
+    return tuple((i.axis_name, i.size) for i in chain() if i.axis_name is not None)
+
+
+def mapped_axis() -> str | None:
+    """The name of the axis that the batching rule at work maps over."""
+    return _state.mapped
+
+
+@contextmanager
+def mapping(axis_name: str | None) -> Iterator[None]:
+    """A batching rule at work: the batches it makes in turn are of the same named axis."""
+    before = _state.mapped
+    _state.mapped = axis_name
+    try:
+        yield
+    finally:
+        _state.mapped = before
+
+
+@contextmanager
+def active(interpreter: Interpreter) -> Iterator[Interpreter]:
+    """Make ``interpreter`` current inside a with block."""
+    before = _state.current
+    _state.current = interpreter
+    try:
+        yield interpreter
+    finally:
+        _state.current = before
+
+
+@contextmanager
+def transformation(interpreter: Interpreter) -> Iterator[Interpreter]:
+    """Make a new interpreter current; when the block ends, its tracers are dead."""
+    with active(interpreter):
+        try:
+            yield interpreter
+        finally:
+            interpreter.alive = False
+
+
+def bind(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+    """One call of ``op``.
+
+    ``inputs`` follow ``op.inputs`` (tensors, arrays or Python scalars; None for an absent
+    optional; a sequence for Tensor[]), ``attrs`` follow ``op.attrs``.
+
+    Raises:
+        ArgumentError, DTypeError, ShapeError: with the op, the metas found and the user's line.
+    """
+    interpreter = _state.current
+    result = interpreter.launch_cached(op, inputs, attrs)
+    if result is not None:
+        return result
+    inputs = promote_inputs(op, convert_inputs(op, inputs))
+    attrs = at.normalize(op, inputs, attrs)
+    return interpreter.process(op, inputs, attrs)
+
+
+def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Everything a tensor, but Python scalars, which stay weak until promotion."""
+    converted: list[Any] = []
+    for arg, value in zip(op.inputs, inputs):
+        if arg.is_list:
+            if isinstance(value, TensorBase) or not hasattr(value, "__iter__"):
+                raise ArgumentError(
+                    f"{op.name}: {arg.name} is a list of tensors, found {_describe(value)}; "
+                    f"write {op.name}([...])"
+                )
+            converted.append(tuple(_convert(op, arg.name, v) for v in value))
+        elif value is None:
+            if not arg.optional:
+                raise ArgumentError(f"{op.name}: {arg.name} is a tensor, found None; pass one")
+            converted.append(None)
+        else:
+            converted.append(_convert(op, arg.name, value))
+    return tuple(converted)
+
+
+def _describe(value: Any) -> str:
+    return repr(value) if isinstance(value, TensorBase) else f"{type(value).__name__} {value!r:.60}"
+
+
+def _convert(op: Op, name: str, value: Any) -> Any:
+    if isinstance(value, TensorBase):
+        if isinstance(value, Tracer) and not value.interpreter.alive:
+            raise leaked(value, f"{op.name}, as {name}")
+        return value
+    if type(value) in (bool, int, float, complex):
+        return value
+    try:
+        return to_tensor_shared(value)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"{op.name}: {name} is a tensor, found {_describe(value)}; pass a phix.Tensor, a NumPy "
+            "array or a number"
+        ) from error
+
+
+def leaked(tracer: Tracer, where: str) -> LeakedTracerError:
+    made = f", made at {tracer.source}" if getattr(tracer, "source", None) else ""
+    return LeakedTracerError(
+        f"a tracer of {tracer.interpreter.name} ({tracer.meta}{made}) reached {where}"
+        f"{at_user_line()} after that transformation had ended; return the value from the "
+        "transformed function instead of keeping it in a variable outside"
+    )
+
+
+def promote_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Python scalars made tensors; inputs with the promote traits brought to one dtype."""
+    if _have_met(op, inputs):
+        return inputs
+    if "promote" not in op.traits:
+        return tuple(
+            tuple(map(_strong, x)) if isinstance(x, tuple) else None if x is None else _strong(x)
+            for x in inputs
+        )
+    chosen = [not op.promoted or a.name in op.promoted for a in op.inputs]
+    meeting: list[Any] = []
+    for x, take in zip(inputs, chosen):
+        if take:
+            meeting.extend(x if isinstance(x, tuple) else () if x is None else (x,))
+    try:
+        dtype = _meeting_dtype(op, meeting)
+    except DTypeError as error:
+        raise at.with_call(error, op, tuple(map(_described, inputs))) from None
+    out: list[Any] = []
+    for x, take in zip(inputs, chosen):
+        if isinstance(x, tuple):
+            out.append(tuple(_to(v, dtype) if take else _strong(v) for v in x))
+        elif x is None:
+            out.append(None)
+        else:
+            out.append(_to(x, dtype) if take else _strong(x))
+    return tuple(out)
+
+
+def _meeting_dtype(op: Op, values: list[Any]) -> Any:
+    dtype = common_dtype(values)
+    if dtype is not None and "promote_float" in op.traits:
+        dtype = dt.float_of(dtype)
+    if dtype is not None and op.dtypes and dtype not in op.dtypes:
+        dtype = _widen(op, dtype)
+    return dtype
+
+
+def _described(value: Any) -> Any:
+    """What messages say of an input: the meta of a tensor, a Python scalar as it is."""
+    if isinstance(value, tuple):
+        return tuple(map(_described, value))
+    return value.meta if isinstance(value, TensorBase) else value
+
+
+def _have_met(op: Op, inputs: tuple[Any, ...]) -> bool:
+    """Whether all inputs are tensors of one dtype that the op takes: the usual case, made quick."""
+    dtype = None
+    for x in inputs:
+        if not isinstance(x, TensorBase) or (dtype is not None and x.dtype is not dtype):
+            return False
+        dtype = x.dtype
+    if op.dtypes and dtype not in op.dtypes:
+        return "promote" not in op.traits
+    return "promote_float" not in op.traits or dtype is None or dt.is_differentiable(dtype)
+
+
+def _widen(op: Op, dtype: Any) -> Any:
+    """bool runs as int64 where an op takes ints but no bools (bool + 1 is int64)."""
+    if dtype == dt.bool_ and dt.int64 in op.dtypes:
+        return dt.int64
+    names = ", ".join(d for d in dt.BY_NAME if dt.BY_NAME[d] in op.dtypes)
+    raise DTypeError(f"the op takes {names}; found {dtype}; cast the input first (phix.ops.cast)")
+
+
+def common_dtype(values: list[Any]) -> Any:
+    """The dtype tensors and weak Python scalars meet in; None of nothing."""
+    strong = None
+    for v in values:
+        if isinstance(v, TensorBase):
+            strong = v.dtype if strong is None else dt.promote(strong, v.dtype)
+    for v in values:
+        if not isinstance(v, TensorBase):
+            kind: Any = type(v)
+            strong = dt.default_dtype(kind) if strong is None else dt.promote_weak(strong, kind)
+    return strong
+
+
+def _strong(value: Any) -> Any:
+    return value if isinstance(value, TensorBase) else tensor_from_scalar(value, None)
+
+
+def _to(value: Any, dtype: Any) -> Any:
+    if not isinstance(value, TensorBase):
+        return tensor_from_scalar(value, dtype)
+    return value if value.dtype == dtype else bind(OPS["cast"], (value,), (dtype,))
+
+
+__all__ = ["Interpreter", "Tensor", "active", "bind", "current", "set_base", "transformation"]

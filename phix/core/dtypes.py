@@ -1,0 +1,143 @@
+"""Dtypes (NumPy's own dtype objects) and how they promote."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from phix.core.errors import DTypeError
+
+DType = np.dtype
+
+bool_ = np.dtype("bool")
+uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
+int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
+float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
+bfloat16 = np.dtype(ml_dtypes.bfloat16)
+complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
+
+BOOL = (bool_,)
+SIGNED = (int8, int16, int32, int64)
+UNSIGNED = (uint8, uint16, uint32, uint64)
+FLOAT = (float16, bfloat16, float32, float64)
+COMPLEX = (complex64, complex128)
+GROUPS: dict[str, tuple[np.dtype, ...]] = {
+    "bool": BOOL,
+    "int": SIGNED + UNSIGNED,
+    "float": FLOAT,
+    "complex": COMPLEX,
+}
+ALL = BOOL + UNSIGNED + SIGNED + FLOAT + COMPLEX
+BY_NAME = {str(d): d for d in ALL}
+_NATIVE = frozenset(ALL)
+
+DEFAULT_FLOAT = float32
+DEFAULT_INT = int64
+DEFAULT_COMPLEX = complex64
+
+_REAL_OF: dict[np.dtype, np.dtype] = {complex64: float32, complex128: float64}
+_COMPLEX_OF: dict[np.dtype, np.dtype] = {
+    float16: complex64,
+    bfloat16: complex64,
+    float32: complex64,
+    float64: complex128,
+}
+
+
+def as_dtype(value: Any) -> np.dtype:
+    """The dtype named by a string, a NumPy dtype or scalar type, or a Python scalar type."""
+    if isinstance(value, np.dtype) and value in _NATIVE:
+        return value
+    if value is float:
+        return DEFAULT_FLOAT
+    if value is int:
+        return DEFAULT_INT
+    if value is complex:
+        return DEFAULT_COMPLEX
+    if isinstance(value, str) and value in BY_NAME:
+        return BY_NAME[value]
+    try:
+        dtype = np.dtype(value).newbyteorder("=")
+    except TypeError:
+        dtype = None
+    if dtype is None or dtype not in _NATIVE:
+        raise DTypeError(f"{value!r} is not a dtype of phix; write one of {', '.join(BY_NAME)}")
+    return dtype
+
+
+def kind(dtype: np.dtype) -> str:
+    """``bool``, ``int``, ``float`` or ``complex``."""
+    if dtype.kind in "iu":
+        return "int"
+    return {"b": "bool", "c": "complex"}.get(dtype.kind, "float")
+
+
+def is_float(dtype: np.dtype) -> bool:
+    return kind(dtype) == "float"
+
+
+def is_complex(dtype: np.dtype) -> bool:
+    return dtype.kind == "c"
+
+
+def is_differentiable(dtype: np.dtype) -> bool:
+    """Whether tensors of this dtype carry derivatives (floats and complex numbers do)."""
+    return kind(dtype) in ("float", "complex")
+
+
+def real_dtype(dtype: np.dtype) -> np.dtype:
+    return _REAL_OF.get(dtype, dtype)
+
+
+def complex_dtype(dtype: np.dtype) -> np.dtype:
+    if is_complex(dtype):
+        return dtype
+    return _COMPLEX_OF.get(dtype, DEFAULT_COMPLEX)
+
+
+@cache
+def promote(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The dtype two tensors meet in; float16 with bfloat16 gives float32."""
+    if a == b:
+        return a
+    kinds = {kind(a), kind(b)}
+    if kinds <= {"bool", "int"}:
+        if {a, b} & set(UNSIGNED) and np.promote_types(a, b).kind == "f":
+            return int64  # uint64 with a signed int: Paddle and PyTorch have no wider int either
+        return np.dtype(np.promote_types(a, b))
+    if "complex" in kinds:
+        wide = any(real_dtype(d) == float64 for d in (a, b))
+        return complex128 if wide else complex64
+    if kinds == {"float"}:
+        halves = {a, b} == {float16, bfloat16}
+        return float32 if halves else np.dtype(np.promote_types(a, b))
+    return a if is_float(a) else b
+
+
+@cache
+def promote_weak(dtype: np.dtype, python_type: Any) -> np.dtype:
+    """The dtype a tensor of ``dtype`` meets a Python scalar in; the scalar is weak."""
+    order = {"bool": 0, "int": 1, "float": 2, "complex": 3}
+    scalar = {bool: "bool", int: "int", float: "float", complex: "complex"}[python_type]
+    if order[kind(dtype)] >= order[scalar]:
+        return dtype
+    if scalar == "int":
+        return DEFAULT_INT
+    if scalar == "float":
+        return DEFAULT_FLOAT
+    return complex_dtype(dtype)
+
+
+def default_dtype(python_type: type) -> np.dtype:
+    """The dtype of a Python scalar on its own."""
+    return {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT, complex: DEFAULT_COMPLEX}[
+        python_type
+    ]
+
+
+def float_of(dtype: np.dtype) -> np.dtype:
+    """``dtype`` if it is a float or complex dtype, else the default float."""
+    return dtype if is_differentiable(dtype) else DEFAULT_FLOAT

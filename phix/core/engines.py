@@ -1,0 +1,91 @@
+"""What an engine owes, and where engines are found.
+
+An engine compiles graphs of primitives for one kind of place. It registers under that kind with
+the path of its module, which is imported when the kind is first asked for.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+import numpy as np
+
+from phix.core.errors import DeviceError
+from phix.core.graph import Graph
+
+Launcher = Callable[..., tuple[Any, ...]]
+
+
+class Program(Protocol):
+    """A compiled graph; one program serves all sizes of its unknown dims."""
+
+    @property
+    def sections(self) -> Mapping[str, str]:
+        """The texts of the program on its way down, in order: ``loop ir``, ``llvm``, ..."""
+
+    def launcher(self, shapes: tuple[tuple[int, ...], ...]) -> Launcher:
+        """The function to call for inputs of these shapes.
+
+        It takes the graph's inputs as arrays, positionally, of the right dtype, in native byte
+        order and contiguous where that was promised, and returns a tuple of fresh arrays.
+
+        Raises:
+            ShapeError: the shapes do not fit the metas of the graph's inputs.
+        """
+
+
+class Engine(Protocol):
+    """Compiles graphs of primitives for one kind of place."""
+
+    name: str
+
+    def compile(self, graph: Graph, contiguous: tuple[bool, ...]) -> Program:
+        """Compile ``graph``; ``contiguous[i]``: input ``i`` is promised to be C-contiguous.
+
+        Raises:
+            KernelNotFoundError: a primitive of the graph has no kernel here.
+        """
+
+    def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """A function of the input arrays that makes the op's result without a kernel, or None.
+
+        The result may share memory with the inputs; multiple outputs come as a tuple.
+        """
+
+
+_MODULES: dict[str, str] = {}
+_ENGINES: dict[str, Engine] = {}
+
+
+def register_engine(place_kind: str, module: str) -> None:
+    """Say that ``module`` has the engine of ``place_kind``, in its variable ``ENGINE``."""
+    _MODULES[place_kind] = module
+
+
+def engine(place_kind: str) -> Engine:
+    """The engine of that kind of place; its module is imported on first use.
+
+    Raises:
+        DeviceError: no engine is registered for the kind.
+    """
+    found = _ENGINES.get(place_kind)
+    if found is None:
+        if place_kind not in _MODULES:
+            raise DeviceError(
+                f"no engine for place {place_kind!r}; there are {', '.join(sorted(_MODULES))}. "
+                "register_engine(kind, module) adds one"
+            )
+        found = importlib.import_module(_MODULES[place_kind]).ENGINE
+        _ENGINES[place_kind] = found
+    return found
+
+
+def as_array(value: Any) -> np.ndarray:
+    """A graph constant as a host array, C-contiguous."""
+    return np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
+
+
+register_engine("cpu", "phix.kernels.cpu")
+register_engine("gpu", "phix.kernels.gpu")

@@ -1,0 +1,322 @@
+"""The traced program: a graph of equations over variables that carry their meta."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Union
+
+from phix.core import dims as dm
+from phix.core.dims import Dim, DimLike, Shape, Symbol
+from phix.core.errors import ShapeError
+from phix.core.meta import MetaTensor
+from phix.core.op import Op
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where in the user's code an equation was made."""
+
+    file: str
+    line: int
+    function: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class Variable:
+    """The value of one input, constant or equation output. Compared by identity."""
+
+    __slots__ = ("meta", "name")
+
+    def __init__(self, name: str, meta: MetaTensor) -> None:
+        self.name = name
+        self.meta = meta
+
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.meta}"
+
+
+@dataclass(frozen=True)
+class Literal:
+    """A 0-d constant known while tracing, printed in place."""
+
+    value: Any  # a Python bool, int, float or complex
+    meta: MetaTensor
+
+
+Atom = Union[Variable, Literal]
+# One entry for each of op.inputs: an atom, None (an absent optional), or a tuple for Tensor[].
+Inputs = tuple[Union[Atom, tuple[Atom, ...], None], ...]
+Outputs = tuple[Union[Variable, tuple[Variable, ...]], ...]
+
+
+def flat(entries: tuple[Any, ...]) -> Iterator[Any]:
+    """The atoms of structured inputs or outputs, lists opened and absent ones left out."""
+    for entry in entries:
+        if isinstance(entry, tuple):
+            yield from entry
+        elif entry is not None:
+            yield entry
+
+
+def map_entries(fn: Callable[[Any], Any], entries: tuple[Any, ...]) -> tuple[Any, ...]:
+    """``fn`` over the atoms of structured inputs or outputs, the structure kept."""
+    return tuple(
+        tuple(map(fn, e)) if isinstance(e, tuple) else None if e is None else fn(e) for e in entries
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """``outputs = op(*inputs, **attrs)``; attrs are a tuple in the order of ``op.attrs``."""
+
+    op: Op
+    inputs: Inputs
+    attrs: tuple[Any, ...]
+    outputs: Outputs
+    source: Source | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Constant:
+    """A tensor closed over by the traced function, held by reference."""
+
+    variable: Variable
+    value: Any  # a phix.Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Graph:
+    """A program: inputs, constants, equations in order, outputs.
+
+    ``graph(*tensors)`` runs it (under whatever interpreter is current), giving a tuple of
+    outputs; ``str(graph)`` is text that parses back.
+
+    >>> import phix
+    >>> graph = phix.make_graph(lambda x: phix.ops.exp(x) + 1.0)(phix.spec([]))
+    >>> [equation.op.name for equation in graph.equations]
+    ['exp', 'add']
+    >>> graph(0.0)[0].item()
+    2.0
+    """
+
+    inputs: tuple[Variable, ...]
+    constants: tuple[Constant, ...]
+    equations: tuple[Equation, ...]
+    outputs: tuple[Atom, ...]
+
+    def symbols(self) -> set[Symbol]:
+        """The unknown dims of the inputs."""
+        return {s for v in self.inputs for d in v.meta.dims for s in dm.symbols(d)}
+
+    def __call__(self, *args: Any) -> tuple[Any, ...]:
+        """Run the equations, one by one, under the current interpreter.
+
+        Args:
+            *args: one tensor an input, of its dtype and of dims its meta covers.
+
+        Raises:
+            ShapeError, DTypeError: an argument does not fit its input.
+        """
+        from phix.core.evaluate import evaluate
+
+        return evaluate(self, args)
+
+    @cached_property
+    def text(self) -> str:
+        """The graph as text."""
+        from phix.core.graph_text import print_graph
+
+        return print_graph(self)
+
+    @cached_property
+    def memo(self) -> dict[Any, Any]:
+        """What rules and interpreters have made of this graph, by a key of their own."""
+        return {}
+
+    @cached_property
+    def has_effects(self) -> bool:
+        """Whether running the graph does more than give its outputs."""
+        return any(is_effect(e) for e in self.equations)
+
+    @cached_property
+    def axis_names(self) -> frozenset[str]:
+        """The named axes whose lanes the graph joins."""
+        return frozenset(n for e in self.equations for n in named_axes(e.op, e.attrs))
+
+    @cached_property
+    def _identity(self) -> tuple[Any, ...]:
+        """The text, and what the text does not hold: constants and Python objects."""
+        return (self.text, *(id(c.value) for c in self.constants), *_unwritten(self))
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash(self._identity)
+
+    def __eq__(self, other: object) -> bool:
+        """Graphs of one text over the same constants are equal: they compile to one program."""
+        if not isinstance(other, Graph):
+            return NotImplemented
+        return self is other or self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __str__(self) -> str:
+        return self.text
+
+    __repr__ = __str__
+
+
+def _unwritten(graph: Graph) -> Iterator[Any]:
+    for equation in graph.equations:
+        for arg, value in zip(equation.op.attrs, equation.attrs):
+            if arg.type == "Object":
+                yield value
+            elif arg.type.startswith("Graph"):
+                for inner in value if isinstance(value, tuple) else (value,):
+                    yield inner._identity
+
+
+def graphs_in(attrs: tuple[Any, ...]) -> Iterator[Graph]:
+    """The graphs among attributes."""
+    for value in attrs:
+        if isinstance(value, Graph):
+            yield value
+        elif isinstance(value, tuple) and value and isinstance(value[0], Graph):
+            yield from value
+
+
+def named_axes(op: Op, attrs: tuple[Any, ...]) -> Iterator[str]:
+    """The named axes whose lanes a call joins, itself or in its graphs."""
+    if "collective" in op.traits:
+        yield op.attr("axis_name", attrs)
+    if op.has_graphs:
+        for graph in graphs_in(attrs):
+            yield from graph.axis_names
+
+
+def is_effect(equation: Equation) -> bool:
+    """Whether the equation is to run though nobody uses its outputs."""
+    op = equation.op
+    if "side_effect" in op.traits:
+        return not op.binds_dim
+    return op.has_graphs and any(g.has_effects for g in graphs_in(equation.attrs))
+
+
+def symbols_of(equation: Equation) -> set[Symbol]:
+    """The unknown dims in an equation's metas and attributes, and in those of graphs inside."""
+    found = {s for v in flat(equation.outputs) for d in v.meta.dims for s in dm.symbols(d)}
+
+    def walk(value: Any) -> None:
+        if isinstance(value, Dim):
+            found.update(dm.symbols(value))
+        elif isinstance(value, tuple):
+            for v in value:
+                walk(v)
+        elif isinstance(value, Graph):
+            for e in value.equations:
+                found.update(symbols_of(e))
+
+    walk(equation.attrs)
+    return found
+
+
+def solve_dims(metas: Sequence[MetaTensor], shapes: Sequence[Shape]) -> dict[Symbol, DimLike]:
+    """The value of each symbol of ``metas`` where they stand for tensors of ``shapes``.
+
+    Raises:
+        ShapeError: a rank or dim that does not fit, or one name that would be two sizes.
+    """
+    env: dict[Symbol, DimLike] = {}
+    for number, (meta, shape) in enumerate(zip(metas, shapes)):
+        if meta.ndim != len(shape):
+            raise _misfit(number, meta, shape)
+        for dim, found in zip(meta.dims, shape):
+            symbol = plain_symbol(dim)
+            if symbol is not None:
+                env.setdefault(symbol, found)
+    for number, (meta, shape) in enumerate(zip(metas, shapes)):
+        for dim, found in zip(meta.dims, shape):
+            if not dm.may_equal(dm.substitute(dim, env), found):
+                raise _misfit(number, meta, shape)
+    return env
+
+
+def _misfit(number: int, meta: MetaTensor, shape: Shape) -> ShapeError:
+    return ShapeError(
+        f"argument {number} is declared {meta}, found a tensor of shape {dm.shape_text(shape)}; "
+        "pass a tensor that fits, or declare the dim unknown with -1 or a name of its own"
+    )
+
+
+def plain_symbol(dim: DimLike) -> Symbol | None:
+    """The symbol a dim is, if it is nothing but a symbol."""
+    if isinstance(dim, Dim) and len(dim.terms) == 1:
+        monomial, coefficient = dim.terms[0]
+        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+            return monomial[0]
+    return None
+
+
+def substitute_attrs(attrs: tuple[Any, ...], env: Mapping[Symbol, DimLike]) -> tuple[Any, ...]:
+    """Attributes with the unknown dims in them replaced."""
+    return tuple(_substitute(a, env) for a in attrs) if env else attrs
+
+
+def map_attrs(fn: Callable[[Graph], Graph], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Attributes with ``fn`` applied to the graphs among them."""
+
+    def mapped(value: Any) -> Any:
+        if isinstance(value, Graph):
+            return fn(value)
+        if isinstance(value, tuple) and value and isinstance(value[0], Graph):
+            return tuple(map(fn, value))
+        return value
+
+    return tuple(map(mapped, attrs))
+
+
+def _substitute_graph(graph: Graph, env: Mapping[Symbol, DimLike]) -> Graph:
+    """A graph with unknown dims replaced, in its metas and attributes."""
+    new: dict[Variable, Variable] = {}
+
+    def fresh(v: Variable) -> Variable:
+        return new.setdefault(v, Variable(v.name, v.meta.substitute(env)))
+
+    def read(atom: Any) -> Any:
+        return fresh(atom) if isinstance(atom, Variable) else atom
+
+    return Graph(
+        tuple(map(fresh, graph.inputs)),
+        tuple(Constant(fresh(c.variable), c.value) for c in graph.constants),
+        tuple(
+            Equation(
+                e.op,
+                map_entries(read, e.inputs),
+                substitute_attrs(e.attrs, env),
+                map_entries(fresh, e.outputs),
+                e.source,
+            )
+            for e in graph.equations
+        ),
+        tuple(map(read, graph.outputs)),
+    )
+
+
+def copied(graph: Graph) -> Graph:
+    """The same graph over variables of its own."""
+    return _substitute_graph(graph, {})
+
+
+def _substitute(value: Any, env: Mapping[Symbol, DimLike]) -> Any:
+    if isinstance(value, Graph):
+        return _substitute_graph(value, env)
+    if isinstance(value, Dim):
+        return dm.substitute(value, env)
+    if isinstance(value, tuple):
+        return tuple(_substitute(v, env) for v in value)
+    return value

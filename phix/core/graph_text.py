@@ -1,0 +1,407 @@
+"""Graphs as text, and back: ``print_graph`` and ``parse_graph`` are inverse to each other."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core.errors import GraphError
+from phix.core.graph import Atom, Constant, Equation, Graph, Literal, Variable
+from phix.core.meta import MetaTensor
+from phix.core.op import REQUIRED, Op
+from phix.core.places import Place, as_place
+from phix.core.rules import get_op
+from phix.core.tensor import Tensor
+
+_INLINE_CONSTANT = 16  # elements; larger constants are printed as a reference
+
+# The dtype a literal has when it is printed without one.
+_PLAIN = {bool: dt.bool_, int: dt.int64, float: dt.float32, complex: dt.complex64}
+
+
+# -- printing ------------------------------------------------------------------------------
+class _Printer:
+    """Prints one graph. An unknown dim without a name prints as -1, unless an attribute needs it
+    by name: then it is ``d0``, ``d1``, ... throughout."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        used = {s for s in _symbols(graph) if not s.name}
+        ordered = sorted(used, key=lambda s: s.number)
+        self.names = {s: f"d{i}" for i, s in enumerate(ordered)}
+
+    def text(self) -> str:
+        return self.block(self.graph)
+
+    def block(self, graph: Graph) -> str:
+        lines = [f"graph({', '.join(map(self.variable, graph.inputs))}) {{"]
+        for number, constant in enumerate(graph.constants):
+            declared = self.variable(constant.variable)
+            lines.append(f"  const {declared} = {_constant_text(constant, number)}")
+        lines += [f"  {self.equation(e)}" for e in graph.equations]
+        lines.append(f"  return {', '.join(map(atom_text, graph.outputs))}")
+        return "\n".join([*lines, "}"])
+
+    def variable(self, variable: Variable) -> str:
+        meta = variable.meta
+        return f"{variable.name}: {meta.dtype}{dm.shape_text(meta.dims, self.names)}"
+
+    def equation(self, equation: Equation) -> str:
+        outs = ", ".join(
+            f"[{', '.join(map(self.variable, o))}]" if isinstance(o, tuple) else self.variable(o)
+            for o in equation.outputs
+        )
+        args = [
+            f"[{', '.join(map(atom_text, e))}]" if isinstance(e, tuple) else atom_text(e)
+            for e in equation.inputs
+        ]
+        for arg, value in zip(equation.op.attrs, equation.attrs):
+            text = _object_text(value) if arg.type == "Object" else self.attribute(value)
+            if arg.default is REQUIRED or text != self.attribute(arg.default):
+                args.append(f"{arg.name}={text}")
+        return f"{outs} = {equation.op.name}({', '.join(args)})"
+
+    def attribute(self, value: Any) -> str:
+        if value is None:
+            return "none"
+        if isinstance(value, (tuple, list)):
+            comma = "," if len(value) == 1 else ""
+            return f"({', '.join(map(self.attribute, value))}{comma})"
+        if isinstance(value, dm.Dim):
+            return dm.dim_text(value, self.names)
+        if isinstance(value, Graph):
+            return self.block(value).replace("\n", "\n  ")
+        if isinstance(value, (bool, complex)):
+            return scalar_text(value)
+        if isinstance(value, Place):
+            return f"place({value})"
+        return str(value) if isinstance(value, np.dtype) else repr(value)
+
+
+def _object_text(value: Any) -> str:
+    """A Python object by its name; no text brings it back."""
+    return f"object({getattr(value, '__name__', type(value).__name__)})"
+
+
+def _symbols(value: Any) -> set[dm.Symbol]:
+    """The unknown dims that attributes use."""
+    if isinstance(value, Graph):
+        return {s for e in value.equations for a in e.attrs for s in _symbols(a)}
+    if isinstance(value, tuple):
+        return {s for v in value for s in _symbols(v)}
+    return dm.symbols(value) if isinstance(value, dm.Dim) else set()
+
+
+def print_graph(graph: Graph) -> str:
+    """The text of a graph; its grammar is in docs/graphs.md."""
+    return _Printer(graph).text()
+
+
+def _constant_text(constant: Constant, number: int) -> str:
+    value = constant.value
+    if not isinstance(value, Tensor) or value.data.size > _INLINE_CONSTANT:
+        return f"constants[{number}]"
+    return _values_text(value.data.tolist())
+
+
+def _values_text(values: Any) -> str:
+    if isinstance(values, list):
+        return f"[{', '.join(map(_values_text, values))}]"
+    return scalar_text(values)
+
+
+def scalar_text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, complex):
+        return f"complex({value.real!r}, {value.imag!r})"
+    return repr(value)
+
+
+def atom_text(atom: Atom | None) -> str:
+    if atom is None:
+        return "none"
+    if isinstance(atom, Variable):
+        return atom.name
+    text = scalar_text(atom.value)
+    return text if _PLAIN[type(atom.value)] == atom.meta.dtype else f"{text}:{atom.meta.dtype}"
+
+
+# -- parsing -------------------------------------------------------------------------------
+_TOKEN = re.compile(
+    r"""\s*(?:\#[^\n]*)?\s*(?P<token>
+        "(?:[^"\\]|\\.)*" | '(?:[^'\\]|\\.)*'
+      | (?:\d+\.\d*|\.\d+|\d+)(?:[eE][+-]?\d+)?
+      | [A-Za-z_]\w*
+      | [-+*()\[\]{},:=]
+    )""",
+    re.VERBOSE,
+)
+_WORDS = {"true": True, "false": False, "none": None, "inf": float("inf"), "nan": float("nan")}
+
+
+class _Parser:
+    def __init__(self, text: str, constants: Sequence[Any]) -> None:
+        self.text, self.position = text, 0
+        self.constants = constants
+        self.variables: dict[str, Variable] = {}
+
+    # -- tokens
+    def peek(self) -> str:
+        match = _TOKEN.match(self.text, self.position)
+        return match["token"] if match else ""
+
+    def next(self) -> str:
+        match = _TOKEN.match(self.text, self.position)
+        if not match:
+            raise self.error("the text ends too early or holds a character that has no meaning")
+        self.position = match.end()
+        return match["token"]
+
+    def accept(self, token: str) -> bool:
+        if self.peek() != token:
+            return False
+        self.next()
+        return True
+
+    def expect(self, token: str) -> None:
+        found = self.peek()
+        if found != token:
+            raise self.error(f"expected {token!r}, found {found!r}")
+        self.next()
+
+    def error(self, message: str) -> GraphError:
+        line = self.text.count("\n", 0, self.position) + 1
+        return GraphError(f"line {line} of the graph's text: {message}")
+
+    def listed(self, close: str, item: Any) -> list[Any]:
+        items = []
+        while not self.accept(close):
+            items.append(item())
+            if not self.accept(","):
+                self.expect(close)
+                break
+        return items
+
+    # -- grammar
+    def graph(self) -> Graph:
+        self.expect("graph")
+        return self.block()
+
+    def subgraph(self) -> Graph:
+        """A graph as an attribute: it sees none of the variables around it."""
+        around, self.variables = self.variables, {}
+        try:
+            return self.block()
+        finally:
+            self.variables = around
+
+    def block(self) -> Graph:
+        self.expect("(")
+        inputs = tuple(self.listed(")", self.declaration))
+        self.expect("{")
+        constants, equations = [], []
+        while self.accept("const"):
+            constants.append(self.constant())
+        while self.peek() not in ("return", ""):
+            equations.append(self.equation())
+        self.expect("return")
+        outputs = tuple(self.listed("}", self.atom))
+        return Graph(inputs, tuple(constants), tuple(equations), outputs)
+
+    def declaration(self) -> Variable:
+        name = self.next()
+        if not name.isidentifier():
+            raise self.error(f"{name!r} is no name for a variable")
+        if name in self.variables:
+            raise self.error(f"variable {name!r} is defined twice")
+        self.expect(":")
+        self.variables[name] = Variable(name, self.meta())
+        return self.variables[name]
+
+    def meta(self) -> MetaTensor:
+        dtype = self.next()
+        if dtype not in dt.BY_NAME:
+            raise self.error(f"{dtype!r} is no dtype; write one of {', '.join(dt.BY_NAME)}")
+        self.expect("[")
+        return MetaTensor(tuple(self.listed("]", self.dim)), dt.BY_NAME[dtype])
+
+    def dim(self) -> dm.DimLike:
+        total = self.dim_term(-1 if self.accept("-") else 1)
+        if isinstance(total, int) and total == -1:
+            return dm.symbol()
+        while self.peek() in ("+", "-"):
+            total = total + self.dim_term(1 if self.next() == "+" else -1)
+        return total
+
+    def dim_term(self, sign: int) -> dm.DimLike:
+        value: dm.DimLike = sign * self.dim_factor()
+        while self.accept("*"):
+            value = value * self.dim_factor()
+        return value
+
+    def dim_factor(self) -> dm.DimLike:
+        token = self.next()
+        if token.isdigit():
+            return int(token)
+        if self.accept("("):
+            args = self.listed(")", self.dim)
+            return dm.floordiv(*args) if token == "floordiv" else dm.apply(token, *args)
+        return dm.symbol(token)
+
+    def constant(self) -> Constant:
+        variable = self.declaration()
+        self.expect("=")
+        if self.accept("constants"):
+            self.expect("[")
+            number = int(self.next())
+            self.expect("]")
+            if number >= len(self.constants):
+                raise self.error(
+                    f"the graph needs constants[{number}]; pass Graph.parse(text, constants=[...])"
+                )
+            return Constant(variable, self.constants[number])
+        values = self.value()
+        data = np.array(values, dtype=variable.meta.dtype).reshape(variable.meta.dims)
+        return Constant(variable, Tensor(data))
+
+    def equation(self) -> Equation:
+        outputs: list[Any] = []
+        while True:
+            if self.accept("["):
+                outputs.append(tuple(self.listed("]", self.declaration)))
+            else:
+                outputs.append(self.declaration())
+            if not self.accept(","):
+                break
+        self.expect("=")
+        op = get_op(self.next())
+        self.expect("(")
+        inputs: list[Any] = []
+        attrs: dict[str, Any] = {}
+        for item in self.listed(")", lambda: self.argument(op)):
+            if isinstance(item, _Attribute):
+                attrs[item.name] = item.value
+            else:
+                inputs.append(item)
+        return Equation(op, tuple(inputs), self.attributes(op, attrs), tuple(outputs))
+
+    def attributes(self, op: Op, given: dict[str, Any]) -> tuple[Any, ...]:
+        values = tuple(given.pop(a.name, a.default) for a in op.attrs)
+        if given or REQUIRED in values:
+            raise self.error(f"attributes of {op.signature()}: unknown {list(given)} or missing")
+        return values
+
+    def argument(self, op: Op) -> Any:
+        start = self.position
+        name = self.next()
+        if name in op.attr_names and self.accept("="):
+            return _Attribute(name, self.value())
+        self.position = start
+        if self.accept("["):
+            return tuple(self.listed("]", self.atom))
+        return self.atom()
+
+    def atom(self) -> Any:
+        token = self.peek()
+        if token == "none":
+            self.next()
+            return None
+        if token in self.variables:
+            self.next()
+            return self.variables[token]
+        value = self.value()
+        if not isinstance(value, (bool, int, float, complex)):
+            raise self.error(f"variable {token!r} is not defined above its use")
+        dtype = dt.BY_NAME[self.next()] if self.accept(":") else _PLAIN[type(value)]
+        return Literal(value, MetaTensor((), dtype))
+
+    def value(self) -> Any:
+        token = self.next()
+        if token in "([":
+            values = self.listed(")" if token == "(" else "]", self.value)
+            return tuple(values) if token == "(" else values
+        if token == "-":
+            value = self.value()
+            return -value
+        if token == "graph":
+            return self.subgraph()
+        if token in _WORDS:
+            return _WORDS[token]
+        if token in dt.BY_NAME:
+            return dt.BY_NAME[token]
+        if token == "complex":
+            self.expect("(")
+            return complex(*self.listed(")", self.value))
+        if token == "object" and self.peek() == "(":
+            self.next()
+            raise self.error(
+                f"the Python object {self.peek()!r} is an attribute, and text does not hold it; "
+                "trace the function again with phix.make_graph"
+            )
+        if token == "place":
+            self.expect("(")
+            place = "".join(iter(self.next, ")"))
+            return as_place(place)
+        if token[0] in "\"'" or token[0].isdigit() or token[0] == ".":
+            return self.number_or_dim(ast.literal_eval(token))
+        if token.isidentifier():
+            self.position -= len(token)
+            return self.dim()
+        raise self.error(f"{token!r} is no value")
+
+    def number_or_dim(self, value: Any) -> Any:
+        """``2`` is a number, ``2*n`` a dim."""
+        if not isinstance(value, int) or self.peek() not in ("*", "+", "-"):
+            return value
+        total: dm.DimLike = value
+        while self.accept("*"):
+            total = total * self.dim_factor()
+        while self.peek() in ("+", "-"):
+            total = total + self.dim_term(1 if self.next() == "+" else -1)
+        return total
+
+
+class _Attribute:
+    def __init__(self, name: str, value: Any) -> None:
+        self.name, self.value = name, value
+
+
+def parse_graph(text: str, constants: Sequence[Any] = ()) -> Graph:
+    """The graph a text stands for.
+
+    Args:
+        text: as ``print_graph`` writes it.
+        constants: tensors for constants printed as ``constants[i]``.
+
+    Raises:
+        GraphError: the text is no graph; the message names the line.
+        UnknownOpError: it uses an op that is not in the table.
+    """
+    parser = _Parser(text, constants)
+    graph = parser.graph()
+    if parser.peek():
+        raise parser.error(f"text goes on after the graph's end: {parser.peek()!r}")
+    return graph
+
+
+def variable_names(taken: Iterable[str] = ()) -> Iterator[str]:
+    """a, b, ..., z, aa, ab, ... without those taken or with a meaning of their own."""
+    reserved = {*taken, *_WORDS, *dt.BY_NAME, "graph", "const", "return", "complex", "place"}
+    number = 0
+    while True:
+        name, rest = "", number
+        while True:
+            name = chr(ord("a") + rest % 26) + name
+            rest = rest // 26 - 1
+            if rest < 0:
+                break
+        number += 1
+        if name not in reserved:
+            yield name

@@ -1,0 +1,315 @@
+"""Indexing: ``x[...]`` and ``x.at[...]`` in NumPy's meaning, as calls of ops."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core import dispatch, slices
+from phix.core import dtypes as dt
+from phix.core.dims import Dim, DimLike
+from phix.core.errors import ConcretizationError, TensorIndexError
+from phix.core.source import at_user_line
+from phix.core.tensor import Tensor, TensorBase, _bind, to_tensor_shared
+
+
+class Basic(NamedTuple):
+    """The part of an index made of ints, slices, None and Ellipsis, axis by axis."""
+
+    axes: tuple[int, ...]
+    starts: tuple[DimLike, ...]
+    ends: tuple[DimLike, ...]
+    strides: tuple[int, ...]
+    dropped: tuple[int, ...]  # the axes that an int indexes
+    shape: tuple[DimLike, ...]  # of the result, None and ints applied
+
+
+def get(x: TensorBase, index: Any) -> Any:
+    """``x[index]``: ints, slices, None, Ellipsis, int tensors and bool masks.
+
+    Raises:
+        TensorIndexError: too many indices, an int out of range, an index of a wrong type.
+    """
+    if type(x) is Tensor and dispatch.is_eager():
+        view = _view(x, index)
+        if view is not None:
+            return view
+    try:
+        entries, dots = _expand(x, index)
+        if any(isinstance(e, TensorBase) for e in entries):
+            return _advanced(x, entries, dots)
+        return _basic(x, entries)
+    except TensorIndexError as error:
+        raise TensorIndexError(f"{error}{at_user_line()}") from None
+
+
+_PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})
+
+
+def _view(x: Tensor, index: Any) -> Tensor | None:
+    """A plain index of data at hand, by NumPy; None for all else, errors among it."""
+    if type(index) is tuple:
+        if not _PLAIN.issuperset(map(type, index)):
+            return None
+    elif type(index) not in _PLAIN:
+        return None
+    try:
+        view = x.data[index]
+        # Where only ints are left of the index, NumPy gives a scalar, and with "..." a view.
+        return Tensor(view if isinstance(view, np.ndarray) else x.data[(*_as_tuple(index), ...)])
+    except (IndexError, TypeError, ValueError):
+        return None
+
+
+def _as_tuple(index: Any) -> tuple[Any, ...]:
+    return index if isinstance(index, tuple) else (index,)
+
+
+def _expand(x: TensorBase, index: Any) -> tuple[list[Any], int]:
+    """One entry an axis of ``x`` (and one a None), Ellipsis opened, arrays made tensors.
+
+    With it, where the Ellipsis stood: in NumPy it keeps indices apart even if it opens to nothing.
+    """
+    given = [_entry(x, e) for e in _as_tuple(index)]
+    taken = [e.ndim if _is_mask(e) else int(e is not None and e is not Ellipsis) for e in given]
+    if sum(taken) > x.ndim:
+        raise TensorIndexError(f"{sum(taken)} indices for {x.meta}, which has {x.ndim} axes")
+    entries: list[Any] = []
+    for number, e in enumerate(given):
+        if _is_mask(e):
+            behind = (
+                x.ndim - sum(taken[number:]) if any(d is Ellipsis for d in given[:number]) else None
+            )
+            axis = sum(taken[:number]) if behind is None else behind
+            entries.extend(_mask_indices(e, x.meta.dims[axis : axis + e.ndim]))
+        else:
+            entries.append(e)
+    used = sum(e is not None and e is not Ellipsis for e in entries)
+    dots = [i for i, e in enumerate(entries) if e is Ellipsis]
+    if len(dots) > 1:
+        raise TensorIndexError("an index can have one Ellipsis (...) only")
+    at = dots[0] if dots else len(entries)
+    return entries[:at] + [slice(None)] * (x.ndim - used) + entries[at + 1 :], at
+
+
+def _entry(x: TensorBase, e: Any) -> Any:
+    if e is None or e is Ellipsis or isinstance(e, (slice, Dim)):
+        return e
+    if isinstance(e, (int, np.integer)) and not isinstance(e, (bool, np.bool_)):
+        return int(e)
+    if isinstance(e, (bool, np.bool_, float, str)):
+        raise TensorIndexError(
+            f"{e!r} is no index; write an int, a slice, None, Ellipsis, an int or bool tensor"
+        )
+    tensor = e if isinstance(e, TensorBase) else _index_tensor(e)
+    if dt.kind(tensor.dtype) not in ("int", "bool"):
+        raise TensorIndexError(f"an index must be an int or bool tensor, found {tensor.meta}")
+    return tensor
+
+
+def _index_tensor(e: Any) -> Any:
+    if isinstance(e, list):
+        return to_tensor_shared(e) if e else Tensor(np.empty(0, np.int64))
+    return to_tensor_shared(np.asarray(e))
+
+
+def _is_mask(e: Any) -> bool:
+    return isinstance(e, TensorBase) and e.dtype == dt.bool_
+
+
+def _mask_indices(mask: TensorBase, dims: dm.Shape) -> list[Tensor]:
+    """A mask over axes of these dims as int indices; its True elements must be known."""
+    if not mask.ndim:
+        raise TensorIndexError("a 0-d mask is no index; use phix.ops.where(mask, x, other)")
+    if not all(map(dm.may_equal, mask.meta.dims, dims)):
+        raise TensorIndexError(
+            f"a mask must have the shape of what it masks, {dm.shape_text(dims)}, found {mask.meta}"
+        )
+    try:
+        values = mask.concrete("a mask")
+    except ConcretizationError as error:
+        raise ConcretizationError(
+            f"x[mask] has a size that depends on the mask's values, which are not known while "
+            f"tracing ({mask.meta}); use phix.ops.where(mask, x, other)"
+        ) from error
+    return [Tensor(i) for i in np.nonzero(values.data)]
+
+
+def _basic(x: TensorBase, entries: list[Any]) -> Any:
+    index = basic_index(x, entries)
+    out = x
+    if index.axes:
+        attrs = (index.axes, index.starts, index.ends)
+        if all(s == 1 for s in index.strides):
+            out = _bind("slice", x, attrs=(*attrs, (), index.dropped))
+        else:
+            out = _bind("strided_slice", x, attrs=(*attrs, index.strides))
+    if dm.same_shape(out.meta.dims, index.shape):
+        return out
+    return _bind("reshape", out, attrs=(index.shape,))
+
+
+def basic_index(x: TensorBase, entries: list[Any]) -> Basic:
+    """The slices an index takes, and the shape it leaves."""
+    axes: list[int] = []
+    parts: list[tuple[Any, Any, int]] = []
+    dropped: list[int] = []
+    shape: list[DimLike] = []
+    axis = 0
+    for e in entries:
+        if e is None:
+            shape.append(1)
+            continue
+        dim = x.meta.dims[axis]
+        if isinstance(e, slice):
+            start, end, stride, length = slice_bounds(e, dim)
+            shape.append(length)
+            if not (stride == 1 and dm.same(length, dim)):
+                axes.append(axis)
+                parts.append((start, end, stride))
+        else:
+            start = _int_index(e, dim, axis, x)
+            axes.append(axis)
+            dropped.append(axis)
+            parts.append((start, start + 1, 1))
+        axis += 1
+    starts, ends, strides = zip(*parts) if parts else ((), (), ())
+    return Basic(tuple(axes), starts, ends, strides, tuple(dropped), tuple(shape))
+
+
+def _int_index(i: Any, dim: DimLike, axis: int, x: TensorBase) -> DimLike:
+    if isinstance(i, int) and isinstance(dim, int) and not -dim <= i < dim:
+        raise TensorIndexError(f"index {i} is out of range for axis {axis} of {x.meta}")
+    return i + dim if isinstance(i, int) and i < 0 else i
+
+
+def slice_bounds(s: slice, dim: DimLike) -> tuple[DimLike, DimLike, int, DimLike]:
+    """Start, end, stride and length of ``s`` over an axis of size ``dim``, as Python counts."""
+    stride = 1 if s.step is None else operator.index(s.step)
+    if stride == 0:
+        raise TensorIndexError("a slice's step cannot be 0")
+    parts = [v if v is None or isinstance(v, Dim) else operator.index(v) for v in (s.start, s.stop)]
+    default = (0, dim) if stride > 0 else (-1, -dim - 1)
+    start, end = (d if v is None else v for v, d in zip(parts, default))
+    start, end = slices.canonical(start, end, stride, dim)
+    return start, end, stride, slices.extent(start, end, stride, dim)[1]
+
+
+def _advanced(x: TensorBase, entries: list[Any], dots: int) -> Any:
+    """Slices first; then the axes with tensors are gathered together."""
+    positions = [i for i, e in enumerate(entries) if isinstance(e, (TensorBase, int, Dim))]
+    x = _basic(x, [slice(None) if i in positions else e for i, e in enumerate(entries)])
+    indices = [_as_index(entries[i], x.meta.dims[i], i) for i in positions]
+    if len(indices) == 1:
+        return _bind("gather", x, indices[0], attrs=(positions[0],))
+    rest = [i for i in range(x.ndim) if i not in positions]
+    front = _bind("transpose", x, attrs=((*positions, *rest),))
+    joined = _join(indices)
+    out = _bind("gather_nd", front, joined)
+    rank, lead = joined.ndim - 1, positions[0]
+    apart = lead < dots <= positions[-1] or positions[-1] - lead >= len(positions)
+    if apart or not lead:
+        return out
+    # The gathered axes go where the first index stood, as in NumPy.
+    order = [*range(rank, rank + lead), *range(rank), *range(rank + lead, out.ndim)]
+    return _bind("transpose", out, attrs=(tuple(order),))
+
+
+def _as_index(e: Any, dim: DimLike, axis: int) -> Any:
+    """An int64 index tensor; values that are known must be in range."""
+    if not isinstance(e, TensorBase):
+        if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
+            raise TensorIndexError(f"index {e} is out of range for axis {axis} of size {dim}")
+        return _bind("full", attrs=((), e, dt.int64, None))
+    if isinstance(e, Tensor) and isinstance(dim, int) and e.data.size:
+        low, high = e.data.min(), e.data.max()
+        if low < -dim or high >= dim:
+            wrong = int(low if low < -dim else high)
+            raise TensorIndexError(f"index {wrong} is out of range for axis {axis} of size {dim}")
+    return e if e.dtype == dt.int64 else e.astype(dt.int64)
+
+
+def _flat(x: Any) -> Any:
+    return _bind("reshape", x, attrs=((x.meta.size,),))
+
+
+def _join(indices: list[Any]) -> Any:
+    """Index tensors broadcast together and stacked on a last axis, as gather_nd takes them."""
+    shape = _common_shape([i.meta.dims for i in indices])
+    spread = [_bind("expand", i, attrs=(shape,)) for i in indices]
+    return _bind("stack", spread, attrs=(len(shape),))
+
+
+def _common_shape(shapes: list[dm.Shape]) -> dm.Shape:
+    rank = max(map(len, shapes))
+    out: list[DimLike] = [1] * rank
+    for shape in shapes:
+        for i, d in enumerate(shape, rank - len(shape)):
+            met = dm.broadcast(out[i], d)
+            if met is None:
+                shown = ", ".join(map(dm.shape_text, shapes))
+                raise TensorIndexError(f"index tensors of shapes {shown} do not broadcast")
+            out[i] = met
+    return tuple(out)
+
+
+class IndexUpdate:
+    """``x.at``: index it, then say how to update."""
+
+    def __init__(self, x: TensorBase) -> None:
+        self.x = x
+
+    def __getitem__(self, index: Any) -> IndexedUpdate:
+        return IndexedUpdate(self.x, index)
+
+
+class IndexedUpdate:
+    """``x.at[index]``: a copy of x with the indexed elements changed.
+
+    Values broadcast to the shape of ``x[index]`` and take x's dtype. An element indexed twice
+    takes the last of its values under ``set`` and all of them under the others.
+    """
+
+    def __init__(self, x: TensorBase, index: Any) -> None:
+        self.x, self.index = x, index
+
+    def get(self) -> Any:
+        """``x[index]``."""
+        return get(self.x, self.index)
+
+    def set(self, values: Any) -> Any:
+        """The indexed elements replaced by ``values``."""
+        return self._put(values, "assign")
+
+    def add(self, values: Any) -> Any:
+        """``values`` added to the indexed elements."""
+        return self._put(values, "add")
+
+    def multiply(self, values: Any) -> Any:
+        """The indexed elements multiplied by ``values``."""
+        return self._put(values, "mul")
+
+    def max(self, values: Any) -> Any:
+        """The larger of the indexed elements and ``values``."""
+        return self._put(values, "amax")
+
+    def min(self, values: Any) -> Any:
+        """The smaller of the indexed elements and ``values``."""
+        return self._put(values, "amin")
+
+    def _put(self, values: Any, reduce: str) -> Any:
+        """Where the index takes elements from x it takes positions from 0, 1, 2, ...; put there."""
+        x = self.x
+        size = x.meta.size
+        numbers = _bind("arange", attrs=(0, size, 1, dt.int64, None))
+        positions = get(_bind("reshape", numbers, attrs=(x.meta.dims,)), self.index)
+        if not isinstance(values, TensorBase):
+            values = to_tensor_shared(np.asarray(values, dtype=x.dtype))
+        values = values.astype(x.dtype) if values.dtype != x.dtype else values
+        values = _bind("expand", values, attrs=(positions.meta.dims,))
+        flat = (_flat(x), _flat(positions), _flat(values))
+        out = _bind("put_along_axis", *flat, attrs=(0, reduce, True))
+        return _bind("reshape", out, attrs=(x.meta.dims,))

@@ -1,0 +1,126 @@
+"""What is known of a tensor without its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core.dims import DimLike, Shape, Symbol
+from phix.core.dtypes import as_dtype
+from phix.core.errors import ShapeError
+
+
+class MetaTensor:
+    """Dims, dtype and layout of a tensor. A dim unknown at compile time is a ``Dim``.
+
+    :func:`spec` makes one from ints and names.
+
+    >>> import phix
+    >>> phix.MetaTensor((3, 4), "float32")
+    float32[3, 4]
+    >>> phix.spec(["n", 4]).size
+    4*n
+    """
+
+    __slots__ = ("dims", "dtype", "layout")
+
+    def __init__(self, dims: Shape, dtype: Any, layout: str = "any") -> None:
+        self.dims = tuple(dims)
+        self.dtype = as_dtype(dtype)
+        self.layout = layout
+
+    @property
+    def shape(self) -> Shape:
+        return self.dims
+
+    @property
+    def ndim(self) -> int:
+        return len(self.dims)
+
+    @property
+    def size(self) -> DimLike:
+        return dm.product(self.dims)
+
+    @property
+    def meta(self) -> MetaTensor:
+        return self
+
+    def is_static(self) -> bool:
+        return dm.is_known(*self.dims)
+
+    def with_dims(self, dims: Sequence[DimLike]) -> MetaTensor:
+        return MetaTensor(tuple(dims), self.dtype, self.layout)
+
+    def with_dtype(self, dtype: Any) -> MetaTensor:
+        return MetaTensor(self.dims, dtype, self.layout)
+
+    def substitute(self, env: Mapping[Symbol, DimLike]) -> MetaTensor:
+        return self.with_dims([dm.substitute(d, env) for d in self.dims])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MetaTensor):
+            return NotImplemented
+        return self.dtype == other.dtype and dm.same_shape(self.dims, other.dims)
+
+    def __hash__(self) -> int:
+        return hash((self.dtype, self.dims))
+
+    def __repr__(self) -> str:
+        return f"{self.dtype}{dm.shape_text(self.dims)}"
+
+
+def covers(general: MetaTensor, concrete: MetaTensor) -> bool:
+    """Whether ``general`` is ``concrete`` with some dims left unknown."""
+    return (
+        general.dtype == concrete.dtype
+        and general.ndim == concrete.ndim
+        and all(dm.may_equal(g, c) for g, c in zip(general.dims, concrete.dims))
+    )
+
+
+@dataclass(frozen=True)
+class MetaConfig:
+    """How metas are being inferred: at run time every dim is known and every check is made."""
+
+    is_runtime: bool = False
+
+
+def spec(shape: Sequence[int | str | DimLike], dtype: Any = "float32") -> MetaTensor:
+    """The meta of an argument that is not at hand, for ``make_graph``, ``jit`` and their kin.
+
+    Args:
+        shape: one entry a dim: an int; -1 or None for a size unknown at compile time; a string
+            for an unknown size with a name. The same name is the same size wherever it stands.
+        dtype: any dtype of phix.
+
+    Raises:
+        ShapeError: a dim below -1, or a name that is no identifier.
+
+    >>> import phix
+    >>> phix.spec(["n", 128], "float32")
+    float32[n, 128]
+    >>> phix.spec([-1, 3])
+    float32[-1, 3]
+    """
+    dims: list[DimLike] = []
+    for entry in shape:
+        if entry is None or (isinstance(entry, int) and entry == -1):
+            dims.append(dm.symbol())
+        elif isinstance(entry, str):
+            if not entry.isidentifier():
+                raise ShapeError(
+                    f"spec: {entry!r} is no name for a dim; write an identifier such as 'n', "
+                    "an int, or -1 for a size that is unknown"
+                )
+            dims.append(dm.symbol(entry))
+        elif isinstance(entry, dm.Dim):
+            dims.append(entry)
+        elif int(entry) < 0:
+            raise ShapeError(f"spec: {entry} is no size; write an int from 0, or -1 for unknown")
+        else:
+            dims.append(int(entry))
+    return MetaTensor(tuple(dims), np.dtype(as_dtype(dtype)))

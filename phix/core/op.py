@@ -1,0 +1,138 @@
+"""An op: one entry of the op table, with the rules that interpreters ask it for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+
+class _Required:
+    def __repr__(self) -> str:
+        return "REQUIRED"
+
+
+REQUIRED = _Required()
+
+
+@dataclass(frozen=True)
+class Arg:
+    """One argument of an op, as the table declares it."""
+
+    name: str
+    type: str  # Tensor, Tensor[], or an attribute type: int, int[], Scalar, IntArray, ...
+    default: Any = REQUIRED
+    optional: bool = False  # a tensor that may be None
+
+    @property
+    def is_tensor(self) -> bool:
+        return self.type in ("Tensor", "Tensor[]")
+
+    @property
+    def is_list(self) -> bool:
+        return self.type == "Tensor[]"
+
+
+@dataclass(frozen=True)
+class Output:
+    """One output of an op."""
+
+    name: str
+    is_list: bool = False
+    size: str = ""  # for a list: the expression in braces, e.g. ``inputs.size()``
+    intermediate: bool = False  # kept for the backward, not part of the public result
+    optional: bool = False
+
+
+@dataclass(eq=False)
+class Op:
+    """An op of the table. Compared by identity; one object an op name.
+
+    The facts come from the table (``yaml/``), the rules from ``phix/primitives``. An op with a
+    ``decomposition`` is a composite, one without is a primitive.
+    """
+
+    name: str
+    args: tuple[Arg, ...]
+    outputs: tuple[Output, ...]
+    family: str = ""
+    doc: str = ""
+    infer_meta_name: str | None = None
+    infer_meta_params: tuple[str, ...] | None = None
+    backward: str | None = None
+    forward: str | None = None  # for a backward op: the name of its forward op
+    # For a backward op whose forward string names an arg or output otherwise than the forward's own
+    # entry does: (name there, name in the entry), and (name_grad there, name_grad) of an output.
+    forward_names: tuple[tuple[str, str], ...] = ()
+    jvp: str | None = None  # linear, bilinear, pointwise; None: a rule in Python, or derived
+    traits: frozenset[str] = frozenset()  # pointwise, promote, promote_float, view, random, ...
+    dtypes: frozenset[np.dtype] = frozenset()  # what the promoted inputs may be; empty: anything
+    promoted: tuple[str, ...] = ()  # tensor args that meet in one dtype; () is all of them
+    no_need_buffer: frozenset[str] = frozenset()
+    invoke: str | None = None
+    inplace: tuple[tuple[str, str], ...] = ()
+    view: tuple[tuple[str, str], ...] = ()
+    kernel: dict[str, Any] = field(default_factory=dict)
+    where: str = ""  # file and line of the entry
+
+    # Rules, filled in by core.rules.
+    decomposition: Callable[..., Any] | None = None
+    jvp_rule: Callable[..., Any] | None = None
+    vjp_rule: Callable[..., Any] | None = None
+    jet_rule: Callable[..., Any] | None = None
+    batch_rule: Callable[..., Any] | None = None
+    collective_rule: Callable[..., Any] | None = None
+    normalize: Callable[..., Any] | None = None
+    simplification: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        self.inputs = tuple(a for a in self.args if a.is_tensor)
+        self.attrs = tuple(a for a in self.args if not a.is_tensor)
+        self.attr_names = tuple(a.name for a in self.attrs)
+        self.tensors_first = self.args == self.inputs + self.attrs
+        tensor_at = {a.name: i for i, a in enumerate(self.inputs)}
+        attr_at = {a.name: i for i, a in enumerate(self.attrs)}
+        self._merge = tuple(
+            (True, tensor_at[a.name]) if a.is_tensor else (False, attr_at[a.name])
+            for a in self.args
+        )
+        self.has_lists = any(a.is_list for a in self.inputs)
+        names = dict(self.forward_names)
+        bases = (o.name.removesuffix("_grad") for o in self.outputs)
+        # For a backward op: the input of the forward that each output is the gradient of.
+        self.gradient_of = tuple(names.get(base, base) for base in bases)
+        self.has_graphs = any(a.type.startswith("Graph") for a in self.attrs)
+        self.binds_dim = "binds_dim" in self.traits
+        self.single_output = len(self.outputs) == 1 and not self.outputs[0].is_list
+
+    @property
+    def is_primitive(self) -> bool:
+        return self.decomposition is None
+
+    @property
+    def is_pointwise(self) -> bool:
+        return "pointwise" in self.traits
+
+    def merge(self, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Inputs and attributes in the order of the op's args, as rules receive them."""
+        if self.tensors_first:
+            return inputs + attrs
+        return tuple(inputs[i] if tensor else attrs[i] for tensor, i in self._merge)
+
+    def attr(self, name: str, attrs: tuple[Any, ...]) -> Any:
+        return attrs[self.attr_names.index(name)]
+
+    def signature(self) -> str:
+        """``add(Tensor x, Tensor y) -> Tensor(out)``."""
+        outs = ", ".join(f"{'Tensor[]' if o.is_list else 'Tensor'}({o.name})" for o in self.outputs)
+        args = (f"{a.type} {a.name}" + _default_text(a) for a in self.args)
+        return f"{self.name}({', '.join(args)}) -> {outs}"
+
+    def __repr__(self) -> str:
+        return f"<op {self.name}>"
+
+
+def _default_text(arg: Arg) -> str:
+    return "" if arg.default is REQUIRED else f"={arg.default!r}"

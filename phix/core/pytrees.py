@@ -1,0 +1,200 @@
+"""Trees of tensors (tuples, lists, dicts, namedtuples, dataclasses registered with optree)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import optree
+
+from phix.core.errors import ArgumentError
+
+NAMESPACE = "phix"
+TreeDef = optree.PyTreeSpec
+
+# None is a leaf-less node, as in JAX: an absent optional argument stays absent.
+
+
+def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
+    """The leaves of a tree, and what is needed to rebuild it.
+
+    None is no leaf: it belongs to the structure.
+
+    >>> import phix
+    >>> phix.tree.flatten({"a": 1, "b": (2, None)})[0]
+    [1, 2]
+    """
+    return optree.tree_flatten(tree, namespace=NAMESPACE)
+
+
+def unflatten(treedef: TreeDef, leaves: Any) -> Any:
+    """The tree of that structure with those leaves.
+
+    >>> import phix
+    >>> leaves, treedef = phix.tree.flatten({"a": 1, "b": (2, None)})
+    >>> phix.tree.unflatten(treedef, [10, 20])
+    {'a': 10, 'b': (20, None)}
+    """
+    return optree.tree_unflatten(treedef, leaves)
+
+
+def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """``function`` over corresponding leaves.
+
+    >>> import phix
+    >>> phix.tree.map(lambda x: x + 1, {"a": 1, "b": (2, 3)})
+    {'a': 2, 'b': (3, 4)}
+    """
+    return optree.tree_map(function, tree, *rest, namespace=NAMESPACE)
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of a tree, from left to right; of a dict in the order of its keys.
+
+    >>> import phix
+    >>> phix.tree.leaves({"b": (2, 3), "a": 1})
+    [1, 2, 3]
+    """
+    return optree.tree_leaves(tree, namespace=NAMESPACE)
+
+
+def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[..., Any]) -> None:
+    """Make ``cls`` a tree node.
+
+    Args:
+        cls: the type of the node.
+        flatten_fn: ``node -> (children, aux)``, aux hashable.
+        unflatten_fn: ``(aux, children) -> node``.
+
+    >>> import phix
+    >>> class Interval:
+    ...     def __init__(self, low, high):
+    ...         self.low, self.high = low, high
+    >>> phix.tree.register(
+    ...     Interval, lambda i: ((i.low, i.high), None), lambda aux, ends: Interval(*ends)
+    ... )
+    >>> phix.tree.map(lambda x: x + 1, Interval(0, 1)).high
+    2
+    """
+    optree.register_pytree_node(cls, flatten_fn, unflatten_fn, namespace=NAMESPACE)
+
+
+def register_dataclass(
+    cls: type | None = None,
+    data_fields: Sequence[str] | None = None,
+    meta_fields: Sequence[str] = (),
+) -> Any:
+    """Make a dataclass a tree node; works as a decorator.
+
+    Args:
+        cls: the dataclass.
+        data_fields: the fields that are children; all that are not meta_fields where None.
+        meta_fields: the fields that belong to the structure: hashable, compared by value.
+
+    Raises:
+        ArgumentError: cls is no dataclass, or the fields are not all of its own that it is made
+            from.
+
+    >>> import dataclasses
+    >>> import phix
+    >>> @phix.tree.register_dataclass
+    ... @dataclasses.dataclass
+    ... class Point:
+    ...     x: float
+    ...     y: float
+    >>> phix.tree.map(lambda v: 2 * v, Point(1.0, 2.0))
+    Point(x=2.0, y=4.0)
+    """
+    if cls is None:
+        return lambda c: register_dataclass(c, data_fields, meta_fields)
+    if not dataclasses.is_dataclass(cls):
+        raise ArgumentError(f"register_dataclass takes a dataclass, found {cls!r}")
+    own = [f.name for f in dataclasses.fields(cls) if f.init]
+    meta = tuple(meta_fields)
+    data = tuple(n for n in own if n not in meta) if data_fields is None else tuple(data_fields)
+    if sorted((*data, *meta)) != sorted(own):
+        raise ArgumentError(
+            f"register_dataclass: the fields of {cls.__name__} are {own}, found data_fields "
+            f"{list(data)} and meta_fields {list(meta)}; name each once"
+        )
+    made: Any = cls
+
+    def parts(node: Any) -> Any:
+        return [getattr(node, n) for n in data], tuple(getattr(node, n) for n in meta)
+
+    def whole(aux: Any, children: Any) -> Any:
+        return made(**dict(zip(data, children)), **dict(zip(meta, aux)))
+
+    register(cls, parts, whole)
+    return cls
+
+
+def aligned(tree: Any, like: Any, what: str) -> list[Any]:
+    """The leaves of ``tree`` at the places of the leaves of ``like``; None stands for a subtree.
+
+    >>> import phix
+    >>> phix.tree.aligned({"a": None, "b": 5}, {"a": (1, 2), "b": 3}, "result")
+    [None, None, 5]
+
+    Raises:
+        ArgumentError: the structures differ otherwise; ``what`` opens the message.
+    """
+    out: list[Any] = []
+
+    def level(node: Any) -> Any:
+        return optree.tree_flatten_one_level(node, none_is_leaf=True, namespace=NAMESPACE)
+
+    def walk(node: Any, below: Any) -> None:
+        if node is None:
+            out.extend([None] * len(leaves(below)))
+        elif optree.tree_is_leaf(below, none_is_leaf=True, namespace=NAMESPACE):
+            out.append(node)
+        else:
+            parts, wanted, *_ = level(below)
+            nodes, found, *_ = level(node) if type(node) is type(below) else ([], None)
+            if len(nodes) != len(parts) or found != wanted:
+                raise ArgumentError(
+                    f"{what} must give a tree of structure {flatten(like)[1]}, gave "
+                    f"{flatten(tree)[1]}"
+                )
+            for n, p in zip(nodes, parts):
+                walk(n, p)
+
+    walk(tree, like)
+    return out
+
+
+def broadcast_prefix(prefix: Any, tree: Any, what: str) -> list[Any]:
+    """One entry of ``prefix`` for each leaf of ``tree`` (``in_axes`` for arguments, say).
+
+    An int or None stands for every leaf below it.
+
+    >>> import phix
+    >>> phix.tree.broadcast_prefix((0, None), ({"a": 1, "b": 2}, 3), "in_axes")
+    [0, 0, None]
+
+    Raises:
+        ArgumentError: ``prefix`` is no prefix of the structure; ``what`` opens the message.
+    """
+    out: list[Any] = []
+
+    def walk(node: Any, below: Any) -> None:
+        if node is None or isinstance(node, int):
+            out.extend([node] * len(leaves(below)))
+            return
+        nodes, _ = optree.tree_flatten(
+            node, is_leaf=lambda x: x is not node, none_is_leaf=True, namespace=NAMESPACE
+        )
+        parts, _ = optree.tree_flatten(
+            below, is_leaf=lambda x: x is not below, none_is_leaf=True, namespace=NAMESPACE
+        )
+        if len(nodes) != len(parts) or (len(parts) == 1 and parts[0] is below):
+            raise ArgumentError(
+                f"{what}: {prefix!r} is no prefix of the structure of {tree!r:.200}"
+            )
+        for n, p in zip(nodes, parts):
+            walk(n, p)
+
+    walk(prefix, tree)
+    return out

@@ -1,0 +1,188 @@
+"""The registries of ops and of their rules, and the decorators that fill them.
+
+Rules are registered by op name, in any order relative to the ops; an op takes its rules the
+moment both are known. ``complete()`` raises for a rule that no op ever claimed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from phix.core.errors import OpTableError, UnknownOpError
+from phix.core.op import Op
+
+Rule = TypeVar("Rule", bound=Callable[..., Any])
+
+OPS: dict[str, Op] = {}
+INFER_META: dict[str, Callable[..., Any]] = {}
+# field of Op -> op name -> rule
+_RULES: dict[str, dict[str, Callable[..., Any]]] = {
+    "decomposition": {},
+    "jvp_rule": {},
+    "vjp_rule": {},
+    "jet_rule": {},
+    "batch_rule": {},
+    "collective_rule": {},
+    "normalize": {},
+    "simplification": {},
+}
+
+
+def add_op(op: Op) -> Op:
+    """Put ``op`` into the registry; a second op of that name is an error."""
+    if op.name in OPS:
+        raise OpTableError(
+            f"{op.where}: op {op.name!r} stands in the table already, at {OPS[op.name].where}; "
+            "give the entry another name"
+        )
+    OPS[op.name] = op
+    for slot, rules in _RULES.items():
+        if op.name in rules:
+            setattr(op, slot, rules[op.name])
+    return op
+
+
+def get_op(name: str) -> Op:
+    """The op of that name.
+
+    Raises:
+        UnknownOpError: there is none; the message names the ops nearest in spelling.
+    """
+    op = OPS.get(name)
+    if op is None:
+        import difflib
+
+        near = difflib.get_close_matches(name, OPS, n=3)
+        hint = f"did you mean {', '.join(near)}?" if near else "phix.load_ops(file) adds ops"
+        raise UnknownOpError(f"no op {name!r} in the op table; {hint}")
+    return op
+
+
+def _register(slot: str, op_name: str) -> Callable[[Rule], Rule]:
+    def decorator(rule: Rule) -> Rule:
+        known = _RULES[slot]
+        if op_name in known:
+            raise OpTableError(
+                f"op {op_name!r} has a {slot} already, in {known[op_name].__module__}; "
+                f"remove it or the one in {rule.__module__}"
+            )
+        known[op_name] = rule
+        if op_name in OPS:
+            setattr(OPS[op_name], slot, rule)
+        return rule
+
+    return decorator
+
+
+def infer_meta(name: str) -> Callable[[Rule], Rule]:
+    """Register the infer_meta function that table entries name ``func: name``.
+
+    It takes metas and attributes in the order of the op's args (or of ``infer_meta: param``),
+    and, if it has a parameter ``config``, the MetaConfig. It returns one MetaTensor, or a tuple
+    with one entry an output (a list output is a tuple of metas).
+    """
+
+    def decorator(rule: Rule) -> Rule:
+        if name in INFER_META:
+            raise OpTableError(f"infer_meta function {name!r} is registered already")
+        INFER_META[name] = rule
+        return rule
+
+    return decorator
+
+
+def decompose(op_name: str) -> Callable[[Rule], Rule]:
+    """Register the decomposition of an op: args in the op's order in, outputs out.
+
+    A backward op's decomposition is the backward rule of its forward op.
+    """
+    return _register("decomposition", op_name)
+
+
+def jvp(op_name: str) -> Callable[[Rule], Rule]:
+    """Register a forward-mode rule: ``rule(primals, tangents, *attrs) -> (outs, out_tangents)``.
+
+    ``primals`` and ``tangents`` follow ``op.inputs``; a tangent that is zero is None.
+    """
+    return _register("jvp_rule", op_name)
+
+
+def vjp(op_name: str) -> Callable[[Rule], Rule]:
+    """Register a reverse-mode rule in Python, for ops whose backward is no op of the table.
+
+    ``rule(active, *args) -> (outs, pull)``: args in the op's order; ``active`` has one bool for
+    each of ``op.inputs`` (a tuple for a list); ``outs`` as the op gives them. ``pull(*cts)``, one
+    entry an output, gives the cotangents of ``op.inputs``, None where there is none.
+    """
+    return _register("vjp_rule", op_name)
+
+
+def jet(op_name: str) -> Callable[[Rule], Rule]:
+    """Register a rule of Taylor mode: ``rule(*args)``, args in the op's order.
+
+    Each tensor comes as a power series, a list ``[x_0, x_1, ..., x_n]``: the value and the Taylor
+    coefficients x^(k) / k!, None for one that is zero (a constant is ``[x, None, ...]``); a
+    Tensor[] is a tuple of lists. Outputs go back likewise. NotImplemented leaves the case to the
+    op's derivative.
+    """
+    return _register("jet_rule", op_name)
+
+
+def batch(op_name: str) -> Callable[[Rule], Rule]:
+    """Register a batching rule: ``rule(batched, *args)``, args in the op's order.
+
+    ``batched`` has one bool for each of ``op.inputs`` (a list's entry is a tuple of bools); a
+    batched input has its batch dim at 0. All outputs must come back with theirs at 0.
+    """
+    return _register("batch_rule", op_name)
+
+
+def collective(op_name: str) -> Callable[[Rule], Rule]:
+    """Register what an op does over the named axis that its attribute ``axis_name`` means.
+
+    ``rule(size, batched, *args) -> (out, mapped)``: args in the op's order, tensors with the axis
+    in front where ``batched`` (one bool for each of ``op.inputs``) says so; ``mapped`` says
+    whether out has it in front, or is the same for all.
+    """
+    return _register("collective_rule", op_name)
+
+
+def normalize(op_name: str) -> Callable[[Rule], Rule]:
+    """Register how attributes are made canonical: ``rule(*input_metas, *attrs) -> attrs``.
+
+    Args come in the op's order; the result is the tuple of all attributes, axes positive.
+    """
+    return _register("normalize", op_name)
+
+
+def simplify(op_name: str) -> Callable[[Rule], Rule]:
+    """Register what a call is equal to: ``rule(*args)`` gives one of the inputs, or None."""
+    return _register("simplification", op_name)
+
+
+def complete() -> None:
+    """Raise OpTableError for rules and names that lead nowhere."""
+    for slot, rules in _RULES.items():
+        for name, rule in rules.items():
+            if name not in OPS:
+                raise OpTableError(
+                    f"{rule.__module__} has a {slot} for {name!r}, which has no entry in the op "
+                    "table; add the entry or remove the rule"
+                )
+    for op in OPS.values():
+        if op.backward is not None and op.backward not in OPS:
+            raise OpTableError(
+                f"{op.where}: op {op.name!r} names backward {op.backward!r}, which has no entry; "
+                f"add `- backward_op: {op.backward}`"
+            )
+        if op.decomposition is None and op.infer_meta_name is None:
+            raise OpTableError(
+                f"{op.where}: primitive {op.name!r} has no infer_meta; "
+                "add `infer_meta: {func: ...}` or a decomposition"
+            )
+        if op.infer_meta_name is not None and op.infer_meta_name not in INFER_META:
+            raise OpTableError(
+                f"{op.where}: op {op.name!r} names infer_meta {op.infer_meta_name!r}, which is not "
+                f"registered; write @rules.infer_meta({op.infer_meta_name!r})"
+            )

@@ -1,0 +1,91 @@
+"""Where a slice of an axis begins, and how many elements it takes, as Python counts them.
+
+A bound that is an int counts from the end if it is negative. A bound that is a ``Dim`` is a
+position: what turns out below 0 is 0. Both are clipped to the axis.
+"""
+
+from __future__ import annotations
+
+from phix.core import dims as dm
+from phix.core.dims import Apply, Dim, DimLike, Symbol
+
+
+def not_negative(v: DimLike) -> bool:
+    """Whether ``v`` is known to be 0 or more."""
+    if isinstance(v, int):
+        return v >= 0
+    return all(c >= 0 and all(map(_atom_not_negative, m)) for m, c in v.terms)
+
+
+def _atom_not_negative(atom: Symbol | Apply) -> bool:
+    if isinstance(atom, Symbol) or atom.fn in ("mod", "broadcast"):
+        return True
+    some = any if atom.fn == "max" else all
+    return some(not_negative(a) for a in atom.args)
+
+
+def at_most(v: DimLike, dim: DimLike) -> bool:
+    """Whether ``v`` is known to be ``dim`` or less."""
+    if not_negative(dim - v):
+        return True
+    if isinstance(v, Dim) and len(v.terms) == 1:
+        monomial, coefficient = v.terms[0]
+        if coefficient == 1 and len(monomial) == 1 and isinstance(monomial[0], Apply):
+            atom = monomial[0]
+            if atom.fn in ("min", "max"):
+                some = any if atom.fn == "min" else all
+                return some(at_most(a, dim) for a in atom.args)
+    return isinstance(v, int) and v <= 0 and not_negative(dim)
+
+
+def from_zero(v: DimLike) -> DimLike:
+    """``v``, or 0 where it is below."""
+    if not_negative(v):
+        return v
+    return 0 if at_most(v, 0) else dm.maximum(v, 0)
+
+
+def smaller(v: DimLike, dim: DimLike) -> DimLike:
+    """The smaller of the two; ``v`` itself where that is known."""
+    return v if at_most(v, dim) else dm.minimum(v, dim)
+
+
+def position(v: DimLike, dim: DimLike) -> DimLike:
+    """A bound as a position from the front, not yet clipped at the end of the axis."""
+    return from_zero(v + dim) if isinstance(v, int) and v < 0 else from_zero(v)
+
+
+def canonical(start: DimLike, end: DimLike, stride: int, dim: DimLike) -> tuple[DimLike, DimLike]:
+    """Bounds that mean the same and read the same again.
+
+    Of a known axis they are clipped positions; a backward slice that runs past the first
+    element ends at ``-dim - 1``. Of an unknown one ints stay as written.
+    """
+    if not dm.is_known(start, end, dim):
+        if stride > 0:
+            start, end = (v if isinstance(v, int) else from_zero(v) for v in (start, end))
+        return start, end
+    assert isinstance(dim, int)
+    first, last, _ = slice(start, end, stride).indices(dim)
+    if stride > 0:
+        return first, max(first, last)
+    if first <= last:
+        return 0, 0
+    return first, last if last >= 0 else -dim - 1
+
+
+def extent(start: DimLike, end: DimLike, stride: int, dim: DimLike) -> tuple[DimLike, DimLike]:
+    """The clipped position of the first element, and the number of elements."""
+    if stride > 0:
+        first = position(start, dim)
+        span = from_zero(smaller(position(end, dim), dim) - first)
+        return smaller(first, dim), dm.floordiv(span + (stride - 1), stride)
+    first, last = _backward(start, dim), _backward(end, dim)
+    span = from_zero(first - last)
+    return first, dm.floordiv(span + (-stride - 1), -stride)
+
+
+def _backward(v: DimLike, dim: DimLike) -> DimLike:
+    """A bound of a backward slice: at most the last element, at least one before the first."""
+    at = v + dim if isinstance(v, int) and v < 0 else v
+    return smaller(from_zero(at + 1), dim) - 1

@@ -1,0 +1,467 @@
+"""Tensors: what users hold (``Tensor``) and what transformations pass around (``Tracer``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+
+from phix.core import dtypes as dt
+from phix.core.dims import DimLike, Shape
+from phix.core.errors import ArgumentError, ConcretizationError, DTypeError
+from phix.core.meta import MetaTensor
+from phix.core.places import CPU, Place
+from phix.core.rules import OPS
+
+if TYPE_CHECKING:
+    from phix.core.dispatch import Interpreter
+    from phix.core.indexing import IndexUpdate
+
+
+def _bind(name: str, *inputs: Any, attrs: tuple[Any, ...] = ()) -> Any:
+    from phix.core.dispatch import bind
+
+    return bind(OPS[name], inputs, attrs)
+
+
+class TensorBase:
+    """Operators and methods every kind of tensor has; they all go through the op table.
+
+    Every op whose first argument is a tensor is a method too: ``x.sum(axis=0)``.
+    """
+
+    __slots__ = ()
+    __array_priority__ = 100  # NumPy arrays leave `array + tensor` to us
+
+    if TYPE_CHECKING:
+
+        @property
+        def meta(self) -> MetaTensor: ...
+
+        def __getattr__(self, name: str) -> Any: ...
+
+        def __add__(self, other: Any) -> Any: ...
+
+        def __radd__(self, other: Any) -> Any: ...
+
+        def __sub__(self, other: Any) -> Any: ...
+
+        def __rsub__(self, other: Any) -> Any: ...
+
+        def __mul__(self, other: Any) -> Any: ...
+
+        def __rmul__(self, other: Any) -> Any: ...
+
+        def __truediv__(self, other: Any) -> Any: ...
+
+        def __rtruediv__(self, other: Any) -> Any: ...
+
+        def __floordiv__(self, other: Any) -> Any: ...
+
+        def __rfloordiv__(self, other: Any) -> Any: ...
+
+        def __mod__(self, other: Any) -> Any: ...
+
+        def __rmod__(self, other: Any) -> Any: ...
+
+        def __and__(self, other: Any) -> Any: ...
+
+        def __rand__(self, other: Any) -> Any: ...
+
+        def __or__(self, other: Any) -> Any: ...
+
+        def __ror__(self, other: Any) -> Any: ...
+
+        def __xor__(self, other: Any) -> Any: ...
+
+        def __rxor__(self, other: Any) -> Any: ...
+
+        def __lshift__(self, other: Any) -> Any: ...
+
+        def __rlshift__(self, other: Any) -> Any: ...
+
+        def __rshift__(self, other: Any) -> Any: ...
+
+        def __rrshift__(self, other: Any) -> Any: ...
+
+        def __lt__(self, other: Any) -> Any: ...
+
+        def __le__(self, other: Any) -> Any: ...
+
+        def __gt__(self, other: Any) -> Any: ...
+
+        def __ge__(self, other: Any) -> Any: ...
+
+        def __eq__(self, other: Any) -> Any: ...
+
+        def __ne__(self, other: Any) -> Any: ...
+
+    # -- facts -----------------------------------------------------------------------------
+    @property
+    def shape(self) -> Shape:
+        return self.meta.dims
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.meta.dtype
+
+    @property
+    def ndim(self) -> int:
+        return len(self.meta.dims)
+
+    @property
+    def size(self) -> DimLike:
+        return self.meta.size
+
+    @property
+    def T(self) -> Any:
+        """The tensor with its axes reversed."""
+        return _bind("transpose", self, attrs=(tuple(reversed(range(self.ndim))),))
+
+    @property
+    def at(self) -> IndexUpdate:
+        """Functional updates: ``x.at[index].set(y)``, also add, multiply, max, min."""
+        from phix.core.indexing import IndexUpdate
+
+        return IndexUpdate(self)
+
+    def astype(self, dtype: Any) -> Any:
+        """The values converted to ``dtype``."""
+        return _bind("cast", self, attrs=(dt.as_dtype(dtype),))
+
+    # -- values: only where they are known -------------------------------------------------
+    def concrete(self, asked: str) -> Tensor:
+        """The tensor with data behind this one, if there is one."""
+        raise NotImplementedError
+
+    def numpy(self) -> np.ndarray:
+        """The values as a NumPy array: a read-only view where the data allow, no copy."""
+        view = self.concrete("a NumPy array").data.view()
+        view.flags.writeable = False
+        return view
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        data = self.numpy()
+        if dtype is not None and data.dtype != dtype:
+            return data.astype(dtype)
+        return data.copy() if copy else data
+
+    def item(self) -> Any:
+        """The value of a one-element tensor as a Python number."""
+        data = self.concrete("a Python number").data
+        if data.size != 1:
+            raise ArgumentError(f"item() needs one element, found {self.meta}; index it first")
+        return data.item()
+
+    def tolist(self) -> Any:
+        """The values as nested Python lists."""
+        return self.concrete("a list").data.tolist()
+
+    def __bool__(self) -> bool:
+        return bool(self.concrete("a truth value").data)
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __complex__(self) -> complex:
+        return complex(self.item())
+
+    def __index__(self) -> int:
+        if dt.kind(self.dtype) != "int":
+            raise DTypeError(f"an index must be an int tensor, found {self.meta}")
+        return int(self.concrete("an index").data)
+
+    def __len__(self) -> int:
+        if not self.ndim:
+            raise TypeError("a 0-d tensor has no length")
+        return self.shape[0]  # type: ignore[return-value]
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.ndim:
+            raise TypeError("a 0-d tensor cannot be iterated over")
+        return (self[i] for i in range(len(self)))
+
+    def __getitem__(self, index: Any) -> Any:
+        from phix.core.indexing import get
+
+        return get(self, index)
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        raise TypeError("tensors are immutable; write y = x.at[index].set(value)")
+
+    __hash__ = object.__hash__
+
+    # -- operators -------------------------------------------------------------------------
+    def __neg__(self) -> Any:
+        return _bind("scale", self, attrs=(-1, 0, True))
+
+    def __pos__(self) -> Any:
+        return self
+
+    def __pow__(self, other: Any) -> Any:
+        if isinstance(other, (int, float)) and not isinstance(other, bool):
+            return _bind("pow", self, attrs=(other,))
+        return _bind("elementwise_pow", self, other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return _bind("elementwise_pow", other, self)
+
+    def __rmatmul__(self, other: Any) -> Any:
+        return _bind("matmul", other, self, attrs=(False, False))
+
+    def __matmul__(self, other: Any) -> Any:
+        return _bind("matmul", self, other, attrs=(False, False))
+
+    def __invert__(self) -> Any:
+        return _bind("bitwise_not", self)
+
+    def __abs__(self) -> Any:
+        return _bind("abs", self)
+
+    def __round__(self, digits: int = 0) -> Any:
+        return _bind("round", self, attrs=(digits,))
+
+
+_BINARY = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
+}
+_COMPARE = {
+    "lt": "less_than",
+    "le": "less_equal",
+    "gt": "greater_than",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}
+
+
+def install_operators(bind: Any) -> None:
+    """Give TensorBase its binary operators (called once, when dispatch is there)."""
+
+    def forward(op_name: str) -> Any:
+        def method(self: Any, other: Any) -> Any:
+            return bind(OPS[op_name], (self, other), ())
+
+        return method
+
+    def reflected(op_name: str) -> Any:
+        def method(self: Any, other: Any) -> Any:
+            return bind(OPS[op_name], (other, self), ())
+
+        return method
+
+    for python, op_name in (_BINARY | _COMPARE).items():
+        setattr(TensorBase, f"__{python}__", forward(op_name))
+    for python, op_name in _BINARY.items():
+        setattr(TensorBase, f"__r{python}__", reflected(op_name))
+
+
+def install_methods(ops_module: Any) -> None:
+    """Make each op whose first argument is a tensor a method of that name."""
+    for name, op in OPS.items():
+        function = getattr(ops_module, name, None)
+        first = op.args[0] if op.args else None
+        if function and first and first.type == "Tensor" and not hasattr(TensorBase, name):
+            setattr(TensorBase, name, function)
+
+
+class Tensor(TensorBase):
+    """A dense tensor: an array on a place. Immutable.
+
+    ``phix.Tensor(array)`` shares the array's memory; :func:`phix.to_tensor` copies.
+    ``key`` is what compiled programs are looked up by: dtype, shape, C-contiguity.
+
+    >>> import numpy as np
+    >>> import phix
+    >>> x = phix.Tensor(np.arange(6.0).reshape(2, 3))
+    >>> (x[0] * 2 + 1).tolist(), x.T.shape
+    ([1.0, 3.0, 5.0], (3, 2))
+    """
+
+    __slots__ = ("__weakref__", "_key", "_meta", "data", "place")
+
+    def __init__(self, data: np.ndarray, place: Place = CPU) -> None:
+        self.data = data
+        self.place = place
+        self._key: tuple[Any, ...] | None = None
+        self._meta: MetaTensor | None = None
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        if self._key is None:
+            data = self.data
+            self._key = (data.dtype, data.shape, data.flags.c_contiguous)
+        return self._key
+
+    @property
+    def meta(self) -> MetaTensor:
+        if self._meta is None:
+            self._meta = MetaTensor(self.data.shape, self.data.dtype)
+        return self._meta
+
+    @property
+    def shape(self) -> Shape:
+        return self.data.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.data.ndim
+
+    def concrete(self, asked: str) -> Tensor:
+        return self
+
+    @property
+    def __array_interface__(self) -> dict[str, Any]:
+        if self.dtype == dt.bfloat16:
+            # The interface has no bfloat16, only raw bytes; without it NumPy asks __array__.
+            raise AttributeError("__array_interface__")
+        return self.numpy().__array_interface__
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.data.__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.data.__dlpack_device__()
+
+    def __repr__(self) -> str:
+        values = np.array2string(self.data, separator=", ", prefix="Tensor(", threshold=100)
+        return f"Tensor({values}, dtype={self.dtype}, shape={list(self.shape)}, place={self.place})"
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if spec else repr(self)
+
+    def __reduce__(self) -> Any:
+        return (Tensor, (self.data,))
+
+
+class Tracer(TensorBase):
+    """A stand-in for a tensor inside a transformed function; belongs to one interpreter."""
+
+    __slots__ = ("interpreter",)
+
+    interpreter: Interpreter
+
+    def __repr__(self) -> str:
+        return f"Tracer<{self.interpreter.name}>({self.meta})"
+
+
+class ValueTracer(Tracer):
+    """A tracer around a value of the interpreter's parent, which can be looked at."""
+
+    __slots__ = ("value",)
+
+    value: TensorBase
+
+    @property
+    def meta(self) -> MetaTensor:
+        return self.value.meta
+
+    def concrete(self, asked: str) -> Tensor:
+        return self.value.concrete(asked)
+
+
+def no_value(tracer: Tracer, asked: str) -> ConcretizationError:
+    """What a tracer without a value answers where Python needs one."""
+    from phix.core.source import user_source
+
+    way_out = {
+        "a truth value": "use phix.ops.where(condition, a, b) in place of `if`",
+        "an index": "index with the tensor itself (x[i]), or make the argument static",
+    }.get(asked, "keep the value a tensor, compute it outside, or make the argument static")
+    source = user_source()
+    where = f" at {source}" if source else ""
+    return ConcretizationError(
+        f"{asked} was asked{where} of a tensor that is being traced by "
+        f"{tracer.interpreter.name} ({tracer.meta}), whose value is not known; {way_out}"
+    )
+
+
+TensorLike = Union[TensorBase, np.ndarray, bool, int, float, complex, Sequence[Any]]
+
+
+@lru_cache(maxsize=4096)
+def _scalar_tensor(value: Any, kind: Any, text: str, dtype: np.dtype) -> Tensor:
+    return Tensor(np.asarray(value, dtype))  # kind and text keep 1, True, 1.0 and -0.0 apart
+
+
+def tensor_from_scalar(value: Any, dtype: np.dtype | None) -> Tensor:
+    """A 0-d tensor of a Python scalar, cached; ``dtype`` None is the scalar's default."""
+    dtype = dtype or dt.default_dtype(type(value))
+    kind: Any = type(value)
+    return _scalar_tensor(value, kind, repr(value), dtype)
+
+
+def _array(data: Any) -> np.ndarray:
+    if isinstance(data, np.ndarray):
+        array = data
+    elif isinstance(data, np.generic):
+        array = np.asarray(data)
+    elif hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
+        array = np.asarray(data)
+    elif hasattr(data, "__dlpack__"):
+        array = np.from_dlpack(data)
+    else:
+        array = np.asarray(data)
+        if array.dtype == np.float64:
+            array = array.astype(dt.DEFAULT_FLOAT)
+        elif array.dtype == np.complex128:
+            array = array.astype(dt.DEFAULT_COMPLEX)
+    return array.astype(dt.as_dtype(array.dtype), copy=False)
+
+
+def to_tensor_shared(data: Any) -> Tensor:
+    """A tensor of any array-like; shares the memory of arrays.
+
+    Python lists and scalars become bool, int64, float32 or complex64.
+    """
+    if isinstance(data, (list, tuple)) and any(isinstance(v, TensorBase) for v in data):
+        return _bind("stack", list(data), attrs=(0,))
+    return Tensor(_array(data))
+
+
+def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
+    """A tensor with a copy of ``data``.
+
+    Args:
+        data: a tensor, a NumPy array, anything with ``__array__`` or ``__dlpack__``, a Python
+            scalar or nested lists of them. Python data become bool, int64, float32 (the default
+            float) or complex64; arrays keep their dtype.
+        dtype: the dtype to convert to.
+        place: where the tensor is to live.
+
+    Raises:
+        DTypeError: a dtype phix does not have.
+
+    >>> import phix
+    >>> phix.to_tensor([1.0, 2.0])
+    Tensor([1., 2.], dtype=float32, shape=[2], place=cpu)
+    """
+    from phix.core.places import as_place
+
+    wanted = None if dtype is None else dt.as_dtype(dtype)
+    home = as_place(place) or CPU
+    if isinstance(data, Tracer):
+        return data if wanted is None else data.astype(wanted)
+    if wanted is not None and not hasattr(data, "dtype"):
+        return Tensor(np.array(data, dtype=wanted), home)
+    array = data.data if isinstance(data, Tensor) else to_tensor_shared(data).data
+    return Tensor(np.array(array, dtype=wanted, order="C"), home)

@@ -1,0 +1,298 @@
+"""Derivatives as linear functions and as arrays: linearize, jacobians, Hessians."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from phix import ops
+from phix.api import (
+    Argnums,
+    Flattened,
+    argument_places,
+    as_differentiable,
+    flat_specs,
+    flat_tensors,
+    function_name,
+    grad,
+    jvp,
+    split_aux,
+    vjp,
+)
+from phix.core import dims as dm
+from phix.core import pytrees
+from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.graph import Graph, flat
+from phix.interpreters import stage
+from phix.interpreters import vjp as reverse
+from phix.vectorized import vmap
+
+
+# -- linear functions ------------------------------------------------------------------------
+def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """``function`` at ``primals``, and its derivative there as a function of tangents.
+
+    Calls of it compute nothing of ``function`` again: it is a graph of the tangents alone.
+
+    Args:
+        function: of tensors, or trees of them.
+        *primals: its arguments; floats or complex.
+        has_aux: whether ``function`` gives ``(out, aux)``.
+
+    Returns:
+        ``(out, f_jvp)``, or ``(out, f_jvp, aux)``; ``f_jvp(*tangents)`` is J @ t.
+
+    >>> import phix
+    >>> y, f_jvp = phix.linearize(phix.ops.sin, 0.0)
+    >>> f_jvp(2.0).item(), f_jvp(3.0).item()
+    (2.0, 3.0)
+    """
+    name = function_name(function)
+    values, in_tree = flat_tensors((primals, {}), name)
+    for x in values:
+        as_differentiable(x, "linearize")
+    wrapped, aux_of = split_aux(function, has_aux)
+    run = Flattened(wrapped, in_tree, f"the result of {name}")
+    outs, pull = reverse.vjp(run, values)
+    metas = [o.meta for o in outs]
+
+    def forward(*tangents: Any) -> list[Any]:
+        # J from ct -> J^T ct, which is linear, by transposing once more
+        zeros = [reverse.zeros(m) for m in metas]
+        _, back = reverse.vjp(lambda *cts: pull(cts), zeros)
+        return back(tangents)
+
+    graph = stage.trace(forward, [x.meta for x in values])
+    out = pytrees.unflatten(run.out_tree, outs)
+
+    def f_jvp(*tangents: Any) -> Any:
+        given, tree = flat_tensors((tangents, {}), "the tangents")
+        if tree != in_tree:
+            raise ArgumentError(f"linearize: the arguments are {in_tree}, the tangents {tree}")
+        for t, x in zip(given, values):
+            if not dm.same_shape(t.meta.dims, x.meta.dims):
+                raise ShapeError(f"the tangent of {x.meta} must have its dims, found {t.meta}")
+        fitted = [t if t.dtype == x.dtype else t.astype(x.dtype) for t, x in zip(given, values)]
+        return pytrees.unflatten(run.out_tree, graph(*fitted))
+
+    return (out, f_jvp, aux_of()) if has_aux else (out, f_jvp)
+
+
+def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
+    """The transpose of a linear ``function``.
+
+    Args:
+        function: linear in its arguments, tensors or trees of them.
+        *primals: arguments or specs: their metas alone matter.
+
+    Returns:
+        A function of a cotangent of the result, giving a tuple with that of each argument.
+
+    Raises:
+        DifferentiationError: the function is not linear.
+
+    >>> import phix
+    >>> transpose = phix.linear_transpose(lambda x: 3.0 * x, phix.spec([2]))
+    >>> transpose(phix.to_tensor([1.0, 10.0]))[0].tolist()
+    [3.0, 30.0]
+    """
+    name = function_name(function)
+    metas, in_tree = flat_specs((primals, {}), name)
+    run = Flattened(function, in_tree, f"the result of {name}")
+    traced = stage.trace(run, metas)
+    count = len(metas)
+
+    def joint(*args: Any) -> list[Any]:
+        _, pull = reverse.vjp(traced, list(args[:count]))
+        return pull(args[count:])
+
+    graph = stage.trace(joint, [*metas, *(a.meta for a in traced.outputs)])
+    _check_linear(graph, count, name)
+
+    def transposed(ct: Any) -> Any:
+        cts, tree = flat_tensors(ct, "the cotangent")
+        if tree != run.out_tree:
+            raise ArgumentError(f"linear_transpose: the result is {run.out_tree}, found {tree}")
+        fitted = [
+            c if c.dtype == a.meta.dtype else c.astype(a.meta.dtype)
+            for c, a in zip(cts, traced.outputs)
+        ]
+        nothing = [reverse.zeros(m) for m in metas]
+        return pytrees.unflatten(in_tree, graph(*nothing, *fitted))[0]
+
+    return transposed
+
+
+def _check_linear(graph: Graph, count: int, name: str) -> None:
+    """Raise where the transpose would depend on where it is taken."""
+    found = set(graph.inputs[:count])
+    for equation in graph.equations:
+        if any(a in found for a in flat(equation.inputs)):
+            found.update(flat(equation.outputs))
+    if any(a in found for a in graph.outputs):
+        raise DifferentiationError(
+            f"linear_transpose: {name} is not linear in its arguments; use phix.vjp, which takes "
+            "the derivative at a point"
+        )
+
+
+# -- jacobians -------------------------------------------------------------------------------
+def _basis(leaves: Sequence[Any]) -> list[Any]:
+    """For each leaf the unit tensors of all leaves together: [total, *dims]."""
+    sizes = [dm.product(x.meta.dims) for x in leaves]
+    total: Any = sum(sizes[1:], sizes[0]) if sizes else 0
+    out, start = [], 0
+    for x, size in zip(leaves, sizes):
+        eye = ops.eye(total, total, x.dtype)[:, start : start + size]
+        out.append(ops.reshape(eye, (total, *x.meta.dims)))
+        start = start + size
+    return out
+
+
+def _rows(x: Any, leaves: Sequence[Any]) -> list[Any]:
+    """``x``, whose first axis counts the elements of all leaves, cut to [*leaf dims, ...]."""
+    out, start = [], 0
+    for leaf in leaves:
+        size = dm.product(leaf.meta.dims)
+        part = x[start : start + size]
+        out.append(ops.reshape(part, (*leaf.meta.dims, *x.meta.dims[1:])))
+        start = start + size
+    return out
+
+
+def _of_chosen(function: Any, args: Any, kwargs: Any, argnums: Argnums) -> tuple[Any, Any]:
+    """``function`` of the chosen arguments alone, and these."""
+    places = argument_places(argnums, args, function)
+
+    @functools.wraps(function)
+    def of_chosen(*chosen: Any) -> Any:
+        full = list(args)
+        for place, value in zip(places, chosen):
+            full[place] = value
+        return function(*full, **kwargs)
+
+    return of_chosen, tuple(args[p] for p in places)
+
+
+def jacrev(
+    function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the Jacobian of ``function``, row by row, in reverse mode.
+
+    Right for fewer results than arguments; see :func:`jacfwd` for the other case.
+
+    Args:
+        function: of tensors, or trees of them, to tensors or trees of them.
+        argnums: the argument, or arguments, to differentiate with respect to.
+        has_aux: whether ``function`` gives ``(out, aux)``.
+
+    Returns:
+        A function of the same arguments: a tree of the structure of the result, each leaf of it a
+        tree of the structure of the argument (a tuple of them where argnums is a sequence) with
+        leaves of dims ``[*result, *argument]``; ``(jacobian, aux)`` with has_aux.
+
+    >>> import phix
+    >>> phix.jacrev(lambda x: x * x)(phix.to_tensor([1.0, 2.0])).tolist()
+    [[2.0, 0.0], [0.0, 4.0]]
+    """
+
+    @functools.wraps(function)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        of_chosen, chosen = _of_chosen(function, args, kwargs, argnums)
+        found = vjp(of_chosen, *chosen, has_aux=has_aux)
+        out, pull = found[0], found[1]
+        leaves, out_tree = pytrees.flatten(out)
+        basis = pytrees.unflatten(out_tree, _basis(leaves))
+        columns, in_tree = pytrees.flatten(vmap(pull)(basis))
+        cut = [_rows(c, leaves) for c in columns]  # of each argument, of each result
+        per_out = [pytrees.unflatten(in_tree, rows) for rows in zip(*cut)]
+        result = pytrees.unflatten(out_tree, [_single(p, argnums) for p in per_out])
+        return (result, found[2]) if has_aux else result
+
+    return jacobian
+
+
+def jacfwd(
+    function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the Jacobian of ``function``, column by column, in forward mode.
+
+    Right for fewer arguments than results; takes and gives what :func:`jacrev` does.
+
+    >>> import phix
+    >>> phix.jacfwd(lambda x: phix.ops.stack([x, x**2]))(3.0).tolist()
+    [1.0, 6.0]
+    """
+
+    @functools.wraps(function)
+    def jacobian(*args: Any, **kwargs: Any) -> Any:
+        of_chosen, chosen = _of_chosen(function, args, kwargs, argnums)
+        leaves, in_tree = flat_tensors(chosen, function_name(function))
+        for x in leaves:
+            as_differentiable(x, "jacfwd")
+        kept: list[Any] = []
+
+        def pushed(*tangents: Any) -> Any:
+            given = pytrees.unflatten(in_tree, tangents)
+            found = jvp(of_chosen, chosen, given, has_aux=has_aux)
+            kept[:] = found[2:]
+            return found[1]
+
+        columns = vmap(pushed, out_axes=-1)(*_basis(leaves))
+        result = pytrees.map(lambda c: _arguments(c, leaves, in_tree, argnums), columns)
+        return (result, kept[0]) if has_aux else result
+
+    return jacobian
+
+
+def _arguments(column: Any, leaves: Sequence[Any], in_tree: Any, argnums: Argnums) -> Any:
+    """A result's derivative, the last axis counting the elements of all arguments, as a tree."""
+    out, start = [], 0
+    for leaf in leaves:
+        size = dm.product(leaf.meta.dims)
+        part = column[..., start : start + size]
+        out.append(ops.reshape(part, (*column.meta.dims[:-1], *leaf.meta.dims)))
+        start = start + size
+    return _single(pytrees.unflatten(in_tree, out), argnums)
+
+
+def _single(found: Any, argnums: Argnums) -> Any:
+    return found[0] if isinstance(argnums, int) else found
+
+
+def hessian(
+    function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives all second derivatives of ``function``: jacfwd of jacrev.
+
+    Takes what :func:`jacrev` does; each leaf of the result, of dims ``[*result, *argument,
+    *argument]``, lies at the end of a path through result, argument and argument again.
+
+    >>> import phix
+    >>> phix.hessian(lambda x: x[0] ** 2 * x[1])(phix.to_tensor([1.0, 2.0])).tolist()
+    [[4.0, 2.0], [2.0, 0.0]]
+    """
+    return jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux)
+
+
+def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
+    """The Hessian of ``function`` times tangents, without the Hessian.
+
+    Args:
+        function: gives one real number.
+        primals, tangents: tuples of arguments, of one structure and the same metas.
+
+    Returns:
+        The product, of the structure of the argument; a tuple where there are several.
+
+    >>> import phix
+    >>> x, v = phix.to_tensor([1.0, 2.0]), phix.to_tensor([1.0, 1.0])
+    >>> phix.hvp(lambda x: phix.ops.sum(x**3), (x,), (v,)).tolist()
+    [6.0, 12.0]
+    """
+    argnums = 0 if len(primals) == 1 else tuple(range(len(primals)))
+    return jvp(grad(function, argnums), primals, tangents)[1]
+
+
+__all__ = ["hessian", "hvp", "jacfwd", "jacrev", "linear_transpose", "linearize"]

@@ -1,0 +1,216 @@
+"""The batching interpreter: one call of an op for a whole batch.
+
+A batched tracer keeps its batch dim at 0. Composites are decomposed; pointwise ops broadcast;
+other primitives have a rule, or run once an element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from phix.core import dims as dm
+from phix.core import dispatch
+from phix.core.attrs import as_dim
+from phix.core.dims import DimLike
+from phix.core.dispatch import Interpreter, bind
+from phix.core.errors import ShapeError
+from phix.core.graph import flat, map_entries, named_axes
+from phix.core.meta import MetaTensor
+from phix.core.op import Op
+from phix.core.rules import OPS
+from phix.core.tensor import Tensor, TensorBase, Tracer, no_value
+from phix.interpreters.decompose import as_entries
+
+
+class BatchTracer(Tracer):
+    """A value with a batch dim in front, seen without it."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, interpreter: Interpreter, value: TensorBase) -> None:
+        self.interpreter = interpreter
+        self.value = value
+
+    @property
+    def meta(self) -> MetaTensor:
+        return self.value.meta.with_dims(self.value.meta.dims[1:])
+
+    def concrete(self, asked: str) -> Tensor:
+        raise no_value(self, asked)
+
+
+class Batch(Interpreter):
+    """Ops on its tracers run in the parent on whole batches."""
+
+    name = "vmap"
+    maps = True
+
+    def __init__(self, parent: Interpreter, size: DimLike, axis_name: str | None = None) -> None:
+        super().__init__(parent)
+        self.size = size
+        self.axis_name = axis_name
+
+    def as_dim(self, value: Any) -> Any:
+        """The largest of the batch."""
+        assert self.parent is not None
+        with dispatch.active(self.parent):
+            return as_dim(bind(OPS["max"], (value.value,), ((), False)))
+
+    def owns(self, value: Any) -> bool:
+        return isinstance(value, BatchTracer) and value.interpreter is self
+
+    def lower(self, value: Any) -> Any:
+        return value.value if self.owns(value) else value
+
+    def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        parent = self.parent
+        assert parent is not None
+        batched = map_entries(self.owns, inputs)
+        joins = self.axis_name is not None and self.axis_name in named_axes(op, attrs)
+        if not any(flat(batched)) and not joins:
+            with dispatch.active(parent):
+                return parent.process(op, inputs, attrs)
+        if op.decomposition is not None and op.batch_rule is None:
+            outs = op.decomposition(*op.merge(inputs, attrs))
+            return outs if op.single_output else as_entries(op, outs)
+        values = map_entries(self.lower, inputs)
+        if joins and op.collective_rule is not None:
+            return self.join(op, batched, values, attrs)
+        with dispatch.active(parent), dispatch.mapping(self.axis_name):
+            if not any(flat(batched)):  # the graph inside joins lanes that are all alike
+                values = map_entries(self.whole, values)
+                batched = map_entries(lambda _: True, values)
+            outs = self.run(op, batched, values, attrs)
+        return outs[0] if len(outs) == 1 else outs
+
+    def whole(self, value: Any) -> Any:
+        return bind(OPS["expand"], (value,), ((self.size, *value.meta.dims),))
+
+    def join(self, op: Op, batched: Any, values: Any, attrs: Any) -> Any:
+        """An op over the axis of this batch."""
+        assert self.parent is not None and op.collective_rule is not None
+        with dispatch.active(self.parent):
+            out, mapped = op.collective_rule(self.size, batched, *op.merge(values, attrs))
+        return BatchTracer(self, out) if mapped else out
+
+    def run(self, op: Op, batched: Any, values: Any, attrs: Any) -> Any:
+        if op.batch_rule is not None:
+            outs = op.batch_rule(batched, *op.merge(values, attrs))
+        elif op.is_pointwise:
+            outs = pointwise(op, batched, values, attrs)
+        else:
+            outs = self.one_by_one(op, batched, values, attrs)
+        entries = (outs,) if len(op.outputs) == 1 else tuple(outs)
+        return map_entries(
+            lambda v: BatchTracer(self, v),
+            tuple(tuple(e) if isinstance(e, list) else e for e in entries),
+        )
+
+    def one_by_one(self, op: Op, batched: Any, values: Any, attrs: Any) -> Any:
+        """The op once for each element of the batch, and the results stacked."""
+        if not dm.is_known(self.size):
+            raise ShapeError(
+                f"{op.name} has no batching rule, and the batch size is unknown while tracing; "
+                "give the batch a known size, or register one with rules.batch"
+            )
+        results = []
+        for i in range(int(self.size)):
+            row = tuple(
+                tuple(_row(v, i) if b else v for b, v in zip(flags, entry))
+                if isinstance(entry, tuple)
+                else _row(entry, i)
+                if flags
+                else entry
+                for flags, entry in zip(batched, values)
+            )
+            outs = dispatch.current().process(op, row, attrs)
+            results.append((outs,) if len(op.outputs) == 1 else outs)
+        if not results:
+            raise ShapeError(f"{op.name} has no batching rule, and the batch is empty")
+        stacked = tuple(
+            tuple(map(_stack, zip(*entries))) if isinstance(entries[0], tuple) else _stack(entries)
+            for entries in zip(*results)
+        )
+        return stacked[0] if len(stacked) == 1 else stacked
+
+
+def _row(x: Any, i: int) -> Any:
+    return x[i]
+
+
+def _stack(rows: Any) -> Any:
+    return bind(OPS["stack"], (list(rows),), (0,))
+
+
+def pointwise(op: Op, batched: Any, values: Any, attrs: Any) -> Any:
+    """Batched inputs get 1s behind the batch dim, so that all broadcast as they did before."""
+    rank = max(v.ndim - b for v, b in zip(flat(values), flat(batched)))
+    aligned = tuple(_align(v, rank) if b else v for v, b in zip(values, batched))
+    return dispatch.current().process(op, aligned, attrs)
+
+
+def _align(x: Any, rank: int) -> Any:
+    missing = rank - (x.ndim - 1)
+    if not missing:
+        return x
+    dims = x.meta.dims
+    return bind(OPS["reshape"], (x,), ((dims[0], *(1,) * missing, *dims[1:]),))
+
+
+def batch(
+    function: Callable[..., Sequence[Any]],
+    args: Sequence[Any],
+    in_axes: Sequence[int | None],
+    out_axes: Callable[[int], Sequence[int | None]],
+    size: DimLike,
+    axis_name: str | None = None,
+) -> list[Any]:
+    """``function`` of flat tensors over a batch of size ``size``, by that name if it has one.
+
+    ``out_axes(count)`` gives where each output's batch dim goes; None asks for an output that
+    does not depend on the batch.
+    """
+    fronted = [x if a is None else move_axis(x, a, 0) for x, a in zip(args, in_axes)]
+    batched = [a is not None for a in in_axes]
+    values, owned = batch_mapped(function, fronted, batched, size, axis_name)
+    return [
+        _place(value, mapped, axis, size)
+        for value, mapped, axis in zip(values, owned, out_axes(len(values)))
+    ]
+
+
+def batch_mapped(
+    function: Callable[..., Sequence[Any]],
+    args: Sequence[Any],
+    batched: Sequence[bool],
+    size: DimLike,
+    axis_name: str | None = None,
+) -> tuple[list[Any], list[bool]]:
+    """``function`` over a batch in front of the batched args, and which outputs have a batch."""
+    interpreter = Batch(dispatch.current(), size, axis_name)
+    with dispatch.transformation(interpreter):
+        tracers = [BatchTracer(interpreter, x) if b else x for x, b in zip(args, batched)]
+        outs = list(function(*tracers))
+        return [interpreter.lower(o) for o in outs], [interpreter.owns(o) for o in outs]
+
+
+def _place(value: Any, mapped: bool, axis: int | None, size: DimLike) -> Any:
+    if axis is None:
+        if mapped:
+            raise ShapeError("out_axes is None for an output that depends on the mapped axis")
+        return value
+    if not mapped:
+        value = bind(OPS["expand"], (value,), ((size, *value.meta.dims),))
+    return move_axis(value, 0, axis)
+
+
+def move_axis(x: Any, source: int, target: int) -> Any:
+    """``x`` with axis ``source`` at ``target``, the others in order."""
+    rank = x.ndim
+    source, target = source % rank, target % rank
+    if source == target:
+        return x
+    order = [i for i in range(rank) if i != source]
+    order.insert(target, source)
+    return bind(OPS["transpose"], (x,), (tuple(order),))

@@ -1,0 +1,110 @@
+"""The graph checker: every meta is inferred again and compared, at compile time or at run time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phix.core.dims import Shape
+from phix.core.errors import GraphError
+from phix.core.graph import (
+    Equation,
+    Graph,
+    Literal,
+    Variable,
+    flat,
+    map_entries,
+    solve_dims,
+    substitute_attrs,
+)
+from phix.core.graph_text import parse_graph
+from phix.core.meta import MetaConfig, MetaTensor, covers
+from phix.interpreters.infer_meta import COMPILE_TIME, RUN_TIME, infer
+
+
+def check(graph: Graph) -> None:
+    """Raise GraphError unless the graph is well-formed and every meta is what its op infers."""
+    defined: set[Variable] = set()
+    for variable in [*graph.inputs, *(c.variable for c in graph.constants)]:
+        _define(variable, defined)
+    for equation in graph.equations:
+        _check_arity(equation)
+        for atom in flat(equation.inputs):
+            _check_defined(atom, defined)
+        found = infer(equation.op, _metas(equation.inputs), equation.attrs, COMPILE_TIME)
+        for variable, meta in zip(flat(equation.outputs), flat(found)):
+            if not (covers(variable.meta, meta) or covers(meta, variable.meta)):
+                raise GraphError(f"{variable!r} is not what {equation.op.name} infers: {meta}")
+            _define(variable, defined)
+    for atom in graph.outputs:
+        _check_defined(atom, defined)
+
+
+def _define(variable: Variable, defined: set[Variable]) -> None:
+    if variable in defined:
+        raise GraphError(f"variable {variable!r} is defined twice")
+    defined.add(variable)
+
+
+def _check_defined(atom: Any, defined: set[Variable]) -> None:
+    if isinstance(atom, Variable) and atom not in defined:
+        raise GraphError(f"variable {atom!r} is used but not defined above its use")
+
+
+def _check_arity(equation: Equation) -> None:
+    op = equation.op
+    if len(equation.inputs) != len(op.inputs) or len(equation.attrs) != len(op.attrs):
+        raise GraphError(
+            f"an equation of {op.signature()} has {len(equation.inputs)} inputs and "
+            f"{len(equation.attrs)} attributes"
+        )
+
+
+def _metas(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    return map_entries(lambda a: a.meta, inputs)
+
+
+def infer_again(graph: Graph, shapes: Sequence[Shape], config: MetaConfig = RUN_TIME) -> list[Any]:
+    """The metas of the outputs for inputs of ``shapes``, every check of every op made.
+
+    Raises:
+        ShapeError: what was skipped at compile time, with the same message.
+    """
+    env = solve_dims([v.meta for v in graph.inputs], shapes)
+    known: dict[Variable, MetaTensor] = {}
+    for variable, shape in zip(graph.inputs, shapes):
+        known[variable] = variable.meta.with_dims(shape)
+    known.update((c.variable, c.variable.meta) for c in graph.constants)
+
+    def meta_of(atom: Any) -> MetaTensor:
+        return atom.meta if isinstance(atom, Literal) else known[atom]
+
+    for e in graph.equations:
+        try:
+            found = infer(
+                e.op, map_entries(meta_of, e.inputs), substitute_attrs(e.attrs, env), config
+            )
+        except Exception as error:
+            raise _at_source(error, e) from None
+        known.update(zip(flat(e.outputs), flat(found)))
+    return [meta_of(a) for a in graph.outputs]
+
+
+def _at_source(error: Exception, equation: Equation) -> Exception:
+    """The error with the line that made the equation, not the line that runs the graph."""
+    text = str(error)
+    head, at, tail = text.partition(" (at ")
+    if not at or equation.source is None:
+        return error
+    return type(error)(f"{head} (at {equation.source}){tail.partition(')')[2]}")
+
+
+def parse(text: str, constants: Sequence[Any] = ()) -> Graph:
+    """The graph a text stands for, with every meta inferred and compared with the text's."""
+    graph = parse_graph(text, constants)
+    check(graph)
+    for equation in graph.equations:
+        found = infer(equation.op, _metas(equation.inputs), equation.attrs, COMPILE_TIME)
+        for variable, meta in zip(flat(equation.outputs), flat(found)):
+            variable.meta = meta  # an anonymous unknown dim prints as -1 and is found again here
+    return graph

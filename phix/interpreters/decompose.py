@@ -1,0 +1,77 @@
+"""The decompose interpreter: composites become the ops they are made of, down to primitives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phix.core import dispatch
+from phix.core.dispatch import Interpreter
+from phix.core.graph import Graph, Literal, Variable, flat, map_attrs, map_entries
+from phix.core.op import Op
+from phix.core.tensor import tensor_from_scalar
+from phix.interpreters.stage import Stage, StageTracer, finish
+
+Keep = Callable[[Op], bool]
+
+
+class Decompose(Interpreter):
+    """Performs primitives, and composites that ``keep`` names, through its parent."""
+
+    name = "decompose"
+
+    def __init__(self, parent: Interpreter, keep: Keep) -> None:
+        super().__init__(parent)
+        self.keep = keep
+
+    def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        if op.decomposition is None or self.keep(op):
+            assert self.parent is not None
+            inside = map_attrs(lambda g: decompose(g, self.keep), attrs) if op.has_graphs else attrs
+            return self.parent.process(op, inputs, inside)
+        outs = op.decomposition(*op.merge(inputs, attrs))
+        return outs if op.single_output else as_entries(op, outs)
+
+
+def as_entries(op: Op, outs: Any) -> Any:
+    """What a rule returned, as ``process`` returns it: lists as tuples."""
+    if len(op.outputs) == 1:
+        return tuple(outs)
+    return tuple(tuple(o) if isinstance(o, (list, tuple)) else o for o in outs)
+
+
+def keep_none(op: Op) -> bool:
+    return False
+
+
+def rewrite(graph: Graph, make: Callable[[Stage], Interpreter]) -> Graph:
+    """``graph`` replayed under the interpreter ``make`` gives, into a new graph."""
+    stage = Stage(None)
+    inputs = tuple(Variable(v.name, v.meta) for v in graph.inputs)
+    values: dict[Variable, Any] = {
+        old: StageTracer(stage, new, None) for old, new in zip(graph.inputs, inputs)
+    }
+    values.update((c.variable, c.value) for c in graph.constants)
+
+    def read(atom: Any) -> Any:
+        if isinstance(atom, Literal):
+            return tensor_from_scalar(atom.value, atom.meta.dtype)
+        return values[atom]
+
+    interpreter = make(stage)
+    with dispatch.transformation(interpreter):
+        for equation in graph.equations:
+            stage.source = equation.source
+            outs = interpreter.process(
+                equation.op, map_entries(read, equation.inputs), equation.attrs
+            )
+            entries = (outs,) if len(equation.outputs) == 1 else outs
+            for variable, value in zip(flat(equation.outputs), flat(tuple(entries))):
+                values[variable] = value
+        outputs = tuple(stage.atom(read(a)) for a in graph.outputs)
+    return finish(Graph(inputs, tuple(stage.constants.values()), tuple(stage.equations), outputs))
+
+
+def decompose(graph: Graph, keep: Keep = keep_none) -> Graph:
+    """The same program in primitives alone, but for the composites ``keep`` answers True for."""
+    return rewrite(graph, lambda stage: Decompose(stage, keep))

@@ -1,0 +1,133 @@
+"""The infer-meta interpreter: what is known of an op's outputs without running it."""
+
+from __future__ import annotations
+
+import inspect
+from functools import cache
+from typing import Any
+
+from phix.core import dims as dm
+from phix.core import dispatch
+from phix.core import dtypes as dt
+from phix.core.attrs import with_call
+from phix.core.dispatch import Interpreter
+from phix.core.errors import DTypeError, PhixError
+from phix.core.graph import map_entries
+from phix.core.meta import MetaConfig, MetaTensor
+from phix.core.op import Op
+from phix.core.rules import INFER_META
+from phix.core.tensor import Tensor, Tracer, no_value
+
+COMPILE_TIME = MetaConfig(is_runtime=False)
+RUN_TIME = MetaConfig(is_runtime=True)
+
+
+class MetaTracer(Tracer):
+    """A tensor of which the meta alone is known."""
+
+    __slots__ = ("_meta",)
+
+    def __init__(self, interpreter: Interpreter, meta: MetaTensor) -> None:
+        self.interpreter = interpreter
+        self._meta = meta
+
+    @property
+    def meta(self) -> MetaTensor:
+        return self._meta
+
+    def concrete(self, asked: str) -> Tensor:
+        raise no_value(self, asked)
+
+
+class InferMeta(Interpreter):
+    """Runs decompositions on metas, for ops whose entry names no infer_meta function."""
+
+    name = "infer_meta"
+
+    def __init__(self, config: MetaConfig) -> None:
+        super().__init__(None)
+        self.config = config
+
+    def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        outs = infer(op, map_entries(lambda x: x.meta, inputs), attrs, self.config)
+        tracers = map_entries(lambda m: MetaTracer(self, m), outs)
+        return tracers[0] if len(tracers) == 1 else tracers
+
+
+def infer(
+    op: Op,
+    metas: tuple[Any, ...],
+    attrs: tuple[Any, ...],
+    config: MetaConfig = COMPILE_TIME,
+) -> tuple[Any, ...]:
+    """The metas of the outputs: one entry an output, a tuple for a list.
+
+    Raises:
+        ShapeError, DTypeError, AttributeValueError: the call is wrong; the message names the op,
+            the metas, the user's line, and what to write instead.
+    """
+    try:
+        check_dtypes(op, metas)
+        if op.infer_meta_name is None:
+            return _infer_decomposed(op, metas, attrs, config)
+        return _infer_named(op, metas, attrs, config)
+    except PhixError as error:
+        raise with_call(error, op, metas) from None
+
+
+def check_dtypes(op: Op, metas: tuple[Any, ...]) -> None:
+    """Raise DTypeError where a promoted input's dtype is not one the op claims, or they differ."""
+    if "promote" not in op.traits:
+        return
+    found = None
+    for arg, entry in zip(op.inputs, metas):
+        if op.promoted and arg.name not in op.promoted:
+            continue
+        for meta in entry if isinstance(entry, tuple) else () if entry is None else (entry,):
+            if op.dtypes and meta.dtype not in op.dtypes:
+                names = ", ".join(n for n, d in dt.BY_NAME.items() if d in op.dtypes)
+                raise DTypeError(f"{arg.name} must be one of {names}, found {meta.dtype}; cast it")
+            if found is not None and meta.dtype != found:
+                raise DTypeError(f"the inputs must have one dtype, found {found} and {meta.dtype}")
+            found = meta.dtype
+
+
+def _infer_named(
+    op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...], config: MetaConfig
+) -> tuple[Any, ...]:
+    rule = INFER_META[op.infer_meta_name or ""]
+    args = op.merge(metas, attrs)
+    if op.infer_meta_params is not None:
+        by_name = dict(zip((a.name for a in op.args), args))
+        args = tuple(by_name[p] for p in op.infer_meta_params)
+    outs = rule(*args, config=config) if _takes_config(rule) else rule(*args)
+    return (outs,) if len(op.outputs) == 1 else outs
+
+
+@cache
+def _takes_config(rule: Any) -> bool:
+    return "config" in inspect.signature(rule).parameters
+
+
+def _infer_decomposed(
+    op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...], config: MetaConfig
+) -> tuple[Any, ...]:
+    assert op.decomposition is not None, f"{op.name} has neither infer_meta nor decomposition"
+    interpreter = InferMeta(config)
+    with dispatch.transformation(interpreter):
+        tracers = map_entries(lambda m: MetaTracer(interpreter, m), metas)
+        outs = op.decomposition(*op.merge(tracers, attrs))
+    outs = (outs,) if len(op.outputs) == 1 else outs
+    return map_entries(lambda t: t.meta, tuple(map(_as_tuple, outs)))
+
+
+def _as_tuple(out: Any) -> Any:
+    return tuple(out) if isinstance(out, list) else out
+
+
+def has_unknown(metas: tuple[Any, ...]) -> bool:
+    return any(
+        not dm.is_known(*m.dims)
+        for e in metas
+        for m in (e if isinstance(e, tuple) else () if e is None else (e,))
+    )

@@ -1,0 +1,152 @@
+"""The staging interpreter: ops are written down as equations of a graph, not run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from phix.core import dims as dm
+from phix.core import dispatch
+from phix.core import dtypes as dt
+from phix.core.dims import DimLike
+from phix.core.dispatch import Interpreter
+from phix.core.graph import (
+    Atom,
+    Constant,
+    Equation,
+    Graph,
+    Literal,
+    Source,
+    Variable,
+    flat,
+    is_effect,
+    map_entries,
+)
+from phix.core.graph_text import variable_names
+from phix.core.meta import MetaTensor
+from phix.core.op import Op
+from phix.core.rules import OPS
+from phix.core.source import user_source
+from phix.core.tensor import Tensor, TensorBase, Tracer, no_value, to_tensor_shared
+from phix.interpreters.infer_meta import infer
+
+
+class StageTracer(Tracer):
+    """Stands for one variable of the graph being made."""
+
+    __slots__ = ("source", "variable")
+
+    def __init__(self, interpreter: Stage, variable: Variable, source: Source | None) -> None:
+        self.interpreter = interpreter
+        self.variable = variable
+        self.source = source
+
+    @property
+    def meta(self) -> MetaTensor:
+        return self.variable.meta
+
+    def concrete(self, asked: str) -> Tensor:
+        raise no_value(self, asked)
+
+
+class Stage(Interpreter):
+    """Collects equations. Values from outside become literals or constants by reference."""
+
+    name = "make_graph"
+    stages = True
+
+    def __init__(self, parent: Interpreter | None) -> None:
+        super().__init__(parent)
+        self.equations: list[Equation] = []
+        self.constants: dict[int, Constant] = {}
+        self.source: Source | None = None  # overrides the user's line while a graph is replayed
+
+    def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        if op.simplification is not None:  # x * 1.0 is x: graphs stay readable
+            same = op.simplification(*op.merge(inputs, attrs))
+            if same is not None:
+                return same
+        atoms = map_entries(self.atom, inputs)
+        metas = infer(op, map_entries(lambda a: a.meta, atoms), attrs)
+        source = self.source or user_source()
+        outputs = map_entries(lambda m: Variable("", m), metas)
+        self.equations.append(Equation(op, atoms, attrs, outputs, source))
+        tracers = map_entries(lambda v: StageTracer(self, v, source), outputs)
+        return tracers[0] if len(tracers) == 1 else tracers
+
+    def as_dim(self, value: TensorBase) -> DimLike:
+        """The size that ``value``, an int tensor of this graph, will have at run time."""
+        dim = dm.symbol()
+        dispatch.bind(OPS["dim_value"], (value,), (dim,))
+        return dim
+
+    def atom(self, value: TensorBase) -> Atom:
+        """What stands for ``value`` in the graph."""
+        if isinstance(value, StageTracer) and value.interpreter is self:
+            return value.variable
+        if isinstance(value, Tracer) and not value.interpreter.alive:
+            raise dispatch.leaked(value, "the graph being made")
+        if isinstance(value, Tensor) and value.ndim == 0 and value.dtype != dt.bfloat16:
+            return Literal(value.data.item(), value.meta)
+        known = self.constants.get(id(value))
+        if known is None:
+            known = Constant(Variable("", value.meta), value)
+            self.constants[id(value)] = known
+        return known.variable
+
+
+def trace(
+    function: Callable[..., Sequence[Any]],
+    metas: Sequence[MetaTensor],
+    names: Sequence[str] = (),
+) -> Graph:
+    """The graph of ``function``, which takes and gives flat sequences of tensors.
+
+    Ops on constants are staged too. Tensors closed over become constants by reference.
+    """
+    stage = Stage(dispatch.current())
+    inputs = tuple(Variable(n, m) for n, m in zip(_input_names(names, len(metas)), metas))
+    with dispatch.transformation(stage):
+        outs = function(*(StageTracer(stage, v, None) for v in inputs))
+        outputs = tuple(
+            stage.atom(o if isinstance(o, TensorBase) else to_tensor_shared(o)) for o in outs
+        )
+    graph = Graph(inputs, tuple(stage.constants.values()), tuple(stage.equations), outputs)
+    return finish(graph)
+
+
+def _input_names(names: Sequence[str], count: int) -> list[str]:
+    seen: set[str] = set()
+    out: list[str] = []
+    for number in range(count):
+        base = re.sub(r"\W", "_", names[number]) if number < len(names) else f"x{number}"
+        if not base.isidentifier():
+            base = f"x{number}"
+        name, again = base, 1
+        while name in seen:
+            again += 1
+            name = f"{base}_{again}"
+        seen.add(name)
+        out.append(name)
+    return out
+
+
+def finish(graph: Graph) -> Graph:
+    """Drop equations and constants nobody uses, and name the variables in order."""
+    needed: set[Atom] = {a for a in graph.outputs if isinstance(a, Variable)}
+    kept: list[Equation] = []
+    for equation in reversed(graph.equations):
+        keep = equation.op.binds_dim or is_effect(equation)
+        if keep or any(v in needed for v in flat(equation.outputs)):
+            kept.append(equation)
+            needed.update(a for a in flat(equation.inputs) if isinstance(a, Variable))
+    kept.reverse()
+    constants = tuple(c for c in graph.constants if c.variable in needed)
+    names = variable_names({v.name for v in graph.inputs})
+    for constant in constants:
+        constant.variable.name = next(names)
+    for equation in kept:
+        for variable in flat(equation.outputs):
+            variable.name = next(names)
+    return Graph(graph.inputs, constants, tuple(kept), graph.outputs)

@@ -1,0 +1,296 @@
+"""The reverse-mode interpreter: runs a function forward and keeps what its backward needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+from phix.core import dispatch
+from phix.core import dtypes as dt
+from phix.core.dispatch import Interpreter
+from phix.core.errors import DifferentiationError
+from phix.core.graph import flat, map_entries
+from phix.core.meta import MetaTensor
+from phix.core.op import Op
+from phix.core.rules import OPS, get_op
+from phix.core.tensor import TensorBase, ValueTracer
+from phix.interpreters.decompose import as_entries
+
+
+class VJPTracer(ValueTracer):
+    """A value whose cotangent will be asked for; ``node`` is its number on the tape."""
+
+    __slots__ = ("node",)
+
+    def __init__(self, interpreter: VJP, value: TensorBase, node: int) -> None:
+        self.interpreter = interpreter
+        self.value = value
+        self.node = node
+
+
+class Record:
+    """One op on the tape: which nodes it joins, and how cotangents get across."""
+
+    __slots__ = ("inputs", "outputs", "pull")
+
+    def __init__(self, pull: Callable[..., Sequence[Any]], inputs: Any, outputs: Any) -> None:
+        self.pull = pull  # cotangents, one entry an output, in; one entry an input out
+        self.inputs = inputs  # node numbers (-1: no derivative wanted), as op.inputs
+        self.outputs = outputs  # (node, meta) pairs as op.outputs, a list of them for a list
+
+
+class BackwardRule:
+    """The pull of an op of the table: its backward op's decomposition."""
+
+    __slots__ = ("args", "op", "rule")
+
+    def __init__(self, op: Op, rule: Op, args: list[Any]) -> None:
+        self.op, self.rule, self.args = op, rule, args
+
+    def __call__(self, *cotangents: Any) -> list[Any]:
+        args = [cotangents[a.number] if isinstance(a, Cotangent) else a for a in self.args]
+        assert self.rule.decomposition is not None
+        found = self.rule.decomposition(*args)
+        by_name = dict(zip(self.rule.gradient_of, as_outputs(self.rule, found)))
+        return [by_name.get(a.name) for a in self.op.inputs]
+
+
+class DecomposedOutputs:
+    """The pull of outputs whose cotangents the backward rule does not take: a mean or a residual
+    kept for the backward itself, which higher derivatives go through. It goes through the op's
+    decomposition, run again."""
+
+    __slots__ = ("attrs", "numbers", "op", "values")
+
+    def __init__(self, op: Op, values: Any, attrs: Any, numbers: tuple[int, ...]) -> None:
+        self.op, self.values, self.attrs, self.numbers = op, values, attrs, numbers
+
+    def __call__(self, *cotangents: Any) -> tuple[Any, ...]:
+        op = self.op
+        floats = [x for x in flat(self.values) if dt.is_differentiable(x.dtype)]
+
+        def outputs(*chosen: Any) -> list[Any]:
+            supply = iter(chosen)
+            inputs = map_entries(
+                lambda x: next(supply) if dt.is_differentiable(x.dtype) else x, self.values
+            )
+            assert op.decomposition is not None
+            outs = as_outputs(op, op.decomposition(*op.merge(inputs, self.attrs)))
+            return [outs[n] for n in self.numbers]
+
+        _, pull = vjp(outputs, floats)
+        found = iter(pull(cotangents))
+        return map_entries(
+            lambda x: next(found) if dt.is_differentiable(x.dtype) else None, self.values
+        )
+
+
+@cache
+def uncovered(op: Op) -> tuple[int, ...]:
+    """The outputs of a composite whose cotangents its backward rule does not take."""
+    if op.backward is None or op.decomposition is None:
+        return ()
+    taken = {a.name for a in get_op(op.backward).args}
+    return tuple(n for n, o in enumerate(op.outputs) if f"{o.name}_grad" not in taken)
+
+
+class VJP(Interpreter):
+    """Ops on its tracers run in the parent and leave a record; all others just run there."""
+
+    name = "vjp"
+
+    def __init__(self, parent: Interpreter) -> None:
+        super().__init__(parent)
+        self.tape: list[Record] = []
+        self.nodes = 0
+
+    def new(self, value: TensorBase) -> VJPTracer:
+        self.nodes += 1
+        return VJPTracer(self, value, self.nodes - 1)
+
+    def owns(self, value: Any) -> bool:
+        return isinstance(value, VJPTracer) and value.interpreter is self
+
+    def lower(self, value: Any) -> Any:
+        return value.value if self.owns(value) else value
+
+    def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        parent = self.parent
+        assert parent is not None
+        active = any(self.owns(x) for x in flat(inputs))
+        if active and op.vjp_rule is not None:
+            return self.by_rule(op, inputs, attrs)
+        if active and op.backward is None and not is_constant(op):
+            if op.decomposition is None:
+                raise no_derivative(op)
+            outs = op.decomposition(*op.merge(inputs, attrs))
+            return outs if op.single_output else as_entries(op, outs)
+        values = map_entries(self.lower, inputs)
+        with dispatch.active(parent):
+            outs = parent.process(op, values, attrs)
+        if not active or op.backward is None:
+            return outs
+        entries = as_outputs(op, outs)
+        rule = get_op(op.backward)
+        args = backward_args(op, rule, values, attrs, entries)
+        result = self.record(op, BackwardRule(op, rule, args), inputs, entries)
+        extra = tuple(n for n in uncovered(op) if self.owns(as_outputs(op, result)[n]))
+        if extra:
+            wrapped = as_outputs(op, result)
+            nodes, pairs = self.tape[-1].inputs, self.tape[-1].outputs
+            pull = DecomposedOutputs(op, values, attrs, extra)
+            self.tape.append(Record(pull, nodes, tuple(pairs[n] for n in extra)))
+            self.tape[-2].outputs = tuple(
+                (-1, wrapped[n].meta) if n in extra else p for n, p in enumerate(pairs)
+            )
+        return result
+
+    def by_rule(self, op: Op, inputs: Any, attrs: Any) -> Any:
+        """An op whose reverse mode is a rule in Python; the rule runs in the parent."""
+        assert self.parent is not None and op.vjp_rule is not None
+        active = map_entries(self.owns, inputs)
+        values = map_entries(self.lower, inputs)
+        with dispatch.active(self.parent):
+            outs, pull = op.vjp_rule(active, *op.merge(values, attrs))
+        return self.record(op, pull, inputs, as_outputs(op, outs))
+
+    def record(self, op: Op, pull: Callable[..., Any], inputs: Any, outs: tuple[Any, ...]) -> Any:
+        """The outputs as tracers, and a record of how cotangents get from them to the inputs."""
+        wrapped = map_entries(self.wrap, outs)
+        nodes = map_entries(lambda x: x.node if self.owns(x) else -1, inputs)
+        pairs = tuple(
+            [self.pair(t) for t in e] if isinstance(e, tuple) else self.pair(e) for e in wrapped
+        )
+        self.tape.append(Record(pull, nodes, pairs))
+        return wrapped[0] if len(wrapped) == 1 else wrapped
+
+    def pair(self, value: Any) -> tuple[int, MetaTensor]:
+        return (value.node if self.owns(value) else -1, value.meta)
+
+    def wrap(self, value: TensorBase) -> TensorBase:
+        return self.new(value) if dt.is_differentiable(value.dtype) else value
+
+
+def is_constant(op: Op) -> bool:
+    """Whether the op's derivative is declared zero."""
+    return "nondifferentiable" in op.traits
+
+
+def no_derivative(op: Op) -> DifferentiationError:
+    return DifferentiationError(
+        f"op {op.name!r} has no derivative: its entry names no backward; give it `backward: "
+        f"{op.name}_grad`, or `traits: [nondifferentiable]` if the derivative is zero"
+    )
+
+
+def backward_args(
+    op: Op, rule: Op, values: tuple[Any, ...], attrs: tuple[Any, ...], outs: tuple[Any, ...]
+) -> list[Any]:
+    """What the backward op's args name; a cotangent's place is left to ``Cotangent``.
+
+    For a tensor under ``no_need_buffer`` the meta alone is kept, so the value can be freed.
+    """
+    named: dict[str, Any] = dict(zip((a.name for a in op.inputs), values))
+    named.update(zip(op.attr_names, attrs))
+    for number, (output, value) in enumerate(zip(op.outputs, outs)):
+        named.setdefault(output.name, value)
+        named[f"{output.name}_grad"] = Cotangent(number)
+    named |= {here: named[there] for here, there in rule.forward_names}
+    args = []
+    for arg in rule.args:
+        value = named.get(arg.name, arg.default)
+        if arg.name in rule.no_need_buffer and value is not None:
+            value = map_entries(lambda x: x.meta, (value,))[0]
+        args.append(value)
+    return args
+
+
+class Cotangent:
+    """The place of an output's cotangent among a rule's args."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def zeros(meta: MetaTensor) -> Any:
+    return dispatch.bind(OPS["full"], (), (meta.dims, 0, meta.dtype, None))
+
+
+def add(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    return dispatch.bind(OPS["add"], (a, b), ())
+
+
+class Pullback:
+    """Cotangents of the outputs in, cotangents of the inputs out; may be called again.
+
+    Runs under the interpreter that is current when it is called.
+    """
+
+    def __init__(self, tape: list[Record], inputs: list[Any], outputs: list[Any]) -> None:
+        self.tape = tape
+        self.inputs = inputs  # (node, meta) of each input
+        self.outputs = outputs  # node of each output, -1 where it does not depend on the inputs
+
+    def __call__(self, cotangents: Sequence[Any], instantiate: bool = True) -> list[Any]:
+        grads: dict[int, Any] = {}
+        for node, ct in zip(self.outputs, cotangents):
+            if node >= 0 and ct is not None:
+                grads[node] = add(grads.get(node), ct)
+        for record in reversed(self.tape):
+            self.step(record, grads)
+        found = [grads.get(node) for node, _ in self.inputs]
+        if not instantiate:
+            return found
+        return [zeros(meta) if g is None else g for g, (_, meta) in zip(found, self.inputs)]
+
+    def step(self, record: Record, grads: dict[int, Any]) -> None:
+        """Send the cotangents of one record's outputs to its inputs."""
+        if not any(node in grads for node, _ in _pairs(record.outputs)):
+            return
+
+        def cotangent(pair: Any) -> Any:
+            found = grads.pop(pair[0], None)
+            return zeros(pair[1]) if found is None else found
+
+        cts = [
+            tuple(map(cotangent, e)) if isinstance(e, list) else cotangent(e)
+            for e in record.outputs
+        ]
+        for nodes, grad in zip(record.inputs, record.pull(*cts)):
+            if nodes is None or grad is None:
+                continue
+            for node, value in zip(nodes, grad) if isinstance(nodes, tuple) else [(nodes, grad)]:
+                if node >= 0 and value is not None:
+                    grads[node] = add(grads.get(node), value)
+
+
+def _pairs(outputs: tuple[Any, ...]) -> list[Any]:
+    """The (node, meta) pairs of structured outputs."""
+    found: list[Any] = []
+    for entry in outputs:
+        found.extend(entry if isinstance(entry, list) else (entry,))
+    return found
+
+
+def as_outputs(op: Op, outs: Any) -> tuple[Any, ...]:
+    """What an op or its rule gave, as a tuple with one entry an output."""
+    return (outs,) if len(op.outputs) == 1 else tuple(outs)
+
+
+def vjp(
+    function: Callable[..., Sequence[Any]], primals: Sequence[Any]
+) -> tuple[list[Any], Pullback]:
+    """``function`` of flat tensors, and the pullback of its flat outputs."""
+    interpreter = VJP(dispatch.current())
+    with dispatch.transformation(interpreter):
+        tracers = [interpreter.new(p) for p in primals]
+        outs = list(function(*tracers))
+        values = [interpreter.lower(o) for o in outs]
+        nodes = [o.node if interpreter.owns(o) else -1 for o in outs]
+    inputs = [(t.node, t.meta) for t in tracers]
+    return values, Pullback(interpreter.tape, inputs, nodes)

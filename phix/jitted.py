@@ -1,0 +1,339 @@
+"""jit as users call it: a function compiled once for each kind of arguments."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Union
+
+from phix import ops
+from phix.api import flat_specs, flat_tensors, function_name, trace
+from phix.core import dispatch, pytrees
+from phix.core.errors import ArgumentError
+from phix.core.graph import Graph
+from phix.core.meta import MetaTensor
+from phix.core.tensor import Tensor, Tracer
+from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
+from phix.interpreters.jit import Compiled, can_run
+
+
+class Traced:
+    """One trace of a function: its compiled graph, and the structure of its result."""
+
+    def __init__(self, graph: Graph, out_tree: pytrees.TreeDef) -> None:
+        self.compiled = Compiled(graph)
+        self.out_tree = out_tree
+        self.is_single = out_tree == _LEAF
+        # The graph as an op: what it closes over is an operand like others.
+        constants = graph.constants
+        self.closed = tuple(c.value for c in constants)
+        inputs = (*graph.inputs, *(c.variable for c in constants))
+        self.body = Graph(inputs, (), graph.equations, graph.outputs)
+
+    def replay(self, tensors: Sequence[Any]) -> Any:
+        """The results inside a transformation.
+
+        Where ops end in eager ones, as one op with compiled derivatives; inside a graph being
+        made, written out, so that all of it is optimised together.
+        """
+        if dispatch.runs_at_once() and self.compiled.is_closed:
+            return self.rebuild(ops.call([*tensors, *self.closed], self.body))
+        return self.rebuild(self.compiled.graph(*tensors))
+
+    def rebuild(self, leaves: Sequence[Any]) -> Any:
+        return leaves[0] if self.is_single else pytrees.unflatten(self.out_tree, leaves)
+
+
+_LEAF = pytrees.flatten(0)[1]
+
+
+class Jitted:
+    """A function that runs as a compiled program; made by :func:`jit`."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        static_argnums: tuple[int, ...],
+        static_argnames: tuple[str, ...],
+        input_spec: Any,
+    ) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+        self.static_argnums = static_argnums
+        self.static_argnames = static_argnames
+        self.input_spec = input_spec
+        self.trace_count = 0
+        self._traces: dict[Any, Traced] = {}
+        self._launchers: dict[Any, tuple[Any, Traced]] = {}
+        self._lock = threading.RLock()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs:
+            # The short way: plain tensors whose like has been seen before.
+            try:
+                launch, traced = self._launchers[tuple([x.key for x in args])]
+            except (KeyError, AttributeError):
+                pass
+            else:
+                if dispatch.current() is _EAGER:
+                    outs = launch(*[x.data for x in args])
+                    return (
+                        Tensor(outs[0])
+                        if traced.is_single
+                        else traced.rebuild([Tensor(o) for o in outs])
+                    )
+        return self._call(args, kwargs)
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        dynamic, static = self._split(args, kwargs)
+        flat, treedef = flat_tensors(dynamic, function_name(self.function))
+        tensors: Any = flat
+        runs = dispatch.current() is _EAGER and not any(isinstance(x, Tracer) for x in flat)
+        key = (treedef, static, *[x.key for x in tensors]) if runs else None
+        found = self._launchers.get(key)
+        if found is None:
+            traced = self._traced(dynamic, static, [x.meta for x in flat], treedef)
+            if key is None or not can_run(traced.compiled):
+                return traced.replay(flat)
+            found = self._launchers[key] = (traced.compiled.launcher(tensors), traced)
+            plain = len(args) == len(tensors) and all(isinstance(a, Tensor) for a in args)
+            if plain and not static and not kwargs:
+                self._launchers[key[2:]] = found
+        launch, traced = found
+        outs = launch(*[x.data for x in tensors])
+        return traced.rebuild([Tensor(o) for o in outs])
+
+    def _split(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
+        """The arguments that are traced, and those that are static, with their places."""
+        if not self.static_argnums and not self.static_argnames:
+            return (args, kwargs), ()
+        places = {n % len(args) for n in self.static_argnums if -len(args) <= n < len(args)}
+        static: list[tuple[Any, Any]] = [(p, args[p]) for p in sorted(places)]
+        static += [(k, kwargs[k]) for k in sorted(kwargs) if k in self.static_argnames]
+        for place, value in static:
+            try:
+                hash(value)
+            except TypeError:
+                raise ArgumentError(
+                    f"jit of {function_name(self.function)}: static argument {place!r} must be "
+                    f"hashable, found {type(value).__name__}; pass a tuple or a frozen object"
+                ) from None
+        dynamic = tuple(a for i, a in enumerate(args) if i not in places)
+        rest = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
+        # 1, 1.0 and True are equal, and yet make different programs.
+        return (dynamic, rest), tuple((p, type(v), v) for p, v in static)
+
+    def _traced(
+        self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
+    ) -> Traced:
+        """The trace for these arguments; made where there is none."""
+        if self.input_spec is None:
+            kinds = tuple((m.dtype, _dims_key(m)) for m in metas)
+        else:
+            kinds = ()  # one trace for every size
+        key = (treedef, static, kinds, dispatch.bound_axes())
+        found = self._traces.get(key)
+        if found is None:
+            with self._lock:
+                found = self._traces.get(key)
+                if found is None:
+                    found = self._traces[key] = self._trace(dynamic, static, metas, treedef)
+        return found
+
+    def _trace(
+        self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
+    ) -> Traced:
+        specs = pytrees.unflatten(treedef, metas)
+        if self.input_spec is not None:
+            specs = (_declared(self.input_spec, specs[0], self.function), specs[1])
+        self.trace_count += 1
+        function = _with_static(self.function, static)
+        return Traced(*trace(function, *specs))
+
+    def lower(self, *args: Any, **kwargs: Any) -> Lowered:
+        """The steps from the traced graph to machine code for these arguments or specs."""
+        dynamic, static = self._split(args, kwargs)
+        metas, treedef = flat_specs(dynamic, function_name(self.function))
+        return Lowered(self._traced(dynamic, static, metas, treedef), treedef)
+
+    def cache_clear(self) -> None:
+        """Forget every trace and program; the disk cache stays."""
+        with self._lock:
+            self._traces.clear()
+            self._launchers.clear()
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __repr__(self) -> str:
+        return f"<jit of {function_name(self.function)}>"
+
+
+def _dims_key(meta: MetaTensor) -> tuple[Any, ...]:
+    return tuple(d if isinstance(d, int) else d.key for d in meta.dims)
+
+
+def _declared(input_spec: Any, args: Any, function: Any) -> Any:
+    """The declared specs, which must have the structure of the arguments."""
+    declared = tuple(input_spec)
+    have, want = pytrees.flatten(args)[1], pytrees.flatten(declared)[1]
+    if have != want:
+        raise ArgumentError(
+            f"jit of {function_name(function)}: input_spec declares {want}, the arguments are "
+            f"{have}; declare one spec for each tensor of the arguments"
+        )
+    return declared
+
+
+def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Callable[..., Any]:
+    """The function of the traced arguments alone."""
+    if not static:
+        return function
+    named = {p: v for p, _, v in static if isinstance(p, str)}
+    placed = {p: v for p, _, v in static if isinstance(p, int)}
+
+    @functools.wraps(function)
+    def partial(*args: Any, **kwargs: Any) -> Any:
+        supply = iter(args)
+        full = [placed[i] if i in placed else next(supply) for i in range(len(args) + len(placed))]
+        return function(*full, **kwargs, **named)
+
+    return partial
+
+
+class Lowered:
+    """What a jitted function becomes, step by step; ``print`` it, or read ``sections``."""
+
+    def __init__(self, traced: Traced, treedef: pytrees.TreeDef) -> None:
+        self._traced = traced
+        self._treedef = treedef
+
+    def compile(self) -> Callable[..., Any]:
+        """The function compiled for these arguments alone.
+
+        Takes the arguments that are not static, of the metas that were lowered, and never traces.
+        """
+        traced, wanted = self._traced, self._treedef
+        traced.compiled.program((True,) * len(traced.compiled.graph.inputs))
+
+        def compiled(*args: Any, **kwargs: Any) -> Any:
+            tensors, found = flat_tensors((args, kwargs), "a compiled function")
+            if found != wanted:
+                raise ArgumentError(
+                    f"compiled for arguments of structure {wanted}, found {found}; leave static "
+                    "arguments out, or lower the function for these arguments"
+                )
+            if not can_run(traced.compiled) or any(isinstance(x, Tracer) for x in tensors):
+                return traced.replay(tensors)
+            known: Any = tensors
+            outs = traced.compiled.launcher(known)(*[x.data for x in known])
+            return traced.rebuild([Tensor(o) for o in outs])
+
+        return compiled
+
+    @property
+    def graph(self) -> Graph:
+        """The graph the engine compiles: primitives alone."""
+        return self._traced.compiled.lower()
+
+    @property
+    def sections(self) -> Mapping[str, str]:
+        """The text of each step, in order: the graph after each pass, loop IR, source."""
+        compiled = self._traced.compiled
+        compiled.lower()
+        texts = {f"graph: {name}": str(graph) for name, graph in compiled.stages.items()}
+        contiguous = (True,) * len(compiled.graph.inputs)
+        texts.update(compiled.program(contiguous).sections)
+        return texts
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"=== {name} ===\n{text}" for name, text in self.sections.items())
+
+
+Static = Union[int, Iterable[int], None]
+
+
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    static_argnums: Static = None,
+    static_argnames: str | Iterable[str] | None = None,
+    input_spec: Sequence[Any] | None = None,
+    donate_argnums: Static = None,
+) -> Any:
+    """A function that is traced once for each kind of arguments and runs as one native program.
+
+    Args:
+        function: a pure function of tensors, or trees of them. Without it, a decorator.
+        static_argnums: positional arguments that are no tensors: hashable Python values, each
+            of which makes its own program.
+        static_argnames: the same for keyword arguments. A parameter named in one of the two is
+            found by the other as well.
+        input_spec: one ``phix.spec`` (or tree of them) for each positional argument. The
+            function is then traced and compiled once, for every size of the dims left unknown.
+        donate_argnums: arguments the caller will not use again. A hint: tensors may be shared, so
+            their memory is given back when the last reference goes, and results are fresh.
+
+    Returns:
+        A function of the same arguments. It can be differentiated, batched and traced, to any
+        order, and stays compiled under eager grad, jvp and vmap; ``.lower(*args)`` shows every
+        step, ``.lower(*args).compile()`` gives a function that never traces, ``.trace_count``
+        counts traces.
+
+    Raises:
+        ArgumentError: an argument is no tensor, or a static one is not hashable.
+        ShapeError: an argument does not fit its input_spec, or a check left open while tracing
+            fails at the sizes given.
+
+    >>> import phix
+    >>> f = phix.jit(lambda x: 2.0 * x + 1.0, input_spec=[phix.spec(["n"])])
+    >>> f(phix.to_tensor([1.0, 2.0])).tolist(), f(phix.to_tensor([3.0])).tolist()
+    ([3.0, 5.0], [7.0])
+    >>> f.trace_count
+    1
+    """
+    if function is None:
+        return functools.partial(
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            input_spec=input_spec,
+            donate_argnums=donate_argnums,
+        )
+    if not callable(function):
+        raise ArgumentError(f"jit takes a function, found {function!r:.80}")
+    donated = () if donate_argnums is None else _as_tuple(donate_argnums)
+    if not all(isinstance(n, int) for n in donated):
+        raise ArgumentError(f"donate_argnums are argument numbers, found {donate_argnums!r}")
+    numbers = () if static_argnums is None else _as_tuple(static_argnums)
+    names = () if static_argnames is None else _as_tuple(static_argnames)
+    return Jitted(function, *_both_ways(function, numbers, names), input_spec)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, (int, str)) else tuple(value)
+
+
+def _both_ways(
+    function: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Static arguments found by place or by name, however they are passed."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return numbers, names
+    plain = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    unknown = [n for n in names if n not in {p.name for p in parameters}]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        raise ArgumentError(
+            f"static_argnames names {unknown}, but {function_name(function)} takes "
+            f"{[p.name for p in parameters]}"
+        )
+    by_number = {plain[n] for n in numbers if -len(plain) <= n < len(plain)}
+    by_name = {plain.index(n) for n in names if n in plain}
+    return tuple(sorted({*numbers, *by_name})), tuple(sorted({*names, *by_number}))
+
+
+_EAGER = dispatch.current()

@@ -1,0 +1,1 @@
+"""Kernels: the loop language all engines share, and one folder an engine."""

@@ -1,0 +1,28 @@
+"""The CPU engine: prints the loop IR as LLVM IR and compiles it with llvmlite."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phix.core.graph import Graph
+from phix.kernels.cpu import views
+from phix.kernels.cpu.program import CpuProgram
+from phix.kernels.primitive.lowering import lower
+
+
+class CpuEngine:
+    """Compiles graphs of primitives to native programs, cached on disk."""
+
+    name = "cpu"
+
+    def compile(self, graph: Graph, contiguous: tuple[bool, ...]) -> CpuProgram:
+        """See :class:`phix.core.engines.Engine`."""
+        return CpuProgram(graph, lower(graph, contiguous))
+
+    def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """What makes an eager result that shares its input's memory; see ``views.py``."""
+        return views.view(op_name, attrs)
+
+
+ENGINE = CpuEngine()

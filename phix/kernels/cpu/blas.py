@@ -1,0 +1,81 @@
+"""Matrix products through the BLAS that SciPy brings."""
+
+from __future__ import annotations
+
+import ctypes
+from functools import cache
+from typing import Any
+
+_LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
+_SCALARS = {"float32": "float", "float64": "double", "complex64": "[2 x float]",
+            "complex128": "[2 x double]"}  # fmt: skip
+_ONES = {"float32": "1.0", "float64": "1.0", "complex64": "[float 1.0, float 0.0]",
+         "complex128": "[double 1.0, double 0.0]"}  # fmt: skip
+
+# The rows of a C-ordered matrix are the columns of a Fortran one: out.T = op(y).T op(x).T.
+_GEMM = """
+declare void @phix_{letter}gemm(ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr)
+define internal void @gemm_{dtype}(i64 %tx, i64 %ty, i64 %m, i64 %n, i64 %k, ptr %x, ptr %y, \
+ptr %out) noinline nounwind {{
+  %ta = alloca i8
+  %tb = alloca i8
+  %sizes = alloca [6 x i32]
+  %alpha = alloca {scalar}
+  %beta = alloca {scalar}
+  %cx = icmp ne i64 %tx, 0
+  %cy = icmp ne i64 %ty, 0
+  %fy = select i1 %cy, i8 84, i8 78
+  %fx = select i1 %cx, i8 84, i8 78
+  store i8 %fy, ptr %ta
+  store i8 %fx, ptr %tb
+  %ly = select i1 %cy, i64 %k, i64 %n
+  %lx = select i1 %cx, i64 %m, i64 %k
+  %ly1 = call i64 @llvm.smax.i64(i64 %ly, i64 1)
+  %lx1 = call i64 @llvm.smax.i64(i64 %lx, i64 1)
+  %lo1 = call i64 @llvm.smax.i64(i64 %n, i64 1)
+{stores}
+  store {scalar} {one}, ptr %alpha
+  store {scalar} zeroinitializer, ptr %beta
+  call void @phix_{letter}gemm(ptr %ta, ptr %tb, ptr %p0, ptr %p1, ptr %p2, ptr %alpha, ptr %y, \
+ptr %p3, ptr %x, ptr %p4, ptr %beta, ptr %out, ptr %p5)
+  ret void
+}}"""
+
+
+def _store_sizes() -> str:
+    lines = []
+    for k, name in enumerate(("%n", "%m", "%k", "%ly1", "%lx1", "%lo1")):
+        lines.append(f"  %i{k} = trunc i64 {name} to i32")
+        lines.append(f"  %p{k} = getelementptr inbounds i32, ptr %sizes, i64 {k}")
+        lines.append(f"  store i32 %i{k}, ptr %p{k}")
+    return "\n".join(lines)
+
+
+def wrapper(name: str) -> tuple[str, str]:
+    """The LLVM text of the routine ``gemm_<dtype>``, and the declaration it needs."""
+    dtype = name.split("_", 1)[1]
+    letter = _LETTERS[dtype]
+    bind(f"{letter}gemm")
+    text = _GEMM.format(
+        letter=letter, dtype=dtype, scalar=_SCALARS[dtype], one=_ONES[dtype], stores=_store_sizes()
+    )
+    return text, "declare i64 @llvm.smax.i64(i64, i64)"
+
+
+@cache
+def bind(routine: str) -> None:
+    """Make a BLAS routine known to compiled code as ``phix_<routine>``."""
+    from scipy.linalg import cython_blas
+
+    from phix.kernels.cpu import jit
+
+    jit.add_symbol(f"phix_{routine}", capsule_pointer(cython_blas.__pyx_capi__[routine]))
+
+
+def capsule_pointer(capsule: Any) -> int:
+    """The address in a PyCapsule."""
+    name = ctypes.pythonapi.PyCapsule_GetName
+    name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]
+    pointer = ctypes.pythonapi.PyCapsule_GetPointer
+    pointer.restype, pointer.argtypes = ctypes.c_void_p, [ctypes.py_object, ctypes.c_char_p]
+    return int(pointer(capsule, name(capsule)))

@@ -1,0 +1,323 @@
+"""Prints a kernel of the loop IR as the text of one LLVM function.
+
+Names are numbered in the order of use, so kernels that differ in names alone have equal texts
+and are compiled once.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Union
+
+import numpy as np
+
+from phix.core import dtypes as dt
+from phix.kernels.cpu import instructions as ins
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive.loop_ir import Buffer, Pointer
+from phix.kernels.primitive.scalar import Expr
+
+# What a kernel is passed: the data of a buffer, its strides in bytes, or the value of a dim.
+Parameter = tuple[str, Union[Buffer, str]]
+
+
+class KernelText:
+    """One kernel as LLVM text: ``parameters`` in order, and ``text`` after the function's name."""
+
+    def __init__(self, kernel: ir.Kernel) -> None:
+        self.parameters: list[Parameter] = []
+        self.declarations: set[str] = set()
+        self.libraries: set[str] = set()
+        printer = _Printer(self, kernel)
+        printer.block(kernel.body)
+        arguments = ", ".join(
+            f"i64 %p{k}" if kind == "dim" else f"ptr noalias %p{k}"
+            for k, (kind, _) in enumerate(self.parameters)
+        )
+        lines = ["entry:", *printer.head, "  br label %start", "start:", *printer.lines]
+        self.text = f"({arguments}) #0 {{\n" + "\n".join(lines) + "\n  ret void\n}"
+
+
+class _Printer:
+    def __init__(self, out: KernelText, kernel: ir.Kernel) -> None:
+        self.out = out
+        self.head: list[str] = []
+        self.lines: list[str] = []
+        self.label = "start"
+        self.count = 0
+        self.parameter_names: dict[Parameter, str] = {}
+        self.strides: dict[tuple[Buffer, int], str] = {}
+        self.index_names: dict[Expr, str] = {}
+        self.slots: dict[Expr, str] = {}
+        self.changing: set[Any] = ir.reads(kernel.body) & ir.writes(kernel.body)
+        self.scopes: list[dict[tuple[str, Expr], str]] = [{}]
+        self.depends: dict[Expr, frozenset[Any]] = {}
+
+    # -- names -----------------------------------------------------------------------------
+    def fresh(self) -> str:
+        self.count += 1
+        return f"%v{self.count}"
+
+    def let(self, text: str) -> str:
+        name = self.fresh()
+        self.lines.append(f"  {name} = {text}")
+        return name
+
+    def declare(self, text: str) -> None:
+        self.out.declarations.add(text)
+
+    def parameter(self, kind: str, what: Buffer | str) -> str:
+        key = (kind, what)
+        if key not in self.parameter_names:
+            self.parameter_names[key] = f"%p{len(self.out.parameters)}"
+            self.out.parameters.append(key)
+        return self.parameter_names[key]
+
+    def stride(self, buffer: Buffer, axis: int) -> str:
+        """The stride of an axis in bytes, loaded once at the head of the kernel."""
+        if (buffer, axis) not in self.strides:
+            base = self.parameter("strides", buffer)
+            name = f"%s{len(self.strides)}"
+            self.head.append(f"  {name}.p = getelementptr inbounds i64, ptr {base}, i64 {axis}")
+            self.head.append(f"  {name} = load i64, ptr {name}.p")
+            self.strides[buffer, axis] = name
+        return self.strides[buffer, axis]
+
+    # -- what is known already -------------------------------------------------------------
+    def known(self, mode: str, expr: Expr) -> str | None:
+        for scope in reversed(self.scopes):
+            if (mode, expr) in scope:
+                return scope[mode, expr]
+        return None
+
+    def dependencies(self, expr: Expr) -> frozenset[Any]:
+        """The mutable scalars and changing buffers that an expression reads."""
+        stack = [expr]
+        while stack:
+            e = stack[-1]
+            if e in self.depends:
+                stack.pop()
+                continue
+            pending = [a for a in e.args if a not in self.depends]
+            if pending:
+                stack.extend(pending)
+                continue
+            own: frozenset[Any] = frozenset()
+            if (e.fn == "var" and e in self.slots) or (e.fn == "load" and e.data in self.changing):
+                own = frozenset((e if e.fn == "var" else e.data,))
+            self.depends[e] = own.union(*(self.depends[a] for a in e.args))
+            stack.pop()
+        return self.depends[expr]
+
+    def forget(self, changed: set[Any]) -> None:
+        """Drop the values that depend on what changes."""
+        if not changed:
+            return
+        for scope in self.scopes:
+            stale = [key for key in scope if self.dependencies(key[1]) & changed]
+            for key in stale:
+                del scope[key]
+
+    # -- statements ------------------------------------------------------------------------
+    def block(self, body: list[ir.Statement]) -> None:
+        for statement in body:
+            getattr(self, f"_{type(statement).__name__.lower()}")(statement)
+
+    def _inner(self, body: list[ir.Statement]) -> None:
+        self.scopes.append({})
+        self.block(body)
+        self.scopes.pop()
+
+    def _changes(self, body: list[ir.Statement]) -> set[Any]:
+        changed: set[Any] = ir.writes(body) & self.changing
+        for s in ir.walk(body):
+            if isinstance(s, ir.Assign):
+                changed.update(s.targets)
+        return changed
+
+    def _start(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    def _for(self, loop: ir.For) -> None:
+        extent = self.index(loop.extent)
+        self.count += 1
+        number = self.count
+        index, head, end = f"%i{number}", f"loop{number}", f"end{number}"
+        changed = self._changes(loop.body)
+        self.forget(changed)
+        if loop.extent.fn == "const":
+            if loop.extent.data <= 0:
+                return
+            self.lines.append(f"  br label %{head}")
+        else:
+            positive = self.let(f"icmp sgt i64 {extent}, 0")
+            self.lines.append(f"  br i1 {positive}, label %{head}, label %{end}")
+        before = self.label
+        self._start(head)
+        self.index_names[loop.index] = index
+        phi = len(self.lines)
+        self.lines.append("")
+        self._inner(loop.body)
+        self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
+        again = self.let(f"icmp slt i64 {index}.next, {extent}")
+        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}")
+        start, back = f"[0, %{before}]", f"[{index}.next, %{self.label}]"
+        self.lines[phi] = f"  {index} = phi i64 {start}, {back}"
+        self._start(end)
+        self.forget(changed)
+
+    def _if(self, statement: ir.If) -> None:
+        condition = self.value(statement.condition)
+        self.count += 1
+        then, end = f"then{self.count}", f"end{self.count}"
+        self.lines.append(f"  br i1 {condition}, label %{then}, label %{end}")
+        self._start(then)
+        self._inner(statement.body)
+        self.lines.append(f"  br label %{end}")
+        self._start(end)
+        self.forget(self._changes(statement.body))
+
+    def _while(self, statement: ir.While) -> None:
+        self.count += 1
+        test, body, end = (f"{name}{self.count}" for name in ("test", "body", "end"))
+        changed = self._changes(statement.body)
+        self.forget(changed)
+        self.lines.append(f"  br label %{test}")
+        self._start(test)
+        self.scopes.append({})
+        condition = self.value(statement.condition)
+        self.scopes.pop()
+        self.lines.append(f"  br i1 {condition}, label %{body}, label %{end}")
+        self._start(body)
+        self._inner(statement.body)
+        self.lines.append(f"  br label %{test}")
+        self._start(end)
+        self.forget(changed)
+
+    def _store(self, statement: ir.Store) -> None:
+        value = self.value(statement.value)
+        ins.store(
+            self, statement.buffer.dtype, value, self.address(statement.buffer, statement.indices)
+        )
+        self.forget({statement.buffer} & self.changing)
+
+    def _declare(self, statement: ir.Declare) -> None:
+        value = self.value(statement.value)
+        kind = ins.type_of(statement.target.dtype)
+        slot = f"%m{len(self.slots)}"
+        self.head.append(f"  {slot} = alloca {kind}")
+        self.slots[statement.target] = slot
+        self.lines.append(f"  store {kind} {value}, ptr {slot}")
+
+    def _assign(self, statement: ir.Assign) -> None:
+        flags = ins.FREE_ORDER if statement.reassociate else None
+        values = [self.value(v, flags) for v in statement.values]
+        for target, value in zip(statement.targets, values):
+            kind = ins.type_of(target.dtype)
+            self.lines.append(f"  store {kind} {value}, ptr {self.slots[target]}")
+        self.forget(set(statement.targets))
+
+    def _librarycall(self, statement: ir.LibraryCall) -> None:
+        arguments = []
+        for a in statement.arguments:
+            if isinstance(a, Pointer):
+                arguments.append("ptr " + self.address(a.buffer, (a.offset,)))
+            else:
+                arguments.append("i64 " + self.index(a))
+        self.out.libraries.add(statement.name)
+        self.lines.append(f"  call void @{statement.name}({', '.join(arguments)})")
+        self.forget(set(statement.writes) & self.changing)
+
+    # -- expressions -----------------------------------------------------------------------
+    def index(self, expr: Expr) -> str:
+        """An index or extent: int64 arithmetic that does not overflow, which LLVM may know."""
+        if expr.fn not in ("add", "sub", "mul"):
+            return self.value(expr)
+        name = self.known("index", expr)
+        if name is None:
+            a, b = (self.index(x) for x in expr.args)
+            name = self.let(f"{expr.fn} nsw i64 {a}, {b}")
+            self.scopes[-1]["index", expr] = name
+        return name
+
+    def value(self, root: Expr, flags: str | None = None) -> str:
+        """The name of the value of an expression; ``flags`` go on its topmost operation."""
+        stack = [root]
+        while stack:
+            expr = stack[-1]
+            if expr.fn in ("const", "var") or self.known("value", expr) is not None:
+                stack.pop()
+                continue
+            operands = () if expr.fn == "load" else expr.args
+            pending = [
+                a for a in operands
+                if a.fn not in ("const", "var") and self.known("value", a) is None
+            ]  # fmt: skip
+            if pending:
+                stack.extend(reversed(pending))
+                continue
+            self.scopes[-1]["value", expr] = self._compute(expr, flags if expr is root else None)
+            stack.pop()
+        return self.operand(root)
+
+    def operand(self, expr: Expr) -> str:
+        if expr.fn == "const":
+            return ins.constant(expr.data, expr.dtype)
+        if expr.fn == "var":
+            return self._variable(expr)
+        name = self.known("value", expr)
+        assert name is not None
+        return name
+
+    def _variable(self, expr: Expr) -> str:
+        if expr in self.index_names:
+            return self.index_names[expr]
+        if expr in self.slots:
+            name = self.known("value", expr)
+            if name is None:
+                name = self.let(f"load {ins.type_of(expr.dtype)}, ptr {self.slots[expr]}")
+                self.scopes[-1]["value", expr] = name
+            return name
+        return self.parameter("dim", expr.data)
+
+    def _compute(self, expr: Expr, flags: str | None) -> str:
+        if expr.fn == "load":
+            return ins.load(self, expr.data.dtype, self.address(expr.data, expr.args))
+        return ins.emit(self, expr, [self.operand(a) for a in expr.args], flags)
+
+    def address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
+        """The address of an element."""
+        base = self.parameter("data", buffer)
+        part: Expr | None = None
+        if dt.is_complex(buffer.dtype) and len(indices) > (
+            len(buffer.dims) if buffer.strided else 1
+        ):
+            *head, part = indices
+            indices = tuple(head)
+        if buffer.strided:
+            return self._strided_address(buffer, base, indices, part)
+        kind = ins.memory_type(dt.real_dtype(buffer.dtype))
+        (linear,) = indices
+        offset = self.index(linear)
+        if dt.is_complex(buffer.dtype):
+            offset = self.let(f"mul nsw i64 {offset}, 2")
+            if part is not None and part.data:
+                offset = self.let(f"add nsw i64 {offset}, {part.data}")
+        if offset == "0":
+            return base
+        return self.let(f"getelementptr inbounds {kind}, ptr {base}, i64 {offset}")
+
+    def _strided_address(
+        self, buffer: Buffer, base: str, indices: tuple[Expr, ...], part: Expr | None
+    ) -> str:
+        size = np.dtype(dt.real_dtype(buffer.dtype)).itemsize
+        total = str(part.data * size) if part is not None else "0"
+        for axis, expr in enumerate(indices):
+            index = self.index(expr)
+            if index == "0":
+                continue
+            step = self.let(f"mul nsw i64 {index}, {self.stride(buffer, axis)}")
+            total = step if total == "0" else self.let(f"add nsw i64 {total}, {step}")
+        if total == "0":
+            return base
+        return self.let(f"getelementptr inbounds i8, ptr {base}, i64 {total}")

@@ -1,0 +1,27 @@
+"""The scalar bodies of the pointwise primitives: importing this module registers them all."""
+
+from __future__ import annotations
+
+from phix.kernels.primitive import (
+    arithmetic,
+    complex_math,
+    exponential,
+    power,
+    special,
+    trigonometric,
+)
+from phix.kernels.primitive.random_bits import threefry2x32
+from phix.kernels.primitive.registry import body, get, names
+
+__all__ = [
+    "arithmetic",
+    "body",
+    "complex_math",
+    "exponential",
+    "get",
+    "names",
+    "power",
+    "special",
+    "threefry2x32",
+    "trigonometric",
+]

@@ -1,0 +1,297 @@
+"""Carries of loops updated in place.
+
+The steps of a body read a carry ``c`` and compute the next into a fresh buffer ``n``. With the
+steps that write ``n`` put as late as what reads it allows, ``n`` can be ``c`` itself if from its
+first write on nothing reads ``c``, but for a kernel that reads of ``c`` the element it replaces.
+A copy of ``c`` into ``n`` is then no work at all, so a body that changes one row of an array
+costs one row. Else the two exchange their memory after each iteration, or tiny ones are copied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+
+from phix.core import dims as dm
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive.builder import Builder, buffer_value
+from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step, step_reads, step_writes
+from phix.kernels.primitive.scalar import Expr
+
+# A buffer of at most this many bytes may live in registers or on the stack.
+TINY_BYTES = 256
+
+
+def is_tiny(buffer: Buffer) -> bool:
+    """Whether a buffer is known to be small enough for the stack."""
+    count = dm.product(buffer.dims)
+    return isinstance(count, int) and count * buffer.dtype.itemsize <= TINY_BYTES
+
+
+class Touched:
+    """The buffers that steps read and write, found once for each step."""
+
+    def __init__(self) -> None:
+        self.found: dict[Step, tuple[set[Buffer], set[Buffer]]] = {}
+
+    def of(self, step: Step) -> tuple[set[Buffer], set[Buffer]]:
+        """What a step reads, and what it writes."""
+        if step not in self.found:
+            self.found[step] = step_reads(step), step_writes(step)
+        return self.found[step]
+
+    def rename(self, old: Buffer, new: Buffer) -> None:
+        names = ir.with_bases({new})
+        for sets in self.found.values():
+            for buffers in sets:
+                if old in buffers:
+                    buffers.discard(old)
+                    buffers |= names
+
+
+def settle(
+    b: Builder, steps: list[Step], pairs: Sequence[tuple[Buffer, Buffer]]
+) -> list[tuple[Buffer, Buffer]]:
+    """Make each ``(carry, new)`` one buffer where that is safe, changing ``steps``.
+
+    Returns:
+        the pairs that must exchange their memory after each iteration; tiny pairs are copied by
+        kernels at the end of ``steps``.
+    """
+    touched = Touched()
+    merge_copies(steps, {b for pair in pairs for b in pair}, touched)
+    left = []
+    for carry, new in pairs:
+        sunk = _sunk(steps, new, touched)
+        if _check(sunk, carry, new, False, touched) is not None:
+            steps[:] = sunk
+            rename(steps, new, carry, touched)
+            drop_empty_copies(steps)
+        else:
+            left.append((carry, new))
+    # Python gives slices no memory of their own, so where it runs the loop they are copied
+    in_python = _has_host_step(steps)
+    swaps = [p for p in left if not is_tiny(p[0]) and not (in_python and p[0].base is not None)]
+    with b.nested() as copies:
+        for carry, new in left:
+            if (carry, new) not in swaps:
+                b.fill(carry, buffer_value(new))
+    steps += copies
+    return swaps
+
+
+# -- order -----------------------------------------------------------------------------------
+def _sunk(steps: list[Step], new: Buffer, touched: Touched) -> list[Step]:
+    """The steps in an order in which the first write of ``new`` comes as late as it can."""
+    first = next((k for k, s in enumerate(steps) if new in touched.of(s)[1]), len(steps))
+    before, held = steps[:first], steps[first : first + 1]
+    all_reads: set[Buffer] = set().union(*(touched.of(s)[0] for s in held))
+    all_writes: set[Buffer] = set().union(*(touched.of(s)[1] for s in held))
+    is_bound = any(isinstance(s, ir.BindStep) for s in held)
+    for step in steps[first + 1 :]:
+        reads, writes = touched.of(step)
+        meets = bool(writes & all_reads or writes & all_writes or reads & all_writes)
+        # host steps may have effects, so they keep their order
+        if meets or is_bound or (_has_host_step([step]) and _has_host_step(held)):
+            held.append(step)
+            all_reads |= reads
+            all_writes |= writes
+            is_bound = is_bound or isinstance(step, ir.BindStep)
+        else:
+            before.append(step)
+    return before + held
+
+
+def _has_host_step(steps: list[Step]) -> bool:
+    return any(isinstance(s, ir.HostStep) for s in ir.walk_steps(steps))
+
+
+# -- what may share memory -------------------------------------------------------------------
+def _check(
+    steps: list[Step], carry: Buffer, new: Buffer, written: bool, touched: Touched
+) -> bool | None:
+    """Whether ``new`` is written after the steps; None if the two may not share memory."""
+    for step in steps:
+        reads, writes = touched.of(step)
+        if carry in writes:
+            return None
+        if carry in reads:
+            if new not in writes:
+                if written:
+                    return None
+            elif isinstance(step, ir.SwitchStep):
+                ends = [_check(block, carry, new, written, touched) for block in step.branches]
+                if None in ends:
+                    return None
+            elif written or not isinstance(step, Kernel) or not _is_elementwise(step, carry, new):
+                return None
+        written = written or new in writes
+    return written
+
+
+def _is_elementwise(kernel: Kernel, carry: Buffer, new: Buffer) -> bool:
+    """Whether each element of ``carry`` is read only to compute that of ``new``."""
+    from phix.kernels.primitive import schedule
+
+    loops, block = _nest(kernel)
+    stores = [s for s in block if isinstance(s, ir.Store) and s.buffer is new]
+    if len(stores) != 1 or any(_is_nested_use(s, carry, new) for s in block):
+        return False
+    (linear,) = stores[0].indices
+    after = block[block.index(stores[0]) + 1 :]
+    if any(carry in ir.reads([s]) for s in after):
+        return False
+    loads = [e for e in ir.expressions(block) if e.fn == "load" and e.data is carry]
+    if any(e.args[0] is not linear for e in loads):
+        return False
+    if not loops:
+        return True
+    extents = {loop.index: loop.extent for loop in loops[1:]}
+    terms = schedule.index_terms(linear)
+    if terms is None or any(loop.index not in terms for loop in loops):
+        return False
+    return schedule.slice_form(linear, loops[0].index, extents) is not None
+
+
+def _is_nested_use(s: ir.Statement, carry: Buffer, new: Buffer) -> bool:
+    """Whether one of the two is touched in a block inside, or by a library routine."""
+    if isinstance(s, (ir.Store, ir.Declare, ir.Assign)):
+        return False
+    return new in ir.writes([s]) or carry in ir.reads([s])
+
+
+def _nest(kernel: Kernel) -> tuple[list[ir.For], list[ir.Statement]]:
+    """The loops around the innermost block of a perfect nest, and that block."""
+    loops: list[ir.For] = []
+    block = kernel.body
+    while len(block) == 1 and isinstance(block[0], ir.For):
+        loops.append(block[0])
+        block = block[0].body
+    return loops, block
+
+
+# -- copies ----------------------------------------------------------------------------------
+def _copy(step: Step) -> tuple[Buffer, Buffer] | None:
+    """``(to, from)`` of a step that copies one whole contiguous buffer into another."""
+    if not isinstance(step, Kernel) or not step.whole:
+        return None
+    loops, block = _nest(step)
+    if not block or len(loops) > 1:
+        return None
+    pairs = set()
+    for s in block:
+        if not isinstance(s, ir.Store) or s.value.fn != "load" or s.value.args != s.indices:
+            return None
+        pairs.add((s.buffer, s.value.data, s.indices[0]))
+    if len(pairs) != 1:
+        return None
+    ((to, source, index),) = pairs
+    whole = index is loops[0].index if loops else index.fn == "const"
+    return (to, source) if whole and to.dtype == source.dtype and not source.strided else None
+
+
+def drop_empty_copies(steps: list[Step]) -> None:
+    """Leave out kernels that copy a buffer onto itself."""
+    for step in steps:
+        for block in ir.blocks(step):
+            drop_empty_copies(block)
+    steps[:] = [s for s in steps if (pair := _copy(s)) is None or pair[0] is not pair[1]]
+
+
+def merge_copies(
+    steps: list[Step], kept: Collection[Buffer] = (), touched: Touched | None = None
+) -> None:
+    """Compute what is only copied right where the copy goes.
+
+    The temp it comes from, none of ``kept`` and used by these steps alone, must not be needed
+    after the copy, or both must stay as they are; and nothing touches the target before.
+    """
+    touched = touched or Touched()
+    for step in reversed(list(steps)):
+        pair = _copy(step)
+        if pair is None or pair[1].kind != "temp" or pair[1] in kept:
+            continue
+        to, source = pair
+        if is_tiny(source) and to.kind != "temp":
+            continue  # better on the stack
+        at = steps.index(step)
+        before, after = ([touched.of(s) for s in part] for part in (steps[:at], steps[at + 1 :]))
+        if any(to in r or to in w for r, w in before) or any(source in w for _, w in after):
+            continue
+        changed = any(to in w for _, w in after) and any(source in r for r, _ in after)
+        made_here = any(source in w for _, w in before)
+        if made_here and not changed and dm.same(_size(to), _size(source)):
+            del steps[at]
+            rename(steps, source, to, touched)
+
+
+def _size(buffer: Buffer) -> dm.DimLike:
+    return dm.product(buffer.dims)
+
+
+# -- renaming --------------------------------------------------------------------------------
+def rename(steps: list[Step], old: Buffer, new: Buffer, touched: Touched) -> None:
+    """Put the buffer ``new`` where the steps touch ``old``."""
+
+    def one(buffer: Buffer) -> Buffer:
+        return new if buffer is old else buffer
+
+    for step in list(ir.walk_steps(steps)):
+        buffers = set().union(*touched.of(step))
+        if old not in buffers:
+            continue
+        for piece in buffers:
+            if piece.base is old:
+                piece.base = new
+        if isinstance(step, Kernel):
+            _rename_kernel(step, old, new, one)
+        elif isinstance(step, ir.HostStep):
+            step.inputs = tuple(map(one, step.inputs))
+            step.outputs = tuple(map(one, step.outputs))
+        elif isinstance(step, ir.SwitchStep):
+            step.index = one(step.index)
+        elif isinstance(step, ir.BindStep):
+            step.source = one(step.source)
+        else:
+            step.swaps = [(one(a), one(c)) for a, c in step.swaps]
+    touched.rename(old, new)
+
+
+def _rename_kernel(
+    kernel: Kernel, old: Buffer, new: Buffer, one: Callable[[Buffer], Buffer]
+) -> None:
+    done: dict[Expr, Expr] = {}
+
+    def expr(root: Expr) -> Expr:
+        stack = [root]
+        while stack:
+            e = stack[-1]
+            pending = [a for a in e.args if a not in done]
+            if e in done or not pending:
+                stack.pop()
+                args = tuple(done[a] for a in e.args)
+                data = new if e.fn == "load" and e.data is old else e.data
+                same = args == e.args and data is e.data
+                done.setdefault(e, e if same else Expr(e.fn, args, e.dtype, data))
+            stack.extend(p for p in pending if e not in done)
+        return done[root]
+
+    def statement(s: ir.Statement) -> None:
+        if isinstance(s, ir.For):
+            s.extent = expr(s.extent)
+        elif isinstance(s, ir.Store):
+            s.buffer, s.indices, s.value = one(s.buffer), tuple(map(expr, s.indices)), expr(s.value)
+        elif isinstance(s, ir.Declare):
+            s.value = expr(s.value)
+        elif isinstance(s, ir.Assign):
+            s.values = tuple(map(expr, s.values))
+        elif isinstance(s, (ir.If, ir.While)):
+            s.condition = expr(s.condition)
+        else:
+            s.arguments = tuple(
+                ir.Pointer(one(a.buffer), expr(a.offset)) if isinstance(a, ir.Pointer) else expr(a)
+                for a in s.arguments
+            )
+            s.writes = tuple(map(one, s.writes))
+
+    for s in ir.walk(kernel.body):
+        statement(s)

@@ -1,0 +1,361 @@
+"""The loop IR: a typed tree of loop nests over buffers, with scalar expressions as leaves.
+
+A :class:`LoopProgram` is a list of steps. A :class:`Kernel` is one top-level loop nest, printed
+by an engine as one function; a :class:`HostStep` is a Python function on arrays; a
+:class:`ForStep`, :class:`WhileStep` or :class:`SwitchStep` has lists of steps inside; a
+:class:`BindStep` gives an unknown dim its value.
+
+A contiguous buffer is addressed by one linear index, a strided one by one index an axis. A
+complex buffer takes one more index, 0 for the real and 1 for the imaginary part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, Union
+
+import numpy as np
+
+from phix.core import dtypes as dt
+from phix.core.dims import Shape
+from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive.scalar import Complex, Expr
+
+Element = Union[Expr, Complex]
+
+
+@dataclass(eq=False)
+class Buffer:
+    """Memory of one array: ``kind`` is input, constant, output, temp, shared or slice.
+
+    A temp lives in the workspace of one native segment; a shared buffer is an array of its own,
+    because a host step reads or writes it. A slice is ``base[index]``, no memory of its own.
+    """
+
+    name: str
+    dtype: np.dtype
+    dims: Shape
+    kind: str
+    strided: bool = False
+    base: Buffer | None = None
+    index: Expr | None = None
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+@dataclass(eq=False)
+class For:
+    """``for index in range(extent)``. ``kind``: parallel (iterations independent) or reduction."""
+
+    index: Expr
+    extent: Expr
+    body: list[Statement]
+    kind: str = "parallel"
+
+
+@dataclass(eq=False)
+class Store:
+    """``buffer[indices] = value``, rounded to the buffer's dtype."""
+
+    buffer: Buffer
+    indices: tuple[Expr, ...]
+    value: Expr
+
+
+@dataclass(eq=False)
+class Declare:
+    """A mutable scalar, readable as ``target`` from here to the end of its block."""
+
+    target: Expr
+    value: Expr
+
+
+@dataclass(eq=False)
+class Assign:
+    """Set scalars, all at once. ``reassociate``: the order of a float sum or product is free."""
+
+    targets: tuple[Expr, ...]
+    values: tuple[Expr, ...]
+    reassociate: bool = False
+
+
+@dataclass(eq=False)
+class If:
+    """Run ``body`` where the condition holds."""
+
+    condition: Expr
+    body: list[Statement]
+
+
+@dataclass(eq=False)
+class While:
+    """Run ``body`` as long as the condition holds."""
+
+    condition: Expr
+    body: list[Statement]
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """The address of element ``offset`` (linear) of a contiguous buffer."""
+
+    buffer: Buffer
+    offset: Expr
+
+    def __repr__(self) -> str:
+        return f"&{self.buffer.name}[{self.offset!r}]"
+
+
+@dataclass(eq=False)
+class LibraryCall:
+    """A call of a library's routine; ``writes`` are the buffers it changes."""
+
+    name: str
+    arguments: tuple[Union[Pointer, Expr], ...]
+    writes: tuple[Buffer, ...]
+
+
+Statement = Union[For, Store, Declare, Assign, If, While, LibraryCall]
+
+
+@dataclass(eq=False)
+class Kernel:
+    """One top-level loop nest. A ``start`` fills a reduction's result with its initial value.
+
+    ``whole``: it computes every element of the one buffer it writes.
+    """
+
+    body: list[Statement] = field(default_factory=list)
+    start: bool = False
+    whole: bool = False
+
+
+@dataclass(eq=False)
+class HostStep:
+    """``function(*input arrays, *output arrays)``, run by Python between native segments."""
+
+    name: str
+    function: Callable[..., Any]
+    inputs: tuple[Buffer, ...]
+    outputs: tuple[Buffer, ...]
+
+
+@dataclass(eq=False)
+class ForStep:
+    """``for index in range(extent)`` around steps.
+
+    ``swaps`` are pairs of buffers that exchange their memory after each iteration; the first of
+    a pair holds what counts, and has its own memory again when the loop is over.
+    """
+
+    index: Expr
+    extent: Expr
+    body: list[Step]
+    swaps: list[tuple[Buffer, Buffer]] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class WhileStep:
+    """Run ``test``, which sets ``flag``, and as long as it holds ``body`` and ``test`` again."""
+
+    test: list[Step]
+    flag: Buffer
+    body: list[Step]
+    swaps: list[tuple[Buffer, Buffer]] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class SwitchStep:
+    """Run ``branches[index]``; ``index`` holds one int64, in range."""
+
+    index: Buffer
+    branches: list[list[Step]]
+
+
+@dataclass(eq=False)
+class BindStep:
+    """From here to the end of the block the dim ``name`` is the int64 in ``source``."""
+
+    name: str
+    source: Buffer
+
+
+Step = Union[Kernel, HostStep, ForStep, WhileStep, SwitchStep, BindStep]
+
+
+@dataclass(eq=False)
+class LoopProgram:
+    """Buffers and steps of a whole graph; ``symbols`` maps names of dims to their symbols.
+
+    ``constant_values`` are the tensors of ``constants``, in order.
+    """
+
+    inputs: list[Buffer]
+    constants: list[Buffer]
+    outputs: list[Buffer]
+    temps: list[Buffer]
+    steps: list[Step]
+    symbols: dict[str, Any]
+    constant_values: list[Any] = field(default_factory=list)
+
+
+def scalar_dtype(dtype: np.dtype) -> np.dtype:
+    """The dtype of the scalars a buffer of ``dtype`` loads as (complex: of each part)."""
+    if dtype in (dt.float16, dt.bfloat16):
+        return dt.float32
+    return dt.real_dtype(dtype)
+
+
+def load(buffer: Buffer, indices: tuple[Expr, ...]) -> Element:
+    """The element at ``indices``: one linear index, or one an axis if the buffer is strided."""
+    dtype = scalar_dtype(buffer.dtype)
+    if not dt.is_complex(buffer.dtype):
+        return Expr("load", indices, dtype, buffer)
+    parts = (Expr("load", (*indices, sc.const(c, dt.int64)), dtype, buffer) for c in (0, 1))
+    return Complex(*parts)
+
+
+def stores(buffer: Buffer, indices: tuple[Expr, ...], value: Element) -> list[Store]:
+    """The statements that put ``value`` at ``indices``."""
+    if not isinstance(value, Complex):
+        return [Store(buffer, indices, value)]
+    return [
+        Store(buffer, (*indices, sc.const(c, dt.int64)), part)
+        for c, part in enumerate((value.real, value.imag))
+    ]
+
+
+def walk(body: list[Statement]) -> Iterator[Statement]:
+    """All statements, outer before inner."""
+    for statement in body:
+        yield statement
+        if isinstance(statement, (For, If, While)):
+            yield from walk(statement.body)
+
+
+def roots(statement: Statement) -> Iterator[Expr]:
+    """The expressions that stand in a statement itself."""
+    if isinstance(statement, For):
+        yield statement.extent
+    elif isinstance(statement, Store):
+        yield from statement.indices
+        yield statement.value
+    elif isinstance(statement, Declare):
+        yield statement.value
+    elif isinstance(statement, Assign):
+        yield from statement.values
+    elif isinstance(statement, (If, While)):
+        yield statement.condition
+    else:
+        for argument in statement.arguments:
+            yield argument.offset if isinstance(argument, Pointer) else argument
+
+
+def expressions(body: list[Statement]) -> Iterator[Expr]:
+    """Every expression of a block once, operands included."""
+    seen: set[Expr] = set()
+    stack = [e for s in walk(body) for e in roots(s)]
+    while stack:
+        expr = stack.pop()
+        if expr not in seen:
+            seen.add(expr)
+            yield expr
+            stack.extend(expr.args)
+
+
+def reads(body: list[Statement]) -> set[Buffer]:
+    """The buffers a block reads."""
+    found = {e.data for e in expressions(body) if e.fn == "load"}
+    for s in walk(body):
+        if isinstance(s, LibraryCall):
+            found |= {a.buffer for a in s.arguments if isinstance(a, Pointer)} - set(s.writes)
+    return found
+
+
+def writes(body: list[Statement]) -> set[Buffer]:
+    """The buffers a block changes."""
+    found: set[Buffer] = set()
+    for s in walk(body):
+        if isinstance(s, Store):
+            found.add(s.buffer)
+        elif isinstance(s, LibraryCall):
+            found.update(s.writes)
+    return found
+
+
+def blocks(step: Step) -> tuple[list[Step], ...]:
+    """The lists of steps inside a step."""
+    if isinstance(step, ForStep):
+        return (step.body,)
+    if isinstance(step, WhileStep):
+        return (step.test, step.body)
+    return tuple(step.branches) if isinstance(step, SwitchStep) else ()
+
+
+def walk_steps(steps: list[Step]) -> Iterator[Step]:
+    """All steps, outer before inner."""
+    for step in steps:
+        yield step
+        for block in blocks(step):
+            yield from walk_steps(block)
+
+
+def owner(buffer: Buffer) -> Buffer:
+    """The buffer that has the memory."""
+    while buffer.base is not None:
+        buffer = buffer.base
+    return buffer
+
+
+def with_bases(buffers: set[Buffer]) -> set[Buffer]:
+    """The buffers, and those that slices among them are slices of."""
+    found = set(buffers)
+    for buffer in buffers:
+        while buffer.base is not None:
+            buffer = buffer.base
+            found.add(buffer)
+    return found
+
+
+def step_uses(step: Step) -> set[Buffer]:
+    """The buffers that a step which is no kernel touches itself, around the steps inside it."""
+    if isinstance(step, Kernel):
+        return set()
+    if isinstance(step, SwitchStep):
+        return {step.index}
+    if isinstance(step, (HostStep, BindStep)):
+        return step_reads(step) | step_writes(step)
+    flags = {step.flag} if isinstance(step, WhileStep) else set()
+    return flags | {b for pair in step.swaps for b in pair}
+
+
+def step_reads(step: Step) -> set[Buffer]:
+    """The buffers a step reads, those inside it and the bases of slices included."""
+    if isinstance(step, Kernel):
+        return with_bases(reads(step.body))
+    if isinstance(step, HostStep):
+        return with_bases(set(step.inputs))
+    if isinstance(step, BindStep):
+        return {step.source}
+    found = set().union(*(step_reads(s) for block in blocks(step) for s in block))
+    if isinstance(step, SwitchStep):
+        return found | {step.index}
+    if isinstance(step, WhileStep):
+        found.add(step.flag)
+    return found | {b for pair in step.swaps for b in pair}
+
+
+def step_writes(step: Step) -> set[Buffer]:
+    """The buffers a step changes, those inside it and the bases of slices included."""
+    if isinstance(step, Kernel):
+        return with_bases(writes(step.body))
+    if isinstance(step, HostStep):
+        return with_bases(set(step.outputs))
+    found: set[Buffer] = set()
+    for block in blocks(step):
+        found |= set().union(*map(step_writes, block))
+    if isinstance(step, (ForStep, WhileStep)):
+        found |= {b for pair in step.swaps for b in pair}
+    return found

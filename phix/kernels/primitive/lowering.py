@@ -1,0 +1,327 @@
+"""From a graph of primitives to a loop program.
+
+Each structural primitive registers a lowering, which makes lazy values of lazy values. Pointwise
+primitives share one rule, which takes the scalar body of the op.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import graph as gr
+from phix.core.errors import KernelNotFoundError
+from phix.core.graph import Equation, Graph, Literal
+from phix.kernels.primitive import fusion
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive.accumulation import accumulated, covered
+from phix.kernels.primitive.builder import ZERO, Builder, Value, buffer_value
+from phix.kernels.primitive.loop_ir import Buffer, Element, LoopProgram
+from phix.kernels.primitive.scalar import Complex, Expr
+
+Lowering = Callable[..., Any]
+
+_LOWERINGS: dict[str, Lowering] = {}
+_KINDS: dict[str, str] = {}
+_FAMILIES = (
+    "lowering_shape",
+    "lowering_reduce",
+    "lowering_scan",
+    "lowering_recurrence",
+    "lowering_linalg",
+    "lowering_conv",
+    "lowering_index",
+    "lowering_scatter",
+    "lowering_sort",
+    "lowering_random",
+    "lowering_control",
+    "lowering_callback",
+)
+
+
+def lowering(op_name: str, kind: str) -> Callable[[Lowering], Lowering]:
+    """Register ``rule(builder, *args)`` for a primitive: args in the op's order, tensors as Values.
+
+    ``kind`` says how it reads its inputs: see :mod:`phix.kernels.primitive.fusion`. The rule
+    returns a Value, or a tuple for several outputs; ``builder.out_metas`` are their metas.
+    """
+
+    def decorator(rule: Lowering) -> Lowering:
+        _LOWERINGS[op_name] = rule
+        _KINDS[op_name] = kind
+        return rule
+
+    return decorator
+
+
+@lru_cache(maxsize=1)
+def _load_families() -> None:
+    for family in _FAMILIES:
+        importlib.import_module(f"phix.kernels.primitive.{family}")
+
+
+def has_lowering(op_name: str) -> bool:
+    """Whether the op has a lowering of its own."""
+    _load_families()
+    return op_name in _LOWERINGS
+
+
+def body_of(op_name: str) -> Callable[..., Any]:
+    """The scalar body of a pointwise primitive."""
+    from phix.kernels.primitive import bodies
+
+    return bodies.get(op_name)
+
+
+def lower(graph: Graph, contiguous: tuple[bool, ...]) -> LoopProgram:
+    """The loop program of ``graph``; ``contiguous[i]``: input ``i`` is C-contiguous.
+
+    Raises:
+        KernelNotFoundError: a primitive has neither a lowering nor a scalar body.
+    """
+    _load_families()
+    symbols: dict[dm.Symbol, None] = {}
+    for variable in graph.inputs:
+        for d in variable.meta.dims:
+            symbols.update(dict.fromkeys(sorted(dm.symbols(d), key=lambda s: s.key)))
+    builder = Builder(tuple(symbols))
+    inputs = [
+        Buffer(f"x{k}", v.meta.dtype, v.meta.dims, "input", not whole and bool(v.meta.dims))
+        for k, (v, whole) in enumerate(zip(graph.inputs, contiguous))
+    ]
+    outputs = [
+        Buffer(f"o{k}", atom.meta.dtype, atom.meta.dims, "output")
+        for k, atom in enumerate(graph.outputs)
+    ]
+    lower_into(builder, graph, [buffer_value(b) for b in inputs], outputs)
+    from phix.kernels.primitive.schedule import finish
+
+    names = {name: symbol for symbol, name in builder.symbol_names.items()}
+    constants = [b for b, _ in builder.constants.values()]
+    values = [value for _, value in builder.constants.values()]
+    program = LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
+    return finish(program)
+
+
+def lower_into(
+    builder: Builder, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Buffer]
+) -> None:
+    """Emit the steps that compute ``graph`` on ``inputs`` into the buffers ``outputs``."""
+    _GraphLowering(builder, graph, inputs).into(outputs)
+
+
+class _GraphLowering:
+    """One graph on its way: values by variable."""
+
+    def __init__(self, builder: Builder, graph: Graph, inputs: Sequence[Value]) -> None:
+        self.builder, self.graph = builder, accumulated(graph)
+        self.covered = covered(self.graph)
+        self.values: dict[Any, Value] = dict(zip(graph.inputs, inputs))
+        for c in graph.constants:
+            meta = c.variable.meta
+            buffer = builder.constant_buffer(c.value, meta.dims, meta.dtype)
+            self.values[c.variable] = buffer_value(buffer)
+
+    def into(self, outputs: Sequence[Buffer]) -> None:
+        graph, b = self.graph, self.builder
+        for equation in graph.equations:
+            if equation.op.binds_dim:
+                for symbol in dm.symbols(equation.attrs[0]):
+                    b.bind(symbol)
+        for equation in graph.equations:
+            self._lower(equation)
+        self._set_targets(outputs)
+        stored = fusion.stored_variables(graph, kind_of, cost_of)
+        for equation in graph.equations:
+            # an effect, or a dim that what comes later may use, has its place in the order
+            runs = equation.op.binds_dim or gr.is_effect(equation)
+            for v in gr.flat(equation.outputs):
+                if runs or (v in stored and self._is_kept(v)):
+                    self._store(self.values[v])
+        for atom, buffer in zip(graph.outputs, outputs):
+            value = self._value(atom)
+            if value.buffer is not buffer:
+                b.fill(buffer, value)
+
+    def _is_kept(self, variable: Any) -> bool:
+        return self.values[variable].writer is None or self.values[variable].target is not None
+
+    def _store(self, value: Value) -> None:
+        if value.buffer is None or value.buffer.strided:
+            self.builder.materialize(value)
+
+    def _set_targets(self, outputs: Sequence[Buffer]) -> None:
+        for atom, buffer in zip(self.graph.outputs, outputs):
+            value = self._value(atom)
+            if value.buffer is None and value.target is None:
+                value.target = buffer
+            source = value.view_of
+            while source is not None and source.view_of is not None:
+                source = source.view_of
+            # a writer finds its way by the dims of the buffer, so they must be its value's own
+            if source is None or source.writer is None or source.target is not None:
+                continue
+            if dm.same_shape(source.dims, buffer.dims):
+                source.target = buffer
+
+    def _value(self, atom: Any) -> Value:
+        if isinstance(atom, Literal):
+            return self.builder.constant(atom.value, atom.meta.dims, atom.meta.dtype)
+        return self.values[atom]
+
+    def _lower(self, equation: Equation) -> None:
+        b, op = self.builder, equation.op
+        inputs = gr.map_entries(self._value, equation.inputs)
+        b.out_metas = gr.map_entries(lambda v: v.meta, equation.outputs)
+        b.is_covered = equation in self.covered
+        rule = _LOWERINGS.get(op.name)
+        if rule is not None:
+            made = rule(b, *op.merge(inputs, equation.attrs))
+        else:
+            made = _pointwise(b, equation, inputs)
+        results = made if isinstance(made, tuple) else (made,)
+        variables = equation.outputs
+        if len(variables) == 1 and isinstance(variables[0], tuple):
+            variables = variables[0]
+        for v, value in zip(gr.flat(variables), results):
+            self.values[v] = value
+
+
+def kind_of(equation: Equation) -> str:
+    """How an equation reads its inputs: see :mod:`phix.kernels.primitive.fusion`."""
+    return _KINDS.get(equation.op.name, "pointwise")
+
+
+def cost_of(equation: Equation) -> int:
+    """Weighted scalar operations for one element of the equation's output."""
+    kind = kind_of(equation)
+    if kind == "whole":
+        return 0
+    if kind == "reduce":
+        return fusion.REDUCTION_COST
+    if equation.op.name in _LOWERINGS:
+        return 0
+    dtypes = _body_dtypes(equation)
+    return _body_cost(equation.op.name, dtypes, equation.attrs, equation.op.attr_names)
+
+
+# -- pointwise -----------------------------------------------------------------------------
+def _body_dtypes(equation: Equation) -> tuple[np.dtype, ...]:
+    return tuple(a.meta.dtype for a in gr.flat(equation.inputs))
+
+
+def _apply(equation: Equation, elements: list[Element]) -> Element:
+    attrs = dict(zip(equation.op.attr_names, equation.attrs))
+    return body_of(equation.op.name)(*elements, **attrs)
+
+
+@lru_cache(maxsize=4096)
+def _cached_cost(name: str, dtypes: tuple[np.dtype, ...], attrs: tuple[Any, ...]) -> int:
+    body = body_of(name)
+    elements: list[Element] = []
+    for k, dtype in enumerate(dtypes):
+        scalar = ir.scalar_dtype(dtype)
+        parts = [sc.var(f"{p}{k}", scalar) for p in ("re", "im")]
+        elements.append(Complex(*parts) if dt.is_complex(dtype) else parts[0])
+    result = body(*elements, **dict(attrs))
+    roots = [result.real, result.imag] if isinstance(result, Complex) else [result]
+    seen: set[Expr] = set()
+    while roots:
+        expr = roots.pop()
+        if expr not in seen:
+            seen.add(expr)
+            roots.extend(expr.args)
+    return sum(_WEIGHTS.get(e.fn, 1) for e in seen)
+
+
+_WEIGHTS = {"const": 0, "var": 0, "cast": 0, "bitcast": 0, "select": 1, "div": 4, "sqrt": 6,
+            "quotient": 20, "rest": 20, "call": 40, "neg": 0, "fabs": 0}  # fmt: skip
+
+
+def _body_cost(
+    name: str, dtypes: tuple[np.dtype, ...], attrs: tuple[Any, ...], names: tuple[str, ...]
+) -> int:
+    try:
+        return _cached_cost(name, dtypes, tuple(zip(names, attrs)))
+    except TypeError:  # an attribute that does not hash
+        return 10
+
+
+def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value:
+    """The value of a pointwise equation: its body on the operands' elements, broadcast."""
+    op = equation.op
+    if not op.is_pointwise:
+        raise KernelNotFoundError(
+            f"the CPU engine has no kernel for {op.name!r}, and it is not pointwise; register a "
+            f"lowering for it, or decompose it"
+        )
+    operands: list[Value] = list(gr.flat(inputs))
+    meta = b.out
+    dims = meta.dims
+    rounds = meta.dtype in _NARROW and any(ir.scalar_dtype(v.dtype) != dt.float32 or
+                                           v.dtype == dt.float32 for v in operands)  # fmt: skip
+
+    def finish(elements: list[Element]) -> Element:
+        result = _apply(equation, elements)
+        return narrowed(result, meta.dtype) if rounds and isinstance(result, Expr) else result
+
+    def at(indices: tuple[Expr, ...]) -> Element:
+        return finish([broadcast_element(b, v, dims, indices) for v in operands])
+
+    def flat(i: Expr) -> Element:
+        return finish(
+            [
+                b.flat_element(v, i) if not is_single(v) else b.element(v, (ZERO,) * len(v.dims))
+                for v in operands
+            ]
+        )
+
+    own = cost_of(equation)
+    cost = own + sum(v.cost if v.buffer is None else 1 for v in operands)
+    every_flat = all(is_single(v) or (dm.same_shape(v.dims, dims) and v.is_flat) for v in operands)
+    result = Value(dims, meta.dtype, at, flat if every_flat else None, cost)
+    across = (v.tiled for v in operands if v.buffer is None and len(v.dims) == len(dims))
+    result.tiled = next((axis for axis in across if axis is not None), None)
+    return result
+
+
+_NARROW = (dt.float16, dt.bfloat16)
+
+
+def narrowed(x: Expr, dtype: np.dtype) -> Expr:
+    """``x`` rounded to a 16-bit float dtype, as float32."""
+    return sc.cast(sc.cast(x, dtype), dt.float32)
+
+
+def is_single(value: Value) -> bool:
+    """Whether a value has one element for certain."""
+    return all(dm.is_one(d) for d in value.dims)
+
+
+def broadcast_element(b: Builder, v: Value, dims: dm.Shape, indices: tuple[Expr, ...]) -> Element:
+    """The element of ``v`` that broadcasting to ``dims`` puts at ``indices``."""
+    return b.element(v, broadcast_indices(b, v.dims, dims, indices))
+
+
+def broadcast_indices(
+    b: Builder, source: dm.Shape, dims: dm.Shape, indices: tuple[Expr, ...]
+) -> tuple[Expr, ...]:
+    """The indices in an array of dims ``source`` for those in ``dims``, which it broadcasts to."""
+    shift = len(dims) - len(source)
+    own = []
+    for k, d in enumerate(source):
+        index = indices[shift + k]
+        if dm.is_one(d):
+            own.append(ZERO)
+        elif dm.same(d, dims[shift + k]):
+            own.append(index)
+        else:  # 1 or the full size, known at run time
+            own.append(sc.select(sc.eq(b.dim(d), 1), ZERO, index))
+    return tuple(own)

@@ -1,0 +1,55 @@
+"""Lowerings of host functions inside programs, and of barriers, which leave values as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from phix.core import dtypes as dt
+from phix.core.kernels import register_kernel
+from phix.kernels.primitive.builder import Builder, Value
+from phix.kernels.primitive.loop_ir import Buffer, HostStep
+from phix.kernels.primitive.lowering import lowering
+
+for _name in ("pure_callback", "debug_callback"):
+    register_kernel(_name, "NUMPY", dt.ALL)
+
+
+@lowering("optimization_barrier", "pointwise")
+def optimization_barrier(b: Builder, x: Sequence[Value]) -> tuple[Value, ...]:
+    return tuple(x)
+
+
+@lowering("pure_callback", "whole")
+def pure_callback(
+    b: Builder, operands: Sequence[Value], function: Any, *attrs: Any
+) -> tuple[Value, ...]:
+    count = len(operands)
+
+    def run(*arrays: np.ndarray) -> None:
+        found = function([a.copy() for a in arrays[:count]], [a.shape for a in arrays[count:]])
+        for out, value in zip(arrays[count:], found):
+            out[...] = value
+
+    def write(*out: Buffer) -> None:
+        read = tuple(b.contiguous(v) for v in operands)
+        b.steps.append(HostStep("pure_callback", run, read, out))
+
+    return b.written(b.out_metas[0], write)
+
+
+@lowering("debug_callback", "whole")
+def debug_callback(b: Builder, operands: Sequence[Value], function: Any) -> Value:
+    """The output, a zero, gives the step its place in the order of the program."""
+
+    def run(*arrays: np.ndarray) -> None:
+        function([a.copy() for a in arrays[:-1]])
+        arrays[-1][...] = 0
+
+    def write(out: Buffer) -> None:
+        read = tuple(b.contiguous(v) for v in operands)
+        b.steps.append(HostStep("debug_callback", run, read, (out,)))
+
+    return b.written(b.out_metas, write)[0]

@@ -1,0 +1,112 @@
+"""Lowerings of contractions: matmul by a BLAS, or by a generated loop where that is better."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core.kernels import register_kernel, select_kernel
+from phix.core.meta import MetaTensor
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive.builder import ZERO, Builder, Value, constant
+from phix.kernels.primitive.loop_ir import Buffer, Element, LibraryCall, Pointer
+from phix.kernels.primitive.lowering import broadcast_indices, lowering
+from phix.kernels.primitive.lowering_reduce import SUM, as_dtype, converted, parts, whole
+from phix.kernels.primitive.scalar import Expr
+
+BLAS_DTYPES = (dt.float32, dt.float64, dt.complex64, dt.complex128)
+register_kernel("matmul", "BLAS", BLAS_DTYPES)
+# A product of matrices with all dims at most this is faster as a loop than as a call of a BLAS.
+SMALL = 8
+
+
+@lowering("matmul", "whole")
+def matmul(b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool) -> Value:
+    meta = b.out
+    x, transpose_x = _untransposed(x, transpose_x)
+    y, transpose_y = _untransposed(y, transpose_y)
+    product = _Product(b, x, y, transpose_x, transpose_y, meta)
+    if select_kernel("matmul", meta.dtype, ("BLAS",)) is not None and not product.is_small:
+        return b.written((meta,), product.by_library)[0]
+    if meta.dtype in (dt.float16, dt.bfloat16):
+        wide = MetaTensor(meta.dims, dt.float32)
+        (stored,) = b.written((wide,), product.by_library)
+        return converted(b, stored, meta.dtype)
+    return b.written((meta,), product.by_loops)[0]
+
+
+def _untransposed(x: Value, transpose: bool) -> tuple[Value, bool]:
+    """The operand under a transpose of its last two axes: the product takes it as a flag."""
+    if x.swapped is None or x.buffer is not None or len(x.dims) < 2:
+        return x, transpose
+    return x.swapped, not transpose
+
+
+class _Product:
+    """One matmul with its operands seen as stacks of matrices."""
+
+    def __init__(
+        self, b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool, meta: Any
+    ) -> None:
+        self.b, self.x, self.y, self.meta = b, x, y, meta
+        xd = (1, *x.dims) if len(x.dims) == 1 else x.dims
+        yd = (*y.dims, 1) if len(y.dims) == 1 else y.dims
+        self.xd, self.yd = xd, yd
+        self.transpose_x = transpose_x and len(x.dims) > 1
+        self.transpose_y = transpose_y and len(y.dims) > 1
+        self.m, self.k = (xd[-1], xd[-2]) if self.transpose_x else (xd[-2], xd[-1])
+        self.n = yd[-2] if self.transpose_y else yd[-1]
+        self.batch = meta.dims[: len(meta.dims) - (len(x.dims) > 1) - (len(y.dims) > 1)]
+
+    @property
+    def is_small(self) -> bool:
+        return all(isinstance(d, int) and d <= SMALL for d in (self.m, self.n, self.k))
+
+    def _stack_index(self, dims: dm.Shape, batch: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The batch indices of an operand, broadcast."""
+        return broadcast_indices(self.b, dims[:-2], self.batch[: len(batch)], batch)
+
+    def by_library(self, out: Buffer) -> None:
+        """One gemm for each matrix of the batch; a shared right operand makes it one gemm."""
+        b = self.b
+        dtype = out.dtype
+        left, right = (self._operand(v, dtype) for v in (self.x, self.y))
+        batch, m, xd = self.batch, self.m, self.xd
+        if len(self.yd) == 2 and not self.transpose_x and batch:
+            m, batch, xd = dm.product((*batch, m)), (), (self.m, self.k)
+        sizes = tuple(b.dim(d) for d in (m, self.n, self.k))
+        with b.kernel(), b.loops(batch) as indices:
+            x_at = b.linear((*self._stack_index(xd, indices), ZERO, ZERO), xd)
+            y_at = b.linear((*self._stack_index(self.yd, indices), ZERO, ZERO), self.yd)
+            at = b.linear((*indices, ZERO, ZERO), (*batch, m, self.n))
+            flags = (sc.const(f, dt.int64) for f in (self.transpose_x, self.transpose_y))
+            pointers = (Pointer(left, x_at), Pointer(right, y_at), Pointer(out, at))
+            b.emit(LibraryCall(f"gemm_{dtype}", (*flags, *sizes, *pointers), (out,)))
+
+    def _operand(self, v: Value, dtype: Any) -> Buffer:
+        """A contiguous buffer of the dtype computed in."""
+        return self.b.contiguous(converted(self.b, v, dtype))
+
+    def by_loops(self, out: Buffer) -> None:
+        """Loops over batch, row and column around one over the contracted dim."""
+        b = self.b
+        with b.kernel(), b.loops((*self.batch, self.m, self.n)) as indices:
+            *batch, i, j = indices
+            targets = b.mutable(*parts(constant(0, out.dtype)))
+            with b.loops((self.k,), "reduction") as (k,):
+                in_x = (k, i) if self.transpose_x else (i, k)
+                in_y = (j, k) if self.transpose_y else (k, j)
+                left: Any = as_dtype(self._read(self.x, self.xd, batch, in_x), out.dtype)
+                right = as_dtype(self._read(self.y, self.yd, batch, in_y), out.dtype)
+                new = SUM.combine(whole(targets), left * right)
+                b.emit(ir.Assign(targets, parts(new), True))
+            at = b.linear(indices, (*self.batch, self.m, self.n))
+            b.emit(*ir.stores(out, (at,), whole(targets)))
+
+    def _read(self, v: Value, dims: dm.Shape, batch: Any, matrix: tuple[Expr, Expr]) -> Element:
+        index = (*self._stack_index(dims, tuple(batch)), *matrix)
+        if len(v.dims) == 1:
+            index = (matrix[1],) if v is self.x and dm.is_one(dims[0]) else (matrix[0],)
+        return self.b.element(v, index)

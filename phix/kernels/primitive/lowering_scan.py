@@ -1,0 +1,181 @@
+"""Lowerings along an axis: cumulative sums and products, argmax and argmin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core.meta import MetaTensor
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive.builder import CHEAP, ZERO, Builder, Value, constant
+from phix.kernels.primitive.loop_ir import Buffer, Element
+from phix.kernels.primitive.lowering import lowering
+from phix.kernels.primitive.lowering_reduce import (
+    MAX,
+    MIN,
+    PROD,
+    SUM,
+    Monoid,
+    as_dtype,
+    converted,
+    parts,
+    reduce_value,
+    whole,
+)
+from phix.kernels.primitive.scalar import Expr
+
+
+@lowering("cumsum", "whole")
+def cumsum(b: Builder, x: Value, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Value:
+    if flatten:
+        x, axis = b.view(x, (dm.product(x.dims),)), 0
+    return _scanned(b, x, axis, SUM, exclusive, reverse)
+
+
+@lowering("cumprod", "whole")
+def cumprod(b: Builder, x: Value, dim: int, exclusive: bool, reverse: bool) -> Value:
+    return _scanned(b, x, dim, PROD, exclusive, reverse)
+
+
+def _scanned(
+    b: Builder, x: Value, axis: int, monoid: Monoid, exclusive: bool, reverse: bool
+) -> Value:
+    meta = b.out
+    if not x.dims:
+        first = monoid.initial(meta.dtype)
+        if exclusive:
+            return b.constant(first, meta.dims, meta.dtype)
+        return Value(meta.dims, meta.dtype, lambda idx: as_dtype(b.element(x, ()), meta.dtype))
+    is_half = meta.dtype in (dt.float16, dt.bfloat16)
+    wide = MetaTensor(x.dims, dt.float32 if is_half else meta.dtype)
+    inner = dm.product(x.dims[axis + 1 :])
+    scan = _in_registers if dm.is_one(inner) else _in_memory
+    (stored,) = b.written((wide,), lambda out: scan(b, x, axis, monoid, exclusive, reverse, out))
+    return converted(b, b.view(stored, meta.dims), meta.dtype)
+
+
+def _in_registers(
+    b: Builder, x: Value, axis: int, m: Monoid, exclusive: bool, reverse: bool, out: Buffer
+) -> None:
+    """Scan the last axis with the total so far in scalars."""
+    size = b.dim(x.dims[axis])
+    initial = constant(m.initial(out.dtype), out.dtype)
+    with b.kernel(), b.loops(x.dims[:axis]) as head:
+        total = b.mutable(*parts(initial))
+        with b.loop(size, "reduction") as step:
+            k = size - 1 - step if reverse else step
+            at = (*head, k, *(ZERO for _ in x.dims[axis + 1 :]))
+            new = m.combine(whole(total), as_dtype(b.element(x, at), out.dtype))
+            if exclusive:
+                b.store(out, at, whole(total))
+            b.emit(ir.Assign(total, parts(new)))
+            if not exclusive:
+                b.store(out, at, whole(total))
+
+
+def _in_memory(
+    b: Builder, x: Value, axis: int, m: Monoid, exclusive: bool, reverse: bool, out: Buffer
+) -> None:
+    """Scan another axis: each row is the one before it, combined with one of the input."""
+    size = b.dim(x.dims[axis])
+    initial = constant(m.initial(out.dtype), out.dtype)
+    tail = x.dims[axis + 1 :]
+    with b.kernel(), b.loops(x.dims[:axis]) as head:
+        first = size - 1 if reverse else ZERO
+        with b.loops((1,) if dm.is_zero(x.dims[axis]) else tail) as rest:
+            start = (*head, first, *rest)
+            if not dm.is_zero(x.dims[axis]):
+                condition = size > 0
+                with b.block(lambda body: ir.If(condition, body)):
+                    b.store(out, start, initial if exclusive else _read(b, x, start, out))
+        with b.loop(size - 1, "reduction") as step, b.loops(tail) as rest:
+            k = size - 2 - step if reverse else step + 1
+            before = size - 1 - step if reverse else step
+            row, last = (*head, k, *rest), (*head, before, *rest)
+            source = last if exclusive else row
+            total = ir.load(out, (b.linear(last, out.dims),))
+            b.store(out, row, m.combine(total, _read(b, x, source, out)))
+
+
+def _read(b: Builder, x: Value, at: tuple[Expr, ...], out: Buffer) -> Element:
+    return as_dtype(b.element(x, at), out.dtype)
+
+
+# -- argmax, argmin --------------------------------------------------------------------------
+@lowering("argmax", "reduce")
+def argmax(b: Builder, x: Value, axis: int, keepdims: bool, flatten: bool, dtype: Any) -> Value:
+    return _argument(b, x, axis, flatten, MAX)
+
+
+@lowering("argmin", "reduce")
+def argmin(b: Builder, x: Value, axis: int, keepdims: bool, flatten: bool, dtype: Any) -> Value:
+    return _argument(b, x, axis, flatten, MIN)
+
+
+def _argument(b: Builder, x: Value, axis: int, flatten: bool, monoid: Monoid) -> Value:
+    """Where the extreme element is, the first of equals: find its value, then its least index."""
+    meta = b.out
+    if not x.dims:
+        return b.constant(0, meta.dims, meta.dtype)
+    if flatten:
+        x, axis = b.view(x, (dm.product(x.dims),)), 0
+    kept = x.dims[:axis] + x.dims[axis + 1 :]
+    extreme = reduce_value(b, x, (axis,), monoid, MetaTensor(kept, x.dtype))
+    size = b.dim(x.dims[axis])
+
+    def at(indices: tuple[Expr, ...]) -> Element:
+        if x.cost > CHEAP and x.buffer is None:
+            b.materialize(x)
+        found = b.element(x, indices)
+        best = b.element(extreme, indices[:axis] + indices[axis + 1 :])
+        assert isinstance(found, Expr) and isinstance(best, Expr)
+        is_it = sc.eq(found, best)
+        if found.dtype.kind == "f":
+            is_it = is_it | sc.ne(found, found)  # there is a NaN only if the extreme is NaN
+        return sc.select(is_it, indices[axis], size)
+
+    candidates = Value(x.dims, dt.int64, at, None, x.cost + 4)
+    index = reduce_value(b, candidates, (axis,), MIN, MetaTensor(kept, dt.int64))
+    out = b.view(index, meta.dims)
+    if meta.dtype == dt.int64:
+        return out
+    return converted(b, out, meta.dtype)
+
+
+@lowering("reduce_as", "reduce")
+def reduce_as(b: Builder, x: Value, target: Value) -> Value:
+    meta = b.out
+    shift = len(x.dims) - len(meta.dims)
+    axes = list(range(shift))
+    for k, d in enumerate(meta.dims):
+        if dm.same(d, x.dims[shift + k]):
+            continue
+        if not dm.is_one(d):
+            return _reduce_as_at_run_time(b, x, meta)
+        axes.append(shift + k)
+    if not axes:
+        return x
+    return reduce_value(b, x, tuple(axes), SUM)
+
+
+def _reduce_as_at_run_time(b: Builder, x: Value, meta: MetaTensor) -> Value:
+    """Add up in memory, for dims of which only the run shows whether they are 1."""
+    is_half = meta.dtype in (dt.float16, dt.bfloat16)
+    wide = MetaTensor(meta.dims, dt.float32 if is_half else meta.dtype)
+    shift = len(x.dims) - len(meta.dims)
+
+    def write(out: Buffer) -> None:
+        b.fill(out, b.constant(0, out.dims, out.dtype))
+        with b.kernel(), b.loops(x.dims, "reduction") as idx:
+            own = []
+            for d, size, i in zip(out.dims, x.dims[shift:], idx[shift:]):
+                same = dm.same(d, size)
+                own.append(i if same else sc.select(sc.eq(b.dim(d), 1), ZERO, i))
+            at = (b.linear(tuple(own), out.dims),)
+            total: Any = ir.load(out, at)
+            b.emit(*ir.stores(out, at, total + as_dtype(b.element(x, idx), out.dtype)))
+
+    (stored,) = b.written((wide,), write)
+    return converted(b, stored, meta.dtype)

@@ -1,0 +1,286 @@
+"""The scalar language that kernel bodies are written in.
+
+A body is a Python function over :class:`Expr`. It runs once, when a kernel is built, and leaves
+a typed expression DAG, which one engine prints as LLVM IR and another as CUDA C++. Equal
+expressions are one object, so common subexpressions are shared without a pass.
+
+Scalars are bool, the (u)ints, float32 and float64. float16 and bfloat16 exist in memory alone:
+a load widens them to float32, a store rounds. A complex scalar is a :class:`Complex`, a pair.
+"""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any, Union
+
+import numpy as np
+
+from phix.core import dtypes as dt
+
+Number = Union[bool, int, float]
+
+# fn name -> number of operands. Integer ops wrap; div is for floats, quotient and rest for ints
+# (C semantics: toward zero; the caller keeps the divisor off 0). Comparisons are ordered: false
+# on NaN, except ne. shr is arithmetic on signed ints, logical on unsigned ones. maximum and
+# minimum propagate NaN, and engines vectorise them in reductions.
+FUNCTIONS: dict[str, int] = {
+    "add": 2, "sub": 2, "mul": 2, "div": 2, "neg": 1, "fma": 3, "quotient": 2, "rest": 2,
+    "and": 2, "or": 2, "xor": 2, "not": 1, "shl": 2, "shr": 2,
+    "eq": 2, "ne": 2, "lt": 2, "le": 2, "gt": 2, "ge": 2, "select": 3, "maximum": 2, "minimum": 2,
+    "sqrt": 1, "fabs": 1, "floor": 1, "ceil": 1, "trunc": 1, "rint": 1, "copysign": 2,
+    "cast": 1, "bitcast": 1,
+}  # fmt: skip
+_COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
+
+_interned: weakref.WeakValueDictionary[tuple[Any, ...], Expr] = weakref.WeakValueDictionary()
+
+
+class Expr:
+    """One typed scalar value.
+
+    ``fn`` is a key of FUNCTIONS, or one of: ``const`` (``data`` is the number), ``var`` (``data``
+    is a name: a loop index, an accumulator), ``load`` (``data`` is a loop_ir.Buffer, ``args`` the
+    indices, int64), ``call`` (``data`` is the name of a C math function of these argument types).
+    """
+
+    __slots__ = ("__weakref__", "args", "data", "dtype", "fn")
+
+    fn: str
+    args: tuple[Expr, ...]
+    dtype: np.dtype
+    data: Any
+
+    def __new__(cls, fn: str, args: tuple[Expr, ...], dtype: np.dtype, data: Any = None) -> Expr:
+        # repr tells -0.0 from 0.0 and NaN from NaN-free constants, which == does not
+        key = (fn, tuple(map(id, args)), dtype, repr(data) if fn == "const" else data)
+        found = _interned.get(key)
+        if found is None:
+            found = super().__new__(cls)
+            found.fn, found.args, found.dtype, found.data = fn, args, dtype, data
+            found = _interned.setdefault(key, found)
+        return found
+
+    # Arithmetic. A Python number takes the dtype of the Expr beside it.
+    def __add__(self, other: Scalar) -> Expr:
+        return binary("add", self, other)
+
+    def __sub__(self, other: Scalar) -> Expr:
+        return binary("sub", self, other)
+
+    def __mul__(self, other: Scalar) -> Expr:
+        return binary("mul", self, other)
+
+    def __truediv__(self, other: Scalar) -> Expr:
+        return binary("div", self, other)
+
+    def __radd__(self, other: Scalar) -> Expr:
+        return binary("add", other, self)
+
+    def __rsub__(self, other: Scalar) -> Expr:
+        return binary("sub", other, self)
+
+    def __rmul__(self, other: Scalar) -> Expr:
+        return binary("mul", other, self)
+
+    def __rtruediv__(self, other: Scalar) -> Expr:
+        return binary("div", other, self)
+
+    def __neg__(self) -> Expr:
+        return unary("neg", self)
+
+    def __and__(self, other: Scalar) -> Expr:
+        return binary("and", self, other)
+
+    def __or__(self, other: Scalar) -> Expr:
+        return binary("or", self, other)
+
+    def __xor__(self, other: Scalar) -> Expr:
+        return binary("xor", self, other)
+
+    def __invert__(self) -> Expr:
+        return unary("not", self)
+
+    def __lshift__(self, other: Scalar) -> Expr:
+        return binary("shl", self, other)
+
+    def __rshift__(self, other: Scalar) -> Expr:
+        return binary("shr", self, other)
+
+    def __lt__(self, other: Scalar) -> Expr:
+        return binary("lt", self, other)
+
+    def __le__(self, other: Scalar) -> Expr:
+        return binary("le", self, other)
+
+    def __gt__(self, other: Scalar) -> Expr:
+        return binary("gt", self, other)
+
+    def __ge__(self, other: Scalar) -> Expr:
+        return binary("ge", self, other)
+
+    # == and hash stay by identity (Exprs are interned): write eq(a, b) and ne(a, b).
+
+    def __repr__(self) -> str:
+        if self.fn == "const":
+            return repr(self.data)
+        if self.fn == "var":
+            return str(self.data)
+        if self.fn == "load":
+            return f"{self.data.name}[{', '.join(map(repr, self.args))}]"
+        head = self.fn if self.fn != "call" else self.data
+        if self.fn in ("cast", "bitcast"):
+            head += f"<{self.dtype}>"
+        return f"{head}({', '.join(map(repr, self.args))})"
+
+
+Scalar = Union[Expr, Number]
+
+
+def const(value: Number, dtype: np.dtype) -> Expr:
+    if dtype.kind == "b":
+        value = bool(value)
+    elif dtype.kind in "iu":
+        value = int(value)
+    else:
+        value = float(value)
+    return Expr("const", (), dtype, value)
+
+
+def var(name: str, dtype: np.dtype = dt.int64) -> Expr:
+    return Expr("var", (), dtype, name)
+
+
+def lift(value: Scalar, dtype: np.dtype) -> Expr:
+    return value if isinstance(value, Expr) else const(value, dtype)
+
+
+def unary(fn: str, x: Expr) -> Expr:
+    return Expr(fn, (x,), x.dtype)
+
+
+def _dtype_of(values: tuple[Scalar, ...]) -> np.dtype:
+    return next(v.dtype for v in values if isinstance(v, Expr))
+
+
+def binary(fn: str, x: Scalar, y: Scalar) -> Expr:
+    dtype = _dtype_of((x, y))
+    a, b = lift(x, dtype), lift(y, dtype)
+    assert a.dtype == b.dtype, f"{fn} of {a.dtype} and {b.dtype}: cast one of them"
+    folded = _fold_index(fn, a, b)
+    if folded is not None:
+        return folded
+    return Expr(fn, (a, b), dt.bool_ if fn in _COMPARISONS else dtype)
+
+
+def _fold_index(fn: str, a: Expr, b: Expr) -> Expr | None:
+    """Fold integer index arithmetic; floats are left as written."""
+    if a.dtype != dt.int64:
+        return None
+    x, y = (e.data if e.fn == "const" else None for e in (a, b))
+    if x is not None and y is not None and fn in ("add", "sub", "mul"):
+        return const({"add": x + y, "sub": x - y, "mul": x * y}[fn], dt.int64)
+    if fn in ("add", "sub") and y == 0:
+        return a
+    if fn == "add" and x == 0:
+        return b
+    if fn == "mul" and 1 in (x, y):
+        return b if x == 1 else a
+    if fn == "mul" and 0 in (x, y):
+        return const(0, dt.int64)
+    return None
+
+
+def eq(x: Scalar, y: Scalar) -> Expr:
+    return binary("eq", x, y)
+
+
+def ne(x: Scalar, y: Scalar) -> Expr:
+    return binary("ne", x, y)
+
+
+def select(condition: Expr, x: Scalar, y: Scalar) -> Expr:
+    """``x`` where the condition holds, else ``y``; both are evaluated."""
+    dtype = _dtype_of((x, y))
+    return Expr("select", (condition, lift(x, dtype), lift(y, dtype)), dtype)
+
+
+def fma(x: Scalar, y: Scalar, z: Scalar) -> Expr:
+    """``x * y + z`` with one rounding."""
+    dtype = _dtype_of((x, y, z))
+    return Expr("fma", (lift(x, dtype), lift(y, dtype), lift(z, dtype)), dtype)
+
+
+def cast(x: Expr, dtype: np.dtype) -> Expr:
+    """Conversion of the value (C rules; to bool: x != 0)."""
+    return x if x.dtype == dtype else Expr("cast", (x,), dtype)
+
+
+def bitcast(x: Expr, dtype: np.dtype) -> Expr:
+    """The same bits read as another dtype of that width."""
+    return x if x.dtype == dtype else Expr("bitcast", (x,), dtype)
+
+
+def call(name: str, *args: Expr) -> Expr:
+    """A C math function (``lgamma``, ``pow``): float64 by its name, float32 with an f behind."""
+    dtype = args[0].dtype
+    return Expr("call", args, dtype, name + "f" if dtype == dt.float32 else name)
+
+
+def sqrt(x: Expr) -> Expr:
+    return unary("sqrt", x)
+
+
+def fabs(x: Expr) -> Expr:
+    return unary("fabs", x)
+
+
+def floor(x: Expr) -> Expr:
+    return unary("floor", x)
+
+
+def ceil(x: Expr) -> Expr:
+    return unary("ceil", x)
+
+
+def trunc(x: Expr) -> Expr:
+    return unary("trunc", x)
+
+
+def rint(x: Expr) -> Expr:
+    """Round half to even."""
+    return unary("rint", x)
+
+
+def copysign(x: Expr, sign: Scalar) -> Expr:
+    return binary("copysign", x, sign)
+
+
+class Complex:
+    """A complex scalar as two Exprs. Bodies that take complex input are written on it."""
+
+    __slots__ = ("imag", "real")
+
+    def __init__(self, real: Expr, imag: Expr) -> None:
+        self.real, self.imag = real, imag
+
+    @property
+    def dtype(self) -> np.dtype:
+        return dt.complex_dtype(self.real.dtype)
+
+    def __add__(self, other: Complex) -> Complex:
+        return Complex(self.real + other.real, self.imag + other.imag)
+
+    def __sub__(self, other: Complex) -> Complex:
+        return Complex(self.real - other.real, self.imag - other.imag)
+
+    def __mul__(self, other: Complex) -> Complex:
+        return Complex(
+            self.real * other.real - self.imag * other.imag,
+            self.real * other.imag + self.imag * other.real,
+        )
+
+    def __neg__(self) -> Complex:
+        return Complex(-self.real, -self.imag)
+
+    def scaled(self, factor: Scalar) -> Complex:
+        return Complex(self.real * factor, self.imag * factor)

@@ -1,0 +1,424 @@
+"""Passes over a loop program: loops that can share one pass over memory are made one loop.
+
+Two loops of the same extent become one where every buffer that one of them writes and the other
+touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from phix.core import dtypes as dt
+from phix.kernels.primitive import inplace
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive.loop_ir import (
+    Buffer,
+    For,
+    Kernel,
+    LibraryCall,
+    LoopProgram,
+    Statement,
+    Step,
+    Store,
+    step_reads,
+    step_writes,
+)
+from phix.kernels.primitive.scalar import Expr
+
+# How many steps back to look for a loop to join, and the size a joined loop may reach.
+_LOOK_BACK = 12
+_MOST_EXPRESSIONS = 1500
+
+
+def finish(program: LoopProgram) -> LoopProgram:
+    """Join loops, and drop copies and temps that became scalars."""
+    inplace.merge_copies(program.steps)
+    program.steps = _joined_steps(program.steps)
+    _forward_temps(program)
+    _drop_dead(program)
+    used: set[Buffer] = set().union(*(step_reads(s) | step_writes(s) for s in program.steps))
+    program.temps = [t for t in program.temps if t in used]
+    return program
+
+
+def _drop_dead(program: LoopProgram) -> None:
+    """Leave out stores into temps that nothing reads, and kernels with nothing left to do."""
+    kernels = [s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)]
+    direct = set().union(*(ir.step_uses(s) for s in ir.walk_steps(program.steps)))
+    while True:
+        read = direct.union(*(ir.with_bases(ir.reads(k.body)) for k in kernels))
+        count = sum(_drop_stores(kernel.body, read) for kernel in kernels)
+        if not count:
+            break
+    _drop_empty(program.steps)
+
+
+def _drop_stores(body: list[Statement], read: set[Buffer]) -> int:
+    """Leave out stores into temps that are not read, and the blocks this empties; how many."""
+    count = 0
+    for s in list(body):
+        if isinstance(s, (For, ir.If)):
+            count += _drop_stores(s.body, read)
+            is_dead = not s.body
+        else:
+            buffers = [s.buffer] if isinstance(s, Store) else []
+            buffers = list(s.writes) if isinstance(s, LibraryCall) else buffers
+            owners = map(ir.owner, buffers)
+            is_dead = bool(buffers) and all(b.kind == "temp" and b not in read for b in owners)
+        if is_dead:
+            body.remove(s)
+            count += 1
+    return count
+
+
+def _drop_empty(steps: list[Step]) -> None:
+    """Leave out kernels that write nothing."""
+    for step in steps:
+        for block in ir.blocks(step):
+            _drop_empty(block)
+    steps[:] = [s for s in steps if not isinstance(s, Kernel) or ir.writes(s.body)]
+
+
+# -- joining ---------------------------------------------------------------------------------
+@dataclass(eq=False)
+class _Facts:
+    """What a step touches, found once."""
+
+    step: Step
+    reads: set[Buffer]
+    writes: set[Buffer]
+
+    def conflicts(self, other: _Facts) -> set[Buffer]:
+        return (self.writes & (other.reads | other.writes)) | (self.reads & other.writes)
+
+
+def _joined_steps(steps: list[Step]) -> list[Step]:
+    done: list[_Facts] = []
+    head = 0  # what comes before may not know the dims bound here
+    for step in steps:
+        for block in ir.blocks(step):
+            block[:] = _joined_steps(block)
+        facts = _Facts(step, step_reads(step), step_writes(step))
+        if not _join_to_one(done, facts):
+            # a start depends on nothing, and would stand between the loops around it
+            first = isinstance(step, Kernel) and step.start
+            done.insert(head if first else len(done), facts)
+        if isinstance(step, ir.BindStep):
+            head = len(done)
+    return [f.step for f in done]
+
+
+def _join_to_one(done: list[_Facts], facts: _Facts) -> bool:
+    """Join a kernel to an earlier one that nothing in between keeps it from."""
+    step = facts.step
+    if not isinstance(step, Kernel) or not _is_one_loop(step):
+        return False
+    for earlier in reversed(done[-_LOOK_BACK:]):
+        conflicts = earlier.conflicts(facts)
+        target = earlier.step
+        if (
+            isinstance(target, Kernel)
+            and _is_one_loop(target)
+            and join(target.body, 0, step.body[0], conflicts)
+        ):
+            target.start = target.start and step.start
+            earlier.reads |= facts.reads
+            earlier.writes |= facts.writes
+            return True
+        if conflicts or isinstance(target, ir.BindStep):
+            return False
+    return False
+
+
+def _is_one_loop(kernel: Kernel) -> bool:
+    return len(kernel.body) == 1 and isinstance(kernel.body[0], For)
+
+
+def join(block: list[Statement], at: int, second: Statement, conflicts: set[Buffer]) -> bool:
+    """Make the loop ``second`` part of the loop ``block[at]``, if that computes the same."""
+    first = block[at]
+    if not isinstance(first, For) or not isinstance(second, For):
+        return False
+    if first.index is not second.index or first.extent is not second.extent:
+        return False
+    size = sum(1 for _ in ir.expressions(first.body)) + sum(1 for _ in ir.expressions(second.body))
+    if size > _MOST_EXPRESSIONS or _calls_library(first) or _calls_library(second):
+        return False
+    if _scalars_meet(first, second):
+        return False
+    for buffer in conflicts:
+        if any(c.base is buffer for c in conflicts):
+            continue  # its slice is in question
+        if not _is_aligned(buffer, first.index, [first, second]):
+            return False
+    kind = "reduction" if "reduction" in (first.kind, second.kind) else "parallel"
+    block[at] = For(first.index, first.extent, _joined_block(first.body, second.body), kind)
+    return True
+
+
+def _joined_block(first: list[Statement], second: list[Statement]) -> list[Statement]:
+    """Two blocks run one after the other, with their loops joined where that can be."""
+    block = list(first)
+    for statement in second:
+        if isinstance(statement, For):
+            at = _last_loop(block)
+            if at is not None:
+                declared = block[at + 1 :]
+                facts = [_Facts(Kernel([s]), ir.reads([s]), ir.writes([s]))
+                         for s in (block[at], statement)]  # fmt: skip
+                if join(block, at, statement, facts[0].conflicts(facts[1])):
+                    block[at:] = [*declared, block[at]]
+                    continue
+        block.append(statement)
+    return block
+
+
+def _last_loop(block: list[Statement]) -> int | None:
+    """The last loop with nothing but declarations of constants behind it."""
+    for at in range(len(block) - 1, -1, -1):
+        statement = block[at]
+        if isinstance(statement, For):
+            return at
+        if not isinstance(statement, ir.Declare) or statement.value.fn != "const":
+            return None
+    return None
+
+
+def _calls_library(loop: For) -> bool:
+    return any(isinstance(s, LibraryCall) for s in ir.walk(loop.body))
+
+
+def _scalars_meet(first: For, second: For) -> bool:
+    """Whether one loop sets a scalar that the other reads."""
+
+    def assigned(loop: For) -> set[Expr]:
+        return {t for s in ir.walk(loop.body) if isinstance(s, ir.Assign) for t in s.targets}
+
+    def read(loop: For) -> set[Expr]:
+        return {e for e in ir.expressions(loop.body) if e.fn == "var"}
+
+    return bool(assigned(first) & read(second) or assigned(second) & read(first))
+
+
+# -- alignment -------------------------------------------------------------------------------
+Factors = tuple[tuple[str, ...], int]
+_UNIT: Factors = ((), 1)
+
+
+def _is_aligned(buffer: Buffer, index: Expr, loops: list[For]) -> bool:
+    """Whether iteration ``i`` of all loops stays in slice ``i`` of the buffer."""
+    found: set[tuple[Factors, frozenset[tuple[Expr, Factors]]]] = set()
+    for loop in loops:
+        accesses = list(_accesses(buffer, loop.body, {}))
+        if not accesses:
+            return False  # touched through a slice
+        for linear, extents in accesses:
+            form = slice_form(linear, index, extents)
+            if form is None:
+                return False
+            found.add(form)
+    return len(found) <= 1
+
+
+def _accesses(
+    buffer: Buffer, body: list[Statement], extents: dict[Expr, Expr]
+) -> Iterator[tuple[Expr, dict[Expr, Expr]]]:
+    """Each linear index at which a block touches the buffer, and the extents of its inner loops."""
+    for s in body:
+        if isinstance(s, For):
+            yield from _accesses(buffer, s.body, {**extents, s.index: s.extent})
+        elif isinstance(s, (ir.If, ir.While)):
+            yield from _accesses(buffer, s.body, extents)
+        if isinstance(s, Store) and s.buffer is buffer:
+            yield s.indices[0], extents
+        own: Statement = For(s.index, s.extent, []) if isinstance(s, For) else s
+        heads = [own] if not isinstance(s, (ir.If, ir.While)) else [type(s)(s.condition, [])]
+        for e in ir.expressions(heads):  # type: ignore[arg-type]
+            if e.fn == "load" and e.data is buffer:
+                yield e.args[0], extents
+
+
+def slice_form(
+    linear: Expr, index: Expr, extents: dict[Expr, Expr]
+) -> tuple[Factors, frozenset[tuple[Expr, Factors]]] | None:
+    """The stride of ``index`` in a linear index, and the terms of the loops around it.
+
+    None unless the inner terms together stay below that stride.
+    """
+    terms = index_terms(linear)
+    if terms is None or index not in terms:
+        return None
+    stride = terms.pop(index)
+    inner = {v: f for v, f in terms.items() if v in extents}
+    outer = frozenset((v, f) for v, f in terms.items() if v not in extents)
+    covered: Factors = _UNIT
+    while inner:
+        following = next((v for v, f in inner.items() if f == covered), None)
+        if following is None:
+            return None
+        del inner[following]
+        extent = _factors(extents[following])
+        if extent is None:
+            return None
+        covered = _times(covered, extent)
+    if covered != stride and not _divides(covered, stride):
+        return None
+    return stride, outer
+
+
+def _divides(a: Factors, b: Factors) -> bool:
+    return not Counter(a[0]) - Counter(b[0]) and b[1] % a[1] == 0
+
+
+def _times(a: Factors, b: Factors) -> Factors:
+    return tuple(sorted(a[0] + b[0])), a[1] * b[1]
+
+
+def index_terms(linear: Expr) -> dict[Expr, Factors] | None:
+    """``linear`` as a sum of loop indices times strides; None if it is anything else."""
+    terms: dict[Expr, Factors] = {}
+    stack = [(linear, _UNIT)]
+    while stack:
+        e, scale = stack.pop()
+        if e.fn == "add":
+            stack += [(a, scale) for a in e.args]
+        elif e.fn == "mul":
+            # one factor is an index or a sum of them, the other a size
+            left, right = e.args
+            by_left, by_right = _factors(left), _factors(right)
+            if by_right is not None:
+                stack.append((left, _times(scale, by_right)))
+            elif by_left is not None:
+                stack.append((right, _times(scale, by_left)))
+            else:
+                return None
+        elif e.fn == "var" and e not in terms:
+            terms[e] = scale
+        else:
+            return None
+    return terms
+
+
+def _is_index(e: Expr) -> bool:
+    return bool(e.data[0] == "i" and e.data[1:].isdigit())
+
+
+def _factors(size: Expr) -> Factors | None:
+    """A size as a product of dims and a number; None if it is anything else."""
+    if size.fn == "const":
+        return (), int(size.data)
+    if size.fn == "var":
+        return None if _is_index(size) else ((str(size.data),), 1)
+    if size.fn != "mul":
+        return None
+    a, b = (_factors(x) for x in size.args)
+    return None if a is None or b is None else _times(a, b)
+
+
+# -- temps that are read where they are written ----------------------------------------------
+def _forward_temps(program: LoopProgram) -> None:
+    """Put the value of a temp where it is read, if all reads follow its store in one block."""
+    users: Counter[Buffer] = Counter()
+    for step in ir.walk_steps(program.steps):
+        if isinstance(step, Kernel):
+            users.update(step_reads(step) | step_writes(step))
+        users.update([*ir.step_uses(step), *ir.step_uses(step)])
+    for step in ir.walk_steps(program.steps):
+        if isinstance(step, Kernel):
+            own = {t for t in ir.writes(step.body) if t.kind == "temp" and users[t] == 1}
+            if own:
+                step.body = _forwarded(step.body, own)
+
+
+def _forwarded(body: list[Statement], temps: set[Buffer]) -> list[Statement]:
+    for block in _blocks(body):
+        for at, statement in enumerate(block):
+            if isinstance(statement, Store) and statement.buffer in temps:
+                _forward(body, block, at, statement)
+    return body
+
+
+def _blocks(body: list[Statement]) -> Iterator[list[Statement]]:
+    yield body
+    for s in body:
+        if isinstance(s, (For, ir.If, ir.While)):
+            yield from _blocks(s.body)
+
+
+def _forward(body: list[Statement], block: list[Statement], at: int, store: Store) -> None:
+    buffer = store.buffer
+    if dt.is_complex(buffer.dtype):
+        return
+    if any(isinstance(s, LibraryCall) for s in ir.walk(body)):
+        return
+    load = Expr("load", store.indices, ir.scalar_dtype(buffer.dtype), buffer)
+    every = [e for e in ir.expressions(body) if e.fn == "load" and e.data is buffer]
+    later = block[at + 1 :]
+    plain = [s for s in later if isinstance(s, (Store, ir.Assign, ir.Declare))]
+    count = sum(isinstance(s, Store) and s.buffer is buffer for s in ir.walk(body))
+    here = sum(1 for s in ir.walk(body) if _own_loads(s, load))
+    if count != 1 or any(e is not load for e in every):
+        return
+    if here != sum(1 for s in plain if _own_loads(s, load)):
+        return
+    value = store.value
+    if buffer.dtype in (dt.float16, dt.bfloat16):
+        value = sc.cast(sc.cast(value, buffer.dtype), dt.float32)
+    if _changes_between(value, plain):
+        return
+    for s in plain:
+        if isinstance(s, Store):
+            s.indices = tuple(substituted(i, load, value) for i in s.indices)
+            s.value = substituted(s.value, load, value)
+        elif isinstance(s, ir.Declare):
+            s.value = substituted(s.value, load, value)
+        else:
+            s.values = tuple(substituted(v, load, value) for v in s.values)
+    del block[at]
+
+
+def _own_loads(statement: Statement, load: Expr) -> bool:
+    if isinstance(statement, (For, ir.If, ir.While)):
+        shallow: Statement = (
+            For(statement.index, statement.extent, [])
+            if isinstance(statement, For)
+            else type(statement)(statement.condition, [])
+        )
+        return any(e is load for e in ir.expressions([shallow]))
+    return any(e is load for e in ir.expressions([statement]))
+
+
+def _changes_between(value: Expr, statements: Sequence[Statement]) -> bool:
+    """Whether a statement changes something that ``value`` reads."""
+    probe = ir.Declare(value, value)
+    parts = list(ir.expressions([probe]))
+    loads = {e.data for e in parts if e.fn == "load"}
+    names = {e for e in parts if e.fn == "var"}
+    for s in statements:
+        if isinstance(s, Store) and s.buffer in loads:
+            return True
+        if isinstance(s, ir.Assign) and names & set(s.targets):
+            return True
+    return False
+
+
+def substituted(root: Expr, old: Expr, new: Expr) -> Expr:
+    """``root`` with ``old`` replaced by ``new``."""
+    done: dict[Expr, Expr] = {old: new}
+    stack = [root]
+    while stack:
+        e = stack[-1]
+        if e in done:
+            stack.pop()
+            continue
+        pending = [a for a in e.args if a not in done]
+        if pending:
+            stack.extend(pending)
+            continue
+        args = tuple(done[a] for a in e.args)
+        done[e] = e if args == e.args else Expr(e.fn, args, e.dtype, e.data)
+        stack.pop()
+    return done[root]

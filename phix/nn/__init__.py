@@ -1,0 +1,3 @@
+"""Building blocks of neural networks, as functions of tensors: see ``phix.nn.functional``."""
+
+from phix.nn import functional as functional

@@ -1,0 +1,214 @@
+"""Activations."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from phix import ops
+from phix.core.arguments import DTypeLike
+from phix.core.errors import ArgumentError
+from phix.core.tensor import TensorBase, TensorLike, to_tensor_shared
+
+
+def as_tensor(x: Any) -> Any:
+    """``x`` as a tensor, without a copy where its data allow."""
+    return x if isinstance(x, TensorBase) else to_tensor_shared(x)
+
+
+def relu(x: TensorLike) -> Any:
+    """max(x, 0), elementwise; the slope at 0 is 0.
+
+    >>> import phix
+    >>> phix.nn.functional.relu([-1.0, 2.0]).tolist()
+    [0.0, 2.0]
+    """
+    return ops.relu(x)
+
+
+def relu6(x: TensorLike) -> Any:
+    """min(max(x, 0), 6), elementwise; the slope at 0 and at 6 is 0.
+
+    >>> import phix
+    >>> phix.nn.functional.relu6([-1.0, 2.0, 9.0]).tolist()
+    [0.0, 2.0, 6.0]
+    """
+    return ops.relu6(x)
+
+
+def gelu(x: TensorLike, approximate: Literal["tanh", "none"] | bool = False) -> Any:
+    """x times the cumulative normal distribution at x, elementwise.
+
+    Args:
+        x: a float tensor.
+        approximate: False or "none": by erf; True or "tanh": by the tanh formula.
+
+    Raises:
+        ArgumentError: approximate is something else.
+
+    >>> import phix
+    >>> phix.nn.functional.gelu([0.0, 30.0], approximate="tanh").tolist()
+    [0.0, 30.0]
+    """
+    if approximate not in (True, False, "tanh", "none"):
+        raise ArgumentError(f'gelu: approximate is "tanh", "none" or a bool, found {approximate!r}')
+    return ops.gelu(x, approximate in (True, "tanh"))
+
+
+def silu(x: TensorLike) -> Any:
+    """x * sigmoid(x), elementwise.
+
+    >>> import phix
+    >>> phix.nn.functional.silu([0.0, 30.0]).tolist()
+    [0.0, 30.0]
+    """
+    return ops.silu(x)
+
+
+def swish(x: TensorLike) -> Any:
+    """x * sigmoid(x), elementwise: silu by its other name.
+
+    >>> import phix
+    >>> phix.nn.functional.swish([0.0, 30.0]).tolist()
+    [0.0, 30.0]
+    """
+    return ops.swish(x)
+
+
+def swiglu(x: TensorLike, y: TensorLike | None = None) -> Any:
+    """silu(x) * y, elementwise; without y the halves of x along its last axis take both places.
+
+    >>> import phix
+    >>> phix.nn.functional.swiglu([30.0, 2.0]).tolist()
+    [60.0]
+    """
+    return ops.swiglu(x, y)
+
+
+def sigmoid(x: TensorLike) -> Any:
+    """1 / (1 + exp(-x)), elementwise, without overflow.
+
+    >>> import phix
+    >>> phix.nn.functional.sigmoid([-1000.0, 0.0]).tolist()
+    [0.0, 0.5]
+    """
+    return ops.sigmoid(x)
+
+
+def log_sigmoid(x: TensorLike) -> Any:
+    """log(sigmoid(x)), elementwise, without overflow.
+
+    >>> import phix
+    >>> phix.nn.functional.log_sigmoid([-1000.0, 1000.0]).tolist()
+    [-1000.0, 0.0]
+    """
+    return ops.logsigmoid(x)
+
+
+def tanh(x: TensorLike) -> Any:
+    """Hyperbolic tangent, elementwise.
+
+    >>> import phix
+    >>> phix.nn.functional.tanh([0.0]).tolist()
+    [0.0]
+    """
+    return ops.tanh(x)
+
+
+def softplus(x: TensorLike, beta: float = 1, threshold: float = 20) -> Any:
+    """log(1 + exp(beta * x)) / beta, elementwise; x itself where beta * x is above the threshold.
+
+    >>> import phix
+    >>> phix.nn.functional.softplus([-1000.0, 1000.0]).tolist()
+    [0.0, 1000.0]
+    """
+    return ops.softplus(x, beta, threshold)
+
+
+def softsign(x: TensorLike) -> Any:
+    """x / (1 + abs(x)), elementwise.
+
+    >>> import phix
+    >>> phix.nn.functional.softsign([-1.0, 3.0]).tolist()
+    [-0.5, 0.75]
+    """
+    return ops.softsign(x)
+
+
+def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Any:
+    """x above 0, else negative_slope * x, elementwise.
+
+    >>> import phix
+    >>> phix.nn.functional.leaky_relu([-2.0, 2.0], 0.5).tolist()
+    [-1.0, 2.0]
+    """
+    return ops.leaky_relu(x, negative_slope)
+
+
+def elu(x: TensorLike, alpha: float = 1.0) -> Any:
+    """x above 0, else alpha * (exp(x) - 1), elementwise.
+
+    >>> import phix
+    >>> phix.nn.functional.elu([-1000.0, 2.0]).tolist()
+    [-1.0, 2.0]
+    """
+    return ops.elu(x, alpha)
+
+
+def hardswish(x: TensorLike) -> Any:
+    """x * min(max(x + 3, 0), 6) / 6, elementwise.
+
+    >>> import phix
+    >>> phix.nn.functional.hardswish([-4.0, 0.0, 4.0]).tolist()
+    [0.0, 0.0, 4.0]
+    """
+    return ops.hardswish(x)
+
+
+def hardsigmoid(x: TensorLike, slope: float = 0.1666667, offset: float = 0.5) -> Any:
+    """min(max(slope * x + offset, 0), 1), elementwise.
+
+    >>> import phix
+    >>> phix.nn.functional.hardsigmoid([-4.0, 0.0, 4.0]).tolist()
+    [0.0, 0.5, 1.0]
+    """
+    return ops.hardsigmoid(x, slope, offset)
+
+
+def hardtanh(x: TensorLike, min: float = -1.0, max: float = 1.0) -> Any:
+    """min(max(x, min), max), elementwise, with slope 0 at both bounds.
+
+    >>> import phix
+    >>> phix.nn.functional.hardtanh([-4.0, 0.5, 4.0]).tolist()
+    [-1.0, 0.5, 1.0]
+    """
+    return ops.hardtanh(x, min, max)
+
+
+def softmax(x: TensorLike, axis: int = -1, dtype: DTypeLike | None = None) -> Any:
+    """exp(x) / sum(exp(x)) along the axis.
+
+    Args:
+        x: a tensor.
+        axis: the axis that sums to 1.
+        dtype: x is cast to it first; by default it keeps its own.
+
+    >>> import phix
+    >>> phix.nn.functional.softmax([1.0, 1.0]).tolist()
+    [0.5, 0.5]
+    """
+    return ops.softmax(x if dtype is None else ops.cast(x, dtype), axis)
+
+
+def log_softmax(x: TensorLike, axis: int = -1, dtype: DTypeLike | None = None) -> Any:
+    """log(softmax(x)) along the axis, without overflow.
+
+    Args:
+        x: a tensor.
+        axis: the axis whose exponentials sum to 1.
+        dtype: x is cast to it first; by default it keeps its own.
+
+    >>> import phix
+    >>> phix.nn.functional.log_softmax([0.0, -1000.0]).tolist()
+    [0.0, -1000.0]
+    """
+    return ops.log_softmax(x if dtype is None else ops.cast(x, dtype), axis)

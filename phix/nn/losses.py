@@ -1,0 +1,320 @@
+"""Losses. ``reduction`` is "mean", "sum" or "none" (each element by itself)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core.errors import ArgumentError
+from phix.core.tensor import TensorLike
+from phix.nn.activations import as_tensor
+
+
+def _check(name: str, reduction: str) -> None:
+    if reduction not in ("mean", "sum", "none"):
+        raise ArgumentError(f'{name}: reduction is "mean", "sum" or "none", found {reduction!r}')
+
+
+def _reduced(name: str, loss: Any, reduction: str, weight: Any = None) -> Any:
+    """The mean, the sum or all of a loss that is multiplied by ``weight`` first."""
+    _check(name, reduction)
+    if weight is not None:
+        loss = loss * weight
+    if reduction == "none":
+        return loss
+    return ops.mean(loss) if reduction == "mean" else ops.sum(loss)
+
+
+def _weighted_mean(loss: Any, weight: Any) -> Any:
+    """sum(loss) / sum(weight), and 0 where no weight is left."""
+    total = ops.sum(weight)
+    return ops.sum(loss) / ops.where(total == 0, 1.0, total)
+
+
+def mse_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Any:
+    """(input - label) ** 2.
+
+    >>> import phix
+    >>> phix.nn.functional.mse_loss([1.0, 2.0], [1.0, 4.0]).item()
+    2.0
+    """
+    _check("mse_loss", reduction)
+    return ops.mse_loss(input, label, reduction)
+
+
+def square_error_cost(input: TensorLike, label: TensorLike) -> Any:
+    """(input - label) ** 2, elementwise.
+
+    >>> import phix
+    >>> phix.nn.functional.square_error_cost([1.0, 2.0], [1.0, 4.0]).tolist()
+    [0.0, 4.0]
+    """
+    return ops.mse_loss(input, label, "none")
+
+
+def l1_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Any:
+    """abs(input - label).
+
+    >>> import phix
+    >>> phix.nn.functional.l1_loss([1.0, 2.0], [1.0, 4.0]).item()
+    1.0
+    """
+    return _reduced("l1_loss", ops.abs(ops.subtract(input, label)), reduction)
+
+
+def smooth_l1_loss(
+    input: TensorLike,
+    label: TensorLike,
+    reduction: str = "mean",
+    delta: float = 1.0,
+    is_huber: bool = True,
+) -> Any:
+    """The Huber loss: r ** 2 / 2 where r = abs(input - label) is at most delta, then a line.
+
+    Args:
+        input, label: tensors.
+        reduction: "mean", "sum" or "none".
+        delta: where the line begins, delta * (r - delta / 2).
+        is_huber: False divides all by delta.
+
+    >>> import phix
+    >>> phix.nn.functional.smooth_l1_loss([1.0, 2.0], [1.0, 4.0], "none").tolist()
+    [0.0, 1.5]
+    """
+    loss = ops.huber_loss(input, label, delta)
+    return _reduced("smooth_l1_loss", loss if is_huber else loss / delta, reduction)
+
+
+def log_loss(input: TensorLike, label: TensorLike, epsilon: float = 0.0001) -> Any:
+    """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise.
+
+    >>> import phix
+    >>> phix.nn.functional.log_loss([[0.5]], [[1.0]], 0.5).tolist()
+    [[-0.0]]
+    """
+    return ops.log_loss(input, label, epsilon)
+
+
+def kl_div(
+    input: TensorLike, label: TensorLike, reduction: str = "mean", log_target: bool = False
+) -> Any:
+    """Kullback-Leibler divergence, label * (log(label) - input), of log-probabilities ``input``.
+
+    Args:
+        input: logarithms of probabilities.
+        label: probabilities, or their logarithms with log_target.
+        reduction: "mean", "sum", "none", or "batchmean": the sum over the first dim.
+        log_target: whether label holds logarithms.
+
+    Raises:
+        AttributeValueError: another reduction.
+
+    >>> import phix
+    >>> phix.nn.functional.kl_div([0.0], [1.0]).item()
+    0.0
+    """
+    return ops.kldiv_loss(input, label, reduction, log_target)
+
+
+def binary_cross_entropy(
+    input: TensorLike,
+    label: TensorLike,
+    weight: TensorLike | None = None,
+    reduction: str = "mean",
+) -> Any:
+    """-(label * log(input) + (1 - label) * log(1 - input)) of probabilities ``input``.
+
+    Args:
+        input: probabilities; a logarithm below -100 counts as -100.
+        label: probabilities, of the same shape.
+        weight: factors of the loss, before it is reduced.
+        reduction: "mean", "sum" or "none".
+
+    >>> import phix
+    >>> phix.nn.functional.binary_cross_entropy([1.0, 0.0], [1.0, 1.0], reduction="none").tolist()
+    [0.0, 100.0]
+    """
+    return _reduced("binary_cross_entropy", ops.bce_loss(input, label), reduction, weight)
+
+
+def binary_cross_entropy_with_logits(
+    logit: TensorLike,
+    label: TensorLike,
+    weight: TensorLike | None = None,
+    reduction: str = "mean",
+    pos_weight: TensorLike | None = None,
+) -> Any:
+    """binary_cross_entropy of sigmoid(logit), without overflow.
+
+    Args:
+        logit: any numbers.
+        label: probabilities, of the same shape.
+        weight: factors of the loss, before it is reduced.
+        reduction: "mean", "sum" or "none".
+        pos_weight: factors of the positive part, label * log(sigmoid(logit)).
+
+    >>> import phix
+    >>> phix.nn.functional.binary_cross_entropy_with_logits([-1000.0], [1.0]).item()
+    1000.0
+    """
+    loss = ops.sigmoid_cross_entropy_with_logits(logit, label, pos_weight)
+    return _reduced("binary_cross_entropy_with_logits", loss, reduction, weight)
+
+
+def softmax_with_cross_entropy(
+    logits: TensorLike,
+    label: TensorLike,
+    soft_label: bool = False,
+    ignore_index: int = -100,
+    numeric_stable_mode: bool = True,
+    return_softmax: bool = False,
+    axis: int = -1,
+) -> Any:
+    """The cross entropy of each row, with a 1 for the axis of classes; see cross_entropy.
+
+    Args:
+        logits: any numbers.
+        label: class numbers, or probabilities with soft_label.
+        soft_label: whether label holds probabilities.
+        ignore_index: a class number whose loss is 0.
+        numeric_stable_mode: says nothing here; it is always stable.
+        return_softmax: give (loss, softmax).
+        axis: the axis of classes.
+
+    >>> import phix
+    >>> phix.nn.functional.softmax_with_cross_entropy([[1000.0, 0.0]], [[1]]).tolist()
+    [[1000.0]]
+    """
+    softmax, loss = ops.cross_entropy_with_softmax(
+        logits, label, soft_label, True, numeric_stable_mode, ignore_index, axis
+    )
+    return (loss, softmax) if return_softmax else loss
+
+
+def cross_entropy(
+    input: TensorLike,
+    label: TensorLike,
+    weight: TensorLike | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    soft_label: bool = False,
+    axis: int = -1,
+    use_softmax: bool = True,
+    label_smoothing: float = 0.0,
+) -> Any:
+    """-log(softmax(input)) at the label.
+
+    Args:
+        input: a float tensor with an axis of classes.
+        label: class numbers, in the shape of input without that axis or with a 1 for it; with
+            soft_label a probability for each class.
+        weight: [classes], factors of the loss of each class; a mean is then over the weights.
+        ignore_index: a class number that does not count.
+        reduction: "mean" (over the labels that count), "sum" or "none" (in the shape of label).
+        soft_label: whether label holds probabilities.
+        axis: the axis of classes.
+        use_softmax: False: input holds probabilities already.
+        label_smoothing: this share of each label is spread evenly over all classes.
+
+    Raises:
+        ShapeError, DTypeError: label does not fit input.
+
+    >>> import phix
+    >>> phix.nn.functional.cross_entropy([[1000.0, 0.0], [0.0, 0.0]], [1, -100]).item()
+    1000.0
+    """
+    _check("cross_entropy", reduction)
+    input, label = as_tensor(input), as_tensor(label)
+    soft = soft_label or label_smoothing > 0
+    if not soft:
+        return _hard(input, label, weight, ignore_index, reduction, axis, use_softmax)
+    counts = None
+    if not soft_label:
+        squeezed = ops.squeeze(label, [axis]) if label.ndim == input.ndim else label
+        counts = ops.unsqueeze(squeezed != ignore_index, [axis])
+        label = _moved_last_to(ops.one_hot(squeezed, input.shape[axis]), axis).astype(input.dtype)
+    if label_smoothing > 0:
+        label = (1 - label_smoothing) * label + label_smoothing / _size(input, axis)
+    return _soft(input, label, weight, counts, reduction, axis, use_softmax)
+
+
+def _size(x: Any, axis: int) -> Any:
+    return ops.full((), x.shape[axis], x.dtype)
+
+
+def _moved_last_to(x: Any, axis: int) -> Any:
+    order = list(range(x.ndim - 1))
+    order.insert(axis % x.ndim, x.ndim - 1)
+    return ops.transpose(x, order)
+
+
+def _hard(
+    input: Any, label: Any, weight: Any, ignore_index: int, reduction: str, axis: int, soft: bool
+) -> Any:
+    _, loss = ops.cross_entropy_with_softmax(input, label, False, soft, True, ignore_index, axis)
+    label = label.reshape(loss.shape)
+    counts = label != ignore_index
+    share = counts.astype(loss.dtype)
+    if weight is not None:
+        share = share * ops.gather(weight, ops.where(counts, label, 0), 0).astype(loss.dtype)
+        loss = loss * share
+    if reduction == "mean":
+        return _weighted_mean(loss, share)
+    return ops.sum(loss) if reduction == "sum" else loss
+
+
+def _soft(
+    input: Any, label: Any, weight: Any, counts: Any, reduction: str, axis: int, use_softmax: bool
+) -> Any:
+    log_p = ops.log_softmax(input, axis) if use_softmax else ops.log(input)
+    if not all(map(dm.may_equal, label.shape, log_p.shape)) or label.ndim != log_p.ndim:
+        raise ArgumentError(
+            f"cross_entropy: a soft label has the shape of input, {input.meta}, found {label.meta}"
+        )
+    loss = -ops.sum(label * log_p, [axis], keepdim=True)
+    share = ops.full_like(loss, 1)
+    if weight is not None:
+        dims = [1] * input.ndim
+        dims[axis] = -1
+        share = ops.sum(label * ops.reshape(weight, dims), [axis], keepdim=True)
+    if counts is not None:
+        share = ops.where(counts, share, 0.0)
+    loss = loss * share
+    if reduction == "mean":
+        return _weighted_mean(loss, share)
+    return ops.sum(loss) if reduction == "sum" else loss
+
+
+def nll_loss(
+    input: TensorLike,
+    label: TensorLike,
+    weight: TensorLike | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+) -> Any:
+    """-input at the label, for logarithms of probabilities ``input``.
+
+    Args:
+        input: [n, classes, ...].
+        label: [n, ...] class numbers.
+        weight: [classes], factors of the loss of each class; a mean is then over the weights.
+        ignore_index: a class number that does not count.
+        reduction: "mean" (over the labels that count), "sum" or "none".
+
+    >>> import phix
+    >>> phix.nn.functional.nll_loss([[-1.0, -2.0], [-3.0, -4.0]], [1, 0]).item()
+    2.5
+    """
+    _check("nll_loss", reduction)
+    input, label = as_tensor(input), as_tensor(label)
+    counts = label != ignore_index
+    safe = ops.where(counts, label, 0)
+    picked = ops.take_along_axis(input, ops.unsqueeze(safe, [1]), 1)
+    share = counts.astype(input.dtype)
+    if weight is not None:
+        share = share * ops.gather(weight, safe, 0).astype(input.dtype)
+    loss = -ops.squeeze(picked, [1]) * share
+    if reduction == "mean":
+        return _weighted_mean(loss, share)
+    return ops.sum(loss) if reduction == "sum" else loss

@@ -1,0 +1,190 @@
+"""Normalisations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core.errors import ShapeError
+from phix.core.tensor import TensorLike
+from phix.nn.activations import as_tensor
+
+
+def _begin_axis(name: str, x: Any, normalized_shape: int | Sequence[int]) -> int:
+    """Where the axes of ``normalized_shape`` begin; they must be the last ones of x."""
+    shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
+    begin = x.ndim - len(shape)
+    if not shape or begin < 0 or not all(map(dm.may_equal, x.shape[begin:], shape)):
+        raise ShapeError(f"{name}: normalized_shape {shape} is not the end of the shape of {x.meta}")
+    return begin
+
+
+def _flat(parameter: TensorLike | None) -> Any:
+    return None if parameter is None else ops.reshape(parameter, [-1])
+
+
+def layer_norm(
+    x: TensorLike,
+    normalized_shape: int | Sequence[int],
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    epsilon: float = 1e-5,
+) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) * weight + bias over the last axes.
+
+    Args:
+        x: a float tensor.
+        normalized_shape: the sizes of those axes.
+        weight, bias: tensors of that shape, or None.
+        epsilon: added to the variance.
+
+    Raises:
+        ShapeError: x does not end in normalized_shape, or weight or bias has another size.
+
+    >>> import phix
+    >>> phix.nn.functional.layer_norm([[1.0, 3.0]], 2, epsilon=0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    x = as_tensor(x)
+    begin = _begin_axis("layer_norm", x, normalized_shape)
+    return ops.layer_norm(x, _flat(weight), _flat(bias), epsilon, begin)
+
+
+def rms_norm(
+    input: TensorLike,
+    normalized_shape: int | Sequence[int],
+    weight: TensorLike | None = None,
+    eps: float = 1e-5,
+) -> tuple[Any, Any]:
+    """input / sqrt(mean(input ** 2) + eps) * weight over the last axes.
+
+    Args:
+        input: a float tensor.
+        normalized_shape: the sizes of those axes.
+        weight: a tensor of that shape, or None.
+        eps: added to the mean of squares.
+
+    Returns:
+        The result, and 1 / sqrt(mean(input ** 2) + eps) in the shape of the axes before.
+
+    Raises:
+        ShapeError: input does not end in normalized_shape, or weight has another size.
+
+    >>> import phix
+    >>> out, inverse = phix.nn.functional.rms_norm([[3.0, 3.0]], 2, eps=0.0)
+    >>> out.tolist()
+    [[1.0, 1.0]]
+    """
+    x = as_tensor(input)
+    begin = _begin_axis("rms_norm", x, normalized_shape)
+    out, _ = ops.rms_norm(x, None, None, _flat(weight), None, eps, begin)
+    axes = list(range(begin, x.ndim))
+    return out, ops.rsqrt(ops.mean(x * x, axes) + eps)
+
+
+def batch_norm(
+    x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    training: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) * weight + bias for each channel.
+
+    Args:
+        x: [n, c, ...], or [n, ..., c] with data_format "NHWC" (or "NLC", "NDHWC").
+        running_mean, running_var: [c]; what is used outside training.
+        weight, bias: [c], or None.
+        training: whether x is normalised by its own mean and variance.
+        momentum: new running value = momentum * old + (1 - momentum) * that of x.
+        epsilon: added to the variance.
+        data_format: where the channels are.
+        use_global_stats: True uses the running values in training too; None: as training says.
+
+    Returns:
+        The result; in training ``(result, running_mean, running_var)`` with the new running values,
+        since nothing is updated in place.
+
+    >>> import phix
+    >>> F = phix.nn.functional
+    >>> out, mean, var = F.batch_norm([[1.0], [3.0]], [0.0], [1.0], training=True, epsilon=0.0)
+    >>> out.tolist()
+    [[-1.0], [1.0]]
+    """
+    fixed = not training if use_global_stats is None else use_global_stats
+    out, mean, variance, _, _ = ops.batch_norm(
+        x, running_mean, running_var, weight, bias,
+        not training, momentum, epsilon, data_format, fixed, False,
+    )  # fmt: skip
+    return (out, mean, variance) if training else out
+
+
+def instance_norm(
+    x: TensorLike,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    eps: float = 1e-5,
+) -> Any:
+    """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of each image.
+
+    Args:
+        x: [n, c, ...].
+        weight, bias: [c], or None.
+        eps: added to the variance.
+
+    Unlike Paddle's it has no running statistics, which Paddle takes and does not use.
+
+    >>> import phix
+    >>> phix.nn.functional.instance_norm([[[1.0, 3.0]]], eps=0.0).tolist()
+    [[[-1.0, 1.0]]]
+    """
+    return ops.instance_norm(x, weight, bias, eps)
+
+
+def group_norm(
+    x: TensorLike,
+    num_groups: int,
+    epsilon: float = 1e-5,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    data_format: str = "NCHW",
+) -> Any:
+    """(x - mean) / sqrt(variance + epsilon) * weight + bias for each group of channels.
+
+    Args:
+        x: [n, c, ...], or [n, ..., c] with data_format "NHWC".
+        num_groups: how many groups the channels are parted into.
+        epsilon: added to the variance.
+        weight, bias: [c], or None.
+        data_format: where the channels are.
+
+    >>> import phix
+    >>> phix.nn.functional.group_norm([[1.0, 3.0]], 1, epsilon=0.0).tolist()
+    [[-1.0, 1.0]]
+    """
+    return ops.group_norm(x, weight, bias, epsilon, num_groups, data_format)
+
+
+def normalize(x: TensorLike, p: float = 2, axis: int = 1, epsilon: float = 1e-12) -> Any:
+    """x divided by its p-norm along the axis, or by epsilon where that is larger.
+
+    Args:
+        x: a float tensor.
+        p: the order of the norm.
+        axis: the axis; of a 1-d x it is the only one.
+        epsilon: the least divisor.
+
+    >>> import phix
+    >>> phix.nn.functional.normalize([[0.0, 4.0], [0.0, 0.0]]).tolist()
+    [[0.0, 1.0], [0.0, 0.0]]
+    """
+    x = as_tensor(x)
+    norm = ops.p_norm(x, p, 0 if x.ndim == 1 else axis, epsilon, True)
+    return x / ops.maximum(norm, epsilon)

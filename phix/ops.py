@@ -1,0 +1,9701 @@
+"""One function an op of the table in ``yaml/``.
+
+Generated: edit the table, then write this file anew with ``python -m phix.ops``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from phix.core.definition import define
+from phix.core.dispatch import bind
+
+if TYPE_CHECKING:
+    from phix.core.arguments import DTypeLike, IntArrayLike, PlaceLike, ScalarLike
+    from phix.core.dims import DimLike
+    from phix.core.graph import Graph
+    from phix.core.tensor import Tensor, TensorLike
+
+if __name__ == "__main__":
+    import sys
+
+    from phix.core.codegen import main
+
+    sys.exit(main(sys.argv[1:]))
+
+__all__ = [
+    "abs",
+    "abs_grad",
+    "acos",
+    "acos_grad",
+    "acosh",
+    "acosh_grad",
+    "add",
+    "add_grad",
+    "addmm",
+    "all",
+    "all_gather",
+    "all_gather_grad",
+    "all_to_all",
+    "all_to_all_grad",
+    "amax",
+    "amin",
+    "any",
+    "arange",
+    "argmax",
+    "argmin",
+    "argsort",
+    "argsort_grad",
+    "asin",
+    "asin_grad",
+    "asinh",
+    "asinh_grad",
+    "atan",
+    "atan2",
+    "atan2_grad",
+    "atan_grad",
+    "atanh",
+    "atanh_grad",
+    "avg_pool2d",
+    "axis_index",
+    "baddbmm",
+    "batch_norm",
+    "batch_norm_grad",
+    "bce_loss",
+    "bce_loss_grad",
+    "bernoulli",
+    "bitwise_and",
+    "bitwise_left_shift",
+    "bitwise_not",
+    "bitwise_or",
+    "bitwise_right_shift",
+    "bitwise_xor",
+    "bmm",
+    "branch",
+    "broadcast_tensors",
+    "call",
+    "cast",
+    "cast_grad",
+    "ceil",
+    "checkpoint",
+    "checkpoint_name",
+    "checkpoint_name_grad",
+    "clip",
+    "clip_grad",
+    "complex",
+    "complex_grad",
+    "concat",
+    "concat_grad",
+    "conj",
+    "conj_grad",
+    "conv2d",
+    "conv2d_grad",
+    "conv2d_transpose",
+    "cos",
+    "cos_grad",
+    "cosh",
+    "cosh_grad",
+    "cross_entropy_with_softmax",
+    "cross_entropy_with_softmax_grad",
+    "cummax",
+    "cummax_grad",
+    "cummin",
+    "cummin_grad",
+    "cumprod",
+    "cumprod_grad",
+    "cumsum",
+    "cumsum_grad",
+    "custom_jvp_call",
+    "custom_vjp_call",
+    "debug_callback",
+    "depthwise_conv2d",
+    "diagonal",
+    "diagonal_grad",
+    "digamma",
+    "digamma_grad",
+    "dim_value",
+    "divide",
+    "divide_grad",
+    "dot",
+    "dropout",
+    "dropout_grad",
+    "einsum",
+    "elementwise_pow",
+    "elementwise_pow_grad",
+    "elu",
+    "elu_grad",
+    "embedding",
+    "empty",
+    "empty_like",
+    "equal",
+    "erf",
+    "erf_grad",
+    "erfinv",
+    "erfinv_grad",
+    "exp",
+    "exp_grad",
+    "expand",
+    "expand_as",
+    "expand_grad",
+    "expm1",
+    "expm1_grad",
+    "eye",
+    "flatten",
+    "flip",
+    "flip_grad",
+    "floor",
+    "floor_divide",
+    "fmax",
+    "fmax_grad",
+    "fmin",
+    "fmin_grad",
+    "full",
+    "full_like",
+    "gather",
+    "gather_grad",
+    "gather_nd",
+    "gather_nd_grad",
+    "gaussian",
+    "gelu",
+    "gelu_grad",
+    "greater_equal",
+    "greater_than",
+    "group_norm",
+    "group_norm_grad",
+    "hardsigmoid",
+    "hardsigmoid_grad",
+    "hardswish",
+    "hardswish_grad",
+    "hardtanh",
+    "hardtanh_grad",
+    "heaviside",
+    "heaviside_grad",
+    "huber_loss",
+    "huber_loss_grad",
+    "imag",
+    "imag_grad",
+    "index_put",
+    "index_put_grad",
+    "index_sample",
+    "index_select",
+    "instance_norm",
+    "instance_norm_grad",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "kldiv_loss",
+    "kron",
+    "layer_norm",
+    "layer_norm_grad",
+    "leaky_relu",
+    "leaky_relu_grad",
+    "lerp",
+    "less_equal",
+    "less_than",
+    "lgamma",
+    "lgamma_grad",
+    "linear",
+    "linear_recurrence",
+    "linear_recurrence_grad",
+    "linspace",
+    "log",
+    "log1p",
+    "log1p_grad",
+    "log2",
+    "log2_grad",
+    "log10",
+    "log10_grad",
+    "log_grad",
+    "log_loss",
+    "log_softmax",
+    "log_softmax_grad",
+    "logcumsumexp",
+    "logcumsumexp_grad",
+    "logical_and",
+    "logical_not",
+    "logical_or",
+    "logical_xor",
+    "logsigmoid",
+    "logsigmoid_grad",
+    "logsumexp",
+    "logsumexp_grad",
+    "masked_fill",
+    "matmul",
+    "matmul_grad",
+    "max",
+    "max_grad",
+    "max_pool2d",
+    "maximum",
+    "maximum_grad",
+    "mean",
+    "mean_all",
+    "mean_all_grad",
+    "mean_grad",
+    "meshgrid",
+    "min",
+    "min_grad",
+    "minimum",
+    "minimum_grad",
+    "mse_loss",
+    "multiply",
+    "multiply_grad",
+    "mv",
+    "not_equal",
+    "numel",
+    "one_hot",
+    "optimization_barrier",
+    "p_norm",
+    "p_norm_grad",
+    "pad",
+    "pad_grad",
+    "polygamma",
+    "polygamma_grad",
+    "pool2d",
+    "pow",
+    "pow_grad",
+    "ppermute",
+    "ppermute_grad",
+    "prod",
+    "prod_grad",
+    "psum",
+    "psum_grad",
+    "psum_scatter",
+    "psum_scatter_grad",
+    "pure_callback",
+    "put_along_axis",
+    "put_along_axis_grad",
+    "randint",
+    "random_bits",
+    "randperm",
+    "real",
+    "real_grad",
+    "reciprocal",
+    "reciprocal_grad",
+    "reduce_as",
+    "reduce_as_grad",
+    "relu",
+    "relu6",
+    "relu6_grad",
+    "relu_grad",
+    "remainder",
+    "remainder_grad",
+    "reshape",
+    "reshape_grad",
+    "rms_norm",
+    "rms_norm_grad",
+    "roll",
+    "roll_grad",
+    "round",
+    "rsqrt",
+    "rsqrt_grad",
+    "scale",
+    "scale_grad",
+    "scan",
+    "scatter",
+    "scatter_nd_add",
+    "scatter_nd_add_grad",
+    "shape",
+    "sigmoid",
+    "sigmoid_cross_entropy_with_logits",
+    "sigmoid_grad",
+    "sign",
+    "silu",
+    "silu_grad",
+    "sin",
+    "sin_grad",
+    "sinh",
+    "sinh_grad",
+    "slice",
+    "slice_grad",
+    "softmax",
+    "softmax_grad",
+    "softplus",
+    "softplus_grad",
+    "softsign",
+    "softsign_grad",
+    "sort",
+    "sort_grad",
+    "split",
+    "split_grad",
+    "split_with_num",
+    "split_with_num_grad",
+    "sqrt",
+    "sqrt_grad",
+    "square",
+    "square_grad",
+    "squared_l2_norm",
+    "squared_l2_norm_grad",
+    "squeeze",
+    "stack",
+    "std",
+    "stop_gradient",
+    "strided_slice",
+    "strided_slice_grad",
+    "subtract",
+    "subtract_grad",
+    "sum",
+    "sum_grad",
+    "swiglu",
+    "swiglu_grad",
+    "swish",
+    "swish_grad",
+    "take_along_axis",
+    "take_along_axis_grad",
+    "tan",
+    "tan_grad",
+    "tanh",
+    "tanh_grad",
+    "tensordot",
+    "tile",
+    "topk",
+    "topk_grad",
+    "transpose",
+    "transpose_grad",
+    "tril",
+    "tril_grad",
+    "tril_indices",
+    "triu",
+    "triu_grad",
+    "triu_indices",
+    "trunc",
+    "truncated_gaussian_random",
+    "unbind",
+    "unbind_grad",
+    "uniform",
+    "unsqueeze",
+    "unstack",
+    "unstack_grad",
+    "var",
+    "var_grad",
+    "where",
+    "where_grad",
+    "while_loop",
+]
+
+
+_softmax = define(
+    "softmax",
+    "(Tensor x, int axis=-1)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="softmax_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc="exp(x) / sum(exp(x)) along the axis, computed from x - max(x) so that nothing overflows.",
+    where="yaml/activation.yaml:8",
+)
+
+
+def softmax(x: TensorLike, axis: int = -1) -> Tensor:
+    """exp(x) / sum(exp(x)) along the axis, computed from x - max(x) so that nothing overflows.
+
+    Args:
+        x: tensor, float.
+        axis: int.
+    """
+    return bind(_softmax, (x,), (axis,))
+
+
+_softmax_grad = define(
+    "softmax_grad",
+    "(Tensor out, Tensor out_grad, int axis)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="softmax",
+    where="yaml/activation.yaml:20",
+)
+
+
+def softmax_grad(out: TensorLike, out_grad: TensorLike, axis: int) -> Tensor:
+    """Backward of :func:`softmax`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+        axis: int.
+    """
+    return bind(_softmax_grad, (out, out_grad), (axis,))
+
+
+_log_softmax = define(
+    "log_softmax",
+    "(Tensor x, int axis=-1)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="log_softmax_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc="x - log(sum(exp(x))) along the axis, computed from x - max(x) so that nothing overflows.",
+    where="yaml/activation.yaml:25",
+)
+
+
+def log_softmax(x: TensorLike, axis: int = -1) -> Tensor:
+    """x - log(sum(exp(x))) along the axis, computed from x - max(x) so that nothing overflows.
+
+    Args:
+        x: tensor, float.
+        axis: int.
+    """
+    return bind(_log_softmax, (x,), (axis,))
+
+
+_log_softmax_grad = define(
+    "log_softmax_grad",
+    "(Tensor out, Tensor out_grad, int axis)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="log_softmax",
+    where="yaml/activation.yaml:37",
+)
+
+
+def log_softmax_grad(out: TensorLike, out_grad: TensorLike, axis: int) -> Tensor:
+    """Backward of :func:`log_softmax`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+        axis: int.
+    """
+    return bind(_log_softmax_grad, (out, out_grad), (axis,))
+
+
+_swiglu = define(
+    "swiglu",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="activation",
+    backward="swiglu_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    optional=("y",),
+    doc=(
+        "silu(x) * y, elementwise; without y, the halves of x along the last axis are taken for x "
+        "and y."
+    ),
+    where="yaml/activation.yaml:42",
+)
+
+
+def swiglu(x: TensorLike, y: TensorLike | None = None) -> Tensor:
+    """silu(x) * y, elementwise; without y, the halves of x along the last axis are taken for x and
+    y.
+
+    Args:
+        x: tensor, float.
+        y: tensor, float, may be None.
+    """
+    return bind(_swiglu, (x, y), ())
+
+
+_swiglu_grad = define(
+    "swiglu_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="activation",
+    optional=("y",),
+    forward="swiglu",
+    where="yaml/activation.yaml:56",
+)
+
+
+def swiglu_grad(x: TensorLike, y: TensorLike | None, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`swiglu`.
+
+    Args:
+        x: tensor.
+        y: tensor, may be None.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_swiglu_grad, (x, y, out_grad), ())
+
+
+_gelu = define(
+    "gelu",
+    "(Tensor x, bool approximate=false)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="gelu_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc=(
+        "Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2, elementwise; approximate: x * "
+        "(1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2."
+    ),
+    where="yaml/activation.yaml:62",
+)
+
+
+def gelu(x: TensorLike, approximate: bool = False) -> Tensor:
+    """Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2, elementwise; approximate: x * (1
+    + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2.
+
+    Args:
+        x: tensor, float.
+        approximate: bool.
+    """
+    return bind(_gelu, (x,), (approximate,))
+
+
+_gelu_grad = define(
+    "gelu_grad",
+    "(Tensor x, Tensor out_grad, bool approximate)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="gelu",
+    where="yaml/activation.yaml:76",
+)
+
+
+def gelu_grad(x: TensorLike, out_grad: TensorLike, approximate: bool) -> Tensor:
+    """Backward of :func:`gelu`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        approximate: bool.
+    """
+    return bind(_gelu_grad, (x, out_grad), (approximate,))
+
+
+_sigmoid = define(
+    "sigmoid",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="sigmoid_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc=(
+        "Logistic function, 1 / (1 + exp(-x)), elementwise, without overflow and with full "
+        "accuracy for x far below 0."
+    ),
+    where="yaml/activation.yaml:81",
+)
+
+
+def sigmoid(x: TensorLike) -> Tensor:
+    """Logistic function, 1 / (1 + exp(-x)), elementwise, without overflow and with full accuracy
+    for x far below 0.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_sigmoid, (x,), ())
+
+
+_sigmoid_grad = define(
+    "sigmoid_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="sigmoid",
+    where="yaml/activation.yaml:96",
+)
+
+
+def sigmoid_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`sigmoid`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_sigmoid_grad, (out, out_grad), ())
+
+
+_logsigmoid = define(
+    "logsigmoid",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="logsigmoid_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="log(1 / (1 + exp(-x))), elementwise, without overflow.",
+    where="yaml/activation.yaml:101",
+)
+
+
+def logsigmoid(x: TensorLike) -> Tensor:
+    """log(1 / (1 + exp(-x))), elementwise, without overflow.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_logsigmoid, (x,), ())
+
+
+_logsigmoid_grad = define(
+    "logsigmoid_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="logsigmoid",
+    where="yaml/activation.yaml:114",
+)
+
+
+def logsigmoid_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`logsigmoid`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_logsigmoid_grad, (x, out_grad), ())
+
+
+_softplus = define(
+    "softplus",
+    "(Tensor x, float beta=1.0, float threshold=20.0f)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="softplus_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc=(
+        "log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x is "
+        "above the threshold."
+    ),
+    where="yaml/activation.yaml:119",
+)
+
+
+def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    """log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x is
+    above the threshold.
+
+    Args:
+        x: tensor, float.
+        beta: float.
+        threshold: float.
+    """
+    return bind(_softplus, (x,), (beta, threshold))
+
+
+_softplus_grad = define(
+    "softplus_grad",
+    "(Tensor x, Tensor out_grad, float beta, float threshold)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="softplus",
+    where="yaml/activation.yaml:134",
+)
+
+
+def softplus_grad(x: TensorLike, out_grad: TensorLike, beta: float, threshold: float) -> Tensor:
+    """Backward of :func:`softplus`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        beta: float.
+        threshold: float.
+    """
+    return bind(_softplus_grad, (x, out_grad), (beta, threshold))
+
+
+_silu = define(
+    "silu",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="silu_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="x * sigmoid(x), elementwise.",
+    where="yaml/activation.yaml:139",
+)
+
+
+def silu(x: TensorLike) -> Tensor:
+    """x * sigmoid(x), elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_silu, (x,), ())
+
+
+_silu_grad = define(
+    "silu_grad",
+    "(Tensor x, Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="silu",
+    where="yaml/activation.yaml:151",
+)
+
+
+def silu_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`silu`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_silu_grad, (x, out, out_grad), ())
+
+
+_swish = define(
+    "swish",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="swish_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="x * sigmoid(x), elementwise: :func:`silu` by its other name.",
+    where="yaml/activation.yaml:156",
+)
+
+
+def swish(x: TensorLike) -> Tensor:
+    """x * sigmoid(x), elementwise: :func:`silu` by its other name.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_swish, (x,), ())
+
+
+_swish_grad = define(
+    "swish_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="swish",
+    where="yaml/activation.yaml:168",
+)
+
+
+def swish_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`swish`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_swish_grad, (x, out_grad), ())
+
+
+_relu = define(
+    "relu",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="relu_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="max(x, 0), elementwise; the slope at 0 is 0.",
+    where="yaml/activation.yaml:173",
+)
+
+
+def relu(x: TensorLike) -> Tensor:
+    """max(x, 0), elementwise; the slope at 0 is 0.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_relu, (x,), ())
+
+
+_relu_grad = define(
+    "relu_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="relu",
+    where="yaml/activation.yaml:185",
+)
+
+
+def relu_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`relu`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_relu_grad, (out, out_grad), ())
+
+
+_relu6 = define(
+    "relu6",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="relu6_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="min(max(x, 0), 6), elementwise; the slope at 0 and at 6 is 0.",
+    where="yaml/activation.yaml:190",
+)
+
+
+def relu6(x: TensorLike) -> Tensor:
+    """min(max(x, 0), 6), elementwise; the slope at 0 and at 6 is 0.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_relu6, (x,), ())
+
+
+_relu6_grad = define(
+    "relu6_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="relu6",
+    where="yaml/activation.yaml:202",
+)
+
+
+def relu6_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`relu6`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_relu6_grad, (out, out_grad), ())
+
+
+_leaky_relu = define(
+    "leaky_relu",
+    "(Tensor x, float negative_slope=0.02f)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="leaky_relu_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="x above 0, else negative_slope * x, elementwise; the slope at 0 is negative_slope.",
+    where="yaml/activation.yaml:207",
+)
+
+
+def leaky_relu(x: TensorLike, negative_slope: float = 0.02) -> Tensor:
+    """x above 0, else negative_slope * x, elementwise; the slope at 0 is negative_slope.
+
+    Args:
+        x: tensor, float.
+        negative_slope: float.
+    """
+    return bind(_leaky_relu, (x,), (negative_slope,))
+
+
+_leaky_relu_grad = define(
+    "leaky_relu_grad",
+    "(Tensor x, Tensor out_grad, float negative_slope)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="leaky_relu",
+    where="yaml/activation.yaml:219",
+)
+
+
+def leaky_relu_grad(x: TensorLike, out_grad: TensorLike, negative_slope: float) -> Tensor:
+    """Backward of :func:`leaky_relu`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        negative_slope: float.
+    """
+    return bind(_leaky_relu_grad, (x, out_grad), (negative_slope,))
+
+
+_elu = define(
+    "elu",
+    "(Tensor x, float alpha=1.0f)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="elu_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="x above 0, else alpha * (exp(x) - 1), elementwise; the slope at 0 is alpha.",
+    where="yaml/activation.yaml:224",
+)
+
+
+def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
+    """x above 0, else alpha * (exp(x) - 1), elementwise; the slope at 0 is alpha.
+
+    Args:
+        x: tensor, float.
+        alpha: float.
+    """
+    return bind(_elu, (x,), (alpha,))
+
+
+_elu_grad = define(
+    "elu_grad",
+    "(Tensor x, Tensor out, Tensor out_grad, float alpha)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="elu",
+    where="yaml/activation.yaml:236",
+)
+
+
+def elu_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike, alpha: float) -> Tensor:
+    """Backward of :func:`elu`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+        alpha: float.
+    """
+    return bind(_elu_grad, (x, out, out_grad), (alpha,))
+
+
+_softsign = define(
+    "softsign",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="softsign_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="x / (1 + abs(x)), elementwise.",
+    where="yaml/activation.yaml:241",
+)
+
+
+def softsign(x: TensorLike) -> Tensor:
+    """x / (1 + abs(x)), elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_softsign, (x,), ())
+
+
+_softsign_grad = define(
+    "softsign_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="softsign",
+    where="yaml/activation.yaml:253",
+)
+
+
+def softsign_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`softsign`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_softsign_grad, (x, out_grad), ())
+
+
+_hardswish = define(
+    "hardswish",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="hardswish_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="x * min(max(x + 3, 0), 6) / 6, elementwise; the slope is 0 at -3 and 1 at 3.",
+    where="yaml/activation.yaml:258",
+)
+
+
+def hardswish(x: TensorLike) -> Tensor:
+    """x * min(max(x + 3, 0), 6) / 6, elementwise; the slope is 0 at -3 and 1 at 3.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_hardswish, (x,), ())
+
+
+_hardswish_grad = define(
+    "hardswish_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="hardswish",
+    where="yaml/activation.yaml:270",
+)
+
+
+def hardswish_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`hardswish`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_hardswish_grad, (x, out_grad), ())
+
+
+_hardsigmoid = define(
+    "hardsigmoid",
+    "(Tensor x, float slope=0.2, float offset=0.5)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="hardsigmoid_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="min(max(slope * x + offset, 0), 1), elementwise; the slope is 0 at both bounds.",
+    where="yaml/activation.yaml:275",
+)
+
+
+def hardsigmoid(x: TensorLike, slope: float = 0.2, offset: float = 0.5) -> Tensor:
+    """min(max(slope * x + offset, 0), 1), elementwise; the slope is 0 at both bounds.
+
+    Args:
+        x: tensor, float.
+        slope: float.
+        offset: float.
+    """
+    return bind(_hardsigmoid, (x,), (slope, offset))
+
+
+_hardsigmoid_grad = define(
+    "hardsigmoid_grad",
+    "(Tensor out, Tensor out_grad, float slope, float offset)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="hardsigmoid",
+    where="yaml/activation.yaml:287",
+)
+
+
+def hardsigmoid_grad(out: TensorLike, out_grad: TensorLike, slope: float, offset: float) -> Tensor:
+    """Backward of :func:`hardsigmoid`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+        slope: float.
+        offset: float.
+    """
+    return bind(_hardsigmoid_grad, (out, out_grad), (slope, offset))
+
+
+_hardtanh = define(
+    "hardtanh",
+    "(Tensor x, float t_min=0, float t_max=24)",
+    "Tensor(out)",
+    family="activation",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="hardtanh_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="min(max(x, t_min), t_max), elementwise; the slope is 0 at both bounds.",
+    where="yaml/activation.yaml:292",
+)
+
+
+def hardtanh(x: TensorLike, t_min: float = 0.0, t_max: float = 24.0) -> Tensor:
+    """min(max(x, t_min), t_max), elementwise; the slope is 0 at both bounds.
+
+    Args:
+        x: tensor, float.
+        t_min: float.
+        t_max: float.
+    """
+    return bind(_hardtanh, (x,), (t_min, t_max))
+
+
+_hardtanh_grad = define(
+    "hardtanh_grad",
+    "(Tensor x, Tensor out_grad, float t_min, float t_max)",
+    "Tensor(x_grad)",
+    family="activation",
+    forward="hardtanh",
+    where="yaml/activation.yaml:304",
+)
+
+
+def hardtanh_grad(x: TensorLike, out_grad: TensorLike, t_min: float, t_max: float) -> Tensor:
+    """Backward of :func:`hardtanh`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        t_min: float.
+        t_max: float.
+    """
+    return bind(_hardtanh_grad, (x, out_grad), (t_min, t_max))
+
+
+_square = define(
+    "square",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="square_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"),
+    doc="x * x, elementwise.",
+    where="yaml/arithmetic.yaml:8",
+)
+
+
+def square(x: TensorLike) -> Tensor:
+    """x * x, elementwise.
+
+    Args:
+        x: tensor, int, float or complex.
+    """
+    return bind(_square, (x,), ())
+
+
+_square_grad = define(
+    "square_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="square",
+    where="yaml/arithmetic.yaml:15",
+)
+
+
+def square_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`square`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_square_grad, (x, out_grad), ())
+
+
+_reciprocal = define(
+    "reciprocal",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="reciprocal_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="1 / x, elementwise.",
+    where="yaml/arithmetic.yaml:20",
+)
+
+
+def reciprocal(x: TensorLike) -> Tensor:
+    """1 / x, elementwise.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_reciprocal, (x,), ())
+
+
+_reciprocal_grad = define(
+    "reciprocal_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="reciprocal",
+    where="yaml/arithmetic.yaml:28",
+)
+
+
+def reciprocal_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`reciprocal`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_reciprocal_grad, (out, out_grad), ())
+
+
+_clip = define(
+    "clip",
+    "(Tensor x, Scalar(float) min, Scalar(float) max)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="clip_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float"),
+    doc=(
+        "min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN, "
+        "with gradient 0; the gradient is 1 at a bound. Ints stay ints, within the ints between "
+        "the bounds."
+    ),
+    where="yaml/arithmetic.yaml:33",
+)
+
+
+def clip(x: TensorLike, min: ScalarLike, max: ScalarLike) -> Tensor:
+    """min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN, with
+    gradient 0; the gradient is 1 at a bound. Ints stay ints, within the ints between the bounds.
+
+    Args:
+        x: tensor, int or float.
+        min: number or one-element tensor.
+        max: number or one-element tensor.
+    """
+    return bind(_clip, (x,), (min, max))
+
+
+_clip_grad = define(
+    "clip_grad",
+    "(Tensor x, Tensor out_grad, Scalar min = 0., Scalar max = 0.)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="clip",
+    where="yaml/arithmetic.yaml:51",
+)
+
+
+def clip_grad(
+    x: TensorLike, out_grad: TensorLike, min: ScalarLike = 0.0, max: ScalarLike = 0.0
+) -> Tensor:
+    """Backward of :func:`clip`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        min: number or one-element tensor.
+        max: number or one-element tensor.
+    """
+    return bind(_clip_grad, (x, out_grad), (min, max))
+
+
+_lerp = define(
+    "lerp",
+    "(Tensor x, Tensor y, Tensor weight)",
+    "Tensor(out)",
+    family="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="x + weight * (y - x), elementwise: x where weight is 0, y where it is 1.",
+    where="yaml/arithmetic.yaml:56",
+)
+
+
+def lerp(x: TensorLike, y: TensorLike, weight: TensorLike) -> Tensor:
+    """x + weight * (y - x), elementwise: x where weight is 0, y where it is 1.
+
+    Args:
+        x: tensor, float or complex.
+        y: tensor, float or complex.
+        weight: tensor, float or complex.
+    """
+    return bind(_lerp, (x, y, weight), ())
+
+
+_heaviside = define(
+    "heaviside",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="heaviside_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float"),
+    doc=(
+        "0 where x is below 0, y where it is 0, 1 above, elementwise; NaN at NaN. The slope in x "
+        "is 0."
+    ),
+    where="yaml/arithmetic.yaml:67",
+)
+
+
+def heaviside(x: TensorLike, y: TensorLike) -> Tensor:
+    """0 where x is below 0, y where it is 0, 1 above, elementwise; NaN at NaN. The slope in x is 0.
+
+    Args:
+        x: tensor, int or float.
+        y: tensor, int or float.
+    """
+    return bind(_heaviside, (x, y), ())
+
+
+_heaviside_grad = define(
+    "heaviside_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    forward="heaviside",
+    where="yaml/arithmetic.yaml:80",
+)
+
+
+def heaviside_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`heaviside`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_heaviside_grad, (x, y, out_grad), ())
+
+
+_matmul = define(
+    "matmul",
+    "(Tensor x, Tensor y, bool transpose_x=false, bool transpose_y=false)",
+    "Tensor(out)",
+    family="contraction",
+    infer_meta=("MatmulInferMeta", None),
+    backward="matmul_grad",
+    jvp="bilinear",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc=(
+        "Matrix product over the last two axes, out[..., i, j] = sum_k x[..., i, k] * y[..., k, "
+        "j], leading axes broadcast; a 1-d x is a row, a 1-d y a column, and that axis is dropped."
+    ),
+    where="yaml/contraction.yaml:8",
+)
+
+
+def matmul(
+    x: TensorLike, y: TensorLike, transpose_x: bool = False, transpose_y: bool = False
+) -> Tensor:
+    """Matrix product over the last two axes, out[..., i, j] = sum_k x[..., i, k] * y[..., k, j],
+    leading axes broadcast; a 1-d x is a row, a 1-d y a column, and that axis is dropped.
+
+    Args:
+        x: tensor, int, float or complex.
+        y: tensor, int, float or complex.
+        transpose_x: bool.
+        transpose_y: bool.
+    """
+    return bind(_matmul, (x, y), (transpose_x, transpose_y))
+
+
+_matmul_grad = define(
+    "matmul_grad",
+    "(Tensor x, Tensor y, Tensor out_grad, bool transpose_x=false, bool transpose_y=false)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="contraction",
+    forward="matmul",
+    where="yaml/contraction.yaml:25",
+)
+
+
+def matmul_grad(
+    x: TensorLike,
+    y: TensorLike,
+    out_grad: TensorLike,
+    transpose_x: bool = False,
+    transpose_y: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`matmul`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+        transpose_x: bool.
+        transpose_y: bool.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_matmul_grad, (x, y, out_grad), (transpose_x, transpose_y))
+
+
+_conv2d = define(
+    "conv2d",
+    "(Tensor input, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, str "
+    'padding_algorithm="EXPLICIT", int[] dilations={1, 1}, int groups=1, str data_format="NCHW")',
+    "Tensor(out)",
+    family="contraction",
+    infer_meta=("ConvInferMeta", None),
+    backward="conv2d_grad",
+    jvp="bilinear",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc=(
+        "Cross-correlation of images with filters [out, in / groups, height, width], out[n, o, y, "
+        "x] = sum input[n, c, y * stride + i * dilation - padding, ...] * filter[o, c, i, j]. "
+        "paddings: (height, width) or (top, bottom, left, right); SAME pads to ceil(size / "
+        "stride), VALID not at all."
+    ),
+    where="yaml/contraction.yaml:30",
+)
+
+
+def conv2d(
+    input: TensorLike,
+    filter: TensorLike,
+    strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0),
+    padding_algorithm: str = "EXPLICIT",
+    dilations: IntArrayLike = (1, 1),
+    groups: int = 1,
+    data_format: str = "NCHW",
+) -> Tensor:
+    """Cross-correlation of images with filters [out, in / groups, height, width], out[n, o, y, x] =
+    sum input[n, c, y * stride + i * dilation - padding, ...] * filter[o, c, i, j]. paddings:
+    (height, width) or (top, bottom, left, right); SAME pads to ceil(size / stride), VALID not at
+    all.
+
+    Args:
+        input: tensor, int, float or complex.
+        filter: tensor, int, float or complex.
+        strides: sequence of ints.
+        paddings: sequence of ints.
+        padding_algorithm: str.
+        dilations: sequence of ints.
+        groups: int.
+        data_format: str.
+    """
+    return bind(
+        _conv2d,
+        (input, filter),
+        (strides, paddings, padding_algorithm, dilations, groups, data_format),
+    )
+
+
+_conv2d_grad = define(
+    "conv2d_grad",
+    "(Tensor input, Tensor filter, Tensor out_grad, int[] strides, int[] paddings, str "
+    "padding_algorithm, int[] dilations, int groups, str data_format)",
+    "Tensor(input_grad), Tensor(filter_grad)",
+    family="contraction",
+    forward="conv2d",
+    where="yaml/contraction.yaml:55",
+)
+
+
+def conv2d_grad(
+    input: TensorLike,
+    filter: TensorLike,
+    out_grad: TensorLike,
+    strides: IntArrayLike,
+    paddings: IntArrayLike,
+    padding_algorithm: str,
+    dilations: IntArrayLike,
+    groups: int,
+    data_format: str,
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`conv2d`.
+
+    Args:
+        input: tensor.
+        filter: tensor.
+        out_grad: tensor.
+        strides: sequence of ints.
+        paddings: sequence of ints.
+        padding_algorithm: str.
+        dilations: sequence of ints.
+        groups: int.
+        data_format: str.
+
+    Returns:
+        input_grad, filter_grad.
+    """
+    return bind(
+        _conv2d_grad,
+        (input, filter, out_grad),
+        (strides, paddings, padding_algorithm, dilations, groups, data_format),
+    )
+
+
+_depthwise_conv2d = define(
+    "depthwise_conv2d",
+    "(Tensor input, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, str "
+    'padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1}, str data_format="NCHW")',
+    "Tensor(out)",
+    family="contraction",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc="Convolution of each channel by itself: :func:`conv2d` with a group for each channel.",
+    where="yaml/contraction.yaml:60",
+)
+
+
+def depthwise_conv2d(
+    input: TensorLike,
+    filter: TensorLike,
+    strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0),
+    padding_algorithm: str = "EXPLICIT",
+    groups: int = 1,
+    dilations: IntArrayLike = (1, 1),
+    data_format: str = "NCHW",
+) -> Tensor:
+    """Convolution of each channel by itself: :func:`conv2d` with a group for each channel.
+
+    Args:
+        input: tensor, int, float or complex.
+        filter: tensor, int, float or complex.
+        strides: sequence of ints.
+        paddings: sequence of ints.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _depthwise_conv2d,
+        (input, filter),
+        (strides, paddings, padding_algorithm, groups, dilations, data_format),
+    )
+
+
+_conv2d_transpose = define(
+    "conv2d_transpose",
+    "(Tensor x, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, int[] "
+    'output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", int groups=1, '
+    'int[] dilations={1, 1}, str data_format="NCHW")',
+    "Tensor(out)",
+    family="contraction",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc=(
+        "Transposed convolution with filters [in, out / groups, height, width]: the gradient of "
+        ":func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter "
+        "- 1) * dilation + 1 + output_padding, or output_size."
+    ),
+    where="yaml/contraction.yaml:69",
+)
+
+
+def conv2d_transpose(
+    x: TensorLike,
+    filter: TensorLike,
+    strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0),
+    output_padding: IntArrayLike = (),
+    output_size: IntArrayLike = (),
+    padding_algorithm: str = "EXPLICIT",
+    groups: int = 1,
+    dilations: IntArrayLike = (1, 1),
+    data_format: str = "NCHW",
+) -> Tensor:
+    """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
+    :func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter - 1) *
+    dilation + 1 + output_padding, or output_size.
+
+    Args:
+        x: tensor, int, float or complex.
+        filter: tensor, int, float or complex.
+        strides: sequence of ints.
+        paddings: sequence of ints.
+        output_padding: sequence of ints.
+        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _conv2d_transpose,
+        (x, filter),
+        (
+            strides,
+            paddings,
+            output_padding,
+            output_size,
+            padding_algorithm,
+            groups,
+            dilations,
+            data_format,
+        ),
+    )
+
+
+_einsum = define(
+    "einsum",
+    "(Tensor[] x, str equation)",
+    "Tensor(out)",
+    family="contraction",
+    infer_meta=("EinsumInferMeta", None),
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc=(
+        "Sum of products in Einstein's notation: axes with the same label are matched, those the "
+        "result does not name are summed. Labels are letters, ... stands for further axes; without "
+        "-> the result has the labels that occur once, in alphabetical order. Axes of size 1 "
+        "broadcast."
+    ),
+    where="yaml/contraction.yaml:82",
+)
+
+
+def einsum(x: Sequence[TensorLike], equation: str) -> Tensor:
+    """Sum of products in Einstein's notation: axes with the same label are matched, those the
+    result does not name are summed. Labels are letters, ... stands for further axes; without -> the
+    result has the labels that occur once, in alphabetical order. Axes of size 1 broadcast.
+
+    Args:
+        x: sequence of tensors, int, float or complex.
+        equation: str.
+    """
+    return bind(_einsum, (x,), (equation,))
+
+
+_tensordot = define(
+    "tensordot",
+    "(Tensor x, Tensor y, int[] axes_x, int[] axes_y)",
+    "Tensor(out)",
+    family="contraction",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc=(
+        "Sum of products over pairs of axes, axes_x[i] of x with axes_y[i] of y; the other axes of "
+        "x, then those of y, are left."
+    ),
+    where="yaml/contraction.yaml:110",
+)
+
+
+def tensordot(x: TensorLike, y: TensorLike, axes_x: IntArrayLike, axes_y: IntArrayLike) -> Tensor:
+    """Sum of products over pairs of axes, axes_x[i] of x with axes_y[i] of y; the other axes of x,
+    then those of y, are left.
+
+    Args:
+        x: tensor, int, float or complex.
+        y: tensor, int, float or complex.
+        axes_x: sequence of ints.
+        axes_y: sequence of ints.
+    """
+    return bind(_tensordot, (x, y), (axes_x, axes_y))
+
+
+_bmm = define(
+    "bmm",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="contraction",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc="Matrix products of two batches, out[b] = x[b] @ y[b].",
+    where="yaml/contraction.yaml:123",
+)
+
+
+def bmm(x: TensorLike, y: TensorLike) -> Tensor:
+    """Matrix products of two batches, out[b] = x[b] @ y[b].
+
+    Args:
+        x: tensor, int, float or complex.
+        y: tensor, int, float or complex.
+    """
+    return bind(_bmm, (x, y), ())
+
+
+_mv = define(
+    "mv",
+    "(Tensor x, Tensor vec)",
+    "Tensor(out)",
+    family="contraction",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc="Product of a matrix and a vector.",
+    where="yaml/contraction.yaml:133",
+)
+
+
+def mv(x: TensorLike, vec: TensorLike) -> Tensor:
+    """Product of a matrix and a vector.
+
+    Args:
+        x: tensor, int, float or complex.
+        vec: tensor, int, float or complex.
+    """
+    return bind(_mv, (x, vec), ())
+
+
+_dot = define(
+    "dot",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="contraction",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc="Sum of products along the last axis, of two vectors or of the rows of two matrices.",
+    where="yaml/contraction.yaml:141",
+)
+
+
+def dot(x: TensorLike, y: TensorLike) -> Tensor:
+    """Sum of products along the last axis, of two vectors or of the rows of two matrices.
+
+    Args:
+        x: tensor, int, float or complex.
+        y: tensor, int, float or complex.
+    """
+    return bind(_dot, (x, y), ())
+
+
+_addmm = define(
+    "addmm",
+    "(Tensor input, Tensor x, Tensor y, float beta=1.0, float alpha=1.0)",
+    "Tensor(out)",
+    family="contraction",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc="beta * input + alpha * (x @ y) for matrices x and y; input broadcasts.",
+    where="yaml/contraction.yaml:152",
+)
+
+
+def addmm(
+    input: TensorLike, x: TensorLike, y: TensorLike, beta: float = 1.0, alpha: float = 1.0
+) -> Tensor:
+    """beta * input + alpha * (x @ y) for matrices x and y; input broadcasts.
+
+    Args:
+        input: tensor, int, float or complex.
+        x: tensor, int, float or complex.
+        y: tensor, int, float or complex.
+        beta: float.
+        alpha: float.
+    """
+    return bind(_addmm, (input, x, y), (beta, alpha))
+
+
+_baddbmm = define(
+    "baddbmm",
+    "(Tensor input, Tensor x, Tensor y, float beta=1.0, float alpha=1.0)",
+    "Tensor(out)",
+    family="contraction",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc="beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts.",
+    where="yaml/contraction.yaml:162",
+)
+
+
+def baddbmm(
+    input: TensorLike, x: TensorLike, y: TensorLike, beta: float = 1.0, alpha: float = 1.0
+) -> Tensor:
+    """beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts.
+
+    Args:
+        input: tensor, int, float or complex.
+        x: tensor, int, float or complex.
+        y: tensor, int, float or complex.
+        beta: float.
+        alpha: float.
+    """
+    return bind(_baddbmm, (input, x, y), (beta, alpha))
+
+
+_kron = define(
+    "kron",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="contraction",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    doc="Kronecker product: each element of x replaced by its product with y.",
+    where="yaml/contraction.yaml:171",
+)
+
+
+def kron(x: TensorLike, y: TensorLike) -> Tensor:
+    """Kronecker product: each element of x replaced by its product with y.
+
+    Args:
+        x: tensor, int, float or complex.
+        y: tensor, int, float or complex.
+    """
+    return bind(_kron, (x, y), ())
+
+
+_branch = define(
+    "branch",
+    "(Tensor index, Tensor[] operands, Graph[] branches)",
+    "Tensor[](out)",
+    family="control_flow",
+    infer_meta=("BranchInferMeta", None),
+    doc=(
+        "The outputs of branches[index] on the operands, index clamped to the branches there are; "
+        "the others do not run. All branches give outputs of the same metas."
+    ),
+    where="yaml/control_flow.yaml:5",
+)
+
+
+def branch(
+    index: TensorLike, operands: Sequence[TensorLike], branches: Sequence[Graph]
+) -> tuple[Tensor, ...]:
+    """The outputs of branches[index] on the operands, index clamped to the branches there are; the
+    others do not run. All branches give outputs of the same metas.
+
+    Args:
+        index: tensor.
+        operands: sequence of tensors.
+        branches: sequence of graphs.
+    """
+    return bind(_branch, (index, operands), (branches,))
+
+
+_while_loop = define(
+    "while_loop",
+    "(Tensor[] carry, Tensor[] constants, Graph cond, Graph body)",
+    "Tensor[](out)",
+    family="control_flow",
+    infer_meta=("WhileInferMeta", None),
+    doc=(
+        "carry = body(carry, constants) for as long as cond(carry, constants), one bool, holds; "
+        "the carry keeps its metas."
+    ),
+    where="yaml/control_flow.yaml:14",
+)
+
+
+def while_loop(
+    carry: Sequence[TensorLike], constants: Sequence[TensorLike], cond: Graph, body: Graph
+) -> tuple[Tensor, ...]:
+    """carry = body(carry, constants) for as long as cond(carry, constants), one bool, holds; the
+    carry keeps its metas.
+
+    Args:
+        carry: sequence of tensors.
+        constants: sequence of tensors.
+        cond: graph.
+        body: graph.
+    """
+    return bind(_while_loop, (carry, constants), (cond, body))
+
+
+_scan = define(
+    "scan",
+    "(Tensor[] carry, Tensor[] xs, Tensor[] constants, Graph body, int64_t length, bool "
+    "reverse=false)",
+    "Tensor[](final), Tensor[](ys)",
+    family="control_flow",
+    infer_meta=("ScanInferMeta", None),
+    doc=(
+        "carry, ys[i] = body(carry, xs[i], constants) for i = 0 .. length - 1, or from the last to "
+        "the first if reverse; the final carry, and the ys stacked on a leading axis."
+    ),
+    where="yaml/control_flow.yaml:23",
+)
+
+
+def scan(
+    carry: Sequence[TensorLike],
+    xs: Sequence[TensorLike],
+    constants: Sequence[TensorLike],
+    body: Graph,
+    length: DimLike,
+    reverse: bool = False,
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
+    """carry, ys[i] = body(carry, xs[i], constants) for i = 0 .. length - 1, or from the last to the
+    first if reverse; the final carry, and the ys stacked on a leading axis.
+
+    Args:
+        carry: sequence of tensors.
+        xs: sequence of tensors.
+        constants: sequence of tensors.
+        body: graph.
+        length: int.
+        reverse: bool.
+
+    Returns:
+        final, ys.
+    """
+    return bind(_scan, (carry, xs, constants), (body, length, reverse))
+
+
+_dim_value = define(
+    "dim_value",
+    "(Tensor x, int64_t dim)",
+    "Tensor(out)",
+    family="control_flow",
+    infer_meta=("UnchangedInferMeta", None),
+    traits=("nondifferentiable", "side_effect", "binds_dim"),
+    doc=(
+        "x, one int64; from here on the unknown dim has its value. So sizes that depend on data "
+        "get into shapes."
+    ),
+    where="yaml/control_flow.yaml:32",
+)
+
+
+def dim_value(x: TensorLike, dim: DimLike) -> Tensor:
+    """x, one int64; from here on the unknown dim has its value. So sizes that depend on data get
+    into shapes.
+
+    Args:
+        x: tensor.
+        dim: int.
+    """
+    return bind(_dim_value, (x,), (dim,))
+
+
+_full = define(
+    "full",
+    "(IntArray shape, Scalar(double) value, DataType dtype=DataType::FLOAT32, Place "
+    "place=CPUPlace())",
+    "Tensor(out)",
+    family="creation",
+    infer_meta=("CreateInferMeta", ("shape", "dtype")),
+    traits=("nondifferentiable",),
+    doc="A tensor of that shape, every element equal to value.",
+    where="yaml/creation.yaml:6",
+)
+
+
+def full(
+    shape: IntArrayLike,
+    value: ScalarLike,
+    dtype: DTypeLike = "float32",
+    place: PlaceLike | None = None,
+) -> Tensor:
+    """A tensor of that shape, every element equal to value.
+
+    Args:
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        value: number or one-element tensor.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_full, (), (shape, value, dtype, place))
+
+
+_full_like = define(
+    "full_like",
+    "(Tensor x, Scalar value, DataType dtype=DataType::UNDEFINED, Place place={})",
+    "Tensor(out)",
+    family="creation",
+    traits=("nondifferentiable",),
+    doc=(
+        "A tensor of the shape of x, and of its dtype if none is given, every element equal to "
+        "value."
+    ),
+    where="yaml/creation.yaml:17",
+)
+
+
+def full_like(
+    x: TensorLike, value: ScalarLike, dtype: DTypeLike | None = None, place: PlaceLike | None = None
+) -> Tensor:
+    """A tensor of the shape of x, and of its dtype if none is given, every element equal to value.
+
+    Args:
+        x: tensor.
+        value: number or one-element tensor.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_full_like, (x,), (value, dtype, place))
+
+
+_empty = define(
+    "empty",
+    "(IntArray shape, DataType dtype=DataType::FLOAT32, Place place=CPUPlace())",
+    "Tensor(out)",
+    family="creation",
+    infer_meta=("CreateInferMeta", ("shape", "dtype")),
+    traits=("nondifferentiable",),
+    doc="A tensor of that shape, for where the values do not matter; they are 0.",
+    where="yaml/creation.yaml:27",
+)
+
+
+def empty(
+    shape: IntArrayLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
+) -> Tensor:
+    """A tensor of that shape, for where the values do not matter; they are 0.
+
+    Args:
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_empty, (), (shape, dtype, place))
+
+
+_empty_like = define(
+    "empty_like",
+    "(Tensor x, DataType dtype=DataType::UNDEFINED, Place place={})",
+    "Tensor(out)",
+    family="creation",
+    traits=("nondifferentiable",),
+    doc="A tensor of the shape of x, for where the values do not matter; they are 0.",
+    where="yaml/creation.yaml:38",
+)
+
+
+def empty_like(
+    x: TensorLike, dtype: DTypeLike | None = None, place: PlaceLike | None = None
+) -> Tensor:
+    """A tensor of the shape of x, for where the values do not matter; they are 0.
+
+    Args:
+        x: tensor.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_empty_like, (x,), (dtype, place))
+
+
+_arange = define(
+    "arange",
+    "(Scalar start, Scalar end, Scalar step, DataType dtype, Place place={})",
+    "Tensor(out)",
+    family="creation",
+    infer_meta=("ArangeInferMeta", None),
+    traits=("nondifferentiable",),
+    doc=(
+        "start, start + step, start + 2 * step, ... as long as they lie before end; dtype None is "
+        "int64 for ints and the default float for floats."
+    ),
+    where="yaml/creation.yaml:48",
+)
+
+
+def arange(
+    start: ScalarLike,
+    end: ScalarLike,
+    step: ScalarLike,
+    dtype: DTypeLike,
+    place: PlaceLike | None = None,
+) -> Tensor:
+    """start, start + step, start + 2 * step, ... as long as they lie before end; dtype None is
+    int64 for ints and the default float for floats.
+
+    Args:
+        start: number or one-element tensor.
+        end: number or one-element tensor.
+        step: number or one-element tensor.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_arange, (), (start, end, step, dtype, place))
+
+
+_linspace = define(
+    "linspace",
+    "(Tensor start, Tensor stop, int64_t number, DataType dtype=DataType::UNDEFINED, Place "
+    "place={})",
+    "Tensor(out)",
+    family="creation",
+    infer_meta=("LinspaceInferMeta", None),
+    traits=("promote_float",),
+    dtypes=("float", "complex"),
+    doc=(
+        "number values evenly spaced from start to stop, both included and met exactly; the dtype "
+        "of start and stop if none is given, and rounded down if it is an int dtype."
+    ),
+    where="yaml/creation.yaml:65",
+)
+
+
+def linspace(
+    start: TensorLike,
+    stop: TensorLike,
+    number: DimLike,
+    dtype: DTypeLike | None = None,
+    place: PlaceLike | None = None,
+) -> Tensor:
+    """number values evenly spaced from start to stop, both included and met exactly; the dtype of
+    start and stop if none is given, and rounded down if it is an int dtype.
+
+    Args:
+        start: tensor, float or complex.
+        stop: tensor, float or complex.
+        number: int.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_linspace, (start, stop), (number, dtype, place))
+
+
+_eye = define(
+    "eye",
+    "(Scalar num_rows, Scalar num_columns, DataType dtype=DataType::FLOAT32, Place place={})",
+    "Tensor(out)",
+    family="creation",
+    traits=("nondifferentiable",),
+    doc="A matrix with 1 on the main diagonal and 0 elsewhere; num_columns None is num_rows.",
+    where="yaml/creation.yaml:82",
+)
+
+
+def eye(
+    num_rows: ScalarLike,
+    num_columns: ScalarLike,
+    dtype: DTypeLike = "float32",
+    place: PlaceLike | None = None,
+) -> Tensor:
+    """A matrix with 1 on the main diagonal and 0 elsewhere; num_columns None is num_rows.
+
+    Args:
+        num_rows: number or one-element tensor.
+        num_columns: number or one-element tensor.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_eye, (), (num_rows, num_columns, dtype, place))
+
+
+_tril = define(
+    "tril",
+    "(Tensor x, int diagonal=0)",
+    "Tensor(out)",
+    family="creation",
+    infer_meta=("TrilInferMeta", None),
+    backward="tril_grad",
+    jvp="linear",
+    doc="x with 0 above the diagonal: out[..., i, j] = x[..., i, j] where j - i <= diagonal.",
+    where="yaml/creation.yaml:94",
+)
+
+
+def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
+    """x with 0 above the diagonal: out[..., i, j] = x[..., i, j] where j - i <= diagonal.
+
+    Args:
+        x: tensor.
+        diagonal: int.
+    """
+    return bind(_tril, (x,), (diagonal,))
+
+
+_tril_grad = define(
+    "tril_grad",
+    "(Tensor out_grad, int diagonal)",
+    "Tensor(x_grad)",
+    family="creation",
+    forward="tril",
+    where="yaml/creation.yaml:107",
+)
+
+
+def tril_grad(out_grad: TensorLike, diagonal: int) -> Tensor:
+    """Backward of :func:`tril`.
+
+    Args:
+        out_grad: tensor.
+        diagonal: int.
+    """
+    return bind(_tril_grad, (out_grad,), (diagonal,))
+
+
+_triu = define(
+    "triu",
+    "(Tensor x, int diagonal=0)",
+    "Tensor(out)",
+    family="creation",
+    infer_meta=("TriuInferMeta", None),
+    backward="triu_grad",
+    jvp="linear",
+    doc="x with 0 below the diagonal: out[..., i, j] = x[..., i, j] where j - i >= diagonal.",
+    where="yaml/creation.yaml:112",
+)
+
+
+def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
+    """x with 0 below the diagonal: out[..., i, j] = x[..., i, j] where j - i >= diagonal.
+
+    Args:
+        x: tensor.
+        diagonal: int.
+    """
+    return bind(_triu, (x,), (diagonal,))
+
+
+_triu_grad = define(
+    "triu_grad",
+    "(Tensor out_grad, int diagonal)",
+    "Tensor(x_grad)",
+    family="creation",
+    forward="triu",
+    where="yaml/creation.yaml:123",
+)
+
+
+def triu_grad(out_grad: TensorLike, diagonal: int) -> Tensor:
+    """Backward of :func:`triu`.
+
+    Args:
+        out_grad: tensor.
+        diagonal: int.
+    """
+    return bind(_triu_grad, (out_grad,), (diagonal,))
+
+
+_tril_indices = define(
+    "tril_indices",
+    "(int rows, int cols, int offset, DataType dtype, Place place={})",
+    "Tensor(out)",
+    family="creation",
+    traits=("nondifferentiable",),
+    doc=(
+        "Rows and columns, [2, n], of the places of a rows x cols matrix where column - row <= "
+        "offset."
+    ),
+    where="yaml/creation.yaml:128",
+)
+
+
+def tril_indices(
+    rows: int, cols: int, offset: int, dtype: DTypeLike, place: PlaceLike | None = None
+) -> Tensor:
+    """Rows and columns, [2, n], of the places of a rows x cols matrix where column - row <= offset.
+
+    Args:
+        rows: int.
+        cols: int.
+        offset: int.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_tril_indices, (), (rows, cols, offset, dtype, place))
+
+
+_triu_indices = define(
+    "triu_indices",
+    "(int row, int col, int offset, DataType dtype, Place place={})",
+    "Tensor(out)",
+    family="creation",
+    traits=("nondifferentiable",),
+    doc=(
+        "Rows and columns, [2, n], of the places of a row x col matrix where column - row >= "
+        "offset."
+    ),
+    where="yaml/creation.yaml:138",
+)
+
+
+def triu_indices(
+    row: int, col: int, offset: int, dtype: DTypeLike, place: PlaceLike | None = None
+) -> Tensor:
+    """Rows and columns, [2, n], of the places of a row x col matrix where column - row >= offset.
+
+    Args:
+        row: int.
+        col: int.
+        offset: int.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_triu_indices, (), (row, col, offset, dtype, place))
+
+
+_gather = define(
+    "gather",
+    "(Tensor x, Tensor index, Scalar axis=0)",
+    "Tensor(out)",
+    family="indexing",
+    infer_meta=("GatherInferMeta", None),
+    backward="gather_grad",
+    jvp="linear",
+    doc=(
+        "The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes "
+        "of index, of any number, stand in place of axis. A negative index counts from the end; "
+        "one outside the axis is taken as the nearest inside."
+    ),
+    where="yaml/indexing.yaml:6",
+)
+
+
+def gather(x: TensorLike, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
+    """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes of
+    index, of any number, stand in place of axis. A negative index counts from the end; one outside
+    the axis is taken as the nearest inside.
+
+    Args:
+        x: tensor.
+        index: tensor.
+        axis: number or one-element tensor.
+    """
+    return bind(_gather, (x, index), (axis,))
+
+
+_gather_grad = define(
+    "gather_grad",
+    "(Tensor x, Tensor index, Tensor out_grad, Scalar axis=0)",
+    "Tensor(x_grad)",
+    family="indexing",
+    no_need_buffer=("x",),
+    forward="gather",
+    where="yaml/indexing.yaml:21",
+)
+
+
+def gather_grad(
+    x: TensorLike, index: TensorLike, out_grad: TensorLike, axis: ScalarLike = 0
+) -> Tensor:
+    """Backward of :func:`gather`.
+
+    Args:
+        x: tensor.
+        index: tensor.
+        out_grad: tensor.
+        axis: number or one-element tensor.
+    """
+    return bind(_gather_grad, (x, index, out_grad), (axis,))
+
+
+_gather_nd = define(
+    "gather_nd",
+    "(Tensor x, Tensor index)",
+    "Tensor(out)",
+    family="indexing",
+    infer_meta=("GatherNdInferMeta", None),
+    backward="gather_nd_grad",
+    jvp="linear",
+    doc=(
+        "out[i] = x[index[i, 0], index[i, 1], ...]: the last axis of index names the first axes of "
+        "x."
+    ),
+    where="yaml/indexing.yaml:27",
+)
+
+
+def gather_nd(x: TensorLike, index: TensorLike) -> Tensor:
+    """out[i] = x[index[i, 0], index[i, 1], ...]: the last axis of index names the first axes of x.
+
+    Args:
+        x: tensor.
+        index: tensor.
+    """
+    return bind(_gather_nd, (x, index), ())
+
+
+_gather_nd_grad = define(
+    "gather_nd_grad",
+    "(Tensor x, Tensor index, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="indexing",
+    no_need_buffer=("x",),
+    forward="gather_nd",
+    where="yaml/indexing.yaml:43",
+)
+
+
+def gather_nd_grad(x: TensorLike, index: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`gather_nd`.
+
+    Args:
+        x: tensor.
+        index: tensor.
+        out_grad: tensor.
+    """
+    return bind(_gather_nd_grad, (x, index, out_grad), ())
+
+
+_scatter_nd_add = define(
+    "scatter_nd_add",
+    "(Tensor x, Tensor index, Tensor updates)",
+    "Tensor(out)",
+    family="indexing",
+    infer_meta=("ScatterNdAddInferMeta", None),
+    backward="scatter_nd_add_grad",
+    jvp="linear",
+    traits=("promote(x, updates)",),
+    doc=(
+        "x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again, "
+        "all are added."
+    ),
+    where="yaml/indexing.yaml:49",
+)
+
+
+def scatter_nd_add(x: TensorLike, index: TensorLike, updates: TensorLike) -> Tensor:
+    """x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again, all
+    are added.
+
+    Args:
+        x: tensor.
+        index: tensor.
+        updates: tensor.
+    """
+    return bind(_scatter_nd_add, (x, index, updates), ())
+
+
+_scatter_nd_add_grad = define(
+    "scatter_nd_add_grad",
+    "(Tensor index, Tensor updates, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(updates_grad)",
+    family="indexing",
+    no_need_buffer=("updates",),
+    forward="scatter_nd_add",
+    where="yaml/indexing.yaml:66",
+)
+
+
+def scatter_nd_add_grad(
+    index: TensorLike, updates: TensorLike, out_grad: TensorLike
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`scatter_nd_add`.
+
+    Args:
+        index: tensor.
+        updates: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, updates_grad.
+    """
+    return bind(_scatter_nd_add_grad, (index, updates, out_grad), ())
+
+
+_scatter = define(
+    "scatter",
+    "(Tensor x, Tensor index, Tensor updates, bool overwrite=true)",
+    "Tensor(out)",
+    family="indexing",
+    infer_meta=("ScatterInferMeta", None),
+    traits=("promote(x, updates)",),
+    doc=(
+        "x with row index[i] replaced by updates[i]: by the last of them where an index comes "
+        "again, or by their sum if not overwrite."
+    ),
+    where="yaml/indexing.yaml:72",
+)
+
+
+def scatter(
+    x: TensorLike, index: TensorLike, updates: TensorLike, overwrite: bool = True
+) -> Tensor:
+    """x with row index[i] replaced by updates[i]: by the last of them where an index comes again,
+    or by their sum if not overwrite.
+
+    Args:
+        x: tensor.
+        index: tensor.
+        updates: tensor.
+        overwrite: bool.
+    """
+    return bind(_scatter, (x, index, updates), (overwrite,))
+
+
+_take_along_axis = define(
+    "take_along_axis",
+    "(Tensor arr, Tensor indices, int axis)",
+    "Tensor(out)",
+    family="indexing",
+    infer_meta=("TakeAlongAxisInferMeta", None),
+    backward="take_along_axis_grad",
+    jvp="linear",
+    doc=(
+        "out[..., i, ...] = arr[..., indices[..., i, ...], ...] along axis; the other dims "
+        "broadcast."
+    ),
+    where="yaml/indexing.yaml:85",
+)
+
+
+def take_along_axis(arr: TensorLike, indices: TensorLike, axis: int) -> Tensor:
+    """out[..., i, ...] = arr[..., indices[..., i, ...], ...] along axis; the other dims broadcast.
+
+    Args:
+        arr: tensor.
+        indices: tensor.
+        axis: int.
+    """
+    return bind(_take_along_axis, (arr, indices), (axis,))
+
+
+_take_along_axis_grad = define(
+    "take_along_axis_grad",
+    "(Tensor arr, Tensor indices, Tensor out_grad, int axis)",
+    "Tensor(arr_grad)",
+    family="indexing",
+    no_need_buffer=("arr",),
+    forward="take_along_axis",
+    where="yaml/indexing.yaml:100",
+)
+
+
+def take_along_axis_grad(
+    arr: TensorLike, indices: TensorLike, out_grad: TensorLike, axis: int
+) -> Tensor:
+    """Backward of :func:`take_along_axis`.
+
+    Args:
+        arr: tensor.
+        indices: tensor.
+        out_grad: tensor.
+        axis: int.
+    """
+    return bind(_take_along_axis_grad, (arr, indices, out_grad), (axis,))
+
+
+_put_along_axis = define(
+    "put_along_axis",
+    '(Tensor arr, Tensor indices, Tensor values, int axis, str reduce="assign", bool '
+    "include_self=true)",
+    "Tensor(out)",
+    family="indexing",
+    infer_meta=("PutAlongAxisInferMeta", None),
+    backward="put_along_axis_grad",
+    traits=("promote(arr, values)",),
+    doc=(
+        "arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its "
+        "place (assign), or combined with what is there (add, mul, amax, amin, mean), which is "
+        "left out without include_self."
+    ),
+    where="yaml/indexing.yaml:106",
+)
+
+
+def put_along_axis(
+    arr: TensorLike,
+    indices: TensorLike,
+    values: TensorLike,
+    axis: int,
+    reduce: str = "assign",
+    include_self: bool = True,
+) -> Tensor:
+    """arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its place
+    (assign), or combined with what is there (add, mul, amax, amin, mean), which is left out without
+    include_self.
+
+    Args:
+        arr: tensor.
+        indices: tensor.
+        values: tensor.
+        axis: int.
+        reduce: str.
+        include_self: bool.
+    """
+    return bind(_put_along_axis, (arr, indices, values), (axis, reduce, include_self))
+
+
+_put_along_axis_grad = define(
+    "put_along_axis_grad",
+    "(Tensor arr, Tensor indices, Tensor values, Tensor out, Tensor out_grad, int axis, str "
+    "reduce, bool include_self)",
+    "Tensor(arr_grad), Tensor(values_grad)",
+    family="indexing",
+    forward="put_along_axis",
+    where="yaml/indexing.yaml:124",
+)
+
+
+def put_along_axis_grad(
+    arr: TensorLike,
+    indices: TensorLike,
+    values: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`put_along_axis`.
+
+    Args:
+        arr: tensor.
+        indices: tensor.
+        values: tensor.
+        out: tensor.
+        out_grad: tensor.
+        axis: int.
+        reduce: str.
+        include_self: bool.
+
+    Returns:
+        arr_grad, values_grad.
+    """
+    return bind(
+        _put_along_axis_grad, (arr, indices, values, out, out_grad), (axis, reduce, include_self)
+    )
+
+
+_index_put = define(
+    "index_put",
+    "(Tensor x, Tensor[] indices, Tensor value, bool accumulate=false)",
+    "Tensor(out)",
+    family="indexing",
+    infer_meta=("IndexPutInferMeta", None),
+    backward="index_put_grad",
+    jvp="linear",
+    traits=("promote(x, value)",),
+    doc=(
+        "x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and "
+        "the value broadcast."
+    ),
+    where="yaml/indexing.yaml:129",
+)
+
+
+def index_put(
+    x: TensorLike, indices: Sequence[TensorLike], value: TensorLike, accumulate: bool = False
+) -> Tensor:
+    """x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and the
+    value broadcast.
+
+    Args:
+        x: tensor.
+        indices: sequence of tensors.
+        value: tensor.
+        accumulate: bool.
+    """
+    return bind(_index_put, (x, indices, value), (accumulate,))
+
+
+_index_put_grad = define(
+    "index_put_grad",
+    "(Tensor x, Tensor[] indices, Tensor value, Tensor out_grad, bool accumulate=false)",
+    "Tensor(x_grad), Tensor(value_grad)",
+    family="indexing",
+    no_need_buffer=("x",),
+    forward="index_put",
+    where="yaml/indexing.yaml:145",
+)
+
+
+def index_put_grad(
+    x: TensorLike,
+    indices: Sequence[TensorLike],
+    value: TensorLike,
+    out_grad: TensorLike,
+    accumulate: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`index_put`.
+
+    Args:
+        x: tensor.
+        indices: sequence of tensors.
+        value: tensor.
+        out_grad: tensor.
+        accumulate: bool.
+
+    Returns:
+        x_grad, value_grad.
+    """
+    return bind(_index_put_grad, (x, indices, value, out_grad), (accumulate,))
+
+
+_index_select = define(
+    "index_select",
+    "(Tensor x, Tensor index, int axis=0)",
+    "Tensor(out)",
+    family="indexing",
+    infer_meta=("IndexSelectInferMeta", None),
+    doc="The slices of x at a 1-d index along axis; gather.",
+    where="yaml/indexing.yaml:151",
+)
+
+
+def index_select(x: TensorLike, index: TensorLike, axis: int = 0) -> Tensor:
+    """The slices of x at a 1-d index along axis; gather.
+
+    Args:
+        x: tensor.
+        index: tensor.
+        axis: int.
+    """
+    return bind(_index_select, (x, index), (axis,))
+
+
+_index_sample = define(
+    "index_sample",
+    "(Tensor x, Tensor index)",
+    "Tensor(out)",
+    family="indexing",
+    infer_meta=("IndexSampleInferMeta", None),
+    doc="out[i, j] = x[i, index[i, j]].",
+    where="yaml/indexing.yaml:161",
+)
+
+
+def index_sample(x: TensorLike, index: TensorLike) -> Tensor:
+    """out[i, j] = x[i, index[i, j]].
+
+    Args:
+        x: tensor.
+        index: tensor.
+    """
+    return bind(_index_sample, (x, index), ())
+
+
+_masked_fill = define(
+    "masked_fill",
+    "(Tensor x, Tensor mask, Tensor value)",
+    "Tensor(out)",
+    family="indexing",
+    infer_meta=("MaskedFillInferMeta", None),
+    traits=("promote(x, value)",),
+    doc="x with value, of one element or broadcast, where the bool tensor mask is true.",
+    where="yaml/indexing.yaml:171",
+)
+
+
+def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
+    """x with value, of one element or broadcast, where the bool tensor mask is true.
+
+    Args:
+        x: tensor.
+        mask: tensor.
+        value: tensor.
+    """
+    return bind(_masked_fill, (x, mask, value), ())
+
+
+_linear = define(
+    "linear",
+    "(Tensor x, Tensor weight, Tensor bias)",
+    "Tensor(out)",
+    family="layer",
+    traits=("promote",),
+    dtypes=("int", "float", "complex"),
+    optional=("bias",),
+    doc="x @ weight + bias, over the last axis of x; weight is [in, out], bias [out] or absent.",
+    where="yaml/layer.yaml:6",
+)
+
+
+def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
+    """x @ weight + bias, over the last axis of x; weight is [in, out], bias [out] or absent.
+
+    Args:
+        x: tensor, int, float or complex.
+        weight: tensor, int, float or complex.
+        bias: tensor, int, float or complex, may be None.
+    """
+    return bind(_linear, (x, weight, bias), ())
+
+
+_embedding = define(
+    "embedding",
+    "(Tensor x, Tensor weight, int64_t padding_idx=-1, bool sparse=false)",
+    "Tensor(out)",
+    family="layer",
+    traits=("promote(weight)",),
+    dtypes=("float", "complex"),
+    doc=(
+        "The rows of weight that the ints in x number, out[..., :] = weight[x[...], :]. "
+        "padding_idx, if not -1, is a row that is zero to the result and gets no gradient. A "
+        "number outside the rows is taken as the nearest inside."
+    ),
+    where="yaml/layer.yaml:21",
+)
+
+
+def embedding(
+    x: TensorLike, weight: TensorLike, padding_idx: DimLike = -1, sparse: bool = False
+) -> Tensor:
+    """The rows of weight that the ints in x number, out[..., :] = weight[x[...], :]. padding_idx,
+    if not -1, is a row that is zero to the result and gets no gradient. A number outside the rows
+    is taken as the nearest inside.
+
+    Args:
+        x: tensor.
+        weight: tensor, float or complex.
+        padding_idx: int.
+        sparse: bool.
+    """
+    return bind(_embedding, (x, weight), (padding_idx, sparse))
+
+
+_one_hot = define(
+    "one_hot",
+    "(Tensor x, Scalar(int) num_classes)",
+    "Tensor(out)",
+    family="layer",
+    traits=("nondifferentiable",),
+    doc=(
+        "float32 with a last axis of num_classes: 1 at the class that x numbers, else 0; all 0 for "
+        "a number that is no class."
+    ),
+    where="yaml/layer.yaml:38",
+)
+
+
+def one_hot(x: TensorLike, num_classes: ScalarLike) -> Tensor:
+    """float32 with a last axis of num_classes: 1 at the class that x numbers, else 0; all 0 for a
+    number that is no class.
+
+    Args:
+        x: tensor.
+        num_classes: number or one-element tensor.
+    """
+    return bind(_one_hot, (x,), (num_classes,))
+
+
+_dropout = define(
+    "dropout",
+    "(Tensor x, Tensor seed_tensor, Scalar p=0.5, bool is_test=false, str "
+    'mode="upscale_in_train", int seed=0, bool fix_seed=false)',
+    "Tensor(out), Tensor(mask)",
+    family="layer",
+    backward="dropout_grad",
+    traits=("random", "promote_float(x)"),
+    dtypes=("float",),
+    optional=("seed_tensor",),
+    intermediate=("mask",),
+    doc=(
+        "x with each element 0 with probability p, and the others divided by 1 - p "
+        "(upscale_in_train); in mode downscale_in_infer they stay, and with is_test all are "
+        "multiplied by 1 - p. seed_tensor is the key (phix.random.key), needed unless is_test; "
+        "seed and fix_seed say nothing here."
+    ),
+    where="yaml/layer.yaml:54",
+)
+
+
+def dropout(
+    x: TensorLike,
+    seed_tensor: TensorLike | None = None,
+    p: ScalarLike = 0.5,
+    is_test: bool = False,
+    mode: str = "upscale_in_train",
+    seed: int = 0,
+    fix_seed: bool = False,
+) -> Tensor:
+    """x with each element 0 with probability p, and the others divided by 1 - p (upscale_in_train);
+    in mode downscale_in_infer they stay, and with is_test all are multiplied by 1 - p. seed_tensor
+    is the key (phix.random.key), needed unless is_test; seed and fix_seed say nothing here.
+
+    Args:
+        x: tensor, float.
+        seed_tensor: tensor, may be None.
+        p: number or one-element tensor.
+        is_test: bool.
+        mode: str.
+        seed: int.
+        fix_seed: bool.
+    """
+    return bind(_dropout, (x, seed_tensor), (p, is_test, mode, seed, fix_seed))[0]
+
+
+_dropout_grad = define(
+    "dropout_grad",
+    "(Tensor mask, Tensor out_grad, Scalar p, bool is_test, str mode)",
+    "Tensor(x_grad)",
+    family="layer",
+    forward="dropout",
+    where="yaml/layer.yaml:75",
+)
+
+
+def dropout_grad(
+    mask: TensorLike, out_grad: TensorLike, p: ScalarLike, is_test: bool, mode: str
+) -> Tensor:
+    """Backward of :func:`dropout`.
+
+    Args:
+        mask: tensor.
+        out_grad: tensor.
+        p: number or one-element tensor.
+        is_test: bool.
+        mode: str.
+    """
+    return bind(_dropout_grad, (mask, out_grad), (p, is_test, mode))
+
+
+_mse_loss = define(
+    "mse_loss",
+    '(Tensor input, Tensor label, str reduction="mean")',
+    "Tensor(out)",
+    family="loss",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc="(input - label) ** 2, elementwise (reduction none), or its mean or sum.",
+    where="yaml/loss.yaml:8",
+)
+
+
+def mse_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Tensor:
+    """(input - label) ** 2, elementwise (reduction none), or its mean or sum.
+
+    Args:
+        input: tensor, float.
+        label: tensor, float.
+        reduction: str.
+    """
+    return bind(_mse_loss, (input, label), (reduction,))
+
+
+_huber_loss = define(
+    "huber_loss",
+    "(Tensor input, Tensor label, float delta)",
+    "Tensor(out), Tensor(residual)",
+    family="loss",
+    backward="huber_loss_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    intermediate=("residual",),
+    doc=(
+        "r ** 2 / 2 where abs(r) is at most delta, else delta * (abs(r) - delta / 2), elementwise, "
+        "with r = label - input."
+    ),
+    where="yaml/loss.yaml:20",
+)
+
+
+def huber_loss(input: TensorLike, label: TensorLike, delta: float) -> Tensor:
+    """r ** 2 / 2 where abs(r) is at most delta, else delta * (abs(r) - delta / 2), elementwise,
+    with r = label - input.
+
+    Args:
+        input: tensor, float.
+        label: tensor, float.
+        delta: float.
+    """
+    return bind(_huber_loss, (input, label), (delta,))[0]
+
+
+_huber_loss_grad = define(
+    "huber_loss_grad",
+    "(Tensor input, Tensor label, Tensor residual, Tensor out_grad, Tensor residual_grad, float "
+    "delta)",
+    "Tensor(input_grad), Tensor(label_grad)",
+    family="loss",
+    no_need_buffer=("input", "label"),
+    forward="huber_loss",
+    where="yaml/loss.yaml:33",
+)
+
+
+def huber_loss_grad(
+    input: TensorLike,
+    label: TensorLike,
+    residual: TensorLike,
+    out_grad: TensorLike,
+    residual_grad: TensorLike,
+    delta: float,
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`huber_loss`.
+
+    Args:
+        input: tensor.
+        label: tensor.
+        residual: tensor.
+        out_grad: tensor.
+        residual_grad: tensor.
+        delta: float.
+
+    Returns:
+        input_grad, label_grad.
+    """
+    return bind(_huber_loss_grad, (input, label, residual, out_grad, residual_grad), (delta,))
+
+
+_bce_loss = define(
+    "bce_loss",
+    "(Tensor input, Tensor label)",
+    "Tensor(out)",
+    family="loss",
+    backward="bce_loss_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "Binary cross entropy, -(label * log(input) + (1 - label) * log(1 - input)), elementwise, "
+        "input being a probability; a logarithm below -100 counts as -100."
+    ),
+    where="yaml/loss.yaml:39",
+)
+
+
+def bce_loss(input: TensorLike, label: TensorLike) -> Tensor:
+    """Binary cross entropy, -(label * log(input) + (1 - label) * log(1 - input)), elementwise,
+    input being a probability; a logarithm below -100 counts as -100.
+
+    Args:
+        input: tensor, float.
+        label: tensor, float.
+    """
+    return bind(_bce_loss, (input, label), ())
+
+
+_bce_loss_grad = define(
+    "bce_loss_grad",
+    "(Tensor input, Tensor label, Tensor out_grad)",
+    "Tensor(input_grad), Tensor(label_grad)",
+    family="loss",
+    forward="bce_loss",
+    where="yaml/loss.yaml:51",
+)
+
+
+def bce_loss_grad(
+    input: TensorLike, label: TensorLike, out_grad: TensorLike
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`bce_loss`.
+
+    Args:
+        input: tensor.
+        label: tensor.
+        out_grad: tensor.
+
+    Returns:
+        input_grad, label_grad.
+    """
+    return bind(_bce_loss_grad, (input, label, out_grad), ())
+
+
+_sigmoid_cross_entropy_with_logits = define(
+    "sigmoid_cross_entropy_with_logits",
+    "(Tensor x, Tensor label, Tensor pos_weight, bool normalize=false, int ignore_index=-100)",
+    "Tensor(out)",
+    family="loss",
+    traits=("promote_float",),
+    dtypes=("float",),
+    optional=("pos_weight",),
+    doc=(
+        "Binary cross entropy of sigmoid(x), -(pos_weight * label * log(sigmoid(x)) + (1 - label) "
+        "* log(1 - sigmoid(x))), elementwise and without overflow; 0 where the label is "
+        "ignore_index. normalize divides by the number of labels that are not."
+    ),
+    where="yaml/loss.yaml:56",
+)
+
+
+def sigmoid_cross_entropy_with_logits(
+    x: TensorLike,
+    label: TensorLike,
+    pos_weight: TensorLike | None = None,
+    normalize: bool = False,
+    ignore_index: int = -100,
+) -> Tensor:
+    """Binary cross entropy of sigmoid(x), -(pos_weight * label * log(sigmoid(x)) + (1 - label) *
+    log(1 - sigmoid(x))), elementwise and without overflow; 0 where the label is ignore_index.
+    normalize divides by the number of labels that are not.
+
+    Args:
+        x: tensor, float.
+        label: tensor, float.
+        pos_weight: tensor, float, may be None.
+        normalize: bool.
+        ignore_index: int.
+    """
+    return bind(
+        _sigmoid_cross_entropy_with_logits, (x, label, pos_weight), (normalize, ignore_index)
+    )
+
+
+_log_loss = define(
+    "log_loss",
+    "(Tensor input, Tensor label, float epsilon)",
+    "Tensor(out)",
+    family="loss",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise, "
+        "input being a probability."
+    ),
+    where="yaml/loss.yaml:73",
+)
+
+
+def log_loss(input: TensorLike, label: TensorLike, epsilon: float) -> Tensor:
+    """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise, input
+    being a probability.
+
+    Args:
+        input: tensor, float.
+        label: tensor, float.
+        epsilon: float.
+    """
+    return bind(_log_loss, (input, label), (epsilon,))
+
+
+_kldiv_loss = define(
+    "kldiv_loss",
+    '(Tensor x, Tensor label, str reduction = "mean", bool log_target = false)',
+    "Tensor(out)",
+    family="loss",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "Kullback-Leibler divergence of probabilities label from exp(x), label * (log(label) - x), "
+        "0 where label is 0, elementwise (reduction none), or its mean, its sum, or the sum over "
+        "the first dim (batchmean). With log_target, label holds logarithms: exp(label) * (label - "
+        "x)."
+    ),
+    where="yaml/loss.yaml:84",
+)
+
+
+def kldiv_loss(
+    x: TensorLike, label: TensorLike, reduction: str = "mean", log_target: bool = False
+) -> Tensor:
+    """Kullback-Leibler divergence of probabilities label from exp(x), label * (log(label) - x), 0
+    where label is 0, elementwise (reduction none), or its mean, its sum, or the sum over the first
+    dim (batchmean). With log_target, label holds logarithms: exp(label) * (label - x).
+
+    Args:
+        x: tensor, float.
+        label: tensor, float.
+        reduction: str.
+        log_target: bool.
+    """
+    return bind(_kldiv_loss, (x, label), (reduction, log_target))
+
+
+_cross_entropy_with_softmax = define(
+    "cross_entropy_with_softmax",
+    "(Tensor input, Tensor label, bool soft_label=false, bool use_softmax=true, bool "
+    "numeric_stable_mode=true, int ignore_index=-100, int axis=-1)",
+    "Tensor(softmax), Tensor(loss)",
+    family="loss",
+    backward="cross_entropy_with_softmax_grad",
+    traits=("promote_float(input)",),
+    dtypes=("float",),
+    doc=(
+        "softmax of input along the axis, and the loss -log(softmax) at the label, with a 1 for "
+        "the axis. A label is the number of a class, its axis 1 or left out, and ignore_index "
+        "gives loss 0; a soft label has a probability for each class, and the loss is -sum(label * "
+        "log(softmax)). Without use_softmax the input is the softmax. It is always computed the "
+        "numerically stable way."
+    ),
+    where="yaml/loss.yaml:104",
+)
+
+
+def cross_entropy_with_softmax(
+    input: TensorLike,
+    label: TensorLike,
+    soft_label: bool = False,
+    use_softmax: bool = True,
+    numeric_stable_mode: bool = True,
+    ignore_index: int = -100,
+    axis: int = -1,
+) -> tuple[Tensor, Tensor]:
+    """softmax of input along the axis, and the loss -log(softmax) at the label, with a 1 for the
+    axis. A label is the number of a class, its axis 1 or left out, and ignore_index gives loss 0; a
+    soft label has a probability for each class, and the loss is -sum(label * log(softmax)). Without
+    use_softmax the input is the softmax. It is always computed the numerically stable way.
+
+    Args:
+        input: tensor, float.
+        label: tensor.
+        soft_label: bool.
+        use_softmax: bool.
+        numeric_stable_mode: bool.
+        ignore_index: int.
+        axis: int.
+
+    Returns:
+        softmax, loss.
+    """
+    return bind(
+        _cross_entropy_with_softmax,
+        (input, label),
+        (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis),
+    )
+
+
+_cross_entropy_with_softmax_grad = define(
+    "cross_entropy_with_softmax_grad",
+    "(Tensor label, Tensor softmax, Tensor softmax_grad, Tensor loss_grad, bool soft_label, bool "
+    "use_softmax, bool numeric_stable_mode, int ignore_index, int axis)",
+    "Tensor(input_grad), Tensor(label_grad)",
+    family="loss",
+    forward="cross_entropy_with_softmax",
+    where="yaml/loss.yaml:130",
+)
+
+
+def cross_entropy_with_softmax_grad(
+    label: TensorLike,
+    softmax: TensorLike,
+    softmax_grad: TensorLike,
+    loss_grad: TensorLike,
+    soft_label: bool,
+    use_softmax: bool,
+    numeric_stable_mode: bool,
+    ignore_index: int,
+    axis: int,
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`cross_entropy_with_softmax`.
+
+    Args:
+        label: tensor.
+        softmax: tensor.
+        softmax_grad: tensor.
+        loss_grad: tensor.
+        soft_label: bool.
+        use_softmax: bool.
+        numeric_stable_mode: bool.
+        ignore_index: int.
+        axis: int.
+
+    Returns:
+        input_grad, label_grad.
+    """
+    return bind(
+        _cross_entropy_with_softmax_grad,
+        (label, softmax, softmax_grad, loss_grad),
+        (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis),
+    )
+
+
+_layer_norm = define(
+    "layer_norm",
+    "(Tensor x, Tensor scale, Tensor bias, float epsilon = 1e-5, int begin_norm_axis = 1)",
+    "Tensor(out), Tensor(mean), Tensor(variance)",
+    family="normalisation",
+    backward="layer_norm_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    optional=("scale", "bias"),
+    intermediate=("mean", "variance"),
+    doc=(
+        "(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the "
+        "axes of x from begin_norm_axis on; scale and bias have an element for each position on "
+        "those axes."
+    ),
+    where="yaml/normalisation.yaml:8",
+)
+
+
+def layer_norm(
+    x: TensorLike,
+    scale: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    epsilon: float = 1e-05,
+    begin_norm_axis: int = 1,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the axes
+    of x from begin_norm_axis on; scale and bias have an element for each position on those axes.
+
+    Args:
+        x: tensor, float.
+        scale: tensor, float, may be None.
+        bias: tensor, float, may be None.
+        epsilon: float.
+        begin_norm_axis: int.
+    """
+    return bind(_layer_norm, (x, scale, bias), (epsilon, begin_norm_axis))[0]
+
+
+_layer_norm_grad = define(
+    "layer_norm_grad",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor variance, Tensor out_grad, Tensor "
+    "mean_grad, Tensor variance_grad, float epsilon = 1e-5, int begin_norm_axis = 1)",
+    "Tensor(x_grad), Tensor(scale_grad), Tensor(bias_grad)",
+    family="normalisation",
+    optional=("scale", "bias"),
+    no_need_buffer=("bias",),
+    forward="layer_norm",
+    where="yaml/normalisation.yaml:31",
+)
+
+
+def layer_norm_grad(
+    x: TensorLike,
+    scale: TensorLike | None,
+    bias: TensorLike | None,
+    mean: TensorLike,
+    variance: TensorLike,
+    out_grad: TensorLike,
+    mean_grad: TensorLike,
+    variance_grad: TensorLike,
+    epsilon: float = 1e-05,
+    begin_norm_axis: int = 1,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Backward of :func:`layer_norm`.
+
+    Args:
+        x: tensor.
+        scale: tensor, may be None.
+        bias: tensor, may be None.
+        mean: tensor.
+        variance: tensor.
+        out_grad: tensor.
+        mean_grad: tensor.
+        variance_grad: tensor.
+        epsilon: float.
+        begin_norm_axis: int.
+
+    Returns:
+        x_grad, scale_grad, bias_grad.
+    """
+    return bind(
+        _layer_norm_grad,
+        (x, scale, bias, mean, variance, out_grad, mean_grad, variance_grad),
+        (epsilon, begin_norm_axis),
+    )
+
+
+_rms_norm = define(
+    "rms_norm",
+    "(Tensor x, Tensor bias, Tensor residual, Tensor norm_weight, Tensor norm_bias, float "
+    "epsilon, int begin_norm_axis, float quant_scale=-1, int quant_round_type=0, float "
+    "quant_max_bound=0, float quant_min_bound=0)",
+    "Tensor(out), Tensor(residual_out), Tensor(inv_var)",
+    family="normalisation",
+    backward="rms_norm_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    optional=("bias", "residual", "norm_weight", "norm_bias"),
+    intermediate=("inv_var",),
+    doc=(
+        "v / sqrt(mean(v ** 2) + epsilon) * norm_weight + norm_bias with v = x + bias + residual, "
+        "which is the second result; the mean is over the axes from begin_norm_axis on. Nothing is "
+        "quantised."
+    ),
+    where="yaml/normalisation.yaml:38",
+)
+
+
+def rms_norm(
+    x: TensorLike,
+    bias: TensorLike | None,
+    residual: TensorLike | None,
+    norm_weight: TensorLike | None,
+    norm_bias: TensorLike | None,
+    epsilon: float,
+    begin_norm_axis: int,
+    quant_scale: float = -1.0,
+    quant_round_type: int = 0,
+    quant_max_bound: float = 0.0,
+    quant_min_bound: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """v / sqrt(mean(v ** 2) + epsilon) * norm_weight + norm_bias with v = x + bias + residual,
+    which is the second result; the mean is over the axes from begin_norm_axis on. Nothing is
+    quantised.
+
+    Args:
+        x: tensor, float.
+        bias: tensor, float, may be None.
+        residual: tensor, float, may be None.
+        norm_weight: tensor, float, may be None.
+        norm_bias: tensor, float, may be None.
+        epsilon: float.
+        begin_norm_axis: int.
+        quant_scale: float.
+        quant_round_type: int.
+        quant_max_bound: float.
+        quant_min_bound: float.
+
+    Returns:
+        out, residual_out.
+    """
+    return bind(
+        _rms_norm,
+        (x, bias, residual, norm_weight, norm_bias),
+        (epsilon, begin_norm_axis, quant_scale, quant_round_type, quant_max_bound, quant_min_bound),
+    )[:2]
+
+
+_rms_norm_grad = define(
+    "rms_norm_grad",
+    "(Tensor bias, Tensor residual, Tensor norm_weight, Tensor norm_bias, Tensor residual_out, "
+    "Tensor inv_var, Tensor out_grad, Tensor residual_out_grad, Tensor inv_var_grad, float "
+    "epsilon, int begin_norm_axis)",
+    "Tensor(x_grad), Tensor(bias_grad), Tensor(residual_grad), Tensor(norm_weight_grad), "
+    "Tensor(norm_bias_grad)",
+    family="normalisation",
+    optional=("bias", "residual", "norm_weight", "norm_bias"),
+    no_need_buffer=("bias", "residual", "norm_bias"),
+    forward="rms_norm",
+    where="yaml/normalisation.yaml:62",
+)
+
+
+def rms_norm_grad(
+    bias: TensorLike | None,
+    residual: TensorLike | None,
+    norm_weight: TensorLike | None,
+    norm_bias: TensorLike | None,
+    residual_out: TensorLike,
+    inv_var: TensorLike,
+    out_grad: TensorLike,
+    residual_out_grad: TensorLike,
+    inv_var_grad: TensorLike,
+    epsilon: float,
+    begin_norm_axis: int,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Backward of :func:`rms_norm`.
+
+    Args:
+        bias: tensor, may be None.
+        residual: tensor, may be None.
+        norm_weight: tensor, may be None.
+        norm_bias: tensor, may be None.
+        residual_out: tensor.
+        inv_var: tensor.
+        out_grad: tensor.
+        residual_out_grad: tensor.
+        inv_var_grad: tensor.
+        epsilon: float.
+        begin_norm_axis: int.
+
+    Returns:
+        x_grad, bias_grad, residual_grad, norm_weight_grad, norm_bias_grad.
+    """
+    return bind(
+        _rms_norm_grad,
+        (
+            bias,
+            residual,
+            norm_weight,
+            norm_bias,
+            residual_out,
+            inv_var,
+            out_grad,
+            residual_out_grad,
+            inv_var_grad,
+        ),
+        (epsilon, begin_norm_axis),
+    )
+
+
+_batch_norm = define(
+    "batch_norm",
+    "(Tensor x, Tensor mean, Tensor variance, Tensor scale, Tensor bias, bool is_test=false, "
+    'float momentum=0.9f, float epsilon=1e-5f, str data_format="NCHW", bool '
+    "use_global_stats=false, bool trainable_statistics=false)",
+    "Tensor(out), Tensor(mean_out), Tensor(variance_out), Tensor(saved_mean), "
+    "Tensor(saved_variance)",
+    family="normalisation",
+    backward="batch_norm_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    optional=("scale", "bias"),
+    doc=(
+        "(x - m) / sqrt(v + epsilon) * scale + bias for each channel. In training m and v are the "
+        "mean and the (biased) variance of x, and mean_out = momentum * mean + (1 - momentum) * m, "
+        "the same for variance_out; else m and v are mean and variance. saved_mean is m, "
+        "saved_variance is 1 / sqrt(v + epsilon). PHI's last output, reserve_space, is scratch "
+        "memory and left out."
+    ),
+    where="yaml/normalisation.yaml:69",
+)
+
+
+def batch_norm(
+    x: TensorLike,
+    mean: TensorLike,
+    variance: TensorLike,
+    scale: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    is_test: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-05,
+    data_format: str = "NCHW",
+    use_global_stats: bool = False,
+    trainable_statistics: bool = False,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """(x - m) / sqrt(v + epsilon) * scale + bias for each channel. In training m and v are the mean
+    and the (biased) variance of x, and mean_out = momentum * mean + (1 - momentum) * m, the same
+    for variance_out; else m and v are mean and variance. saved_mean is m, saved_variance is 1 /
+    sqrt(v + epsilon). PHI's last output, reserve_space, is scratch memory and left out.
+
+    Args:
+        x: tensor, float.
+        mean: tensor, float.
+        variance: tensor, float.
+        scale: tensor, float, may be None.
+        bias: tensor, float, may be None.
+        is_test: bool.
+        momentum: float.
+        epsilon: float.
+        data_format: str.
+        use_global_stats: bool.
+        trainable_statistics: bool.
+
+    Returns:
+        out, mean_out, variance_out, saved_mean, saved_variance.
+    """
+    return bind(
+        _batch_norm,
+        (x, mean, variance, scale, bias),
+        (is_test, momentum, epsilon, data_format, use_global_stats, trainable_statistics),
+    )
+
+
+_batch_norm_grad = define(
+    "batch_norm_grad",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor saved_mean, Tensor saved_variance, Tensor "
+    "out_grad, Tensor mean_out_grad, Tensor variance_out_grad, Tensor saved_mean_grad, Tensor "
+    "saved_variance_grad, float momentum, float epsilon, str data_format, bool is_test, bool "
+    "use_global_stats, bool trainable_statistics)",
+    "Tensor(x_grad), Tensor(mean_grad), Tensor(variance_grad), Tensor(scale_grad), "
+    "Tensor(bias_grad)",
+    family="normalisation",
+    optional=("scale", "bias"),
+    no_need_buffer=("bias",),
+    forward="batch_norm",
+    where="yaml/normalisation.yaml:101",
+)
+
+
+def batch_norm_grad(
+    x: TensorLike,
+    scale: TensorLike | None,
+    bias: TensorLike | None,
+    saved_mean: TensorLike,
+    saved_variance: TensorLike,
+    out_grad: TensorLike,
+    mean_out_grad: TensorLike,
+    variance_out_grad: TensorLike,
+    saved_mean_grad: TensorLike,
+    saved_variance_grad: TensorLike,
+    momentum: float,
+    epsilon: float,
+    data_format: str,
+    is_test: bool,
+    use_global_stats: bool,
+    trainable_statistics: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Backward of :func:`batch_norm`.
+
+    Args:
+        x: tensor.
+        scale: tensor, may be None.
+        bias: tensor, may be None.
+        saved_mean: tensor.
+        saved_variance: tensor.
+        out_grad: tensor.
+        mean_out_grad: tensor.
+        variance_out_grad: tensor.
+        saved_mean_grad: tensor.
+        saved_variance_grad: tensor.
+        momentum: float.
+        epsilon: float.
+        data_format: str.
+        is_test: bool.
+        use_global_stats: bool.
+        trainable_statistics: bool.
+
+    Returns:
+        x_grad, mean_grad, variance_grad, scale_grad, bias_grad.
+    """
+    return bind(
+        _batch_norm_grad,
+        (
+            x,
+            scale,
+            bias,
+            saved_mean,
+            saved_variance,
+            out_grad,
+            mean_out_grad,
+            variance_out_grad,
+            saved_mean_grad,
+            saved_variance_grad,
+        ),
+        (momentum, epsilon, data_format, is_test, use_global_stats, trainable_statistics),
+    )
+
+
+_instance_norm = define(
+    "instance_norm",
+    "(Tensor x, Tensor scale, Tensor bias, float epsilon=1e-5)",
+    "Tensor(y), Tensor(saved_mean), Tensor(saved_variance)",
+    family="normalisation",
+    backward="instance_norm_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    optional=("scale", "bias"),
+    intermediate=("saved_mean", "saved_variance"),
+    doc=(
+        "(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the "
+        "positions of each channel of each image; x is [n, c, ...]."
+    ),
+    where="yaml/normalisation.yaml:108",
+)
+
+
+def instance_norm(
+    x: TensorLike,
+    scale: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    epsilon: float = 1e-05,
+) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
+    positions of each channel of each image; x is [n, c, ...].
+
+    Args:
+        x: tensor, float.
+        scale: tensor, float, may be None.
+        bias: tensor, float, may be None.
+        epsilon: float.
+    """
+    return bind(_instance_norm, (x, scale, bias), (epsilon,))[0]
+
+
+_instance_norm_grad = define(
+    "instance_norm_grad",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor saved_mean, Tensor saved_variance, Tensor "
+    "y_grad, Tensor saved_mean_grad, Tensor saved_variance_grad, float epsilon=1e-5)",
+    "Tensor(x_grad), Tensor(scale_grad), Tensor(bias_grad)",
+    family="normalisation",
+    optional=("scale", "bias"),
+    no_need_buffer=("bias",),
+    forward="instance_norm",
+    where="yaml/normalisation.yaml:129",
+)
+
+
+def instance_norm_grad(
+    x: TensorLike,
+    scale: TensorLike | None,
+    bias: TensorLike | None,
+    saved_mean: TensorLike,
+    saved_variance: TensorLike,
+    y_grad: TensorLike,
+    saved_mean_grad: TensorLike,
+    saved_variance_grad: TensorLike,
+    epsilon: float = 1e-05,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Backward of :func:`instance_norm`.
+
+    Args:
+        x: tensor.
+        scale: tensor, may be None.
+        bias: tensor, may be None.
+        saved_mean: tensor.
+        saved_variance: tensor.
+        y_grad: tensor.
+        saved_mean_grad: tensor.
+        saved_variance_grad: tensor.
+        epsilon: float.
+
+    Returns:
+        x_grad, scale_grad, bias_grad.
+    """
+    return bind(
+        _instance_norm_grad,
+        (x, scale, bias, saved_mean, saved_variance, y_grad, saved_mean_grad, saved_variance_grad),
+        (epsilon,),
+    )
+
+
+_group_norm = define(
+    "group_norm",
+    "(Tensor x, Tensor scale, Tensor bias, float epsilon = 1e-5, int groups = -1, str data_format "
+    '= "NCHW")',
+    "Tensor(y), Tensor(mean), Tensor(variance)",
+    family="normalisation",
+    backward="group_norm_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    optional=("scale", "bias"),
+    intermediate=("mean", "variance"),
+    doc=(
+        "(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the "
+        "positions and channels of each group of each image."
+    ),
+    where="yaml/normalisation.yaml:136",
+)
+
+
+def group_norm(
+    x: TensorLike,
+    scale: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    epsilon: float = 1e-05,
+    groups: int = -1,
+    data_format: str = "NCHW",
+) -> Tensor:
+    """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
+    positions and channels of each group of each image.
+
+    Args:
+        x: tensor, float.
+        scale: tensor, float, may be None.
+        bias: tensor, float, may be None.
+        epsilon: float.
+        groups: int.
+        data_format: str.
+    """
+    return bind(_group_norm, (x, scale, bias), (epsilon, groups, data_format))[0]
+
+
+_group_norm_grad = define(
+    "group_norm_grad",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor variance, Tensor y_grad, Tensor "
+    "mean_grad, Tensor variance_grad, float epsilon, int groups, str data_format)",
+    "Tensor(x_grad), Tensor(scale_grad), Tensor(bias_grad)",
+    family="normalisation",
+    optional=("scale", "bias"),
+    no_need_buffer=("bias",),
+    forward="group_norm",
+    where="yaml/normalisation.yaml:161",
+)
+
+
+def group_norm_grad(
+    x: TensorLike,
+    scale: TensorLike | None,
+    bias: TensorLike | None,
+    mean: TensorLike,
+    variance: TensorLike,
+    y_grad: TensorLike,
+    mean_grad: TensorLike,
+    variance_grad: TensorLike,
+    epsilon: float,
+    groups: int,
+    data_format: str,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Backward of :func:`group_norm`.
+
+    Args:
+        x: tensor.
+        scale: tensor, may be None.
+        bias: tensor, may be None.
+        mean: tensor.
+        variance: tensor.
+        y_grad: tensor.
+        mean_grad: tensor.
+        variance_grad: tensor.
+        epsilon: float.
+        groups: int.
+        data_format: str.
+
+    Returns:
+        x_grad, scale_grad, bias_grad.
+    """
+    return bind(
+        _group_norm_grad,
+        (x, scale, bias, mean, variance, y_grad, mean_grad, variance_grad),
+        (epsilon, groups, data_format),
+    )
+
+
+_p_norm = define(
+    "p_norm",
+    "(Tensor x, float porder=2, int axis=-1, float epsilon=1.0e-12f, bool keepdim=false, bool "
+    "asvector=false)",
+    "Tensor(out)",
+    family="normalisation",
+    backward="p_norm_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "sum(abs(x) ** porder) ** (1 / porder) along the axis, or of all elements if asvector; for "
+        "inf and -inf the largest and smallest abs(x), for 0 the number of elements that are not "
+        "0. The gradient is 0 where x is 0; ties share it. epsilon is not needed."
+    ),
+    where="yaml/normalisation.yaml:168",
+)
+
+
+def p_norm(
+    x: TensorLike,
+    porder: float = 2.0,
+    axis: int = -1,
+    epsilon: float = 1e-12,
+    keepdim: bool = False,
+    asvector: bool = False,
+) -> Tensor:
+    """sum(abs(x) ** porder) ** (1 / porder) along the axis, or of all elements if asvector; for inf
+    and -inf the largest and smallest abs(x), for 0 the number of elements that are not 0. The
+    gradient is 0 where x is 0; ties share it. epsilon is not needed.
+
+    Args:
+        x: tensor, float.
+        porder: float.
+        axis: int.
+        epsilon: float.
+        keepdim: bool.
+        asvector: bool.
+    """
+    return bind(_p_norm, (x,), (porder, axis, epsilon, keepdim, asvector))
+
+
+_p_norm_grad = define(
+    "p_norm_grad",
+    "(Tensor x, Tensor out, Tensor out_grad, float porder, int axis, float epsilon, bool keepdim, "
+    "bool asvector)",
+    "Tensor(x_grad)",
+    family="normalisation",
+    forward="p_norm",
+    where="yaml/normalisation.yaml:190",
+)
+
+
+def p_norm_grad(
+    x: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    porder: float,
+    axis: int,
+    epsilon: float,
+    keepdim: bool,
+    asvector: bool,
+) -> Tensor:
+    """Backward of :func:`p_norm`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+        porder: float.
+        axis: int.
+        epsilon: float.
+        keepdim: bool.
+        asvector: bool.
+    """
+    return bind(_p_norm_grad, (x, out, out_grad), (porder, axis, epsilon, keepdim, asvector))
+
+
+_squared_l2_norm = define(
+    "squared_l2_norm",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="normalisation",
+    backward="squared_l2_norm_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc="sum(x ** 2) of all elements, a 0-d tensor.",
+    where="yaml/normalisation.yaml:195",
+)
+
+
+def squared_l2_norm(x: TensorLike) -> Tensor:
+    """sum(x ** 2) of all elements, a 0-d tensor.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_squared_l2_norm, (x,), ())
+
+
+_squared_l2_norm_grad = define(
+    "squared_l2_norm_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="normalisation",
+    forward="squared_l2_norm",
+    where="yaml/normalisation.yaml:204",
+)
+
+
+def squared_l2_norm_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`squared_l2_norm`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_squared_l2_norm_grad, (x, out_grad), ())
+
+
+_add = define(
+    "add",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="add_grad",
+    jvp="linear",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"),
+    doc="Sum, x + y, elementwise.",
+    where="yaml/pointwise.yaml:11",
+)
+
+
+def add(x: TensorLike, y: TensorLike) -> Tensor:
+    """Sum, x + y, elementwise.
+
+    Args:
+        x: tensor, int, float or complex.
+        y: tensor, int, float or complex.
+    """
+    return bind(_add, (x, y), ())
+
+
+_add_grad = define(
+    "add_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    no_need_buffer=("x", "y"),
+    forward="add",
+    where="yaml/pointwise.yaml:25",
+)
+
+
+def add_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`add`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_add_grad, (x, y, out_grad), ())
+
+
+_subtract = define(
+    "subtract",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="subtract_grad",
+    jvp="linear",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"),
+    doc="Difference, x - y, elementwise.",
+    where="yaml/pointwise.yaml:31",
+)
+
+
+def subtract(x: TensorLike, y: TensorLike) -> Tensor:
+    """Difference, x - y, elementwise.
+
+    Args:
+        x: tensor, int, float or complex.
+        y: tensor, int, float or complex.
+    """
+    return bind(_subtract, (x, y), ())
+
+
+_subtract_grad = define(
+    "subtract_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    no_need_buffer=("x", "y"),
+    forward="subtract",
+    where="yaml/pointwise.yaml:44",
+)
+
+
+def subtract_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`subtract`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_subtract_grad, (x, y, out_grad), ())
+
+
+_multiply = define(
+    "multiply",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="multiply_grad",
+    jvp="bilinear",
+    traits=("pointwise", "promote"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="Product, x * y, elementwise.",
+    where="yaml/pointwise.yaml:50",
+)
+
+
+def multiply(x: TensorLike, y: TensorLike) -> Tensor:
+    """Product, x * y, elementwise.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        y: tensor, bool, int, float or complex.
+    """
+    return bind(_multiply, (x, y), ())
+
+
+_multiply_grad = define(
+    "multiply_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    forward="multiply",
+    where="yaml/pointwise.yaml:63",
+)
+
+
+def multiply_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`multiply`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_multiply_grad, (x, y, out_grad), ())
+
+
+_divide = define(
+    "divide",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="divide_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="Quotient, x / y, elementwise; integers divide to the default float.",
+    where="yaml/pointwise.yaml:68",
+)
+
+
+def divide(x: TensorLike, y: TensorLike) -> Tensor:
+    """Quotient, x / y, elementwise; integers divide to the default float.
+
+    Args:
+        x: tensor, float or complex.
+        y: tensor, float or complex.
+    """
+    return bind(_divide, (x, y), ())
+
+
+_divide_grad = define(
+    "divide_grad",
+    "(Tensor x, Tensor y, Tensor out, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    no_need_buffer=("x",),
+    forward="divide",
+    where="yaml/pointwise.yaml:78",
+)
+
+
+def divide_grad(
+    x: TensorLike, y: TensorLike, out: TensorLike, out_grad: TensorLike
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`divide`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_divide_grad, (x, y, out, out_grad), ())
+
+
+_exp = define(
+    "exp",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="exp_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="Exponential, e ** x, elementwise.",
+    where="yaml/pointwise.yaml:84",
+)
+
+
+def exp(x: TensorLike) -> Tensor:
+    """Exponential, e ** x, elementwise.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_exp, (x,), ())
+
+
+_exp_grad = define(
+    "exp_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="exp",
+    where="yaml/pointwise.yaml:88",
+)
+
+
+def exp_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`exp`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_exp_grad, (out, out_grad), ())
+
+
+_sin = define(
+    "sin",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="sin_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="Sine of x in radians, elementwise.",
+    where="yaml/pointwise.yaml:93",
+)
+
+
+def sin(x: TensorLike) -> Tensor:
+    """Sine of x in radians, elementwise.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_sin, (x,), ())
+
+
+_sin_grad = define(
+    "sin_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="sin",
+    where="yaml/pointwise.yaml:97",
+)
+
+
+def sin_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`sin`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_sin_grad, (x, out_grad), ())
+
+
+_tanh = define(
+    "tanh",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="tanh_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x) + exp(-x)), elementwise.",
+    where="yaml/pointwise.yaml:102",
+)
+
+
+def tanh(x: TensorLike) -> Tensor:
+    """Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x) + exp(-x)), elementwise.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_tanh, (x,), ())
+
+
+_tanh_grad = define(
+    "tanh_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="tanh",
+    where="yaml/pointwise.yaml:106",
+)
+
+
+def tanh_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`tanh`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_tanh_grad, (out, out_grad), ())
+
+
+_expm1 = define(
+    "expm1",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="expm1_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="exp(x) - 1, accurate near 0, elementwise.",
+    where="yaml/pointwise.yaml:111",
+)
+
+
+def expm1(x: TensorLike) -> Tensor:
+    """exp(x) - 1, accurate near 0, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_expm1, (x,), ())
+
+
+_expm1_grad = define(
+    "expm1_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="expm1",
+    where="yaml/pointwise.yaml:116",
+)
+
+
+def expm1_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`expm1`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_expm1_grad, (out, out_grad), ())
+
+
+_log = define(
+    "log",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="log_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="Natural logarithm, elementwise; -inf at 0, NaN below.",
+    where="yaml/pointwise.yaml:121",
+)
+
+
+def log(x: TensorLike) -> Tensor:
+    """Natural logarithm, elementwise; -inf at 0, NaN below.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_log, (x,), ())
+
+
+_log_grad = define(
+    "log_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="log",
+    where="yaml/pointwise.yaml:125",
+)
+
+
+def log_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`log`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_log_grad, (x, out_grad), ())
+
+
+_log1p = define(
+    "log1p",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="log1p_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="log(1 + x), accurate near 0, elementwise.",
+    where="yaml/pointwise.yaml:130",
+)
+
+
+def log1p(x: TensorLike) -> Tensor:
+    """log(1 + x), accurate near 0, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_log1p, (x,), ())
+
+
+_log1p_grad = define(
+    "log1p_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="log1p",
+    where="yaml/pointwise.yaml:135",
+)
+
+
+def log1p_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`log1p`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_log1p_grad, (x, out_grad), ())
+
+
+_log2 = define(
+    "log2",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="log2_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Logarithm to base 2, elementwise.",
+    where="yaml/pointwise.yaml:140",
+)
+
+
+def log2(x: TensorLike) -> Tensor:
+    """Logarithm to base 2, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_log2, (x,), ())
+
+
+_log2_grad = define(
+    "log2_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="log2",
+    where="yaml/pointwise.yaml:145",
+)
+
+
+def log2_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`log2`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_log2_grad, (x, out_grad), ())
+
+
+_log10 = define(
+    "log10",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="log10_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Logarithm to base 10, elementwise.",
+    where="yaml/pointwise.yaml:150",
+)
+
+
+def log10(x: TensorLike) -> Tensor:
+    """Logarithm to base 10, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_log10, (x,), ())
+
+
+_log10_grad = define(
+    "log10_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="log10",
+    where="yaml/pointwise.yaml:155",
+)
+
+
+def log10_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`log10`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_log10_grad, (x, out_grad), ())
+
+
+_sqrt = define(
+    "sqrt",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="sqrt_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="Square root, elementwise; NaN below 0.",
+    where="yaml/pointwise.yaml:160",
+)
+
+
+def sqrt(x: TensorLike) -> Tensor:
+    """Square root, elementwise; NaN below 0.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_sqrt, (x,), ())
+
+
+_sqrt_grad = define(
+    "sqrt_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="sqrt",
+    where="yaml/pointwise.yaml:164",
+)
+
+
+def sqrt_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`sqrt`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_sqrt_grad, (out, out_grad), ())
+
+
+_rsqrt = define(
+    "rsqrt",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="rsqrt_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="1 / sqrt(x), elementwise; inf at 0.",
+    where="yaml/pointwise.yaml:169",
+)
+
+
+def rsqrt(x: TensorLike) -> Tensor:
+    """1 / sqrt(x), elementwise; inf at 0.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_rsqrt, (x,), ())
+
+
+_rsqrt_grad = define(
+    "rsqrt_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="rsqrt",
+    where="yaml/pointwise.yaml:174",
+)
+
+
+def rsqrt_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`rsqrt`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_rsqrt_grad, (out, out_grad), ())
+
+
+_cos = define(
+    "cos",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="cos_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="Cosine of x in radians, elementwise.",
+    where="yaml/pointwise.yaml:179",
+)
+
+
+def cos(x: TensorLike) -> Tensor:
+    """Cosine of x in radians, elementwise.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_cos, (x,), ())
+
+
+_cos_grad = define(
+    "cos_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="cos",
+    where="yaml/pointwise.yaml:183",
+)
+
+
+def cos_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`cos`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_cos_grad, (x, out_grad), ())
+
+
+_tan = define(
+    "tan",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="tan_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="Tangent of x in radians, elementwise.",
+    where="yaml/pointwise.yaml:188",
+)
+
+
+def tan(x: TensorLike) -> Tensor:
+    """Tangent of x in radians, elementwise.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_tan, (x,), ())
+
+
+_tan_grad = define(
+    "tan_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="tan",
+    where="yaml/pointwise.yaml:192",
+)
+
+
+def tan_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`tan`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_tan_grad, (out, out_grad), ())
+
+
+_asin = define(
+    "asin",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="asin_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Inverse sine in radians, in [-pi/2, pi/2], elementwise; NaN outside [-1, 1].",
+    where="yaml/pointwise.yaml:197",
+)
+
+
+def asin(x: TensorLike) -> Tensor:
+    """Inverse sine in radians, in [-pi/2, pi/2], elementwise; NaN outside [-1, 1].
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_asin, (x,), ())
+
+
+_asin_grad = define(
+    "asin_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="asin",
+    where="yaml/pointwise.yaml:202",
+)
+
+
+def asin_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`asin`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_asin_grad, (x, out_grad), ())
+
+
+_acos = define(
+    "acos",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="acos_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Inverse cosine in radians, in [0, pi], elementwise; NaN outside [-1, 1].",
+    where="yaml/pointwise.yaml:207",
+)
+
+
+def acos(x: TensorLike) -> Tensor:
+    """Inverse cosine in radians, in [0, pi], elementwise; NaN outside [-1, 1].
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_acos, (x,), ())
+
+
+_acos_grad = define(
+    "acos_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="acos",
+    where="yaml/pointwise.yaml:212",
+)
+
+
+def acos_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`acos`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_acos_grad, (x, out_grad), ())
+
+
+_atan = define(
+    "atan",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="atan_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Inverse tangent in radians, in [-pi/2, pi/2], elementwise.",
+    where="yaml/pointwise.yaml:217",
+)
+
+
+def atan(x: TensorLike) -> Tensor:
+    """Inverse tangent in radians, in [-pi/2, pi/2], elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_atan, (x,), ())
+
+
+_atan_grad = define(
+    "atan_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="atan",
+    where="yaml/pointwise.yaml:222",
+)
+
+
+def atan_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`atan`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_atan_grad, (x, out_grad), ())
+
+
+_sinh = define(
+    "sinh",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="sinh_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="Hyperbolic sine, (exp(x) - exp(-x)) / 2, elementwise.",
+    where="yaml/pointwise.yaml:227",
+)
+
+
+def sinh(x: TensorLike) -> Tensor:
+    """Hyperbolic sine, (exp(x) - exp(-x)) / 2, elementwise.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_sinh, (x,), ())
+
+
+_sinh_grad = define(
+    "sinh_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="sinh",
+    where="yaml/pointwise.yaml:231",
+)
+
+
+def sinh_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`sinh`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_sinh_grad, (x, out_grad), ())
+
+
+_cosh = define(
+    "cosh",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="cosh_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"),
+    doc="Hyperbolic cosine, (exp(x) + exp(-x)) / 2, elementwise.",
+    where="yaml/pointwise.yaml:236",
+)
+
+
+def cosh(x: TensorLike) -> Tensor:
+    """Hyperbolic cosine, (exp(x) + exp(-x)) / 2, elementwise.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_cosh, (x,), ())
+
+
+_cosh_grad = define(
+    "cosh_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="cosh",
+    where="yaml/pointwise.yaml:240",
+)
+
+
+def cosh_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`cosh`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_cosh_grad, (x, out_grad), ())
+
+
+_asinh = define(
+    "asinh",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="asinh_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Inverse hyperbolic sine, log(x + sqrt(x ** 2 + 1)), elementwise.",
+    where="yaml/pointwise.yaml:245",
+)
+
+
+def asinh(x: TensorLike) -> Tensor:
+    """Inverse hyperbolic sine, log(x + sqrt(x ** 2 + 1)), elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_asinh, (x,), ())
+
+
+_asinh_grad = define(
+    "asinh_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="asinh",
+    where="yaml/pointwise.yaml:250",
+)
+
+
+def asinh_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`asinh`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_asinh_grad, (x, out_grad), ())
+
+
+_acosh = define(
+    "acosh",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="acosh_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; NaN below 1.",
+    where="yaml/pointwise.yaml:255",
+)
+
+
+def acosh(x: TensorLike) -> Tensor:
+    """Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; NaN below 1.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_acosh, (x,), ())
+
+
+_acosh_grad = define(
+    "acosh_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="acosh",
+    where="yaml/pointwise.yaml:260",
+)
+
+
+def acosh_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`acosh`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_acosh_grad, (x, out_grad), ())
+
+
+_atanh = define(
+    "atanh",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="atanh_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Inverse hyperbolic tangent, log((1 + x) / (1 - x)) / 2, elementwise.",
+    where="yaml/pointwise.yaml:265",
+)
+
+
+def atanh(x: TensorLike) -> Tensor:
+    """Inverse hyperbolic tangent, log((1 + x) / (1 - x)) / 2, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_atanh, (x,), ())
+
+
+_atanh_grad = define(
+    "atanh_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="atanh",
+    where="yaml/pointwise.yaml:270",
+)
+
+
+def atanh_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`atanh`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_atanh_grad, (x, out_grad), ())
+
+
+_erf = define(
+    "erf",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="erf_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Error function, 2 / sqrt(pi) * the integral of exp(-t ** 2) from 0 to x, elementwise.",
+    where="yaml/pointwise.yaml:275",
+)
+
+
+def erf(x: TensorLike) -> Tensor:
+    """Error function, 2 / sqrt(pi) * the integral of exp(-t ** 2) from 0 to x, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_erf, (x,), ())
+
+
+_erf_grad = define(
+    "erf_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="erf",
+    where="yaml/pointwise.yaml:280",
+)
+
+
+def erf_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`erf`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_erf_grad, (x, out_grad), ())
+
+
+_erfinv = define(
+    "erfinv",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="erfinv_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Inverse of erf, elementwise; NaN outside [-1, 1].",
+    where="yaml/pointwise.yaml:285",
+)
+
+
+def erfinv(x: TensorLike) -> Tensor:
+    """Inverse of erf, elementwise; NaN outside [-1, 1].
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_erfinv, (x,), ())
+
+
+_erfinv_grad = define(
+    "erfinv_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="erfinv",
+    where="yaml/pointwise.yaml:290",
+)
+
+
+def erfinv_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`erfinv`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_erfinv_grad, (out, out_grad), ())
+
+
+_lgamma = define(
+    "lgamma",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="lgamma_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Logarithm of the absolute value of the gamma function, elementwise.",
+    where="yaml/pointwise.yaml:295",
+)
+
+
+def lgamma(x: TensorLike) -> Tensor:
+    """Logarithm of the absolute value of the gamma function, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_lgamma, (x,), ())
+
+
+_lgamma_grad = define(
+    "lgamma_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="lgamma",
+    where="yaml/pointwise.yaml:300",
+)
+
+
+def lgamma_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`lgamma`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_lgamma_grad, (x, out_grad), ())
+
+
+_digamma = define(
+    "digamma",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="digamma_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Derivative of lgamma, elementwise.",
+    where="yaml/pointwise.yaml:305",
+)
+
+
+def digamma(x: TensorLike) -> Tensor:
+    """Derivative of lgamma, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_digamma, (x,), ())
+
+
+_digamma_grad = define(
+    "digamma_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="digamma",
+    where="yaml/pointwise.yaml:310",
+)
+
+
+def digamma_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`digamma`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_digamma_grad, (x, out_grad), ())
+
+
+_polygamma = define(
+    "polygamma",
+    "(Tensor x, int n)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="polygamma_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Derivative of order n of digamma, elementwise.",
+    where="yaml/pointwise.yaml:315",
+)
+
+
+def polygamma(x: TensorLike, n: int) -> Tensor:
+    """Derivative of order n of digamma, elementwise.
+
+    Args:
+        x: tensor, float.
+        n: int.
+    """
+    return bind(_polygamma, (x,), (n,))
+
+
+_polygamma_grad = define(
+    "polygamma_grad",
+    "(Tensor x, Tensor out_grad, int n)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="polygamma",
+    where="yaml/pointwise.yaml:321",
+)
+
+
+def polygamma_grad(x: TensorLike, out_grad: TensorLike, n: int) -> Tensor:
+    """Backward of :func:`polygamma`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        n: int.
+    """
+    return bind(_polygamma_grad, (x, out_grad), (n,))
+
+
+_abs = define(
+    "abs",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("RealAndImagInferMeta", None),
+    backward="abs_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"),
+    doc="Absolute value, elementwise; of a complex number its modulus, a real number.",
+    where="yaml/pointwise.yaml:326",
+)
+
+
+def abs(x: TensorLike) -> Tensor:
+    """Absolute value, elementwise; of a complex number its modulus, a real number.
+
+    Args:
+        x: tensor, int, float or complex.
+    """
+    return bind(_abs, (x,), ())
+
+
+_abs_grad = define(
+    "abs_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="abs",
+    where="yaml/pointwise.yaml:333",
+)
+
+
+def abs_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`abs`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_abs_grad, (x, out_grad), ())
+
+
+_sign = define(
+    "sign",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("int", "float"),
+    doc="-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0.",
+    where="yaml/pointwise.yaml:338",
+)
+
+
+def sign(x: TensorLike) -> Tensor:
+    """-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0.
+
+    Args:
+        x: tensor, int or float.
+    """
+    return bind(_sign, (x,), ())
+
+
+_floor = define(
+    "floor",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("int", "float"),
+    doc="The largest integer not above x, elementwise. The derivative is 0.",
+    where="yaml/pointwise.yaml:344",
+)
+
+
+def floor(x: TensorLike) -> Tensor:
+    """The largest integer not above x, elementwise. The derivative is 0.
+
+    Args:
+        x: tensor, int or float.
+    """
+    return bind(_floor, (x,), ())
+
+
+_ceil = define(
+    "ceil",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("int", "float"),
+    doc="The smallest integer not below x, elementwise. The derivative is 0.",
+    where="yaml/pointwise.yaml:350",
+)
+
+
+def ceil(x: TensorLike) -> Tensor:
+    """The smallest integer not below x, elementwise. The derivative is 0.
+
+    Args:
+        x: tensor, int or float.
+    """
+    return bind(_ceil, (x,), ())
+
+
+_round = define(
+    "round",
+    "(Tensor x, int decimals=0)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("int", "float"),
+    doc="x rounded to that many decimals, halves to even, elementwise. The derivative is 0.",
+    where="yaml/pointwise.yaml:356",
+)
+
+
+def round(x: TensorLike, decimals: int = 0) -> Tensor:
+    """x rounded to that many decimals, halves to even, elementwise. The derivative is 0.
+
+    Args:
+        x: tensor, int or float.
+        decimals: int.
+    """
+    return bind(_round, (x,), (decimals,))
+
+
+_trunc = define(
+    "trunc",
+    "(Tensor input)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("int", "float"),
+    doc="input without its fraction, elementwise. The derivative is 0.",
+    where="yaml/pointwise.yaml:367",
+)
+
+
+def trunc(input: TensorLike) -> Tensor:
+    """input without its fraction, elementwise. The derivative is 0.
+
+    Args:
+        input: tensor, int or float.
+    """
+    return bind(_trunc, (input,), ())
+
+
+_maximum = define(
+    "maximum",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="maximum_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float"),
+    doc=(
+        "The larger of x and y, elementwise; NaN if either is. At a tie each gets half the "
+        "gradient."
+    ),
+    where="yaml/pointwise.yaml:374",
+)
+
+
+def maximum(x: TensorLike, y: TensorLike) -> Tensor:
+    """The larger of x and y, elementwise; NaN if either is. At a tie each gets half the gradient.
+
+    Args:
+        x: tensor, int or float.
+        y: tensor, int or float.
+    """
+    return bind(_maximum, (x, y), ())
+
+
+_maximum_grad = define(
+    "maximum_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    forward="maximum",
+    where="yaml/pointwise.yaml:386",
+)
+
+
+def maximum_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`maximum`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_maximum_grad, (x, y, out_grad), ())
+
+
+_minimum = define(
+    "minimum",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="minimum_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float"),
+    doc=(
+        "The smaller of x and y, elementwise; NaN if either is. At a tie each gets half the "
+        "gradient."
+    ),
+    where="yaml/pointwise.yaml:391",
+)
+
+
+def minimum(x: TensorLike, y: TensorLike) -> Tensor:
+    """The smaller of x and y, elementwise; NaN if either is. At a tie each gets half the gradient.
+
+    Args:
+        x: tensor, int or float.
+        y: tensor, int or float.
+    """
+    return bind(_minimum, (x, y), ())
+
+
+_minimum_grad = define(
+    "minimum_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    forward="minimum",
+    where="yaml/pointwise.yaml:403",
+)
+
+
+def minimum_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`minimum`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_minimum_grad, (x, y, out_grad), ())
+
+
+_fmax = define(
+    "fmax",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="fmax_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float"),
+    doc=(
+        "The larger of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
+        "gradient."
+    ),
+    where="yaml/pointwise.yaml:408",
+)
+
+
+def fmax(x: TensorLike, y: TensorLike) -> Tensor:
+    """The larger of x and y, elementwise; the other one if one is NaN. At a tie x gets the
+    gradient.
+
+    Args:
+        x: tensor, int or float.
+        y: tensor, int or float.
+    """
+    return bind(_fmax, (x, y), ())
+
+
+_fmax_grad = define(
+    "fmax_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    forward="fmax",
+    where="yaml/pointwise.yaml:420",
+)
+
+
+def fmax_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`fmax`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_fmax_grad, (x, y, out_grad), ())
+
+
+_fmin = define(
+    "fmin",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="fmin_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float"),
+    doc=(
+        "The smaller of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
+        "gradient."
+    ),
+    where="yaml/pointwise.yaml:425",
+)
+
+
+def fmin(x: TensorLike, y: TensorLike) -> Tensor:
+    """The smaller of x and y, elementwise; the other one if one is NaN. At a tie x gets the
+    gradient.
+
+    Args:
+        x: tensor, int or float.
+        y: tensor, int or float.
+    """
+    return bind(_fmin, (x, y), ())
+
+
+_fmin_grad = define(
+    "fmin_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    forward="fmin",
+    where="yaml/pointwise.yaml:437",
+)
+
+
+def fmin_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`fmin`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_fmin_grad, (x, y, out_grad), ())
+
+
+_elementwise_pow = define(
+    "elementwise_pow",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="elementwise_pow_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"),
+    doc="x to the power y, elementwise. At x <= 0 the derivative to y is NaN for x < 0 and 0 at 0.",
+    where="yaml/pointwise.yaml:442",
+)
+
+
+def elementwise_pow(x: TensorLike, y: TensorLike) -> Tensor:
+    """x to the power y, elementwise. At x <= 0 the derivative to y is NaN for x < 0 and 0 at 0.
+
+    Args:
+        x: tensor, int, float or complex.
+        y: tensor, int, float or complex.
+    """
+    return bind(_elementwise_pow, (x, y), ())
+
+
+_elementwise_pow_grad = define(
+    "elementwise_pow_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    forward="elementwise_pow",
+    where="yaml/pointwise.yaml:455",
+)
+
+
+def elementwise_pow_grad(
+    x: TensorLike, y: TensorLike, out_grad: TensorLike
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`elementwise_pow`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_elementwise_pow_grad, (x, y, out_grad), ())
+
+
+_pow = define(
+    "pow",
+    "(Tensor x, Scalar y=1.0f)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("PowInferMeta", None),
+    backward="pow_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"),
+    doc="x to the constant power y, elementwise; an int tensor to a float power is a float tensor.",
+    where="yaml/pointwise.yaml:460",
+)
+
+
+def pow(x: TensorLike, y: ScalarLike = 1.0) -> Tensor:
+    """x to the constant power y, elementwise; an int tensor to a float power is a float tensor.
+
+    Args:
+        x: tensor, int, float or complex.
+        y: number or one-element tensor.
+    """
+    return bind(_pow, (x,), (y,))
+
+
+_pow_grad = define(
+    "pow_grad",
+    "(Tensor x, Tensor out_grad, Scalar y)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="pow",
+    where="yaml/pointwise.yaml:473",
+)
+
+
+def pow_grad(x: TensorLike, out_grad: TensorLike, y: ScalarLike) -> Tensor:
+    """Backward of :func:`pow`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        y: number or one-element tensor.
+    """
+    return bind(_pow_grad, (x, out_grad), (y,))
+
+
+_atan2 = define(
+    "atan2",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="atan2_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float",),
+    doc="Angle of the point (y, x) in radians, in [-pi, pi]: atan(x / y) in the right quadrant.",
+    where="yaml/pointwise.yaml:478",
+)
+
+
+def atan2(x: TensorLike, y: TensorLike) -> Tensor:
+    """Angle of the point (y, x) in radians, in [-pi, pi]: atan(x / y) in the right quadrant.
+
+    Args:
+        x: tensor, float.
+        y: tensor, float.
+    """
+    return bind(_atan2, (x, y), ())
+
+
+_atan2_grad = define(
+    "atan2_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    forward="atan2",
+    where="yaml/pointwise.yaml:489",
+)
+
+
+def atan2_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`atan2`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_atan2_grad, (x, y, out_grad), ())
+
+
+_remainder = define(
+    "remainder",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    backward="remainder_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float"),
+    doc="x - y * floor(x / y), elementwise: the rest with the sign of y, as Python's %.",
+    where="yaml/pointwise.yaml:494",
+)
+
+
+def remainder(x: TensorLike, y: TensorLike) -> Tensor:
+    """x - y * floor(x / y), elementwise: the rest with the sign of y, as Python's %.
+
+    Args:
+        x: tensor, int or float.
+        y: tensor, int or float.
+    """
+    return bind(_remainder, (x, y), ())
+
+
+_remainder_grad = define(
+    "remainder_grad",
+    "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    forward="remainder",
+    where="yaml/pointwise.yaml:506",
+)
+
+
+def remainder_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`remainder`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_remainder_grad, (x, y, out_grad), ())
+
+
+_floor_divide = define(
+    "floor_divide",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("int", "float"),
+    doc="floor(x / y), elementwise, as Python's //; ints divided by 0 give 0. The derivative is 0.",
+    where="yaml/pointwise.yaml:511",
+)
+
+
+def floor_divide(x: TensorLike, y: TensorLike) -> Tensor:
+    """floor(x / y), elementwise, as Python's //; ints divided by 0 give 0. The derivative is 0.
+
+    Args:
+        x: tensor, int or float.
+        y: tensor, int or float.
+    """
+    return bind(_floor_divide, (x, y), ())
+
+
+_equal = define(
+    "equal",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("CompareInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="Whether x == y, elementwise; a bool tensor.",
+    where="yaml/pointwise.yaml:523",
+)
+
+
+def equal(x: TensorLike, y: TensorLike) -> Tensor:
+    """Whether x == y, elementwise; a bool tensor.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        y: tensor, bool, int, float or complex.
+    """
+    return bind(_equal, (x, y), ())
+
+
+_not_equal = define(
+    "not_equal",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("CompareInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="Whether x != y, elementwise; a bool tensor.",
+    where="yaml/pointwise.yaml:535",
+)
+
+
+def not_equal(x: TensorLike, y: TensorLike) -> Tensor:
+    """Whether x != y, elementwise; a bool tensor.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        y: tensor, bool, int, float or complex.
+    """
+    return bind(_not_equal, (x, y), ())
+
+
+_less_than = define(
+    "less_than",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("CompareInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float"),
+    doc="Whether x < y, elementwise; a bool tensor.",
+    where="yaml/pointwise.yaml:547",
+)
+
+
+def less_than(x: TensorLike, y: TensorLike) -> Tensor:
+    """Whether x < y, elementwise; a bool tensor.
+
+    Args:
+        x: tensor, bool, int or float.
+        y: tensor, bool, int or float.
+    """
+    return bind(_less_than, (x, y), ())
+
+
+_less_equal = define(
+    "less_equal",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("CompareInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float"),
+    doc="Whether x <= y, elementwise; a bool tensor.",
+    where="yaml/pointwise.yaml:559",
+)
+
+
+def less_equal(x: TensorLike, y: TensorLike) -> Tensor:
+    """Whether x <= y, elementwise; a bool tensor.
+
+    Args:
+        x: tensor, bool, int or float.
+        y: tensor, bool, int or float.
+    """
+    return bind(_less_equal, (x, y), ())
+
+
+_greater_than = define(
+    "greater_than",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("CompareInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float"),
+    doc="Whether x > y, elementwise; a bool tensor.",
+    where="yaml/pointwise.yaml:571",
+)
+
+
+def greater_than(x: TensorLike, y: TensorLike) -> Tensor:
+    """Whether x > y, elementwise; a bool tensor.
+
+    Args:
+        x: tensor, bool, int or float.
+        y: tensor, bool, int or float.
+    """
+    return bind(_greater_than, (x, y), ())
+
+
+_greater_equal = define(
+    "greater_equal",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("CompareInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float"),
+    doc="Whether x >= y, elementwise; a bool tensor.",
+    where="yaml/pointwise.yaml:583",
+)
+
+
+def greater_equal(x: TensorLike, y: TensorLike) -> Tensor:
+    """Whether x >= y, elementwise; a bool tensor.
+
+    Args:
+        x: tensor, bool, int or float.
+        y: tensor, bool, int or float.
+    """
+    return bind(_greater_equal, (x, y), ())
+
+
+_logical_and = define(
+    "logical_and",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("CompareInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="x and y, elementwise, of truth values (nonzero is true); a bool tensor.",
+    where="yaml/pointwise.yaml:595",
+)
+
+
+def logical_and(x: TensorLike, y: TensorLike) -> Tensor:
+    """x and y, elementwise, of truth values (nonzero is true); a bool tensor.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        y: tensor, bool, int, float or complex.
+    """
+    return bind(_logical_and, (x, y), ())
+
+
+_logical_or = define(
+    "logical_or",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("CompareInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="x or y, elementwise, of truth values (nonzero is true); a bool tensor.",
+    where="yaml/pointwise.yaml:603",
+)
+
+
+def logical_or(x: TensorLike, y: TensorLike) -> Tensor:
+    """x or y, elementwise, of truth values (nonzero is true); a bool tensor.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        y: tensor, bool, int, float or complex.
+    """
+    return bind(_logical_or, (x, y), ())
+
+
+_logical_xor = define(
+    "logical_xor",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("CompareInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="x xor y, elementwise, of truth values (nonzero is true); a bool tensor.",
+    where="yaml/pointwise.yaml:611",
+)
+
+
+def logical_xor(x: TensorLike, y: TensorLike) -> Tensor:
+    """x xor y, elementwise, of truth values (nonzero is true); a bool tensor.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        y: tensor, bool, int, float or complex.
+    """
+    return bind(_logical_xor, (x, y), ())
+
+
+_logical_not = define(
+    "logical_not",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ToBoolInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="Whether x is zero (false), elementwise; a bool tensor.",
+    where="yaml/pointwise.yaml:619",
+)
+
+
+def logical_not(x: TensorLike) -> Tensor:
+    """Whether x is zero (false), elementwise; a bool tensor.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+    """
+    return bind(_logical_not, (x,), ())
+
+
+_bitwise_and = define(
+    "bitwise_and",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int"),
+    doc="x & y, bit by bit, elementwise.",
+    where="yaml/pointwise.yaml:626",
+)
+
+
+def bitwise_and(x: TensorLike, y: TensorLike) -> Tensor:
+    """x & y, bit by bit, elementwise.
+
+    Args:
+        x: tensor, bool or int.
+        y: tensor, bool or int.
+    """
+    return bind(_bitwise_and, (x, y), ())
+
+
+_bitwise_or = define(
+    "bitwise_or",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int"),
+    doc="x | y, bit by bit, elementwise.",
+    where="yaml/pointwise.yaml:634",
+)
+
+
+def bitwise_or(x: TensorLike, y: TensorLike) -> Tensor:
+    """x | y, bit by bit, elementwise.
+
+    Args:
+        x: tensor, bool or int.
+        y: tensor, bool or int.
+    """
+    return bind(_bitwise_or, (x, y), ())
+
+
+_bitwise_xor = define(
+    "bitwise_xor",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int"),
+    doc="x ^ y, bit by bit, elementwise.",
+    where="yaml/pointwise.yaml:642",
+)
+
+
+def bitwise_xor(x: TensorLike, y: TensorLike) -> Tensor:
+    """x ^ y, bit by bit, elementwise.
+
+    Args:
+        x: tensor, bool or int.
+        y: tensor, bool or int.
+    """
+    return bind(_bitwise_xor, (x, y), ())
+
+
+_bitwise_not = define(
+    "bitwise_not",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int"),
+    doc="Every bit of x flipped, elementwise; of a bool, its negation.",
+    where="yaml/pointwise.yaml:650",
+)
+
+
+def bitwise_not(x: TensorLike) -> Tensor:
+    """Every bit of x flipped, elementwise; of a bool, its negation.
+
+    Args:
+        x: tensor, bool or int.
+    """
+    return bind(_bitwise_not, (x,), ())
+
+
+_bitwise_left_shift = define(
+    "bitwise_left_shift",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("int",),
+    doc="x * 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
+    where="yaml/pointwise.yaml:656",
+)
+
+
+def bitwise_left_shift(x: TensorLike, y: TensorLike) -> Tensor:
+    """x * 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.
+
+    Args:
+        x: tensor, int.
+        y: tensor, int.
+    """
+    return bind(_bitwise_left_shift, (x, y), ())
+
+
+_bitwise_right_shift = define(
+    "bitwise_right_shift",
+    "(Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ElementwiseInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("int",),
+    doc="x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
+    where="yaml/pointwise.yaml:664",
+)
+
+
+def bitwise_right_shift(x: TensorLike, y: TensorLike) -> Tensor:
+    """x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.
+
+    Args:
+        x: tensor, int.
+        y: tensor, int.
+    """
+    return bind(_bitwise_right_shift, (x, y), ())
+
+
+_isnan = define(
+    "isnan",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ToBoolInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="Whether x is NaN, elementwise; a bool tensor.",
+    where="yaml/pointwise.yaml:672",
+)
+
+
+def isnan(x: TensorLike) -> Tensor:
+    """Whether x is NaN, elementwise; a bool tensor.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+    """
+    return bind(_isnan, (x,), ())
+
+
+_isinf = define(
+    "isinf",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ToBoolInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="Whether x is infinite, elementwise; a bool tensor.",
+    where="yaml/pointwise.yaml:679",
+)
+
+
+def isinf(x: TensorLike) -> Tensor:
+    """Whether x is infinite, elementwise; a bool tensor.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+    """
+    return bind(_isinf, (x,), ())
+
+
+_isfinite = define(
+    "isfinite",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ToBoolInferMeta", None),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="Whether x is neither infinite nor NaN, elementwise; a bool tensor.",
+    where="yaml/pointwise.yaml:686",
+)
+
+
+def isfinite(x: TensorLike) -> Tensor:
+    """Whether x is neither infinite nor NaN, elementwise; a bool tensor.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+    """
+    return bind(_isfinite, (x,), ())
+
+
+_where = define(
+    "where",
+    "(Tensor condition, Tensor x, Tensor y)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("WhereInferMeta", None),
+    backward="where_grad",
+    jvp="linear",
+    traits=("pointwise", "promote(x, y)"),
+    dtypes=("bool", "int", "float", "complex"),
+    doc=(
+        "x where the condition holds, else y, elementwise. No gradient crosses from the other side."
+    ),
+    where="yaml/pointwise.yaml:693",
+)
+
+
+def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
+    """x where the condition holds, else y, elementwise. No gradient crosses from the other side.
+
+    Args:
+        condition: tensor.
+        x: tensor, bool, int, float or complex.
+        y: tensor, bool, int, float or complex.
+    """
+    return bind(_where, (condition, x, y), ())
+
+
+_where_grad = define(
+    "where_grad",
+    "(Tensor condition, Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="pointwise",
+    no_need_buffer=("x", "y"),
+    forward="where",
+    where="yaml/pointwise.yaml:706",
+)
+
+
+def where_grad(
+    condition: TensorLike, x: TensorLike, y: TensorLike, out_grad: TensorLike
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`where`.
+
+    Args:
+        condition: tensor.
+        x: tensor.
+        y: tensor.
+        out_grad: tensor.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_where_grad, (condition, x, y, out_grad), ())
+
+
+_cast = define(
+    "cast",
+    "(Tensor x, DataType dtype)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("CastInferMeta", None),
+    backward="cast_grad",
+    jvp="linear",
+    traits=("pointwise",),
+    dtypes=("bool", "int", "float", "complex"),
+    doc="The values of x converted to dtype, elementwise; to bool: x != 0.",
+    where="yaml/pointwise.yaml:712",
+)
+
+
+def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
+    """The values of x converted to dtype, elementwise; to bool: x != 0.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        dtype: dtype.
+    """
+    return bind(_cast, (x,), (dtype,))
+
+
+_cast_grad = define(
+    "cast_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    no_need_buffer=("x",),
+    forward="cast",
+    where="yaml/pointwise.yaml:721",
+)
+
+
+def cast_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`cast`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_cast_grad, (x, out_grad), ())
+
+
+_scale = define(
+    "scale",
+    "(Tensor x, Scalar scale=1.0, Scalar bias=0.0, bool bias_after_scale=true)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="scale_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"),
+    doc=(
+        "scale * x + bias, or scale * (x + bias) if not bias_after_scale, elementwise; for ints "
+        "both numbers lose their fraction first."
+    ),
+    where="yaml/pointwise.yaml:727",
+)
+
+
+def scale(
+    x: TensorLike, scale: ScalarLike = 1.0, bias: ScalarLike = 0.0, bias_after_scale: bool = True
+) -> Tensor:
+    """scale * x + bias, or scale * (x + bias) if not bias_after_scale, elementwise; for ints both
+    numbers lose their fraction first.
+
+    Args:
+        x: tensor, int, float or complex.
+        scale: number or one-element tensor.
+        bias: number or one-element tensor.
+        bias_after_scale: bool.
+    """
+    return bind(_scale, (x,), (scale, bias, bias_after_scale))
+
+
+_scale_grad = define(
+    "scale_grad",
+    "(Tensor out_grad, Scalar scale)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="scale",
+    where="yaml/pointwise.yaml:742",
+)
+
+
+def scale_grad(out_grad: TensorLike, scale: ScalarLike) -> Tensor:
+    """Backward of :func:`scale`.
+
+    Args:
+        out_grad: tensor.
+        scale: number or one-element tensor.
+    """
+    return bind(_scale_grad, (out_grad,), (scale,))
+
+
+_real = define(
+    "real",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("RealAndImagInferMeta", None),
+    backward="real_grad",
+    jvp="linear",
+    traits=("pointwise", "promote"),
+    dtypes=("float", "complex"),
+    doc="Real part, elementwise.",
+    where="yaml/pointwise.yaml:747",
+)
+
+
+def real(x: TensorLike) -> Tensor:
+    """Real part, elementwise.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_real, (x,), ())
+
+
+_real_grad = define(
+    "real_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    no_need_buffer=("x",),
+    forward="real",
+    where="yaml/pointwise.yaml:754",
+)
+
+
+def real_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`real`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_real_grad, (x, out_grad), ())
+
+
+_imag = define(
+    "imag",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("RealAndImagInferMeta", None),
+    backward="imag_grad",
+    jvp="linear",
+    traits=("pointwise", "promote"),
+    dtypes=("float", "complex"),
+    doc="Imaginary part, elementwise; 0 of a real number.",
+    where="yaml/pointwise.yaml:760",
+)
+
+
+def imag(x: TensorLike) -> Tensor:
+    """Imaginary part, elementwise; 0 of a real number.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_imag, (x,), ())
+
+
+_imag_grad = define(
+    "imag_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    no_need_buffer=("x",),
+    forward="imag",
+    where="yaml/pointwise.yaml:767",
+)
+
+
+def imag_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`imag`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_imag_grad, (x, out_grad), ())
+
+
+_conj = define(
+    "conj",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="conj_grad",
+    jvp="linear",
+    traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"),
+    doc="Complex conjugate, elementwise; a real tensor is its own.",
+    where="yaml/pointwise.yaml:773",
+)
+
+
+def conj(x: TensorLike) -> Tensor:
+    """Complex conjugate, elementwise; a real tensor is its own.
+
+    Args:
+        x: tensor, int, float or complex.
+    """
+    return bind(_conj, (x,), ())
+
+
+_conj_grad = define(
+    "conj_grad",
+    "(Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="conj",
+    where="yaml/pointwise.yaml:780",
+)
+
+
+def conj_grad(out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`conj`.
+
+    Args:
+        out_grad: tensor.
+    """
+    return bind(_conj_grad, (out_grad,), ())
+
+
+_complex = define(
+    "complex",
+    "(Tensor real, Tensor imag)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("ComplexInferMeta", None),
+    backward="complex_grad",
+    jvp="linear",
+    traits=("pointwise", "promote_float"),
+    dtypes=("float32", "float64"),
+    doc="real + 1j * imag, elementwise.",
+    where="yaml/pointwise.yaml:785",
+)
+
+
+def complex(real: TensorLike, imag: TensorLike) -> Tensor:
+    """real + 1j * imag, elementwise.
+
+    Args:
+        real: tensor, float32 or float64.
+        imag: tensor, float32 or float64.
+    """
+    return bind(_complex, (real, imag), ())
+
+
+_complex_grad = define(
+    "complex_grad",
+    "(Tensor real, Tensor imag, Tensor out_grad)",
+    "Tensor(real_grad), Tensor(imag_grad)",
+    family="pointwise",
+    no_need_buffer=("real", "imag"),
+    forward="complex",
+    where="yaml/pointwise.yaml:793",
+)
+
+
+def complex_grad(real: TensorLike, imag: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`complex`.
+
+    Args:
+        real: tensor.
+        imag: tensor.
+        out_grad: tensor.
+
+    Returns:
+        real_grad, imag_grad.
+    """
+    return bind(_complex_grad, (real, imag, out_grad), ())
+
+
+_max_pool2d = define(
+    "max_pool2d",
+    "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0}, bool ceil_mode=false, "
+    'str data_format="NCHW", str padding_algorithm="EXPLICIT")',
+    "Tensor(out)",
+    family="pooling",
+    infer_meta=("PoolWindowsInferMeta", None),
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "The largest element of each window of images; padding never wins, and ties share the "
+        "gradient. Without strides the windows lie side by side; ceil_mode keeps windows that "
+        "reach out behind."
+    ),
+    where="yaml/pooling.yaml:8",
+)
+
+
+def max_pool2d(
+    x: TensorLike,
+    kernel_size: IntArrayLike,
+    strides: IntArrayLike = (),
+    paddings: IntArrayLike = (0, 0),
+    ceil_mode: bool = False,
+    data_format: str = "NCHW",
+    padding_algorithm: str = "EXPLICIT",
+) -> Tensor:
+    """The largest element of each window of images; padding never wins, and ties share the
+    gradient. Without strides the windows lie side by side; ceil_mode keeps windows that reach out
+    behind.
+
+    Args:
+        x: tensor, float.
+        kernel_size: sequence of ints.
+        strides: sequence of ints.
+        paddings: sequence of ints.
+        ceil_mode: bool.
+        data_format: str.
+        padding_algorithm: str.
+    """
+    return bind(
+        _max_pool2d,
+        (x,),
+        (kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm),
+    )
+
+
+_avg_pool2d = define(
+    "avg_pool2d",
+    "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0}, bool ceil_mode=false, "
+    'bool exclusive=true, str data_format="NCHW", str padding_algorithm="EXPLICIT")',
+    "Tensor(out)",
+    family="pooling",
+    infer_meta=(
+        "PoolWindowsInferMeta",
+        (
+            "x",
+            "kernel_size",
+            "strides",
+            "paddings",
+            "ceil_mode",
+            "data_format",
+            "padding_algorithm",
+        ),
+    ),
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "The mean of each window of images; exclusive leaves the padding out of the count. Without "
+        "strides the windows lie side by side; ceil_mode keeps windows that reach out behind."
+    ),
+    where="yaml/pooling.yaml:26",
+)
+
+
+def avg_pool2d(
+    x: TensorLike,
+    kernel_size: IntArrayLike,
+    strides: IntArrayLike = (),
+    paddings: IntArrayLike = (0, 0),
+    ceil_mode: bool = False,
+    exclusive: bool = True,
+    data_format: str = "NCHW",
+    padding_algorithm: str = "EXPLICIT",
+) -> Tensor:
+    """The mean of each window of images; exclusive leaves the padding out of the count. Without
+    strides the windows lie side by side; ceil_mode keeps windows that reach out behind.
+
+    Args:
+        x: tensor, float.
+        kernel_size: sequence of ints.
+        strides: sequence of ints.
+        paddings: sequence of ints.
+        ceil_mode: bool.
+        exclusive: bool.
+        data_format: str.
+        padding_algorithm: str.
+    """
+    return bind(
+        _avg_pool2d,
+        (x,),
+        (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm),
+    )
+
+
+_pool2d = define(
+    "pool2d",
+    "(Tensor x, IntArray kernel_size, int[] strides, int[] paddings, bool ceil_mode, bool "
+    "exclusive, str data_format, str pooling_type, bool global_pooling, bool adaptive, str "
+    "padding_algorithm)",
+    "Tensor(out)",
+    family="pooling",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        ":func:`max_pool2d` or :func:`avg_pool2d` by pooling_type (max, avg). global_pooling takes "
+        "the whole image for one window; adaptive reads kernel_size as the number of windows, "
+        "which must divide the image evenly."
+    ),
+    where="yaml/pooling.yaml:41",
+)
+
+
+def pool2d(
+    x: TensorLike,
+    kernel_size: IntArrayLike,
+    strides: IntArrayLike,
+    paddings: IntArrayLike,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    padding_algorithm: str,
+) -> Tensor:
+    """:func:`max_pool2d` or :func:`avg_pool2d` by pooling_type (max, avg). global_pooling takes the
+    whole image for one window; adaptive reads kernel_size as the number of windows, which must
+    divide the image evenly.
+
+    Args:
+        x: tensor, float.
+        kernel_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        strides: sequence of ints.
+        paddings: sequence of ints.
+        ceil_mode: bool.
+        exclusive: bool.
+        data_format: str.
+        pooling_type: str.
+        global_pooling: bool.
+        adaptive: bool.
+        padding_algorithm: str.
+    """
+    return bind(
+        _pool2d,
+        (x,),
+        (
+            kernel_size,
+            strides,
+            paddings,
+            ceil_mode,
+            exclusive,
+            data_format,
+            pooling_type,
+            global_pooling,
+            adaptive,
+            padding_algorithm,
+        ),
+    )
+
+
+_random_bits = define(
+    "random_bits",
+    "(Tensor key, IntArray shape, int bit_width=32)",
+    "Tensor(out)",
+    family="random",
+    infer_meta=("RandomBitsInferMeta", None),
+    traits=("random", "nondifferentiable"),
+    doc=(
+        "Random bits as uint32 or uint64: element i in C order is Threefry-2x32 with 20 rounds of "
+        "the counter (i >> 32, i mod 2 ** 32) under the key, its first word, or both with the "
+        "first one high."
+    ),
+    where="yaml/random.yaml:8",
+)
+
+
+def random_bits(key: TensorLike, shape: IntArrayLike, bit_width: int = 32) -> Tensor:
+    """Random bits as uint32 or uint64: element i in C order is Threefry-2x32 with 20 rounds of the
+    counter (i >> 32, i mod 2 ** 32) under the key, its first word, or both with the first one high.
+
+    Args:
+        key: tensor.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        bit_width: int.
+    """
+    return bind(_random_bits, (key,), (shape, bit_width))
+
+
+_uniform = define(
+    "uniform",
+    "(Tensor key, IntArray shape, DataType dtype, Tensor min, Tensor max, Place place={})",
+    "Tensor(out)",
+    family="random",
+    traits=("random", "promote_float(min, max)"),
+    dtypes=("float",),
+    doc=(
+        "Numbers uniform in [min, max), min + (max - min) * u with u of as many random bits as the "
+        "mantissa holds; min and max are tensors that broadcast to shape, and differentiable."
+    ),
+    where="yaml/random.yaml:26",
+)
+
+
+def uniform(
+    key: TensorLike,
+    shape: IntArrayLike,
+    dtype: DTypeLike,
+    min: TensorLike,
+    max: TensorLike,
+    place: PlaceLike | None = None,
+) -> Tensor:
+    """Numbers uniform in [min, max), min + (max - min) * u with u of as many random bits as the
+    mantissa holds; min and max are tensors that broadcast to shape, and differentiable.
+
+    Args:
+        key: tensor.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        dtype: dtype.
+        min: tensor, float.
+        max: tensor, float.
+        place: place; None is the default place.
+    """
+    return bind(_uniform, (key, min, max), (shape, dtype, place))
+
+
+_gaussian = define(
+    "gaussian",
+    "(Tensor key, IntArray shape, Tensor mean, Tensor std, DataType dtype=DataType::FLOAT32, "
+    "Place place={})",
+    "Tensor(out)",
+    family="random",
+    traits=("random", "promote_float(mean, std)"),
+    dtypes=("float",),
+    doc=(
+        "Normal numbers, mean + std * sqrt(2) * erfinv(u) with u uniform in (-1, 1); mean and std "
+        "are tensors that broadcast to shape, and differentiable."
+    ),
+    where="yaml/random.yaml:38",
+)
+
+
+def gaussian(
+    key: TensorLike,
+    shape: IntArrayLike,
+    mean: TensorLike,
+    std: TensorLike,
+    dtype: DTypeLike = "float32",
+    place: PlaceLike | None = None,
+) -> Tensor:
+    """Normal numbers, mean + std * sqrt(2) * erfinv(u) with u uniform in (-1, 1); mean and std are
+    tensors that broadcast to shape, and differentiable.
+
+    Args:
+        key: tensor.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        mean: tensor, float.
+        std: tensor, float.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_gaussian, (key, mean, std), (shape, dtype, place))
+
+
+_truncated_gaussian_random = define(
+    "truncated_gaussian_random",
+    "(Tensor key, IntArray shape, Tensor mean, Tensor std, Tensor a, Tensor b, DataType "
+    "dtype=DataType::FLOAT32, Place place={})",
+    "Tensor(out)",
+    family="random",
+    traits=("random", "promote_float(mean, std, a, b)"),
+    dtypes=("float",),
+    doc=(
+        "Normal numbers of that mean and std, given that they lie in [a, b], by the inverse of the "
+        "cumulative distribution."
+    ),
+    where="yaml/random.yaml:50",
+)
+
+
+def truncated_gaussian_random(
+    key: TensorLike,
+    shape: IntArrayLike,
+    mean: TensorLike,
+    std: TensorLike,
+    a: TensorLike,
+    b: TensorLike,
+    dtype: DTypeLike = "float32",
+    place: PlaceLike | None = None,
+) -> Tensor:
+    """Normal numbers of that mean and std, given that they lie in [a, b], by the inverse of the
+    cumulative distribution.
+
+    Args:
+        key: tensor.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        mean: tensor, float.
+        std: tensor, float.
+        a: tensor, float.
+        b: tensor, float.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_truncated_gaussian_random, (key, mean, std, a, b), (shape, dtype, place))
+
+
+_randint = define(
+    "randint",
+    "(Tensor key, int64_t low, int64_t high, IntArray shape, DataType dtype=DataType::INT64, "
+    "Place place={})",
+    "Tensor(out)",
+    family="random",
+    traits=("random", "nondifferentiable"),
+    doc=(
+        "Ints uniform in [low, high): 64 random bits modulo high - low, so that no value is "
+        "likelier than another by more than (high - low) / 2 ** 64."
+    ),
+    where="yaml/random.yaml:61",
+)
+
+
+def randint(
+    key: TensorLike,
+    low: DimLike,
+    high: DimLike,
+    shape: IntArrayLike,
+    dtype: DTypeLike = "int64",
+    place: PlaceLike | None = None,
+) -> Tensor:
+    """Ints uniform in [low, high): 64 random bits modulo high - low, so that no value is likelier
+    than another by more than (high - low) / 2 ** 64.
+
+    Args:
+        key: tensor.
+        low: int.
+        high: int.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_randint, (key,), (low, high, shape, dtype, place))
+
+
+_bernoulli = define(
+    "bernoulli",
+    "(Tensor key, Tensor x)",
+    "Tensor(out)",
+    family="random",
+    traits=("random", "nondifferentiable", "promote(x)"),
+    dtypes=("float",),
+    doc="1 with probability x, else 0: u < x for u uniform in [0, 1); shape and dtype of x.",
+    where="yaml/random.yaml:76",
+)
+
+
+def bernoulli(key: TensorLike, x: TensorLike) -> Tensor:
+    """1 with probability x, else 0: u < x for u uniform in [0, 1); shape and dtype of x.
+
+    Args:
+        key: tensor.
+        x: tensor, float.
+    """
+    return bind(_bernoulli, (key, x), ())
+
+
+_randperm = define(
+    "randperm",
+    "(Tensor key, int64_t n, DataType dtype=DataType::INT64, Place place={})",
+    "Tensor(out)",
+    family="random",
+    traits=("random", "nondifferentiable"),
+    doc="The numbers 0, ..., n - 1 in random order, each order equally likely.",
+    where="yaml/random.yaml:86",
+)
+
+
+def randperm(
+    key: TensorLike, n: DimLike, dtype: DTypeLike = "int64", place: PlaceLike | None = None
+) -> Tensor:
+    """The numbers 0, ..., n - 1 in random order, each order equally likely.
+
+    Args:
+        key: tensor.
+        n: int.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_randperm, (key,), (n, dtype, place))
+
+
+_sum = define(
+    "sum",
+    "(Tensor x, IntArray axis={}, DataType dtype=DataType::UNDEFINED, bool keepdim=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("SumInferMeta", None),
+    backward="sum_grad",
+    jvp="linear",
+    dtypes=("bool", "int", "float", "complex"),
+    doc="Sum over the axes, over all of them if none is given; bools and ints add up in int64.",
+    where="yaml/reduction.yaml:6",
+)
+
+
+def sum(
+    x: TensorLike, axis: IntArrayLike = (), dtype: DTypeLike | None = None, keepdim: bool = False
+) -> Tensor:
+    """Sum over the axes, over all of them if none is given; bools and ints add up in int64.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        dtype: dtype.
+        keepdim: bool.
+    """
+    return bind(_sum, (x,), (axis, dtype, keepdim))
+
+
+_sum_grad = define(
+    "sum_grad",
+    "(Tensor x, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
+    "Tensor(x_grad)",
+    family="reduction",
+    no_need_buffer=("x",),
+    forward="sum",
+    where="yaml/reduction.yaml:19",
+)
+
+
+def sum_grad(
+    x: TensorLike, out_grad: TensorLike, axis: IntArrayLike = (), keepdim: bool = False
+) -> Tensor:
+    """Backward of :func:`sum`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        keepdim: bool.
+    """
+    return bind(_sum_grad, (x, out_grad), (axis, keepdim))
+
+
+_prod = define(
+    "prod",
+    "(Tensor x, IntArray axis={}, bool keepdim=false, bool reduce_all=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("ReduceIntArrayAxisInferMetaBase", None),
+    backward="prod_grad",
+    traits=("promote",),
+    dtypes=("bool", "int", "float", "complex"),
+    doc=(
+        "Product over the axes, over all of them if none is given or reduce_all; bools and ints "
+        "multiply in int64. The gradient is right with zeros among the factors."
+    ),
+    where="yaml/reduction.yaml:25",
+)
+
+
+def prod(
+    x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False, reduce_all: bool = False
+) -> Tensor:
+    """Product over the axes, over all of them if none is given or reduce_all; bools and ints
+    multiply in int64. The gradient is right with zeros among the factors.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        keepdim: bool.
+        reduce_all: bool.
+    """
+    return bind(_prod, (x,), (axis, keepdim, reduce_all))
+
+
+_prod_grad = define(
+    "prod_grad",
+    "(Tensor x, Tensor out_grad, IntArray axis, bool keepdim, bool reduce_all)",
+    "Tensor(x_grad)",
+    family="reduction",
+    forward="prod",
+    where="yaml/reduction.yaml:41",
+)
+
+
+def prod_grad(
+    x: TensorLike, out_grad: TensorLike, axis: IntArrayLike, keepdim: bool, reduce_all: bool
+) -> Tensor:
+    """Backward of :func:`prod`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        keepdim: bool.
+        reduce_all: bool.
+    """
+    return bind(_prod_grad, (x, out_grad), (axis, keepdim, reduce_all))
+
+
+_max = define(
+    "max",
+    "(Tensor x, IntArray axis={}, bool keepdim=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("ReduceIntArrayAxisInferMeta", None),
+    backward="max_grad",
+    traits=("promote",),
+    dtypes=("bool", "int", "float"),
+    doc=(
+        "Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties "
+        "share the gradient."
+    ),
+    where="yaml/reduction.yaml:46",
+)
+
+
+def max(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    """Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties
+    share the gradient.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        keepdim: bool.
+    """
+    return bind(_max, (x,), (axis, keepdim))
+
+
+_max_grad = define(
+    "max_grad",
+    "(Tensor x, Tensor out, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
+    "Tensor(x_grad)",
+    family="reduction",
+    forward="max",
+    where="yaml/reduction.yaml:62",
+)
+
+
+def max_grad(
+    x: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    axis: IntArrayLike = (),
+    keepdim: bool = False,
+) -> Tensor:
+    """Backward of :func:`max`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        keepdim: bool.
+    """
+    return bind(_max_grad, (x, out, out_grad), (axis, keepdim))
+
+
+_min = define(
+    "min",
+    "(Tensor x, IntArray axis={}, bool keepdim=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("ReduceIntArrayAxisInferMeta", None),
+    backward="min_grad",
+    traits=("promote",),
+    dtypes=("bool", "int", "float"),
+    doc=(
+        "Smallest element over the axes, over all of them if none is given; NaN if one is NaN. "
+        "Ties share the gradient."
+    ),
+    where="yaml/reduction.yaml:67",
+)
+
+
+def min(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    """Smallest element over the axes, over all of them if none is given; NaN if one is NaN. Ties
+    share the gradient.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        keepdim: bool.
+    """
+    return bind(_min, (x,), (axis, keepdim))
+
+
+_min_grad = define(
+    "min_grad",
+    "(Tensor x, Tensor out, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
+    "Tensor(x_grad)",
+    family="reduction",
+    forward="min",
+    where="yaml/reduction.yaml:83",
+)
+
+
+def min_grad(
+    x: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    axis: IntArrayLike = (),
+    keepdim: bool = False,
+) -> Tensor:
+    """Backward of :func:`min`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        keepdim: bool.
+    """
+    return bind(_min_grad, (x, out, out_grad), (axis, keepdim))
+
+
+_amax = define(
+    "amax",
+    "(Tensor x, int64_t[] axis={}, bool keepdim=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("ReduceIntArrayAxisInferMeta", None),
+    traits=("promote",),
+    dtypes=("bool", "int", "float"),
+    doc="Largest element over the axes, as :func:`max`: ties share the gradient.",
+    where="yaml/reduction.yaml:88",
+)
+
+
+def amax(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    """Largest element over the axes, as :func:`max`: ties share the gradient.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: sequence of ints.
+        keepdim: bool.
+    """
+    return bind(_amax, (x,), (axis, keepdim))
+
+
+_amin = define(
+    "amin",
+    "(Tensor x, int64_t[] axis={}, bool keepdim=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("ReduceIntArrayAxisInferMeta", None),
+    traits=("promote",),
+    dtypes=("bool", "int", "float"),
+    doc="Smallest element over the axes, as :func:`min`: ties share the gradient.",
+    where="yaml/reduction.yaml:101",
+)
+
+
+def amin(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    """Smallest element over the axes, as :func:`min`: ties share the gradient.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: sequence of ints.
+        keepdim: bool.
+    """
+    return bind(_amin, (x,), (axis, keepdim))
+
+
+_any = define(
+    "any",
+    "(Tensor x, int64_t[] axis={}, bool keepdim=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("ReduceInferMeta", None),
+    traits=("nondifferentiable",),
+    doc=(
+        "Whether some element over the axes, over all of them if none is given, is not 0: x != 0 "
+        "somewhere."
+    ),
+    where="yaml/reduction.yaml:114",
+)
+
+
+def any(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    """Whether some element over the axes, over all of them if none is given, is not 0: x != 0
+    somewhere.
+
+    Args:
+        x: tensor.
+        axis: sequence of ints.
+        keepdim: bool.
+    """
+    return bind(_any, (x,), (axis, keepdim))
+
+
+_all = define(
+    "all",
+    "(Tensor x, int64_t[] axis={}, bool keepdim=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("ReduceInferMeta", None),
+    traits=("nondifferentiable",),
+    doc=(
+        "Whether every element over the axes, over all of them if none is given, is not 0: x != 0 "
+        "everywhere."
+    ),
+    where="yaml/reduction.yaml:126",
+)
+
+
+def all(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    """Whether every element over the axes, over all of them if none is given, is not 0: x != 0
+    everywhere.
+
+    Args:
+        x: tensor.
+        axis: sequence of ints.
+        keepdim: bool.
+    """
+    return bind(_all, (x,), (axis, keepdim))
+
+
+_argmax = define(
+    "argmax",
+    "(Tensor x, Scalar(int64_t) axis, bool keepdims=false, bool flatten=false, DataType "
+    "dtype=DataType::INT64)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("ArgMinMaxInferMeta", None),
+    traits=("nondifferentiable", "promote"),
+    dtypes=("bool", "int", "float"),
+    doc=(
+        "Index of the largest element along the axis, the first of equal ones, the first NaN if "
+        "there is one; axis None or flatten: of all elements in order."
+    ),
+    where="yaml/reduction.yaml:138",
+)
+
+
+def argmax(
+    x: TensorLike,
+    axis: ScalarLike,
+    keepdims: bool = False,
+    flatten: bool = False,
+    dtype: DTypeLike = "int64",
+) -> Tensor:
+    """Index of the largest element along the axis, the first of equal ones, the first NaN if there
+    is one; axis None or flatten: of all elements in order.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: number or one-element tensor.
+        keepdims: bool.
+        flatten: bool.
+        dtype: dtype.
+    """
+    return bind(_argmax, (x,), (axis, keepdims, flatten, dtype))
+
+
+_argmin = define(
+    "argmin",
+    "(Tensor x, Scalar(int64_t) axis, bool keepdims=false, bool flatten=false, DataType "
+    "dtype=DataType::INT64)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("ArgMinMaxInferMeta", None),
+    traits=("nondifferentiable", "promote"),
+    dtypes=("bool", "int", "float"),
+    doc=(
+        "Index of the smallest element along the axis, the first of equal ones, the first NaN if "
+        "there is one; axis None or flatten: of all elements in order."
+    ),
+    where="yaml/reduction.yaml:157",
+)
+
+
+def argmin(
+    x: TensorLike,
+    axis: ScalarLike,
+    keepdims: bool = False,
+    flatten: bool = False,
+    dtype: DTypeLike = "int64",
+) -> Tensor:
+    """Index of the smallest element along the axis, the first of equal ones, the first NaN if there
+    is one; axis None or flatten: of all elements in order.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: number or one-element tensor.
+        keepdims: bool.
+        flatten: bool.
+        dtype: dtype.
+    """
+    return bind(_argmin, (x,), (axis, keepdims, flatten, dtype))
+
+
+_mean = define(
+    "mean",
+    "(Tensor x, IntArray axis={}, bool keepdim=false)",
+    "Tensor(out)",
+    family="reduction",
+    backward="mean_grad",
+    jvp="linear",
+    traits=("promote_float",),
+    dtypes=("float", "complex"),
+    doc="Mean over the axes, over all of them if none is given; 16-bit floats add up in float32.",
+    where="yaml/reduction.yaml:176",
+)
+
+
+def mean(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    """Mean over the axes, over all of them if none is given; 16-bit floats add up in float32.
+
+    Args:
+        x: tensor, float or complex.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        keepdim: bool.
+    """
+    return bind(_mean, (x,), (axis, keepdim))
+
+
+_mean_grad = define(
+    "mean_grad",
+    "(Tensor x, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
+    "Tensor(x_grad)",
+    family="reduction",
+    no_need_buffer=("x",),
+    forward="mean",
+    where="yaml/reduction.yaml:189",
+)
+
+
+def mean_grad(
+    x: TensorLike, out_grad: TensorLike, axis: IntArrayLike = (), keepdim: bool = False
+) -> Tensor:
+    """Backward of :func:`mean`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        keepdim: bool.
+    """
+    return bind(_mean_grad, (x, out_grad), (axis, keepdim))
+
+
+_mean_all = define(
+    "mean_all",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="reduction",
+    backward="mean_all_grad",
+    jvp="linear",
+    traits=("promote_float",),
+    dtypes=("float", "complex"),
+    doc="Mean of all elements.",
+    where="yaml/reduction.yaml:195",
+)
+
+
+def mean_all(x: TensorLike) -> Tensor:
+    """Mean of all elements.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_mean_all, (x,), ())
+
+
+_mean_all_grad = define(
+    "mean_all_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="reduction",
+    no_need_buffer=("x",),
+    forward="mean_all",
+    where="yaml/reduction.yaml:207",
+)
+
+
+def mean_all_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`mean_all`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_mean_all_grad, (x, out_grad), ())
+
+
+_var = define(
+    "var",
+    "(Tensor x, int64_t[] axis={}, bool keepdim=false, bool unbiased=true, double correction=1)",
+    "Tensor(out)",
+    family="reduction",
+    backward="var_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not "
+        "unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."
+    ),
+    where="yaml/reduction.yaml:213",
+)
+
+
+def var(
+    x: TensorLike,
+    axis: IntArrayLike = (),
+    keepdim: bool = False,
+    unbiased: bool = True,
+    correction: float = 1.0,
+) -> Tensor:
+    """Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not unbiased:
+    correction 0. Of no more elements than the correction it is NaN or infinite.
+
+    Args:
+        x: tensor, float.
+        axis: sequence of ints.
+        keepdim: bool.
+        unbiased: bool.
+        correction: float.
+    """
+    return bind(_var, (x,), (axis, keepdim, unbiased, correction))
+
+
+_var_grad = define(
+    "var_grad",
+    "(Tensor x, Tensor out_grad, int64_t[] axis, bool keepdim, bool unbiased, double correction)",
+    "Tensor(x_grad)",
+    family="reduction",
+    forward="var",
+    where="yaml/reduction.yaml:228",
+)
+
+
+def var_grad(
+    x: TensorLike,
+    out_grad: TensorLike,
+    axis: IntArrayLike,
+    keepdim: bool,
+    unbiased: bool,
+    correction: float,
+) -> Tensor:
+    """Backward of :func:`var`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        axis: sequence of ints.
+        keepdim: bool.
+        unbiased: bool.
+        correction: float.
+    """
+    return bind(_var_grad, (x, out_grad), (axis, keepdim, unbiased, correction))
+
+
+_std = define(
+    "std",
+    "(Tensor x, int64_t[] axis={}, bool keepdim=false, bool unbiased=true, double correction=1)",
+    "Tensor(out)",
+    family="reduction",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN "
+        "where all elements are equal."
+    ),
+    where="yaml/reduction.yaml:233",
+)
+
+
+def std(
+    x: TensorLike,
+    axis: IntArrayLike = (),
+    keepdim: bool = False,
+    unbiased: bool = True,
+    correction: float = 1.0,
+) -> Tensor:
+    """Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN where
+    all elements are equal.
+
+    Args:
+        x: tensor, float.
+        axis: sequence of ints.
+        keepdim: bool.
+        unbiased: bool.
+        correction: float.
+    """
+    return bind(_std, (x,), (axis, keepdim, unbiased, correction))
+
+
+_logsumexp = define(
+    "logsumexp",
+    "(Tensor x, int[] axis={0}, bool keepdim=false, bool reduce_all=false)",
+    "Tensor(out)",
+    family="reduction",
+    backward="logsumexp_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "log(sum(exp(x))) over the axes, over all of them if axis is empty or reduce_all, computed "
+        "from x - max(x) so that nothing overflows; of -inf alone it is -inf, with gradient 0."
+    ),
+    where="yaml/reduction.yaml:247",
+)
+
+
+def logsumexp(
+    x: TensorLike, axis: IntArrayLike = (0,), keepdim: bool = False, reduce_all: bool = False
+) -> Tensor:
+    """log(sum(exp(x))) over the axes, over all of them if axis is empty or reduce_all, computed
+    from x - max(x) so that nothing overflows; of -inf alone it is -inf, with gradient 0.
+
+    Args:
+        x: tensor, float.
+        axis: sequence of ints.
+        keepdim: bool.
+        reduce_all: bool.
+    """
+    return bind(_logsumexp, (x,), (axis, keepdim, reduce_all))
+
+
+_logsumexp_grad = define(
+    "logsumexp_grad",
+    "(Tensor x, Tensor out, Tensor out_grad, int[] axis, bool keepdim, bool reduce_all)",
+    "Tensor(x_grad)",
+    family="reduction",
+    forward="logsumexp",
+    where="yaml/reduction.yaml:262",
+)
+
+
+def logsumexp_grad(
+    x: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    axis: IntArrayLike,
+    keepdim: bool,
+    reduce_all: bool,
+) -> Tensor:
+    """Backward of :func:`logsumexp`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+        axis: sequence of ints.
+        keepdim: bool.
+        reduce_all: bool.
+    """
+    return bind(_logsumexp_grad, (x, out, out_grad), (axis, keepdim, reduce_all))
+
+
+_reduce_as = define(
+    "reduce_as",
+    "(Tensor x, Tensor target)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("ReduceAsInferMeta", None),
+    backward="reduce_as_grad",
+    traits=("promote(x)",),
+    dtypes=("int", "float", "complex"),
+    doc="x summed over the axes that broadcasting target to the shape of x adds or stretches.",
+    where="yaml/reduction.yaml:267",
+)
+
+
+def reduce_as(x: TensorLike, target: TensorLike) -> Tensor:
+    """x summed over the axes that broadcasting target to the shape of x adds or stretches.
+
+    Args:
+        x: tensor, int, float or complex.
+        target: tensor.
+    """
+    return bind(_reduce_as, (x, target), ())
+
+
+_reduce_as_grad = define(
+    "reduce_as_grad",
+    "(Tensor x, Tensor target, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="reduction",
+    no_need_buffer=("x", "target"),
+    forward="reduce_as",
+    where="yaml/reduction.yaml:279",
+)
+
+
+def reduce_as_grad(x: TensorLike, target: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`reduce_as`.
+
+    Args:
+        x: tensor.
+        target: tensor.
+        out_grad: tensor.
+    """
+    return bind(_reduce_as_grad, (x, target, out_grad), ())
+
+
+_cumsum = define(
+    "cumsum",
+    "(Tensor x, Scalar axis=-1, bool flatten=false, bool exclusive=false, bool reverse=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("CumScalarAxisInferMeta", None),
+    backward="cumsum_grad",
+    jvp="linear",
+    dtypes=("bool", "int", "float", "complex"),
+    doc=(
+        "Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without "
+        "x_k; reverse: from the end; flatten: of all elements in order. Bools and ints add up in "
+        "int64."
+    ),
+    where="yaml/reduction.yaml:286",
+)
+
+
+def cumsum(
+    x: TensorLike,
+    axis: ScalarLike = -1,
+    flatten: bool = False,
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> Tensor:
+    """Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without x_k;
+    reverse: from the end; flatten: of all elements in order. Bools and ints add up in int64.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        axis: number or one-element tensor.
+        flatten: bool.
+        exclusive: bool.
+        reverse: bool.
+    """
+    return bind(_cumsum, (x,), (axis, flatten, exclusive, reverse))
+
+
+_cumsum_grad = define(
+    "cumsum_grad",
+    "(Tensor x, Tensor out_grad, Scalar axis, bool flatten, bool exclusive, bool reverse)",
+    "Tensor(x_grad)",
+    family="reduction",
+    no_need_buffer=("x",),
+    forward="cumsum",
+    where="yaml/reduction.yaml:305",
+)
+
+
+def cumsum_grad(
+    x: TensorLike,
+    out_grad: TensorLike,
+    axis: ScalarLike,
+    flatten: bool,
+    exclusive: bool,
+    reverse: bool,
+) -> Tensor:
+    """Backward of :func:`cumsum`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        axis: number or one-element tensor.
+        flatten: bool.
+        exclusive: bool.
+        reverse: bool.
+    """
+    return bind(_cumsum_grad, (x, out_grad), (axis, flatten, exclusive, reverse))
+
+
+_cumprod = define(
+    "cumprod",
+    "(Tensor x, int dim, bool exclusive=false, bool reverse=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("UnchangedInferMetaCheckAxis", None),
+    backward="cumprod_grad",
+    dtypes=("bool", "int", "float", "complex"),
+    doc=(
+        "Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without "
+        "x_k; reverse: from the end. Bools and ints multiply in int64. The gradient is right with "
+        "zeros."
+    ),
+    where="yaml/reduction.yaml:311",
+)
+
+
+def cumprod(x: TensorLike, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without x_k;
+    reverse: from the end. Bools and ints multiply in int64. The gradient is right with zeros.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        dim: int.
+        exclusive: bool.
+        reverse: bool.
+    """
+    return bind(_cumprod, (x,), (dim, exclusive, reverse))
+
+
+_cumprod_grad = define(
+    "cumprod_grad",
+    "(Tensor x, Tensor out_grad, int dim, bool exclusive, bool reverse)",
+    "Tensor(x_grad)",
+    family="reduction",
+    forward="cumprod",
+    where="yaml/reduction.yaml:329",
+)
+
+
+def cumprod_grad(
+    x: TensorLike, out_grad: TensorLike, dim: int, exclusive: bool, reverse: bool
+) -> Tensor:
+    """Backward of :func:`cumprod`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        dim: int.
+        exclusive: bool.
+        reverse: bool.
+    """
+    return bind(_cumprod_grad, (x, out_grad), (dim, exclusive, reverse))
+
+
+_linear_recurrence = define(
+    "linear_recurrence",
+    "(Tensor a, Tensor x, int axis=-1, bool reverse=false)",
+    "Tensor(out)",
+    family="reduction",
+    infer_meta=("LinearRecurrenceInferMeta", None),
+    backward="linear_recurrence_grad",
+    traits=("promote",),
+    dtypes=("float", "complex"),
+    doc=(
+        "out_k = a_k * out_{k-1} + x_k along the axis, from out_0 = x_0 (a_0 is not used); "
+        "reverse: from the end, out_k = a_k * out_{k+1} + x_k."
+    ),
+    where="yaml/reduction.yaml:334",
+)
+
+
+def linear_recurrence(
+    a: TensorLike, x: TensorLike, axis: int = -1, reverse: bool = False
+) -> Tensor:
+    """out_k = a_k * out_{k-1} + x_k along the axis, from out_0 = x_0 (a_0 is not used); reverse:
+    from the end, out_k = a_k * out_{k+1} + x_k.
+
+    Args:
+        a: tensor, float or complex.
+        x: tensor, float or complex.
+        axis: int.
+        reverse: bool.
+    """
+    return bind(_linear_recurrence, (a, x), (axis, reverse))
+
+
+_linear_recurrence_grad = define(
+    "linear_recurrence_grad",
+    "(Tensor a, Tensor x, Tensor out, Tensor out_grad, int axis, bool reverse)",
+    "Tensor(a_grad), Tensor(x_grad)",
+    family="reduction",
+    no_need_buffer=("x",),
+    forward="linear_recurrence",
+    where="yaml/reduction.yaml:350",
+)
+
+
+def linear_recurrence_grad(
+    a: TensorLike, x: TensorLike, out: TensorLike, out_grad: TensorLike, axis: int, reverse: bool
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`linear_recurrence`.
+
+    Args:
+        a: tensor.
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+        axis: int.
+        reverse: bool.
+
+    Returns:
+        a_grad, x_grad.
+    """
+    return bind(_linear_recurrence_grad, (a, x, out, out_grad), (axis, reverse))
+
+
+_cummax = define(
+    "cummax",
+    "(Tensor x, int axis=-1, DataType dtype=DataType::INT64)",
+    "Tensor(out), Tensor(indices)",
+    family="reduction",
+    infer_meta=("CumWithIndicesInferMeta", None),
+    backward="cummax_grad",
+    traits=("promote",),
+    dtypes=("bool", "int", "float"),
+    doc=(
+        "Largest of the elements up to each along the axis, and where it stands, the last of equal "
+        "ones."
+    ),
+    where="yaml/reduction.yaml:356",
+)
+
+
+def cummax(x: TensorLike, axis: int = -1, dtype: DTypeLike = "int64") -> tuple[Tensor, Tensor]:
+    """Largest of the elements up to each along the axis, and where it stands, the last of equal
+    ones.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: int.
+        dtype: dtype.
+
+    Returns:
+        out, indices.
+    """
+    return bind(_cummax, (x,), (axis, dtype))
+
+
+_cummax_grad = define(
+    "cummax_grad",
+    "(Tensor x, Tensor indices, Tensor out_grad, int axis, DataType dtype)",
+    "Tensor(x_grad)",
+    family="reduction",
+    no_need_buffer=("x",),
+    forward="cummax",
+    where="yaml/reduction.yaml:371",
+)
+
+
+def cummax_grad(
+    x: TensorLike, indices: TensorLike, out_grad: TensorLike, axis: int, dtype: DTypeLike
+) -> Tensor:
+    """Backward of :func:`cummax`.
+
+    Args:
+        x: tensor.
+        indices: tensor.
+        out_grad: tensor.
+        axis: int.
+        dtype: dtype.
+    """
+    return bind(_cummax_grad, (x, indices, out_grad), (axis, dtype))
+
+
+_cummin = define(
+    "cummin",
+    "(Tensor x, int axis=-1, DataType dtype=DataType::INT64)",
+    "Tensor(out), Tensor(indices)",
+    family="reduction",
+    infer_meta=("CumWithIndicesInferMeta", None),
+    backward="cummin_grad",
+    traits=("promote",),
+    dtypes=("bool", "int", "float"),
+    doc=(
+        "Smallest of the elements up to each along the axis, and where it stands, the last of "
+        "equal ones."
+    ),
+    where="yaml/reduction.yaml:377",
+)
+
+
+def cummin(x: TensorLike, axis: int = -1, dtype: DTypeLike = "int64") -> tuple[Tensor, Tensor]:
+    """Smallest of the elements up to each along the axis, and where it stands, the last of equal
+    ones.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: int.
+        dtype: dtype.
+
+    Returns:
+        out, indices.
+    """
+    return bind(_cummin, (x,), (axis, dtype))
+
+
+_cummin_grad = define(
+    "cummin_grad",
+    "(Tensor x, Tensor indices, Tensor out_grad, int axis, DataType dtype)",
+    "Tensor(x_grad)",
+    family="reduction",
+    no_need_buffer=("x",),
+    forward="cummin",
+    where="yaml/reduction.yaml:392",
+)
+
+
+def cummin_grad(
+    x: TensorLike, indices: TensorLike, out_grad: TensorLike, axis: int, dtype: DTypeLike
+) -> Tensor:
+    """Backward of :func:`cummin`.
+
+    Args:
+        x: tensor.
+        indices: tensor.
+        out_grad: tensor.
+        axis: int.
+        dtype: dtype.
+    """
+    return bind(_cummin_grad, (x, indices, out_grad), (axis, dtype))
+
+
+_logcumsumexp = define(
+    "logcumsumexp",
+    "(Tensor x, int axis=-1, bool flatten=false, bool exclusive=false, bool reverse=false)",
+    "Tensor(out)",
+    family="reduction",
+    backward="logcumsumexp_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "log(exp(x_0) + ... + exp(x_k)) along the axis, computed so that nothing overflows; "
+        "exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements "
+        "in order."
+    ),
+    where="yaml/reduction.yaml:398",
+)
+
+
+def logcumsumexp(
+    x: TensorLike,
+    axis: int = -1,
+    flatten: bool = False,
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> Tensor:
+    """log(exp(x_0) + ... + exp(x_k)) along the axis, computed so that nothing overflows; exclusive:
+    without x_k, so -inf at first; reverse: from the end; flatten: of all elements in order.
+
+    Args:
+        x: tensor, float.
+        axis: int.
+        flatten: bool.
+        exclusive: bool.
+        reverse: bool.
+    """
+    return bind(_logcumsumexp, (x,), (axis, flatten, exclusive, reverse))
+
+
+_logcumsumexp_grad = define(
+    "logcumsumexp_grad",
+    "(Tensor x, Tensor out, Tensor out_grad, int axis, bool flatten, bool exclusive, bool reverse)",
+    "Tensor(x_grad)",
+    family="reduction",
+    forward="logcumsumexp",
+    where="yaml/reduction.yaml:415",
+)
+
+
+def logcumsumexp_grad(
+    x: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    axis: int,
+    flatten: bool,
+    exclusive: bool,
+    reverse: bool,
+) -> Tensor:
+    """Backward of :func:`logcumsumexp`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+        axis: int.
+        flatten: bool.
+        exclusive: bool.
+        reverse: bool.
+    """
+    return bind(_logcumsumexp_grad, (x, out, out_grad), (axis, flatten, exclusive, reverse))
+
+
+_reshape = define(
+    "reshape",
+    "(Tensor x, IntArray shape)",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("ReshapeInferMeta", None),
+    backward="reshape_grad",
+    jvp="linear",
+    traits=("view",),
+    view=(("x", "out"),),
+    doc="The elements of x, in order, in another shape; one dim may be -1, and 0 copies x's dim.",
+    where="yaml/shape.yaml:7",
+)
+
+
+def reshape(x: TensorLike, shape: IntArrayLike) -> Tensor:
+    """The elements of x, in order, in another shape; one dim may be -1, and 0 copies x's dim.
+
+    Args:
+        x: tensor.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+    """
+    return bind(_reshape, (x,), (shape,))
+
+
+_reshape_grad = define(
+    "reshape_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="shape",
+    no_need_buffer=("x",),
+    forward="reshape",
+    where="yaml/shape.yaml:19",
+)
+
+
+def reshape_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`reshape`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_reshape_grad, (x, out_grad), ())
+
+
+_expand = define(
+    "expand",
+    "(Tensor x, IntArray shape={})",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("ExpandInferMeta", None),
+    backward="expand_grad",
+    jvp="linear",
+    doc="x broadcast to shape; -1 keeps the dim of x.",
+    where="yaml/shape.yaml:25",
+)
+
+
+def expand(x: TensorLike, shape: IntArrayLike = ()) -> Tensor:
+    """x broadcast to shape; -1 keeps the dim of x.
+
+    Args:
+        x: tensor.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+    """
+    return bind(_expand, (x,), (shape,))
+
+
+_expand_grad = define(
+    "expand_grad",
+    "(Tensor x, Tensor out_grad, IntArray shape)",
+    "Tensor(x_grad)",
+    family="shape",
+    no_need_buffer=("x",),
+    forward="expand",
+    where="yaml/shape.yaml:35",
+)
+
+
+def expand_grad(x: TensorLike, out_grad: TensorLike, shape: IntArrayLike) -> Tensor:
+    """Backward of :func:`expand`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+    """
+    return bind(_expand_grad, (x, out_grad), (shape,))
+
+
+_transpose = define(
+    "transpose",
+    "(Tensor x, int[] perm)",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("TransposeInferMeta", None),
+    backward="transpose_grad",
+    jvp="linear",
+    traits=("view",),
+    doc="The axes of x in the order perm: out.shape[i] = x.shape[perm[i]].",
+    where="yaml/shape.yaml:41",
+)
+
+
+def transpose(x: TensorLike, perm: IntArrayLike) -> Tensor:
+    """The axes of x in the order perm: out.shape[i] = x.shape[perm[i]].
+
+    Args:
+        x: tensor.
+        perm: sequence of ints.
+    """
+    return bind(_transpose, (x,), (perm,))
+
+
+_transpose_grad = define(
+    "transpose_grad",
+    "(Tensor out_grad, int[] perm)",
+    "Tensor(x_grad)",
+    family="shape",
+    forward="transpose",
+    where="yaml/shape.yaml:52",
+)
+
+
+def transpose_grad(out_grad: TensorLike, perm: IntArrayLike) -> Tensor:
+    """Backward of :func:`transpose`.
+
+    Args:
+        out_grad: tensor.
+        perm: sequence of ints.
+    """
+    return bind(_transpose_grad, (out_grad,), (perm,))
+
+
+_concat = define(
+    "concat",
+    "(Tensor[] x, Scalar axis=0)",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("ConcatInferMeta", None),
+    backward="concat_grad",
+    jvp="linear",
+    traits=("promote",),
+    doc="The tensors of x end to end along axis.",
+    where="yaml/shape.yaml:57",
+)
+
+
+def concat(x: Sequence[TensorLike], axis: ScalarLike = 0) -> Tensor:
+    """The tensors of x end to end along axis.
+
+    Args:
+        x: sequence of tensors.
+        axis: number or one-element tensor.
+    """
+    return bind(_concat, (x,), (axis,))
+
+
+_concat_grad = define(
+    "concat_grad",
+    "(Tensor[] x, Tensor out_grad, Scalar axis=0)",
+    "Tensor[](x_grad){x.size()}",
+    family="shape",
+    no_need_buffer=("x",),
+    forward="concat",
+    where="yaml/shape.yaml:72",
+)
+
+
+def concat_grad(
+    x: Sequence[TensorLike], out_grad: TensorLike, axis: ScalarLike = 0
+) -> tuple[Tensor, ...]:
+    """Backward of :func:`concat`.
+
+    Args:
+        x: sequence of tensors.
+        out_grad: tensor.
+        axis: number or one-element tensor.
+    """
+    return bind(_concat_grad, (x, out_grad), (axis,))
+
+
+_split = define(
+    "split",
+    "(Tensor x, IntArray sections, Scalar(int) axis)",
+    "Tensor[](out){sections.size()}",
+    family="shape",
+    infer_meta=("SplitInferMeta", None),
+    backward="split_grad",
+    jvp="linear",
+    doc=(
+        "x cut along axis into parts of the sizes in sections; one may be -1, which takes the rest."
+    ),
+    where="yaml/shape.yaml:78",
+)
+
+
+def split(x: TensorLike, sections: IntArrayLike, axis: ScalarLike) -> tuple[Tensor, ...]:
+    """x cut along axis into parts of the sizes in sections; one may be -1, which takes the rest.
+
+    Args:
+        x: tensor.
+        sections: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axis: number or one-element tensor.
+    """
+    return bind(_split, (x,), (sections, axis))
+
+
+_split_grad = define(
+    "split_grad",
+    "(Tensor[] out_grad, Scalar axis=-1)",
+    "Tensor(x_grad)",
+    family="shape",
+    forward="split",
+    where="yaml/shape.yaml:92",
+)
+
+
+def split_grad(out_grad: Sequence[TensorLike], axis: ScalarLike = -1) -> Tensor:
+    """Backward of :func:`split`.
+
+    Args:
+        out_grad: sequence of tensors.
+        axis: number or one-element tensor.
+    """
+    return bind(_split_grad, (out_grad,), (axis,))
+
+
+_split_with_num = define(
+    "split_with_num",
+    "(Tensor x, int num, Scalar(int) axis)",
+    "Tensor[](out){num}",
+    family="shape",
+    backward="split_with_num_grad",
+    jvp="linear",
+    doc="x cut along axis into num equal parts.",
+    where="yaml/shape.yaml:97",
+)
+
+
+def split_with_num(x: TensorLike, num: int, axis: ScalarLike) -> tuple[Tensor, ...]:
+    """x cut along axis into num equal parts.
+
+    Args:
+        x: tensor.
+        num: int.
+        axis: number or one-element tensor.
+    """
+    return bind(_split_with_num, (x,), (num, axis))
+
+
+_split_with_num_grad = define(
+    "split_with_num_grad",
+    "(Tensor[] out_grad, Scalar axis=-1)",
+    "Tensor(x_grad)",
+    family="shape",
+    forward="split_with_num",
+    where="yaml/shape.yaml:109",
+)
+
+
+def split_with_num_grad(out_grad: Sequence[TensorLike], axis: ScalarLike = -1) -> Tensor:
+    """Backward of :func:`split_with_num`.
+
+    Args:
+        out_grad: sequence of tensors.
+        axis: number or one-element tensor.
+    """
+    return bind(_split_with_num_grad, (out_grad,), (axis,))
+
+
+_slice = define(
+    "slice",
+    "(Tensor input, int64_t[] axes, IntArray starts, IntArray ends, int64_t[] infer_flags={}, "
+    "int64_t[] decrease_axis={})",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("SliceRawInferMeta", None),
+    backward="slice_grad",
+    jvp="linear",
+    traits=("view",),
+    doc=(
+        "The elements from starts[i] up to ends[i] along axes[i], clipped to the axis, negative "
+        "bounds counted from its end; axes in decrease_axis, of which one element is left, are "
+        "dropped."
+    ),
+    where="yaml/shape.yaml:114",
+)
+
+
+def slice(
+    input: TensorLike,
+    axes: IntArrayLike,
+    starts: IntArrayLike,
+    ends: IntArrayLike,
+    infer_flags: IntArrayLike = (),
+    decrease_axis: IntArrayLike = (),
+) -> Tensor:
+    """The elements from starts[i] up to ends[i] along axes[i], clipped to the axis, negative bounds
+    counted from its end; axes in decrease_axis, of which one element is left, are dropped.
+
+    Args:
+        input: tensor.
+        axes: sequence of ints.
+        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        infer_flags: sequence of ints.
+        decrease_axis: sequence of ints.
+    """
+    return bind(_slice, (input,), (axes, starts, ends, infer_flags, decrease_axis))
+
+
+_slice_grad = define(
+    "slice_grad",
+    "(Tensor input, Tensor out_grad, int64_t[] axes, IntArray starts, IntArray ends, int64_t[] "
+    "infer_flags, int64_t[] decrease_axis)",
+    "Tensor(input_grad)",
+    family="shape",
+    no_need_buffer=("input",),
+    forward="slice",
+    where="yaml/shape.yaml:131",
+)
+
+
+def slice_grad(
+    input: TensorLike,
+    out_grad: TensorLike,
+    axes: IntArrayLike,
+    starts: IntArrayLike,
+    ends: IntArrayLike,
+    infer_flags: IntArrayLike,
+    decrease_axis: IntArrayLike,
+) -> Tensor:
+    """Backward of :func:`slice`.
+
+    Args:
+        input: tensor.
+        out_grad: tensor.
+        axes: sequence of ints.
+        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        infer_flags: sequence of ints.
+        decrease_axis: sequence of ints.
+    """
+    return bind(_slice_grad, (input, out_grad), (axes, starts, ends, infer_flags, decrease_axis))
+
+
+_strided_slice = define(
+    "strided_slice",
+    "(Tensor x, int[] axes, IntArray starts, IntArray ends, IntArray strides)",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("StridedSliceInferMeta", None),
+    backward="strided_slice_grad",
+    jvp="linear",
+    traits=("view",),
+    doc=(
+        "Every strides[i]-th element from starts[i] up to ends[i] along axes[i], bounds as in a "
+        "Python slice; a negative stride walks backward."
+    ),
+    where="yaml/shape.yaml:137",
+)
+
+
+def strided_slice(
+    x: TensorLike,
+    axes: IntArrayLike,
+    starts: IntArrayLike,
+    ends: IntArrayLike,
+    strides: IntArrayLike,
+) -> Tensor:
+    """Every strides[i]-th element from starts[i] up to ends[i] along axes[i], bounds as in a Python
+    slice; a negative stride walks backward.
+
+    Args:
+        x: tensor.
+        axes: sequence of ints.
+        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+    """
+    return bind(_strided_slice, (x,), (axes, starts, ends, strides))
+
+
+_strided_slice_grad = define(
+    "strided_slice_grad",
+    "(Tensor x, Tensor out_grad, int[] axes, IntArray starts, IntArray ends, IntArray strides)",
+    "Tensor(x_grad)",
+    family="shape",
+    no_need_buffer=("x",),
+    forward="strided_slice",
+    where="yaml/shape.yaml:151",
+)
+
+
+def strided_slice_grad(
+    x: TensorLike,
+    out_grad: TensorLike,
+    axes: IntArrayLike,
+    starts: IntArrayLike,
+    ends: IntArrayLike,
+    strides: IntArrayLike,
+) -> Tensor:
+    """Backward of :func:`strided_slice`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        axes: sequence of ints.
+        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+    """
+    return bind(_strided_slice_grad, (x, out_grad), (axes, starts, ends, strides))
+
+
+_pad = define(
+    "pad",
+    "(Tensor x, int[] paddings, Scalar pad_value)",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("PadInferMeta", None),
+    backward="pad_grad",
+    doc=(
+        "x with pad_value added: paddings[2i] elements before and paddings[2i + 1] behind axis i; "
+        "negative numbers cut."
+    ),
+    where="yaml/shape.yaml:157",
+)
+
+
+def pad(x: TensorLike, paddings: IntArrayLike, pad_value: ScalarLike) -> Tensor:
+    """x with pad_value added: paddings[2i] elements before and paddings[2i + 1] behind axis i;
+    negative numbers cut.
+
+    Args:
+        x: tensor.
+        paddings: sequence of ints.
+        pad_value: number or one-element tensor.
+    """
+    return bind(_pad, (x,), (paddings, pad_value))
+
+
+_pad_grad = define(
+    "pad_grad",
+    "(Tensor x, Tensor out_grad, int[] paddings, Scalar pad_value)",
+    "Tensor(x_grad)",
+    family="shape",
+    no_need_buffer=("x",),
+    forward="pad",
+    where="yaml/shape.yaml:171",
+)
+
+
+def pad_grad(
+    x: TensorLike, out_grad: TensorLike, paddings: IntArrayLike, pad_value: ScalarLike
+) -> Tensor:
+    """Backward of :func:`pad`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        paddings: sequence of ints.
+        pad_value: number or one-element tensor.
+    """
+    return bind(_pad_grad, (x, out_grad), (paddings, pad_value))
+
+
+_flip = define(
+    "flip",
+    "(Tensor x, int[] axis)",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="flip_grad",
+    jvp="linear",
+    traits=("view",),
+    doc="x with the order along each of axis turned round.",
+    where="yaml/shape.yaml:177",
+)
+
+
+def flip(x: TensorLike, axis: IntArrayLike) -> Tensor:
+    """x with the order along each of axis turned round.
+
+    Args:
+        x: tensor.
+        axis: sequence of ints.
+    """
+    return bind(_flip, (x,), (axis,))
+
+
+_flip_grad = define(
+    "flip_grad",
+    "(Tensor out_grad, int[] axis)",
+    "Tensor(x_grad)",
+    family="shape",
+    forward="flip",
+    where="yaml/shape.yaml:190",
+)
+
+
+def flip_grad(out_grad: TensorLike, axis: IntArrayLike) -> Tensor:
+    """Backward of :func:`flip`.
+
+    Args:
+        out_grad: tensor.
+        axis: sequence of ints.
+    """
+    return bind(_flip_grad, (out_grad,), (axis,))
+
+
+_roll = define(
+    "roll",
+    "(Tensor x, IntArray shifts={}, int64_t[] axis={})",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="roll_grad",
+    jvp="linear",
+    doc=(
+        "x moved by shifts[i] places along axis[i]; what leaves at one end comes in at the other. "
+        "Without axis the elements are moved in C order."
+    ),
+    where="yaml/shape.yaml:195",
+)
+
+
+def roll(x: TensorLike, shifts: IntArrayLike = (), axis: IntArrayLike = ()) -> Tensor:
+    """x moved by shifts[i] places along axis[i]; what leaves at one end comes in at the other.
+    Without axis the elements are moved in C order.
+
+    Args:
+        x: tensor.
+        shifts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axis: sequence of ints.
+    """
+    return bind(_roll, (x,), (shifts, axis))
+
+
+_roll_grad = define(
+    "roll_grad",
+    "(Tensor x, Tensor out_grad, IntArray shifts, int64_t[] axis)",
+    "Tensor(x_grad)",
+    family="shape",
+    no_need_buffer=("x",),
+    forward="roll",
+    where="yaml/shape.yaml:208",
+)
+
+
+def roll_grad(
+    x: TensorLike, out_grad: TensorLike, shifts: IntArrayLike, axis: IntArrayLike
+) -> Tensor:
+    """Backward of :func:`roll`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        shifts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axis: sequence of ints.
+    """
+    return bind(_roll_grad, (x, out_grad), (shifts, axis))
+
+
+_diagonal = define(
+    "diagonal",
+    "(Tensor x, int offset=0, int axis1=0, int axis2=1)",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("DiagonalInferMeta", None),
+    backward="diagonal_grad",
+    jvp="linear",
+    traits=("view",),
+    doc="The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over i.",
+    where="yaml/shape.yaml:214",
+)
+
+
+def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over i.
+
+    Args:
+        x: tensor.
+        offset: int.
+        axis1: int.
+        axis2: int.
+    """
+    return bind(_diagonal, (x,), (offset, axis1, axis2))
+
+
+_diagonal_grad = define(
+    "diagonal_grad",
+    "(Tensor x, Tensor out_grad, int offset=0, int axis1=0, int axis2=1)",
+    "Tensor(x_grad)",
+    family="shape",
+    no_need_buffer=("x",),
+    forward="diagonal",
+    where="yaml/shape.yaml:229",
+)
+
+
+def diagonal_grad(
+    x: TensorLike, out_grad: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1
+) -> Tensor:
+    """Backward of :func:`diagonal`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        offset: int.
+        axis1: int.
+        axis2: int.
+    """
+    return bind(_diagonal_grad, (x, out_grad), (offset, axis1, axis2))
+
+
+_squeeze = define(
+    "squeeze",
+    "(Tensor x, IntArray axis={})",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("SqueezeInferMeta", None),
+    jvp="linear",
+    traits=("view",),
+    view=(("x", "out"),),
+    doc="x without the axes in axis, each of one element; without axis, without every such axis.",
+    where="yaml/shape.yaml:235",
+)
+
+
+def squeeze(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
+    """x without the axes in axis, each of one element; without axis, without every such axis.
+
+    Args:
+        x: tensor.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+    """
+    return bind(_squeeze, (x,), (axis,))
+
+
+_unsqueeze = define(
+    "unsqueeze",
+    "(Tensor x, IntArray axis={})",
+    "Tensor(out)",
+    family="shape",
+    jvp="linear",
+    traits=("view",),
+    view=(("x", "out"),),
+    doc="x with axes of one element, which stand at axis in the result.",
+    where="yaml/shape.yaml:249",
+)
+
+
+def unsqueeze(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
+    """x with axes of one element, which stand at axis in the result.
+
+    Args:
+        x: tensor.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+    """
+    return bind(_unsqueeze, (x,), (axis,))
+
+
+_flatten = define(
+    "flatten",
+    "(Tensor x, int start_axis=1, int stop_axis=1)",
+    "Tensor(out)",
+    family="shape",
+    jvp="linear",
+    traits=("view",),
+    view=(("x", "out"),),
+    doc="x with the axes from start_axis to stop_axis joined into one.",
+    where="yaml/shape.yaml:262",
+)
+
+
+def flatten(x: TensorLike, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
+    """x with the axes from start_axis to stop_axis joined into one.
+
+    Args:
+        x: tensor.
+        start_axis: int.
+        stop_axis: int.
+    """
+    return bind(_flatten, (x,), (start_axis, stop_axis))
+
+
+_stack = define(
+    "stack",
+    "(Tensor[] x, int axis=0)",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("StackInferMeta", None),
+    jvp="linear",
+    traits=("promote",),
+    doc="The tensors of x, all of one shape, side by side along a new axis.",
+    where="yaml/shape.yaml:275",
+)
+
+
+def stack(x: Sequence[TensorLike], axis: int = 0) -> Tensor:
+    """The tensors of x, all of one shape, side by side along a new axis.
+
+    Args:
+        x: sequence of tensors.
+        axis: int.
+    """
+    return bind(_stack, (x,), (axis,))
+
+
+_unstack = define(
+    "unstack",
+    "(Tensor x, int axis=0, int num=0)",
+    "Tensor[](out){num}",
+    family="shape",
+    infer_meta=("UnStackInferMeta", None),
+    backward="unstack_grad",
+    jvp="linear",
+    doc="The num slices of x along axis, without that axis; num 0 stands for its size.",
+    where="yaml/shape.yaml:288",
+)
+
+
+def unstack(x: TensorLike, axis: int = 0, num: int = 0) -> tuple[Tensor, ...]:
+    """The num slices of x along axis, without that axis; num 0 stands for its size.
+
+    Args:
+        x: tensor.
+        axis: int.
+        num: int.
+    """
+    return bind(_unstack, (x,), (axis, num))
+
+
+_unstack_grad = define(
+    "unstack_grad",
+    "(Tensor[] out_grad, int axis)",
+    "Tensor(x_grad)",
+    family="shape",
+    forward="unstack",
+    where="yaml/shape.yaml:301",
+)
+
+
+def unstack_grad(out_grad: Sequence[TensorLike], axis: int) -> Tensor:
+    """Backward of :func:`unstack`.
+
+    Args:
+        out_grad: sequence of tensors.
+        axis: int.
+    """
+    return bind(_unstack_grad, (out_grad,), (axis,))
+
+
+_unbind = define(
+    "unbind",
+    "(Tensor input, int axis=0)",
+    "Tensor[](out){axis<0 ? input.dims()[input.dims().size()+axis]:input.dims()[axis]}",
+    family="shape",
+    backward="unbind_grad",
+    jvp="linear",
+    doc="The slices of input along axis, of a known size, without that axis.",
+    where="yaml/shape.yaml:306",
+)
+
+
+def unbind(input: TensorLike, axis: int = 0) -> tuple[Tensor, ...]:
+    """The slices of input along axis, of a known size, without that axis.
+
+    Args:
+        input: tensor.
+        axis: int.
+    """
+    return bind(_unbind, (input,), (axis,))
+
+
+_unbind_grad = define(
+    "unbind_grad",
+    "(Tensor[] out_grad, int axis)",
+    "Tensor(input_grad)",
+    family="shape",
+    forward="unbind",
+    where="yaml/shape.yaml:319",
+)
+
+
+def unbind_grad(out_grad: Sequence[TensorLike], axis: int) -> Tensor:
+    """Backward of :func:`unbind`.
+
+    Args:
+        out_grad: sequence of tensors.
+        axis: int.
+    """
+    return bind(_unbind_grad, (out_grad,), (axis,))
+
+
+_tile = define(
+    "tile",
+    "(Tensor x, IntArray repeat_times={})",
+    "Tensor(out)",
+    family="shape",
+    jvp="linear",
+    doc="x repeated repeat_times[i] times along axis i, aligned at the last axis.",
+    where="yaml/shape.yaml:324",
+)
+
+
+def tile(x: TensorLike, repeat_times: IntArrayLike = ()) -> Tensor:
+    """x repeated repeat_times[i] times along axis i, aligned at the last axis.
+
+    Args:
+        x: tensor.
+        repeat_times: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+    """
+    return bind(_tile, (x,), (repeat_times,))
+
+
+_expand_as = define(
+    "expand_as",
+    "(Tensor x, Tensor y, int[] target_shape={})",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("ExpandAsInferMeta", None),
+    jvp="linear",
+    doc="x broadcast to the shape of y, or to target_shape if that is given.",
+    where="yaml/shape.yaml:336",
+)
+
+
+def expand_as(x: TensorLike, y: TensorLike, target_shape: IntArrayLike = ()) -> Tensor:
+    """x broadcast to the shape of y, or to target_shape if that is given.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        target_shape: sequence of ints.
+    """
+    return bind(_expand_as, (x, y), (target_shape,))
+
+
+_broadcast_tensors = define(
+    "broadcast_tensors",
+    "(Tensor[] input)",
+    "Tensor[](out){input.size()}",
+    family="shape",
+    jvp="linear",
+    doc="The tensors of input, each broadcast to the shape they have in common.",
+    where="yaml/shape.yaml:347",
+)
+
+
+def broadcast_tensors(input: Sequence[TensorLike]) -> tuple[Tensor, ...]:
+    """The tensors of input, each broadcast to the shape they have in common.
+
+    Args:
+        input: sequence of tensors.
+    """
+    return bind(_broadcast_tensors, (input,), ())
+
+
+_meshgrid = define(
+    "meshgrid",
+    "(Tensor[] inputs)",
+    "Tensor[](out){inputs.size()}",
+    family="shape",
+    jvp="linear",
+    doc=(
+        "One tensor for each of inputs, all of shape [len(inputs[0]), len(inputs[1]), ...]; the "
+        "i-th varies along axis i."
+    ),
+    where="yaml/shape.yaml:359",
+)
+
+
+def meshgrid(inputs: Sequence[TensorLike]) -> tuple[Tensor, ...]:
+    """One tensor for each of inputs, all of shape [len(inputs[0]), len(inputs[1]), ...]; the i-th
+    varies along axis i.
+
+    Args:
+        inputs: sequence of tensors.
+    """
+    return bind(_meshgrid, (inputs,), ())
+
+
+_shape = define(
+    "shape",
+    "(Tensor input)",
+    "Tensor(out)",
+    family="shape",
+    traits=("nondifferentiable",),
+    doc="The dims of input as an int64 tensor; unknown ones are filled in when the program runs.",
+    where="yaml/shape.yaml:371",
+)
+
+
+def shape(input: TensorLike) -> Tensor:
+    """The dims of input as an int64 tensor; unknown ones are filled in when the program runs.
+
+    Args:
+        input: tensor.
+    """
+    return bind(_shape, (input,), ())
+
+
+_numel = define(
+    "numel",
+    "(Tensor x)",
+    "Tensor(size)",
+    family="shape",
+    traits=("nondifferentiable",),
+    doc="The number of elements of x, as an int64 tensor.",
+    where="yaml/shape.yaml:382",
+)
+
+
+def numel(x: TensorLike) -> Tensor:
+    """The number of elements of x, as an int64 tensor.
+
+    Args:
+        x: tensor.
+    """
+    return bind(_numel, (x,), ())
+
+
+_argsort = define(
+    "argsort",
+    "(Tensor x, int axis=-1, bool descending=false, bool stable=false)",
+    "Tensor(out), Tensor(indices)",
+    family="sorting",
+    infer_meta=("ArgsortInferMeta", None),
+    backward="argsort_grad",
+    traits=("promote",),
+    dtypes=("bool", "int", "float"),
+    doc="x sorted along axis, and the int64 indices that sort it; equal elements keep their order.",
+    where="yaml/sorting.yaml:8",
+)
+
+
+def argsort(
+    x: TensorLike, axis: int = -1, descending: bool = False, stable: bool = False
+) -> tuple[Tensor, Tensor]:
+    """x sorted along axis, and the int64 indices that sort it; equal elements keep their order.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: int.
+        descending: bool.
+        stable: bool.
+
+    Returns:
+        out, indices.
+    """
+    return bind(_argsort, (x,), (axis, descending, stable))
+
+
+_argsort_grad = define(
+    "argsort_grad",
+    "(Tensor indices, Tensor x, Tensor out_grad, int axis, bool descending, bool stable)",
+    "Tensor(x_grad)",
+    family="sorting",
+    no_need_buffer=("x",),
+    forward="argsort",
+    where="yaml/sorting.yaml:23",
+)
+
+
+def argsort_grad(
+    indices: TensorLike,
+    x: TensorLike,
+    out_grad: TensorLike,
+    axis: int,
+    descending: bool,
+    stable: bool,
+) -> Tensor:
+    """Backward of :func:`argsort`.
+
+    Args:
+        indices: tensor.
+        x: tensor.
+        out_grad: tensor.
+        axis: int.
+        descending: bool.
+        stable: bool.
+    """
+    return bind(_argsort_grad, (indices, x, out_grad), (axis, descending, stable))
+
+
+_sort = define(
+    "sort",
+    "(Tensor x, int axis=-1, bool descending=false)",
+    "Tensor(out)",
+    family="sorting",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="sort_grad",
+    traits=("promote",),
+    dtypes=("bool", "int", "float"),
+    doc="x sorted along axis, smallest first unless descending.",
+    where="yaml/sorting.yaml:29",
+)
+
+
+def sort(x: TensorLike, axis: int = -1, descending: bool = False) -> Tensor:
+    """x sorted along axis, smallest first unless descending.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: int.
+        descending: bool.
+    """
+    return bind(_sort, (x,), (axis, descending))
+
+
+_sort_grad = define(
+    "sort_grad",
+    "(Tensor x, Tensor out_grad, int axis, bool descending)",
+    "Tensor(x_grad)",
+    family="sorting",
+    forward="sort",
+    where="yaml/sorting.yaml:40",
+)
+
+
+def sort_grad(x: TensorLike, out_grad: TensorLike, axis: int, descending: bool) -> Tensor:
+    """Backward of :func:`sort`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        axis: int.
+        descending: bool.
+    """
+    return bind(_sort_grad, (x, out_grad), (axis, descending))
+
+
+_topk = define(
+    "topk",
+    "(Tensor x, Scalar(int) k=1, int axis=-1, bool largest=true, bool sorted=true)",
+    "Tensor(out), Tensor(indices)",
+    family="sorting",
+    infer_meta=("TopKInferMeta", None),
+    backward="topk_grad",
+    traits=("promote",),
+    dtypes=("bool", "int", "float"),
+    doc=(
+        "The k largest (or smallest) elements along axis in order, and their int64 indices; of "
+        "equal ones the first come first."
+    ),
+    where="yaml/sorting.yaml:45",
+)
+
+
+def topk(
+    x: TensorLike, k: ScalarLike = 1, axis: int = -1, largest: bool = True, sorted: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The k largest (or smallest) elements along axis in order, and their int64 indices; of equal
+    ones the first come first.
+
+    Args:
+        x: tensor, bool, int or float.
+        k: number or one-element tensor.
+        axis: int.
+        largest: bool.
+        sorted: bool.
+
+    Returns:
+        out, indices.
+    """
+    return bind(_topk, (x,), (k, axis, largest, sorted))
+
+
+_topk_grad = define(
+    "topk_grad",
+    "(Tensor x, Tensor indices, Tensor out_grad, Scalar k, int axis, bool largest, bool sorted)",
+    "Tensor(x_grad)",
+    family="sorting",
+    no_need_buffer=("x",),
+    forward="topk",
+    where="yaml/sorting.yaml:59",
+)
+
+
+def topk_grad(
+    x: TensorLike,
+    indices: TensorLike,
+    out_grad: TensorLike,
+    k: ScalarLike,
+    axis: int,
+    largest: bool,
+    sorted: bool,
+) -> Tensor:
+    """Backward of :func:`topk`.
+
+    Args:
+        x: tensor.
+        indices: tensor.
+        out_grad: tensor.
+        k: number or one-element tensor.
+        axis: int.
+        largest: bool.
+        sorted: bool.
+    """
+    return bind(_topk_grad, (x, indices, out_grad), (k, axis, largest, sorted))
+
+
+_call = define(
+    "call",
+    "(Tensor[] operands, Graph graph)",
+    "Tensor[](out)",
+    family="transformation",
+    infer_meta=("CallInferMeta", None),
+    traits=("calls_graph",),
+    doc=(
+        "The outputs of the graph on the operands. Eagerly, and under grad, jvp and vmap, the "
+        "graph runs as one compiled program; inside another graph it is written out."
+    ),
+    where="yaml/transformation.yaml:6",
+)
+
+
+def call(operands: Sequence[TensorLike], graph: Graph) -> tuple[Tensor, ...]:
+    """The outputs of the graph on the operands. Eagerly, and under grad, jvp and vmap, the graph
+    runs as one compiled program; inside another graph it is written out.
+
+    Args:
+        operands: sequence of tensors.
+        graph: graph.
+    """
+    return bind(_call, (operands,), (graph,))
+
+
+_checkpoint = define(
+    "checkpoint",
+    "(Tensor[] operands, Graph graph, Object policy)",
+    "Tensor[](out)",
+    family="transformation",
+    infer_meta=("CallInferMeta", ("operands", "graph")),
+    traits=("calls_graph",),
+    doc=(
+        "The outputs of the graph on the operands. Reverse mode keeps the operands, and the "
+        "results of equations that policy(op, *metas, **attrs) answers True for, and computes all "
+        "else again."
+    ),
+    where="yaml/transformation.yaml:16",
+)
+
+
+def checkpoint(operands: Sequence[TensorLike], graph: Graph, policy: object) -> tuple[Tensor, ...]:
+    """The outputs of the graph on the operands. Reverse mode keeps the operands, and the results of
+    equations that policy(op, *metas, **attrs) answers True for, and computes all else again.
+
+    Args:
+        operands: sequence of tensors.
+        graph: graph.
+        policy: hashable Python object.
+    """
+    return bind(_checkpoint, (operands,), (graph, policy))
+
+
+_custom_vjp_call = define(
+    "custom_vjp_call",
+    "(Tensor[] operands, Graph graph, Object rule)",
+    "Tensor[](out)",
+    family="transformation",
+    infer_meta=("CallInferMeta", ("operands", "graph")),
+    traits=("calls_graph",),
+    doc="The outputs of the graph on the operands, with a backward of the user's own.",
+    where="yaml/transformation.yaml:26",
+)
+
+
+def custom_vjp_call(
+    operands: Sequence[TensorLike], graph: Graph, rule: object
+) -> tuple[Tensor, ...]:
+    """The outputs of the graph on the operands, with a backward of the user's own.
+
+    Args:
+        operands: sequence of tensors.
+        graph: graph.
+        rule: hashable Python object.
+    """
+    return bind(_custom_vjp_call, (operands,), (graph, rule))
+
+
+_custom_jvp_call = define(
+    "custom_jvp_call",
+    "(Tensor[] operands, Graph graph, Object rule)",
+    "Tensor[](out)",
+    family="transformation",
+    infer_meta=("CallInferMeta", ("operands", "graph")),
+    traits=("calls_graph",),
+    doc="The outputs of the graph on the operands, with a tangent of the user's own.",
+    where="yaml/transformation.yaml:34",
+)
+
+
+def custom_jvp_call(
+    operands: Sequence[TensorLike], graph: Graph, rule: object
+) -> tuple[Tensor, ...]:
+    """The outputs of the graph on the operands, with a tangent of the user's own.
+
+    Args:
+        operands: sequence of tensors.
+        graph: graph.
+        rule: hashable Python object.
+    """
+    return bind(_custom_jvp_call, (operands,), (graph, rule))
+
+
+_optimization_barrier = define(
+    "optimization_barrier",
+    "(Tensor[] x)",
+    "Tensor[](out)",
+    family="transformation",
+    infer_meta=("SameListInferMeta", None),
+    doc=(
+        "The tensors themselves. What is computed from them is never merged with what is computed "
+        "from those that went in."
+    ),
+    where="yaml/transformation.yaml:42",
+)
+
+
+def optimization_barrier(x: Sequence[TensorLike]) -> tuple[Tensor, ...]:
+    """The tensors themselves. What is computed from them is never merged with what is computed from
+    those that went in.
+
+    Args:
+        x: sequence of tensors.
+    """
+    return bind(_optimization_barrier, (x,), ())
+
+
+_stop_gradient = define(
+    "stop_gradient",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="transformation",
+    infer_meta=("UnchangedInferMeta", None),
+    traits=("nondifferentiable",),
+    doc="x, with a derivative of zero.",
+    where="yaml/transformation.yaml:51",
+)
+
+
+def stop_gradient(x: TensorLike) -> Tensor:
+    """x, with a derivative of zero.
+
+    Args:
+        x: tensor.
+    """
+    return bind(_stop_gradient, (x,), ())
+
+
+_checkpoint_name = define(
+    "checkpoint_name",
+    "(Tensor x, str name)",
+    "Tensor(out)",
+    family="transformation",
+    infer_meta=("UnchangedInferMeta", ("x",)),
+    backward="checkpoint_name_grad",
+    jvp="linear",
+    doc="x, under a name by which a policy of phix.checkpoint can say that it is to be kept.",
+    where="yaml/transformation.yaml:59",
+)
+
+
+def checkpoint_name(x: TensorLike, name: str) -> Tensor:
+    """x, under a name by which a policy of phix.checkpoint can say that it is to be kept.
+
+    Args:
+        x: tensor.
+        name: str.
+    """
+    return bind(_checkpoint_name, (x,), (name,))
+
+
+_checkpoint_name_grad = define(
+    "checkpoint_name_grad",
+    "(Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="transformation",
+    forward="checkpoint_name",
+    where="yaml/transformation.yaml:68",
+)
+
+
+def checkpoint_name_grad(out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`checkpoint_name`.
+
+    Args:
+        out_grad: tensor.
+    """
+    return bind(_checkpoint_name_grad, (out_grad,), ())
+
+
+_all_gather = define(
+    "all_gather",
+    "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)",
+    "Tensor(out)",
+    family="transformation",
+    infer_meta=("AllGatherInferMeta", ("x", "axis_size", "axis")),
+    backward="all_gather_grad",
+    jvp="linear",
+    traits=("collective",),
+    doc="The values of all lanes, stacked along axis; every lane has the same result.",
+    where="yaml/transformation.yaml:74",
+)
+
+
+def all_gather(x: TensorLike, axis_name: str, axis_size: DimLike = -1, axis: int = 0) -> Tensor:
+    """The values of all lanes, stacked along axis; every lane has the same result.
+
+    Args:
+        x: tensor.
+        axis_name: str.
+        axis_size: int.
+        axis: int.
+    """
+    return bind(_all_gather, (x,), (axis_name, axis_size, axis))
+
+
+_all_gather_grad = define(
+    "all_gather_grad",
+    "(Tensor out_grad, str axis_name, int64_t axis_size, int axis)",
+    "Tensor(x_grad)",
+    family="transformation",
+    forward="all_gather",
+    where="yaml/transformation.yaml:83",
+)
+
+
+def all_gather_grad(out_grad: TensorLike, axis_name: str, axis_size: DimLike, axis: int) -> Tensor:
+    """Backward of :func:`all_gather`.
+
+    Args:
+        out_grad: tensor.
+        axis_name: str.
+        axis_size: int.
+        axis: int.
+    """
+    return bind(_all_gather_grad, (out_grad,), (axis_name, axis_size, axis))
+
+
+_psum_scatter = define(
+    "psum_scatter",
+    "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)",
+    "Tensor(out)",
+    family="transformation",
+    infer_meta=("PsumScatterInferMeta", ("x", "axis_size", "axis")),
+    backward="psum_scatter_grad",
+    jvp="linear",
+    traits=("collective",),
+    doc=(
+        "Lane i has the sum over all lanes of row i of x along axis, whose size is that of the "
+        "lanes."
+    ),
+    where="yaml/transformation.yaml:88",
+)
+
+
+def psum_scatter(x: TensorLike, axis_name: str, axis_size: DimLike = -1, axis: int = 0) -> Tensor:
+    """Lane i has the sum over all lanes of row i of x along axis, whose size is that of the lanes.
+
+    Args:
+        x: tensor.
+        axis_name: str.
+        axis_size: int.
+        axis: int.
+    """
+    return bind(_psum_scatter, (x,), (axis_name, axis_size, axis))
+
+
+_psum_scatter_grad = define(
+    "psum_scatter_grad",
+    "(Tensor out_grad, str axis_name, int64_t axis_size, int axis)",
+    "Tensor(x_grad)",
+    family="transformation",
+    forward="psum_scatter",
+    where="yaml/transformation.yaml:97",
+)
+
+
+def psum_scatter_grad(
+    out_grad: TensorLike, axis_name: str, axis_size: DimLike, axis: int
+) -> Tensor:
+    """Backward of :func:`psum_scatter`.
+
+    Args:
+        out_grad: tensor.
+        axis_name: str.
+        axis_size: int.
+        axis: int.
+    """
+    return bind(_psum_scatter_grad, (out_grad,), (axis_name, axis_size, axis))
+
+
+_psum = define(
+    "psum",
+    "(Tensor x, str axis_name)",
+    "Tensor(out)",
+    family="transformation",
+    infer_meta=("UnchangedInferMeta", ("x",)),
+    backward="psum_grad",
+    jvp="linear",
+    traits=("collective",),
+    doc="The sum of x over the lanes; every lane has the same result.",
+    where="yaml/transformation.yaml:102",
+)
+
+
+def psum(x: TensorLike, axis_name: str) -> Tensor:
+    """The sum of x over the lanes; every lane has the same result.
+
+    Args:
+        x: tensor.
+        axis_name: str.
+    """
+    return bind(_psum, (x,), (axis_name,))
+
+
+_psum_grad = define(
+    "psum_grad",
+    "(Tensor out_grad, str axis_name)",
+    "Tensor(x_grad)",
+    family="transformation",
+    forward="psum",
+    where="yaml/transformation.yaml:111",
+)
+
+
+def psum_grad(out_grad: TensorLike, axis_name: str) -> Tensor:
+    """Backward of :func:`psum`.
+
+    Args:
+        out_grad: tensor.
+        axis_name: str.
+    """
+    return bind(_psum_grad, (out_grad,), (axis_name,))
+
+
+_ppermute = define(
+    "ppermute",
+    "(Tensor x, str axis_name, int[] sources, int[] targets)",
+    "Tensor(out)",
+    family="transformation",
+    infer_meta=("UnchangedInferMeta", ("x",)),
+    backward="ppermute_grad",
+    jvp="linear",
+    traits=("collective",),
+    doc="Lane targets[k] has the x of lane sources[k]; a lane that is no target has zeros.",
+    where="yaml/transformation.yaml:116",
+)
+
+
+def ppermute(x: TensorLike, axis_name: str, sources: IntArrayLike, targets: IntArrayLike) -> Tensor:
+    """Lane targets[k] has the x of lane sources[k]; a lane that is no target has zeros.
+
+    Args:
+        x: tensor.
+        axis_name: str.
+        sources: sequence of ints.
+        targets: sequence of ints.
+    """
+    return bind(_ppermute, (x,), (axis_name, sources, targets))
+
+
+_ppermute_grad = define(
+    "ppermute_grad",
+    "(Tensor out_grad, str axis_name, int[] sources, int[] targets)",
+    "Tensor(x_grad)",
+    family="transformation",
+    forward="ppermute",
+    where="yaml/transformation.yaml:125",
+)
+
+
+def ppermute_grad(
+    out_grad: TensorLike, axis_name: str, sources: IntArrayLike, targets: IntArrayLike
+) -> Tensor:
+    """Backward of :func:`ppermute`.
+
+    Args:
+        out_grad: tensor.
+        axis_name: str.
+        sources: sequence of ints.
+        targets: sequence of ints.
+    """
+    return bind(_ppermute_grad, (out_grad,), (axis_name, sources, targets))
+
+
+_all_to_all = define(
+    "all_to_all",
+    "(Tensor x, str axis_name, int split_axis, int concat_axis)",
+    "Tensor(out)",
+    family="transformation",
+    infer_meta=("AllToAllInferMeta", ("x", "split_axis", "concat_axis")),
+    backward="all_to_all_grad",
+    jvp="linear",
+    traits=("collective",),
+    doc=(
+        "Lane i has row i along split_axis of every lane's x, stacked at concat_axis; split_axis, "
+        "whose size is the number of lanes, goes."
+    ),
+    where="yaml/transformation.yaml:130",
+)
+
+
+def all_to_all(x: TensorLike, axis_name: str, split_axis: int, concat_axis: int) -> Tensor:
+    """Lane i has row i along split_axis of every lane's x, stacked at concat_axis; split_axis,
+    whose size is the number of lanes, goes.
+
+    Args:
+        x: tensor.
+        axis_name: str.
+        split_axis: int.
+        concat_axis: int.
+    """
+    return bind(_all_to_all, (x,), (axis_name, split_axis, concat_axis))
+
+
+_all_to_all_grad = define(
+    "all_to_all_grad",
+    "(Tensor out_grad, str axis_name, int split_axis, int concat_axis)",
+    "Tensor(x_grad)",
+    family="transformation",
+    forward="all_to_all",
+    where="yaml/transformation.yaml:141",
+)
+
+
+def all_to_all_grad(
+    out_grad: TensorLike, axis_name: str, split_axis: int, concat_axis: int
+) -> Tensor:
+    """Backward of :func:`all_to_all`.
+
+    Args:
+        out_grad: tensor.
+        axis_name: str.
+        split_axis: int.
+        concat_axis: int.
+    """
+    return bind(_all_to_all_grad, (out_grad,), (axis_name, split_axis, concat_axis))
+
+
+_axis_index = define(
+    "axis_index",
+    "(str axis_name)",
+    "Tensor(out)",
+    family="transformation",
+    infer_meta=("AxisIndexInferMeta", None),
+    traits=("collective", "nondifferentiable"),
+    doc="The number of the lane, an int64.",
+    where="yaml/transformation.yaml:146",
+)
+
+
+def axis_index(axis_name: str) -> Tensor:
+    """The number of the lane, an int64.
+
+    Args:
+        axis_name: str.
+    """
+    return bind(_axis_index, (), (axis_name,))
+
+
+_pure_callback = define(
+    "pure_callback",
+    "(Tensor[] operands, Object function, IntArray dims, int[] ranks, str[] dtypes, str "
+    'vmap_method="")',
+    "Tensor[](out)",
+    family="transformation",
+    infer_meta=("PureCallbackInferMeta", None),
+    doc=(
+        "The arrays that function([arrays], [shapes of the results]) gives. The dims of all "
+        "results stand in one list, ranks says how many are whose."
+    ),
+    where="yaml/transformation.yaml:155",
+)
+
+
+def pure_callback(
+    operands: Sequence[TensorLike],
+    function: object,
+    dims: IntArrayLike,
+    ranks: IntArrayLike,
+    dtypes: Sequence[str],
+    vmap_method: str = "",
+) -> tuple[Tensor, ...]:
+    """The arrays that function([arrays], [shapes of the results]) gives. The dims of all results
+    stand in one list, ranks says how many are whose.
+
+    Args:
+        operands: sequence of tensors.
+        function: hashable Python object.
+        dims: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        ranks: sequence of ints.
+        dtypes: sequence of strs.
+        vmap_method: str.
+    """
+    return bind(_pure_callback, (operands,), (function, dims, ranks, dtypes, vmap_method))
+
+
+_debug_callback = define(
+    "debug_callback",
+    "(Tensor[] operands, Object function)",
+    "Tensor(done)",
+    family="transformation",
+    infer_meta=("DebugCallbackInferMeta", None),
+    traits=("side_effect", "nondifferentiable"),
+    doc="Calls function([arrays]) for its effect, in the order of the program; done is 0.",
+    where="yaml/transformation.yaml:164",
+)
+
+
+def debug_callback(operands: Sequence[TensorLike], function: object) -> Tensor:
+    """Calls function([arrays]) for its effect, in the order of the program; done is 0.
+
+    Args:
+        operands: sequence of tensors.
+        function: hashable Python object.
+    """
+    return bind(_debug_callback, (operands,), (function,))

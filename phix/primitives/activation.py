@@ -1,0 +1,240 @@
+"""Activations: decompositions, and backward rules that are kept whole.
+
+At a kink the slope is that of the side its comparison names: see the doc of each entry.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import rules
+from phix.core.meta import MetaTensor
+from phix.primitives import axes as ax
+from phix.primitives.broadcasting import unbroadcast
+
+
+# -- softmax -----------------------------------------------------------------------------------
+@rules.normalize("softmax")
+@rules.normalize("log_softmax")
+def axis_attr(x: MetaTensor, axis: int) -> Any:
+    return (ax.positive(axis, x.ndim),)
+
+
+def _centred(x: Any, axes: list[int]) -> Any:
+    """x - max(x); an axis without elements has no largest, and nothing to centre."""
+    is_empty = any(dm.is_zero(x.meta.dims[a]) for a in axes)
+    return x if is_empty else x - ops.max(x, axes, True)
+
+
+@rules.decompose("softmax")
+def softmax(x: Any, axis: int) -> Any:
+    axes = [axis] if x.ndim else []
+    e = ops.exp(_centred(x, axes))
+    return e / ops.sum(e, axes, keepdim=True) if x.ndim else e
+
+
+@rules.decompose("softmax_grad")
+def softmax_grad(out: Any, out_grad: Any, axis: int) -> Any:
+    weighted = out * out_grad
+    return weighted - out * ops.sum(weighted, [axis] if out.ndim else [], keepdim=True)
+
+
+@rules.decompose("log_softmax")
+def log_softmax(x: Any, axis: int) -> Any:
+    axes = [axis] if x.ndim else []
+    centred = _centred(x, axes)
+    return centred - ops.log(ops.sum(ops.exp(centred), axes, keepdim=True))
+
+
+@rules.decompose("log_softmax_grad")
+def log_softmax_grad(out: Any, out_grad: Any, axis: int) -> Any:
+    axes = [axis] if out.ndim else []
+    return out_grad - ops.exp(out) * ops.sum(out_grad, axes, keepdim=True)
+
+
+# -- sigmoid and its kin -----------------------------------------------------------------------
+@rules.decompose("sigmoid")
+def sigmoid(x: Any) -> Any:
+    """exp(min(x, 0)) / (1 + exp(-|x|)): nothing overflows, and the small end keeps its digits."""
+    e = ops.exp(-ops.abs(x))
+    return ops.where(x < 0, e, 1.0) / (1 + e)
+
+
+@rules.decompose("sigmoid_grad")
+def sigmoid_grad(out: Any, out_grad: Any) -> Any:
+    return out_grad * (out * (1 - out))
+
+
+@rules.decompose("logsigmoid")
+def logsigmoid(x: Any) -> Any:
+    """min(x, 0) - log(1 + exp(-|x|))."""
+    return ops.where(x < 0, x, 0.0) - ops.log1p(ops.exp(-ops.abs(x)))
+
+
+@rules.decompose("logsigmoid_grad")
+def logsigmoid_grad(x: Any, out_grad: Any) -> Any:
+    return out_grad * ops.sigmoid(-x)
+
+
+@rules.decompose("softplus")
+def softplus(x: Any, beta: float, threshold: float) -> Any:
+    """max(t, 0) + log(1 + exp(-|t|)) over beta, t = beta x; x itself above the threshold."""
+    t = beta * x
+    smooth = (ops.where(t > 0, t, 0.0) + ops.log1p(ops.exp(-ops.abs(t)))) / beta
+    return ops.where(t > threshold, x, smooth)
+
+
+@rules.decompose("softplus_grad")
+def softplus_grad(x: Any, out_grad: Any, beta: float, threshold: float) -> Any:
+    t = beta * x
+    return ops.where(t > threshold, out_grad, out_grad * ops.sigmoid(t))
+
+
+@rules.decompose("silu")
+@rules.decompose("swish")
+def silu(x: Any) -> Any:
+    return x * ops.sigmoid(x)
+
+
+def _silu_slope(x: Any) -> Any:
+    s = ops.sigmoid(x)
+    return s + x * (s * (1 - s))
+
+
+@rules.decompose("silu_grad")
+def silu_grad(x: Any, out: Any, out_grad: Any) -> Any:
+    s = ops.sigmoid(x)
+    return out_grad * (s + out * (1 - s))
+
+
+@rules.decompose("swish_grad")
+def swish_grad(x: Any, out_grad: Any) -> Any:
+    return out_grad * _silu_slope(x)
+
+
+@rules.decompose("swiglu")
+def swiglu(x: Any, y: Any) -> Any:
+    left, right = ops.split_with_num(x, 2, -1) if y is None else (x, y)
+    return ops.silu(left) * right
+
+
+@rules.decompose("swiglu_grad")
+def swiglu_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    left, right = ops.split_with_num(x, 2, -1) if y is None else (x, y)
+    to_left = out_grad * right * _silu_slope(left)
+    to_right = out_grad * ops.silu(left)
+    if y is None:
+        return ops.concat([to_left, to_right], -1), None
+    return unbroadcast(to_left, x), unbroadcast(to_right, y)
+
+
+# -- gelu --------------------------------------------------------------------------------------
+_SQRT_HALF = math.sqrt(0.5)
+_SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
+_CUBIC = 0.044715  # Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016
+
+
+@rules.decompose("gelu")
+def gelu(x: Any, approximate: bool) -> Any:
+    if approximate:
+        return 0.5 * x * (1 + ops.tanh(_SQRT_2_OVER_PI * (x + _CUBIC * x * x * x)))
+    return 0.5 * x * (1 + ops.erf(x * _SQRT_HALF))
+
+
+@rules.decompose("gelu_grad")
+def gelu_grad(x: Any, out_grad: Any, approximate: bool) -> Any:
+    """The cumulative normal, and x times its density."""
+    if approximate:
+        t = ops.tanh(_SQRT_2_OVER_PI * (x + _CUBIC * x * x * x))
+        slope = _SQRT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
+        return out_grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
+    density = ops.exp(-0.5 * x * x) * (_SQRT_HALF / math.sqrt(math.pi))
+    return out_grad * (0.5 * (1 + ops.erf(x * _SQRT_HALF)) + x * density)
+
+
+# -- made of pieces; comparisons are written so that NaN comes out as NaN ----------------------
+@rules.decompose("relu")
+def relu(x: Any) -> Any:
+    return ops.where(x <= 0, 0.0, x)
+
+
+@rules.decompose("relu_grad")
+def relu_grad(out: Any, out_grad: Any) -> Any:
+    return ops.where(out > 0, out_grad, 0.0)
+
+
+@rules.decompose("relu6")
+def relu6(x: Any) -> Any:
+    return ops.where(x <= 0, 0.0, ops.where(x >= 6, 6.0, x))
+
+
+@rules.decompose("relu6_grad")
+def relu6_grad(out: Any, out_grad: Any) -> Any:
+    return ops.where((out > 0) & (out < 6), out_grad, 0.0)
+
+
+@rules.decompose("leaky_relu")
+def leaky_relu(x: Any, negative_slope: float) -> Any:
+    return ops.where(x > 0, x, negative_slope * x)
+
+
+@rules.decompose("leaky_relu_grad")
+def leaky_relu_grad(x: Any, out_grad: Any, negative_slope: float) -> Any:
+    return ops.where(x > 0, out_grad, negative_slope * out_grad)
+
+
+@rules.decompose("elu")
+def elu(x: Any, alpha: float) -> Any:
+    return ops.where(x > 0, x, alpha * ops.expm1(ops.where(x > 0, 0.0, x)))
+
+
+@rules.decompose("elu_grad")
+def elu_grad(x: Any, out: Any, out_grad: Any, alpha: float) -> Any:
+    """Below 0 the slope alpha exp(x) is out + alpha."""
+    return ops.where(x > 0, out_grad, out_grad * (out + alpha))
+
+
+@rules.decompose("softsign")
+def softsign(x: Any) -> Any:
+    return x / (1 + ops.abs(x))
+
+
+@rules.decompose("softsign_grad")
+def softsign_grad(x: Any, out_grad: Any) -> Any:
+    width = 1 + ops.abs(x)
+    return out_grad / (width * width)
+
+
+@rules.decompose("hardswish")
+def hardswish(x: Any) -> Any:
+    return ops.where(x <= -3, 0.0, ops.where(x >= 3, x, x * (x + 3) / 6))
+
+
+@rules.decompose("hardswish_grad")
+def hardswish_grad(x: Any, out_grad: Any) -> Any:
+    inside = ops.where(x >= 3, out_grad, out_grad * (2 * x + 3) / 6)
+    return ops.where(x <= -3, 0.0, inside)
+
+
+@rules.decompose("hardsigmoid")
+def hardsigmoid(x: Any, slope: float, offset: float) -> Any:
+    line = slope * x + offset
+    return ops.where(line <= 0, 0.0, ops.where(line >= 1, 1.0, line))
+
+
+@rules.decompose("hardsigmoid_grad")
+def hardsigmoid_grad(out: Any, out_grad: Any, slope: float, offset: float) -> Any:
+    return ops.where((out > 0) & (out < 1), slope * out_grad, 0.0)
+
+
+@rules.decompose("hardtanh")
+def hardtanh(x: Any, t_min: float, t_max: float) -> Any:
+    return ops.where(x <= t_min, t_min, ops.where(x >= t_max, t_max, x))
+
+
+@rules.decompose("hardtanh_grad")
+def hardtanh_grad(x: Any, out_grad: Any, t_min: float, t_max: float) -> Any:
+    return ops.where((x > t_min) & (x < t_max), out_grad, 0.0)

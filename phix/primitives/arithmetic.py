@@ -1,0 +1,83 @@
+"""Elementwise arithmetic made of the pointwise primitives."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.errors import AttributeValueError
+from phix.core.meta import MetaTensor
+from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.pointwise import conj
+
+
+@rules.decompose("square")
+def square(x: Any) -> Any:
+    return x * x
+
+
+@rules.decompose("square_grad")
+def square_grad(x: Any, out_grad: Any) -> Any:
+    return out_grad * conj(2 * x)
+
+
+@rules.decompose("reciprocal")
+def reciprocal(x: Any) -> Any:
+    return 1 / x
+
+
+@rules.decompose("reciprocal_grad")
+def reciprocal_grad(out: Any, out_grad: Any) -> Any:
+    return -out_grad * conj(out * out)
+
+
+# -- clip --------------------------------------------------------------------------------------
+@rules.normalize("clip")
+def clip_attrs(x: MetaTensor, min: Any, max: Any) -> Any:
+    """The bounds as numbers of x's kind: for ints, those ints that lie within."""
+    low, high = (-math.inf if min is None else min), (math.inf if max is None else max)
+    if math.isnan(low) or math.isnan(high) or low > high:
+        raise AttributeValueError(f"min {low} must not be above max {high}, nor one of them NaN")
+    if dt.kind(x.dtype) != "int":
+        return float(low), float(high)
+    limits = np.iinfo(x.dtype)
+    low, high = (builtins.min(builtins.max(v, limits.min), limits.max) for v in (low, high))
+    if math.ceil(low) > math.floor(high):
+        raise AttributeValueError(f"no int lies between min {min} and max {max}; cast x to a float")
+    return math.ceil(low), math.floor(high)
+
+
+@rules.decompose("clip")
+def clip(x: Any, min: Any, max: Any) -> Any:
+    """NaN is neither below nor above, and stays."""
+    return ops.where(x < min, min, ops.where(x > max, max, x))
+
+
+@rules.decompose("clip_grad")
+def clip_grad(x: Any, out_grad: Any, min: Any, max: Any) -> Any:
+    return ops.where((x >= min) & (x <= max), out_grad, 0.0)
+
+
+# -- two or three inputs -----------------------------------------------------------------------
+@rules.decompose("lerp")
+def lerp(x: Any, y: Any, weight: Any) -> Any:
+    return x + weight * (y - x)
+
+
+@rules.decompose("heaviside")
+def heaviside(x: Any, y: Any) -> Any:
+    """NaN stays NaN: it is neither below 0, nor at 0, nor above."""
+    step = ops.where(x > 0, 1, ops.where(x < 0, 0, x))
+    return ops.where(x == 0, y, step)
+
+
+@rules.decompose("heaviside_grad")
+def heaviside_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    nothing = 0.0 * out_grad
+    return unbroadcast(nothing, x), unbroadcast(ops.where(x == 0, out_grad, nothing), y)

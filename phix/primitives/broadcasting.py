@@ -1,0 +1,27 @@
+"""What the backward of a broadcast is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+
+
+def unbroadcast(grad: Any, like: Any) -> Any:
+    """``grad`` summed over the axes that broadcasting added to, or stretched in, ``like``.
+
+    ``like`` is a tensor or a meta. Where unknown dims leave open which axes were stretched, the
+    sum is left to ``reduce_as``, which decides at run time.
+    """
+    have, want = grad.meta.dims, like.meta.dims
+    if dm.same_shape(have, want):
+        return grad
+    lead = len(have) - len(want)
+    axes = list(range(lead))
+    for i, (h, w) in enumerate(zip(have[lead:], want)):
+        if dm.is_one(w) and not dm.is_one(h):
+            axes.append(lead + i)
+        elif not dm.same(h, w):
+            return ops.reduce_as(grad, ops.full(want, 0, grad.dtype))
+    return ops.reshape(ops.sum(grad, axes), want) if axes else grad

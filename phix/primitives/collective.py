@@ -1,0 +1,224 @@
+"""Ops that join the lanes of a named axis; ``vmap(..., axis_name=...)`` answers them.
+
+A rule gets values with the lanes in front. The transpose of a sum over lanes is a sum over lanes:
+what is differentiated is the sum of the results of all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dispatch, rules
+from phix.core import dtypes as dt
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
+from phix.core.meta import MetaTensor
+from phix.primitives.flat import expanded, zeros
+
+
+# -- names ---------------------------------------------------------------------------------------
+def axis_size(axis_name: str) -> Any:
+    """The size of a named axis in scope.
+
+    Raises:
+        ArgumentError: no vmap around binds the name.
+    """
+    bound = dispatch.bound_axes()
+    for name, size in bound:
+        if name == axis_name:
+            return size
+    known = ", ".join(repr(n) for n, _ in bound) or "none"
+    raise ArgumentError(
+        f"no axis {axis_name!r} is bound here (bound: {known}); call the function under "
+        f"phix.vmap(..., axis_name={axis_name!r})"
+    )
+
+
+def _axis(axis: int, rank: int, what: str) -> int:
+    if not -rank <= axis < rank:
+        raise AttributeValueError(f"{what} must be in [-{rank}, {rank}), found {axis}")
+    return axis % rank
+
+
+@rules.normalize("psum")
+def psum_attrs(x: MetaTensor, axis_name: str) -> Any:
+    axis_size(axis_name)
+    return (axis_name,)
+
+
+@rules.normalize("axis_index")
+def axis_index_attrs(axis_name: str) -> Any:
+    axis_size(axis_name)
+    return (axis_name,)
+
+
+@rules.normalize("all_gather")
+def all_gather_attrs(x: MetaTensor, axis_name: str, size: Any, axis: int) -> Any:
+    return (axis_name, axis_size(axis_name), _axis(axis, x.ndim + 1, "axis"))
+
+
+@rules.normalize("psum_scatter")
+def psum_scatter_attrs(x: MetaTensor, axis_name: str, size: Any, axis: int) -> Any:
+    axis, size = _axis(axis, x.ndim, "axis"), axis_size(axis_name)
+    _check_rows(x, axis, size, axis_name)
+    return (axis_name, size, axis)
+
+
+@rules.normalize("all_to_all")
+def all_to_all_attrs(x: MetaTensor, axis_name: str, split_axis: int, concat_axis: int) -> Any:
+    split = _axis(split_axis, x.ndim, "split_axis")
+    _check_rows(x, split, axis_size(axis_name), axis_name)
+    return (axis_name, split, _axis(concat_axis, x.ndim, "concat_axis"))
+
+
+def _check_rows(x: MetaTensor, axis: int, size: Any, axis_name: str) -> None:
+    if not dm.may_equal(x.dims[axis], size):
+        raise ShapeError(
+            f"dim {axis} of {x} must have the size of the axis {axis_name!r}, {dm.dim_text(size)}"
+        )
+
+
+@rules.normalize("ppermute")
+def ppermute_attrs(x: MetaTensor, axis_name: str, sources: Any, targets: Any) -> Any:
+    size = axis_size(axis_name)
+    if len(sources) != len(targets) or len(set(sources)) != len(sources):
+        raise AttributeValueError(f"each lane may send once, found sources {sources}")
+    if len(set(targets)) != len(targets):
+        raise AttributeValueError(f"each lane may receive once, found targets {targets}")
+    lanes = [*sources, *targets]
+    if isinstance(size, int) and not all(0 <= i < size for i in lanes):
+        raise AttributeValueError(
+            f"the axis {axis_name!r} has lanes 0 to {size - 1}, found {lanes}"
+        )
+    return (axis_name, sources, targets)
+
+
+# -- metas ---------------------------------------------------------------------------------------
+@rules.infer_meta("AllGatherInferMeta")
+def all_gather_meta(x: MetaTensor, size: Any, axis: int) -> MetaTensor:
+    return x.with_dims((*x.dims[:axis], size, *x.dims[axis:]))
+
+
+@rules.infer_meta("PsumScatterInferMeta")
+def psum_scatter_meta(x: MetaTensor, size: Any, axis: int) -> MetaTensor:
+    return x.with_dims((*x.dims[:axis], *x.dims[axis + 1 :]))
+
+
+@rules.infer_meta("AllToAllInferMeta")
+def all_to_all_meta(x: MetaTensor, split_axis: int, concat_axis: int) -> MetaTensor:
+    dims = list(x.dims)
+    dims.insert(concat_axis, dims.pop(split_axis))
+    return x.with_dims(dims)
+
+
+@rules.infer_meta("AxisIndexInferMeta")
+def axis_index_meta(axis_name: str) -> MetaTensor:
+    return MetaTensor((), dt.int64)
+
+
+# -- over the axis -------------------------------------------------------------------------------
+def moved(x: Any, source: int, target: int) -> Any:
+    """``x`` with one axis elsewhere, the others in order."""
+    order = [i for i in range(x.ndim) if i != source]
+    order.insert(target, source)
+    return ops.transpose(x, tuple(order))
+
+
+def _lanes(x: Any, batched: Sequence[bool], size: Any) -> Any:
+    return x if batched[0] else expanded(x, size)
+
+
+@rules.collective("psum")
+def psum_lanes(size: Any, batched: Any, x: Any, axis_name: str) -> Any:
+    if batched[0]:
+        return ops.sum(x, 0, x.dtype), False
+    return ops.sum(expanded(x, size), 0, x.dtype), False
+
+
+@rules.collective("all_gather")
+def all_gather_lanes(size: Any, batched: Any, x: Any, axis_name: str, _: Any, axis: int) -> Any:
+    return moved(_lanes(x, batched, size), 0, axis), False
+
+
+@rules.collective("psum_scatter")
+def psum_scatter_lanes(size: Any, batched: Any, x: Any, axis_name: str, _: Any, axis: int) -> Any:
+    total = ops.sum(_lanes(x, batched, size), 0, x.dtype)
+    return moved(total, axis, 0), True
+
+
+@rules.collective("ppermute")
+def ppermute_lanes(
+    size: Any, batched: Any, x: Any, axis_name: str, sources: Any, targets: Any
+) -> Any:
+    lanes = _lanes(x, batched, size)
+    if not sources:
+        return zeros(lanes.meta), True
+    sent = ops.index_select(lanes, list(sources), 0)
+    return zeros(lanes.meta).at[list(targets)].set(sent), True
+
+
+@rules.collective("all_to_all")
+def all_to_all_lanes(
+    size: Any, batched: Any, x: Any, axis_name: str, split_axis: int, concat_axis: int
+) -> Any:
+    rows = moved(_lanes(x, batched, size), split_axis + 1, 0)  # receiver, sender, rest
+    return moved(rows, 1, concat_axis + 1), True
+
+
+@rules.collective("axis_index")
+def axis_index_lanes(size: Any, batched: Any, axis_name: str) -> Any:
+    return ops.arange(0, size, 1, dt.int64), True
+
+
+# -- under a batch of another axis ---------------------------------------------------------------
+@rules.batch("psum")
+def psum_batch(batched: Any, x: Any, axis_name: str) -> Any:
+    return ops.psum(x, axis_name)
+
+
+@rules.batch("all_gather")
+def all_gather_batch(batched: Any, x: Any, axis_name: str, size: Any, axis: int) -> Any:
+    return ops.all_gather(x, axis_name, size, axis + 1)
+
+
+@rules.batch("psum_scatter")
+def psum_scatter_batch(batched: Any, x: Any, axis_name: str, size: Any, axis: int) -> Any:
+    return ops.psum_scatter(x, axis_name, size, axis + 1)
+
+
+@rules.batch("ppermute")
+def ppermute_batch(batched: Any, x: Any, axis_name: str, sources: Any, targets: Any) -> Any:
+    return ops.ppermute(x, axis_name, sources, targets)
+
+
+@rules.batch("all_to_all")
+def all_to_all_batch(batched: Any, x: Any, axis_name: str, split: int, concat: int) -> Any:
+    return ops.all_to_all(x, axis_name, split + 1, concat + 1)
+
+
+# -- backward ------------------------------------------------------------------------------------
+@rules.decompose("psum_grad")
+def psum_grad(out_grad: Any, axis_name: str) -> Any:
+    return ops.psum(out_grad, axis_name)
+
+
+@rules.decompose("all_gather_grad")
+def all_gather_grad(out_grad: Any, axis_name: str, size: Any, axis: int) -> Any:
+    return ops.psum_scatter(out_grad, axis_name, size, axis)
+
+
+@rules.decompose("psum_scatter_grad")
+def psum_scatter_grad(out_grad: Any, axis_name: str, size: Any, axis: int) -> Any:
+    return ops.all_gather(out_grad, axis_name, size, axis)
+
+
+@rules.decompose("ppermute_grad")
+def ppermute_grad(out_grad: Any, axis_name: str, sources: Any, targets: Any) -> Any:
+    return ops.ppermute(out_grad, axis_name, targets, sources)
+
+
+@rules.decompose("all_to_all_grad")
+def all_to_all_grad(out_grad: Any, axis_name: str, split_axis: int, concat_axis: int) -> Any:
+    return ops.all_to_all(out_grad, axis_name, concat_axis, split_axis)

@@ -1,0 +1,178 @@
+"""Ops that make tensors from attributes, or triangles and indices of a shape."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.meta import MetaTensor
+
+
+def check_shape(shape: Any) -> None:
+    """Raise ShapeError for a shape with a size known to be negative."""
+    if any(isinstance(d, int) and d < 0 for d in shape):
+        raise ShapeError(f"shape {dm.shape_text(shape)} has a negative dim; write sizes from 0")
+
+
+# -- full --------------------------------------------------------------------------------------
+@rules.normalize("full")
+def full_attrs(shape: Any, value: Any, dtype: Any, place: Any) -> Any:
+    kind = int if isinstance(value, dm.Dim) else type(value)
+    return shape, value, dtype or dt.default_dtype(kind), place
+
+
+@rules.infer_meta("CreateInferMeta")
+def create_meta(shape: Any, dtype: Any) -> MetaTensor:
+    check_shape(shape)
+    return MetaTensor(shape, dtype or dt.DEFAULT_FLOAT)
+
+
+@rules.decompose("full_like")
+def full_like(x: Any, value: Any, dtype: Any, place: Any) -> Any:
+    return ops.full(x.meta.dims, value, dtype or x.dtype, place)
+
+
+@rules.decompose("empty")
+def empty(shape: Any, dtype: Any, place: Any) -> Any:
+    return ops.full(shape, 0, dtype or dt.DEFAULT_FLOAT, place)
+
+
+@rules.decompose("empty_like")
+def empty_like(x: Any, dtype: Any, place: Any) -> Any:
+    return ops.full(x.meta.dims, 0, dtype or x.dtype, place)
+
+
+# -- arange, linspace --------------------------------------------------------------------------
+@rules.normalize("arange")
+def arange_attrs(start: Any, end: Any, step: Any, dtype: Any, place: Any) -> Any:
+    numbers = (start, end, step)
+    if any(isinstance(v, complex) for v in numbers):
+        raise AttributeValueError("arange counts in real numbers, found a complex one")
+    if isinstance(step, dm.Dim) or step == 0:
+        raise AttributeValueError(f"step must be a known number other than 0, found {step}")
+    if dtype is None:
+        dtype = dt.DEFAULT_FLOAT if any(isinstance(v, float) for v in numbers) else dt.int64
+    return start, end, step, dtype, place
+
+
+@rules.infer_meta("ArangeInferMeta")
+def arange_meta(start: Any, end: Any, step: Any, dtype: Any, place: Any) -> MetaTensor:
+    return MetaTensor((_steps(start, end, step),), dtype)
+
+
+def _steps(start: Any, end: Any, step: Any) -> dm.DimLike:
+    """How many numbers from start stay before end: max(ceil((end - start) / step), 0)."""
+    if not any(isinstance(v, dm.Dim) for v in (start, end)):
+        if isinstance(start, int) and isinstance(end, int) and isinstance(step, int):
+            return max(-((start - end) // step), 0)
+        return max(math.ceil((end - start) / step), 0)
+    if not all(isinstance(v, (int, dm.Dim)) for v in (start, end, step)):
+        raise AttributeValueError("an arange over an unknown dim counts in ints; write an int step")
+    if isinstance(start, int) and start == 0 and step == 1:
+        return end  # a dim is never negative
+    return dm.maximum(-dm.floordiv(start - end, step), 0)
+
+
+@rules.infer_meta("LinspaceInferMeta")
+def linspace_meta(
+    start: MetaTensor, stop: MetaTensor, number: Any, dtype: Any, place: Any
+) -> MetaTensor:
+    if start.ndim or stop.ndim:
+        raise ShapeError(f"start and stop must be 0-d, found {start} and {stop}; index them first")
+    if isinstance(number, int) and number < 0:
+        raise AttributeValueError(f"number must be 0 or more, found {number}")
+    return MetaTensor((number,), dtype or start.dtype)
+
+
+@rules.decompose("linspace")
+def linspace(start: Any, stop: Any, number: Any, dtype: Any, place: Any) -> Any:
+    """Counted from both ends, so that each end comes out as it is."""
+    dtype = dtype or start.dtype
+    if start.dtype in (dt.float16, dt.bfloat16):
+        start, stop = ops.cast(start, dt.float32), ops.cast(stop, dt.float32)
+    index = ops.arange(0, number, 1, dt.int64)
+    last = ops.full((), number, dt.int64) - 1
+    step = (stop - start) / ops.cast(ops.maximum(last, 1), start.dtype)
+    up = start + ops.cast(index, start.dtype) * step
+    down = stop - ops.cast(last - index, start.dtype) * step
+    out = ops.where(index + index <= last, up, down)
+    if dt.kind(dtype) == "int":
+        out = ops.floor(out)
+    return out if out.dtype == dtype else ops.cast(out, dtype)
+
+
+# -- eye, triangles ----------------------------------------------------------------------------
+@rules.normalize("eye")
+def eye_attrs(num_rows: Any, num_columns: Any, dtype: Any, place: Any) -> Any:
+    return num_rows, num_rows if num_columns is None else num_columns, dtype, place
+
+
+@rules.decompose("eye")
+def eye(num_rows: Any, num_columns: Any, dtype: Any, place: Any) -> Any:
+    check_shape((num_rows, num_columns))
+    return ops.cast(_offsets(num_rows, num_columns) == 0, dtype or dt.DEFAULT_FLOAT)
+
+
+def _offsets(rows: dm.DimLike, columns: dm.DimLike) -> Any:
+    """column - row for each place of a matrix."""
+    below = ops.reshape(ops.arange(0, rows, 1, dt.int64), (rows, 1))
+    return ops.arange(0, columns, 1, dt.int64) - below
+
+
+@rules.infer_meta("TrilInferMeta")
+@rules.infer_meta("TriuInferMeta")
+def triangle_meta(x: MetaTensor, diagonal: int) -> MetaTensor:
+    if x.ndim < 2:
+        raise ShapeError(f"a triangle is part of a matrix, found {x}; reshape it to 2 axes or more")
+    return x
+
+
+@rules.decompose("tril")
+def tril(x: Any, diagonal: int) -> Any:
+    rows, columns = x.meta.dims[-2:]
+    return ops.where(_offsets(rows, columns) <= diagonal, x, ops.full((), 0, x.dtype))
+
+
+@rules.decompose("triu")
+def triu(x: Any, diagonal: int) -> Any:
+    rows, columns = x.meta.dims[-2:]
+    return ops.where(_offsets(rows, columns) >= diagonal, x, ops.full((), 0, x.dtype))
+
+
+@rules.decompose("tril_grad")
+def tril_grad(out_grad: Any, diagonal: int) -> Any:
+    return ops.tril(out_grad, diagonal)
+
+
+@rules.decompose("triu_grad")
+def triu_grad(out_grad: Any, diagonal: int) -> Any:
+    return ops.triu(out_grad, diagonal)
+
+
+@rules.decompose("tril_indices")
+def tril_indices(rows: int, cols: int, offset: int, dtype: Any, place: Any) -> Any:
+    check_shape((rows, cols))
+    spans = [(0, min(max(i + offset + 1, 0), cols)) for i in range(rows)]
+    return _places(spans, dtype or dt.int64)
+
+
+@rules.decompose("triu_indices")
+def triu_indices(row: int, col: int, offset: int, dtype: Any, place: Any) -> Any:
+    check_shape((row, col))
+    spans = [(min(max(i + offset, 0), col), col) for i in range(row)]
+    return _places(spans, dtype or dt.int64)
+
+
+def _places(spans: list[tuple[int, int]], dtype: Any) -> Any:
+    """Rows and columns of the places (i, first_i), ..., (i, end_i - 1) of each row i, in order."""
+    rows = [
+        ops.stack([ops.full((end - first,), i, dtype), ops.arange(first, end, 1, dtype)], 0)
+        for i, (first, end) in enumerate(spans)
+        if end > first
+    ]
+    return ops.concat(rows, 1) if rows else ops.full((2, 0), 0, dtype)

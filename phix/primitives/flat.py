@@ -1,0 +1,79 @@
+"""Flat lists of tensors and the graphs that take them, for the rules of ops with graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phix import ops
+from phix.core import dtypes as dt
+from phix.core.errors import ShapeError
+from phix.core.graph import Graph
+from phix.core.meta import MetaTensor, covers
+
+Metas = tuple[MetaTensor, ...]
+
+
+def select(values: Sequence[Any], flags: Sequence[bool]) -> list[Any]:
+    return [v for v, f in zip(values, flags) if f]
+
+
+def spread(values: Sequence[Any], flags: Sequence[bool]) -> tuple[Any, ...]:
+    """The inverse of :func:`select`, None in the gaps."""
+    supply = iter(values)
+    return tuple(next(supply) if f else None for f in flags)
+
+
+def cut(values: Sequence[Any], *sizes: int) -> list[tuple[Any, ...]]:
+    """Consecutive parts of those sizes, and the rest."""
+    parts, at = [], 0
+    for size in sizes:
+        parts.append(tuple(values[at : at + size]))
+        at += size
+    return [*parts, tuple(values[at:])]
+
+
+def metas_of(values: Sequence[Any]) -> list[MetaTensor]:
+    return [v.meta for v in values]
+
+
+def are_floats(values: Sequence[Any]) -> list[bool]:
+    return [dt.is_differentiable(v.dtype) for v in values]
+
+
+def are_given(values: Sequence[Any]) -> list[bool]:
+    return [v is not None for v in values]
+
+
+def zeros(meta: MetaTensor) -> Any:
+    return ops.full(meta.dims, 0, meta.dtype)
+
+
+def or_zeros(tangents: Sequence[Any], like: Sequence[Any]) -> list[Any]:
+    """Tangents for all floats, zeros where there is none."""
+    return [
+        zeros(x.meta) if t is None else t
+        for t, x in zip(tangents, like)
+        if dt.is_differentiable(x.dtype)
+    ]
+
+
+def batch_size(values: Sequence[Any], flags: Sequence[bool]) -> Any:
+    return next(v.meta.dims[0] for v, f in zip(values, flags) if f)
+
+
+def expanded(x: Any, size: Any) -> Any:
+    return ops.expand(x, (size, *x.meta.dims))
+
+
+def fit(graph: Graph, found: Metas, what: str) -> None:
+    """Raise unless the graph takes inputs of these metas."""
+    wanted = tuple(v.meta for v in graph.inputs)
+    if len(wanted) != len(found) or not all(
+        covers(w, f) or covers(f, w) for w, f in zip(wanted, found)
+    ):
+        raise ShapeError(f"{what} takes {list(wanted)}, found {list(found)}; trace it for these")
+
+
+def out_metas(graph: Graph) -> Metas:
+    return tuple(a.meta for a in graph.outputs)

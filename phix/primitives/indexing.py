@@ -1,0 +1,473 @@
+"""Gathers, scatters and masks: metas, backward and batching rules.
+
+An index counts from the end if it is negative. One outside [-n, n) is taken as the nearest that
+exists. Of two writes to one place the one with the later index stands.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.dims import Shape
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError, UnknownDimError
+from phix.core.meta import MetaTensor
+from phix.primitives import axes as ax
+from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.pointwise import broadcast_shapes
+from phix.primitives.positions import joined, masked, nothing, numbers, numbers_along, to_axis
+from phix.primitives.slicing import expanded
+
+
+def _check_index(index: MetaTensor, name: str = "index") -> None:
+    if dt.kind(index.dtype) != "int":
+        raise DTypeError(f"{name} must be an int tensor, found {index}; cast it")
+
+
+# -- gather ------------------------------------------------------------------------------------
+@rules.normalize("gather")
+def gather_attrs(x: MetaTensor, index: MetaTensor, axis: Any) -> Any:
+    if not x.ndim:
+        raise ShapeError(f"{x} has no axis to gather along; reshape it to [1] first")
+    return (ax.positive(int(axis), x.ndim),)
+
+
+@rules.infer_meta("GatherInferMeta")
+def gather_meta(x: MetaTensor, index: MetaTensor, axis: int) -> MetaTensor:
+    _check_index(index)
+    if dm.is_zero(x.dims[axis]) and dm.is_known(index.size) and not dm.is_zero(index.size):
+        raise ShapeError(f"axis {axis} of {x} is empty, so there is nothing to gather there")
+    return x.with_dims((*x.dims[:axis], *index.dims, *x.dims[axis + 1 :]))
+
+
+@rules.decompose("gather_grad")
+def gather_grad(x: Any, index: Any, out_grad: Any, axis: int) -> Any:
+    dims = x.meta.dims
+    rank = index.ndim
+    order = [*range(axis, axis + rank), *range(axis), *range(axis + rank, out_grad.ndim)]
+    updates = ops.transpose(out_grad, order) if axis and rank else out_grad
+    zeros = nothing(out_grad, (dims[axis], *dims[:axis], *dims[axis + 1 :]))
+    where = ops.reshape(index, (*index.meta.dims, 1))
+    return to_axis(ops.scatter_nd_add(zeros, where, updates), 0, axis)
+
+
+@rules.batch("gather")
+def gather_batch(batched: Any, x: Any, index: Any, axis: int) -> Any:
+    of_x, of_index = batched
+    if not of_index:
+        return ops.gather(x, index, axis + 1)
+    if not of_x:
+        return to_axis(ops.gather(x, index, axis), axis, 0)
+    where = _with_rows(ops.reshape(index, (*index.meta.dims, 1)))
+    found = ops.gather_nd(to_axis(x, axis + 1, 1), where)
+    # (batch, index, before the axis, behind it) -> (batch, before, index, behind)
+    rank = index.ndim
+    order = [0, *range(rank, rank + axis), *range(1, rank), *range(rank + axis, found.ndim)]
+    return ops.transpose(found, order)
+
+
+def _with_rows(index: Any) -> Any:
+    """A batch of gather_nd's indices, each entry with the number of its row in front."""
+    dims = index.meta.dims
+    wide = ops.cast(index, dt.int64)
+    rows = ops.reshape(numbers(dims[0]), (dims[0], *(1,) * (len(dims) - 1)))
+    return ops.concat([ops.expand(rows, (*dims[:-1], 1)), wide], len(dims) - 1)
+
+
+# -- gather_nd, scatter_nd_add -----------------------------------------------------------------
+def _depth(x: MetaTensor, index: MetaTensor) -> int:
+    """How many axes of x one entry of the index names."""
+    _check_index(index)
+    if not index.ndim:
+        raise ShapeError(f"index {index} must have a last axis, of the axes of x to name")
+    depth = index.dims[-1]
+    if not isinstance(depth, int):
+        raise UnknownDimError(
+            f"the last dim of index {index}, how many axes of x it names, must be known; declare it"
+        )
+    if depth > x.ndim:
+        raise ShapeError(f"the last dim of index {index} names {depth} axes, {x} has {x.ndim}")
+    return depth
+
+
+@rules.infer_meta("GatherNdInferMeta")
+def gather_nd_meta(x: MetaTensor, index: MetaTensor) -> MetaTensor:
+    depth = _depth(x, index)
+    count = dm.product(index.dims[:-1])
+    if any(map(dm.is_zero, x.dims[:depth])) and dm.is_known(count) and not dm.is_zero(count):
+        raise ShapeError(f"{x} is empty along the axes that index {index} names")
+    return x.with_dims((*index.dims[:-1], *x.dims[depth:]))
+
+
+@rules.decompose("gather_nd_grad")
+def gather_nd_grad(x: Any, index: Any, out_grad: Any) -> Any:
+    return ops.scatter_nd_add(nothing(out_grad, x.meta.dims), index, out_grad)
+
+
+@rules.batch("gather_nd")
+def gather_nd_batch(batched: Any, x: Any, index: Any) -> Any:
+    of_x, of_index = batched
+    if not of_x:
+        return ops.gather_nd(x, index)
+    if not of_index:
+        depth = index.meta.dims[-1]
+        return to_axis(ops.gather_nd(to_axis(x, 0, depth), index), index.ndim - 1, 0)
+    return ops.gather_nd(x, _with_rows(index))
+
+
+@rules.infer_meta("ScatterNdAddInferMeta")
+def scatter_nd_add_meta(x: MetaTensor, index: MetaTensor, updates: MetaTensor) -> MetaTensor:
+    wanted = (*index.dims[:-1], *x.dims[_depth(x, index) :])
+    if updates.ndim != len(wanted) or not all(map(dm.may_equal, updates.dims, wanted)):
+        raise ShapeError(
+            f"updates for {x} at index {index} must have shape {dm.shape_text(wanted)}, found "
+            f"{updates}; expand or reshape it"
+        )
+    return x
+
+
+@rules.decompose("scatter_nd_add_grad")
+def scatter_nd_add_grad(index: Any, updates: Any, out_grad: Any) -> Any:
+    return out_grad, ops.gather_nd(out_grad, index)
+
+
+@rules.batch("scatter_nd_add")
+def scatter_nd_add_batch(batched: Any, x: Any, index: Any, updates: Any) -> Any:
+    size = next(v.meta.dims[0] for v, b in zip((x, index, updates), batched) if b)
+    x, index, updates = (expanded(v, b, size) for v, b in zip((x, index, updates), batched))
+    return ops.scatter_nd_add(x, _with_rows(index), updates)
+
+
+# -- take_along_axis ---------------------------------------------------------------------------
+@rules.normalize("take_along_axis")
+def take_along_axis_attrs(arr: MetaTensor, indices: MetaTensor, axis: int) -> Any:
+    if not arr.ndim:
+        raise ShapeError(f"{arr} has no axis to take along; reshape it to [1] first")
+    return (ax.positive(axis, arr.ndim),)
+
+
+@rules.infer_meta("TakeAlongAxisInferMeta")
+def take_along_axis_meta(arr: MetaTensor, indices: MetaTensor, axis: int) -> MetaTensor:
+    _check_index(indices, "indices")
+    if indices.ndim != arr.ndim:
+        raise ShapeError(f"indices must have as many axes as {arr}, found {indices}")
+    if dm.is_zero(arr.dims[axis]) and dm.is_known(indices.size) and not dm.is_zero(indices.size):
+        raise ShapeError(f"axis {axis} of {arr} is empty, so there is nothing to take there")
+    return arr.with_dims(_along(arr, indices, axis))
+
+
+def _along(arr: MetaTensor, indices: MetaTensor, axis: int) -> Shape:
+    """Dims broadcast but along the axis, which has those of the indices."""
+    have = tuple(1 if i == axis else d for i, d in enumerate(arr.dims))
+    dims = broadcast_shapes(have, indices.dims)
+    return (*dims[:axis], indices.dims[axis], *dims[axis + 1 :])
+
+
+@rules.decompose("take_along_axis_grad")
+def take_along_axis_grad(arr: Any, indices: Any, out_grad: Any, axis: int) -> Any:
+    wide = out_grad.meta.dims
+    size = arr.meta.dims[axis]
+    zeros = nothing(out_grad, (*wide[:axis], size, *wide[axis + 1 :]))
+    where = ops.expand(indices, wide)
+    return unbroadcast(ops.put_along_axis(zeros, where, out_grad, axis, "add"), arr)
+
+
+@rules.batch("take_along_axis")
+def take_along_axis_batch(batched: Any, arr: Any, indices: Any, axis: int) -> Any:
+    arr, indices = (
+        v if b else ops.reshape(v, (1, *v.meta.dims)) for v, b in zip((arr, indices), batched)
+    )
+    return ops.take_along_axis(arr, indices, axis + 1)
+
+
+# -- put_along_axis ----------------------------------------------------------------------------
+_SPELLINGS = {"sum": "add", "multiply": "mul", "max": "amax", "min": "amin"}
+_REDUCTIONS = ("assign", "add", "mul", "amax", "amin", "mean")
+
+
+@rules.normalize("put_along_axis")
+def put_along_axis_attrs(
+    arr: MetaTensor,
+    indices: MetaTensor,
+    values: MetaTensor,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> Any:
+    reduce = _SPELLINGS.get(reduce, reduce)
+    if reduce not in _REDUCTIONS:
+        raise AttributeValueError(
+            f"reduce {reduce!r} is not known; write one of {', '.join(_REDUCTIONS)}"
+        )
+    if not arr.ndim:
+        raise ShapeError(f"{arr} has no axis to put along; reshape it to [1] first")
+    return ax.positive(axis, arr.ndim), reduce, include_self
+
+
+@rules.infer_meta("PutAlongAxisInferMeta")
+def put_along_axis_meta(
+    arr: MetaTensor,
+    indices: MetaTensor,
+    values: MetaTensor,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> MetaTensor:
+    _check_index(indices, "indices")
+    if indices.ndim != arr.ndim or not all(
+        dm.may_equal(a, i) for k, (a, i) in enumerate(zip(arr.dims, indices.dims)) if k != axis
+    ):
+        raise ShapeError(
+            f"indices must have the dims of {arr} but along axis {axis}, found {indices}; expand it"
+        )
+    if dm.is_zero(arr.dims[axis]) and dm.is_known(indices.size) and not dm.is_zero(indices.size):
+        raise ShapeError(f"axis {axis} of {arr} is empty, so nothing can be put there")
+    _check_fits(values, indices.dims, "values")
+    return arr
+
+
+def _check_fits(values: MetaTensor, dims: Shape, name: str) -> None:
+    """Raise ShapeError unless values broadcast to dims."""
+    behind = dims[len(dims) - values.ndim :] if values.ndim <= len(dims) else None
+    if behind is None or not all(
+        dm.is_one(v) or dm.may_equal(v, d) for v, d in zip(values.dims, behind)
+    ):
+        raise ShapeError(f"{name} must broadcast to {dm.shape_text(dims)}, found {values}")
+
+
+@rules.decompose("put_along_axis_grad")
+def put_along_axis_grad(
+    arr: Any,
+    indices: Any,
+    values: Any,
+    out: Any,
+    out_grad: Any,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> Any:
+    args = (arr, indices, ops.expand(values, indices.meta.dims), out, out_grad, axis, include_self)
+    to_arr, to_values = _PUT_GRADS[reduce](*args)
+    if reduce != "assign" and not include_self:
+        to_arr = _cleared(to_arr, indices, axis)
+    return to_arr, unbroadcast(to_values, values)
+
+
+def _cleared(x: Any, indices: Any, axis: int) -> Any:
+    """``x`` with 0 where the indices point."""
+    return ops.put_along_axis(x, indices, nothing(x, ()), axis, "assign")
+
+
+def _assign_grad(
+    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
+) -> Any:
+    """All to the last write of each place."""
+    turns = numbers_along(axis, indices.meta.dims)
+    none = ops.full(arr.meta.dims, -1, dt.int64)
+    last = ops.put_along_axis(none, indices, turns, axis, "assign")
+    stands = ops.take_along_axis(last, indices, axis) == turns
+    return _cleared(grad, indices, axis), masked(stands, ops.take_along_axis(grad, indices, axis))
+
+
+def _add_grad(
+    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
+) -> Any:
+    return grad, ops.take_along_axis(grad, indices, axis)
+
+
+def _mean_grad(
+    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
+) -> Any:
+    one = ops.full((), 1, grad.dtype)
+    start = ops.full(arr.meta.dims, 1, grad.dtype)
+    counts = ops.put_along_axis(start, indices, one, axis, "add", include_self)
+    share = grad / counts
+    return share, ops.take_along_axis(share, indices, axis)
+
+
+def _mul_grad(
+    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
+) -> Any:
+    """The product of the other factors: of none that is 0, unless it is the only such factor."""
+    one, zero = ops.full((), 1, grad.dtype), ops.full((), 0, grad.dtype)
+    own = arr if include_self else ops.full(arr.meta.dims, 1, grad.dtype)
+
+    def parts(x: Any) -> Any:
+        return ops.where(x == 0, one, x), ops.cast(x == 0, dt.int64)
+
+    (safe, is_zero), (safe_values, zeros) = parts(own), parts(values)
+    product = ops.put_along_axis(safe, indices, safe_values, axis, "mul")
+    count = ops.put_along_axis(is_zero, indices, zeros, axis, "add")
+
+    def others(count: Any, product: Any, is_zero: Any, safe: Any) -> Any:
+        return ops.where(count == is_zero, product / safe, zero)
+
+    at = [ops.take_along_axis(x, indices, axis) for x in (count, product, grad)]
+    conj = ops.conj if dt.is_complex(grad.dtype) else lambda x: x
+    return (
+        grad * conj(others(count, product, is_zero, safe)),
+        at[2] * conj(others(at[0], at[1], zeros, safe_values)),
+    )
+
+
+def _extreme_grad(
+    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
+) -> Any:
+    """Split evenly among all that equal the result."""
+    own = ops.cast(arr == out, grad.dtype)
+    hits = ops.cast(values == ops.take_along_axis(out, indices, axis), grad.dtype)
+    counts = ops.put_along_axis(own, indices, hits, axis, "add", include_self)
+    share = grad / ops.where(counts == 0, ops.full((), 1, grad.dtype), counts)
+    return own * share, hits * ops.take_along_axis(share, indices, axis)
+
+
+_PUT_GRADS = {
+    "assign": _assign_grad,
+    "add": _add_grad,
+    "mean": _mean_grad,
+    "mul": _mul_grad,
+    "amax": _extreme_grad,
+    "amin": _extreme_grad,
+}
+
+
+@rules.batch("put_along_axis")
+def put_along_axis_batch(
+    batched: Any,
+    arr: Any,
+    indices: Any,
+    values: Any,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> Any:
+    size = next(v.meta.dims[0] for v, b in zip((arr, indices, values), batched) if b)
+    arr, indices = (expanded(v, b, size) for v, b in zip((arr, indices), batched))
+    if batched[2]:
+        values = _behind(values, arr.ndim - values.ndim)
+    return ops.put_along_axis(arr, indices, values, axis + 1, reduce, include_self)
+
+
+def _behind(x: Any, count: int) -> Any:
+    """``x`` with that many dims of 1 behind its batch dim."""
+    dims = x.meta.dims
+    return ops.reshape(x, (dims[0], *(1,) * count, *dims[1:])) if count else x
+
+
+# -- index_put, scatter ------------------------------------------------------------------------
+@rules.infer_meta("IndexPutInferMeta")
+def index_put_meta(x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool) -> MetaTensor:
+    if not 0 < len(indices) <= x.ndim:
+        raise ShapeError(f"{x} takes 1 to {x.ndim} index tensors, found {len(indices)}")
+    for i in indices:
+        _check_index(i, "each of indices")
+    batch = broadcast_shapes(*(i.dims for i in indices))
+    count = dm.product(batch)
+    named = x.dims[: len(indices)]
+    if any(map(dm.is_zero, named)) and dm.is_known(count) and not dm.is_zero(count):
+        raise ShapeError(f"{x} is empty along the axes that the indices name")
+    _check_fits(value, (*batch, *x.dims[len(indices) :]), "value")
+    return x
+
+
+@rules.decompose("index_put_grad")
+def index_put_grad(x: Any, indices: Any, value: Any, out_grad: Any, accumulate: bool) -> Any:
+    """To the value what stands where it was put; of several writes to one place, to the last."""
+    batch = broadcast_shapes(*(i.meta.dims for i in indices))
+    where = joined(indices, batch)
+    to_value = ops.gather_nd(out_grad, where)
+    if accumulate:
+        return out_grad, unbroadcast(to_value, value)
+    turns = ops.reshape(numbers(dm.product(batch)), batch)
+    none = ops.full(x.meta.dims[: len(indices)], -1, dt.int64)
+    last = ops.index_put(none, indices, turns)
+    stands = ops.gather_nd(last, where) == turns
+    to_x = ops.index_put(out_grad, indices, nothing(out_grad, ()))
+    return to_x, unbroadcast(masked(stands, to_value), value)
+
+
+@rules.batch("index_put")
+def index_put_batch(batched: Any, x: Any, indices: Any, value: Any, accumulate: bool) -> Any:
+    of_x, of_indices, of_value = batched
+    flags = (of_x, *of_indices, of_value)
+    size = next(v.meta.dims[0] for v, b in zip((x, *indices, value), flags) if b)
+    rank = max(i.ndim - b for i, b in zip(indices, of_indices))
+    rows = ops.reshape(numbers(size), (size, *(1,) * rank))
+    own = [_behind(i, rank - i.ndim + 1) if b else i for i, b in zip(indices, of_indices)]
+    x = expanded(x, of_x, size)
+    if of_value:
+        value = _behind(value, rank + x.ndim - 1 - len(indices) - (value.ndim - 1))
+    return ops.index_put(x, [rows, *own], value, accumulate)
+
+
+@rules.infer_meta("ScatterInferMeta")
+def scatter_meta(
+    x: MetaTensor, index: MetaTensor, updates: MetaTensor, overwrite: bool
+) -> MetaTensor:
+    _check_index(index)
+    wanted = (*index.dims, *x.dims[1:])
+    if not x.ndim or index.ndim > 1:
+        raise ShapeError(f"scatter writes rows of x at a 0-d or 1-d index, found {x} and {index}")
+    if updates.ndim != len(wanted) or not all(map(dm.may_equal, updates.dims, wanted)):
+        raise ShapeError(
+            f"updates for rows of {x} at index {index} must have shape {dm.shape_text(wanted)}, "
+            f"found {updates}"
+        )
+    if dm.is_zero(x.dims[0]) and dm.is_known(index.size) and not dm.is_zero(index.size):
+        raise ShapeError(f"{x} has no rows, so nothing can be written at {index}")
+    return x
+
+
+@rules.decompose("scatter")
+def scatter(x: Any, index: Any, updates: Any, overwrite: bool) -> Any:
+    if overwrite:
+        return ops.index_put(x, [index], updates)
+    cleared = ops.index_put(x, [index], nothing(x, ()))
+    return ops.index_put(cleared, [index], updates, True)
+
+
+# -- made of the above -------------------------------------------------------------------------
+@rules.normalize("index_select")
+def index_select_attrs(x: MetaTensor, index: MetaTensor, axis: int) -> Any:
+    return gather_attrs(x, index, axis)
+
+
+@rules.infer_meta("IndexSelectInferMeta")
+def index_select_meta(x: MetaTensor, index: MetaTensor, axis: int) -> MetaTensor:
+    if index.ndim != 1:
+        raise ShapeError(f"index must have one axis, found {index}; gather takes any number")
+    return gather_meta(x, index, axis)
+
+
+@rules.decompose("index_select")
+def index_select(x: Any, index: Any, axis: int) -> Any:
+    return ops.gather(x, index, axis)
+
+
+@rules.infer_meta("IndexSampleInferMeta")
+def index_sample_meta(x: MetaTensor, index: MetaTensor) -> MetaTensor:
+    if x.ndim != 2:
+        raise ShapeError(f"x must have two axes, found {x}; take_along_axis takes any number")
+    return take_along_axis_meta(x, index, 1)
+
+
+@rules.decompose("index_sample")
+def index_sample(x: Any, index: Any) -> Any:
+    return ops.take_along_axis(x, index, 1)
+
+
+@rules.infer_meta("MaskedFillInferMeta")
+def masked_fill_meta(x: MetaTensor, mask: MetaTensor, value: MetaTensor) -> MetaTensor:
+    if mask.dtype != dt.bool_:
+        raise DTypeError(f"mask must be a bool tensor, found {mask}; compare or cast it")
+    dims = broadcast_shapes(x.dims, mask.dims)
+    _check_fits(value, dims, "value")
+    return x.with_dims(dims)
+
+
+@rules.decompose("masked_fill")
+def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    return ops.where(mask, value, x)

@@ -1,0 +1,108 @@
+"""Layers: linear, embedding, one_hot, dropout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.meta import MetaTensor
+from phix.primitives import random as rand
+from phix.primitives.positions import numbers
+
+
+# -- linear, embedding, one_hot ----------------------------------------------------------------
+@rules.decompose("linear")
+def linear(x: Any, weight: Any, bias: Any) -> Any:
+    if weight.ndim != 2:
+        raise ShapeError(f"weight must be [in, out], found {weight.meta}; use matmul")
+    out = ops.matmul(x, weight)
+    return out if bias is None else out + bias
+
+
+def _check_numbers(x: Any, what: str) -> None:
+    if dt.kind(x.dtype) != "int":
+        raise DTypeError(f"x holds {what}, which are ints, found {x.meta}; cast it to int64")
+
+
+@rules.normalize("embedding")
+def embedding_attrs(x: MetaTensor, weight: MetaTensor, padding_idx: int, sparse: bool) -> Any:
+    if sparse:
+        raise AttributeValueError("sparse gradients are not there; leave sparse False")
+    return padding_idx, sparse
+
+
+@rules.decompose("embedding")
+def embedding(x: Any, weight: Any, padding_idx: int, sparse: bool) -> Any:
+    _check_numbers(x, "numbers of rows")
+    if weight.ndim != 2:
+        raise ShapeError(f"weight must be [rows, size], found {weight.meta}")
+    out = ops.gather(weight, x, 0)
+    if padding_idx == -1:
+        return out
+    is_padding = ops.reshape(x == padding_idx, (*x.meta.dims, 1))
+    return ops.where(is_padding, ops.full((), 0, out.dtype), out)
+
+
+@rules.normalize("one_hot")
+def one_hot_attrs(x: MetaTensor, num_classes: Any) -> Any:
+    if dm.is_known(num_classes) and num_classes < 1:
+        raise AttributeValueError(f"num_classes must be 1 or more, found {num_classes}")
+    return (num_classes,)
+
+
+@rules.decompose("one_hot")
+def one_hot(x: Any, num_classes: Any) -> Any:
+    _check_numbers(x, "class numbers")
+    number = ops.cast(ops.reshape(x, (*x.meta.dims, 1)), dt.int64)
+    return ops.cast(number == numbers(num_classes), dt.DEFAULT_FLOAT)
+
+
+# -- dropout -----------------------------------------------------------------------------------
+_MODES = ("upscale_in_train", "downscale_in_infer")
+
+
+@rules.normalize("dropout")
+def dropout_attrs(
+    x: MetaTensor, seed_tensor: Any, p: Any, is_test: bool, mode: str, seed: int, fix_seed: bool
+) -> Any:
+    if not 0 <= p <= 1:
+        raise AttributeValueError(f"p is a probability, from 0 to 1, found {p}")
+    if mode not in _MODES:
+        raise AttributeValueError(f"mode must be {' or '.join(_MODES)}, found {mode!r}")
+    if seed_tensor is None and not is_test:
+        raise ArgumentError(
+            "dropout needs a key in training, since there is no hidden random state: pass "
+            "phix.random.key(seed) as seed_tensor, or is_test=True"
+        )
+    return float(p), is_test, mode, seed, fix_seed
+
+
+@rules.decompose("dropout")
+def dropout(
+    x: Any, seed_tensor: Any, p: float, is_test: bool, mode: str, seed: int, fix_seed: bool
+) -> Any:
+    dims = x.meta.dims
+    if is_test:
+        return _scaled(x, p, is_test, mode), ops.full(dims, True, dt.bool_)
+    rand.check_key(seed_tensor.meta)
+    if seed_tensor.ndim != 1:
+        raise ShapeError(f"dropout takes one key, uint32[2], found {seed_tensor.meta}; use vmap")
+    mask = rand.unit_uniform(seed_tensor, dims, dt.float32) >= p
+    return ops.where(mask, _scaled(x, p, is_test, mode), 0.0), mask
+
+
+def _scaled(x: Any, p: float, is_test: bool, mode: str) -> Any:
+    """What is kept: either it is larger in training, or all is smaller in inference."""
+    if mode == "upscale_in_train":
+        return x if is_test or p == 1 else x * (1 / (1 - p))
+    return x * (1 - p) if is_test else x
+
+
+@rules.decompose("dropout_grad")
+def dropout_grad(mask: Any, out_grad: Any, p: float, is_test: bool, mode: str) -> Any:
+    scaled = _scaled(out_grad, p, is_test, mode)
+    return scaled if is_test else ops.where(mask, scaled, 0.0)

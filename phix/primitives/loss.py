@@ -1,0 +1,214 @@
+"""Losses: decompositions, and the backward rules of those that are kept whole."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.meta import MetaTensor
+from phix.primitives import axes as ax
+from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.positions import numbers_along
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _check_reduction(reduction: str, known: tuple[str, ...]) -> None:
+    if reduction not in known:
+        raise AttributeValueError(
+            f"reduction must be one of {', '.join(known)}, found {reduction!r}"
+        )
+
+
+def _reduced(loss: Any, reduction: str) -> Any:
+    if reduction == "none":
+        return loss
+    return ops.mean(loss) if reduction == "mean" else ops.sum(loss)
+
+
+# -- squares and absolutes ---------------------------------------------------------------------
+@rules.normalize("mse_loss")
+def mse_loss_attrs(input: MetaTensor, label: MetaTensor, reduction: str) -> Any:
+    _check_reduction(reduction, _REDUCTIONS)
+    return (reduction,)
+
+
+@rules.decompose("mse_loss")
+def mse_loss(input: Any, label: Any, reduction: str) -> Any:
+    return _reduced(ops.square(input - label), reduction)
+
+
+@rules.decompose("huber_loss")
+def huber_loss(input: Any, label: Any, delta: float) -> Any:
+    residual = label - input
+    size = ops.abs(residual)
+    square = 0.5 * residual * residual
+    return ops.where(size <= delta, square, delta * (size - 0.5 * delta)), residual
+
+
+@rules.decompose("huber_loss_grad")
+def huber_loss_grad(
+    input: Any, label: Any, residual: Any, out_grad: Any, residual_grad: Any, delta: float
+) -> Any:
+    """The residual, cut off at -delta and delta."""
+    grad = ops.clip(residual, -delta, delta) * out_grad + residual_grad
+    return unbroadcast(-grad, input), unbroadcast(grad, label)
+
+
+# -- probabilities -----------------------------------------------------------------------------
+_LEAST_LOG = -100.0  # log(0) counts as this much, as in Paddle
+_LEAST_VARIANCE = 1e-12
+
+
+@rules.decompose("bce_loss")
+def bce_loss(input: Any, label: Any) -> Any:
+    log_p, log_q = (_bounded_log(p) for p in (input, 1 - input))
+    return -(label * log_p + (1 - label) * log_q)
+
+
+def _bounded_log(p: Any) -> Any:
+    log = ops.log(p)
+    return ops.where(log < _LEAST_LOG, _LEAST_LOG, log)
+
+
+@rules.decompose("bce_loss_grad")
+def bce_loss_grad(input: Any, label: Any, out_grad: Any) -> Any:
+    variance = (1 - input) * input
+    variance = ops.where(variance < _LEAST_VARIANCE, _LEAST_VARIANCE, variance)
+    to_input = out_grad * (input - label) / variance
+    to_label = out_grad * (_bounded_log(1 - input) - _bounded_log(input))
+    return unbroadcast(to_input, input), unbroadcast(to_label, label)
+
+
+@rules.decompose("sigmoid_cross_entropy_with_logits")
+def sigmoid_cross_entropy_with_logits(
+    x: Any, label: Any, pos_weight: Any, normalize: bool, ignore_index: int
+) -> Any:
+    """(1 - label) x - w log(sigmoid(x)), w = 1 + (pos_weight - 1) label."""
+    weight = 1.0 if pos_weight is None else 1 + (pos_weight - 1) * label
+    loss = (1 - label) * x - weight * ops.logsigmoid(x)
+    counts = label != ignore_index
+    loss = ops.where(counts, loss, 0.0)
+    if normalize:
+        total = ops.sum(ops.cast(counts, x.dtype))
+        loss = loss / ops.maximum(total, 1.0)
+    return loss
+
+
+@rules.decompose("log_loss")
+def log_loss(input: Any, label: Any, epsilon: float) -> Any:
+    return -label * ops.log(input + epsilon) - (1 - label) * ops.log(1 - input + epsilon)
+
+
+@rules.normalize("kldiv_loss")
+def kldiv_loss_attrs(x: MetaTensor, label: MetaTensor, reduction: str, log_target: bool) -> Any:
+    _check_reduction(reduction, (*_REDUCTIONS, "batchmean"))
+    if reduction == "batchmean" and not x.ndim:
+        raise ShapeError(f"batchmean divides by the first dim, which {x} has not; write mean")
+    return reduction, log_target
+
+
+@rules.decompose("kldiv_loss")
+def kldiv_loss(x: Any, label: Any, reduction: str, log_target: bool) -> Any:
+    """label (log(label) - x), which is 0 where label is 0."""
+    if log_target:
+        loss = ops.exp(label) * (label - x)
+    else:
+        above = label > 0
+        loss = ops.where(above, label * (ops.log(ops.where(above, label, 1.0)) - x), 0.0)
+    if reduction == "batchmean":
+        return ops.sum(loss) / ops.full((), x.meta.dims[0], x.dtype)
+    return _reduced(loss, reduction)
+
+
+# -- cross entropy -----------------------------------------------------------------------------
+@rules.normalize("cross_entropy_with_softmax")
+def cross_entropy_attrs(
+    input: MetaTensor, label: MetaTensor, soft_label: bool, *attrs: Any
+) -> Any:
+    *flags, axis = attrs
+    if not input.ndim:
+        raise ShapeError(f"input must have an axis of classes, found {input}")
+    axis = ax.positive(axis, input.ndim)
+    _check_label(input, label, soft_label, axis)
+    return soft_label, *flags, axis
+
+
+def _check_label(input: MetaTensor, label: MetaTensor, soft_label: bool, axis: int) -> None:
+    if soft_label:
+        if not dt.is_float(label.dtype):
+            raise DTypeError(f"a soft label holds probabilities, found {label}; cast it to a float")
+        wanted = input.dims
+    else:
+        if dt.kind(label.dtype) != "int":
+            raise DTypeError(f"a label holds class numbers, found {label}; is soft_label meant?")
+        left, right = input.dims[:axis], input.dims[axis + 1 :]
+        wanted = (*left, *right) if label.ndim < input.ndim else (*left, 1, *right)
+    if len(wanted) != label.ndim or not all(map(dm.may_equal, wanted, label.dims)):
+        raise ShapeError(
+            f"label of {input} must have shape {dm.shape_text(wanted)}, found {label}"
+        )
+
+
+def _class_numbers(input: Any, label: Any, axis: int) -> Any:
+    """A hard label as int64, with a 1 for the axis of classes."""
+    dims = input.meta.dims
+    return ops.reshape(ops.cast(label, dt.int64), (*dims[:axis], 1, *dims[axis + 1 :]))
+
+
+@rules.decompose("cross_entropy_with_softmax")
+def cross_entropy_with_softmax(
+    input: Any,
+    label: Any,
+    soft_label: bool,
+    use_softmax: bool,
+    numeric_stable_mode: bool,
+    ignore_index: int,
+    axis: int,
+) -> Any:
+    log_p = ops.log_softmax(input, axis) if use_softmax else ops.log(input)
+    softmax = ops.exp(log_p) if use_softmax else input
+    if soft_label:
+        return softmax, -ops.sum(label * log_p, [axis], keepdim=True)
+    number = _class_numbers(input, label, axis)
+    counts = number != ignore_index
+    picked = ops.take_along_axis(log_p, ops.where(counts, number, 0), axis)
+    return softmax, ops.where(counts, -picked, 0.0)
+
+
+@rules.decompose("cross_entropy_with_softmax_grad")
+def cross_entropy_with_softmax_grad(
+    label: Any,
+    softmax: Any,
+    softmax_grad: Any,
+    loss_grad: Any,
+    soft_label: bool,
+    use_softmax: bool,
+    numeric_stable_mode: bool,
+    ignore_index: int,
+    axis: int,
+) -> Any:
+    """softmax - label for a label that sums to 1, and what comes back through softmax itself."""
+    to_label = None
+    if soft_label:
+        target = label
+        least = float(ml_dtypes.finfo(softmax.dtype).tiny)
+        log_p = ops.log(ops.where(softmax < least, least, softmax))
+        to_label = -log_p * loss_grad
+    else:
+        number = _class_numbers(softmax, label, axis)
+        hit = (number == numbers_along(axis, softmax.meta.dims)) & (number != ignore_index)
+        target = ops.cast(hit, softmax.dtype)
+    if not use_softmax:
+        return softmax_grad - ops.where(target == 0, 0.0, target / softmax) * loss_grad, to_label
+    total = ops.sum(target, [axis], keepdim=True)
+    back = softmax * softmax_grad
+    to_input = (softmax * total - target) * loss_grad
+    to_input = to_input + back - softmax * ops.sum(back, [axis], keepdim=True)
+    return to_input, to_label

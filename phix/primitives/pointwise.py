@@ -1,0 +1,304 @@
+"""Elementwise ops: how their meta is inferred, and their derivatives."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.errors import DTypeError, ShapeError
+from phix.core.meta import MetaTensor
+from phix.primitives.broadcasting import unbroadcast
+
+
+def broadcast_shapes(*shapes: dm.Shape) -> dm.Shape:
+    """The shape several shapes broadcast to, aligned at the last dim.
+
+    Raises:
+        ShapeError: two dims known to differ, neither of them 1.
+    """
+    rank = max(map(len, shapes))
+    out: list[dm.DimLike] = []
+    for i in range(-rank, 0):
+        dim: dm.DimLike = 1
+        for shape in shapes:
+            if -i > len(shape):
+                continue
+            met = dm.broadcast(dim, shape[i])
+            if met is None:
+                shown = " and ".join(dm.shape_text(s) for s in shapes)
+                raise ShapeError(
+                    f"shapes {shown} do not broadcast: dim {i} is {dim} and {shape[i]}; "
+                    "make them equal, or one of them 1"
+                )
+            dim = met
+        out.append(dim)
+    return tuple(out)
+
+
+@rules.infer_meta("UnchangedInferMeta")
+def unchanged(x: MetaTensor, *attrs: Any) -> MetaTensor:
+    return x
+
+
+@rules.infer_meta("ElementwiseInferMeta")
+def elementwise(x: MetaTensor, y: MetaTensor) -> MetaTensor:
+    return MetaTensor(broadcast_shapes(x.dims, y.dims), x.dtype)
+
+
+@rules.infer_meta("CompareInferMeta")
+def compare(x: MetaTensor, y: MetaTensor) -> MetaTensor:
+    return MetaTensor(broadcast_shapes(x.dims, y.dims), dt.bool_)
+
+
+@rules.infer_meta("ToBoolInferMeta")
+def to_bool(x: MetaTensor) -> MetaTensor:
+    return x.with_dtype(dt.bool_)
+
+
+@rules.infer_meta("RealAndImagInferMeta")
+def real_part(x: MetaTensor) -> MetaTensor:
+    return x.with_dtype(dt.real_dtype(x.dtype))
+
+
+@rules.infer_meta("ComplexInferMeta")
+def complex_meta(real: MetaTensor, imag: MetaTensor) -> MetaTensor:
+    return MetaTensor(broadcast_shapes(real.dims, imag.dims), dt.complex_dtype(real.dtype))
+
+
+@rules.infer_meta("WhereInferMeta")
+def where_meta(condition: MetaTensor, x: MetaTensor, y: MetaTensor) -> MetaTensor:
+    if condition.dtype != dt.bool_:
+        raise DTypeError(f"condition must be bool, found {condition}; write condition != 0")
+    return MetaTensor(broadcast_shapes(condition.dims, x.dims, y.dims), x.dtype)
+
+
+@rules.infer_meta("PowInferMeta")
+def pow_meta(x: MetaTensor, y: Any) -> MetaTensor:
+    kind: Any = type(y)
+    return x.with_dtype(dt.promote_weak(x.dtype, kind))
+
+
+@rules.infer_meta("CastInferMeta")
+def cast_meta(x: MetaTensor, dtype: Any) -> MetaTensor:
+    return x.with_dtype(dtype)
+
+
+def conj(x: Any) -> Any:
+    """The conjugate; a real tensor is its own. Cotangents of holomorphic f are conj(f') * g."""
+    return ops.conj(x) if x.dtype.kind == "c" else x
+
+
+@rules.decompose("add_grad")
+def add_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    return unbroadcast(out_grad, x), unbroadcast(out_grad, y)
+
+
+@rules.decompose("subtract_grad")
+def subtract_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    return unbroadcast(out_grad, x), unbroadcast(-out_grad, y)
+
+
+@rules.decompose("multiply_grad")
+def multiply_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    return unbroadcast(out_grad * conj(y), x), unbroadcast(out_grad * conj(x), y)
+
+
+@rules.decompose("divide_grad")
+def divide_grad(x: Any, y: Any, out: Any, out_grad: Any) -> Any:
+    over_y = out_grad / conj(y)
+    return unbroadcast(over_y, x), unbroadcast(-over_y * conj(out), y)
+
+
+# -- one input: out_grad * conj(f'(x)) ----------------------------------------------------------
+# Where f' is simplest in terms of the result, the rule gets out, else x.
+_TWO_OVER_SQRT_PI = 1.1283791670955126
+_LN_2, _LN_10 = 0.6931471805599453, 2.302585092994046
+
+SLOPES_AT_X: dict[str, Callable[[Any], Any]] = {
+    "log": lambda x: 1 / x,
+    "log1p": lambda x: 1 / (1 + x),
+    "log2": lambda x: 1 / (x * _LN_2),
+    "log10": lambda x: 1 / (x * _LN_10),
+    "sin": lambda x: ops.cos(x),
+    "cos": lambda x: -ops.sin(x),
+    "asin": lambda x: ops.rsqrt((1 - x) * (1 + x)),
+    "acos": lambda x: -ops.rsqrt((1 - x) * (1 + x)),
+    "atan": lambda x: 1 / (1 + x * x),
+    "sinh": lambda x: ops.cosh(x),
+    "cosh": lambda x: ops.sinh(x),
+    "asinh": lambda x: ops.rsqrt(1 + x * x),
+    "acosh": lambda x: ops.rsqrt((x - 1) * (x + 1)),
+    "atanh": lambda x: 1 / ((1 - x) * (1 + x)),
+    "erf": lambda x: ops.exp(-x * x) * _TWO_OVER_SQRT_PI,
+    "lgamma": lambda x: ops.digamma(x),
+    "digamma": lambda x: ops.polygamma(x, 1),
+}
+SLOPES_AT_OUT: dict[str, Callable[[Any], Any]] = {
+    "exp": lambda out: out,
+    "expm1": lambda out: out + 1,
+    "sqrt": lambda out: 0.5 / out,
+    "rsqrt": lambda out: -0.5 * out * out * out,
+    "tan": lambda out: 1 + out * out,
+    "tanh": lambda out: 1 - out * out,
+    "erfinv": lambda out: ops.exp(out * out) / _TWO_OVER_SQRT_PI,
+}
+
+
+def _register(name: str, slope: Callable[[Any], Any]) -> None:
+    @rules.decompose(f"{name}_grad")
+    def backward(saved: Any, out_grad: Any) -> Any:
+        return out_grad * conj(slope(saved))
+
+
+for _name, _slope in (SLOPES_AT_X | SLOPES_AT_OUT).items():
+    _register(_name, _slope)
+
+
+@rules.decompose("polygamma_grad")
+def polygamma_grad(x: Any, out_grad: Any, n: int) -> Any:
+    return out_grad * ops.polygamma(x, n + 1)
+
+
+@rules.decompose("abs_grad")
+def abs_grad(x: Any, out_grad: Any) -> Any:
+    """x / abs(x), and 0 at 0."""
+    if x.dtype.kind != "c":
+        return out_grad * ops.sign(x)
+    size = ops.abs(x)
+    at_zero = size == 0
+    return ops.where(at_zero, 0.0, x / ops.where(at_zero, 1.0, size)) * out_grad
+
+
+@rules.decompose("pow_grad")
+def pow_grad(x: Any, out_grad: Any, y: Any) -> Any:
+    """y * x ** (y - 1), which is 0 everywhere for y = 0, at x = 0 too."""
+    if y == 0:
+        return ops.full(x.meta.dims, 0, x.dtype)
+    slope = y if y == 1 else y * ops.pow(x, y - 1)
+    return out_grad * (slope if y == 1 else conj(slope))
+
+
+@rules.decompose("cast_grad")
+def cast_grad(x: Any, out_grad: Any) -> Any:
+    """Through a cast to ints nothing comes back: out_grad is then of no float dtype."""
+    if not dt.is_differentiable(x.dtype):
+        return None
+    to_real = out_grad.dtype.kind == "c" and x.dtype.kind != "c"
+    return ops.cast(ops.real(out_grad) if to_real else out_grad, x.dtype)
+
+
+_NUMBER_OF = {"int": int, "float": float, "complex": complex}
+
+
+@rules.normalize("scale")
+def scale_attrs(x: MetaTensor, scale: Any, bias: Any, after: bool) -> Any:
+    """Both numbers as x's own kind; ints cut off the fraction, as Paddle does."""
+    kind = dt.kind(x.dtype)
+    if isinstance(scale, complex) and kind != "complex":
+        raise DTypeError(f"scale {scale} is complex, x is {x}; cast x to a complex dtype")
+    return _NUMBER_OF[kind](scale), _NUMBER_OF[kind](bias), after
+
+
+@rules.decompose("scale_grad")
+def scale_grad(out_grad: Any, scale: Any) -> Any:
+    return ops.scale(out_grad, scale.conjugate(), 0.0, True)
+
+
+@rules.jvp("scale")
+def scale_jvp(primals: Any, tangents: Any, scale: Any, bias: Any, after: bool) -> Any:
+    return ops.scale(primals[0], scale, bias, after), ops.scale(tangents[0], scale, 0.0, True)
+
+
+# -- complex parts ------------------------------------------------------------------------------
+@rules.decompose("real_grad")
+def real_grad(x: Any, out_grad: Any) -> Any:
+    return ops.cast(out_grad, x.dtype)
+
+
+@rules.decompose("imag_grad")
+def imag_grad(x: Any, out_grad: Any) -> Any:
+    if x.dtype.kind != "c":
+        return ops.full(x.meta.dims, 0, x.dtype)
+    return ops.complex(0.0 * out_grad, out_grad)
+
+
+@rules.decompose("conj_grad")
+def conj_grad(out_grad: Any) -> Any:
+    return conj(out_grad)
+
+
+@rules.decompose("complex_grad")
+def complex_grad(real: Any, imag: Any, out_grad: Any) -> Any:
+    return unbroadcast(ops.real(out_grad), real), unbroadcast(ops.imag(out_grad), imag)
+
+
+# -- two inputs ---------------------------------------------------------------------------------
+def _split_at_ties(x: Any, y: Any, out_grad: Any, x_wins: Any) -> Any:
+    """The gradient to the winner, half to each at a tie."""
+    half = ops.where(x == y, 0.5 * out_grad, 0.0 * out_grad)
+    to_x = ops.where(x_wins, out_grad, half)
+    to_y = ops.where(x_wins | (x == y), half, out_grad)
+    return unbroadcast(to_x, x), unbroadcast(to_y, y)
+
+
+@rules.decompose("maximum_grad")
+def maximum_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    return _split_at_ties(x, y, out_grad, x > y)
+
+
+@rules.decompose("minimum_grad")
+def minimum_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    return _split_at_ties(x, y, out_grad, x < y)
+
+
+def _all_to(x: Any, y: Any, out_grad: Any, to_x: Any) -> Any:
+    nothing = 0.0 * out_grad
+    return (
+        unbroadcast(ops.where(to_x, out_grad, nothing), x),
+        unbroadcast(ops.where(to_x, nothing, out_grad), y),
+    )
+
+
+@rules.decompose("fmax_grad")
+def fmax_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    return _all_to(x, y, out_grad, (x >= y) | ops.isnan(y))
+
+
+@rules.decompose("fmin_grad")
+def fmin_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    return _all_to(x, y, out_grad, (x <= y) | ops.isnan(y))
+
+
+@rules.decompose("where_grad")
+def where_grad(condition: Any, x: Any, y: Any, out_grad: Any) -> Any:
+    nothing = ops.full((), 0, out_grad.dtype)
+    return (
+        unbroadcast(ops.where(condition, out_grad, nothing), x),
+        unbroadcast(ops.where(condition, nothing, out_grad), y),
+    )
+
+
+@rules.decompose("elementwise_pow_grad")
+def elementwise_pow_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    """y x^(y-1) and log(x) x^y; the log is taken of 1 where x = 0, so the exponent's is 0."""
+    to_x = out_grad * conj(ops.where(y == 0, 0.0, y * ops.elementwise_pow(x, y - 1)))
+    safe = ops.where(x == 0, 1.0, x)
+    to_y = out_grad * conj(ops.log(safe) * ops.where(x == 0, 0.0, ops.elementwise_pow(safe, y)))
+    return unbroadcast(to_x, x), unbroadcast(to_y, y)
+
+
+@rules.decompose("atan2_grad")
+def atan2_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    """(y, -x) / (x^2 + y^2), and 0 at the origin."""
+    square = x * x + y * y
+    over = out_grad / ops.where(square == 0, 1.0, square)
+    return unbroadcast(y * over, x), unbroadcast(-x * over, y)
+
+
+@rules.decompose("remainder_grad")
+def remainder_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    return unbroadcast(out_grad, x), unbroadcast(-out_grad * ops.floor_divide(x, y), y)

@@ -1,0 +1,276 @@
+"""Pooling: reductions over windows of images.
+
+The windows are laid out on two axes of their own, each by slices along one axis of the image, and
+reduced there; so derivatives are those of slices and of the reduction. Windows that neither
+overlap nor leave anything between them are cut out by a reshape.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import rules
+from phix.core.dims import DimLike
+from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.meta import MetaTensor
+from phix.core.windows import Pads, explicit_paddings, window_counts
+from phix.primitives.convolution import check_windows
+from phix.primitives.positions import numbers
+from phix.primitives.reduction import as_dtype, widened
+
+
+def _spatial(x: Any, data_format: str) -> tuple[int, int]:
+    """The axes of height and width."""
+    return (1, 2) if data_format == "NHWC" else (2, 3)
+
+
+class Windows:
+    """Where the windows of a pooling lie along the two spatial axes of ``x`` (a tensor or meta)."""
+
+    def __init__(
+        self,
+        x: Any,
+        kernel: Any,
+        strides: Any,
+        paddings: Any,
+        ceil_mode: bool,
+        data_format: str,
+        algorithm: str,
+    ) -> None:
+        if x.ndim != 4:
+            raise ShapeError(f"x must be images with 4 axes, found {x.meta}; reshape it")
+        self.axes = _spatial(x, data_format)
+        self.size = tuple(x.meta.dims[a] for a in self.axes)
+        self.kernel, self.strides = kernel, strides
+        self.pads: Pads = explicit_paddings(
+            algorithm, paddings, self.size, kernel, strides, (1, 1)
+        )
+        # Rounding up the number of windows is the same as more padding behind, by stride - 1.
+        extra = [(p, q + (s - 1 if ceil_mode else 0)) for (p, q), s in zip(self.pads, strides)]
+        self.counts = window_counts(algorithm, extra, self.size, kernel, strides, (1, 1))
+        if any(isinstance(n, int) and n < 1 for n in self.counts):
+            raise ShapeError(
+                f"a window of {list(kernel)} does not fit on an image of "
+                f"{dm.shape_text(self.size)}; pad more, or use a smaller one"
+            )
+        for k, pad in zip(kernel, self.pads):
+            if any(isinstance(p, int) and p >= k for p in pad):
+                raise AttributeValueError(
+                    f"paddings {pad} must be below the window size {k}, or some windows would hold "
+                    "padding alone"
+                )
+
+    def tile(self) -> bool:
+        """Whether the windows are known to cut the images into equal parts."""
+        return (
+            self.kernel == self.strides
+            and all(isinstance(p, int) and p == 0 for pad in self.pads for p in pad)
+            and dm.is_known(*self.size)
+            and all(n % k == 0 for n, k in zip(self.size, self.kernel))
+        )
+
+    def reduced(self, x: Any, fill: float, reduce: Any) -> Any:
+        """``reduce(windows, axes)`` of x, padded with ``fill``."""
+        if self.tile():
+            return self._reduced_tiles(x, reduce)
+        for number, axis in enumerate(self.axes):
+            x = self._laid_out(x, number, axis, fill)
+        return reduce(x, [x.ndim - 2, x.ndim - 1])
+
+    def _reduced_tiles(self, x: Any, reduce: Any) -> Any:
+        h, w = self.axes
+        dims = x.meta.dims
+        parted = [p for n, k in zip(self.counts, self.kernel) for p in (n, k)]
+        return reduce(ops.reshape(x, (*dims[:h], *parted, *dims[w + 1 :])), [h + 1, w + 2])
+
+    def _laid_out(self, x: Any, number: int, axis: int, fill: float) -> Any:
+        """The windows along one axis, their elements on a new last axis."""
+        k, stride, count = self.kernel[number], self.strides[number], self.counts[number]
+        before, after = self.pads[number]
+        last = (count - 1) * stride  # where the last window begins
+        reach: DimLike = dm.maximum(last + k - before - self.size[number], after)
+        if not (dm.is_zero(before) and dm.is_zero(reach)):
+            paddings: list[Any] = [0] * (2 * x.ndim)
+            paddings[2 * axis : 2 * axis + 2] = before, reach
+            x = ops.pad(x, paddings, fill)
+        parts = [
+            ops.slice(x, [axis], [i], [i + count])
+            if stride == 1
+            else ops.strided_slice(x, [axis], [i], [i + last + 1], [stride])
+            for i in range(k)
+        ]
+        return ops.stack(parts, x.ndim)
+
+    def sizes(self, exclusive: bool, like: Any) -> Any:
+        """How many elements of the image, or of it with its padding, each window holds."""
+        along = [self._sizes_along(i, exclusive) for i in range(2)]
+        if all(isinstance(n, int) for n in along):
+            return float(math.prod(along))
+        total: Any = 1.0
+        for axis, n in zip(self.axes, along):
+            if not isinstance(n, int):
+                dims = [n.meta.dims[0] if i == axis else 1 for i in range(like.ndim)]
+                n = as_dtype(ops.reshape(n, dims), like.dtype)
+            total = total * n
+        return total
+
+    def _sizes_along(self, number: int, exclusive: bool) -> Any:
+        k, stride, count = self.kernel[number], self.strides[number], self.counts[number]
+        before, after = self.pads[number]
+        size = self.size[number]
+        end = size if exclusive else size + after
+        fits = dm.is_known(count, end, before) and (count - 1) * stride - before + k <= end
+        if fits and (not exclusive or dm.is_zero(before)):
+            return k
+        begin = numbers(count) * stride - ops.full((), before, "int64")
+        stop = ops.minimum(begin + k, ops.full((), end, "int64"))
+        begin = ops.maximum(begin, 0) if exclusive else begin
+        return ops.maximum(stop - begin, 1)
+
+
+# -- attributes, meta --------------------------------------------------------------------------
+def _check(kernel: Any, strides: Any, paddings: Any, data_format: str, algorithm: str) -> Any:
+    """Kernel and strides as pairs: one number stands for both, no strides for the kernel."""
+    kernel = kernel * 2 if len(kernel) == 1 else kernel
+    strides = strides * 2 if len(strides) == 1 else strides or kernel
+    paddings = paddings * 2 if len(paddings) == 1 else paddings
+    if len(kernel) != 2 or any(dm.is_known(k) and k < 1 for k in kernel):
+        raise AttributeValueError(f"kernel_size must be two ints from 1, found {list(kernel)}")
+    check_windows(strides, paddings, algorithm, (1, 1), data_format)
+    return kernel, strides, paddings
+
+
+@rules.normalize("max_pool2d")
+def max_pool2d_attrs(
+    x: MetaTensor,
+    kernel_size: Any,
+    strides: Any,
+    paddings: Any,
+    ceil_mode: bool,
+    data_format: str,
+    algorithm: str,
+) -> Any:
+    sizes = _check(kernel_size, strides, paddings, data_format, algorithm)
+    return *sizes, ceil_mode, data_format, algorithm
+
+
+@rules.normalize("avg_pool2d")
+def avg_pool2d_attrs(
+    x: MetaTensor,
+    kernel_size: Any,
+    strides: Any,
+    paddings: Any,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    algorithm: str,
+) -> Any:
+    sizes = _check(kernel_size, strides, paddings, data_format, algorithm)
+    return *sizes, ceil_mode, exclusive, data_format, algorithm
+
+
+@rules.infer_meta("PoolWindowsInferMeta")
+def pool_meta(
+    x: MetaTensor,
+    kernel_size: Any,
+    strides: Any,
+    paddings: Any,
+    ceil_mode: bool,
+    data_format: str,
+    padding_algorithm: str,
+) -> MetaTensor:
+    windows = Windows(
+        x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm
+    )
+    found = dict(zip(windows.axes, windows.counts))
+    return x.with_dims([found.get(i, d) for i, d in enumerate(x.dims)])
+
+
+# -- decompositions ----------------------------------------------------------------------------
+@rules.decompose("max_pool2d")
+def max_pool2d(x: Any, *attrs: Any) -> Any:
+    return Windows(x, *attrs).reduced(x, -math.inf, ops.max)
+
+
+@rules.decompose("avg_pool2d")
+def avg_pool2d(
+    x: Any,
+    kernel_size: Any,
+    strides: Any,
+    paddings: Any,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    padding_algorithm: str,
+) -> Any:
+    windows = Windows(
+        x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm
+    )
+    wide = widened(x)
+    total = windows.reduced(wide, 0.0, ops.sum)
+    return as_dtype(total / windows.sizes(exclusive, wide), x.dtype)
+
+
+_POOLING_TYPES = ("max", "avg")
+
+
+@rules.normalize("pool2d")
+def pool2d_attrs(
+    x: MetaTensor,
+    kernel_size: Any,
+    strides: Any,
+    paddings: Any,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    algorithm: str,
+) -> Any:
+    """Adaptive pooling, of a known image size, becomes pooling by windows of the size that fits."""
+    if pooling_type not in _POOLING_TYPES:
+        raise AttributeValueError(f"pooling_type must be max or avg, found {pooling_type!r}")
+    if x.ndim != 4:
+        raise ShapeError(f"x must be images with 4 axes, found {x}; reshape it")
+    kernel_size, strides, paddings = _check(
+        kernel_size, strides, paddings, data_format, algorithm
+    )
+    if adaptive and not global_pooling:
+        size = tuple(x.dims[a] for a in _spatial(x, data_format))
+        if not dm.is_known(*size) or any(n % c or not n for n, c in zip(size, kernel_size)):
+            raise ShapeError(
+                f"adaptive pooling needs a known image size that {list(kernel_size)} windows divide "
+                f"evenly, found {x}; use global_pooling for one window"
+            )
+        kernel_size = strides = tuple(n // c for n, c in zip(size, kernel_size))
+        paddings, ceil_mode, algorithm = (0, 0), False, "EXPLICIT"
+    return (
+        kernel_size, strides, paddings, ceil_mode, exclusive, data_format, pooling_type,
+        global_pooling, False, algorithm,
+    )  # fmt: skip
+
+
+@rules.decompose("pool2d")
+def pool2d(
+    x: Any,
+    kernel_size: Any,
+    strides: Any,
+    paddings: Any,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    padding_algorithm: str,
+) -> Any:
+    sizes = (kernel_size, strides, paddings, ceil_mode)
+    if global_pooling:
+        return (ops.max if pooling_type == "max" else ops.mean)(x, _spatial(x, data_format), True)
+    if pooling_type == "max":
+        return ops.max_pool2d(x, *sizes, data_format, padding_algorithm)
+    return ops.avg_pool2d(x, *sizes, exclusive, data_format, padding_algorithm)

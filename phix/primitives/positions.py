@@ -1,0 +1,49 @@
+"""Index tensors that rules are made of: counts, joined index tensors, who wrote last."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phix import ops
+from phix.core import dispatch
+from phix.core import dtypes as dt
+from phix.core.dims import DimLike, Shape
+from phix.core.rules import OPS
+
+
+def numbers(count: DimLike) -> Any:
+    """0, 1, ..., count - 1, of int64."""
+    return dispatch.bind(OPS["arange"], (), (0, count, 1, dt.int64, None))
+
+
+def numbers_along(axis: int, dims: Shape) -> Any:
+    """The position along ``axis``, with dims of 1 for the other axes."""
+    return ops.reshape(numbers(dims[axis]), [d if i == axis else 1 for i, d in enumerate(dims)])
+
+
+def joined(indices: Sequence[Any], batch: Shape) -> Any:
+    """Index tensors broadcast to ``batch`` and stacked on a last axis, as gather_nd reads them."""
+    wide = [ops.expand(ops.cast(i, dt.int64), batch) for i in indices]
+    return ops.stack(wide, len(batch))
+
+
+def nothing(like: Any, dims: Shape | None = None) -> Any:
+    """Zeros of the dtype of ``like``."""
+    return ops.full(like.meta.dims if dims is None else dims, 0, like.dtype)
+
+
+def masked(mask: Any, x: Any) -> Any:
+    """``x`` where ``mask``, else 0; the mask has the first axes of x."""
+    dims = mask.meta.dims
+    wide = ops.reshape(mask, (*dims, *(1,) * (x.ndim - len(dims))))
+    return ops.where(wide, x, ops.full((), 0, x.dtype))
+
+
+def to_axis(x: Any, source: int, target: int) -> Any:
+    """``x`` with axis ``source`` moved to ``target``."""
+    if source == target:
+        return x
+    order = [i for i in range(x.ndim) if i != source]
+    order.insert(target, source)
+    return ops.transpose(x, order)

@@ -1,0 +1,121 @@
+"""Ops that move elements: metas, backward and batching rules."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import rules
+from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.meta import MetaTensor
+from phix.primitives import axes as ax
+from phix.primitives.broadcasting import unbroadcast
+
+
+# -- reshape -----------------------------------------------------------------------------------
+@rules.normalize("reshape")
+def reshape_attrs(x: MetaTensor, shape: Any) -> Any:
+    """0 copies the dim of x (where x has one there and is not empty), one -1 takes the rest."""
+    dims: list[Any] = list(shape)
+    free = [i for i, d in enumerate(dims) if isinstance(d, int) and d == -1]
+    if len(free) > 1 or any(isinstance(d, int) and d < -1 for d in dims):
+        raise AttributeValueError(
+            f"shape {dm.shape_text(shape)} can have one -1 and no other negative dim"
+        )
+    if not dm.is_zero(x.size):
+        dims = [x.dims[i] if dm.is_zero(d) and i < x.ndim else d for i, d in enumerate(dims)]
+    if free:
+        rest = dm.product(tuple(d for i, d in enumerate(dims) if i != free[0]))
+        if dm.is_zero(rest):
+            raise AttributeValueError(f"shape {dm.shape_text(shape)}: -1 beside a 0 is not known")
+        if isinstance(x.size, int) and isinstance(rest, int) and x.size % rest:
+            raise _wrong_size(x, shape)
+        dims[free[0]] = dm.floordiv(x.size, rest)
+    return (tuple(dims),)
+
+
+def _wrong_size(x: MetaTensor, shape: Any) -> ShapeError:
+    return ShapeError(
+        f"shape {dm.shape_text(tuple(shape))} does not hold the {dm.dim_text(x.size)} elements "
+        f"of {x}; write a shape with that many, or -1 for one of its dims"
+    )
+
+
+@rules.infer_meta("ReshapeInferMeta")
+def reshape_meta(x: MetaTensor, shape: Any) -> MetaTensor:
+    if not dm.may_equal(x.size, dm.product(shape)):
+        raise _wrong_size(x, shape)
+    return x.with_dims(shape)
+
+
+@rules.decompose("reshape_grad")
+def reshape_grad(x: Any, out_grad: Any) -> Any:
+    return ops.reshape(out_grad, x.meta.dims)
+
+
+@rules.batch("reshape")
+def reshape_batch(batched: Any, x: Any, shape: Any) -> Any:
+    return ops.reshape(x, (x.meta.dims[0], *shape))
+
+
+# -- expand ------------------------------------------------------------------------------------
+@rules.normalize("expand")
+def expand_attrs(x: MetaTensor, shape: Any) -> Any:
+    lead = len(shape) - x.ndim
+    if lead < 0:
+        raise ShapeError(
+            f"shape {dm.shape_text(shape)} has fewer dims than {x}; reshape or sum it instead"
+        )
+    return (
+        tuple(
+            x.dims[i - lead] if isinstance(d, int) and d == -1 and i >= lead else d
+            for i, d in enumerate(shape)
+        ),
+    )
+
+
+@rules.infer_meta("ExpandInferMeta")
+def expand_meta(x: MetaTensor, shape: Any) -> MetaTensor:
+    for have, want in zip(x.dims, shape[len(shape) - x.ndim :]):
+        if not dm.is_one(have) and not dm.may_equal(have, want):
+            raise ShapeError(
+                f"{x} does not expand to {dm.shape_text(shape)}: dim {dm.dim_text(have)} is "
+                f"neither 1 nor {dm.dim_text(want)}"
+            )
+    return x.with_dims(shape)
+
+
+@rules.decompose("expand_grad")
+def expand_grad(x: Any, out_grad: Any, shape: Any) -> Any:
+    return unbroadcast(out_grad, x)
+
+
+@rules.batch("expand")
+def expand_batch(batched: Any, x: Any, shape: Any) -> Any:
+    size, *dims = x.meta.dims
+    ones = (1,) * (len(shape) - len(dims))
+    return ops.expand(ops.reshape(x, (size, *ones, *dims)), (size, *shape))
+
+
+# -- transpose ---------------------------------------------------------------------------------
+@rules.normalize("transpose")
+def transpose_attrs(x: MetaTensor, perm: Any) -> Any:
+    if len(perm) != x.ndim:
+        raise AttributeValueError(f"perm {perm} must name each of the {x.ndim} axes of {x} once")
+    return (ax.all_positive(perm, x.ndim, "perm"),)
+
+
+@rules.infer_meta("TransposeInferMeta")
+def transpose_meta(x: MetaTensor, perm: Any) -> MetaTensor:
+    return x.with_dims([x.dims[p] for p in perm])
+
+
+@rules.decompose("transpose_grad")
+def transpose_grad(out_grad: Any, perm: Any) -> Any:
+    return ops.transpose(out_grad, sorted(range(len(perm)), key=perm.__getitem__))
+
+
+@rules.batch("transpose")
+def transpose_batch(batched: Any, x: Any, perm: Any) -> Any:
+    return ops.transpose(x, (0, *(p + 1 for p in perm)))

@@ -1,0 +1,234 @@
+"""Random numbers as functions of a key: the same key always gives the same numbers.
+
+There is no hidden state. A key is a uint32[2] tensor; each key is to be used once, so where several
+draws are made, ``split`` it first::
+
+    key, subkey = phix.random.split(phix.random.key(0))
+    x = phix.random.normal(subkey, [3])
+
+The bits are those of Threefry-2x32 with 20 rounds, a cipher that turns a counter into random bits
+(J. Salmon, M. Moraes, R. Dror and D. Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011).
+Element i of a draw depends on the key and i alone, so it does not matter how work is divided, and
+under ``vmap`` over keys every draw is what it would be in a loop.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core.arguments import DTypeLike, IntArrayLike
+from phix.core.errors import ArgumentError, DTypeError, ShapeError
+from phix.core.tensor import Tensor, TensorBase, TensorLike, to_tensor_shared
+
+__all__ = [
+    "bernoulli",
+    "bits",
+    "categorical",
+    "exponential",
+    "fold_in",
+    "gumbel",
+    "key",
+    "normal",
+    "permutation",
+    "randint",
+    "split",
+    "truncated_normal",
+    "uniform",
+]
+
+
+def _tensor(value: Any) -> Any:
+    return value if isinstance(value, TensorBase) else to_tensor_shared(value)
+
+
+def _words(number: Any) -> Any:
+    """An int as two uint32, the high one first."""
+    if isinstance(number, TensorBase):
+        if dt.kind(number.dtype) != "int" or number.ndim:
+            raise DTypeError(f"a seed is one int, found {number.meta}")
+        wide = number.astype(dt.uint64)
+        return ops.stack([(wide >> 32).astype(dt.uint32), wide.astype(dt.uint32)], 0)
+    if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+        raise ArgumentError(f"a seed is an int, found {number!r}")
+    return Tensor(np.array([(int(number) >> 32) & 0xFFFFFFFF, int(number) & 0xFFFFFFFF], dt.uint32))
+
+
+def key(seed: int | TensorBase) -> Any:
+    """The key of a seed: uint32[2], the high and the low 32 bits of it.
+
+    Args:
+        seed: an int, of which 64 bits are used, or a 0-d int tensor.
+    """
+    return _words(seed)
+
+
+def split(key: TensorLike, num: int | tuple[int, ...] = 2) -> Any:
+    """New keys out of one, uint32[num, 2]; the old one is not to be used again.
+
+    Args:
+        key: a key.
+        num: how many, or the shape of a tensor of keys.
+
+    >>> import phix
+    >>> first, second = phix.random.split(phix.random.key(0))
+    """
+    shape = tuple(num) if isinstance(num, (tuple, list)) else (num,)
+    return ops.random_bits(key, (*shape, 2), 32)
+
+
+def fold_in(key: TensorLike, data: int | TensorBase) -> Any:
+    """A new key out of a key and an int, such as the number of a step.
+
+    Args:
+        key: a key.
+        data: an int, of which 64 bits are used, or a 0-d int tensor.
+    """
+    # The key is enciphered before the number is mixed in: else key ^ data would be the same for
+    # many pairs of the two.
+    return ops.random_bits(ops.random_bits(key, (2,), 32) ^ _words(data), (2,), 32)
+
+
+def bits(key: TensorLike, shape: IntArrayLike = (), bit_width: int = 32) -> Any:
+    """Random bits, as uint32 or uint64 (bit_width 64)."""
+    return ops.random_bits(key, shape, bit_width)
+
+
+def uniform(
+    key: TensorLike,
+    shape: IntArrayLike = (),
+    dtype: DTypeLike = "float32",
+    min: TensorLike = 0.0,
+    max: TensorLike = 1.0,
+) -> Any:
+    """Numbers uniform in [min, max).
+
+    Args:
+        key: a key.
+        shape: the shape of the result.
+        dtype: a float dtype.
+        min, max: the bounds; tensors that broadcast to ``shape``, and differentiable:
+            out = min + (max - min) * u.
+
+    >>> import phix
+    >>> phix.random.uniform(phix.random.key(0), [2, 3]).shape
+    (2, 3)
+    """
+    return ops.uniform(key, shape, dtype, min, max)
+
+
+def normal(
+    key: TensorLike,
+    shape: IntArrayLike = (),
+    dtype: DTypeLike = "float32",
+    mean: TensorLike = 0.0,
+    std: TensorLike = 1.0,
+) -> Any:
+    """Normal numbers, mean + std * z with z standard normal; differentiable in mean and std.
+
+    Args:
+        key: a key.
+        shape: the shape of the result.
+        dtype: a float dtype.
+        mean, std: tensors that broadcast to ``shape``.
+    """
+    return ops.gaussian(key, shape, mean, std, dtype)
+
+
+def truncated_normal(
+    key: TensorLike,
+    lower: TensorLike,
+    upper: TensorLike,
+    shape: IntArrayLike = (),
+    dtype: DTypeLike = "float32",
+    mean: TensorLike = 0.0,
+    std: TensorLike = 1.0,
+) -> Any:
+    """Normal numbers given that they lie in [lower, upper]."""
+    return ops.truncated_gaussian_random(key, shape, mean, std, lower, upper, dtype)
+
+
+def randint(
+    key: TensorLike,
+    low: int,
+    high: int,
+    shape: IntArrayLike = (),
+    dtype: DTypeLike = "int64",
+) -> Any:
+    """Ints uniform in [low, high), no value likelier than another by more than a part in
+    2 ** 64 / (high - low).
+
+    Args:
+        key: a key.
+        low, high: ints, low < high, both within the dtype (high may be one above it).
+        shape: the shape of the result.
+        dtype: an int dtype.
+    """
+    return ops.randint(key, low, high, shape, dtype)
+
+
+def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None = None) -> Any:
+    """True with probability p; the shape is that of p, or ``shape``, to which p broadcasts."""
+    chance = _tensor(p)
+    if not dt.is_float(chance.dtype):
+        chance = ops.cast(chance, dt.DEFAULT_FLOAT)
+    return ops.bernoulli(key, chance if shape is None else ops.expand(chance, shape)) != 0
+
+
+def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Any:
+    """Numbers with density exp(-x) for x >= 0."""
+    return -ops.log1p(-ops.uniform(key, shape, dtype, 0.0, 1.0))
+
+
+def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Any:
+    """Numbers with distribution function exp(-exp(-x))."""
+    dtype = dt.as_dtype(dtype)
+    wide = dt.float32 if dtype in (dt.float16, dt.bfloat16) else dtype
+    least = float(np.finfo(np.float32).tiny)  # so that no logarithm of 0 is taken
+    drawn = -ops.log(-ops.log(ops.uniform(key, shape, wide, least, 1.0)))
+    return drawn if wide == dtype else ops.cast(drawn, dtype)
+
+
+def categorical(
+    key: TensorLike, logits: TensorLike, axis: int = -1, shape: IntArrayLike | None = None
+) -> Any:
+    """Indices k with probability proportional to exp(logits[k]) along ``axis``; int64.
+
+    Args:
+        key: a key.
+        logits: unnormalised log probabilities.
+        axis: the axis of ``logits`` that holds the alternatives.
+        shape: the shape of the result; that of ``logits`` without ``axis`` broadcasts to it, and
+            is taken if none is given.
+    """
+    scores = _tensor(logits)
+    if not scores.ndim:
+        raise ShapeError(f"logits need an axis of alternatives, found {scores.meta}")
+    order = [i for i in range(scores.ndim) if i != axis % scores.ndim]
+    rows = ops.transpose(scores, [*order, axis % scores.ndim])
+    dims = rows.meta.dims if shape is None else (*_dims(shape), rows.meta.dims[-1])
+    return ops.argmax(rows + gumbel(key, dims, rows.dtype), -1)
+
+
+def permutation(key: TensorLike, x: int | TensorLike, axis: int = 0) -> Any:
+    """The numbers 0, ..., x - 1 in random order; of a tensor its slices along ``axis``.
+
+    Args:
+        key: a key.
+        x: an int, or a tensor to shuffle.
+        axis: the axis to shuffle along; every slice stays whole.
+    """
+    if isinstance(x, (int, dm.Dim)):
+        return ops.randperm(key, x)
+    tensor = _tensor(x)
+    if not tensor.ndim:
+        raise ShapeError(f"a 0-d tensor has no slices to shuffle, found {tensor.meta}")
+    return ops.gather(tensor, ops.randperm(key, tensor.meta.dims[axis]), axis)
+
+
+def _dims(shape: Any) -> tuple[Any, ...]:
+    return (shape,) if isinstance(shape, (int, dm.Dim)) else tuple(shape)

@@ -1,0 +1,354 @@
+"""vmap, and what its lanes can say to each other over a named axis."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Union
+
+from phix import ops
+from phix.api import Flattened, flat_tensors, function_name
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import pytrees
+from phix.core.errors import ArgumentError, ShapeError
+from phix.core.tensor import TensorBase
+from phix.interpreters import batch as batching
+from phix.primitives import collective
+
+AxisNames = Union[str, Sequence[str]]
+
+
+# -- vmap ------------------------------------------------------------------------------------
+def vmap(
+    function: Callable[..., Any],
+    in_axes: Any = 0,
+    out_axes: Any = 0,
+    *,
+    axis_size: int | None = None,
+    axis_name: str | None = None,
+    chunk_size: int | None = None,
+) -> Callable[..., Any]:
+    """A function that maps ``function`` over an axis of its arguments.
+
+    Args:
+        function: of tensors, or trees of them.
+        in_axes: the axis of each argument to map over, None for an argument used whole; an int
+            for all, or a tuple with an entry an argument, itself a tree prefix of it. Keyword
+            arguments are mapped over axis 0.
+        out_axes: where the mapped axis goes in the results; an int or a tree prefix of them.
+        axis_size: the size of the mapped axis, where no argument shows it.
+        axis_name: a name for the axis, by which :func:`psum` and its kin join its lanes.
+        chunk_size: map over that many lanes at once, one chunk after the other: less memory.
+
+    Raises:
+        ArgumentError: nothing is mapped, or sizes of mapped axes differ.
+
+    >>> import phix
+    >>> phix.vmap(lambda x, y: x * y, in_axes=(0, None))(phix.to_tensor([1.0, 2.0]), 3.0)
+    Tensor([3., 6.], dtype=float32, shape=[2], place=cpu)
+    >>> shares = phix.vmap(lambda x: x / phix.psum(x, "i"), axis_name="i")
+    >>> shares(phix.to_tensor([1.0, 3.0])).tolist()
+    [0.25, 0.75]
+    """
+    if chunk_size is not None:
+        _check_chunks(chunk_size, axis_name, out_axes)
+
+    @functools.wraps(function)
+    def mapped(*args: Any, **kwargs: Any) -> Any:
+        where = f"vmap of {function_name(function)}"
+        flat, treedef = flat_tensors((args, kwargs), where)
+        prefix = in_axes if isinstance(in_axes, int) or in_axes is None else tuple(in_axes)
+        axes = pytrees.broadcast_prefix(prefix, args, f"{where}: in_axes")
+        axes += [0] * (len(flat) - len(axes))
+        size = _mapped_size(flat, axes, axis_size, where)
+        run = Flattened(function, treedef, f"the result of {function_name(function)}")
+
+        def placed(count: int) -> list[int | None]:
+            return pytrees.broadcast_prefix(
+                out_axes, pytrees.unflatten(run.out_tree, range(count)), f"{where}: out_axes"
+            )
+
+        if chunk_size is not None:
+            outs = _in_chunks(run, flat, axes, placed, chunk_size)
+        else:
+            outs = batching.batch(run, flat, axes, placed, size, axis_name)
+        return pytrees.unflatten(run.out_tree, outs)
+
+    return mapped
+
+
+def _mapped_size(
+    flat: list[TensorBase], axes: list[int | None], given: int | None, where: str
+) -> dm.DimLike:
+    sizes: list[dm.DimLike] = [] if given is None else [given]
+    for x, axis in zip(flat, axes):
+        if axis is None:
+            continue
+        if not -x.ndim <= axis < x.ndim:
+            raise ArgumentError(f"{where}: axis {axis} of an argument {x.meta} does not exist")
+        sizes.append(x.shape[axis])
+    if not sizes:
+        raise ArgumentError(
+            f"{where}: in_axes maps no argument; give one of them an axis, or say axis_size"
+        )
+    if not all(dm.may_equal(sizes[0], s) for s in sizes):
+        raise ArgumentError(
+            f"{where}: the mapped axes must have one size, found {dm.shape_text(tuple(sizes))}"
+        )
+    return sizes[0]
+
+
+def _check_chunks(chunk_size: int, axis_name: str | None, out_axes: Any) -> None:
+    if chunk_size < 1:
+        raise ArgumentError(f"vmap: chunk_size must be at least 1, found {chunk_size}")
+    if axis_name is not None:
+        raise ArgumentError(
+            "vmap: lanes of different chunks cannot be joined; leave out axis_name or chunk_size"
+        )
+    if out_axes is None:
+        raise ArgumentError(
+            "vmap: with chunk_size every result is mapped; out_axes may not be None"
+        )
+
+
+def _in_chunks(run: Any, flat: Any, axes: Any, placed: Any, chunk_size: int) -> list[Any]:
+    """The lanes a chunk at a time: a loop in the compiled program too."""
+    from phix.control_flow import map as map_rows
+
+    if all(a is None for a in axes):
+        raise ArgumentError("vmap: chunk_size needs an argument that is mapped")
+    rows = [batching.move_axis(x, a, 0) for x, a in zip(flat, axes) if a is not None]
+
+    def one(chosen: Sequence[Any]) -> Any:
+        supply = iter(chosen)
+        return run(*(x if a is None else next(supply) for x, a in zip(flat, axes)))
+
+    outs = map_rows(one, rows, batch_size=chunk_size)
+    return [
+        batching.move_axis(y, 0, 0 if a is None else a) for y, a in zip(outs, placed(len(outs)))
+    ]
+
+
+# -- collectives -----------------------------------------------------------------------------
+def _names(axis_name: AxisNames) -> tuple[str, ...]:
+    return (axis_name,) if isinstance(axis_name, str) else tuple(axis_name)
+
+
+def _each(x: Any, where: str, function: Callable[[Any], Any]) -> Any:
+    flat, treedef = flat_tensors(x, where)
+    return pytrees.unflatten(treedef, [function(v) for v in flat])
+
+
+def psum(x: Any, axis_name: AxisNames) -> Any:
+    """The sum of ``x`` over the lanes of a named axis; every lane has the same result.
+
+    Args:
+        x: a tree of tensors, one a lane.
+        axis_name: a name that a ``vmap`` around binds, or several.
+
+    Raises:
+        ArgumentError: no vmap around binds the name.
+
+    >>> import phix
+    >>> phix.vmap(lambda x: phix.psum(x, "i"), axis_name="i")(phix.to_tensor([1, 2, 3])).tolist()
+    [6, 6, 6]
+    """
+
+    def over(v: Any) -> Any:
+        v = ops.cast(v, dt.int64) if v.dtype == dt.bool_ else v
+        for name in _names(axis_name):
+            v = ops.psum(v, name)
+        return v
+
+    return _each(x, "psum", over)
+
+
+def pmean(x: Any, axis_name: AxisNames) -> Any:
+    """The mean of ``x`` over the lanes of a named axis; see :func:`psum`.
+
+    >>> import phix
+    >>> phix.vmap(lambda x: phix.pmean(x, "i"), axis_name="i")(phix.to_tensor([1.0, 2.0])).tolist()
+    [1.5, 1.5]
+    """
+    count = 1
+    for name in _names(axis_name):
+        count = count * collective.axis_size(name)
+    return pytrees.map(lambda total: total / count, psum(x, axis_name))
+
+
+def pmax(x: Any, axis_name: AxisNames) -> Any:
+    """The largest ``x`` of the lanes of a named axis, elementwise; see :func:`psum`.
+
+    >>> import phix
+    >>> phix.vmap(lambda x: phix.pmax(x, "i"), axis_name="i")(phix.to_tensor([1, 3, 2])).tolist()
+    [3, 3, 3]
+    """
+    return _extreme(x, axis_name, "pmax", ops.max)
+
+
+def pmin(x: Any, axis_name: AxisNames) -> Any:
+    """The smallest ``x`` of the lanes of a named axis, elementwise; see :func:`psum`.
+
+    >>> import phix
+    >>> phix.vmap(lambda x: phix.pmin(x, "i"), axis_name="i")(phix.to_tensor([2, 1, 3])).tolist()
+    [1, 1, 1]
+    """
+    return _extreme(x, axis_name, "pmin", ops.min)
+
+
+def _extreme(x: Any, axis_name: AxisNames, where: str, reduce: Callable[..., Any]) -> Any:
+    def over(v: Any) -> Any:
+        for name in _names(axis_name):
+            v = reduce(ops.all_gather(v, name), 0)
+        return v
+
+    return _each(x, where, over)
+
+
+def all_gather(x: Any, axis_name: str, *, axis: int = 0, tiled: bool = False) -> Any:
+    """The ``x`` of every lane, in every lane.
+
+    Args:
+        x: a tree of tensors.
+        axis_name: the name of the mapped axis.
+        axis: where the lanes go in the result.
+        tiled: whether they are joined along the axis that is there, in place of a new one.
+
+    >>> import phix
+    >>> phix.vmap(lambda x: phix.all_gather(x, "i"), axis_name="i")(phix.to_tensor([1, 2])).tolist()
+    [[1, 2], [1, 2]]
+    """
+
+    def over(v: Any) -> Any:
+        if not tiled:
+            return ops.all_gather(v, axis_name, axis=axis)
+        at = axis % v.ndim
+        return _merged(ops.all_gather(v, axis_name, axis=at), at)
+
+    return _each(x, "all_gather", over)
+
+
+def _merged(x: Any, axis: int) -> Any:
+    """An axis and the one behind it as one."""
+    dims = x.shape
+    return ops.reshape(x, (*dims[:axis], dims[axis] * dims[axis + 1], *dims[axis + 2 :]))
+
+
+def _divided(x: Any, axis: int, count: Any, where: str) -> Any:
+    """An axis as ``count`` rows, in front of what is left of it."""
+    dims = x.shape
+    if dm.is_known(dims[axis], count) and dims[axis] % count:
+        raise ShapeError(f"{where}: dim {axis} of {x.meta} must be divisible by the {count} lanes")
+    rest = dims[axis] // count
+    return ops.reshape(x, (*dims[:axis], count, rest, *dims[axis + 1 :]))
+
+
+def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
+    """The sum over the lanes, of which lane i has row i.
+
+    Args:
+        x: a tree of tensors, with one row a lane along ``scatter_dimension``.
+        axis_name: the name of the mapped axis.
+        scatter_dimension: the axis whose rows are handed out.
+        tiled: whether the axis stays, with the size divided by the number of lanes.
+
+    >>> import phix
+    >>> scatter = phix.vmap(lambda x: phix.psum_scatter(x, "i"), axis_name="i")
+    >>> scatter(phix.to_tensor([[1, 2], [10, 20]])).tolist()
+    [11, 22]
+    """
+
+    def over(v: Any) -> Any:
+        at = scatter_dimension % v.ndim
+        if tiled:
+            v = _divided(v, at, collective.axis_size(axis_name), "psum_scatter")
+        return ops.psum_scatter(v, axis_name, axis=at)
+
+    return _each(x, "psum_scatter", over)
+
+
+def all_to_all(
+    x: Any, axis_name: str, split_axis: int, concat_axis: int, *, tiled: bool = False
+) -> Any:
+    """Row i of every lane, in lane i.
+
+    Args:
+        x: a tree of tensors, with one row a lane along ``split_axis``.
+        axis_name: the name of the mapped axis.
+        split_axis: the axis whose rows are handed out; it goes.
+        concat_axis: where the rows received are stacked in the result.
+        tiled: whether the axes stay: split_axis divided by the number of lanes, concat_axis as
+            many times as long.
+
+    >>> import phix
+    >>> swap = phix.vmap(lambda x: phix.all_to_all(x, "i", 0, 0), axis_name="i")
+    >>> swap(phix.to_tensor([[1, 2], [10, 20]])).tolist()
+    [[1, 10], [2, 20]]
+    """
+
+    def over(v: Any) -> Any:
+        split, concat = split_axis % v.ndim, concat_axis % v.ndim
+        if not tiled:
+            return ops.all_to_all(v, axis_name, split, concat)
+        rows = _divided(v, split, collective.axis_size(axis_name), "all_to_all")
+        # the rest of split_axis stays in its place, so concat_axis is where it was
+        return _merged(ops.all_to_all(rows, axis_name, split, concat), concat)
+
+    return _each(x, "all_to_all", over)
+
+
+def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
+    """The ``x`` of another lane.
+
+    Args:
+        x: a tree of tensors.
+        axis_name: the name of the mapped axis.
+        perm: (source, target) pairs of lanes; a lane that is no target has zeros.
+
+    Raises:
+        AttributeValueError: a lane is source or target twice, or does not exist.
+
+    >>> import phix
+    >>> shift = phix.vmap(lambda x: phix.ppermute(x, "i", [(0, 1), (1, 2)]), axis_name="i")
+    >>> shift(phix.to_tensor([1, 2, 3])).tolist()
+    [0, 1, 2]
+    """
+    sources, targets = [s for s, _ in perm], [t for _, t in perm]
+    return _each(x, "ppermute", lambda v: ops.ppermute(v, axis_name, sources, targets))
+
+
+def axis_index(axis_name: str) -> Any:
+    """The number of the lane along a named axis, an int64.
+
+    >>> import phix
+    >>> index = phix.vmap(lambda x: phix.axis_index("i"), axis_name="i")
+    >>> index(phix.to_tensor([5.0, 5.0])).tolist()
+    [0, 1]
+    """
+    return ops.axis_index(axis_name)
+
+
+def axis_size(axis_name: str) -> Any:
+    """The number of lanes of a named axis: an int, or an unknown dim.
+
+    >>> import phix
+    >>> phix.vmap(lambda x: x / phix.axis_size("i"), axis_name="i")(phix.to_tensor([2, 4])).tolist()
+    [1.0, 2.0]
+    """
+    return collective.axis_size(axis_name)
+
+
+__all__ = [
+    "all_gather",
+    "all_to_all",
+    "axis_index",
+    "axis_size",
+    "pmax",
+    "pmean",
+    "pmin",
+    "ppermute",
+    "psum",
+    "psum_scatter",
+    "vmap",
+]

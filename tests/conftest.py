@@ -1,0 +1,67 @@
+"""What all tests share: a seed, a cold kernel cache of the session's own, Hypothesis' profile."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+import zlib
+
+import numpy as np
+import pytest
+from hypothesis import settings
+
+CACHE_VARIABLE = "PHIX_CACHE_DIR"
+
+settings.register_profile("phix", derandomize=True, deadline=None, max_examples=25)
+settings.load_profile("phix")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("phix")
+    group.addoption("--seed", type=int, default=0, help="seed of all test data (0)")
+    group.addoption(
+        "--kernel-cache",
+        metavar="DIR",
+        help="keep compiled kernels there between runs (default: a fresh folder)",
+    )
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if _is_worker(config):
+        return  # xdist's workers inherit the folder, so a kernel is compiled once a session
+    kept = config.getoption("--kernel-cache")
+    folder = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="phix-test-cache-")
+    config.stash[_folder] = (folder, bool(kept))
+    os.environ[CACHE_VARIABLE] = folder
+
+
+_folder = pytest.StashKey[tuple[str, bool]]()
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    folder, kept = config.stash.get(_folder, ("", True))
+    if not kept:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    kept = config.getoption("--kernel-cache")
+    state = f"kept in {kept}" if kept else "cold"
+    return f"phix: seed {config.getoption('--seed')}, kernel cache {state}"
+
+
+@pytest.fixture(scope="session")
+def seed(request: pytest.FixtureRequest) -> int:
+    """The seed of the run, for data that depends on more than the test's name."""
+    return int(request.config.getoption("--seed"))
+
+
+@pytest.fixture
+def rng(request: pytest.FixtureRequest, seed: int) -> np.random.Generator:
+    """A generator seeded by the run's seed and the test's name."""
+    return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])

@@ -1,0 +1,391 @@
+"""The checks every op of the table runs through. ``CHECKS`` maps a check's name to its function.
+
+A check takes a Case and raises AssertionError (or whatever the op raises) where it does not hold.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis.extra.numpy import mutually_broadcastable_shapes
+
+import phix
+from harness import differences
+from harness.cases import Call, Case, flatten
+from harness.samples import Sample
+from phix.core import dtypes as dt
+from phix.core.meta import MetaTensor, covers
+
+Check = Callable[[Case], None]
+CHECKS: dict[str, Check] = {}
+
+
+def check(function: Check) -> Check:
+    CHECKS[function.__name__] = function
+    return function
+
+
+@contextmanager
+def about(subject: object) -> Iterator[None]:
+    """Failures inside say what they are about."""
+    __tracebackhide__ = True
+    try:
+        yield
+    except Exception as error:
+        text = f"{subject}\n{type(error).__name__}: {error}"
+        raise AssertionError(text) from error
+
+
+def metas(tensors: Any) -> list[MetaTensor]:
+    return [MetaTensor(t.shape, t.dtype) for t in tensors]
+
+
+def assert_close(found: Any, wanted: Any, tolerance: tuple[float, float]) -> None:
+    """``found`` (tensors) against ``wanted`` (tensors or arrays), in the dtype of ``found``."""
+    assert len(found) == len(wanted), f"{len(found)} outputs, expected {len(wanted)}"
+    relative, absolute = tolerance
+    for number, (f, w) in enumerate(zip(found, wanted)):
+        actual, expected = np.asarray(f), np.asarray(w)
+        assert actual.shape == expected.shape, (
+            f"output {number} has shape {actual.shape}, expected {expected.shape}"
+        )
+        if dt.is_differentiable(actual.dtype):
+            with np.errstate(all="ignore"):
+                expected = _widest(expected.astype(actual.dtype))
+            np.testing.assert_allclose(
+                _widest(actual), expected, rtol=relative, atol=absolute,
+                err_msg=f"output {number}",
+            )  # fmt: skip
+        else:
+            np.testing.assert_array_equal(actual, expected, err_msg=f"output {number}")
+
+
+def _widest(array: np.ndarray) -> np.ndarray:
+    return array.astype(np.complex128 if dt.is_complex(array.dtype) else np.float64)
+
+
+def dtypes_of(call: Call, results: Any) -> list[np.dtype]:
+    return [a.dtype for a in call.arrays] + [r.dtype for r in results]
+
+
+def assert_agrees(call: Call, found: Any, wanted: Any) -> None:
+    assert [r.dtype for r in found] == [r.dtype for r in wanted]
+    assert_close(found, wanted, call.case.tolerance(*dtypes_of(call, found)))
+
+
+# -- values and metas ----------------------------------------------------------------------
+@check
+def forward(case: Case) -> None:
+    """Values against the reference, in every dtype the op claims."""
+    for call in case.sweep():
+        with about(call):
+            found = call.fn(*call.arrays)
+            if "ref" in case.test:
+                assert_close(found, call.reference(), case.tolerance(*dtypes_of(call, found)))
+
+
+@check
+def meta(case: Case) -> None:
+    """Run-time metas are the inferred ones."""
+    for call in case.sweep():
+        with about(call):
+            inferred = phix.infer_meta(call.fn)(*metas(call.arrays))
+            assert list(flatten(inferred)) == metas(call.fn(*call.arrays))
+
+
+def unknown_variants(call: Call) -> Iterator[list[MetaTensor]]:
+    """The metas of a call with one dim unknown, for each dim, and with all unknown."""
+    known = metas(call.arrays)
+    for i, m in enumerate(known):
+        for axis in range(m.ndim):
+            dims = [-1 if a == axis else d for a, d in enumerate(m.dims)]
+            yield [*known[:i], phix.spec(dims, m.dtype), *known[i + 1 :]]
+    yield unknown_specs(call)
+
+
+def unknown_specs(call: Call) -> list[MetaTensor]:
+    return [phix.spec([-1] * a.ndim, a.dtype) for a in call.arrays]
+
+
+@check
+def unknown_meta(case: Case) -> None:
+    """The meta inferred with dims unknown covers the concrete one."""
+    for call in case.calls():
+        concrete = metas(call.fn(*call.arrays))
+        for specs in unknown_variants(call):
+            with about(f"{call} with {specs}"):
+                general = flatten(phix.infer_meta(call.fn)(*specs))
+                assert len(general) == len(concrete)
+                assert all(map(covers, general, concrete)), f"{general} covers no {concrete}"
+
+
+@check
+def shapes(case: Case) -> None:
+    """A pointwise op broadcasts any shapes as the reference does; Hypothesis draws them."""
+    if "pointwise" not in case.op.traits or "ref" not in case.test:
+        return
+    sample = next(case.calls()).sample
+    tensors = [t for _, t in sample.flat()]
+
+    @hypothesis.given(
+        mutually_broadcastable_shapes(num_shapes=len(tensors), min_side=0, max_side=4, max_dims=3)
+    )
+    def agree(drawn: Any) -> None:
+        other = sample
+        for at, (tensor, dims) in enumerate(zip(tensors, drawn.input_shapes)):
+            other = other.replace_flat(at, tensor.with_dims(dims))
+        call = case.call(other)
+        found = call.fn(*call.arrays)
+        assert_close(found, call.reference(), case.tolerance(*dtypes_of(call, found)))
+
+    with about(case.op.name):
+        agree()
+
+
+# -- one meaning, whatever the interpreter -------------------------------------------------
+@check
+def jit(case: Case) -> None:
+    """Compiled for known dims, the op gives what it gives eagerly."""
+    for call in case.calls():
+        with about(call):
+            assert_agrees(call, phix.jit(call.fn)(*call.arrays), call.fn(*call.arrays))
+
+
+def resized(case: Case) -> Iterator[tuple[Sample, Sample]]:
+    """Samples and what becomes of them if one size is 0, 1 or greater by 2."""
+    for sample in case.samples:
+        for size in sample.sizes:
+            for to in (0, 1, size + 2):
+                if to != size:
+                    yield sample, sample.resized(size, to)
+
+
+@check
+def jit_unknown(case: Case) -> None:
+    """Compiled once for unknown dims, the op runs at many sizes, and fails where eager does."""
+    for call in case.calls():
+        with about(f"{call} with unknown dims"):
+            compiled = phix.jit(call.fn, input_spec=unknown_specs(call))
+            assert_agrees(call, compiled(*call.arrays), call.fn(*call.arrays))
+            for sample, other in resized(case):
+                if sample is call.sample:
+                    _agree_at(case.call(other), compiled)
+
+
+def _agree_at(call: Call, compiled: Callable[..., Any]) -> None:
+    with about(call):
+        try:
+            wanted = call.fn(*call.arrays)
+        except phix.errors.PhixError as error:
+            with pytest.raises(type(error)):
+                compiled(*call.arrays)
+        else:
+            assert_agrees(call, compiled(*call.arrays), wanted)
+
+
+@check
+def decompose(case: Case) -> None:
+    """The decomposed graph holds primitives alone and gives the same."""
+    for call in case.calls():
+        with about(call):
+            graph = phix.decompose(call.fn)(*call.arrays)
+            composites = {e.op.name for e in graph.equations if not e.op.is_primitive}
+            assert not composites
+            assert_agrees(call, graph(*call.arrays), call.fn(*call.arrays))
+
+
+@check
+def round_trip(case: Case) -> None:
+    """The graph's text parses back to a graph with the same text and the same values."""
+    for call in case.calls():
+        for make in (phix.make_graph, phix.decompose):
+            text = str(make(call.fn)(*call.arrays))
+            with about(f"{call}\n{text}"):
+                graph = phix.parse_graph(text)
+                assert str(graph) == text
+                assert_agrees(call, graph(*call.arrays), call.fn(*call.arrays))
+
+
+def _reversed_strides(array: np.ndarray) -> np.ndarray:
+    flip = (slice(None, None, -1),) * array.ndim
+    return array[flip].copy()[flip]
+
+
+def _every_second(array: np.ndarray) -> np.ndarray:
+    wide = np.zeros([2 * d for d in array.shape], array.dtype)
+    view = wide[(slice(None, None, 2),) * array.ndim]
+    view[...] = array
+    return view
+
+
+LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "column-major": np.asfortranarray,
+    "negative strides": _reversed_strides,
+    "every second element": _every_second,
+}
+
+
+@check
+def strided(case: Case) -> None:
+    """Inputs that are not contiguous give the same."""
+    for call in case.calls():
+        wanted = call.fn(*call.arrays)
+        for name, layout in LAYOUTS.items():
+            with about(f"{call}, {name}"):
+                arrays = [layout(a) if a.ndim else a for a in call.arrays]
+                assert_agrees(call, call.fn(*arrays), wanted)
+        with about(f"{call}, {name}, compiled"):
+            assert_agrees(call, phix.jit(call.fn)(*arrays), wanted)
+
+
+# -- derivatives ---------------------------------------------------------------------------
+@check
+def backward(case: Case) -> None:
+    """The pullback against central differences; the outputs' cotangents are random."""
+    for call in case.double_calls():
+        with about(call):
+            differences.check_pullback(*differentiable(call), **settings(case))
+
+
+@check
+def forward_mode(case: Case) -> None:
+    """The tangent against central differences, and against the pullback by a dot product."""
+    for call in case.double_calls():
+        with about(call):
+            differences.check_tangent(*differentiable(call), **settings(case))
+
+
+@check
+def second_order(case: Case) -> None:
+    """Derivatives of the pullback, forward and reverse, against differences of the pullback."""
+    _higher(case, 2)
+
+
+@check
+def third_order(case: Case) -> None:
+    """As second_order, of the pullback of the pullback."""
+    _higher(case, 3)
+
+
+def _higher(case: Case, order: int) -> None:
+    for call in itertools.islice(case.double_calls(), 1):
+        with about(call):
+            differences.check_higher(*differentiable(call), order=order, **settings(case))
+
+
+DERIVATIVES = ("backward", "forward_mode", "second_order", "third_order")
+
+
+def differentiable(call: Call) -> tuple[Callable[..., tuple[Any, ...]], list[np.ndarray]]:
+    """The call from its differentiable inputs to its differentiable outputs."""
+    fn, arrays = call.at(call.case.differentiated(call))
+
+    def outputs(*tensors: Any) -> tuple[Any, ...]:
+        return tuple(out for out in fn(*tensors) if dt.is_differentiable(out.dtype))
+
+    return outputs, arrays
+
+
+def settings(case: Case) -> dict[str, Any]:
+    return {
+        "rng": np.random.default_rng([case.seed, len(case.op.name)]),
+        "tolerance": float(case.test.get("tolerance", {}).get("gradient", 1e-6)),
+    }
+
+
+# -- batching ------------------------------------------------------------------------------
+BATCH = 3
+
+
+@check
+def vmap(case: Case) -> None:
+    """Mapped over each input alone and over all together, against a loop."""
+    for sample in case.samples:
+        draws = [case.call(sample, draw=d) for d in range(BATCH)]
+        first = draws[0]
+        everywhere = range(len(first.arrays))
+        choices = [{i} for i in everywhere]
+        if len(choices) != 1:
+            choices.append(set(everywhere))
+        for mapped in choices:
+            with about(f"{first}, mapped inputs {sorted(mapped)}"):
+                if mapped:
+                    _compare_with_loop(first, draws, mapped)
+
+
+def _compare_with_loop(first: Call, draws: list[Call], mapped: set[int]) -> None:
+    rows = [[d.arrays[i] if i in mapped else a for i, a in enumerate(first.arrays)] for d in draws]
+    stacked = [
+        np.stack([row[i] for row in rows]) if i in mapped else a for i, a in enumerate(first.arrays)
+    ]
+    in_axes = tuple(0 if i in mapped else None for i in range(len(stacked)))
+    found = phix.vmap(first.fn, in_axes=in_axes)(*stacked)
+    loop = [[np.asarray(out) for out in first.fn(*row)] for row in rows]
+    assert_agrees(first, found, [np.stack(outs) for outs in zip(*loop)])
+
+
+# -- what does not fit ---------------------------------------------------------------------
+@check
+def empty(case: Case) -> None:
+    """With a size of 0 the op gives what the reference gives; where that fails, it may too."""
+    for sample in case.samples:
+        for size in sample.sizes:
+            call = case.call(sample.resized(size, 0))
+            with about(call):
+                try:
+                    wanted = call.reference()
+                except Exception:
+                    _runs_or_explains(call)
+                else:
+                    found = call.fn(*call.arrays)
+                    assert_close(found, wanted, case.tolerance(*dtypes_of(call, found)))
+
+
+def _runs_or_explains(call: Call) -> None:
+    """The call either runs, with the metas inferred, or raises a PhixError that names the op."""
+    try:
+        found = call.fn(*call.arrays)
+    except phix.errors.PhixError as error:
+        assert call.case.op.name in str(error), f"the message names no {call.case.op.name}: {error}"
+    else:
+        assert metas(found) == list(flatten(phix.infer_meta(call.fn)(*metas(call.arrays))))
+
+
+@check
+def wrong_rank(case: Case) -> None:
+    """Each tensor with a rank of its own making: the call runs, or says why it does not."""
+    for sample in case.samples[:1]:
+        for at, (_, tensor) in enumerate(sample.flat()):
+            for dims in {(), tensor.dims[1:], (2, *tensor.dims)} - {tensor.dims}:
+                call = case.call(sample.replace_flat(at, tensor.with_dims(dims)))
+                with about(call):
+                    _runs_or_explains(call)
+
+
+@check
+def wrong_dtype(case: Case) -> None:
+    """An input of a dtype the op does not claim raises DTypeError, which names the op."""
+    claimed = case.op.dtypes
+    converts = case.op.traits & {"promote", "promote_float"}
+    for dtype in (dt.complex64, dt.float32, dt.int32, dt.bool_):
+        wider = any(dt.kind(d) != dt.kind(dtype) and dt.promote(d, dtype) == d for d in claimed)
+        if not claimed or dtype in claimed or (converts and wider):
+            continue
+        call = case.call(case.samples[0], dtype)
+        with about(call), pytest.raises(phix.errors.DTypeError, match=case.op.name):
+            call.fn(*call.arrays)
+
+
+@check
+def errors(case: Case) -> None:
+    """The samples under ``errors`` raise a PhixError that names the op."""
+    for sample in case.errors:
+        call = case.call(sample)
+        with about(call), pytest.raises(phix.errors.PhixError, match=case.op.name):
+            call.fn(*call.arrays)

@@ -1,0 +1,254 @@
+"""What the ``ref`` of an entry may use: NumPy, scipy.special, and references longer than a line.
+
+All images are in the layout that ``data_format`` names: NCHW or NHWC.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import scipy.special
+
+
+def windows(
+    x: np.ndarray,
+    size: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    dilations: Sequence[int] = (1, 1),
+    fill: float = 0.0,
+) -> np.ndarray:
+    """The windows of images [n, c, h, w], as [n, c, rows, columns, size[0], size[1]].
+
+    ``paddings`` has one entry an axis, or two (before and after each): (top, bottom, left, right).
+    """
+    pads = list(paddings) if len(paddings) == 4 else [p for p in paddings for _ in range(2)]
+    x = np.pad(x, [(0, 0), (0, 0), pads[:2], pads[2:]], constant_values=fill)
+    reach = [d * (s - 1) + 1 for s, d in zip(size, dilations)]
+    views = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(2, 3))
+    return views[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+
+
+def conv2d(
+    x: np.ndarray,
+    w: np.ndarray,
+    strides: Sequence[int] = (1, 1),
+    paddings: Sequence[int] = (0, 0),
+    dilations: Sequence[int] = (1, 1),
+    groups: int = 1,
+    data_format: str = "NCHW",
+) -> np.ndarray:
+    """The cross-correlation of images with filters [out, in / groups, kh, kw]."""
+    x = channels_first(x, data_format)
+    _check_filters(w, x.shape[1], w.shape[1] * groups)
+    out = []
+    for part, filters in zip(np.split(x, groups, 1), np.split(w, groups, 0)):
+        seen = windows(part, w.shape[2:], strides, paddings, dilations)
+        out.append(np.einsum("ncijkl,ockl->noij", seen, filters))
+    return channels_back(np.concatenate(out, 1), data_format)
+
+
+def _check_filters(w: np.ndarray, have: int, want: int) -> None:
+    if have != want or 0 in w.shape:
+        raise ValueError(f"filters {w.shape} for {have} channels in place of {want}")
+
+
+def conv2d_transpose(
+    x: np.ndarray,
+    w: np.ndarray,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    output_padding: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+) -> np.ndarray:
+    """Each element times its filter [in, out / groups, kh, kw], added up where they overlap."""
+    n, c, h, wide = x.shape
+    _check_filters(w, c, w.shape[0])
+    _, per_group, kh, kw = w.shape
+    size = [
+        (length - 1) * s + (k - 1) * d + 1
+        for length, s, k, d in zip((h, wide), strides, (kh, kw), dilations)
+    ]
+    out = np.zeros((n, per_group * groups, size[0] + 8, size[1] + 8), x.dtype)
+    for channel, i, j in np.ndindex(c, kh, kw):
+        first = channel // (c // groups) * per_group
+        rows = slice(i * dilations[0], i * dilations[0] + h * strides[0], strides[0])
+        columns = slice(j * dilations[1], j * dilations[1] + wide * strides[1], strides[1])
+        term = x[:, channel, None] * w[channel, None, :, i, j, None, None]
+        out[:, first : first + per_group, rows, columns] += term
+    more = tuple(output_padding) or (0, 0)
+    ends = [s - p + e for s, p, e in zip(size, paddings, more)]
+    return out[:, :, paddings[0] : ends[0], paddings[1] : ends[1]]
+
+
+def max_pool2d(
+    x: np.ndarray,
+    kernel_size: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int] = (0, 0),
+    data_format: str = "NCHW",
+) -> np.ndarray:
+    """The largest value of each window; padding never wins."""
+    seen = windows(channels_first(x, data_format), kernel_size, strides, paddings, fill=-np.inf)
+    return channels_back(seen.max((4, 5)), data_format)
+
+
+def avg_pool2d(
+    x: np.ndarray,
+    kernel_size: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int] = (0, 0),
+    exclusive: bool = True,
+    data_format: str = "NCHW",
+) -> np.ndarray:
+    """The mean of each window; ``exclusive`` leaves the padding out of the count."""
+    images = channels_first(x, data_format)
+    total = windows(images, kernel_size, strides, paddings).sum((4, 5))
+    inside = windows(np.ones_like(images), kernel_size, strides, paddings).sum((4, 5))
+    count = inside if exclusive else kernel_size[0] * kernel_size[1]
+    return channels_back(total / count, data_format)
+
+
+def recurrence(a: np.ndarray, x: np.ndarray, axis: int) -> np.ndarray:
+    """out_k = a_k * out_{k-1} + x_k along the axis."""
+    factors, terms = np.moveaxis(a, axis, 0), np.moveaxis(x, axis, 0)
+    rows = [terms[:1]]
+    for k in range(1, len(terms)):
+        rows.append(factors[k : k + 1] * rows[-1] + terms[k : k + 1])
+    return np.moveaxis(np.concatenate(rows), 0, axis)
+
+
+def running(extreme: np.ufunc, x: np.ndarray, axis: int) -> tuple[np.ndarray, np.ndarray]:
+    """The extreme elements so far along the axis, and where each stands, the last of equals."""
+    out = extreme.accumulate(x, axis)
+    is_new = (x == out) | np.isnan(x)
+    shape = [-1 if k == axis % x.ndim else 1 for k in range(x.ndim)]
+    places = np.where(is_new, np.arange(x.shape[axis]).reshape(shape), 0)
+    return out, np.maximum.accumulate(places, axis)
+
+
+def random_bits(key: np.ndarray, shape: Sequence[int], width: int) -> np.ndarray:
+    """Threefry-2x32 of the counters 0, 1, ... under each key (Salmon et al., 2011)."""
+    size = int(np.prod(shape, dtype=np.int64))
+    keys = [k[..., None] for k in np.moveaxis(key, -1, 0)]
+    low = np.broadcast_to(np.arange(size, dtype=np.uint32), (*key.shape[:-1], size))
+    first, second = threefry2x32(*keys, np.zeros_like(low), low)
+    if width == 64:
+        first = first.astype(np.uint64) << np.uint64(32) | second
+    return first.reshape(*key.shape[:-1], *shape)
+
+
+def threefry2x32(
+    k0: np.ndarray, k1: np.ndarray, c0: np.ndarray, c1: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Two words of random bits from a key and a counter of two words, in 20 rounds."""
+    keys = [k0, k1, k0 ^ k1 ^ np.uint32(0x1BD11BDA)]
+    x, y = c0 + k0, c1 + k1
+    for group in range(5):
+        for turn in ((13, 15, 26, 6), (17, 29, 16, 24))[group % 2]:
+            x = x + y
+            y = (y << np.uint32(turn) | y >> np.uint32(32 - turn)) ^ x
+        x = x + keys[(group + 1) % 3]
+        y = y + keys[(group + 2) % 3] + np.uint32(group + 1)
+    return x, y
+
+
+def channels_first(x: np.ndarray, data_format: str) -> np.ndarray:
+    return np.moveaxis(x, 3, 1) if data_format == "NHWC" else x
+
+
+def channels_back(x: np.ndarray, data_format: str) -> np.ndarray:
+    return np.moveaxis(x, 1, 3) if data_format == "NHWC" else x
+
+
+def sliced(
+    x: np.ndarray,
+    axes: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+    strides: Sequence[int],
+) -> np.ndarray:
+    """Python's slices of the axes named."""
+    index = [slice(None)] * x.ndim
+    for axis, *bounds in zip(axes, starts, ends, strides):
+        index[axis] = slice(*bounds)
+    return x[tuple(index)]
+
+
+def put_at(x: np.ndarray, index: Any, values: np.ndarray, combine: Any = None) -> np.ndarray:
+    """A copy of x with values put at the index, or combined with what is there."""
+    out = x.copy()
+    if combine is None:
+        out[index] = values
+    else:
+        combine.at(out, index, values)
+    return out
+
+
+def scatter(x: np.ndarray, index: np.ndarray, updates: np.ndarray, overwrite: bool) -> np.ndarray:
+    """Rows replaced by updates, or by the sum of the updates to the row."""
+    if overwrite:
+        return put_at(x, index, updates)
+    cleared = put_at(x, index, np.zeros((), x.dtype))
+    return put_at(cleared, index, updates, np.logical_or if x.dtype == bool else np.add)
+
+
+_COMBINE = {"add": np.add, "mul": np.multiply, "amax": np.maximum, "amin": np.minimum,
+            "mean": np.add}  # fmt: skip
+
+
+def put_along_axis(
+    arr: np.ndarray,
+    indices: np.ndarray,
+    values: np.ndarray,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> np.ndarray:
+    """Values put along the axis one by one."""
+    where = list(np.ogrid[tuple(slice(d) for d in indices.shape)])
+    where[axis] = indices
+    index, values = tuple(where), np.broadcast_to(values, indices.shape)
+    if reduce == "assign":
+        return put_at(arr, index, values)
+    combine = _COMBINE[reduce]
+    if arr.dtype == bool:
+        combine = {"add": np.logical_or, "mul": np.logical_and}.get(reduce, combine)
+    if include_self:
+        out, counts = arr, np.ones(arr.shape)
+    else:
+        first = {"mul": 1, "amax": -np.inf, "amin": np.inf}.get(reduce, 0)
+        out, counts = put_at(arr, index, first), put_at(np.ones(arr.shape), index, 0)
+    out = put_at(out, index, values, combine)
+    if reduce == "mean":
+        return out / put_at(counts, index, 1, np.add)
+    return out
+
+
+def argsort(x: np.ndarray, axis: int = -1, descending: bool = False) -> np.ndarray:
+    """The stable order, NaN the largest."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    backward = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(backward, axis)
+
+
+NAMES: dict[str, Any] = {
+    "np": np,
+    "sliced": sliced,
+    "put_at": put_at,
+    "scatter": scatter,
+    "put_along_axis": put_along_axis,
+    "argsort": argsort,
+    "sp": scipy.special,
+    "random_bits": random_bits,
+    "recurrence": recurrence,
+    "running": running,
+    "conv2d": conv2d,
+    "conv2d_transpose": conv2d_transpose,
+    "max_pool2d": max_pool2d,
+    "avg_pool2d": avg_pool2d,
+}

@@ -1,0 +1,165 @@
+"""matmul, einsum and conv2d beyond what the op table's samples cover."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from harness import differences, references
+
+MATMULS = [
+    ((4,), (4,)),
+    ((4,), (4, 3)),
+    ((2, 4), (4,)),
+    ((2, 4), (4, 3)),
+    ((4,), (5, 4, 3)),
+    ((5, 2, 4), (4,)),
+    ((5, 2, 4), (4, 3)),
+    ((2, 4), (5, 4, 3)),
+    ((3, 1, 2, 4), (5, 4, 3)),
+]
+
+
+def _matmul_cases() -> list[Any]:
+    found = []
+    for (xs, ys), flip_x, flip_y in itertools.product(MATMULS, (False, True), (False, True)):
+        turned_x = (*xs[:-2], *xs[:-3:-1]) if flip_x and len(xs) > 1 else xs
+        turned_y = (*ys[:-2], *ys[:-3:-1]) if flip_y and len(ys) > 1 else ys
+        name = f"{xs}-{ys}-{flip_x}-{flip_y}"
+        found.append(pytest.param(turned_x, turned_y, flip_x, flip_y, id=name))
+    return found
+
+
+@pytest.mark.parametrize(("xs", "ys", "flip_x", "flip_y"), _matmul_cases())
+def test_matmul_derivatives(xs: Any, ys: Any, flip_x: bool, flip_y: bool) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=xs), rng.normal(size=ys)]
+
+    def f(x: Any, y: Any) -> tuple[Any, ...]:
+        return (phix.ops.matmul(x, y, flip_x, flip_y),)
+
+    differences.check_pullback(f, arrays, rng=rng, tolerance=1e-6)
+    for order in (2, 3):
+        differences.check_higher(f, arrays, order=order, rng=rng, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
+@pytest.mark.parametrize(("xs", "ys", "flip_x", "flip_y"), _matmul_cases())
+def test_matmul_under_vmap(xs: Any, ys: Any, flip_x: bool, flip_y: bool, axes: Any) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=xs if axes[0] is None else (3, *xs))
+    y = rng.normal(size=ys if axes[1] is None else (3, *ys))
+
+    def f(a: Any, b: Any) -> Any:
+        return phix.ops.matmul(a, b, flip_x, flip_y)
+
+    rows = ((x if axes[0] is None else x[i], y if axes[1] is None else y[i]) for i in range(3))
+    wanted = np.stack([f(*row).numpy() for row in rows])
+    np.testing.assert_allclose(phix.vmap(f, in_axes=axes)(x, y).numpy(), wanted, rtol=1e-12)
+
+
+EINSUMS = [
+    ("ij,jk,kl,lm->im", [(2, 3), (3, 4), (4, 5), (5, 2)]),
+    ("bqhd,bkhd->bhqk", [(2, 3, 2, 4), (2, 5, 2, 4)]),
+    ("...ii->...i", [(2, 3, 3)]),
+    ("i...,i...", [(3, 2), (3, 4, 2)]),
+    ("ijk,ijk->", [(2, 3, 4), (2, 3, 4)]),
+    ("i,j,k->kij", [(2,), (3,), (4,)]),
+    ("ij,ij,ij->i", [(2, 3)] * 3),
+    ("aab,bcc->ac", [(2, 2, 3), (3, 4, 4)]),
+    ("Ab,bA", [(2, 3), (3, 2)]),
+    ("b...a, ...b -> ab...", [(2, 1, 3), (4, 2)]),
+]
+
+
+@pytest.mark.parametrize(("equation", "shapes"), EINSUMS)
+def test_einsum(equation: str, shapes: Any) -> None:
+    rng = np.random.default_rng(0)
+    arrays = [rng.normal(size=s) for s in shapes]
+    wanted = np.einsum(equation, *arrays)
+
+    def f(*operands: Any) -> tuple[Any, ...]:
+        return (phix.ops.einsum(list(operands), equation),)
+
+    np.testing.assert_allclose(f(*arrays)[0].numpy(), wanted, rtol=1e-12, atol=1e-14)
+    unknown = phix.jit(f, input_spec=[phix.spec([-1] * a.ndim, a.dtype) for a in arrays])
+    np.testing.assert_allclose(unknown(*arrays)[0].numpy(), wanted, rtol=1e-12, atol=1e-14)
+    differences.check_pullback(f, arrays, rng=rng, tolerance=1e-6)
+    differences.check_higher(f, arrays, order=2, rng=rng, tolerance=1e-6)
+
+
+def test_einsum_makes_matrix_products_without_moving_operands() -> None:
+    graph = phix.decompose(lambda x, y: phix.ops.einsum([x, y], "bqd,bkd->bqk"))(
+        phix.spec(["b", "q", "d"]), phix.spec(["b", "k", "d"])
+    )
+    names = [e.op.name for e in graph.equations]
+    assert "matmul" in names
+    assert "transpose" not in names
+
+
+def test_einsum_takes_the_cheap_order() -> None:
+    graph = phix.decompose(lambda *x: phix.ops.einsum(list(x), "ij,jk,k->i"))(
+        phix.spec([64, 64]), phix.spec([64, 64]), phix.spec([64])
+    )
+    sizes = [e.outputs[0].meta.size for e in graph.equations if e.op.name == "matmul"]
+    assert sizes == [64, 64]  # matrix times vector twice, never matrix times matrix
+
+
+CONVOLUTIONS: list[dict[str, Any]] = [
+    {"x": (1, 2, 5, 6), "w": (3, 2, 2, 3), "strides": [2, 3], "paddings": [2, 1]},
+    {"x": (2, 4, 6, 5), "w": (6, 2, 2, 2), "strides": [3, 2], "groups": 2, "dilations": [2, 1]},
+    {"x": (1, 2, 7, 7), "w": (1, 2, 2, 2), "paddings": [3, 0, 1, 2], "strides": [2, 2]},
+    {"x": (2, 3, 4, 4), "w": (3, 1, 1, 1), "paddings": [2, 2], "groups": 3, "strides": [3, 3]},
+]
+
+
+@pytest.mark.parametrize("case", CONVOLUTIONS, ids=range(len(CONVOLUTIONS)))
+@pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
+def test_conv2d(case: dict[str, Any], data_format: str) -> None:
+    rng = np.random.default_rng(0)
+    attrs = {k: v for k, v in case.items() if k not in "xw"} | {"data_format": data_format}
+    x = references.channels_back(rng.normal(size=case["x"]), data_format)
+    w = rng.normal(size=case["w"])
+
+    def f(a: Any, b: Any) -> tuple[Any, ...]:
+        return (phix.ops.conv2d(a, b, **attrs),)
+
+    np.testing.assert_allclose(
+        f(x, w)[0].numpy(), references.conv2d(x, w, **attrs), rtol=1e-11, atol=1e-12
+    )
+    differences.check_pullback(f, [x, w], rng=rng, tolerance=1e-6)
+    for order in (2, 3):
+        differences.check_higher(f, [x, w], order=order, rng=rng, tolerance=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", ["SAME", "VALID", "EXPLICIT"])
+def test_conv2d_gradient_with_unknown_dims(algorithm: str) -> None:
+    rng = np.random.default_rng(0)
+
+    def loss(x: Any, w: Any) -> Any:
+        y = phix.ops.conv2d(x, w, [2, 1], [1, 0], algorithm)
+        return phix.ops.sum(y * y)
+
+    gradient = phix.grad(loss, argnums=(0, 1))
+    specs = [phix.spec(["n", 2, "h", "w"], "float64"), phix.spec([3, 2, 3, 2], "float64")]
+    compiled = phix.jit(gradient, input_spec=specs)
+    w = rng.normal(size=(3, 2, 3, 2))
+    for n, height, width in ((2, 5, 4), (1, 6, 7), (3, 8, 3)):
+        x = rng.normal(size=(n, 2, height, width))
+        for found, wanted in zip(compiled(x, w), gradient(x, w)):
+            np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-10, atol=1e-12)
+
+
+def test_conv2d_same_has_a_window_for_each_stride() -> None:
+    specs = phix.spec(["n", 3, "h", "w"]), phix.spec([4, 3, 3, 3])
+    found = phix.infer_meta(lambda x, w: phix.ops.conv2d(x, w, [1, 1], [], "SAME"))
+    with pytest.raises(phix.errors.AttributeValueError, match="paddings"):
+        found(*specs)
+    same = phix.infer_meta(lambda x, w: phix.ops.conv2d(x, w, padding_algorithm="SAME"))
+    assert str(same(*specs)) == "float32[n, 4, h, w]"
+    halved = phix.infer_meta(lambda x, w: phix.ops.conv2d(x, w, [2, 2], padding_algorithm="SAME"))
+    assert halved(phix.spec([1, 3, 7, 8]), specs[1]).dims == (1, 4, 4, 4)

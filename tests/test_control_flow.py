@@ -1,0 +1,276 @@
+"""branch, while_loop, scan and dim_value, through their public faces: values against Python loops,
+derivatives against finite differences and each other, batches against loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core.errors import ArgumentError, DTypeError, ShapeError
+
+X = np.array([0.3, 0.5, 0.7])
+W = np.array(1.3)
+
+
+def differences(f: Callable[..., Any], x: np.ndarray, eps: float = 1e-6) -> np.ndarray:
+    out = np.zeros_like(x)
+    for i in np.ndindex(x.shape):
+        step = np.zeros_like(x)
+        step[i] = eps
+        out[i] = (float(f(x + step)) - float(f(x - step))) / (2 * eps)
+    return out
+
+
+# -- the functions under test, each with a Python twin -------------------------------------------
+def rnn(w: Any, xs: Any = X) -> Any:
+    final, ys = phix.scan(lambda c, x: (ops.tanh(c * w + x), c * x), np.float64(0.1), xs)
+    return final + ops.sum(ys * ys)
+
+
+def rnn_twin(w: float) -> float:
+    c, total = 0.1, 0.0
+    for x in X:
+        total += (c * x) ** 2
+        c = np.tanh(c * w + x)
+    return c + total
+
+
+def until_ten(x: Any) -> Any:
+    return phix.while_loop(
+        lambda v: v[0] < 10.0, lambda v: (v[0] * v[0] * W, v[1] + v[0]), (x, 0.0)
+    )[1]
+
+
+def until_ten_twin(x: float) -> float:
+    total = 0.0
+    while x < 10:
+        x, total = x * x * 1.3, total + x
+    return total
+
+
+def either(x: Any) -> Any:
+    return phix.cond(x > 0, lambda y: ops.sin(y) * x, lambda y: y * y * W, x * 2)
+
+
+def either_twin(x: float) -> float:
+    return np.sin(2 * x) * x if x > 0 else 4 * x * x * 1.3
+
+
+def powers(x: Any) -> Any:
+    return phix.fori_loop(0, 4, lambda i, v: v * x + i, 1.0)
+
+
+def powers_twin(x: float) -> float:
+    v = 1.0
+    for i in range(4):
+        v = v * x + i
+    return v
+
+
+CASES = {
+    "scan": (rnn, rnn_twin, (1.3, -0.4)),
+    "while_loop": (until_ten, until_ten_twin, (1.5, 3.0, 11.0)),
+    "branch": (either, either_twin, (0.7, -0.4)),
+    "fori_loop": (powers, powers_twin, (1.3, -0.4)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("wrap", [lambda f: f, phix.jit], ids=["eager", "jit"])
+def test_values_and_derivatives(name: str, wrap: Any) -> None:
+    f, twin, points = CASES[name]
+    for x in map(np.asarray, points):
+        one = np.ones(())
+        np.testing.assert_allclose(wrap(f)(x).numpy(), twin(float(x)), rtol=1e-13)
+        first = wrap(phix.grad(f))
+        np.testing.assert_allclose(first(x).numpy(), differences(twin, x), rtol=1e-7, atol=1e-8)
+        forward = phix.jvp(wrap(f), (x,), (one,))[1]
+        np.testing.assert_allclose(forward.numpy(), first(x).numpy(), rtol=1e-12)
+        second = wrap(phix.grad(phix.grad(f)))
+        np.testing.assert_allclose(second(x).numpy(), differences(first, x), rtol=1e-6, atol=1e-7)
+        mixed = phix.jvp(phix.grad(f), (x,), (one,))[1]
+        np.testing.assert_allclose(mixed.numpy(), second(x).numpy(), rtol=1e-10)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("wrap", [lambda f: f, phix.jit], ids=["eager", "jit"])
+def test_vmap_is_a_loop(name: str, wrap: Any) -> None:
+    f, _, points = CASES[name]
+    xs = np.array(points)
+    for g in (f, phix.grad(f)):
+        loop = [g(np.asarray(x)).item() for x in points]
+        np.testing.assert_allclose(wrap(phix.vmap(g))(xs), loop, rtol=1e-12)
+    total = phix.grad(lambda xs: ops.sum(phix.vmap(f)(xs)))
+    loop = [phix.grad(f)(np.asarray(x)).item() for x in points]
+    np.testing.assert_allclose(wrap(total)(xs), loop, rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_graphs_print_parse_and_run(name: str) -> None:
+    f, twin, points = CASES[name]
+    x = np.asarray(points[0])
+    graph = phix.make_graph(phix.value_and_grad(f))(x)
+    phix.check_graph(graph)
+    again = phix.parse_graph(str(graph))
+    assert str(again) == str(graph)
+    for run in (graph, again, phix.decompose(graph)(x)):
+        value, slope = run(x)
+        np.testing.assert_allclose(value.numpy(), twin(float(x)), rtol=1e-13)
+        np.testing.assert_allclose(slope.numpy(), differences(twin, x), rtol=1e-7, atol=1e-8)
+
+
+# -- scan ----------------------------------------------------------------------------------------
+def test_scan_reverse_length_trees_and_unroll() -> None:
+    xs = {"a": np.arange(6.0), "b": np.arange(12.0).reshape(6, 2)}
+
+    def step(c: Any, x: Any) -> Any:
+        return {"sum": c["sum"] + x["a"]}, (c["sum"] * x["a"], x["b"])
+
+    for reverse in (False, True):
+        plain = phix.scan(step, {"sum": np.float64(0)}, xs, reverse=reverse)
+        unrolled = phix.scan(step, {"sum": np.float64(0)}, xs, reverse=reverse, unroll=3)
+        before = np.cumsum(xs["a"]) - xs["a"]
+        if reverse:
+            before = np.cumsum(xs["a"][::-1])[::-1] - xs["a"]
+        for final, (products, b) in (plain, unrolled):
+            assert final["sum"].item() == 15
+            np.testing.assert_array_equal(products, before * xs["a"])
+            np.testing.assert_array_equal(b, xs["b"])
+    assert phix.scan(lambda c, _: (c * 2, None), 1, length=10)[0].item() == 1024
+
+
+def test_scan_of_no_steps() -> None:
+    final, ys = phix.scan(lambda c, x: (c + x, c), np.float64(2), np.zeros(0))
+    assert final.item() == 2 and ys.shape == (0,)
+    total = lambda c: phix.scan(lambda c, x: (c * x, c), c, np.zeros(0))[0]  # noqa: E731
+    assert phix.grad(total)(np.float64(2)).item() == 1.0
+
+
+def test_scan_over_an_unknown_length() -> None:
+    f = phix.jit(lambda xs: phix.scan(lambda c, x: (c + x * x, c), 0.0, xs),
+                 input_spec=[phix.spec(["n"])])  # fmt: skip
+    slope = phix.jit(phix.grad(lambda xs: f(xs)[0]), input_spec=[phix.spec(["n"])])
+    for n in (0, 1, 5):
+        xs = np.arange(n, dtype="f")
+        final, ys = f(xs)
+        assert final.item() == np.sum(xs * xs)
+        np.testing.assert_array_equal(ys, np.cumsum(xs * xs) - xs * xs)
+        np.testing.assert_array_equal(slope(xs), 2 * xs)
+    assert f.trace_count == 1
+
+
+def test_an_array_filled_row_by_row() -> None:
+    def fill(x: Any, n: int = 50) -> Any:
+        def step(i: Any, rows: Any) -> Any:
+            return rows.at[i].set(rows[i - 1] * 0.9 + x)
+
+        return phix.fori_loop(1, n, step, ops.full([n], 0.0, "float64"))
+
+    expected = [0.0]
+    for _ in range(49):
+        expected.append(expected[-1] * 0.9 + 0.5)
+    np.testing.assert_allclose(phix.jit(fill)(np.float64(0.5)), expected, rtol=1e-13)
+    slope = phix.jit(phix.grad(lambda x: ops.sum(fill(x))))(np.float64(0.5)).item()
+    assert slope == pytest.approx(sum(expected) / 0.5, rel=1e-12)
+
+
+# -- while_loop ----------------------------------------------------------------------------------
+def test_trip_count_known_only_at_run_time() -> None:
+    f = phix.jit(lambda x, n: phix.fori_loop(0, n, lambda i, v: v * x, 1.0))
+    for n in (0, 1, 7):
+        assert f(np.float64(1.1), n).item() == pytest.approx(1.1**n, rel=1e-14)
+        slope = phix.jit(phix.grad(f))(np.float64(1.1), n).item()
+        assert slope == pytest.approx(n * 1.1 ** (n - 1), rel=1e-13)
+
+
+def test_a_side_that_no_lane_takes_does_not_run() -> None:
+    """The first branch would never end on these operands."""
+    forever = lambda x: phix.while_loop(lambda v: v > 0, lambda v: v + 1.0, x)  # noqa: E731
+    f = phix.vmap(lambda x: phix.cond(x > 0, forever, lambda x: -x, x))
+    np.testing.assert_array_equal(f(np.array([-1.0, -2.0])), [1, 2])
+
+
+def test_batched_trip_counts() -> None:
+    f = phix.vmap(lambda n: phix.fori_loop(0, n, lambda i, v: v + i, 0))
+    np.testing.assert_array_equal(f(np.array([0, 1, 5])), [0, 0, 10])
+
+
+def test_nested_loops_and_branches() -> None:
+    def f(x: Any) -> Any:
+        def row(c: Any, i: Any) -> Any:
+            inner = phix.fori_loop(
+                0, 3, lambda j, v: phix.cond(i > j, lambda v: v * x, ops.sin, v), c
+            )
+            return inner, inner
+
+        return ops.sum(phix.scan(row, x, np.arange(4))[1])
+
+    def twin(x: float) -> float:
+        c, total = x, 0.0
+        for i in range(4):
+            for j in range(3):
+                c = c * x if i > j else np.sin(c)
+            total += c
+        return total
+
+    x = np.asarray(0.8)
+    for g in (f, phix.jit(f)):
+        assert g(x).item() == pytest.approx(twin(0.8), rel=1e-13)
+        np.testing.assert_allclose(phix.grad(g)(x).numpy(), differences(twin, x), rtol=1e-7)
+    np.testing.assert_allclose(
+        phix.vmap(f)(np.array([0.8, 0.2])), [twin(0.8), twin(0.2)], rtol=1e-13
+    )
+
+
+# -- the rest ------------------------------------------------------------------------------------
+def test_switch_clamps_and_select_n_chooses() -> None:
+    branches = [lambda x: x, lambda x: 2 * x, lambda x: 3 * x]
+    for index, factor in [(-5, 1), (0, 1), (1, 2), (2, 3), (9, 3)]:
+        assert phix.switch(index, branches, 2.0).item() == 2 * factor
+    np.testing.assert_array_equal(
+        phix.vmap(lambda i: phix.switch(i, branches, 1.0))(np.arange(3)), [1, 2, 3]
+    )
+    np.testing.assert_array_equal(
+        phix.select_n(np.array([0, 2, 1]), [1, 2, 3], [4, 5, 6], [7, 8, 9]), [1, 8, 6]
+    )
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 8, 13])
+@pytest.mark.parametrize("reverse", [False, True])
+def test_associative_scan(size: int, reverse: bool) -> None:
+    x = np.random.default_rng(size).normal(size=(2, size))
+    expected = np.cumprod(x[:, ::-1], 1)[:, ::-1] if reverse else np.cumprod(x, 1)
+    found = phix.associative_scan(ops.multiply, x, reverse=reverse, axis=1)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("batch_size", [None, 1, 2, 4, 9])
+def test_map(batch_size: int | None) -> None:
+    x = np.arange(14.0).reshape(7, 2)
+    found = phix.map(lambda r: {"sum": ops.sum(r), "twice": r * 2}, x, batch_size=batch_size)
+    np.testing.assert_array_equal(found["sum"], x.sum(1))
+    np.testing.assert_array_equal(found["twice"], x * 2)
+
+
+def test_errors() -> None:
+    with pytest.raises(DTypeError, match=r"carry 0 goes in as int64\[\] and comes out as float"):
+        phix.scan(lambda c, x: (c + x, None), np.int64(0), np.ones(2, "f"))
+    with pytest.raises(ShapeError, match="must give back a carry of the dims"):
+        phix.while_loop(lambda v: True, lambda v: ops.concat([v, v]), np.ones(2))
+    with pytest.raises(ShapeError, match="results of the same metas"):
+        phix.cond(True, lambda x: x, lambda x: ops.sum(x), np.ones(2))
+    with pytest.raises(ArgumentError, match="structure"):
+        phix.cond(True, lambda x: (x, x), lambda x: x, 1.0)
+    with pytest.raises(ShapeError, match="pred must be one value"):
+        phix.cond(np.ones(2, bool), lambda x: x, lambda x: x, 1.0)
+    with pytest.raises(ArgumentError, match="how many steps"):
+        phix.scan(lambda c, _: (c, None), 0)
+    with pytest.raises(ShapeError, match="one size"):
+        phix.scan(lambda c, x: (c, None), 0, (np.ones(2), np.ones(3)))
+    with pytest.raises(DTypeError, match="cond must give one bool"):
+        phix.while_loop(lambda v: v, lambda v: v, 1.0)

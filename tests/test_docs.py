@@ -1,0 +1,177 @@
+"""The documentation says what is so: its blocks run, its tables are complete, examples too."""
+
+from __future__ import annotations
+
+import ast
+import doctest
+import inspect
+import re
+import subprocess
+import sys
+import types
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import phix
+from phix.core.rules import OPS
+
+ROOT = Path(__file__).resolve().parents[1]
+REFRESH = ROOT / "docs" / "refresh.py"
+PAGES = ["README.md", *sorted(f"docs/{p.name}" for p in (ROOT / "docs").glob("*.md"))]
+
+
+# -- pages -------------------------------------------------------------------------------------
+@pytest.mark.parametrize("page", PAGES)
+def test_page_shows_what_its_blocks_print(page: str) -> None:
+    run = subprocess.run(
+        [sys.executable, str(REFRESH), "--check", str(ROOT / page)], capture_output=True, text=True
+    )
+    assert run.returncode == 0, f"write it anew with `make docs`\n{run.stdout}{run.stderr}"
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "yaml/README.md"])
+def test_page_links_to_files_that_exist(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    text = re.sub(r"```.*?```|`[^`]*`(?!\])", "", text, flags=re.DOTALL)
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+        assert ((ROOT / page).parent / target).exists(), f"{page} links to {target}"
+
+
+def test_folders_named_in_the_readme_exist() -> None:
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("## Where things are")[2]
+    rows = re.findall(r"^\| (`[^|]+) \|", table, re.MULTILINE)
+    paths = [path for row in rows for path in re.findall(r"`([^`]+)`", row)]
+    assert len(paths) > 5
+    for path in paths:
+        assert (ROOT / path).exists(), path
+
+
+def _first_column(page: str) -> set[str]:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    return set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
+
+
+def test_environment_has_a_row_for_each_variable_read() -> None:
+    read: set[str] = set()
+    for file in (ROOT / "phix").rglob("*.py"):
+        source = file.read_text(encoding="utf-8")
+        read |= set(re.findall(r"environ(?:\.get\(|\[)\s*[\"'](\w+)[\"']", source))
+        read |= set(re.findall(r"[\"'](PHIX_\w+)[\"']", source))
+        read |= set(re.findall(r"getenv\(\s*[\"'](\w+)[\"']", source))
+    assert _first_column("environment.md") == read
+    assert len(read) <= 10
+
+
+def test_errors_has_a_row_for_each_error() -> None:
+    rows = re.findall(
+        r"^\| `(\w+)` \| `(\w+)` \|", (ROOT / "docs" / "errors.md").read_text("utf-8"), re.MULTILINE
+    )
+    classes = {
+        cls
+        for cls in vars(phix.errors).values()
+        if inspect.isclass(cls)
+        and issubclass(cls, phix.errors.PhixError)
+        and cls is not phix.errors.PhixError
+    }
+    assert dict(rows) == {c.__name__: c.__mro__[2].__name__ for c in classes}
+
+
+# -- docstrings --------------------------------------------------------------------------------
+# Their functions have the docstrings of the op table; errors are shown in docs/errors.md.
+WITHOUT_EXAMPLES = {"ops", "nn", "errors"}
+
+
+def _imported() -> set[str]:
+    """The names phix/__init__.py imports: other modules stand in the package by chance."""
+    tree = ast.parse((ROOT / "phix" / "__init__.py").read_text(encoding="utf-8"))
+    imports = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
+    return {alias.asname or alias.name for node in imports for alias in node.names}
+
+
+def _public() -> dict[str, object]:
+    """The public functions and classes of phix and of its public modules, by full name."""
+    found: dict[str, object] = {}
+    for name in _imported() - WITHOUT_EXAMPLES:
+        value = getattr(phix, name, None)
+        if name.startswith("_") or value is None:
+            continue
+        if not isinstance(value, types.ModuleType):
+            found[f"phix.{name}"] = value
+            continue
+        for inner, member in vars(value).items():
+            own = getattr(member, "__module__", None) == value.__name__
+            if own and callable(member) and not inner.startswith("_"):
+                found[f"phix.{name}.{inner}"] = member
+    return found
+
+
+PUBLIC = _public()
+
+
+def _examples(name: str, value: object) -> list[doctest.DocTest]:
+    finder = doctest.DocTestFinder(recurse=inspect.isclass(value), exclude_empty=True)
+    return [t for t in finder.find(value, name, globs={"phix": phix}) if t.examples]
+
+
+@pytest.fixture
+def op_table() -> Iterator[None]:
+    """What an example adds to the op table is gone after it."""
+    before = set(OPS)
+    yield
+    for name in set(OPS) - before:
+        del OPS[name]
+        delattr(phix.ops, name)
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_public_name_has_an_example_that_runs(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, op_table: None
+) -> None:
+    tests = _examples(name, PUBLIC[name])
+    assert tests, f"{name} has no example in its docstring"
+    for test in tests:
+        shown = [e for e in test.examples if not e.options.get(doctest.SKIP)]
+        assert shown, f"every example of {test.name} is skipped"
+    monkeypatch.chdir(tmp_path)
+    report: list[str] = []
+    for test in tests:
+        result = doctest.DocTestRunner().run(test, out=report.append)
+        assert not result.failed, "".join(report)
+
+
+@pytest.mark.parametrize("name", sorted(n for n in vars(phix.errors) if n.endswith("Error")))
+def test_error_has_a_docstring(name: str) -> None:
+    assert getattr(phix.errors, name).__doc__
+
+
+def test_every_function_of_the_table_has_a_docstring() -> None:
+    without = [n for n in phix.ops.__all__ if not (getattr(phix.ops, n).__doc__ or "").strip()]
+    assert not without
+
+
+# -- the tool itself ---------------------------------------------------------------------------
+def _refresh(page: Path, *options: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, str(REFRESH), *options, str(page)]
+    return subprocess.run(command, capture_output=True, text=True)
+
+
+def test_a_stale_page_is_found_and_refreshed(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("Text\n\n```python\nx = 2\nprint(x)\n```\n\n```text\n1\n```\n\nMore\n")
+    stale = _refresh(page, "--check")
+    assert stale.returncode == 1 and "-1" in stale.stdout and "+2" in stale.stdout
+    assert "\n1\n" in page.read_text()
+    _refresh(page)
+    assert page.read_text() == (
+        "Text\n\n```python\nx = 2\nprint(x)\n```\n\n```text\n2\n```\n\nMore\n"
+    )
+    assert _refresh(page, "--check").returncode == 0
+
+
+def test_a_block_that_breaks_is_an_error(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```python\nprint(1 / 0)\n```\n")
+    broken = _refresh(page, "--check")
+    assert broken.returncode == 1 and "ZeroDivisionError" in broken.stderr

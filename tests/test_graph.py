@@ -1,0 +1,153 @@
+"""Graphs: text and back, the checker, running, unknown dims, run-time checks."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core import dims as dm
+from phix.core.errors import DTypeError, GraphError, ShapeError, UnknownDimError, UnknownOpError
+
+
+def _mlp(x, w, b):
+    return ops.log_softmax(ops.matmul(x, w) + b)
+
+
+@pytest.fixture
+def mlp():
+    return phix.make_graph(_mlp)(phix.spec(["n", 8]), phix.spec([8, 3]), phix.spec([3]))
+
+
+def test_text_of_a_graph(mlp):
+    assert str(mlp) == (
+        "graph(x: float32[n, 8], w: float32[8, 3], b: float32[3]) {\n"
+        "  a: float32[n, 3] = matmul(x, w)\n"
+        "  c: float32[n, 3] = add(a, b)\n"
+        "  d: float32[n, 3] = log_softmax(c, axis=1)\n"
+        "  return d\n"
+        "}"
+    )
+
+
+@pytest.mark.parametrize("dim", ["n", -1, 5])
+def test_parse_is_the_inverse_of_print(dim):
+    def f(x, tree):
+        y = ops.reshape(x, [-1, 4]) * 2.0 + tree["c"] + np.arange(4.0, dtype="float32")
+        big = ops.sum(y) * ops.sum(phix.to_tensor(np.ones(100, "float32")))
+        return ops.cast(ops.max(y, [1]), "float64"), big, ops.full([2], 1 + 2j, "complex64")
+
+    graph = phix.make_graph(f)(phix.spec([dim, 2, 4]), {"c": phix.spec([4])})
+    constants = [c.value for c in graph.constants]
+    again = phix.parse_graph(str(graph), constants)
+    assert str(again) == str(graph)
+    phix.check_graph(again)
+    x, c = np.arange(40, dtype="f").reshape(5, 2, 4), np.ones(4, "f")
+    for a, b in zip(graph(x, c), again(x, c)):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(
+    ("text", "error", "message"),
+    [
+        ("graph(x: float32[2]) { return y }", GraphError, "'y' is not defined above"),
+        ("graph(x: float33[2]) { return x }", GraphError, "'float33' is no dtype"),
+        ("graph(x: float32[2]) {\n a: float32[2] = sine(x)\n return a }", UnknownOpError, "sin"),
+        ("graph(x: float32[2]) {\n a: float32[3] = sin(x)\n return a }", GraphError, "infers"),
+        ("graph(x: float32[2], x: float32[2]) { return x }", GraphError, "defined twice"),
+        ("graph(x: float32[2]) { return x", GraphError, "expected '}'"),
+        ("graph(x: float32[2]) {\n a: float32[2] = sum(x, ax=(0,))\n return a }", GraphError, "ax"),
+        (
+            "graph(x: float32[2]) { const c: float32[9] = constants[0] return c }",
+            GraphError,
+            "pass",
+        ),
+    ],
+)
+def test_text_that_is_no_graph(text, error, message):
+    with pytest.raises(error, match=message):
+        phix.parse_graph(text)
+
+
+def test_one_graph_runs_at_many_sizes(mlp):
+    w, b = np.ones((8, 3), "f"), np.zeros(3, "f")
+    for n in (0, 1, 7):
+        (out,) = mlp(np.linspace(0, 1, 8 * n, dtype="f").reshape(n, 8), w, b)
+        assert out.shape == (n, 3)
+        np.testing.assert_allclose(out, np.full((n, 3), -np.log(3)), rtol=1e-6)
+
+
+def test_arguments_must_fit(mlp):
+    w, b = np.ones((8, 3), "f"), np.zeros(3, "f")
+    with pytest.raises(ShapeError, match=r"argument 0 is declared float32\[n, 8\].*\[2, 7\]"):
+        mlp(np.ones((2, 7), "f"), w, b)
+    with pytest.raises(DTypeError, match="cast it to float32"):
+        mlp(np.ones((2, 8)), w, b)
+
+
+def test_a_check_left_open_while_tracing_fails_at_run_time_with_the_same_message():
+    f = phix.jit(ops.matmul, input_spec=[phix.spec(["n", "k"]), phix.spec([4, 2])])
+    np.testing.assert_array_equal(f(np.ones((3, 4), "f"), np.ones((4, 2), "f")), 4.0)
+    with pytest.raises(ShapeError) as late:
+        f(np.ones((3, 5), "f"), np.ones((4, 2), "f"))
+    with pytest.raises(ShapeError) as early:
+        phix.make_graph(ops.matmul)(phix.spec([3, 5]), phix.spec([4, 2]))
+    tail = "the inner dims must be equal, found 5 and 4"
+    assert tail in str(late.value) and tail in str(early.value)
+    strip = lambda e: str(e.value).partition(" (at ")[0]  # noqa: E731
+    assert strip(late) == strip(early) == "matmul(x: float32[3, 5], y: float32[4, 2])"
+
+
+def test_constants_are_held_by_reference():
+    big = phix.to_tensor(np.ones(1000, "float32"))
+    graph = phix.make_graph(lambda x: x + big)(phix.spec([1000]))
+    assert graph.constants[0].value is big
+
+
+def test_equations_know_the_users_line():
+    graph = phix.make_graph(lambda x: ops.sin(x))(phix.spec([2]))
+    source = graph.equations[0].source
+    assert source.file == __file__ and source.line > 1
+
+
+# -- unknown dims -------------------------------------------------------------------------------
+def test_dims_that_are_known_to_be_equal_stay_so():
+    n, m = dm.symbol("n"), dm.symbol("m")
+    assert dm.same(n * 2 + m - n, m + n)
+    assert dm.same((n + 1) * (n - 1), n * n - 1)
+    assert dm.same((n * 6) // 3, n * 2) and dm.same((n * m) // m, n)
+    assert (n * 4) % 2 == 0 and not dm.is_known(n % 2)
+    assert not dm.same(n, m) and dm.may_equal(n, m) and not dm.may_equal(n, n + 1)
+    env = {next(iter(dm.symbols(n))): 7}
+    assert dm.substitute(dm.maximum(n // 2, 5 - n) + n % 4, env) == 6
+
+
+def test_an_unknown_dim_prints_as_minus_one_and_has_no_value():
+    (dim, named) = phix.spec([-1, "n"]).shape
+    assert dim == -1 and named == -1 and str(dim) == "-1" and str(named) == "n"
+    for ask in (int, bool, float, range, lambda d: d < 3, lambda d: d == 3):
+        with pytest.raises(UnknownDimError, match="unknown while tracing"):
+            ask(dim)
+
+
+def test_a_dim_may_be_used_in_shapes_and_arithmetic():
+    def f(x):
+        n, k = x.shape
+        return ops.reshape(x, [n * k]) * 1.0, ops.full([n + 1], 2.0)
+
+    graph = phix.make_graph(f)(phix.spec(["n", 3]))
+    assert [str(a.meta) for a in graph.outputs] == ["float32[3*n]", "float32[n+1]"]
+    run = phix.jit(f, input_spec=[phix.spec(["n", 3])])
+    for n in (0, 1, 5):
+        flat, ones = run(np.ones((n, 3), "f"))
+        assert flat.shape == (3 * n,) and ones.shape == (n + 1,)
+
+
+def test_broadcast_with_an_unknown_dim_that_turns_out_to_be_one():
+    f = phix.jit(lambda x, y: x + y, input_spec=[phix.spec(["n"]), phix.spec(["m"])])
+    for n, m in [(1, 4), (4, 1), (4, 4), (1, 1)]:
+        x, y = np.arange(n, dtype="f"), np.arange(m, dtype="f")
+        np.testing.assert_array_equal(f(x, y), x + y)
+    with pytest.raises(ShapeError, match="broadcast"):
+        f(np.ones(2, "f"), np.ones(3, "f"))

@@ -1,0 +1,264 @@
+"""``x[...]`` and ``x.at[...]`` mean what they mean in NumPy, under every transformation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import hypothesis
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+import phix
+from phix.core import slices
+from phix.core.errors import ConcretizationError, PhixError, TensorIndexError
+
+SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4)
+
+
+def numbered(shape: tuple[int, ...]) -> np.ndarray:
+    return np.arange(np.prod(shape), dtype=np.float64).reshape(shape)
+
+
+@st.composite
+def any_index(draw: Any) -> tuple[tuple[int, ...], Any]:
+    """A shape, and an index of it with ints, slices, None, Ellipsis, int arrays and masks."""
+    shape = draw(SHAPES)
+    batch = draw(hnp.array_shapes(min_dims=0, max_dims=2, max_side=3))
+    entries: list[Any] = []
+    axis, dots = 0, draw(st.booleans())
+    count = draw(st.integers(0, len(shape)))
+    for _ in range(count):
+        if axis >= len(shape):
+            break
+        if draw(st.integers(0, 5)) == 0:
+            entries.append(None)
+        if dots and draw(st.booleans()):
+            entries.append(Ellipsis)
+            axis, dots = axis + len(shape) - count, False
+        size = shape[axis]
+        kinds = ["slice", "mask"] + (["int", "array"] if size else [])
+        kind = draw(st.sampled_from(kinds))
+        if kind == "slice":
+            entries.append(draw(st.slices(size)))
+        elif kind == "int":
+            entries.append(draw(st.integers(-size, size - 1)))
+        elif kind == "array":
+            sides = draw(hnp.broadcastable_shapes(batch, max_dims=len(batch), max_side=3)
+                         if batch else st.just(()))  # fmt: skip
+            entries.append(draw(hnp.arrays(np.int64, sides, elements=st.integers(-size, size - 1))))
+        else:
+            entries.append(draw(hnp.arrays(np.bool_, size)))
+        axis += 1
+    return shape, tuple(entries)
+
+
+@hypothesis.settings(max_examples=300)
+@hypothesis.given(any_index())
+def test_an_index_means_what_it_means_in_numpy(case: tuple[tuple[int, ...], Any]) -> None:
+    shape, index = case
+    x = numbered(shape)
+    try:
+        wanted = x[index]
+    except IndexError:
+        with pytest.raises(TensorIndexError):
+            phix.to_tensor(x)[index]
+        return
+    np.testing.assert_array_equal(phix.to_tensor(x)[index], wanted)
+
+
+@hypothesis.settings(max_examples=60)
+@hypothesis.given(any_index())
+def test_an_index_means_the_same_under_jit_and_grad(case: tuple[tuple[int, ...], Any]) -> None:
+    shape, index = case
+    x = numbered(shape)
+    try:
+        wanted = x[index]
+    except IndexError:
+        return
+    np.testing.assert_array_equal(phix.jit(lambda t: t[index])(x), wanted)
+    weights = np.linspace(1, 2, wanted.size).reshape(wanted.shape)
+    gradient = np.zeros(shape)
+    np.add.at(gradient, index, weights)
+    found = phix.grad(lambda t: (t[index] * weights).sum())(x)
+    np.testing.assert_allclose(found, gradient, rtol=1e-12)
+
+
+@hypothesis.settings(max_examples=80)
+@hypothesis.given(any_index())
+def test_updates_mean_what_they_mean_in_numpy(case: tuple[tuple[int, ...], Any]) -> None:
+    shape, index = case
+    x = numbered(shape)
+    try:
+        picked = x[index]
+    except IndexError:
+        return
+    values = -1.5 * np.arange(picked.size).reshape(picked.shape)
+    t = phix.to_tensor(x)
+    updates: dict[str, Callable[..., Any]] = {
+        "add": np.add.at,
+        "multiply": np.multiply.at,
+        "max": np.maximum.at,
+        "min": np.minimum.at,
+        "set": lambda out, at, v: out.__setitem__(at, v),
+    }
+    for name, update in updates.items():
+        wanted = x.copy()
+        update(wanted, index, values)
+        np.testing.assert_allclose(getattr(t.at[index], name)(values), wanted, err_msg=name)
+    np.testing.assert_array_equal(t.at[index].get(), picked)
+
+
+@hypothesis.settings(max_examples=300)
+@hypothesis.given(st.integers(0, 6), st.integers(-9, 9), st.integers(-9, 9), st.sampled_from(
+    [-3, -2, -1, 1, 2, 3]))  # fmt: skip
+def test_bounds_of_a_slice(dim: int, start: int, end: int, stride: int) -> None:
+    """Known, unknown, and canonical twice: the same elements each time."""
+    wanted = list(range(dim))[start:end:stride]
+    n = phix.core.dims.symbol("n")
+    env = {next(iter(n.symbols())): dim}
+    first, length = (
+        phix.core.dims.substitute(v, env) for v in slices.extent(start, end, stride, n)
+    )
+    assert length == len(wanted)
+    assert not wanted or first == wanted[0]
+    once = slices.canonical(start, end, stride, dim)
+    assert slices.canonical(*once, stride, dim) == once
+    assert list(range(dim))[slice(*once, stride)] == wanted
+    assert slices.extent(*once, stride, dim)[1] == len(wanted)
+
+
+def test_lists_index() -> None:
+    x = numbered((2, 3, 4))
+    t = phix.to_tensor(x)
+    one = phix.to_tensor(1)
+    np.testing.assert_array_equal(t[[]], x[[]])
+    np.testing.assert_array_equal(t[[one, 0]], x[[1, 0]])
+    np.testing.assert_array_equal(phix.jit(lambda i: t[[i, 0]])(1), x[[1, 0]])
+    # an Ellipsis keeps indices apart, even one that opens to nothing
+    np.testing.assert_array_equal(t[:, 0, ..., [1, 2]], x[:, 0, ..., [1, 2]])
+
+
+RESHAPED: dict[str, Callable[[Any], Any]] = {
+    "concat": lambda x: phix.ops.concat([x, x], 1),
+    "sort": lambda x: phix.ops.sort(x, 0),
+    "pad": lambda x: phix.ops.pad(x, [1, 0, 0, 2], 0),
+    "put_along_axis": lambda x: phix.ops.put_along_axis(x, np.array([[1, 0]] * 3), 9.0, 1),
+}
+
+
+@pytest.mark.parametrize("name", RESHAPED)
+def test_what_is_made_whole_may_leave_in_another_shape(name: str) -> None:
+    def f(x: Any) -> Any:
+        return phix.ops.reshape(RESHAPED[name](x), (2, -1))
+
+    x = phix.to_tensor(-numbered((3, 4)))
+    np.testing.assert_array_equal(phix.jit(f)(x), f(x))
+
+
+# -- tracers as indices ------------------------------------------------------------------------
+def test_a_traced_int_indexes() -> None:
+    x = numbered((3, 4))
+    rows = phix.jit(lambda t, i: t[i])
+    for i in (0, 2, -1):
+        np.testing.assert_array_equal(rows(x, i), x[i])
+    np.testing.assert_array_equal(phix.jit(lambda t, i: t[1, i, None])(x, 2), x[1, 2, None])
+    found = phix.jit(lambda t, i: t.at[i, 0].set(-1.0))(x, 1)
+    assert found.tolist()[1] == [-1.0, 5.0, 6.0, 7.0]
+
+
+def test_a_mapped_int_indexes() -> None:
+    x, i = numbered((3, 4)), np.array([2, 0, 2, -1])
+    np.testing.assert_array_equal(phix.vmap(lambda j: phix.to_tensor(x)[j])(i), x[i])
+    np.testing.assert_array_equal(
+        phix.vmap(lambda row, j: row[j])(x, i[:3]), x[np.arange(3), i[:3]]
+    )
+    np.testing.assert_array_equal(
+        phix.vmap(lambda row, j: row.at[j].add(1.0))(x, i[:3])[0], [0.0, 1.0, 3.0, 3.0]
+    )
+
+
+def test_gradients_pass_through_updates() -> None:
+    x, v = numbered((4,)), np.array([2.0, 3.0])
+
+    def f(x: Any, v: Any) -> Any:
+        return (x.at[phix.to_tensor([1, 1])].set(v) ** 2).sum()
+
+    to_x, to_v = phix.grad(f, argnums=(0, 1))(x, v)
+    assert to_x.tolist() == [0.0, 0.0, 4.0, 6.0]
+    assert to_v.tolist() == [0.0, 6.0]  # the second write stands
+
+
+# -- unknown dims ------------------------------------------------------------------------------
+UNKNOWN: dict[str, Callable[[Any], Any]] = {
+    "tail": lambda x: x[1:],
+    "head": lambda x: x[:-1],
+    "last": lambda x: x[-1],
+    "backward": lambda x: x[::-1],
+    "backward with bounds": lambda x: x[-2:0:-2],
+    "every second": lambda x: x[1::2],
+    "differences": lambda x: x[1:] - x[:-1],
+    "by a dim": lambda x: x[: x.shape[0] // 2],
+    "gathered": lambda x: x[[0, 0, -1]],
+    "set": lambda x: x.at[1:].set(0.0),
+    "added": lambda x: x.at[::2].add(1.0),
+    "shape": lambda x: phix.ops.shape(x)[0] * phix.ops.numel(x),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_unknown_dims(name: str) -> None:
+    f = UNKNOWN[name]
+    compiled = phix.jit(f, input_spec=[phix.spec(["n", 2], "float64")])
+    gradient = phix.jit(
+        lambda x: phix.grad(lambda t: (f(t) * 1.5).sum())(x),
+        input_spec=[phix.spec(["n", 2], "float64")],
+    )
+    for n in (2, 3, 5, 8, 1):
+        x = phix.to_tensor(numbered((n, 2)))
+        np.testing.assert_array_equal(compiled(x), f(x))
+        if name != "shape":
+            np.testing.assert_array_equal(gradient(x), phix.grad(lambda t: (f(t) * 1.5).sum())(x))
+    assert compiled.trace_count == 1
+
+
+def test_equal_slices_of_unknown_dims_are_known_to_be_equal() -> None:
+    spec = phix.spec(["n"])
+    assert str(phix.infer_meta(lambda x: x[1:] * x[:-1])(spec)) == "float32[max(n-1, 0)]"
+
+
+def test_the_shape_of_known_dims_is_a_constant() -> None:
+    graph = phix.decompose(phix.ops.shape)(phix.spec([3, 4]))
+    assert not graph.equations
+    assert phix.ops.shape(phix.to_tensor(numbered((3, 4)))).tolist() == [3, 4]
+
+
+# -- what is no index --------------------------------------------------------------------------
+WRONG: list[Any] = [
+    (0, 0, 0), 3, -4, (0, 9), 1.0, "a", True, (Ellipsis, Ellipsis), [7], ([0, -5], 0),
+    slice(0, 1, 0), np.zeros((2, 2), bool), np.array(True), ([0, 1], [0, 1, 2]), np.array([0.5]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", WRONG, ids=repr)
+def test_a_wrong_index_is_refused(index: Any) -> None:
+    x = phix.to_tensor(numbered((3, 4)))
+    with pytest.raises(TensorIndexError):
+        x[index]
+    with pytest.raises(PhixError):
+        phix.jit(lambda t: t[index])(x)
+
+
+def test_a_traced_mask_is_refused() -> None:
+    with pytest.raises(ConcretizationError, match="where"):
+        phix.jit(lambda x: x[x > 0])(numbered((3,)))
+    x = phix.to_tensor(numbered((3,)))
+    assert phix.grad(lambda t: t[t > 0].sum())(x).tolist() == [0.0, 1.0, 1.0]
+
+
+def test_basic_indexing_gives_views() -> None:
+    x = phix.to_tensor(numbered((3, 4)))
+    for index in (0, (1, 2), (slice(None), 1), (Ellipsis, None), slice(None, None, -1)):
+        assert np.shares_memory(x[index].data, x.data)

@@ -1,0 +1,159 @@
+"""jit: traces, programs, arguments, what it shows, errors of tracing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core.errors import (
+    ArgumentError,
+    ConcretizationError,
+    LeakedTracerError,
+    ShapeError,
+)
+
+
+def test_twenty_batch_sizes_make_one_trace_and_one_program():
+    calls = []
+
+    def f(x, w):
+        calls.append(1)
+        return ops.softmax(ops.tanh(ops.matmul(x, w)))
+
+    jitted = phix.jit(f, input_spec=[phix.spec(["n", 6]), phix.spec([6, 3])])
+    w = np.random.default_rng(0).normal(size=(6, 3)).astype("f")
+    for n in range(1, 21):
+        x = np.random.default_rng(n).normal(size=(n, 6)).astype("f")
+        e = np.exp(np.tanh(x @ w))
+        np.testing.assert_allclose(jitted(x, w), e / e.sum(1, keepdims=True), rtol=1e-5)
+    assert len(calls) == jitted.trace_count == 1
+    (traced,) = jitted._traces.values()
+    assert len(traced.compiled.programs) == 1
+
+
+def test_one_trace_for_each_kind_of_arguments():
+    jitted = phix.jit(lambda x: x * 2)
+    for x in (np.ones(2, "f"), np.zeros(2, "f"), np.ones(3, "f"), np.ones(3), 1.0, 2.0, 1):
+        np.testing.assert_array_equal(jitted(x), np.asarray(x) * 2)
+    assert jitted.trace_count == 5
+
+
+def test_static_arguments_by_place_and_name():
+    @phix.jit(static_argnames="power")
+    def f(x, power, *, scale=1.0):
+        return x**power * scale
+
+    assert f(2.0, 3).item() == f(2.0, power=3).item() == 8.0
+    assert f(2.0, 2, scale=10.0).item() == 40.0
+    g = phix.jit(lambda x, mode: x + 1 if mode else x, static_argnums=1)
+    assert g(1.0, True).item() == 2.0 and g(1.0, False).item() == 1.0
+    with pytest.raises(ArgumentError, match="must be hashable"):
+        g(1.0, [])
+    with pytest.raises(ArgumentError, match="static_argnames names"):
+        phix.jit(lambda x: x, static_argnames="y")
+
+
+def test_trees_in_and_out():
+    f = phix.jit(lambda p, xs: {"out": (p["w"] * xs[0], xs[1])})
+    out = f({"w": 2.0}, [np.ones(2, "f"), np.float32(3)])
+    np.testing.assert_array_equal(out["out"][0], [2, 2])
+    assert out["out"][1].item() == 3
+
+
+def test_strided_arguments():
+    x = np.arange(24, dtype="f").reshape(4, 6)
+    f = phix.jit(lambda x: ops.sum(x * x, [0]))
+    for view in (x, x.T, x[::2], x[:, ::-1], x[1:, 2:4], np.broadcast_to(x[0], (3, 6))):
+        np.testing.assert_allclose(f(view), np.sum(view * view, axis=0), rtol=1e-6)
+
+
+def test_an_input_or_constant_that_is_an_output():
+    x, c = np.arange(3, dtype="f"), phix.to_tensor([7.0])
+    a, b, d = phix.jit(lambda x: (x, x, c))(x)
+    np.testing.assert_array_equal(a, x)
+    np.testing.assert_array_equal(b, x)
+    assert d.item() == 7
+    x[:] = 0
+    assert a.numpy()[1] == 1  # results do not share the caller's memory
+
+
+def test_lower_shows_every_step():
+    text = str(phix.jit(lambda x: ops.softmax(x)).lower(phix.spec(["n", 4])))
+    for part in ("=== graph: traced ===", "softmax(x, axis=1)", "=== graph: decompose ===",
+                 "=== loop ir ===", "=== llvm ==="):  # fmt: skip
+        assert part in text
+
+
+def test_a_jitted_function_inside_another():
+    inner = phix.jit(lambda x: ops.sin(x) * 2)
+    outer = phix.jit(lambda x: inner(x) + inner(x))
+    assert outer(np.float64(0.5)).item() == pytest.approx(4 * np.sin(0.5), rel=1e-15)
+
+
+def test_closing_over_a_tracer_of_a_transformation_around_it():
+    def f(x):
+        return phix.jit(lambda y: y * x)(x)
+
+    assert phix.grad(f)(3.0).item() == 6.0
+
+
+def test_methods_can_be_jitted():
+    class Model:
+        scale = 3.0
+
+        @phix.jit(static_argnums=0)
+        def __call__(self, x):
+            return x * self.scale
+
+    assert Model()(2.0).item() == 6.0
+
+
+# -- errors of tracing --------------------------------------------------------------------------
+def test_a_tracer_in_a_python_if():
+    def f(x):
+        return x if x > 0 else -x
+
+    with pytest.raises(ConcretizationError) as error:
+        phix.jit(f)(1.0)
+    message = str(error.value)
+    assert "a truth value" in message and "where" in message and "bool[]" in message
+    assert f"{__file__}:" in message
+
+
+@pytest.mark.parametrize("ask", [float, int, lambda x: x.numpy(), lambda x: x.tolist()])
+def test_the_value_of_a_tracer(ask):
+    with pytest.raises(ConcretizationError, match="traced by make_graph"):
+        phix.jit(ask)(1.0)
+
+
+def test_a_leaked_tracer_is_named_with_the_line_that_made_it():
+    kept = []
+
+    def f(x):
+        kept.append(ops.sin(x))
+        return x
+
+    phix.jit(f)(1.0)
+    with pytest.raises(LeakedTracerError, match=rf"make_graph.*{__file__}:\d+"):
+        ops.cos(kept[0])
+    phix.grad(f)(1.0)
+    with pytest.raises(LeakedTracerError, match="vjp"):
+        kept[1] + 1.0
+
+
+def test_shape_errors_name_op_metas_and_line():
+    with pytest.raises(ShapeError) as error:
+        phix.jit(lambda x: ops.matmul(x, np.ones((5, 2), "f")))(np.ones((3, 4), "f"))
+    message = str(error.value)
+    assert message.startswith("matmul(x: float32[3, 4], y: float32[5, 2]) (at ")
+    assert f"{__file__}:" in message and "transpose one of the inputs" in message
+
+
+def test_input_spec_must_fit():
+    f = phix.jit(lambda x: x, input_spec=[phix.spec(["n", 3])])
+    with pytest.raises(ShapeError, match=r"declared float32\[n, 3\]"):
+        f(np.ones((2, 4), "f"))
+    with pytest.raises(ArgumentError, match="input_spec declares"):
+        f(np.ones((2, 3), "f"), np.ones(3, "f"))

@@ -1,0 +1,187 @@
+"""Imports point down (CONTRIBUTING.md, Rooms), and interpreters name no op."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "phix"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# Room -> the other rooms it may import from. A room is a folder or a module right under phix/.
+ROOMS: dict[str, set[str]] = {
+    "core": set(),
+    "ops": {"core"},
+    "primitives": {"ops", "core"},
+    "interpreters": {"ops", "core"},
+    "kernels": {"core"},
+    "api": {"interpreters", "ops", "core"},
+    "jitted": {"api", "interpreters", "ops", "core"},
+    "creation": {"ops", "core"},
+    "control_flow": {"api", "ops", "core"},
+    "taylor": {"api", "ops", "core"},
+    "nn": {"api", "ops", "core"},
+    "random": {"api", "ops", "core"},
+}
+ENGINE_LIBRARIES = {"numba", "llvmlite", "cupy", "cupyx", "scipy"}
+ENGINES = PACKAGE / "kernels"
+SHARED_KERNELS = {"primitive"}  # folders of kernels/ that are no engine
+LAZY = ENGINE_LIBRARIES | {"yaml", "jax", "torch"}
+
+
+def module_of(path: Path) -> str:
+    """``phix/core/op.py`` -> ``phix.core.op``; a package's own file counts as the package."""
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room_of(module: str) -> str:
+    """The room of a module; the package itself is the room ``__init__``."""
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else "__init__"
+
+
+def is_module(name: str) -> bool:
+    if name.startswith("phix.") and room_of(name) in ROOMS:
+        return True
+    path = PACKAGE.parent.joinpath(*name.split("."))
+    return path.is_dir() or path.with_suffix(".py").is_file()
+
+
+def imports(tree: ast.AST, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Line and full name of every module that ``tree`` imports, at whatever depth it does so."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = absolute(node, module, is_package)
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                yield node.lineno, inner if is_module(inner) else base
+        elif isinstance(node, ast.Call) and node.args:
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            literal = node.args[0]
+            if name in ("import_module", "__import__") and isinstance(literal, ast.Constant):
+                yield node.lineno, str(literal.value)
+
+
+def absolute(node: ast.ImportFrom, module: str, is_package: bool) -> str:
+    if not node.level:
+        return node.module or ""
+    parts = module.split(".") + ([""] if is_package else [])
+    base = ".".join(parts[: -node.level])
+    return f"{base}.{node.module}" if node.module else base
+
+
+def wrong_arrows(path: Path, source: str) -> list[str]:
+    """One line for each import of ``source`` that its place in the package forbids."""
+    module = module_of(path)
+    room = room_of(module)
+    engine = path.relative_to(ENGINES).parts if ENGINES in path.parents else ()
+    in_engine = len(engine) > 1 and engine[0] not in SHARED_KERNELS
+    found = []
+    for line, target in imports(ast.parse(source), module, path.name == "__init__.py"):
+        top = target.split(".")[0]
+        where = f"{path.relative_to(ROOT)}:{line}"
+        if top in ENGINE_LIBRARIES and not in_engine:
+            found.append(f"{where} imports {target} outside phix/kernels/<engine>")
+        if top != PACKAGE.name or room == "__init__":
+            continue
+        to = room_of(target)
+        if to not in {room} | ROOMS.get(room, set()):
+            found.append(f"{where}: {room} -> {to} ({target}) is no arrow of ROOMS")
+    return found
+
+
+def test_every_room_is_known() -> None:
+    rooms = {room_of(module_of(path)) for path in FILES} - {"__init__"}
+    assert rooms <= set(ROOMS), f"give {sorted(rooms - set(ROOMS))} a line in ROOMS"
+
+
+def test_imports_point_down() -> None:
+    found = [line for path in FILES for line in wrong_arrows(path, path.read_text())]
+    assert not found, "\n".join(found)
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("core/graph.py", "def f():\n    from phix.interpreters import vjp"),
+        ("core/graph.py", "from ..ops import add"),
+        ("core/graph.py", "import phix"),
+        ("core/graph.py", "import importlib\nimportlib.import_module('phix.api')"),
+        ("ops.py", "from . import api"),
+        ("interpreters/vjp.py", "from phix import primitives"),
+        ("interpreters/vjp.py", "from ..kernels.cpu import engine"),
+        ("kernels/primitive/scalar.py", "import numba"),
+        ("kernels/special.py", "from scipy import special"),
+        ("primitives/linalg.py", "def f():\n    import scipy.linalg"),
+    ],
+)
+def test_wrong_arrows_are_seen(file: str, source: str) -> None:
+    assert len(wrong_arrows(PACKAGE / file, source)) == 1
+
+
+@pytest.mark.parametrize(
+    ("file", "source"),
+    [
+        ("core/graph.py", "from .op import Op\nfrom . import dims\nimport numpy as np"),
+        ("interpreters/vjp.py", "from phix import ops\nfrom phix.core import rules"),
+        ("kernels/cpu/engine.py", "import numba\nfrom phix.kernels.primitive import scalar"),
+        ("__init__.py", "from phix import primitives, kernels\nfrom phix.api import grad"),
+    ],
+)
+def test_right_arrows_pass(file: str, source: str) -> None:
+    assert not wrong_arrows(PACKAGE / file, source)
+
+
+def op_names_asked(source: str) -> list[int]:
+    """Lines that compare or match the name of an op: ``eqn.op.name == ...``, ``op.name in ...``."""
+
+    def is_op_name(node: ast.AST) -> bool:
+        if not (isinstance(node, ast.Attribute) and node.attr == "name"):
+            return False
+        owner = getattr(node.value, "attr", getattr(node.value, "id", ""))
+        return owner == "op" or owner.endswith("_op")
+
+    lines = []
+    for node in ast.walk(ast.parse(source)):
+        compared = isinstance(node, ast.Compare) and map(is_op_name, [node.left, *node.comparators])
+        if (compared and any(compared)) or (
+            isinstance(node, ast.Match) and is_op_name(node.subject)
+        ):
+            lines.append(node.lineno)
+    return lines
+
+
+def test_interpreters_name_no_op() -> None:
+    found = [
+        f"{path.relative_to(ROOT)}:{line}"
+        for path in FILES
+        if room_of(module_of(path)) == "interpreters"
+        for line in op_names_asked(path.read_text())
+    ]
+    assert not found, f"ask for a property of the op instead of its name: {found}"
+
+
+def test_asking_for_a_name_is_seen() -> None:
+    asked = (
+        "if eqn.op.name == 'add': pass\nif op.name in NAMES: pass\nmatch op.name:\n    case _: pass"
+    )
+    assert sorted(op_names_asked(asked)) == [1, 2, 3]
+    assert not op_names_asked("if op.is_primitive: print(op.name)")
+
+
+def test_import_loads_no_heavy_library() -> None:
+    """``import phix`` alone brings in none of the libraries that are needed later or elsewhere."""
+    code = "import sys, phix; print(*sorted({m.split('.')[0] for m in sys.modules}))"
+    run = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT
+    )
+    assert not LAZY & set(run.stdout.split())

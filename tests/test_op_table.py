@@ -1,0 +1,62 @@
+"""Every op of the table through every check of ``harness/checks.py``."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.cases import Case, entries_without_test, table_cases
+from harness.checks import CHECKS
+
+TABLE = {case.op.name: case for case in table_cases()}
+CASES = {name: case for name, case in TABLE.items() if "elsewhere" not in case.test}
+ELSEWHERE = {name: case.test["elsewhere"] for name, case in TABLE.items() if name not in CASES}
+
+
+def parameters() -> list[Any]:
+    """One a (op, check); the checks of an op share a worker, and so its compiled kernels."""
+    return [
+        pytest.param(
+            case,
+            name,
+            id=f"{case.op.name}-{name}",
+            marks=[pytest.mark.xdist_group(case.op.name), *skip_mark(case, name)],
+        )
+        for case in CASES.values()
+        for name in CHECKS
+    ]
+
+
+def skip_mark(case: Case, name: str) -> list[pytest.MarkDecorator]:
+    """A check that the entry skips is expected to fail; where it passes, the skip is stale."""
+    reason = case.skip.get(name)
+    return [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
+
+
+@pytest.mark.parametrize(("case", "name"), parameters())
+def test_op(case: Case, name: str, seed: int) -> None:
+    CHECKS[name](dataclasses.replace(case, seed=seed))
+
+
+def test_every_op_has_samples() -> None:
+    assert not entries_without_test()
+
+
+@pytest.mark.parametrize("name", ELSEWHERE)
+def test_file_that_tests_the_op_is_there(name: str) -> None:
+    assert set(TABLE[name].test) == {"elsewhere"}
+    assert name in (Path(__file__).parents[1] / ELSEWHERE[name]).read_text()
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_entry_is_well_formed(case: Case) -> None:
+    assert case.samples, f"{case.op.where}: {case.op.name} has no samples"
+    assert "ref" in case.test or "random" in case.op.traits, f"{case.op.where}: write a ref"
+    assert set(case.skip) <= set(CHECKS), f"{case.op.where}: no check {set(case.skip)}"
+    assert all(case.skip.values()), f"{case.op.where}: a skip needs its reason"
+    inputs = {a.name for a in case.op.inputs}
+    assert {*case.test.get("grad", []), *case.test.get("sweep", [])} <= inputs
+    assert case.errors is not None
