@@ -1,16 +1,21 @@
-"""Looking into programs while they run."""
+"""Looking into programs while they run, and finding what is wrong with them."""
 
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
-from phix.api import flat_tensors, function_name
+from phix.api.arguments import flat_tensors, function_name
+from phix.api.jitted import Jitted
 from phix.core import dispatch, pytrees
+from phix.core.errors import ArgumentError
+from phix.core.source import recording, recording_tracers
 from phix.core.tensor import Tracer
+from phix.interpreters.watch import Watch
 
 
 @dataclass(frozen=True)
@@ -21,7 +26,7 @@ class _Effect:
     tree: Any
 
     @property
-    def __name__(self) -> str:  # type: ignore[override]
+    def __name__(self) -> str:
         return function_name(self.function)
 
     def __call__(self, arrays: Sequence[Any]) -> None:
@@ -34,7 +39,7 @@ class _Printer:
     text: str
 
     @property
-    def __name__(self) -> str:  # type: ignore[override]
+    def __name__(self) -> str:
         return "print"
 
     def __call__(self, *args: Any, **kwargs: Any) -> None:
@@ -86,4 +91,117 @@ def print(text: str, *args: Any, **kwargs: Any) -> None:
     callback(_Printer(text), *args, **kwargs)
 
 
-__all__ = ["callback", "print"]
+# -- faults ------------------------------------------------------------------------------------
+@contextmanager
+def nans() -> Iterator[None]:
+    """Inside a with block, raise where an op makes a NaN or Inf out of finite inputs.
+
+    The error names the op, the user's line and the pass, also inside jitted functions, loops and
+    branches, and in derivatives of any order. A derivative of an op, and a compiled function, is
+    judged by its results: what it masks itself is no fault. Everything runs more slowly.
+
+    Raises:
+        NonFiniteError: with ``op``, ``source``, ``passes`` and ``order``; the message says where
+            choosing a safe input by a second ``where`` is the remedy.
+        ArgumentError: opened inside a function that is being transformed.
+
+    >>> import phix
+    >>> f = phix.jit(lambda x: phix.ops.where(x > 0, phix.ops.sqrt(x), 0.0))
+    >>> try:
+    ...     with phix.debug.nans():
+    ...         phix.grad(f)(0.0)
+    ... except phix.errors.NonFiniteError as error:
+    ...     found, message = (error.source.op, error.passes, error.order), str(error)
+    >>> found, "choose twice" in message
+    (('sqrt', ('backward',), 1), True)
+    """
+    base = dispatch.current()
+    if isinstance(base, Watch):
+        yield
+        return
+    if not dispatch.is_eager():
+        raise ArgumentError(
+            "debug.nans: opened inside a function that is being transformed; open it around the "
+            "call of the transformed function"
+        )
+    watch = Watch(base)
+    with dispatch.active(watch), recording(watch.derivative):
+        yield
+
+
+@contextmanager
+def leaks() -> Iterator[None]:
+    """Inside a with block, keep the line that each tracer of grad, jvp and vmap was made at.
+
+    A LeakedTracerError then names it, as it always does for those of jit.
+
+    >>> import phix
+    >>> kept = []
+    >>> def f(x):
+    ...     kept.append(x * 2.0)
+    ...     return x
+    >>> with phix.debug.leaks():
+    ...     _ = phix.grad(f)(1.0)
+    >>> try:
+    ...     kept[0] + 1.0
+    ... except phix.errors.LeakedTracerError as error:
+    ...     message = str(error)
+    >>> "made at" in message
+    True
+    """
+    with recording_tracers():
+        yield
+
+
+def why_retraced(function: Any, *args: Any, **kwargs: Any) -> str:
+    """Which argument made the last new trace of a jitted function, and how it differed.
+
+    Args:
+        function: made by ``phix.jit``.
+        *args, **kwargs: where given, why a call with them would be traced anew.
+
+    >>> import phix
+    >>> f = phix.jit(lambda x, scale: x * scale, static_argnames="scale")
+    >>> _ = f(1.0, scale=2.0), f(1.0, scale=3.0)
+    >>> "static argument scale is 3.0, was 2.0" in phix.debug.why_retraced(f)
+    True
+    """
+    return _jitted(function, "why_retraced").why_retraced(*args, **kwargs)
+
+
+@contextmanager
+def assert_max_traces(function: Any, most: int) -> Iterator[None]:
+    """Inside a with block, let a jitted function be traced at most that many times.
+
+    Args:
+        function: made by ``phix.jit``.
+        most: the number of new traces.
+
+    Raises:
+        RetraceError: from the call that would be traced once more; it says what set it apart.
+
+    >>> import phix
+    >>> f = phix.jit(lambda x: 2.0 * x)
+    >>> with phix.debug.assert_max_traces(f, 1):
+    ...     f(1.0).item(), f(2.0).item()
+    (2.0, 4.0)
+    """
+    jitted = _jitted(function, "assert_max_traces")
+    before = jitted.most_traces
+    allowed = jitted.trace_count + most
+    jitted.most_traces = allowed if before is None else min(before, allowed)
+    try:
+        yield
+    finally:
+        jitted.most_traces = before
+
+
+def _jitted(function: Any, where: str) -> Jitted:
+    if not isinstance(function, Jitted):
+        raise ArgumentError(
+            f"debug.{where} takes a function made by phix.jit, found {type(function).__name__}"
+        )
+    return function
+
+
+__all__ = ["assert_max_traces", "callback", "leaks", "nans", "print", "why_retraced"]

@@ -1949,28 +1949,30 @@ def scan(
 
 _dim_value = define(
     "dim_value",
-    "(Tensor x, int64_t dim)",
+    "(Tensor x, int64_t dim, bool largest=false)",
     "Tensor(out)",
     family="control_flow",
     infer_meta=("UnchangedInferMeta", None),
     traits=("nondifferentiable", "side_effect", "binds_dim"),
     doc=(
         "x, one int64; from here on the unknown dim has its value. So sizes that depend on data "
-        "get into shapes."
+        "get into shapes. Mapped over a batch it is the largest of them if that is asked for, else "
+        "an error."
     ),
     where="yaml/control_flow.yaml:32",
 )
 
 
-def dim_value(x: TensorLike, dim: DimLike) -> Tensor:
+def dim_value(x: TensorLike, dim: DimLike, largest: bool = False) -> Tensor:
     """x, one int64; from here on the unknown dim has its value. So sizes that depend on data get
-    into shapes.
+    into shapes. Mapped over a batch it is the largest of them if that is asked for, else an error.
 
     Args:
         x: tensor.
         dim: int.
+        largest: bool.
     """
-    return bind(_dim_value, (x,), (dim,))
+    return bind(_dim_value, (x,), (dim, largest))
 
 
 _full = define(
@@ -3269,6 +3271,125 @@ def cross_entropy_with_softmax_grad(
     )
 
 
+_p_norm = define(
+    "p_norm",
+    "(Tensor x, float porder=2, int axis=-1, float epsilon=1.0e-12f, bool keepdim=false, bool "
+    "asvector=false)",
+    "Tensor(out)",
+    family="norm",
+    backward="p_norm_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc=(
+        "sum(abs(x) ** porder) ** (1 / porder) along the axis, or of all elements if asvector; for "
+        "inf and -inf the largest and smallest abs(x), for 0 the number of elements that are not "
+        "0. The gradient is 0 where x is 0; ties share it. epsilon is not needed."
+    ),
+    where="yaml/norm.yaml:8",
+)
+
+
+def p_norm(
+    x: TensorLike,
+    porder: float = 2.0,
+    axis: int = -1,
+    epsilon: float = 1e-12,
+    keepdim: bool = False,
+    asvector: bool = False,
+) -> Tensor:
+    """sum(abs(x) ** porder) ** (1 / porder) along the axis, or of all elements if asvector; for inf
+    and -inf the largest and smallest abs(x), for 0 the number of elements that are not 0. The
+    gradient is 0 where x is 0; ties share it. epsilon is not needed.
+
+    Args:
+        x: tensor, float.
+        porder: float.
+        axis: int.
+        epsilon: float.
+        keepdim: bool.
+        asvector: bool.
+    """
+    return bind(_p_norm, (x,), (porder, axis, epsilon, keepdim, asvector))
+
+
+_p_norm_grad = define(
+    "p_norm_grad",
+    "(Tensor x, Tensor out, Tensor out_grad, float porder, int axis, float epsilon, bool keepdim, "
+    "bool asvector)",
+    "Tensor(x_grad)",
+    family="norm",
+    forward="p_norm",
+    where="yaml/norm.yaml:30",
+)
+
+
+def p_norm_grad(
+    x: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    porder: float,
+    axis: int,
+    epsilon: float,
+    keepdim: bool,
+    asvector: bool,
+) -> Tensor:
+    """Backward of :func:`p_norm`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+        porder: float.
+        axis: int.
+        epsilon: float.
+        keepdim: bool.
+        asvector: bool.
+    """
+    return bind(_p_norm_grad, (x, out, out_grad), (porder, axis, epsilon, keepdim, asvector))
+
+
+_squared_l2_norm = define(
+    "squared_l2_norm",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="norm",
+    backward="squared_l2_norm_grad",
+    traits=("promote_float",),
+    dtypes=("float",),
+    doc="sum(x ** 2) of all elements, a 0-d tensor.",
+    where="yaml/norm.yaml:35",
+)
+
+
+def squared_l2_norm(x: TensorLike) -> Tensor:
+    """sum(x ** 2) of all elements, a 0-d tensor.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_squared_l2_norm, (x,), ())
+
+
+_squared_l2_norm_grad = define(
+    "squared_l2_norm_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="norm",
+    forward="squared_l2_norm",
+    where="yaml/norm.yaml:44",
+)
+
+
+def squared_l2_norm_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`squared_l2_norm`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_squared_l2_norm_grad, (x, out_grad), ())
+
+
 _layer_norm = define(
     "layer_norm",
     "(Tensor x, Tensor scale, Tensor bias, float epsilon = 1e-5, int begin_norm_axis = 1)",
@@ -3793,125 +3914,6 @@ def group_norm_grad(
         (x, scale, bias, mean, variance, y_grad, mean_grad, variance_grad),
         (epsilon, groups, data_format),
     )
-
-
-_p_norm = define(
-    "p_norm",
-    "(Tensor x, float porder=2, int axis=-1, float epsilon=1.0e-12f, bool keepdim=false, bool "
-    "asvector=false)",
-    "Tensor(out)",
-    family="normalisation",
-    backward="p_norm_grad",
-    traits=("promote_float",),
-    dtypes=("float",),
-    doc=(
-        "sum(abs(x) ** porder) ** (1 / porder) along the axis, or of all elements if asvector; for "
-        "inf and -inf the largest and smallest abs(x), for 0 the number of elements that are not "
-        "0. The gradient is 0 where x is 0; ties share it. epsilon is not needed."
-    ),
-    where="yaml/normalisation.yaml:168",
-)
-
-
-def p_norm(
-    x: TensorLike,
-    porder: float = 2.0,
-    axis: int = -1,
-    epsilon: float = 1e-12,
-    keepdim: bool = False,
-    asvector: bool = False,
-) -> Tensor:
-    """sum(abs(x) ** porder) ** (1 / porder) along the axis, or of all elements if asvector; for inf
-    and -inf the largest and smallest abs(x), for 0 the number of elements that are not 0. The
-    gradient is 0 where x is 0; ties share it. epsilon is not needed.
-
-    Args:
-        x: tensor, float.
-        porder: float.
-        axis: int.
-        epsilon: float.
-        keepdim: bool.
-        asvector: bool.
-    """
-    return bind(_p_norm, (x,), (porder, axis, epsilon, keepdim, asvector))
-
-
-_p_norm_grad = define(
-    "p_norm_grad",
-    "(Tensor x, Tensor out, Tensor out_grad, float porder, int axis, float epsilon, bool keepdim, "
-    "bool asvector)",
-    "Tensor(x_grad)",
-    family="normalisation",
-    forward="p_norm",
-    where="yaml/normalisation.yaml:190",
-)
-
-
-def p_norm_grad(
-    x: TensorLike,
-    out: TensorLike,
-    out_grad: TensorLike,
-    porder: float,
-    axis: int,
-    epsilon: float,
-    keepdim: bool,
-    asvector: bool,
-) -> Tensor:
-    """Backward of :func:`p_norm`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-        porder: float.
-        axis: int.
-        epsilon: float.
-        keepdim: bool.
-        asvector: bool.
-    """
-    return bind(_p_norm_grad, (x, out, out_grad), (porder, axis, epsilon, keepdim, asvector))
-
-
-_squared_l2_norm = define(
-    "squared_l2_norm",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="normalisation",
-    backward="squared_l2_norm_grad",
-    traits=("promote_float",),
-    dtypes=("float",),
-    doc="sum(x ** 2) of all elements, a 0-d tensor.",
-    where="yaml/normalisation.yaml:195",
-)
-
-
-def squared_l2_norm(x: TensorLike) -> Tensor:
-    """sum(x ** 2) of all elements, a 0-d tensor.
-
-    Args:
-        x: tensor, float.
-    """
-    return bind(_squared_l2_norm, (x,), ())
-
-
-_squared_l2_norm_grad = define(
-    "squared_l2_norm_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="normalisation",
-    forward="squared_l2_norm",
-    where="yaml/normalisation.yaml:204",
-)
-
-
-def squared_l2_norm_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`squared_l2_norm`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
-    return bind(_squared_l2_norm_grad, (x, out_grad), ())
 
 
 _add = define(

@@ -63,6 +63,10 @@ def key(seed: int | TensorBase) -> Any:
 
     Args:
         seed: an int, of which 64 bits are used, or a 0-d int tensor.
+
+    >>> import phix
+    >>> phix.random.key(7).tolist()
+    [0, 7]
     """
     return _words(seed)
 
@@ -87,6 +91,10 @@ def fold_in(key: TensorLike, data: int | TensorBase) -> Any:
     Args:
         key: a key.
         data: an int, of which 64 bits are used, or a 0-d int tensor.
+
+    >>> import phix
+    >>> phix.random.fold_in(phix.random.key(0), 5).shape
+    (2,)
     """
     # The key is enciphered before the number is mixed in: else key ^ data would be the same for
     # many pairs of the two.
@@ -94,7 +102,12 @@ def fold_in(key: TensorLike, data: int | TensorBase) -> Any:
 
 
 def bits(key: TensorLike, shape: IntArrayLike = (), bit_width: int = 32) -> Any:
-    """Random bits, as uint32 or uint64 (bit_width 64)."""
+    """Random bits, as uint32 or uint64 (bit_width 64).
+
+    >>> import phix
+    >>> phix.random.bits(phix.random.key(0), [3]).dtype == "uint32"
+    True
+    """
     return ops.random_bits(key, shape, bit_width)
 
 
@@ -135,6 +148,11 @@ def normal(
         shape: the shape of the result.
         dtype: a float dtype.
         mean, std: tensors that broadcast to ``shape``.
+
+    >>> import phix
+    >>> x = phix.random.normal(phix.random.key(0), [10000])
+    >>> abs(x.mean().item()) < 0.05
+    True
     """
     return ops.gaussian(key, shape, mean, std, dtype)
 
@@ -148,7 +166,13 @@ def truncated_normal(
     mean: TensorLike = 0.0,
     std: TensorLike = 1.0,
 ) -> Any:
-    """Normal numbers given that they lie in [lower, upper]."""
+    """Normal numbers given that they lie in [lower, upper].
+
+    >>> import phix
+    >>> x = phix.random.truncated_normal(phix.random.key(0), -1.0, 1.0, [1000])
+    >>> x.abs().max().item() <= 1
+    True
+    """
     return ops.truncated_gaussian_random(key, shape, mean, std, lower, upper, dtype)
 
 
@@ -167,12 +191,22 @@ def randint(
         low, high: ints, low < high, both within the dtype (high may be one above it).
         shape: the shape of the result.
         dtype: an int dtype.
+
+    >>> import phix
+    >>> x = phix.random.randint(phix.random.key(0), 1, 7, [1000])
+    >>> x.min().item(), x.max().item()
+    (1, 6)
     """
     return ops.randint(key, low, high, shape, dtype)
 
 
 def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None = None) -> Any:
-    """True with probability p; the shape is that of p, or ``shape``, to which p broadcasts."""
+    """True with probability p; the shape is that of p, or ``shape``, to which p broadcasts.
+
+    >>> import phix
+    >>> phix.random.bernoulli(phix.random.key(0), [0.0, 1.0]).tolist()
+    [False, True]
+    """
     chance = _tensor(p)
     if not dt.is_float(chance.dtype):
         chance = ops.cast(chance, dt.DEFAULT_FLOAT)
@@ -180,12 +214,22 @@ def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None =
 
 
 def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Any:
-    """Numbers with density exp(-x) for x >= 0."""
+    """Numbers with density exp(-x) for x >= 0.
+
+    >>> import phix
+    >>> phix.random.exponential(phix.random.key(0), [1000]).min().item() >= 0
+    True
+    """
     return -ops.log1p(-ops.uniform(key, shape, dtype, 0.0, 1.0))
 
 
 def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Any:
-    """Numbers with distribution function exp(-exp(-x))."""
+    """Numbers with distribution function exp(-exp(-x)).
+
+    >>> import phix
+    >>> phix.random.gumbel(phix.random.key(0), [2, 3]).shape
+    (2, 3)
+    """
     dtype = dt.as_dtype(dtype)
     wide = dt.float32 if dtype in (dt.float16, dt.bfloat16) else dtype
     least = float(np.finfo(np.float32).tiny)  # so that no logarithm of 0 is taken
@@ -204,6 +248,10 @@ def categorical(
         axis: the axis of ``logits`` that holds the alternatives.
         shape: the shape of the result; that of ``logits`` without ``axis`` broadcasts to it, and
             is taken if none is given.
+
+    >>> import phix
+    >>> phix.random.categorical(phix.random.key(0), [0.0, 100.0]).item()
+    1
     """
     scores = _tensor(logits)
     if not scores.ndim:
@@ -221,6 +269,10 @@ def permutation(key: TensorLike, x: int | TensorLike, axis: int = 0) -> Any:
         key: a key.
         x: an int, or a tensor to shuffle.
         axis: the axis to shuffle along; every slice stays whole.
+
+    >>> import phix
+    >>> sorted(phix.random.permutation(phix.random.key(0), 4).tolist())
+    [0, 1, 2, 3]
     """
     if isinstance(x, (int, dm.Dim)):
         return ops.randperm(key, x)

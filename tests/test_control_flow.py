@@ -11,7 +11,7 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core.errors import ArgumentError, DTypeError, ShapeError
+from phix.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
 
 X = np.array([0.3, 0.5, 0.7])
 W = np.array(1.3)
@@ -200,6 +200,27 @@ def test_batched_trip_counts() -> None:
     np.testing.assert_array_equal(f(np.array([0, 1, 5])), [0, 0, 10])
 
 
+@pytest.mark.parametrize("wrap", [phix.jit, phix.checkpoint, lambda f: f])
+def test_lanes_of_a_staged_loop_stop_when_they_are_done(wrap: Any) -> None:
+    """The graph of the gradient is made before it is known that its trip count is mapped."""
+
+    def f(x: Any) -> Any:
+        def advance(s: Any) -> Any:
+            return s[0] + 1, s[1] + ops.sin(s[1]) * 0.5
+
+        return phix.while_loop(lambda s: (s[0] < 4) & (s[1] < 1.3), advance, (0, x))[1]
+
+    xs = np.array([0.3, 0.9, 1.1, 2.0])
+    loop = [phix.jvp(f, (x,), (np.ones(()),))[1].item() for x in xs]
+    np.testing.assert_allclose(phix.vmap(phix.grad(wrap(f)))(xs), loop, rtol=1e-12)
+    np.testing.assert_allclose(phix.vmap(phix.jit(phix.grad(wrap(f))))(xs), loop, rtol=1e-12)
+
+
+def test_a_size_of_each_lane_is_refused() -> None:
+    with pytest.raises(ConcretizationError, match="a size"):
+        phix.vmap(lambda n: ops.sum(ops.full([n], 1.0)))(np.array([1, 2]))
+
+
 def test_nested_loops_and_branches() -> None:
     def f(x: Any) -> Any:
         def row(c: Any, i: Any) -> Any:
@@ -274,3 +295,16 @@ def test_errors() -> None:
         phix.scan(lambda c, x: (c, None), 0, (np.ones(2), np.ones(3)))
     with pytest.raises(DTypeError, match="cond must give one bool"):
         phix.while_loop(lambda v: v, lambda v: v, 1.0)
+
+
+def test_second_derivative_of_a_checkpointed_while_loop() -> None:
+    """The loop that counts the steps of the second pass runs as often as the first pass counted."""
+
+    def doubled(x: Any) -> Any:
+        return phix.while_loop(lambda v: v < 1.3, lambda v: v + ops.sin(v) * 0.5, x)
+
+    kept = phix.checkpoint(doubled)
+    for second in (lambda f: phix.grad(phix.grad(f)), lambda f: phix.jit(phix.grad(phix.grad(f)))):
+        assert np.allclose(second(kept)(X[0]), second(doubled)(X[0]), rtol=1e-12)
+    third = phix.grad(phix.grad(phix.grad(kept)))(X[0])
+    assert np.allclose(third, phix.grad(phix.grad(phix.grad(doubled)))(X[0]), rtol=1e-12)

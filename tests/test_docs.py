@@ -12,6 +12,7 @@ import types
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import phix
@@ -95,8 +96,8 @@ def _public() -> dict[str, object]:
     found: dict[str, object] = {}
     for name in _imported() - WITHOUT_EXAMPLES:
         value = getattr(phix, name, None)
-        if name.startswith("_") or value is None:
-            continue
+        if name.startswith("_") or value is None or isinstance(value, np.dtype):
+            continue  # a dtype is NumPy's own object
         if not isinstance(value, types.ModuleType):
             found[f"phix.{name}"] = value
             continue
@@ -104,7 +105,8 @@ def _public() -> dict[str, object]:
             own = getattr(member, "__module__", None) == value.__name__
             if own and callable(member) and not inner.startswith("_"):
                 found[f"phix.{name}.{inner}"] = member
-    return found
+    functions = {n: f for n, f in vars(phix.nn.functional).items() if callable(f)}
+    return found | {f"phix.nn.functional.{n}": f for n, f in functions.items()}
 
 
 PUBLIC = _public()

@@ -10,6 +10,7 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import rules
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 
 # -- closed forms of u, u', ..., u^(5) ----------------------------------------------------------
@@ -168,6 +169,41 @@ def test_pullback_may_be_called_again_and_for_part_of_the_outputs():
 def test_gradient_of_what_does_not_depend_on_the_argument_is_zero():
     assert phix.grad(lambda x: 3.0)(1.0).item() == 0.0
     np.testing.assert_array_equal(phix.grad(lambda x: ops.sum(ops.floor(x)))(np.ones(3)), 0.0)
+
+
+def test_a_result_kept_for_the_backward_is_differentiated_through(tmp_path):
+    """The rule reads total, and takes no cotangent of it; second derivatives go through it."""
+    table = tmp_path / "ops.yaml"
+    table.write_text(
+        "- op: times_total\n"
+        "  args: (Tensor x)\n"
+        "  output: Tensor(out), Tensor(total)\n"
+        "  intermediate: total\n"
+        "  backward: times_total_grad\n"
+        "- backward_op: times_total_grad\n"
+        "  forward: times_total (Tensor x) -> Tensor(out), Tensor(total)\n"
+        "  args: (Tensor x, Tensor total, Tensor out_grad)\n"
+        "  output: Tensor(x_grad)\n"
+    )
+    my_ops = phix.load_ops(table)
+
+    @rules.decompose("times_total")
+    def times_total(x):
+        return x * ops.sum(x), ops.sum(x)
+
+    @rules.decompose("times_total_grad")
+    def times_total_grad(x, total, out_grad):
+        return out_grad * total + ops.sum(out_grad * x)
+
+    x = np.array([0.5, 1.0, 2.0])
+    one = np.ones(3)
+    slope = phix.grad(lambda x: ops.sum(ops.sin(my_ops.times_total(x))))
+    plain = phix.grad(lambda x: ops.sum(ops.sin(x * ops.sum(x))))
+    np.testing.assert_allclose(slope(x), plain(x), rtol=1e-13)
+    expected = phix.jvp(plain, (x,), (one,))[1]
+    np.testing.assert_allclose(phix.jvp(slope, (x,), (one,))[1], expected, rtol=1e-12)
+    twice = phix.grad(lambda x: ops.sum(slope(x)))
+    np.testing.assert_allclose(twice(x), expected, rtol=1e-12)
 
 
 # -- errors -------------------------------------------------------------------------------------

@@ -24,20 +24,19 @@ def _lowest(value: TensorBase) -> TensorBase:
     return value
 
 
-def is_mapped(value: TensorBase) -> bool:
-    """Whether ``value`` differs from element to element of a batch around."""
-    value = _lowest(value)
-    return isinstance(value, Tracer) and value.interpreter.maps
+def is_traced(value: TensorBase) -> bool:
+    """Whether the value is not known: it is staged, or differs along a batch."""
+    return isinstance(_lowest(value), Tracer)
 
 
-def as_dim(value: TensorBase) -> Any:
+def as_dim(value: TensorBase, largest: bool = False) -> Any:
     """The size an int tensor stands for: its value, or an unknown dim while it is traced.
 
-    Of a tensor that is mapped over a batch, the largest.
+    Of a tensor that is mapped over a batch, the largest, if that is asked for; else an error.
     """
     value = _lowest(value)
     if isinstance(value, Tracer) and value.ndim == 0 and kind(value.dtype) == "int":
-        return value.interpreter.as_dim(value)
+        return value.interpreter.as_dim(value, largest)
     return value.item()
 
 

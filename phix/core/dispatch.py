@@ -17,7 +17,7 @@ from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, DTypeError, LeakedTracerError
 from phix.core.op import Op
 from phix.core.rules import OPS
-from phix.core.source import at_user_line
+from phix.core.source import at_user_line, is_recording_tracers, user_source
 from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_from_scalar, to_tensor_shared
 
 
@@ -25,7 +25,6 @@ class Interpreter:
     """One way to give ops a meaning. ``process`` gets normalised inputs and attributes."""
 
     name = "interpreter"
-    maps = False  # whether a tensor stands for a batch of them
     stages = False  # whether ops are written down, not run
     axis_name: str | None = None  # the name of the axis it maps over
     size: Any = None  # the size of that axis
@@ -33,12 +32,13 @@ class Interpreter:
     def __init__(self, parent: Interpreter | None) -> None:
         self.parent = parent
         self.alive = True
+        self.sources: dict[int, Any] | None = None  # of tracers by id, where they are recorded
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         """The result straight from a program compiled before, else None (eager alone has some)."""
         return None
 
-    def as_dim(self, value: TensorBase) -> Any:
+    def as_dim(self, value: TensorBase, largest: bool) -> Any:
         """The size that an int tracer of this interpreter stands for."""
         return value.item()
 
@@ -85,6 +85,23 @@ def runs_at_once() -> bool:
 def bound_axes() -> tuple[tuple[str, Any], ...]:
     """The named axes in scope with their sizes, innermost first."""
     return tuple((i.axis_name, i.size) for i in chain() if i.axis_name is not None)
+
+
+def axis_size(axis_name: str) -> Any:
+    """The size of a named axis in scope.
+
+    Raises:
+        ArgumentError: no vmap around binds the name.
+    """
+    bound = bound_axes()
+    for name, size in bound:
+        if name == axis_name:
+            return size
+    known = ", ".join(repr(n) for n, _ in bound) or "none"
+    raise ArgumentError(
+        f"no axis {axis_name!r} is bound here (bound: {known}); call the function under "
+        f"phix.vmap(..., axis_name={axis_name!r})"
+    )
 
 
 def mapped_axis() -> str | None:
@@ -139,7 +156,21 @@ def bind(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         return result
     inputs = promote_inputs(op, convert_inputs(op, inputs))
     attrs = at.normalize(op, inputs, attrs)
-    return interpreter.process(op, inputs, attrs)
+    outs = interpreter.process(op, inputs, attrs)
+    if is_recording_tracers():
+        _keep_sources(outs)
+    return outs
+
+
+def _keep_sources(outs: Any) -> None:
+    """Remember the line that tracers were made at, in case they leak."""
+    if isinstance(outs, tuple):
+        for out in outs:
+            _keep_sources(out)
+    elif isinstance(outs, Tracer) and not outs.interpreter.stages:
+        if outs.interpreter.sources is None:
+            outs.interpreter.sources = {}
+        outs.interpreter.sources[id(outs)] = user_source()
 
 
 def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -183,7 +214,9 @@ def _convert(op: Op, name: str, value: Any) -> Any:
 
 
 def leaked(tracer: Tracer, where: str) -> LeakedTracerError:
-    made = f", made at {tracer.source}" if getattr(tracer, "source", None) else ""
+    sources = tracer.interpreter.sources or {}
+    source = getattr(tracer, "source", None) or sources.get(id(tracer))
+    made = f", made at {source}" if source else ""
     return LeakedTracerError(
         f"a tracer of {tracer.interpreter.name} ({tracer.meta}{made}) reached {where}"
         f"{at_user_line()} after that transformation had ended; return the value from the "

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class PhixError(Exception):
     """Base of every error phix raises on purpose."""
@@ -37,6 +39,26 @@ class ConcretizationError(PhixError, TypeError):
 
 class LeakedTracerError(PhixError, RuntimeError):
     """A tracer was used after the transformation that made it had ended."""
+
+
+class NonFiniteError(PhixError, ArithmeticError):
+    """An op made a NaN or Inf out of finite inputs, inside ``phix.debug.nans()``.
+
+    ``op`` and ``source`` say which and where in the user's code, ``passes`` the derivatives on the
+    way from there to what was computed, ``order`` how many of them are backward passes.
+    """
+
+    op: str = ""
+    source: Any = None
+    passes: tuple[str, ...] = ()
+
+    @property
+    def order(self) -> int:
+        return self.passes.count("backward")
+
+
+class RetraceError(PhixError, RuntimeError):
+    """A jitted function was traced more often than ``phix.debug.assert_max_traces`` allows."""
 
 
 class DifferentiationError(PhixError, TypeError):

@@ -10,6 +10,7 @@ from phix.core import dispatch
 from phix.core.attrs import as_dim
 from phix.core.errors import ArgumentError, DTypeError
 from phix.core.graph import (
+    Equation,
     Graph,
     Literal,
     Variable,
@@ -18,6 +19,7 @@ from phix.core.graph import (
     solve_dims,
     substitute_attrs,
 )
+from phix.core.source import replay
 from phix.core.tensor import TensorBase, tensor_from_scalar, to_tensor_shared
 
 
@@ -41,22 +43,24 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
             return tensor_from_scalar(atom.value, atom.meta.dtype)
         return values[atom]
 
-    current = dispatch.current()
-    for equation in graph.equations:
-        inputs = map_entries(read, equation.inputs)
-        if equation.op.binds_dim:  # each run of the graph has a size of its own
-            (dim,) = dm.symbols(equation.attrs[0])
-            env[dim] = as_dim(inputs[0])
-            values.update(zip(flat(equation.outputs), flat(inputs)))
-            continue
-        outs = current.process(equation.op, inputs, substitute_attrs(equation.attrs, env))
-        if equation.op.single_output:
-            outs = (outs,)
-        elif len(equation.outputs) == 1:
-            outs = (outs,)
-        for variable, value in zip(equation.outputs, outs):
-            if isinstance(variable, tuple):
-                values.update(zip(variable, value))
+    with replay() as mark:
+        for equation in graph.equations:
+            mark(equation.source)
+            inputs = map_entries(read, equation.inputs)
+            if equation.op.binds_dim:  # each run of the graph has a size of its own
+                (dim,) = dm.symbols(equation.attrs[0])
+                env[dim] = as_dim(inputs[0], equation.attrs[1])
+                values.update(zip(flat(equation.outputs), flat(inputs)))
             else:
-                values[variable] = value
+                _perform(equation, inputs, env, values)
     return tuple(read(a) for a in graph.outputs)
+
+
+def _perform(equation: Equation, inputs: Any, env: Any, values: dict[Variable, Any]) -> None:
+    attrs = substitute_attrs(equation.attrs, env)
+    outs = dispatch.current().process(equation.op, inputs, attrs)
+    for variable, value in zip(equation.outputs, (outs,) if len(equation.outputs) == 1 else outs):
+        if isinstance(variable, tuple):
+            values.update(zip(variable, value))
+        else:
+            values[variable] = value

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Union
 
@@ -16,11 +16,25 @@ from phix.core.op import Op
 
 @dataclass(frozen=True)
 class Source:
-    """Where in the user's code an equation was made."""
+    """Where in the user's code an equation was made.
+
+    ``passes`` are the derivatives on the way from there, as in ("backward", "tangent") for the
+    tangent of a cotangent; ``op`` is then the op of the user's that they are derivatives of.
+    """
 
     file: str
     line: int
     function: str = ""
+    passes: tuple[str, ...] = ()
+    op: str = ""
+
+    def derived(self, step: str, op: str) -> Source:
+        """The source of what a derivative makes of ``op``, made here."""
+        return replace(self, passes=(*self.passes, step), op=self.op or op)
+
+    def underived(self) -> Source:
+        """The source that this one was derived from."""
+        return replace(self, passes=self.passes[:-1], op=self.op if len(self.passes) > 1 else "")
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"

@@ -383,16 +383,35 @@ def no_value(tracer: Tracer, asked: str) -> ConcretizationError:
     """What a tracer without a value answers where Python needs one."""
     from phix.core.source import user_source
 
-    way_out = {
-        "a truth value": "use phix.ops.where(condition, a, b) in place of `if`",
-        "an index": "index with the tensor itself (x[i]), or make the argument static",
-    }.get(asked, "keep the value a tensor, compute it outside, or make the argument static")
-    source = user_source()
+    meta, source = tracer.meta, user_source()
     where = f" at {source}" if source else ""
     return ConcretizationError(
         f"{asked} was asked{where} of a tensor that is being traced by "
-        f"{tracer.interpreter.name} ({tracer.meta}), whose value is not known; {way_out}"
+        f"{tracer.interpreter.name} ({meta}), whose value is not known; {_way_out(meta, asked)}"
     )
+
+
+def _way_out(meta: MetaTensor, asked: str) -> str:
+    """What to write where Python needs the value of a tensor of this meta."""
+    if asked == "a truth value":
+        if not meta.ndim:
+            return (
+                "write phix.cond(condition, f, g, x) in place of `if`, phix.while_loop in place "
+                "of `while`, phix.ops.where(condition, a, b) to choose a value; or, if the "
+                "condition is a setting, make its argument static (jit's static_argnames)"
+            )
+        return (
+            "use phix.ops.where(condition, a, b) for a choice element by element, or "
+            "phix.ops.all or any for one truth, and phix.cond in place of `if`"
+        )
+    if asked == "an index":
+        return "index with the tensor itself (x[i]), or make the argument static"
+    if not meta.ndim and dt.kind(meta.dtype) == "int":
+        return (
+            "a size or count that Python uses belongs in a static argument (jit's "
+            "static_argnums or static_argnames), or keep it a tensor: phix.fori_loop takes one"
+        )
+    return "keep the value a tensor, compute it outside, or make the argument static"
 
 
 TensorLike = Union[TensorBase, np.ndarray, bool, int, float, complex, Sequence[Any]]

@@ -44,18 +44,19 @@ class Batch(Interpreter):
     """Ops on its tracers run in the parent on whole batches."""
 
     name = "vmap"
-    maps = True
 
     def __init__(self, parent: Interpreter, size: DimLike, axis_name: str | None = None) -> None:
         super().__init__(parent)
         self.size = size
         self.axis_name = axis_name
 
-    def as_dim(self, value: Any) -> Any:
-        """The largest of the batch."""
+    def as_dim(self, value: Any, largest: bool) -> Any:
+        """The largest of the batch; a size of each lane's own is not to be had."""
         assert self.parent is not None
+        if not largest:
+            raise no_value(value, "a size")
         with dispatch.active(self.parent):
-            return as_dim(bind(OPS["max"], (value.value,), ((), False)))
+            return as_dim(bind(OPS["max"], (value.value,), ((), False)), largest)
 
     def owns(self, value: Any) -> bool:
         return isinstance(value, BatchTracer) and value.interpreter is self

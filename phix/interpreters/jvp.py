@@ -7,6 +7,7 @@ transposing its backward rule, which is linear in the cotangents.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -17,6 +18,7 @@ from phix.core.dispatch import Interpreter, bind
 from phix.core.graph import flat, map_entries
 from phix.core.op import Op
 from phix.core.rules import OPS, get_op
+from phix.core.source import at, derivation, is_recording, user_source
 from phix.core.tensor import TensorBase, ValueTracer
 from phix.interpreters import vjp as reverse
 from phix.interpreters.decompose import as_entries
@@ -60,7 +62,13 @@ class JVP(Interpreter):
         primals = map_entries(self.lower, inputs)
         tangents = map_entries(self.tangent, inputs)
         with dispatch.active(parent):
-            outs, out_tangents = rule(op, primals, tangents, attrs)
+            if active and is_recording():
+                here = user_source()
+                source = here and here.derived("tangent", op.name)
+                run = functools.partial(rule, op, primals, tangents, attrs)
+                outs, out_tangents = derivation(source, run)
+            else:
+                outs, out_tangents = rule(op, primals, tangents, attrs)
         wrapped = tuple(map(self.wrap, outs, out_tangents))
         return wrapped[0] if len(wrapped) == 1 else wrapped
 
@@ -91,8 +99,17 @@ def _run(op: Op, inputs: Any, attrs: Any) -> Any:
     return (outs,) if len(op.outputs) == 1 else outs
 
 
+def _primal(op: Op, inputs: Any, attrs: Any) -> Any:
+    """The op itself, which is no part of the tangent pass."""
+    here = user_source() if is_recording() else None
+    if here is None or not here.passes:
+        return _run(op, inputs, attrs)
+    with at(here.underived()):
+        return _run(op, inputs, attrs)
+
+
 def _no_tangent(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
-    return _run(op, primals, attrs), (None,) * len(op.outputs)
+    return _primal(op, primals, attrs), (None,) * len(op.outputs)
 
 
 def _python_rule(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
@@ -112,7 +129,7 @@ def _filled(tangent: Any, primal: Any) -> Any:
 
 def _linear(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
     """Linear in all its float inputs together: the tangent of the output is the op of theirs."""
-    return _run(op, primals, attrs), _run(op, tuple(map(_filled, tangents, primals)), attrs)
+    return _primal(op, primals, attrs), _run(op, tuple(map(_filled, tangents, primals)), attrs)
 
 
 def _bilinear(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
@@ -122,12 +139,12 @@ def _bilinear(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
         if tangent is not None:
             term = _run(op, (*primals[:number], tangent, *primals[number + 1 :]), attrs)[0]
             total = reverse.add(total, term)
-    return _run(op, primals, attrs), (total,)
+    return _primal(op, primals, attrs), (total,)
 
 
 def _pointwise(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
     """out_i depends on x_i alone, so the backward rule also maps tangents: df/dx * t."""
-    outs = _run(op, primals, attrs)
+    outs = _primal(op, primals, attrs)
     shape = outs[0].meta.dims
     whole = map_entries(lambda x: _expand(x, shape), primals)
     rule = get_op(op.backward or "")
@@ -160,7 +177,7 @@ def _expand(x: Any, shape: Any) -> Any:
 
 
 def _transposed(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
-    outs = _run(op, primals, attrs)
+    outs = _primal(op, primals, attrs)
     return outs, _transpose_backward(op, primals, tangents, attrs, outs)
 
 
@@ -189,6 +206,7 @@ def _transpose_backward(op: Op, primals: Any, tangents: Any, attrs: Any, outs: A
 
     metas = [x.meta for n in lists for x in (outs[n] if lists[n] >= 0 else (outs[n],))]
     _, pullback = reverse.vjp(linear, [reverse.zeros(m) for m in metas])
+    pullback.in_rule = True
     found = iter(pullback(wanted))
     out_tangents: list[Any] = [None] * len(op.outputs)
     for n, size in lists.items():

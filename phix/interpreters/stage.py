@@ -27,7 +27,7 @@ from phix.core.graph_text import variable_names
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.rules import OPS
-from phix.core.source import user_source
+from phix.core.source import recording, user_source
 from phix.core.tensor import Tensor, TensorBase, Tracer, no_value, to_tensor_shared
 from phix.interpreters.infer_meta import infer
 
@@ -75,10 +75,10 @@ class Stage(Interpreter):
         tracers = map_entries(lambda v: StageTracer(self, v, source), outputs)
         return tracers[0] if len(tracers) == 1 else tracers
 
-    def as_dim(self, value: TensorBase) -> DimLike:
+    def as_dim(self, value: TensorBase, largest: bool) -> DimLike:
         """The size that ``value``, an int tensor of this graph, will have at run time."""
         dim = dm.symbol()
-        dispatch.bind(OPS["dim_value"], (value,), (dim,))
+        dispatch.bind(OPS["dim_value"], (value,), (dim, largest))
         return dim
 
     def atom(self, value: TensorBase) -> Atom:
@@ -107,8 +107,9 @@ def trace(
     """
     stage = Stage(dispatch.current())
     inputs = tuple(Variable(n, m) for n, m in zip(_input_names(names, len(metas)), metas))
-    with dispatch.transformation(stage):
-        outs = function(*(StageTracer(stage, v, None) for v in inputs))
+    with dispatch.transformation(stage), recording():
+        here = user_source()
+        outs = function(*(StageTracer(stage, v, here) for v in inputs))
         outputs = tuple(
             stage.atom(o if isinstance(o, TensorBase) else to_tensor_shared(o)) for o in outs
         )

@@ -127,9 +127,10 @@ class _Cut:
 
     def split(self) -> Split:
         early = [e for e in self.joint.equations if not self.is_late(e)]
-        backward, needed = self.backward(set())
-        loose = self.loose_symbols(backward, needed)
-        if loose:
+        loose: set[Any] = set()
+        backward, needed = self.backward(loose)
+        while more := self.loose_symbols(backward, needed) - loose:
+            loose |= more  # what binds them may need other dims in turn
             backward, needed = self.backward(loose)
         residuals = self.residuals(backward, needed)
         kept = tuple(i for i, v in enumerate(self.inputs) if v in needed)

@@ -14,6 +14,7 @@ from phix.core.graph import flat, map_entries
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.rules import OPS, get_op
+from phix.core.source import derivation, is_recording, user_source
 from phix.core.tensor import TensorBase, ValueTracer
 from phix.interpreters.decompose import as_entries
 
@@ -32,9 +33,13 @@ class VJPTracer(ValueTracer):
 class Record:
     """One op on the tape: which nodes it joins, and how cotangents get across."""
 
-    __slots__ = ("inputs", "outputs", "pull")
+    __slots__ = ("inputs", "op", "outputs", "pull", "source")
 
-    def __init__(self, pull: Callable[..., Sequence[Any]], inputs: Any, outputs: Any) -> None:
+    def __init__(
+        self, op: Op, pull: Callable[..., Sequence[Any]], inputs: Any, outputs: Any
+    ) -> None:
+        self.op = op
+        self.source = user_source() if is_recording() else None
         self.pull = pull  # cotangents, one entry an output, in; one entry an input out
         self.inputs = inputs  # node numbers (-1: no derivative wanted), as op.inputs
         self.outputs = outputs  # (node, meta) pairs as op.outputs, a list of them for a list
@@ -80,6 +85,7 @@ class DecomposedOutputs:
             return [outs[n] for n in self.numbers]
 
         _, pull = vjp(outputs, floats)
+        pull.in_rule = True
         found = iter(pull(cotangents))
         return map_entries(
             lambda x: next(found) if dt.is_differentiable(x.dtype) else None, self.values
@@ -140,7 +146,7 @@ class VJP(Interpreter):
             wrapped = as_outputs(op, result)
             nodes, pairs = self.tape[-1].inputs, self.tape[-1].outputs
             pull = DecomposedOutputs(op, values, attrs, extra)
-            self.tape.append(Record(pull, nodes, tuple(pairs[n] for n in extra)))
+            self.tape.append(Record(op, pull, nodes, tuple(pairs[n] for n in extra)))
             self.tape[-2].outputs = tuple(
                 (-1, wrapped[n].meta) if n in extra else p for n, p in enumerate(pairs)
             )
@@ -152,7 +158,11 @@ class VJP(Interpreter):
         active = map_entries(self.owns, inputs)
         values = map_entries(self.lower, inputs)
         with dispatch.active(self.parent):
-            outs, pull = op.vjp_rule(active, *op.merge(values, attrs))
+            rule, args = op.vjp_rule, op.merge(values, attrs)
+            if is_recording():
+                outs, pull = derivation(user_source(), lambda: rule(active, *args), early=True)
+            else:
+                outs, pull = rule(active, *args)
         return self.record(op, pull, inputs, as_outputs(op, outs))
 
     def record(self, op: Op, pull: Callable[..., Any], inputs: Any, outs: tuple[Any, ...]) -> Any:
@@ -162,7 +172,7 @@ class VJP(Interpreter):
         pairs = tuple(
             [self.pair(t) for t in e] if isinstance(e, tuple) else self.pair(e) for e in wrapped
         )
-        self.tape.append(Record(pull, nodes, pairs))
+        self.tape.append(Record(op, pull, nodes, pairs))
         return wrapped[0] if len(wrapped) == 1 else wrapped
 
     def pair(self, value: Any) -> tuple[int, MetaTensor]:
@@ -231,6 +241,8 @@ class Pullback:
     Runs under the interpreter that is current when it is called.
     """
 
+    in_rule = False  # whether it serves the rule of an op, and is no pass of its own
+
     def __init__(self, tape: list[Record], inputs: list[Any], outputs: list[Any]) -> None:
         self.tape = tape
         self.inputs = inputs  # (node, meta) of each input
@@ -261,12 +273,20 @@ class Pullback:
             tuple(map(cotangent, e)) if isinstance(e, list) else cotangent(e)
             for e in record.outputs
         ]
-        for nodes, grad in zip(record.inputs, record.pull(*cts)):
+        found = self.watched(record, cts) if is_recording() else record.pull(*cts)
+        for nodes, grad in zip(record.inputs, found):
             if nodes is None or grad is None:
                 continue
             for node, value in zip(nodes, grad) if isinstance(nodes, tuple) else [(nodes, grad)]:
                 if node >= 0 and value is not None:
                     grads[node] = add(grads.get(node), value)
+
+    def watched(self, record: Record, cts: list[Any]) -> Sequence[Any]:
+        """The pull, where what it does is known to come from the line of the record's op."""
+        source = record.source or user_source()
+        if source is not None and not self.in_rule:
+            source = source.derived("backward", record.op.name)
+        return derivation(source, lambda: record.pull(*cts))
 
 
 def _pairs(outputs: tuple[Any, ...]) -> list[Any]:

@@ -52,10 +52,9 @@ def embedding(
     >>> phix.nn.functional.embedding([1, 0], [[1.0, 2.0], [3.0, 4.0]], padding_idx=0).tolist()
     [[3.0, 4.0], [0.0, 0.0]]
     """
-    weight = as_tensor(weight)
     if padding_idx is None:
         return ops.embedding(x, weight, -1, sparse)
-    rows = weight.shape[0]
+    rows = as_tensor(weight).shape[0]
     if dm.is_known(rows) and not -rows <= padding_idx < rows:
         raise ArgumentError(f"embedding: padding_idx {padding_idx} is outside the {rows} rows")
     padding_idx = padding_idx if padding_idx >= 0 else int(padding_idx + rows)
@@ -74,7 +73,6 @@ def one_hot(x: TensorLike, num_classes: int = -1) -> Any:
     >>> phix.nn.functional.one_hot([1, 0], 3).tolist()
     [[0.0, 1.0, 0.0], [1.0, 0.0, 0.0]]
     """
-    x = as_tensor(x)
     return ops.one_hot(x, int(ops.max(x)) + 1 if num_classes == -1 else num_classes)
 
 
@@ -113,14 +111,14 @@ def dropout(
             "dropout: training needs a key, since there is no hidden random state; write "
             "dropout(x, p, key=phix.random.key(seed)), or training=False"
         )
-    x = as_tensor(x)
+    whole = as_tensor(x)
     if not training or p == 0:
-        return ops.dropout(x, None, p, True, mode)
+        return ops.dropout(whole, None, p, True, mode)
     if axis is None:
-        return ops.dropout(x, key, p, False, mode)
+        return ops.dropout(whole, key, p, False, mode)
     axes = [axis] if isinstance(axis, int) else list(axis)
-    if any(not -x.ndim <= a < x.ndim for a in axes):
-        raise ArgumentError(f"dropout: axis {axis} is out of range for {x.ndim} axes")
-    axes = [a % x.ndim for a in axes]
-    dims = [d if i in axes else 1 for i, d in enumerate(x.shape)]
-    return x * ops.dropout(ops.full(dims, 1, x.dtype), key, p, False, mode)
+    if any(not -whole.ndim <= a < whole.ndim for a in axes):
+        raise ArgumentError(f"dropout: axis {axis} is out of range for {whole.ndim} axes")
+    axes = [a % whole.ndim for a in axes]
+    dims = [d if i in axes else 1 for i, d in enumerate(whole.shape)]
+    return whole * ops.dropout(ops.full(dims, 1, whole.dtype), key, p, False, mode)

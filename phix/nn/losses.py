@@ -132,8 +132,8 @@ def binary_cross_entropy(
         reduction: "mean", "sum" or "none".
 
     >>> import phix
-    >>> phix.nn.functional.binary_cross_entropy([1.0, 0.0], [1.0, 1.0], reduction="none").tolist()
-    [0.0, 100.0]
+    >>> phix.nn.functional.binary_cross_entropy([0.0], [1.0]).item()
+    100.0
     """
     return _reduced("binary_cross_entropy", ops.bce_loss(input, label), reduction, weight)
 
@@ -225,18 +225,26 @@ def cross_entropy(
     1000.0
     """
     _check("cross_entropy", reduction)
-    input, label = as_tensor(input), as_tensor(label)
-    soft = soft_label or label_smoothing > 0
-    if not soft:
-        return _hard(input, label, weight, ignore_index, reduction, axis, use_softmax)
+    scores, target = as_tensor(input), as_tensor(label)
+    keepdim = target.ndim == scores.ndim or reduction != "none"
+    if not soft_label and not label_smoothing:
+        loss = _hard(scores, target, weight, ignore_index, reduction, axis, use_softmax)
+        return _without(loss, axis, keepdim)
     counts = None
     if not soft_label:
-        squeezed = ops.squeeze(label, [axis]) if label.ndim == input.ndim else label
-        counts = ops.unsqueeze(squeezed != ignore_index, [axis])
-        label = _moved_last_to(ops.one_hot(squeezed, input.shape[axis]), axis).astype(input.dtype)
-    if label_smoothing > 0:
-        label = (1 - label_smoothing) * label + label_smoothing / _size(input, axis)
-    return _soft(input, label, weight, counts, reduction, axis, use_softmax)
+        number = ops.squeeze(target, [axis]) if target.ndim == scores.ndim else target
+        counts = ops.unsqueeze(number != ignore_index, [axis])
+        target = _moved_last_to(ops.one_hot(number, scores.shape[axis]), axis)
+        target = target.astype(scores.dtype)
+    if label_smoothing:
+        target = (1 - label_smoothing) * target + label_smoothing / _size(scores, axis)
+    loss = _soft(scores, target, weight, counts, reduction, axis, use_softmax)
+    return _without(loss, axis, keepdim)
+
+
+def _without(loss: Any, axis: int, keepdim: bool) -> Any:
+    """``loss`` without the 1 for the axis of classes, unless ``keepdim``."""
+    return loss if keepdim else ops.squeeze(loss, [axis])
 
 
 def _size(x: Any, axis: int) -> Any:
@@ -267,12 +275,11 @@ def _hard(
 def _soft(
     input: Any, label: Any, weight: Any, counts: Any, reduction: str, axis: int, use_softmax: bool
 ) -> Any:
-    log_p = ops.log_softmax(input, axis) if use_softmax else ops.log(input)
-    if not all(map(dm.may_equal, label.shape, log_p.shape)) or label.ndim != log_p.ndim:
+    if not all(map(dm.may_equal, label.shape, input.shape)) or label.ndim != input.ndim:
         raise ArgumentError(
             f"cross_entropy: a soft label has the shape of input, {input.meta}, found {label.meta}"
         )
-    loss = -ops.sum(label * log_p, [axis], keepdim=True)
+    _, loss = ops.cross_entropy_with_softmax(input, label, True, use_softmax, True, -100, axis)
     share = ops.full_like(loss, 1)
     if weight is not None:
         dims = [1] * input.ndim
@@ -307,13 +314,13 @@ def nll_loss(
     2.5
     """
     _check("nll_loss", reduction)
-    input, label = as_tensor(input), as_tensor(label)
-    counts = label != ignore_index
-    safe = ops.where(counts, label, 0)
-    picked = ops.take_along_axis(input, ops.unsqueeze(safe, [1]), 1)
-    share = counts.astype(input.dtype)
+    log_p, number = as_tensor(input), as_tensor(label)
+    counts = number != ignore_index
+    safe = ops.where(counts, number, 0)
+    picked = ops.take_along_axis(log_p, ops.unsqueeze(safe, [1]), 1)
+    share = counts.astype(log_p.dtype)
     if weight is not None:
-        share = share * ops.gather(weight, safe, 0).astype(input.dtype)
+        share = share * ops.gather(weight, safe, 0).astype(log_p.dtype)
     loss = -ops.squeeze(picked, [1]) * share
     if reduction == "mean":
         return _weighted_mean(loss, share)

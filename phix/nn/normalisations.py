@@ -7,7 +7,9 @@ from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
-from phix.core.errors import ShapeError
+from phix.core.dispatch import bind
+from phix.core.errors import ArgumentError, ShapeError
+from phix.core.rules import OPS
 from phix.core.tensor import TensorLike
 from phix.nn.activations import as_tensor
 
@@ -17,7 +19,9 @@ def _begin_axis(name: str, x: Any, normalized_shape: int | Sequence[int]) -> int
     shape = [normalized_shape] if isinstance(normalized_shape, int) else list(normalized_shape)
     begin = x.ndim - len(shape)
     if not shape or begin < 0 or not all(map(dm.may_equal, x.shape[begin:], shape)):
-        raise ShapeError(f"{name}: normalized_shape {shape} is not the end of the shape of {x.meta}")
+        raise ShapeError(
+            f"{name}: normalized_shape {shape} is not the end of the shape of {x.meta}"
+        )
     return begin
 
 
@@ -47,8 +51,7 @@ def layer_norm(
     >>> phix.nn.functional.layer_norm([[1.0, 3.0]], 2, epsilon=0.0).tolist()
     [[-1.0, 1.0]]
     """
-    x = as_tensor(x)
-    begin = _begin_axis("layer_norm", x, normalized_shape)
+    begin = _begin_axis("layer_norm", as_tensor(x), normalized_shape)
     return ops.layer_norm(x, _flat(weight), _flat(bias), epsilon, begin)
 
 
@@ -77,11 +80,10 @@ def rms_norm(
     >>> out.tolist()
     [[1.0, 1.0]]
     """
-    x = as_tensor(input)
-    begin = _begin_axis("rms_norm", x, normalized_shape)
-    out, _ = ops.rms_norm(x, None, None, _flat(weight), None, eps, begin)
-    axes = list(range(begin, x.ndim))
-    return out, ops.rsqrt(ops.mean(x * x, axes) + eps)
+    begin = _begin_axis("rms_norm", as_tensor(input), normalized_shape)
+    tensors = (input, None, None, _flat(weight), None)
+    out, _, inverse = bind(OPS["rms_norm"], tensors, (eps, begin, -1.0, 0, 0.0, 0.0))
+    return out, inverse
 
 
 def batch_norm(
@@ -121,31 +123,49 @@ def batch_norm(
     fixed = not training if use_global_stats is None else use_global_stats
     out, mean, variance, _, _ = ops.batch_norm(
         x, running_mean, running_var, weight, bias,
-        not training, momentum, epsilon, data_format, fixed, False,
+        not training, momentum, epsilon, data_format, fixed, use_global_stats is False,
     )  # fmt: skip
     return (out, mean, variance) if training else out
 
 
 def instance_norm(
     x: TensorLike,
+    running_mean: TensorLike | None = None,
+    running_var: TensorLike | None = None,
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.9,
     eps: float = 1e-5,
+    data_format: str = "NCHW",
 ) -> Any:
     """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of each image.
 
     Args:
         x: [n, c, ...].
+        running_mean, running_var: [c]; used in place of those of x if not use_input_stats.
         weight, bias: [c], or None.
+        use_input_stats: whether each channel of x is normalised by its own mean and variance.
+        momentum: says nothing here: running values are not updated.
         eps: added to the variance.
+        data_format: "NCHW" (or "NCL", "NCDHW").
 
-    Unlike Paddle's it has no running statistics, which Paddle takes and does not use.
+    Raises:
+        ArgumentError: channels are not on axis 1, or running values are wanted and not given.
 
     >>> import phix
     >>> phix.nn.functional.instance_norm([[[1.0, 3.0]]], eps=0.0).tolist()
     [[[-1.0, 1.0]]]
     """
-    return ops.instance_norm(x, weight, bias, eps)
+    if not data_format.startswith("NC"):
+        raise ArgumentError(f"instance_norm: channels are on axis 1, found {data_format!r}")
+    if use_input_stats:
+        return ops.instance_norm(x, weight, bias, eps)
+    if running_mean is None or running_var is None:
+        raise ArgumentError(
+            "instance_norm: use_input_stats=False needs running_mean and running_var; pass both"
+        )
+    return batch_norm(x, running_mean, running_var, weight, bias, epsilon=eps)
 
 
 def group_norm(
@@ -185,6 +205,5 @@ def normalize(x: TensorLike, p: float = 2, axis: int = 1, epsilon: float = 1e-12
     >>> phix.nn.functional.normalize([[0.0, 4.0], [0.0, 0.0]]).tolist()
     [[0.0, 1.0], [0.0, 0.0]]
     """
-    x = as_tensor(x)
-    norm = ops.p_norm(x, p, 0 if x.ndim == 1 else axis, epsilon, True)
-    return x / ops.maximum(norm, epsilon)
+    norm = ops.p_norm(x, p, 0 if as_tensor(x).ndim == 1 else axis, epsilon, True)
+    return ops.divide(x, ops.maximum(norm, epsilon))

@@ -9,10 +9,12 @@ from phix.primitives import control_flow as control_flow
 from phix.primitives import control_flow_taylor as control_flow_taylor
 from phix.primitives import convolution as convolution
 from phix.primitives import creation as creation
+from phix.primitives import custom as custom
 from phix.primitives import einsum as einsum
 from phix.primitives import indexing as indexing
 from phix.primitives import layer as layer
 from phix.primitives import loss as loss
+from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling

@@ -11,31 +11,15 @@ from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
-from phix.core import dispatch, rules
 from phix.core import dtypes as dt
-from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
+from phix.core import rules
+from phix.core.dispatch import axis_size
+from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives.flat import expanded, zeros
 
 
 # -- names ---------------------------------------------------------------------------------------
-def axis_size(axis_name: str) -> Any:
-    """The size of a named axis in scope.
-
-    Raises:
-        ArgumentError: no vmap around binds the name.
-    """
-    bound = dispatch.bound_axes()
-    for name, size in bound:
-        if name == axis_name:
-            return size
-    known = ", ".join(repr(n) for n, _ in bound) or "none"
-    raise ArgumentError(
-        f"no axis {axis_name!r} is bound here (bound: {known}); call the function under "
-        f"phix.vmap(..., axis_name={axis_name!r})"
-    )
-
-
 def _axis(axis: int, rank: int, what: str) -> int:
     if not -rank <= axis < rank:
         raise AttributeValueError(f"{what} must be in [-{rank}, {rank}), found {axis}")

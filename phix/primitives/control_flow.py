@@ -12,7 +12,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.attrs import as_dim, is_mapped
+from phix.core.attrs import as_dim, is_traced
 from phix.core.errors import DTypeError, ShapeError
 from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor
@@ -278,7 +278,8 @@ def while_vjp(active: Any, carry: Any, constants: Any, cond: Graph, body: Graph)
     """Once through the loop to count its steps, then a scan of that many steps.
 
     Under vmap the lanes take different numbers of steps: the scan makes the most of them, and
-    a lane that is done stands still.
+    a lane that is done stands still. A graph may be mapped after it was made, so what is staged
+    is guarded too; the guard is a branch, which costs an array it does not touch nothing.
     """
     count = len(carry)
 
@@ -292,26 +293,35 @@ def while_vjp(active: Any, carry: Any, constants: Any, cond: Graph, body: Graph)
 
     zero = ops.full((), 0, dt.int64)
     steps = _loop(test, counting, [*carry, zero], constants)[-1]
-    step = _standing_still(cond, body, count) if is_mapped(steps) else body
+    length = as_dim(steps, largest=True)
+    xs: tuple[Any, ...] = ()
+    if is_traced(steps):
+        body = _guarded(body, count)
+        xs, constants = (ops.arange(0, length, 1, dt.int64),), (*constants, steps)
+        active = (active[0], (*active[1], False))
     (outs, _), pull = scan_vjp(
-        (active[0], (), active[1]), carry, (), constants, step, as_dim(steps), False
+        (active[0], (False,) * len(xs), active[1]), carry, xs, constants, body, length, False
     )
 
     def pull_carry(cts: Any) -> Any:
         g_carry, _, g_constants = pull(cts, ())
-        return g_carry, g_constants
+        return g_carry, g_constants[: len(g_constants) - len(xs)]
 
     return outs, pull_carry
 
 
-def _standing_still(cond: Graph, body: Graph, count: int) -> Graph:
-    """The body, or the carry as it is where the condition no longer holds."""
+def _guarded(body: Graph, count: int) -> Graph:
+    """The body as a scan's step: (carry, index, constants, steps); from ``steps`` on, the carry."""
+    metas = [v.meta for v in body.inputs]
 
-    def step(*args: Any) -> list[Any]:
-        (holds,) = cond(*args)
-        return [ops.where(holds, new, old) for new, old in zip(body(*args), args[:count])]
+    def step(*args: Any) -> Any:
+        c, (index,), rest = cut(args, count, 1)
+        *k, steps = rest
+        goes_on = ops.cast(index < steps, dt.int64)
+        return _branch(goes_on, [*c, *k], [lambda *a: a[:count], body])
 
-    return transforms().trace(step, [v.meta for v in body.inputs])[0]
+    one = MetaTensor((), dt.int64)
+    return transforms().trace(step, [*metas[:count], one, *metas[count:], one])[0]
 
 
 @rules.batch("while_loop")

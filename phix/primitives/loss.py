@@ -15,6 +15,7 @@ from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.positions import numbers_along
+from phix.primitives.reduction import as_dtype
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -129,9 +130,7 @@ def kldiv_loss(x: Any, label: Any, reduction: str, log_target: bool) -> Any:
 
 # -- cross entropy -----------------------------------------------------------------------------
 @rules.normalize("cross_entropy_with_softmax")
-def cross_entropy_attrs(
-    input: MetaTensor, label: MetaTensor, soft_label: bool, *attrs: Any
-) -> Any:
+def cross_entropy_attrs(input: MetaTensor, label: MetaTensor, soft_label: bool, *attrs: Any) -> Any:
     *flags, axis = attrs
     if not input.ndim:
         raise ShapeError(f"input must have an axis of classes, found {input}")
@@ -151,9 +150,7 @@ def _check_label(input: MetaTensor, label: MetaTensor, soft_label: bool, axis: i
         left, right = input.dims[:axis], input.dims[axis + 1 :]
         wanted = (*left, *right) if label.ndim < input.ndim else (*left, 1, *right)
     if len(wanted) != label.ndim or not all(map(dm.may_equal, wanted, label.dims)):
-        raise ShapeError(
-            f"label of {input} must have shape {dm.shape_text(wanted)}, found {label}"
-        )
+        raise ShapeError(f"label of {input} must have shape {dm.shape_text(wanted)}, found {label}")
 
 
 def _class_numbers(input: Any, label: Any, axis: int) -> Any:
@@ -175,7 +172,9 @@ def cross_entropy_with_softmax(
     log_p = ops.log_softmax(input, axis) if use_softmax else ops.log(input)
     softmax = ops.exp(log_p) if use_softmax else input
     if soft_label:
-        return softmax, -ops.sum(label * log_p, [axis], keepdim=True)
+        target = as_dtype(label, log_p.dtype)
+        terms = ops.where(target == 0, 0.0, target * log_p)  # log_p may be -inf there
+        return softmax, -ops.sum(terms, [axis], keepdim=True)
     number = _class_numbers(input, label, axis)
     counts = number != ignore_index
     picked = ops.take_along_axis(log_p, ops.where(counts, number, 0), axis)
@@ -197,10 +196,10 @@ def cross_entropy_with_softmax_grad(
     """softmax - label for a label that sums to 1, and what comes back through softmax itself."""
     to_label = None
     if soft_label:
-        target = label
+        target = as_dtype(label, softmax.dtype)
         least = float(ml_dtypes.finfo(softmax.dtype).tiny)
         log_p = ops.log(ops.where(softmax < least, least, softmax))
-        to_label = -log_p * loss_grad
+        to_label = as_dtype(-log_p * loss_grad, label.dtype)
     else:
         number = _class_numbers(softmax, label, axis)
         hit = (number == numbers_along(axis, softmax.meta.dims)) & (number != ignore_index)

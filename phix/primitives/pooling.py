@@ -45,9 +45,7 @@ class Windows:
         self.axes = _spatial(x, data_format)
         self.size = tuple(x.meta.dims[a] for a in self.axes)
         self.kernel, self.strides = kernel, strides
-        self.pads: Pads = explicit_paddings(
-            algorithm, paddings, self.size, kernel, strides, (1, 1)
-        )
+        self.pads: Pads = explicit_paddings(algorithm, paddings, self.size, kernel, strides, (1, 1))
         # Rounding up the number of windows is the same as more padding behind, by stride - 1.
         extra = [(p, q + (s - 1 if ceil_mode else 0)) for (p, q), s in zip(self.pads, strides)]
         self.counts = window_counts(algorithm, extra, self.size, kernel, strides, (1, 1))
@@ -182,9 +180,7 @@ def pool_meta(
     data_format: str,
     padding_algorithm: str,
 ) -> MetaTensor:
-    windows = Windows(
-        x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm
-    )
+    windows = Windows(x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
     found = dict(zip(windows.axes, windows.counts))
     return x.with_dims([found.get(i, d) for i, d in enumerate(x.dims)])
 
@@ -206,9 +202,7 @@ def avg_pool2d(
     data_format: str,
     padding_algorithm: str,
 ) -> Any:
-    windows = Windows(
-        x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm
-    )
+    windows = Windows(x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
     wide = widened(x)
     total = windows.reduced(wide, 0.0, ops.sum)
     return as_dtype(total / windows.sizes(exclusive, wide), x.dtype)
@@ -236,15 +230,13 @@ def pool2d_attrs(
         raise AttributeValueError(f"pooling_type must be max or avg, found {pooling_type!r}")
     if x.ndim != 4:
         raise ShapeError(f"x must be images with 4 axes, found {x}; reshape it")
-    kernel_size, strides, paddings = _check(
-        kernel_size, strides, paddings, data_format, algorithm
-    )
+    kernel_size, strides, paddings = _check(kernel_size, strides, paddings, data_format, algorithm)
     if adaptive and not global_pooling:
         size = tuple(x.dims[a] for a in _spatial(x, data_format))
         if not dm.is_known(*size) or any(n % c or not n for n, c in zip(size, kernel_size)):
             raise ShapeError(
-                f"adaptive pooling needs a known image size that {list(kernel_size)} windows divide "
-                f"evenly, found {x}; use global_pooling for one window"
+                f"adaptive pooling needs a known image size that {list(kernel_size)} windows "
+                f"divide evenly, found {x}; use global_pooling for one window"
             )
         kernel_size = strides = tuple(n // c for n, c in zip(size, kernel_size))
         paddings, ceil_mode, algorithm = (0, 0), False, "EXPLICIT"

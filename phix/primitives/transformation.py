@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from phix import ops
 from phix.core import dispatch, rules
-from phix.core.errors import DifferentiationError
 from phix.core.graph import (
     Equation,
     Graph,
@@ -30,7 +29,6 @@ from phix.primitives.flat import (
     expanded,
     select,
     spread,
-    zeros,
 )
 
 Call = Callable[[Sequence[Any], Graph], Any]  # binds an op that calls a graph
@@ -63,16 +61,21 @@ class Derived:
     graph: Graph
     closed: tuple[Any, ...]
     flags: tuple[bool, ...] = ()
+    picks: tuple[int, ...] | None = None  # which output each result is, where some are the same
 
     def run(self, call: Call, operands: Sequence[Any]) -> Any:
-        return call([*operands, *self.closed], self.graph)
+        found = call([*operands, *self.closed], self.graph)
+        return found if self.picks is None else tuple(found[i] for i in self.picks)
 
 
 def closed_over(graph: Graph) -> Derived:
-    """The graph with its constants as inputs, the last ones."""
+    """The graph with its constants as inputs, the last ones; each output is given once."""
     inputs = (*graph.inputs, *(c.variable for c in graph.constants))
     values = tuple(c.value for c in graph.constants)
-    return Derived(Graph(inputs, (), graph.equations, graph.outputs), values)
+    outputs = tuple(dict.fromkeys(graph.outputs))
+    place = {atom: i for i, atom in enumerate(outputs)}
+    picks = tuple(place[a] for a in graph.outputs)
+    return Derived(Graph(inputs, (), graph.equations, outputs), values, picks=picks)
 
 
 def _remembered(graph: Graph, key: Any, make: Callable[[], Any]) -> Any:
@@ -308,194 +311,3 @@ def stop_gradient_batch(batched: Any, x: Any) -> Any:
 @rules.batch("checkpoint_name")
 def checkpoint_name_batch(batched: Any, x: Any, name: str) -> Any:
     return ops.checkpoint_name(x, name)
-
-
-# -- derivatives of the user's own ---------------------------------------------------------------
-class VJPRule(Protocol):
-    """What the attribute ``rule`` of custom_vjp_call is."""
-
-    count: int  # of operands that are arguments; the others are closed over
-    __name__: str
-
-    def forward(self, *operands: Any) -> tuple[list[Any], list[Any], Callable[..., Any]]:
-        """Outputs, residuals, and ``backward(residuals, cts)`` to the cotangents of the operands,
-        None where there is none."""
-
-
-class JVPRule(Protocol):
-    """What the attribute ``rule`` of custom_jvp_call is."""
-
-    count: int
-    __name__: str
-
-    def tangents(self, primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
-        """Outputs and their tangents; every operand has a tangent, ints one of zeros."""
-
-
-def _check_closed(on: Sequence[bool], rule: Any) -> None:
-    if any(on[rule.count :]):
-        raise DifferentiationError(
-            f"{rule.__name__} has a derivative of its own and closes over a tensor that is being "
-            "differentiated; pass that tensor as an argument"
-        )
-
-
-def _filled(tangents: Sequence[Any], primals: Sequence[Any]) -> list[Any]:
-    return [zeros(x.meta) if t is None else t for t, x in zip(tangents, primals)]
-
-
-@rules.vjp("custom_vjp_call")
-def custom_vjp_vjp(active: Any, operands: Any, graph: Graph, rule: VJPRule) -> Any:
-    _check_closed(active[0], rule)
-    outs, residuals, backward = rule.forward(*operands[: rule.count])
-    rest = (None,) * (len(operands) - rule.count)
-    return tuple(outs), lambda cts: ((*backward(residuals, cts), *rest),)
-
-
-@rules.jvp("custom_vjp_call")
-def custom_vjp_jvp(primals: Any, tangents: Any, graph: Graph, rule: VJPRule) -> Any:
-    """The backward is linear in the cotangents: its transpose maps tangents."""
-    (operands,), (ts,) = primals, tangents
-    on = are_given(ts)
-    _check_closed(on, rule)
-    outs, residuals, backward = rule.forward(*operands[: rule.count])
-    floats = are_floats(outs)
-    rest = [o for o, f in zip(outs, floats) if not f]
-
-    def linear(*given: Any) -> list[Any]:
-        ints = iter(rest)
-        supply = iter(given)
-        cts = [next(supply) if f else zeros(next(ints).meta) for f in floats]
-        grads = select(backward(residuals, cts), on)
-        return _filled(grads, select(operands, on))
-
-    at = [zeros(o.meta) for o in select(outs, floats)]
-    _, pull = transforms().vjp(linear, at)
-    return tuple(outs), spread(pull(select(ts, on)), floats)
-
-
-@rules.jvp("custom_jvp_call")
-def custom_jvp_jvp(primals: Any, tangents: Any, graph: Graph, rule: JVPRule) -> Any:
-    (operands,), (ts,) = primals, tangents
-    _check_closed(are_given(ts), rule)
-    own = operands[: rule.count]
-    outs, out_ts = rule.tangents(own, _filled(ts, own))
-    return tuple(outs), tuple(t if f else None for t, f in zip(out_ts, are_floats(outs)))
-
-
-@rules.vjp("custom_jvp_call")
-def custom_jvp_vjp(active: Any, operands: Any, graph: Graph, rule: JVPRule) -> Any:
-    """The tangent is linear in the tangents that go in: its transpose maps cotangents."""
-    on = list(active[0])
-    _check_closed(on, rule)
-    own, count = operands[: rule.count], len(graph.outputs)
-
-    def linear(*given: Any) -> list[Any]:
-        outs, out_ts = rule.tangents(own, _filled(spread(given, on[: rule.count]), own))
-        return [*outs, *select(out_ts, are_floats(outs))]
-
-    found, pull = transforms().vjp(linear, [zeros(x.meta) for x in select(operands, on)])
-    outs = tuple(found[:count])
-    floats = are_floats(outs)
-    nothing = [None] * count
-    return outs, lambda cts: (spread(pull([*nothing, *select(cts, floats)]), on),)
-
-
-@dataclass(frozen=True)
-class BatchedVJP:
-    """A backward of the user's own, over a batch in front of some operands."""
-
-    rule: Any
-    flags: tuple[bool, ...]
-    size: Any
-
-    @property
-    def count(self) -> int:
-        return int(self.rule.count)
-
-    @property
-    def __name__(self) -> str:  # type: ignore[override]
-        return str(self.rule.__name__)
-
-    def forward(self, *operands: Any) -> Any:
-        made: list[Any] = []
-
-        def run(*args: Any) -> list[Any]:
-            outs, residuals, backward = self.rule.forward(*args)
-            made[:] = [len(outs), backward]
-            return [*outs, *residuals]
-
-        found, mapped = transforms().batch(run, operands, self.flags, self.size)
-        count, backward = made
-        outs = [o if m else expanded(o, self.size) for o, m in zip(found[:count], mapped)]
-
-        def pulled(residuals: Any, cts: Any) -> Any:
-            on = [*mapped[count:], *(True for _ in cts)]
-            return self.backward(backward, residuals, cts, on)
-
-        return outs, found[count:], pulled
-
-    def backward(self, backward: Any, residuals: Any, cts: Any, on: list[bool]) -> Any:
-        given: list[bool] = []
-
-        def run(*args: Any) -> list[Any]:
-            grads = backward(args[: len(residuals)], args[len(residuals) :])
-            given[:] = are_given(grads)
-            return select(grads, given)
-
-        found, mapped = transforms().batch(run, [*residuals, *cts], on, self.size)
-        back = spread(list(zip(found, mapped)), given)
-        return [None if g is None else self._of(*g, f) for g, f in zip(back, self.flags)]
-
-    def _of(self, grad: Any, mapped: bool, wanted: bool) -> Any:
-        """A cotangent with a batch, or, of an operand without one, summed over it."""
-        whole = grad if mapped else expanded(grad, self.size)
-        return whole if wanted else ops.sum(whole, 0)
-
-
-@dataclass(frozen=True)
-class BatchedJVP:
-    """A tangent of the user's own, over a batch in front of some operands."""
-
-    rule: Any
-    flags: tuple[bool, ...]
-    size: Any
-
-    @property
-    def count(self) -> int:
-        return int(self.rule.count)
-
-    @property
-    def __name__(self) -> str:  # type: ignore[override]
-        return str(self.rule.__name__)
-
-    def tangents(self, primals: Any, tangents: Any) -> Any:
-        count = len(primals)
-        outputs: list[int] = []
-
-        def run(*args: Any) -> list[Any]:
-            outs, ts = self.rule.tangents(args[:count], args[count:])
-            outputs[:] = [len(outs)]
-            return [*outs, *ts]
-
-        found, mapped = transforms().batch(
-            run, [*primals, *tangents], [*self.flags, *self.flags], self.size
-        )
-        whole = [o if m else expanded(o, self.size) for o, m in zip(found, mapped)]
-        return whole[: outputs[0]], whole[outputs[0] :]
-
-
-def _batched_rule(op: Any, kind: Any, batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
-    flags, size = tuple(batched[0]), batch_size(operands, batched[0])
-    made = batched_graph(graph, flags, size)
-    return op([*operands, *made.closed], made.graph, kind(rule, flags[: rule.count], size))
-
-
-@rules.batch("custom_vjp_call")
-def custom_vjp_batch(batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
-    return _batched_rule(ops.custom_vjp_call, BatchedVJP, batched, operands, graph, rule)
-
-
-@rules.batch("custom_jvp_call")
-def custom_jvp_batch(batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
-    return _batched_rule(ops.custom_jvp_call, BatchedJVP, batched, operands, graph, rule)

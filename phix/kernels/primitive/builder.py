@@ -67,6 +67,8 @@ class Builder:
         # of the equation being lowered; covered: its output is only read where it was scattered
         self.out_metas: tuple[Any, ...] = ()
         self.is_covered = False
+        # what emits the steps of an equation without outputs
+        self._effect: Callable[[], None] | None = None
         self.constants: dict[int, tuple[Buffer, Any]] = {}
         self.depth = 0
         self._numbered: Counter[str] = Counter()
@@ -421,9 +423,16 @@ class Builder:
     ) -> tuple[Value, ...]:
         """Values computed together by ``writer(*buffers)``, which emits kernels or host steps."""
         group = tuple(Value(m.dims, m.dtype, cost=LARGEST_KERNEL) for m in metas)
+        if not group:
+            self._effect = writer
         for value in group:
             value.writer, value.group = writer, group
         return group
+
+    def take_effect(self) -> Callable[[], None] | None:
+        """The writer of the equation just lowered, if it has no outputs."""
+        effect, self._effect = self._effect, None
+        return effect
 
     def view(self, x: Value, dims: Shape) -> Value:
         """``x`` with other dims of the same size, in C order."""

@@ -123,6 +123,7 @@ class _GraphLowering:
     def __init__(self, builder: Builder, graph: Graph, inputs: Sequence[Value]) -> None:
         self.builder, self.graph = builder, accumulated(graph)
         self.covered = covered(self.graph)
+        self.effects: dict[Equation, Callable[[], None]] = {}
         self.values: dict[Any, Value] = dict(zip(graph.inputs, inputs))
         for c in graph.constants:
             meta = c.variable.meta
@@ -142,6 +143,8 @@ class _GraphLowering:
         for equation in graph.equations:
             # an effect, or a dim that what comes later may use, has its place in the order
             runs = equation.op.binds_dim or gr.is_effect(equation)
+            if runs and equation in self.effects:
+                self.effects[equation]()
             for v in gr.flat(equation.outputs):
                 if runs or (v in stored and self._is_kept(v)):
                     self._store(self.values[v])
@@ -186,6 +189,9 @@ class _GraphLowering:
             made = rule(b, *op.merge(inputs, equation.attrs))
         else:
             made = _pointwise(b, equation, inputs)
+        effect = b.take_effect()
+        if effect is not None:
+            self.effects[equation] = effect
         results = made if isinstance(made, tuple) else (made,)
         variables = equation.outputs
         if len(variables) == 1 and isinstance(variables[0], tuple):

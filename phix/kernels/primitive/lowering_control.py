@@ -39,8 +39,9 @@ def _operand(b: Builder, value: Value) -> Value:
 
 def _row(b: Builder, value: Value, index: Expr) -> Value:
     """``value[index]``."""
-    if value.buffer is not None:
-        return buffer_value(b.row(value.buffer, index))
+    buffer = value.buffer
+    if buffer is not None and dm.same_shape(buffer.dims, value.dims):  # else it is a reshaped one
+        return buffer_value(b.row(buffer, index))
     return Value(
         value.dims[1:], value.dtype, lambda idx: b.element(value, (index, *idx)), cost=value.cost
     )
@@ -140,7 +141,7 @@ def branch(b: Builder, index: Value, operands: Values, branches: tuple[Graph, ..
 
 
 @lowering("dim_value", "whole")
-def dim_value(b: Builder, x: Value, dim: Any) -> Value:
+def dim_value(b: Builder, x: Value, dim: Any, largest: bool) -> Value:
     (symbol,) = dm.symbols(dim)
 
     def write(out: Buffer) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api import Flattened, flat_tensors, function_name
+from phix.api.arguments import Flattened, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
@@ -306,7 +306,7 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     >>> phix.map(lambda x: x * x, phix.to_tensor([1, 2, 3])).tolist()
     [1, 4, 9]
     """
-    from phix.vectorized import vmap
+    from phix.api.batching import vmap
 
     if batch_size is None:
         return scan(lambda _, x: (None, f(x)), None, xs)[1]

@@ -9,13 +9,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
-from phix.api import Flattened, flat_tensors, function_name
+from phix.api.arguments import Flattened, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.tensor import TensorBase, Tracer
 from phix.core.transforms import transforms
-from phix.primitives.flat import zeros
 
 
 def stop_gradient(x: Any) -> Any:
@@ -67,7 +66,7 @@ class Rule:
     count: int
 
     @property
-    def __name__(self) -> str:  # type: ignore[override]
+    def __name__(self) -> str:
         return self.name
 
     def leaves(self, tree: Any, what: str, like: Any) -> list[TensorBase]:
@@ -172,7 +171,7 @@ class _Custom:
         )
         assert single or all(isinstance(n, int) for n in self.nondiff_argnums)
 
-    def rule(self, fixed: Fixed, places: tuple[int, ...], *trees: Any) -> Any:
+    def rule(self, fixed: Fixed, places: tuple[int, ...], trees: Any, count: int) -> Any:
         raise NotImplementedError
 
     def bind(self, operands: Any, graph: Any, rule: Any) -> Any:
@@ -199,7 +198,7 @@ class _Custom:
         _, treedef = pytrees.flatten((rest, {}))
         run = Flattened(of_rest, treedef, f"the result of {name}")
         graph, closed = transforms().trace(run, [x.meta for x in flat])
-        rule = self.rule(fixed, places, in_tree, run.out_tree, len(flat))
+        rule = self.rule(fixed, places, (in_tree, run.out_tree), len(flat))
         outs = self.bind([*flat, *closed], graph, rule)
         return pytrees.unflatten(run.out_tree, outs)
 
@@ -221,6 +220,10 @@ class _Custom:
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
+
+
+def _zeros(x: Any) -> Any:
+    return ops.full(x.shape, 0, x.dtype)
 
 
 def _missing(what: str, name: str, call: str) -> DifferentiationError:
@@ -264,11 +267,11 @@ class custom_vjp(_Custom):
         """Set the forward and the backward rule."""
         self.fwd, self.bwd = fwd, bwd
 
-    def rule(self, fixed: Fixed, places: tuple[int, ...], *trees: Any) -> Any:
+    def rule(self, fixed: Fixed, places: tuple[int, ...], trees: Any, count: int) -> Any:
         name = function_name(self.function)
         if self.fwd is None or self.bwd is None:
             raise _missing("custom_vjp", name, "defvjp(fwd, bwd)")
-        return ReverseRule(name, fixed, *trees, self.fwd, self.bwd, places)
+        return ReverseRule(name, fixed, trees[0], trees[1], count, self.fwd, self.bwd, places)
 
     def bind(self, operands: Any, graph: Any, rule: Any) -> Any:
         return ops.custom_vjp_call(operands, graph, rule)
@@ -318,16 +321,16 @@ class custom_jvp(_Custom):
             out = self(*primals)
             parts = [r(t, out, *primals) for r, t in zip(rules, tangents) if r is not None]
             if not parts:
-                return out, pytrees.map(lambda o: zeros(o.meta), out)
+                return out, pytrees.map(_zeros, out)
             return out, functools.reduce(lambda a, b: pytrees.map(ops.add, a, b), parts)
 
         self.jvp = joined
 
-    def rule(self, fixed: Fixed, places: tuple[int, ...], *trees: Any) -> Any:
+    def rule(self, fixed: Fixed, places: tuple[int, ...], trees: Any, count: int) -> Any:
         name = function_name(self.function)
         if self.jvp is None:
             raise _missing("custom_jvp", name, "defjvp(rule)")
-        return ForwardRule(name, fixed, *trees, self.jvp)
+        return ForwardRule(name, fixed, trees[0], trees[1], count, self.jvp)
 
     def bind(self, operands: Any, graph: Any, rule: Any) -> Any:
         return ops.custom_jvp_call(operands, graph, rule)

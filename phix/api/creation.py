@@ -47,32 +47,62 @@ def full(shape: IntArrayLike, fill_value: ScalarLike, dtype: DTypeLike | None = 
 
 
 def zeros(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
-    """A tensor of zeros."""
+    """A tensor of zeros.
+
+    >>> import phix
+    >>> phix.zeros([2]).tolist()
+    [0.0, 0.0]
+    """
     return ops.full(shape, 0, dtype)
 
 
 def ones(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
-    """A tensor of ones."""
+    """A tensor of ones.
+
+    >>> import phix
+    >>> phix.ones([2], "int64").tolist()
+    [1, 1]
+    """
     return ops.full(shape, 1, dtype)
 
 
 def empty(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
-    """A tensor whose values do not matter; they are 0."""
+    """A tensor whose values do not matter; they are 0.
+
+    >>> import phix
+    >>> phix.empty([2, 3]).shape
+    (2, 3)
+    """
     return ops.empty(shape, dtype)
 
 
 def full_like(x: TensorLike, fill_value: ScalarLike, dtype: DTypeLike | None = None) -> Any:
-    """A tensor of the shape of ``x``, and of its dtype if none is given."""
+    """A tensor of the shape of ``x``, and of its dtype if none is given.
+
+    >>> import phix
+    >>> phix.full_like(phix.ones([2]), 7).tolist()
+    [7.0, 7.0]
+    """
     return ops.full_like(x, fill_value, dtype)
 
 
 def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Any:
-    """Zeros in the shape of ``x``, and in its dtype if none is given."""
+    """Zeros in the shape of ``x``, and in its dtype if none is given.
+
+    >>> import phix
+    >>> phix.zeros_like(phix.ones([2])).tolist()
+    [0.0, 0.0]
+    """
     return ops.full_like(x, 0, dtype)
 
 
 def ones_like(x: TensorLike, dtype: DTypeLike | None = None) -> Any:
-    """Ones in the shape of ``x``, and in its dtype if none is given."""
+    """Ones in the shape of ``x``, and in its dtype if none is given.
+
+    >>> import phix
+    >>> phix.ones_like(phix.zeros([2])).tolist()
+    [1.0, 1.0]
+    """
     return ops.full_like(x, 1, dtype)
 
 
@@ -120,6 +150,11 @@ def linspace(
 def eye(
     num_rows: dm.DimLike, num_columns: dm.DimLike | None = None, dtype: DTypeLike = "float32"
 ) -> Any:
-    """A matrix with 1 on the main diagonal and 0 elsewhere; square if one size is given."""
+    """A matrix with 1 on the main diagonal and 0 elsewhere; square if one size is given.
+
+    >>> import phix
+    >>> phix.eye(2).tolist()
+    [[1.0, 0.0], [0.0, 1.0]]
+    """
     columns = num_rows if num_columns is None else num_columns
     return ops.eye(num_rows, columns, dtype)

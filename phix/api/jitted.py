@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Union
 
 from phix import ops
-from phix.api import flat_specs, flat_tensors, function_name, trace
+from phix.api.arguments import flat_specs, flat_tensors, function_name
+from phix.api.graphs import trace
+from phix.api.retracing import Call, explanation
 from phix.core import dispatch, pytrees
-from phix.core.errors import ArgumentError
+from phix.core.errors import ArgumentError, RetraceError
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor, Tracer
@@ -65,6 +67,8 @@ class Jitted:
         self.static_argnames = static_argnames
         self.input_spec = input_spec
         self.trace_count = 0
+        self.most_traces: int | None = None  # set by phix.debug.assert_max_traces
+        self._calls: list[Call] = []  # what each trace was made for, in order
         self._traces: dict[Any, Traced] = {}
         self._launchers: dict[Any, tuple[Any, Traced]] = {}
         self._lock = threading.RLock()
@@ -129,11 +133,7 @@ class Jitted:
         self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
     ) -> Traced:
         """The trace for these arguments; made where there is none."""
-        if self.input_spec is None:
-            kinds = tuple((m.dtype, _dims_key(m)) for m in metas)
-        else:
-            kinds = ()  # one trace for every size
-        key = (treedef, static, kinds, dispatch.bound_axes())
+        key = self._trace_key(Call(treedef, tuple(metas), static, dispatch.bound_axes()))
         found = self._traces.get(key)
         if found is None:
             with self._lock:
@@ -142,12 +142,22 @@ class Jitted:
                     found = self._traces[key] = self._trace(dynamic, static, metas, treedef)
         return found
 
+    def _trace_key(self, call: Call) -> Any:
+        kinds: tuple[Any, ...] = ()  # one trace for every size
+        if self.input_spec is None:
+            kinds = tuple((m.dtype, _dims_key(m)) for m in call.metas)
+        return (call.treedef, call.static, kinds, call.axes)
+
     def _trace(
         self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
     ) -> Traced:
         specs = pytrees.unflatten(treedef, metas)
         if self.input_spec is not None:
             specs = (_declared(self.input_spec, specs[0], self.function), specs[1])
+        call = Call(treedef, tuple(metas), static, dispatch.bound_axes())
+        if self.most_traces is not None and self.trace_count >= self.most_traces:
+            raise RetraceError(self._explained(self._calls, call))
+        self._calls.append(call)
         self.trace_count += 1
         function = _with_static(self.function, static)
         return Traced(*trace(function, *specs))
@@ -157,6 +167,31 @@ class Jitted:
         dynamic, static = self._split(args, kwargs)
         metas, treedef = flat_specs(dynamic, function_name(self.function))
         return Lowered(self._traced(dynamic, static, metas, treedef), treedef)
+
+    def why_retraced(self, *args: Any, **kwargs: Any) -> str:
+        """Which argument made the last new trace, and how it differed.
+
+        With arguments: why a call with them would be traced anew.
+
+        >>> import phix
+        >>> f = phix.jit(lambda x: 2.0 * x)
+        >>> _ = f(phix.to_tensor([1.0, 2.0])), f(phix.to_tensor([1.0, 2.0, 3.0]))
+        >>> print(f.why_retraced().partition("; ")[0].partition(". Declare")[0])
+        <lambda>: traced anew, since against trace 1 of 1 before it, x has dims [3], had [2]
+        """
+        if not args and not kwargs:
+            if not self._calls:
+                return f"{function_name(self.function)}: never traced"
+            return self._explained(self._calls[:-1], self._calls[-1])
+        dynamic, static = self._split(args, kwargs)
+        metas, treedef = flat_specs(dynamic, function_name(self.function))
+        call = Call(treedef, tuple(metas), static, dispatch.bound_axes())
+        if self._trace_key(call) in self._traces:
+            return f"{function_name(self.function)}: a call with these arguments is not traced anew"
+        return self._explained(self._calls, call)
+
+    def _explained(self, before: Sequence[Call], call: Call) -> str:
+        return explanation(before, call, self.function, function_name(self.function))
 
     def cache_clear(self) -> None:
         """Forget every trace and program; the disk cache stays."""

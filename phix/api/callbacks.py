@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.api import flat_specs, flat_tensors, function_name
+from phix.api.arguments import flat_specs, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
@@ -26,7 +26,7 @@ class HostFunction:
     dtypes: tuple[str, ...]
 
     @property
-    def __name__(self) -> str:  # type: ignore[override]
+    def __name__(self) -> str:
         return function_name(self.function)
 
     def __call__(self, arrays: Sequence[Any], shapes: Sequence[Any]) -> list[np.ndarray]:

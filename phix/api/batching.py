@@ -7,14 +7,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, Union
 
 from phix import ops
-from phix.api import Flattened, flat_tensors, function_name
+from phix.api.arguments import Flattened, flat_tensors, function_name
 from phix.core import dims as dm
+from phix.core import dispatch, pytrees
 from phix.core import dtypes as dt
-from phix.core import pytrees
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.tensor import TensorBase
+from phix.core.transforms import transforms
 from phix.interpreters import batch as batching
-from phix.primitives import collective
 
 AxisNames = Union[str, Sequence[str]]
 
@@ -70,7 +70,7 @@ def vmap(
             )
 
         if chunk_size is not None:
-            outs = _in_chunks(run, flat, axes, placed, chunk_size)
+            outs = _in_chunks(run, flat, axes, placed, size, chunk_size)
         else:
             outs = batching.batch(run, flat, axes, placed, size, axis_name)
         return pytrees.unflatten(run.out_tree, outs)
@@ -112,22 +112,34 @@ def _check_chunks(chunk_size: int, axis_name: str | None, out_axes: Any) -> None
         )
 
 
-def _in_chunks(run: Any, flat: Any, axes: Any, placed: Any, chunk_size: int) -> list[Any]:
-    """The lanes a chunk at a time: a loop in the compiled program too."""
-    from phix.control_flow import map as map_rows
-
-    if all(a is None for a in axes):
-        raise ArgumentError("vmap: chunk_size needs an argument that is mapped")
+def _in_chunks(run: Any, flat: Any, axes: Any, placed: Any, size: Any, chunk: int) -> list[Any]:
+    """The lanes a chunk at a time, in a loop; those that fill no chunk come last."""
+    if all(a is None for a in axes) or not isinstance(size, int):
+        raise ArgumentError("vmap: chunk_size needs a mapped argument of a size that is known")
     rows = [batching.move_axis(x, a, 0) for x, a in zip(flat, axes) if a is not None]
+    fronts = [None if a is None else 0 for a in axes]
 
-    def one(chosen: Sequence[Any]) -> Any:
-        supply = iter(chosen)
-        return run(*(x if a is None else next(supply) for x, a in zip(flat, axes)))
+    def together(count: int) -> Callable[..., list[Any]]:
+        def some(*chosen: Any) -> list[Any]:
+            supply = iter(chosen)
+            full = [x if a is None else next(supply) for x, a in zip(flat, axes)]
+            return batching.batch(run, full, fronts, lambda n: [0] * n, count)
 
-    outs = map_rows(one, rows, batch_size=chunk_size)
-    return [
-        batching.move_axis(y, 0, 0 if a is None else a) for y, a in zip(outs, placed(len(outs)))
-    ]
+        return some
+
+    chunks, rest = divmod(size, chunk)
+    parts: list[Any] = []
+    if chunks:
+        cut = [ops.reshape(x[: size - rest], (chunks, chunk, *x.shape[1:])) for x in rows]
+        slices = [x.meta.with_dims(x.meta.dims[1:]) for x in cut]
+        graph, closed = transforms().trace(together(chunk), slices)
+        _, ys = ops.scan((), cut, closed, graph, chunks, False)
+        parts.append([ops.reshape(y, (chunks * chunk, *y.shape[2:])) for y in ys])
+    if rest or not chunks:
+        parts.append(together(rest)(*(x[size - rest :] for x in rows)))
+    outs = [ops.concat(list(ys), 0) if len(ys) > 1 else ys[0] for ys in zip(*parts)]
+    targets = placed(len(outs))
+    return [batching.move_axis(y, 0, 0 if a is None else a) for y, a in zip(outs, targets)]
 
 
 # -- collectives -----------------------------------------------------------------------------
@@ -173,7 +185,7 @@ def pmean(x: Any, axis_name: AxisNames) -> Any:
     """
     count = 1
     for name in _names(axis_name):
-        count = count * collective.axis_size(name)
+        count = count * dispatch.axis_size(name)
     return pytrees.map(lambda total: total / count, psum(x, axis_name))
 
 
@@ -262,7 +274,7 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
     def over(v: Any) -> Any:
         at = scatter_dimension % v.ndim
         if tiled:
-            v = _divided(v, at, collective.axis_size(axis_name), "psum_scatter")
+            v = _divided(v, at, dispatch.axis_size(axis_name), "psum_scatter")
         return ops.psum_scatter(v, axis_name, axis=at)
 
     return _each(x, "psum_scatter", over)
@@ -291,7 +303,7 @@ def all_to_all(
         split, concat = split_axis % v.ndim, concat_axis % v.ndim
         if not tiled:
             return ops.all_to_all(v, axis_name, split, concat)
-        rows = _divided(v, split, collective.axis_size(axis_name), "all_to_all")
+        rows = _divided(v, split, dispatch.axis_size(axis_name), "all_to_all")
         # the rest of split_axis stays in its place, so concat_axis is where it was
         return _merged(ops.all_to_all(rows, axis_name, split, concat), concat)
 
@@ -336,7 +348,7 @@ def axis_size(axis_name: str) -> Any:
     >>> phix.vmap(lambda x: x / phix.axis_size("i"), axis_name="i")(phix.to_tensor([2, 4])).tolist()
     [1.0, 2.0]
     """
-    return collective.axis_size(axis_name)
+    return dispatch.axis_size(axis_name)
 
 
 __all__ = [

@@ -7,26 +7,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api import (
-    Argnums,
-    Flattened,
-    argument_places,
-    as_differentiable,
-    flat_specs,
-    flat_tensors,
-    function_name,
-    grad,
-    jvp,
-    split_aux,
-    vjp,
-)
+from phix.api.arguments import Flattened, flat_specs, flat_tensors, function_name, split_aux
+from phix.api.batching import vmap
+from phix.api.gradients import Argnums, argument_places, as_differentiable, grad, jvp, vjp
 from phix.core import dims as dm
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
-from phix.core.graph import Graph, flat
+from phix.core.graph import Constant, Equation, Graph, copied, flat
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
-from phix.vectorized import vmap
 
 
 # -- linear functions ------------------------------------------------------------------------
@@ -63,7 +52,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
         _, back = reverse.vjp(lambda *cts: pull(cts), zeros)
         return back(tangents)
 
-    graph = stage.trace(forward, [x.meta for x in values])
+    graph = with_known_part_done(stage.trace(forward, [x.meta for x in values]))
     out = pytrees.unflatten(run.out_tree, outs)
 
     def f_jvp(*tangents: Any) -> Any:
@@ -77,6 +66,31 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
         return pytrees.unflatten(run.out_tree, graph(*fitted))
 
     return (out, f_jvp, aux_of()) if has_aux else (out, f_jvp)
+
+
+def with_known_part_done(graph: Graph) -> Graph:
+    """The graph with what depends on none of its inputs computed once, as constants."""
+    late = set(graph.inputs)
+    early: list[Equation] = []
+    for e in graph.equations:
+        own = list(flat(e.inputs))
+        # what takes nothing in (zeros, say) costs less to make again than to keep
+        if own and not any(a in late for a in own):
+            early.append(e)
+        else:
+            late.update(flat(e.outputs) if own else ())
+    first = {v for e in early for v in flat(e.outputs)}
+    done = set(early)
+    rest = [e for e in graph.equations if e not in done]
+    sources = [e for e in rest if not list(flat(e.inputs))]
+    read = [a for e in rest for a in flat(e.inputs)] + list(graph.outputs)
+    needed = tuple(dict.fromkeys(a for a in read if a in first))
+    if not needed or any(e.op.binds_dim for e in early):
+        return graph
+    before = Graph((), graph.constants, (*sources, *early), needed)
+    known = tuple(Constant(v, x) for v, x in zip(needed, before()))
+    after = Graph(graph.inputs, (*graph.constants, *known), tuple(rest), graph.outputs)
+    return stage.finish(copied(after))
 
 
 def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
@@ -142,7 +156,8 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
     """For each leaf the unit tensors of all leaves together: [total, *dims]."""
     sizes = [dm.product(x.meta.dims) for x in leaves]
     total: Any = sum(sizes[1:], sizes[0]) if sizes else 0
-    out, start = [], 0
+    out: list[Any] = []
+    start: Any = 0
     for x, size in zip(leaves, sizes):
         eye = ops.eye(total, total, x.dtype)[:, start : start + size]
         out.append(ops.reshape(eye, (total, *x.meta.dims)))
@@ -152,7 +167,8 @@ def _basis(leaves: Sequence[Any]) -> list[Any]:
 
 def _rows(x: Any, leaves: Sequence[Any]) -> list[Any]:
     """``x``, whose first axis counts the elements of all leaves, cut to [*leaf dims, ...]."""
-    out, start = [], 0
+    out: list[Any] = []
+    start: Any = 0
     for leaf in leaves:
         size = dm.product(leaf.meta.dims)
         part = x[start : start + size]
@@ -248,7 +264,8 @@ def jacfwd(
 
 def _arguments(column: Any, leaves: Sequence[Any], in_tree: Any, argnums: Argnums) -> Any:
     """A result's derivative, the last axis counting the elements of all arguments, as a tree."""
-    out, start = [], 0
+    out: list[Any] = []
+    start: Any = 0
     for leaf in leaves:
         size = dm.product(leaf.meta.dims)
         part = column[..., start : start + size]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api import Flattened, flat_tensors, function_name
+from phix.api.arguments import Flattened, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees

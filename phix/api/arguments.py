@@ -1,0 +1,109 @@
+"""Arguments of transformations: trees as flat tensors, functions of trees as flat ones."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix.core import pytrees
+from phix.core.errors import ArgumentError
+from phix.core.graph import Graph
+from phix.core.meta import MetaTensor
+from phix.core.tensor import Tensor, TensorBase, to_tensor_shared
+from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
+
+_SCALARS = (bool, int, float, complex)
+
+
+def _tensor(value: Any, where: str) -> TensorBase:
+    """A leaf of the arguments as a tensor."""
+    if isinstance(value, TensorBase):
+        return value
+    if isinstance(value, (*_SCALARS, np.ndarray, np.generic)) or hasattr(value, "__dlpack__"):
+        return to_tensor_shared(value)
+    raise ArgumentError(
+        f"{where}: an argument holds {value!r:.80} ({type(value).__name__}), which is no tensor; "
+        "pass tensors, arrays or numbers, and other values as static arguments"
+    )
+
+
+def flat_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
+    leaves, treedef = pytrees.flatten(tree)
+    return [_tensor(leaf, where) for leaf in leaves], treedef
+
+
+def flat_specs(tree: Any, where: str) -> tuple[list[MetaTensor], pytrees.TreeDef]:
+    """Metas of the arguments: of specs themselves, of tensors theirs."""
+    leaves, treedef = pytrees.flatten(tree)
+    return [x if isinstance(x, MetaTensor) else _tensor(x, where).meta for x in leaves], treedef
+
+
+class Flattened:
+    """A function of trees as one of flat tensors; remembers the structure of what it gave."""
+
+    def __init__(self, function: Callable[..., Any], treedef: pytrees.TreeDef, where: str) -> None:
+        self.function, self.treedef, self.where = function, treedef, where
+        self.out_tree: Any = None
+        self.aux: Any = None
+
+    def __call__(self, *flat: Any) -> list[TensorBase]:
+        args, kwargs = pytrees.unflatten(self.treedef, flat)
+        outs, self.out_tree = flat_tensors(self.function(*args, **kwargs), self.where)
+        return outs
+
+
+def function_name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
+
+
+def argument_names(function: Callable[..., Any], args: Any, kwargs: Any) -> list[str]:
+    """A name for each leaf of the arguments: the parameter's, with the path behind it."""
+    if isinstance(function, Graph):
+        return [v.name for v in function.inputs]
+    try:
+        bound = inspect.signature(function).bind(*args, **kwargs).arguments
+        names = list(bound)[: len(args)]
+    except (TypeError, ValueError):
+        names = []
+    out: list[str] = []
+    for number, arg in enumerate(args):
+        base = names[number] if number < len(names) else f"x{number}"
+        leaves = pytrees.leaves(arg)
+        plain = len(leaves) == 1 and leaves[0] is arg
+        out += [base] if plain else [f"{base}_{i}" for i in range(len(leaves))]
+    for key in sorted(kwargs):
+        leaves = pytrees.leaves(kwargs[key])
+        plain = len(leaves) == 1 and leaves[0] is kwargs[key]
+        out += [key] if plain else [f"{key}_{i}" for i in range(len(leaves))]
+    return out
+
+
+def split_aux(function: Callable[..., Any], has_aux: bool) -> tuple[Any, Callable[[], Any]]:
+    """The function without its aux, and where the aux of the last call is."""
+    if not has_aux:
+        return function, lambda: None
+    kept: list[Any] = []
+
+    def without_aux(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if not (isinstance(result, tuple) and len(result) == 2):
+            raise ArgumentError(
+                f"has_aux: {function_name(function)} must return (out, aux), "
+                f"found {type(result).__name__}"
+            )
+        kept[:] = [result[1]]
+        return result[0]
+
+    return without_aux, lambda: pytrees.map(_surfaced, kept[0])
+
+
+def _surfaced(value: Any) -> Any:
+    """An aux value as the caller's interpreter knows it: out of the ended transformation."""
+    while isinstance(value, TensorBase) and not isinstance(value, Tensor):
+        if value.interpreter.alive or not hasattr(value, "value"):
+            break
+        value = value.value
+    return value

@@ -1,0 +1,217 @@
+"""First derivatives, forwards and backwards."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, Union
+
+import numpy as np
+
+from phix.api.arguments import Flattened, flat_tensors, function_name, split_aux
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import pytrees
+from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.tensor import Tensor, TensorBase
+from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
+from phix.interpreters import jvp as forward
+from phix.interpreters import vjp as reverse
+
+Argnums = Union[int, Sequence[int]]
+
+
+def as_differentiable(x: TensorBase, what: str) -> TensorBase:
+    if not dt.is_differentiable(x.dtype):
+        raise DifferentiationError(
+            f"{what} takes derivatives with respect to floats, found {x.meta}; cast the argument "
+            "to a float, or leave it out of argnums"
+        )
+    return x
+
+
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
+    """``function`` at ``primals``, and the function that pulls cotangents back through it.
+
+    Args:
+        function: of tensors, or trees of them, to tensors or trees of them.
+        *primals: its arguments; floats or complex.
+        has_aux: whether ``function`` gives ``(out, aux)``, aux to be handed on as it is.
+
+    Returns:
+        ``(out, pullback)``, or ``(out, pullback, aux)``. ``pullback(ct)``, ct of out's structure
+        and metas, gives a tuple with the cotangent of each argument: ct @ J.
+
+    Raises:
+        DifferentiationError: an argument is no float, or an op on the way has no derivative.
+
+    >>> import phix
+    >>> y, pullback = phix.vjp(phix.ops.sin, 0.0)
+    >>> pullback(2.0)[0].item()
+    2.0
+    """
+    flat, treedef = flat_tensors((primals, {}), function_name(function))
+    for x in flat:
+        as_differentiable(x, "vjp")
+    wrapped, aux_of = split_aux(function, has_aux)
+    run = Flattened(wrapped, treedef, f"the result of {function_name(function)}")
+    outs, pull = reverse.vjp(run, flat)
+
+    def pullback(ct: Any) -> Any:
+        cts, ct_tree = flat_tensors(ct, "the cotangent")
+        if ct_tree != run.out_tree:
+            raise ArgumentError(
+                f"the cotangent must have the structure of the result, {run.out_tree}, found "
+                f"{ct_tree}"
+            )
+        fitted = [_fit_cotangent(c, o) for c, o in zip(cts, outs)]
+        return pytrees.unflatten(treedef, pull(fitted))[0]
+
+    out = pytrees.unflatten(run.out_tree, outs)
+    return (out, pullback, aux_of()) if has_aux else (out, pullback)
+
+
+def _fit_cotangent(ct: TensorBase, out: TensorBase) -> Any:
+    if not dm.same_shape(ct.meta.dims, out.meta.dims):
+        raise ShapeError(
+            f"the cotangent of a result {out.meta} must have its dims, found {ct.meta}"
+        )
+    return ct if ct.dtype == out.dtype else ct.astype(out.dtype)
+
+
+def jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
+    """``function`` at ``primals``, and its derivative along ``tangents``: J @ t.
+
+    Args:
+        function: of tensors, or trees of them, to tensors or trees of them.
+        primals, tangents: tuples of arguments, of one structure and the same metas.
+        has_aux: whether ``function`` gives ``(out, aux)``.
+
+    Returns:
+        ``(out, tangent_out)``, or ``(out, tangent_out, aux)``.
+
+    >>> import phix
+    >>> phix.jvp(phix.ops.sin, (0.0,), (2.0,))[1].item()
+    2.0
+    """
+    flat, treedef = flat_tensors((tuple(primals), {}), function_name(function))
+    flat_t, tangent_tree = flat_tensors((tuple(tangents), {}), "the tangents")
+    if treedef != tangent_tree:
+        raise ArgumentError(f"jvp: primals are {treedef}, tangents {tangent_tree}; match them")
+    for x in flat:
+        as_differentiable(x, "jvp")
+    flat_t = [_fit_tangent(t, x) for t, x in zip(flat_t, flat)]
+    wrapped, aux_of = split_aux(function, has_aux)
+    run = Flattened(wrapped, treedef, f"the result of {function_name(function)}")
+    outs, out_tangents = forward.jvp(run, flat, flat_t)
+    out = pytrees.unflatten(run.out_tree, outs)
+    tangent = pytrees.unflatten(run.out_tree, out_tangents)
+    return (out, tangent, aux_of()) if has_aux else (out, tangent)
+
+
+def _fit_tangent(t: TensorBase, x: TensorBase) -> Any:
+    if not dm.same_shape(t.meta.dims, x.meta.dims):
+        raise ShapeError(
+            f"jvp: the tangent of a primal {x.meta} must have its dims, found {t.meta}"
+        )
+    return t if t.dtype == x.dtype else t.astype(x.dtype)
+
+
+def value_and_grad(
+    function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the value of ``function`` and its gradient.
+
+    Args:
+        function: gives one real number (a 0-d float tensor), or that and an aux.
+        argnums: the argument, or arguments, to differentiate with respect to; trees welcome.
+        has_aux: whether ``function`` gives ``(value, aux)``.
+
+    Returns:
+        A function of the same arguments, giving ``(value, gradient)``, or ``((value, aux),
+        gradient)``; the gradient has the structure of the argument (a tuple of them where
+        argnums is a sequence).
+
+    Raises:
+        DifferentiationError: an argument is no float, or the result no real number.
+
+    >>> import phix
+    >>> value, gradient = phix.value_and_grad(lambda x: x**3)(2.0)
+    >>> value.item(), gradient.item()
+    (8.0, 12.0)
+    """
+
+    @functools.wraps(function)
+    def with_gradient(*args: Any, **kwargs: Any) -> Any:
+        places = argument_places(argnums, args, function)
+        wrapped, aux_of = split_aux(function, has_aux)
+
+        def of_chosen(*chosen: Any) -> Any:
+            full = list(args)
+            for place, value in zip(places, chosen):
+                full[place] = value
+            return wrapped(*full, **kwargs)
+
+        flat, treedef = flat_tensors((tuple(args[p] for p in places), {}), function_name(function))
+        for x in flat:
+            as_differentiable(x, "grad")
+        run = Flattened(of_chosen, treedef, f"the result of {function_name(function)}")
+        outs, pull = reverse.vjp(run, flat)
+        _check_scalar(outs, function)
+        grads = pytrees.unflatten(treedef, pull([_one(outs[0])]))[0]
+        value = pytrees.unflatten(run.out_tree, outs)
+        found = grads[0] if isinstance(argnums, int) else grads
+        return ((value, aux_of()), found) if has_aux else (value, found)
+
+    return with_gradient
+
+
+def argument_places(
+    argnums: Argnums, args: Sequence[Any], function: Callable[..., Any]
+) -> list[int]:
+    """Where the arguments that ``argnums`` names stand."""
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
+    return [_argnum(n, len(args), function) for n in numbers]
+
+
+def _argnum(number: int, count: int, function: Callable[..., Any]) -> int:
+    if not -count <= number < count:
+        raise ArgumentError(
+            f"argnums names argument {number} of {function_name(function)}, which was "
+            f"called with {count} positional arguments"
+        )
+    return number % count
+
+
+def _check_scalar(outs: list[Any], function: Callable[..., Any]) -> None:
+    if len(outs) != 1 or outs[0].ndim or not dt.is_float(outs[0].dtype):
+        found = ", ".join(str(o.meta) for o in outs) or "nothing"
+        raise DifferentiationError(
+            f"grad needs a function that gives one real number, {function_name(function)} "
+            f"gave {found}; sum the result, pass has_aux=True for extra results, or use phix.vjp"
+        )
+
+
+def _one(x: TensorBase) -> Tensor:
+    return Tensor(np.ones((), x.dtype))
+
+
+def grad(
+    function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Callable[..., Any]:
+    """A function that gives the gradient of ``function``; see :func:`value_and_grad`.
+
+    With has_aux it gives ``(gradient, aux)``.
+
+    >>> import phix
+    >>> phix.grad(phix.grad(lambda x: x**3))(2.0).item()
+    12.0
+    """
+    both = value_and_grad(function, argnums, has_aux)
+
+    @functools.wraps(function)
+    def gradient(*args: Any, **kwargs: Any) -> Any:
+        value, found = both(*args, **kwargs)
+        return (found, value[1]) if has_aux else found
+
+    return gradient

@@ -1,0 +1,128 @@
+"""Why a jitted function was traced again: what set one call apart from those before."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from phix.core import dims as dm
+from phix.core import pytrees
+from phix.core.meta import MetaTensor
+
+_NOTHING = object()
+
+
+@dataclass(frozen=True)
+class Call:
+    """What a trace is made for: the kinds of the arguments, not their values."""
+
+    treedef: pytrees.TreeDef
+    metas: tuple[MetaTensor, ...]
+    static: tuple[tuple[Any, type, Any], ...]  # place or name, type, value
+    axes: tuple[tuple[str, Any], ...]  # the named axes in scope
+
+    def leaves(self, function: Callable[..., Any]) -> dict[str, MetaTensor]:
+        """The meta of each leaf by its path, as in ``params['w'][0]``."""
+        names = parameter_names(function)
+        fixed = {p for p, _, _ in self.static if isinstance(p, int)}
+        free = [n for n in range(len(names) + len(self.metas)) if n not in fixed]
+        paths = self.treedef.paths()
+        return {_path(p, names, free): m for p, m in zip(paths, self.metas)}
+
+    def settings(self, function: Callable[..., Any]) -> dict[str, Any]:
+        """The value of each static argument by its name."""
+        names = parameter_names(function)
+        return {
+            names[p] if isinstance(p, int) and p < len(names) else str(p): v
+            for p, _, v in self.static
+        }
+
+
+def parameter_names(function: Callable[..., Any]) -> list[str]:
+    """The names of the parameters that arguments are passed to by place."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return []
+    return [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+
+
+def _path(path: Sequence[Any], names: Sequence[str], free: Sequence[int]) -> str:
+    """A path into (args, kwargs) as one would write it in the function."""
+    kind, first, *rest = path
+    if kind:
+        head = str(first)
+    else:
+        place = free[first]
+        head = names[place] if place < len(names) else f"argument {place}"
+    return head + "".join(f"[{entry!r}]" for entry in rest)
+
+
+def differences(old: Call, new: Call, function: Callable[..., Any]) -> list[str]:
+    """One line for each thing that sets ``new`` apart from ``old``."""
+    return [*_settings(old, new, function), *_leaves(old, new, function), *_axes(old, new)]
+
+
+def _settings(old: Call, new: Call, function: Callable[..., Any]) -> Iterator[str]:
+    before, now = old.settings(function), new.settings(function)
+    for name in {**before, **now}:
+        a, b = before.get(name, _NOTHING), now.get(name, _NOTHING)
+        if a is _NOTHING or b is _NOTHING:
+            change = "was not given before" if a is _NOTHING else "was given before, and is not now"
+            yield f"static argument {name} {change}"
+        elif type(a) is not type(b) or a != b:
+            yield f"static argument {name} is {_short(b)}, was {_short(a)}"
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+def _leaves(old: Call, new: Call, function: Callable[..., Any]) -> Iterator[str]:
+    before, now = old.leaves(function), new.leaves(function)
+    for path, meta in now.items():
+        if path not in before:
+            yield f"{path} is new: {meta}"
+        elif meta.dtype != before[path].dtype:
+            yield f"{path} has dtype {meta.dtype}, had {before[path].dtype}"
+        elif _text(meta) != _text(before[path]):
+            yield f"{path} has dims {_text(meta)}, had {_text(before[path])}"
+    for path, meta in before.items():
+        if path not in now:
+            yield f"{path} is missing: it was {meta}"
+    if old.treedef != new.treedef and set(before) == set(now):
+        yield f"the arguments have structure {new.treedef}, had {old.treedef}"
+
+
+def _text(meta: MetaTensor) -> str:
+    return dm.shape_text(meta.dims)
+
+
+def _axes(old: Call, new: Call) -> Iterator[str]:
+    if old.axes != new.axes:
+        yield f"the named axes in scope are {dict(new.axes)}, were {dict(old.axes)}"
+
+
+def explanation(calls: Sequence[Call], new: Call, function: Callable[..., Any], name: str) -> str:
+    """Why ``new`` fits none of the ``calls`` that were traced: how it differs from the nearest."""
+    if not calls:
+        return f"{name}: the first call is traced, whatever its arguments"
+    ranked = [(len(differences(old, new, function)), -n) for n, old in enumerate(calls)]
+    nearest = -min(ranked)[1]
+    found = differences(calls[nearest], new, function)
+    what = "; ".join(found) or "nothing that is kept; cache_clear() was called in between"
+    times = f"trace {nearest + 1} of {len(calls)} before it"
+    return f"{name}: traced anew, since against {times}, {what}. {_remedy(found)}".rstrip()
+
+
+def _remedy(found: Sequence[str]) -> str:
+    if any(" has dims " in line for line in found):
+        return "Declare the dims that vary unknown: input_spec=[phix.spec([-1, ...])]"
+    if any(line.startswith("static argument") for line in found):
+        return "Pass what varies as a tensor, if the trace does not depend on it"
+    if any(" has dtype " in line for line in found):
+        return "Cast the argument before the call"
+    return ""

@@ -1,0 +1,211 @@
+"""Derivatives of the user's own: what calls with rules in Python become under transformations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from phix import ops
+from phix.core import dispatch, rules
+from phix.core.errors import DifferentiationError
+from phix.core.graph import Graph
+from phix.core.transforms import transforms
+from phix.primitives.flat import are_floats, are_given, batch_size, expanded, select, spread, zeros
+from phix.primitives.transformation import batched_graph
+
+
+class VJPRule(Protocol):
+    """What the attribute ``rule`` of custom_vjp_call is."""
+
+    count: int  # of operands that are arguments; the others are closed over
+    __name__: str
+
+    def forward(self, *operands: Any) -> tuple[list[Any], list[Any], Callable[..., Any]]:
+        """Outputs, residuals, and ``backward(residuals, cts)`` to the cotangents of the operands,
+        None where there is none."""
+
+
+class JVPRule(Protocol):
+    """What the attribute ``rule`` of custom_jvp_call is."""
+
+    count: int
+    __name__: str
+
+    def tangents(self, primals: Any, tangents: Any) -> tuple[list[Any], list[Any]]:
+        """Outputs and their tangents; every operand has a tangent, ints one of zeros."""
+
+
+def _check_closed(on: Sequence[bool], rule: Any) -> None:
+    if any(on[rule.count :]):
+        raise DifferentiationError(
+            f"{rule.__name__} has a derivative of its own and closes over a tensor that is being "
+            "differentiated; pass that tensor as an argument"
+        )
+
+
+def _filled(tangents: Sequence[Any], primals: Sequence[Any]) -> list[Any]:
+    return [zeros(x.meta) if t is None else t for t, x in zip(tangents, primals)]
+
+
+@rules.vjp("custom_vjp_call")
+def custom_vjp_vjp(active: Any, operands: Any, graph: Graph, rule: VJPRule) -> Any:
+    _check_closed(active[0], rule)
+    outs, residuals, backward = rule.forward(*operands[: rule.count])
+    rest = (None,) * (len(operands) - rule.count)
+    return tuple(outs), lambda cts: ((*backward(residuals, cts), *rest),)
+
+
+@rules.jvp("custom_vjp_call")
+def custom_vjp_jvp(primals: Any, tangents: Any, graph: Graph, rule: VJPRule) -> Any:
+    """The backward is linear in the cotangents: its transpose maps tangents."""
+    (operands,), (ts,) = primals, tangents
+    on = are_given(ts)
+    _check_closed(on, rule)
+    outs, residuals, backward = rule.forward(*operands[: rule.count])
+    floats = are_floats(outs)
+    rest = [o for o, f in zip(outs, floats) if not f]
+
+    def linear(*given: Any) -> list[Any]:
+        ints = iter(rest)
+        supply = iter(given)
+        cts = [next(supply) if f else zeros(next(ints).meta) for f in floats]
+        grads = select(backward(residuals, cts), on)
+        return _filled(grads, select(operands, on))
+
+    at = [zeros(o.meta) for o in select(outs, floats)]
+    _, pull = transforms().vjp(linear, at)
+    return tuple(outs), spread(pull(select(ts, on)), floats)
+
+
+@rules.jvp("custom_jvp_call")
+def custom_jvp_jvp(primals: Any, tangents: Any, graph: Graph, rule: JVPRule) -> Any:
+    (operands,), (ts,) = primals, tangents
+    _check_closed(are_given(ts), rule)
+    own = operands[: rule.count]
+    outs, out_ts = rule.tangents(own, _filled(ts, own))
+    return tuple(outs), tuple(t if f else None for t, f in zip(out_ts, are_floats(outs)))
+
+
+@rules.vjp("custom_jvp_call")
+def custom_jvp_vjp(active: Any, operands: Any, graph: Graph, rule: JVPRule) -> Any:
+    """The tangent is linear in the tangents that go in: its transpose maps cotangents."""
+    on = list(active[0])
+    _check_closed(on, rule)
+    own, count = operands[: rule.count], len(graph.outputs)
+
+    def linear(*given: Any) -> list[Any]:
+        outs, out_ts = rule.tangents(own, _filled(spread(given, on[: rule.count]), own))
+        return [*outs, *select(out_ts, are_floats(outs))]
+
+    found, pull = transforms().vjp(linear, [zeros(x.meta) for x in select(operands, on)])
+    outs = tuple(found[:count])
+    floats = are_floats(outs)
+    nothing = [None] * count
+    return outs, lambda cts: (spread(pull([*nothing, *select(cts, floats)]), on),)
+
+
+@dataclass(frozen=True)
+class BatchedVJP:
+    """A backward of the user's own, over a batch in front of some operands."""
+
+    rule: Any
+    flags: tuple[bool, ...]
+    size: Any
+    axis_name: str | None
+
+    @property
+    def count(self) -> int:
+        return int(self.rule.count)
+
+    @property
+    def __name__(self) -> str:
+        return str(self.rule.__name__)
+
+    def forward(self, *operands: Any) -> Any:
+        made: list[Any] = []
+
+        def run(*args: Any) -> list[Any]:
+            outs, residuals, backward = self.rule.forward(*args)
+            made[:] = [len(outs), backward]
+            return [*outs, *residuals]
+
+        with dispatch.mapping(self.axis_name):
+            found, mapped = transforms().batch(run, operands, self.flags, self.size)
+        count, backward = made
+        outs = [o if m else expanded(o, self.size) for o, m in zip(found[:count], mapped)]
+
+        def pulled(residuals: Any, cts: Any) -> Any:
+            on = [*mapped[count:], *(True for _ in cts)]
+            return self.backward(backward, residuals, cts, on)
+
+        return outs, found[count:], pulled
+
+    def backward(self, backward: Any, residuals: Any, cts: Any, on: list[bool]) -> Any:
+        given: list[bool] = []
+
+        def run(*args: Any) -> list[Any]:
+            grads = backward(args[: len(residuals)], args[len(residuals) :])
+            given[:] = are_given(grads)
+            return select(grads, given)
+
+        with dispatch.mapping(self.axis_name):
+            found, mapped = transforms().batch(run, [*residuals, *cts], on, self.size)
+        back = spread(list(zip(found, mapped)), given)
+        return [None if g is None else self._of(g[0], g[1], f) for g, f in zip(back, self.flags)]
+
+    def _of(self, grad: Any, mapped: bool, wanted: bool) -> Any:
+        """A cotangent with a batch, or, of an operand without one, summed over it."""
+        whole = grad if mapped else expanded(grad, self.size)
+        return whole if wanted else ops.sum(whole, 0)
+
+
+@dataclass(frozen=True)
+class BatchedJVP:
+    """A tangent of the user's own, over a batch in front of some operands."""
+
+    rule: Any
+    flags: tuple[bool, ...]
+    size: Any
+    axis_name: str | None
+
+    @property
+    def count(self) -> int:
+        return int(self.rule.count)
+
+    @property
+    def __name__(self) -> str:
+        return str(self.rule.__name__)
+
+    def tangents(self, primals: Any, tangents: Any) -> Any:
+        count = len(primals)
+        outputs: list[int] = []
+
+        def run(*args: Any) -> list[Any]:
+            outs, ts = self.rule.tangents(args[:count], args[count:])
+            outputs[:] = [len(outs)]
+            return [*outs, *ts]
+
+        with dispatch.mapping(self.axis_name):
+            found, mapped = transforms().batch(
+                run, [*primals, *tangents], [*self.flags, *self.flags], self.size
+            )
+        whole = [o if m else expanded(o, self.size) for o, m in zip(found, mapped)]
+        return whole[: outputs[0]], whole[outputs[0] :]
+
+
+def _batched_rule(op: Any, kind: Any, batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
+    flags, size = tuple(batched[0]), batch_size(operands, batched[0])
+    made = batched_graph(graph, flags, size)
+    whole = kind(rule, flags[: rule.count], size, dispatch.mapped_axis())
+    return op([*operands, *made.closed], made.graph, whole)
+
+
+@rules.batch("custom_vjp_call")
+def custom_vjp_batch(batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
+    return _batched_rule(ops.custom_vjp_call, BatchedVJP, batched, operands, graph, rule)
+
+
+@rules.batch("custom_jvp_call")
+def custom_jvp_batch(batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
+    return _batched_rule(ops.custom_jvp_call, BatchedJVP, batched, operands, graph, rule)

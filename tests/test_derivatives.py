@@ -1,0 +1,160 @@
+"""Derivatives as linear functions and arrays: linearize, transposes, Jacobians, Hessians."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+
+X = np.arange(1.0, 4.0)
+
+
+def _running_product(x):
+    return phix.scan(lambda c, v: (c * v, ops.sin(c)), 1.0, x)
+
+
+def _grown(x):
+    return phix.while_loop(lambda v: ops.sum(v) < 50.0, lambda v: v * v, x)
+
+
+FUNCTIONS = {
+    "pointwise": lambda x: ops.sin(x) * x,
+    "matmul": lambda x: ops.matmul(ops.reshape(x, (3, 1)), ops.reshape(x, (1, 3))),
+    "scan": lambda x: _running_product(x)[1],
+    "while": _grown,
+    "cond": lambda x: phix.cond(x[0] > 0, ops.exp, ops.sin, x),
+    "jitted": phix.jit(lambda x: ops.tanh(x) * 2.0),
+    "checkpoint": phix.checkpoint(lambda x: ops.exp(ops.sin(x))),
+    "constant": lambda x: ops.floor(x),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_linearize_agrees_with_jvp(name, rng):
+    f = FUNCTIONS[name]
+    x, t = X + 0.25, rng.normal(size=3)
+    out, f_jvp = phix.linearize(f, x)
+    expected, tangent = phix.jvp(f, (x,), (t,))
+    np.testing.assert_allclose(out, expected)
+    np.testing.assert_allclose(f_jvp(t), tangent, rtol=1e-12)
+    np.testing.assert_allclose(phix.jit(f_jvp)(t), tangent, rtol=1e-12)
+    np.testing.assert_allclose(phix.vmap(f_jvp)(np.stack([t, 2 * t]))[1], 2 * tangent.numpy())
+
+
+def test_linearize_computes_nothing_of_the_primal_again():
+    _, f_jvp = phix.linearize(lambda x: ops.exp(ops.sin(x)), X)
+    names = {e.op.name for e in phix.make_graph(f_jvp)(phix.spec([3], "float64")).equations}
+    assert names == {"multiply"}
+
+
+def test_linearize_of_python_control_flow_of_trees_and_inside_grad():
+    def f(p, y):
+        return {"a": p["w"] * y if y > 1 else p["w"]}, y
+
+    out, f_jvp, aux = phix.linearize(f, {"w": np.float64(2.0)}, np.float64(3.0), has_aux=True)
+    assert out["a"].item() == 6.0 and aux.item() == 3.0
+    assert f_jvp({"w": np.float64(1.0)}, np.float64(10.0))["a"].item() == 3.0 + 20.0
+    second = phix.grad(lambda x: phix.linearize(lambda x: x**3, x)[1](1.0))
+    assert second(2.0).item() == 12.0
+    with pytest.raises(ShapeError, match="tangent"):
+        phix.linearize(ops.sin, X)[1](np.ones(2))
+
+
+def test_linear_transpose():
+    w = np.random.default_rng(0).normal(size=(4, 3))
+    transpose = phix.linear_transpose(lambda x: {"y": ops.matmul(w, x)}, phix.spec([3], "float64"))
+    ct = np.arange(4.0)
+    np.testing.assert_allclose(transpose({"y": ct})[0], w.T @ ct)
+    np.testing.assert_allclose(phix.jit(transpose)({"y": ct})[0], w.T @ ct)
+    with pytest.raises(DifferentiationError, match="not linear"):
+        phix.linear_transpose(ops.sin, X)
+    with pytest.raises(ArgumentError, match="linear_transpose"):
+        transpose(ct)
+
+
+def _pair(p, y):
+    return {"u": p["a"][:, None] * y, "v": ops.sum(p["a"]) * y}
+
+
+@pytest.mark.parametrize("jacobian", [phix.jacfwd, phix.jacrev])
+def test_jacobians_of_trees(jacobian):
+    y = np.array([1.0, 2.0])
+    found = jacobian(_pair, argnums=(0, 1))({"a": X}, y)
+    u_a = np.einsum("ik,j->ijk", np.eye(3), y)
+    np.testing.assert_allclose(found["u"][0]["a"], u_a)
+    np.testing.assert_allclose(found["u"][1], np.einsum("i,jk->ijk", X, np.eye(2)))
+    np.testing.assert_allclose(found["v"][0]["a"], np.outer(y, np.ones(3)))
+    np.testing.assert_allclose(found["v"][1], X.sum() * np.eye(2))
+    single = jacobian(_pair)({"a": X}, y)
+    np.testing.assert_allclose(single["u"]["a"], u_a)
+    with_aux, aux = jacobian(lambda x: (x * x, {"x": x}), has_aux=True)(X)
+    np.testing.assert_allclose(with_aux, np.diag(2 * X))
+    np.testing.assert_allclose(aux["x"], X)
+    np.testing.assert_allclose(phix.jit(jacobian(lambda x: x**3))(X), np.diag(3 * X**2))
+
+
+def test_hessian_and_hvp():
+    f = lambda x, y: ops.sum(x**3) * y  # noqa: E731
+    y = np.float64(2.0)
+    np.testing.assert_allclose(phix.hessian(f)(X, y), np.diag(12 * X))
+    blocks = phix.hessian(f, argnums=(0, 1))(X, y)
+    np.testing.assert_allclose(blocks[0][1], 3 * X**2)
+    np.testing.assert_allclose(blocks[1][0], 3 * X**2)
+    np.testing.assert_allclose(blocks[1][1], 0.0)
+    v, s = np.ones(3), np.float64(0.5)
+    by_x, by_y = phix.hvp(f, (X, y), (v, s))
+    np.testing.assert_allclose(by_x, 12 * X + 3 * X**2 * 0.5)
+    np.testing.assert_allclose(by_y, np.sum(3 * X**2))
+    np.testing.assert_allclose(phix.hvp(lambda x: f(x, y), (X,), (v,)), 12 * X)
+    scan = lambda x: ops.sum(_running_product(x)[1])  # noqa: E731
+    product = phix.hessian(scan)(X).numpy() @ v
+    np.testing.assert_allclose(phix.hvp(scan, (X,), (v,)), product, atol=1e-12)
+
+
+def test_stop_gradient():
+    tree = {"a": np.float64(3.0)}
+    f = lambda t: t["a"] * phix.stop_gradient(t)["a"]  # noqa: E731
+    for g in (phix.grad(f), phix.jit(phix.grad(f)), phix.grad(phix.jit(f))):
+        assert g(tree)["a"].item() == 3.0
+    assert phix.jvp(f, (tree,), (tree,))[1].item() == 9.0
+    np.testing.assert_allclose(phix.vmap(phix.grad(lambda x: x * phix.stop_gradient(x)))(X), X)
+
+
+def test_eval_shape():
+    found = phix.eval_shape(lambda x, *, k: {"y": x @ x * k}, phix.spec(["n", "n"]), k=2.0)
+    assert str(found["y"]) == "float32[n, n]"
+
+
+# -- trees -----------------------------------------------------------------------------------
+def test_registered_dataclass_goes_through_transformations():
+    @phix.tree.register_dataclass(meta_fields=["name"])
+    @dataclasses.dataclass
+    class Layer:
+        w: object
+        b: object
+        name: str = "layer"
+
+    layer = Layer(np.float64(2.0), np.float64(1.0))
+    f = lambda layer, x: layer.w * x + layer.b  # noqa: E731
+    gradient = phix.jit(phix.grad(f))(layer, 3.0)
+    assert (gradient.w.item(), gradient.b.item(), gradient.name) == (3.0, 1.0, "layer")
+    mapped = phix.vmap(f)(Layer(X, X), X)
+    np.testing.assert_allclose(mapped, X * X + X)
+    with pytest.raises(ArgumentError, match="takes a dataclass"):
+        phix.tree.register_dataclass(int)
+    with pytest.raises(ArgumentError, match="name each once"):
+        phix.tree.register_dataclass(Layer, data_fields=["w"], meta_fields=["name"])
+
+
+def test_aligned_trees():
+    like = {"a": (1, 2), "b": [3]}
+    assert phix.tree.aligned({"a": None, "b": [5]}, like, "it") == [None, None, 5]
+    assert phix.tree.aligned({"a": (4, None), "b": None}, like, "it") == [4, None, None]
+    for wrong in ({"a": (1, 2)}, {"a": [1, 2], "b": [3]}, {"a": (1, 2), "b": [3, 4]}):
+        with pytest.raises(ArgumentError, match="it must give a tree"):
+            phix.tree.aligned(wrong, like, "it")

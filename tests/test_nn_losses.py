@@ -1,0 +1,236 @@
+"""Activations and losses of phix.nn.functional against closed forms, and far out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special as sp
+
+import phix
+from harness.closed import check_gradient, close
+
+F = phix.nn.functional
+RNG = np.random.default_rng(0)
+INF = math.inf
+
+
+def floats(*dims: int, low: float = -2.0, high: float = 2.0) -> np.ndarray:
+    return RNG.uniform(low, high, dims)
+
+
+# -- activations -------------------------------------------------------------------------------
+# name -> (arguments behind x, closed form)
+ACTIVATIONS: dict[str, tuple[tuple[Any, ...], Callable[[np.ndarray], np.ndarray]]] = {
+    "relu": ((), lambda x: np.maximum(x, 0)),
+    "relu6": ((), lambda x: np.clip(x, 0, 6)),
+    "gelu": ((), lambda x: x * sp.ndtr(x)),
+    "gelu, tanh": (
+        ("tanh",),
+        lambda x: x / 2 * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+    ),
+    "silu": ((), lambda x: x * sp.expit(x)),
+    "swish": ((), lambda x: x * sp.expit(x)),
+    "sigmoid": ((), sp.expit),
+    "log_sigmoid": ((), sp.log_expit),
+    "softplus": ((), lambda x: np.logaddexp(x, 0)),
+    "softplus, beta": ((2.0, 5.0), lambda x: np.where(2 * x > 5, x, np.logaddexp(2 * x, 0) / 2)),
+    "softsign": ((), lambda x: x / (1 + np.abs(x))),
+    "leaky_relu": ((), lambda x: np.where(x > 0, x, 0.01 * x)),
+    "leaky_relu, slope": ((0.3,), lambda x: np.where(x > 0, x, 0.3 * x)),
+    "elu": ((1.5,), lambda x: np.where(x > 0, x, 1.5 * np.expm1(np.minimum(x, 0)))),
+    "hardswish": ((), lambda x: x * np.clip(x + 3, 0, 6) / 6),
+    "hardsigmoid": ((), lambda x: np.clip(0.1666667 * x + 0.5, 0, 1)),
+    "hardtanh": ((-0.5, 1.5), lambda x: np.clip(x, -0.5, 1.5)),
+    "softmax": ((0,), lambda x: sp.softmax(x, axis=0)),
+    "log_softmax": ((), lambda x: sp.log_softmax(x, axis=-1)),
+}
+
+
+@pytest.mark.parametrize("name", ACTIVATIONS)
+def test_activation_has_its_closed_form(name: str) -> None:
+    arguments, closed = ACTIVATIONS[name]
+    function = getattr(F, name.split(",")[0])
+    x = np.concatenate([floats(4, 6, low=-8, high=8), np.zeros((1, 6))])
+    close(function(x, *arguments), closed(x))
+
+
+@pytest.mark.parametrize(
+    ("name", "low", "high"),
+    [
+        ("relu", 0, INF),
+        ("relu6", 0, 6),
+        ("gelu", 0, INF),
+        ("silu", 0, INF),
+        ("sigmoid", 0, 1),
+        ("log_sigmoid", -INF, 0),
+        ("softplus", 0, INF),
+        ("leaky_relu", -INF, INF),
+        ("elu", -1, INF),
+        ("hardsigmoid", 0, 1),
+        ("hardtanh", -1, 1),
+    ],
+)
+def test_activation_far_out(name: str, low: float, high: float) -> None:
+    """No overflow on the way at +-1e30; the limits are those of the function."""
+    found = getattr(F, name)(np.array([-1e30, 1e30], np.float32)).numpy()
+    for value, limit in zip(found, (low, high)):
+        if math.isinf(limit):
+            assert np.isfinite(value) and abs(value) >= 1e27 and np.sign(value) == np.sign(limit)
+        else:
+            assert value == limit
+
+
+def test_softmax_casts_first() -> None:
+    found = F.softmax(np.array([1, 2]), dtype="float64")
+    assert found.dtype == np.float64
+    close(found, sp.softmax([1.0, 2.0]))
+    assert F.log_softmax(np.array([1.0]), dtype="float32").dtype == np.float32
+
+
+def test_swiglu_of_one_and_of_two() -> None:
+    x = floats(3, 8)
+    a, b = x[:, :4], x[:, 4:]
+    wanted = a * sp.expit(a) * b
+    close(F.swiglu(x), wanted)
+    close(F.swiglu(a, b), wanted)
+
+
+# -- losses ------------------------------------------------------------------------------------
+REDUCE: dict[str, Callable[[np.ndarray], Any]] = {
+    "none": lambda x: x,
+    "mean": np.mean,
+    "sum": np.sum,
+}
+
+
+@pytest.mark.parametrize("reduction", REDUCE)
+def test_losses_of_differences(reduction: str) -> None:
+    x, y = floats(3, 4), floats(3, 4)
+    r = np.abs(x - y)
+    reduce = REDUCE[reduction]
+    close(F.mse_loss(x, y, reduction), reduce(r * r))
+    close(F.l1_loss(x, y, reduction), reduce(r))
+    huber = np.where(r <= 0.5, r * r / 2, 0.5 * (r - 0.25))
+    close(F.smooth_l1_loss(x, y, reduction, 0.5), reduce(huber))
+
+
+@pytest.mark.parametrize("reduction", REDUCE)
+def test_binary_cross_entropy(reduction: str) -> None:
+    logit, label, weight = floats(3, 4), floats(3, 4, low=0, high=1), floats(4, low=0, high=1)
+    positive = floats(4, low=0.5, high=3)
+    reduce = REDUCE[reduction]
+
+    def entropy(factor: Any) -> np.ndarray:
+        return -(factor * label * sp.log_expit(logit) + (1 - label) * sp.log_expit(-logit))
+
+    close(F.binary_cross_entropy(sp.expit(logit), label, weight, reduction),
+          reduce(weight * entropy(1)))  # fmt: skip
+    found = F.binary_cross_entropy_with_logits(logit, label, weight, reduction, positive)
+    close(found, reduce(weight * entropy(positive)))
+
+
+def test_binary_cross_entropy_far_out() -> None:
+    found = F.binary_cross_entropy_with_logits([-1e4, 1e4, 1e4], [1.0, 0.0, 1.0], reduction="none")
+    close(found, [1e4, 1e4, 0])
+    close(F.binary_cross_entropy([0.0, 1.0], [0.0, 1.0]), 0)
+    close(F.binary_cross_entropy([0.0], [1.0]), 100)
+
+
+def test_kl_div() -> None:
+    p, q = sp.softmax(floats(3, 4), axis=1), sp.softmax(floats(3, 4), axis=1)
+    terms = sp.rel_entr(q, p)
+    close(F.kl_div(np.log(p), q, "none"), terms)
+    close(F.kl_div(np.log(p), q, "batchmean"), terms.sum() / 3)
+    close(F.kl_div(np.log(p), np.log(q), "sum", True), terms.sum())
+    close(F.kl_div(np.log(p), np.eye(4)[:3]), -np.log(np.diag(p[:, :3])).sum() / 12)
+
+
+def entropies(x: np.ndarray, label: np.ndarray, axis: int) -> np.ndarray:
+    picked = np.take_along_axis(sp.log_softmax(x, axis=axis), np.expand_dims(label, axis), axis)
+    return -picked.squeeze(axis)
+
+
+@pytest.mark.parametrize("axis", [1, -1])
+def test_cross_entropy_of_class_numbers(axis: int) -> None:
+    x = floats(2, 5, 4)
+    shape = (2, 4) if axis == 1 else (2, 5)
+    label = RNG.integers(0, x.shape[axis], shape)
+    wanted = entropies(x, label, axis)
+    for reduction, reduce in REDUCE.items():
+        found = F.cross_entropy(x, label, reduction=reduction, axis=axis)
+        close(found, reduce(wanted))
+    whole = F.cross_entropy(x, np.expand_dims(label, axis), reduction="none", axis=axis)
+    close(whole, np.expand_dims(wanted, axis))
+    found = F.cross_entropy(sp.softmax(x, axis=axis), label, axis=axis, use_softmax=False)
+    close(found, wanted.mean())
+
+
+@pytest.mark.parametrize("ignored", [-100, 2])
+def test_cross_entropy_leaves_ignored_labels_out(ignored: int) -> None:
+    x, label = floats(5, 4), np.array([0, ignored, 3, ignored, 1])
+    counts = label != ignored
+    wanted = entropies(x[counts], label[counts], 1)
+    close(F.cross_entropy(x, label, ignore_index=ignored), wanted.mean())
+    weight = floats(4, low=0.5)
+    share = weight[label[counts]]
+    found = F.cross_entropy(x, label, weight, ignored)
+    close(found, (wanted * share).sum() / share.sum())
+    grad = phix.grad(lambda v: F.cross_entropy(v, label, ignore_index=ignored))(x).numpy()
+    assert (grad[~counts] == 0).all() and (grad[counts] != 0).all()
+
+
+def test_cross_entropy_with_every_label_ignored() -> None:
+    x, label = floats(2, 3), np.array([-100, -100])
+    value, grad = phix.value_and_grad(lambda v: F.cross_entropy(v, label))(x)
+    assert value.item() == 0
+    assert (grad.numpy() == 0).all()
+
+
+def test_cross_entropy_of_soft_labels() -> None:
+    x, label = floats(3, 4), sp.softmax(floats(3, 4), axis=1)
+    terms = -(label * sp.log_softmax(x, axis=1)).sum(1, keepdims=True)
+    close(F.cross_entropy(x, label, soft_label=True), terms.mean())
+    close(F.cross_entropy(x, label, soft_label=True, reduction="none"), terms)
+    weight = floats(4, low=0.5)
+    share = label @ weight
+    found = F.cross_entropy(x, label, weight, soft_label=True)
+    close(found, (terms[:, 0] * share).sum() / share.sum())
+    check_gradient(lambda a, b: F.cross_entropy(a, b, soft_label=True), x, label)
+
+
+def test_cross_entropy_with_smoothed_labels() -> None:
+    x, label = floats(3, 4), np.array([1, 0, 3])
+    soft = 0.9 * np.eye(4)[label] + 0.1 / 4
+    wanted = -(soft * sp.log_softmax(x, axis=1)).sum(1)
+    close(F.cross_entropy(x, label, label_smoothing=0.1), wanted.mean())
+    close(F.cross_entropy(x, label, label_smoothing=0.1, reduction="none"), wanted)
+
+
+def test_cross_entropy_far_out() -> None:
+    x = np.array([[1e4, 0.0, -1e4], [0.0, 1e4, 0.0]], np.float32)
+    value, grad = phix.value_and_grad(lambda v: F.cross_entropy(v, np.array([2, 1])))(x)
+    assert value.item() == 1e4
+    assert grad.numpy().tolist() == [[0.5, 0.0, -0.5], [0.0, 0.0, 0.0]]
+
+
+def test_cross_entropy_of_an_impossible_class_that_is_not_the_label() -> None:
+    x = np.array([[0.0, -INF, 0.0]])
+    close(F.cross_entropy(x, np.array([0])), math.log(2))
+    close(F.cross_entropy(x, np.array([[0.5, 0.0, 0.5]]), soft_label=True), math.log(2))
+
+
+def test_cross_entropy_second_derivatives() -> None:
+    x, label = floats(3, 4), np.array([1, -100, 3])
+    check_gradient(lambda v: F.cross_entropy(v, label), x)
+
+
+@pytest.mark.parametrize("reduction", REDUCE)
+def test_nll_loss_is_what_cross_entropy_ends_in(reduction: str) -> None:
+    x, label = floats(2, 5, 3), np.array([[0, 4, -100], [2, 2, 1]])
+    weight = floats(5, low=0.5)
+    found = F.nll_loss(sp.log_softmax(x, axis=1), label, weight, reduction=reduction)
+    close(found, F.cross_entropy(x, label, weight, reduction=reduction, axis=1).numpy())

@@ -1,0 +1,20 @@
+"""A short run of tests/random_programs.py; the long one is a command, see there."""
+
+from __future__ import annotations
+
+import pytest
+
+from random_programs import TRANSFORMATIONS, run_draw
+
+GROUPS, EACH = 12, 4
+
+
+@pytest.mark.parametrize("group", range(GROUPS))
+def test_random_programs_under_random_stacks(group: int, seed: int) -> None:
+    first = 100_000 * seed + EACH * group
+    reports = [o.report() for o in map(run_draw, range(first, first + EACH)) if o.error]
+    assert not reports, "\n\n".join(reports)
+
+
+def test_every_transformation_is_drawn() -> None:
+    assert set(TRANSFORMATIONS) == {"checkpoint", "grad", "jet", "jit", "jvp", "linearize", "vmap"}
