@@ -61,7 +61,7 @@ fresh: $(VENV)/dev.stamp  ## check that phix/ops.py is what yaml/ gives
 	$(BIN)/python -m phix.ops --check
 
 bench: $(VENV)/bench.stamp  ## run the benchmarks
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --compile --json benchmarks.json --plot benchmarks.png
 
 docs: $(VENV)/dev.stamp  ## run the examples of README and docs, write their output and docs/ops.md anew
 	$(BIN)/python docs/refresh.py

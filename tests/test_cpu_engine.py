@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ctypes
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import ml_dtypes
@@ -13,6 +15,7 @@ from engine_graphs import GraphWriter, make_op
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.engines import engine
+from phix.kernels.cpu import pool
 
 POINTWISE = {
     name: make_op(f"{name}({args}) -> out", "pointwise")
@@ -539,3 +542,32 @@ def test_programs_run_in_threads() -> None:
     for t in threads:
         t.join()
     assert not failures
+
+
+# -- the pool of temps -----------------------------------------------------------------------------
+def test_a_block_given_back_is_handed_out_again() -> None:
+    take, give = pool.functions()
+    first = take(1 << 20)
+    second = take(1 << 20)
+    assert first % 64 == second % 64 == 0 and abs(first - second) >= 1 << 20
+    ctypes.memset(first, 1, 1 << 20)
+    give(first)
+    assert take((1 << 20) - 4096) == first  # one that is a little too large will do
+    third = take(100 << 10)  # one that is far too large will not
+    assert third not in (first, second)
+    for block in (first, second, third):
+        give(block)
+
+
+def test_threads_share_the_pool() -> None:
+    take, give = pool.functions()
+
+    def work(mark: int) -> None:
+        for size in range(1, 200):
+            block = take(size << 12)
+            ctypes.memset(block, mark, size << 12)
+            assert ctypes.string_at(block, size << 12) == bytes([mark]) * (size << 12)
+            give(block)
+
+    with ThreadPoolExecutor(4) as workers:
+        list(workers.map(work, range(1, 9)))

@@ -55,11 +55,20 @@ def matmul_grad(x: Any, y: Any, out_grad: Any, transpose_x: bool, transpose_y: b
         grad_a = ops.matmul(b, grad, t_y, True)
     else:
         grad_a = ops.matmul(grad, b, False, not t_y)
+    if y.ndim == 2 and x.ndim > 2 and not t_x:
+        # One product over all rows in place of one a batch and their sum.
+        a, grad = _rows(a), _rows(grad)
     if t_y:
         grad_b = ops.matmul(grad, a, True, t_x)
     else:
         grad_b = ops.matmul(a, grad, not t_x, False)
     return _fold(grad_a, x), _fold(grad_b, y)
+
+
+def _rows(t: Any) -> Any:
+    """A batch of matrices as one matrix of all their rows."""
+    dims = t.meta.dims
+    return ops.reshape(t, (dm.product(dims[:-1]), dims[-1]))
 
 
 def _insert_one(dims: dm.Shape, before: int | None) -> dm.Shape:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phix.core import dims as dm
-from phix.kernels.cpu import blas, jit, workspace
+from phix.kernels.cpu import blas, jit, pool, workspace
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.primitive import loop_ir as ir
@@ -144,7 +144,7 @@ class _Entry:
             if isinstance(step, ir.BindStep):
                 release += self.allocate(steps[k + 1 :])
         for memory in release:
-            self.lines.append(f"  call void @free(ptr {memory})")
+            self.lines.append(f"  call void @phix_give(ptr {memory})")
 
     def inner(self, steps: list[Step]) -> None:
         self.scopes.append({})
@@ -323,7 +323,7 @@ class _Entry:
 
     # -- temps -----------------------------------------------------------------------------
     def allocate(self, steps: list[Step]) -> list[str]:
-        """One block of memory for the temps whose sizes are known here; its name, to be freed.
+        """One block of memory for the temps whose sizes are known here; its name, to be given back.
 
         Temps that are never alive together share a slot.
         """
@@ -334,10 +334,10 @@ class _Entry:
         for slot in slots:
             offsets.append(total)
             total = self._sum(total, self._slot_size(slot))
-        self.declare("declare ptr @aligned_alloc(i64, i64)")
-        self.declare("declare void @free(ptr)")
-        total = self._sum(total, str(_ALIGNMENT))
-        memory = self.let(f"call ptr @aligned_alloc(i64 {_ALIGNMENT}, i64 {total})")
+        pool.bind()
+        for declaration in pool.DECLARATIONS:
+            self.declare(declaration)
+        memory = self.let(f"call ptr @phix_take(i64 {total})")
         for slot, offset in zip(slots, offsets):
             at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
             for buffer in slot:

@@ -15,7 +15,7 @@ import llvmlite.binding as llvm
 from phix.kernels.cpu import cache
 
 # Raise when the convention of ``entry`` or the layout of what it reads changes.
-ENTRY_VERSION = 1
+ENTRY_VERSION = 2
 _METH_FASTCALL = 0x80
 
 _lock = threading.RLock()
@@ -89,16 +89,27 @@ def assembly(text: str) -> str:
 
 def compiled(text: str) -> Callable[..., Any]:
     """The function ``@ENTRY`` of a module, callable from Python with METH_FASTCALL."""
-    key = hashlib.sha256((_identity() + text).encode()).hexdigest()
+    key = _key(text)
+    name = f"phix_{key[:32]}"
     with _lock:
         address = _loaded.get(key)
         if address is None:
-            address = _loaded[key] = _load(key, text.replace("@ENTRY", f"@phix_{key[:32]}"))
+            (address,) = _load(key, text.replace("@ENTRY", f"@{name}"), (name,))
+            _loaded[key] = address
     return _python_function(address)
 
 
-def _load(key: str, text: str) -> int:
-    name = f"phix_{key[:32]}"
+def addresses(text: str, names: tuple[str, ...]) -> tuple[int, ...]:
+    """The addresses of functions of a module, which is to be loaded once."""
+    with _lock:
+        return _load(_key(text), text, names)
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256((_identity() + text).encode()).hexdigest()
+
+
+def _load(key: str, text: str, names: tuple[str, ...]) -> tuple[int, ...]:
     code = cache.load(key)
     if code is None:
         code = _machine().emit_object(_optimised(text))
@@ -106,10 +117,10 @@ def _load(key: str, text: str) -> int:
     engine = _engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(code))
     engine.finalize_object()
-    address = int(engine.get_function_address(name))
-    if not address:
-        raise RuntimeError(f"the compiled object has no function {name}")
-    return address
+    found = tuple(int(engine.get_function_address(name)) for name in names)
+    if not all(found):
+        raise RuntimeError(f"the compiled object lacks one of the functions {names}")
+    return found
 
 
 def _python_function(address: int) -> Callable[..., Any]:

@@ -1,0 +1,114 @@
+"""Memory for temps: blocks given back are handed out again, already in the process's pages.
+
+A fresh block costs a page fault every 4 KiB, often more than the arithmetic on it. Up to SLOTS
+blocks of at most LARGEST bytes are kept, for all programs and threads together; an exchange of
+one pointer takes a block out of its slot or puts it back, so there is no lock.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from functools import cache
+
+from phix.kernels.cpu import jit
+
+SLOTS = 8
+SMALLEST = 64 << 10  # below this the C library is quick enough
+LARGEST = 128 << 20
+_HEADER = 64  # holds the size of the block; as wide as temps are aligned
+
+_TEXT = f"""
+@slots = internal global [{SLOTS} x i64] zeroinitializer
+declare ptr @aligned_alloc(i64, i64)
+declare void @free(ptr)
+
+; A block of at least %bytes bytes, and at most four times as many: one kept, else a fresh one.
+define ptr @phix_take(i64 %bytes) nounwind {{
+entry:
+  %raised = add i64 %bytes, {_HEADER + 4095}
+  %size = and i64 %raised, -4096
+  %most = shl i64 %size, 2
+  %is_small = icmp ult i64 %size, {SMALLEST}
+  br i1 %is_small, label %fresh, label %search
+search:
+  %i = phi i64 [0, %entry], [%following, %next]
+  %slot = getelementptr inbounds i64, ptr @slots, i64 %i
+  %kept = atomicrmw xchg ptr %slot, i64 0 acquire
+  %is_empty = icmp eq i64 %kept, 0
+  br i1 %is_empty, label %next, label %look
+look:
+  %block = inttoptr i64 %kept to ptr
+  %has = load i64, ptr %block
+  %holds = icmp uge i64 %has, %size
+  %is_fair = icmp ule i64 %has, %most
+  %fits = and i1 %holds, %is_fair
+  br i1 %fits, label %found, label %back
+back:
+  %other = atomicrmw xchg ptr %slot, i64 %kept release
+  %is_displaced = icmp ne i64 %other, 0
+  br i1 %is_displaced, label %drop, label %next
+drop:
+  %displaced = inttoptr i64 %other to ptr
+  call void @free(ptr %displaced)
+  br label %next
+next:
+  %following = add nuw nsw i64 %i, 1
+  %is_last = icmp eq i64 %following, {SLOTS}
+  br i1 %is_last, label %fresh, label %search
+fresh:
+  %new = call ptr @aligned_alloc(i64 {_HEADER}, i64 %size)
+  store i64 %size, ptr %new
+  br label %found
+found:
+  %taken = phi ptr [%block, %look], [%new, %fresh]
+  %data = getelementptr inbounds i8, ptr %taken, i64 {_HEADER}
+  ret ptr %data
+}}
+
+define void @phix_give(ptr %data) nounwind {{
+entry:
+  %block = getelementptr inbounds i8, ptr %data, i64 -{_HEADER}
+  %size = load i64, ptr %block
+  %is_small = icmp ult i64 %size, {SMALLEST}
+  %is_large = icmp ugt i64 %size, {LARGEST}
+  %is_other = or i1 %is_small, %is_large
+  %number = ptrtoint ptr %block to i64
+  br i1 %is_other, label %release, label %search
+search:
+  %i = phi i64 [0, %entry], [%following, %next]
+  %slot = getelementptr inbounds i64, ptr @slots, i64 %i
+  %swapped = cmpxchg ptr %slot, i64 0, i64 %number release monotonic
+  %is_kept = extractvalue {{i64, i1}} %swapped, 1
+  br i1 %is_kept, label %done, label %next
+next:
+  %following = add nuw nsw i64 %i, 1
+  %is_last = icmp eq i64 %following, {SLOTS}
+  br i1 %is_last, label %release, label %search
+release:
+  call void @free(ptr %block)
+  br label %done
+done:
+  ret void
+}}
+"""
+
+DECLARATIONS = ("declare ptr @phix_take(i64)", "declare void @phix_give(ptr)")
+
+
+@cache
+def bind() -> tuple[int, int]:
+    """Make the two functions known to compiled code; their addresses."""
+    take, give = jit.addresses(_TEXT, ("phix_take", "phix_give"))
+    jit.add_symbol("phix_take", take)
+    jit.add_symbol("phix_give", give)
+    return take, give
+
+
+def functions() -> tuple[Callable[[int], int], Callable[[int], None]]:
+    """The two functions as Python sees them: ``take(bytes) -> address``, ``give(address)``."""
+    take, give = bind()
+    return (
+        ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(take),
+        ctypes.CFUNCTYPE(None, ctypes.c_void_p)(give),
+    )
