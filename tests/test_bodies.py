@@ -152,7 +152,8 @@ def test_power_with_a_constant_exponent(dtype, y):
         x = x[~(np.abs(x) < np.finfo(dtype).tiny)]
     with np.errstate(all="ignore"):
         exact = np.power(x.astype("longdouble"), np.longdouble(np.asarray(y, dtype)))
-    bound = 2.6 if y < 4 else 5.0  # an error of 3.5 eps at most in the eighth power
+    # float32 is multiplied as float64; of float64 the eighth power is 3.5 eps off at most
+    bound = 2.6 if y < 4 else 1.0 if dtype == np.float32 else 5.0
     assert_within(run_body("pow", x, y=y), exact, bound, x)
 
 

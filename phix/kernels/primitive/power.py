@@ -138,6 +138,8 @@ def power(x: Expr, y: Number) -> Expr:
         return _unrolled(x, exponent)
     if float(y).is_integer() and MIN_UNROLLED <= y <= MAX_UNROLLED:
         n = int(y)
+        if x.dtype == dt.float32 and n > 3:  # the errors of several roundings would add up
+            return cast(_unrolled(cast(x, dt.float64), n), dt.float32)
         return _unrolled(x, n) if n >= 0 else _unrolled(1.0 / x, -n)
     if y == 0.5:
         return sqrt(x)
