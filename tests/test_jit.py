@@ -110,6 +110,27 @@ def test_methods_can_be_jitted():
     assert Model()(2.0).item() == 6.0
 
 
+@pytest.mark.parametrize("dims", [(3, 2), (-1, 2), (6,), (2, 1, 3)])
+def test_a_reshaped_tensor_sorted(dims):
+    """The sort is a host step: it reads its input in the dims it has there."""
+    x = np.random.default_rng(0).normal(size=(2, 6))
+
+    def f(x):
+        y = ops.reshape(ops.tanh(ops.matmul(x, np.eye(6))), (x.shape[0], *dims))
+        return ops.sort(y, -1), ops.argsort(y, -1, True)[1]
+
+    expected = np.tanh(x).reshape(2, *dims)
+    for run in (phix.jit(f), phix.jit(f, input_spec=[phix.spec(["n", 6], "float64")])):
+        found, indices = run(x)
+        np.testing.assert_allclose(found, np.sort(expected, -1), rtol=1e-12)
+        picked = np.take_along_axis(expected, indices.numpy(), -1)
+        np.testing.assert_allclose(picked, np.sort(expected, -1)[..., ::-1], rtol=1e-12)
+    mapped = phix.jit(phix.vmap(lambda x: ops.sort(ops.reshape(x.at[0].add(1.0), dims), -1)))
+    np.testing.assert_allclose(
+        mapped(x), np.sort((x + np.eye(6)[0]).reshape(2, *dims), -1), rtol=1e-12
+    )
+
+
 # -- errors of tracing --------------------------------------------------------------------------
 def test_a_tracer_in_a_python_if():
     def f(x):

@@ -62,9 +62,12 @@ class _State:
             return self.array(buffer.base)[self.number(buffer.index), ...]
         found = self.arrays.get(buffer)
         if found is None:
-            shape = tuple(int(dm.substitute(d, self.env)) for d in buffer.dims)
-            found = self.arrays[buffer] = np.empty(shape, buffer.dtype)
+            found = self.arrays[buffer] = np.empty(self.shape(buffer.dims), buffer.dtype)
         return found
+
+    def shape(self, dims: dm.Shape) -> tuple[int, ...]:
+        """The sizes of dims."""
+        return tuple(int(dm.substitute(d, self.env)) for d in dims)
 
     def number(self, expr: Expr) -> int:
         """The value of a slice's index or a loop's extent."""
@@ -124,8 +127,13 @@ class Stepwise:
         return lambda state: function(*[state.array(b) for b in places])
 
     def _hoststep(self, step: ir.HostStep, sources: Sources) -> Run:
-        function, places = step.function, (*step.inputs, *step.outputs)
-        return lambda state: function(*[state.array(b) for b in places])
+        reads, writes = tuple(zip(step.inputs, step.dims)), step.outputs
+
+        def run(state: _State) -> None:
+            arrays = [state.array(b).reshape(state.shape(dims)) for b, dims in reads]
+            step.function(*arrays, *[state.array(b) for b in writes])
+
+        return run
 
     def _bindstep(self, step: ir.BindStep, sources: Sources) -> Run:
         symbol = self.program.symbols[step.name]

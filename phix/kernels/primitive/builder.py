@@ -346,6 +346,18 @@ class Builder:
         assert value.buffer is not None
         return value.buffer
 
+    def host(
+        self,
+        name: str,
+        function: Callable[..., Any],
+        inputs: Sequence[Value],
+        outputs: tuple[Buffer, ...],
+    ) -> None:
+        """A step that Python runs: ``function(*input arrays, *output arrays)``."""
+        read = tuple(self.contiguous(v) for v in inputs)
+        dims = tuple(v.dims for v in inputs)
+        self.steps.append(ir.HostStep(name, function, read, outputs, dims))
+
     def settled(self, value: Value) -> Value:
         """``value``, inside a loop computed before what is written next: it may read that."""
         if self.depth and value.buffer is None:

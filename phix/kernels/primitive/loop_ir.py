@@ -134,12 +134,16 @@ class Kernel:
 
 @dataclass(eq=False)
 class HostStep:
-    """``function(*input arrays, *output arrays)``, run by Python between native segments."""
+    """``function(*input arrays, *output arrays)``, run by Python between native segments.
+
+    ``dims`` are those the inputs are read in: a buffer may hold the values of a reshaped tensor.
+    """
 
     name: str
     function: Callable[..., Any]
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
+    dims: tuple[Shape, ...]
 
 
 @dataclass(eq=False)

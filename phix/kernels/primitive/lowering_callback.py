@@ -10,7 +10,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core.kernels import register_kernel
 from phix.kernels.primitive.builder import Builder, Value
-from phix.kernels.primitive.loop_ir import Buffer, HostStep
+from phix.kernels.primitive.loop_ir import Buffer
 from phix.kernels.primitive.lowering import lowering
 
 for _name in ("pure_callback", "debug_callback"):
@@ -34,8 +34,7 @@ def pure_callback(
             out[...] = value
 
     def write(*out: Buffer) -> None:
-        read = tuple(b.contiguous(v) for v in operands)
-        b.steps.append(HostStep("pure_callback", run, read, out))
+        b.host("pure_callback", run, operands, out)
 
     return b.written(b.out_metas[0], write)
 
@@ -49,7 +48,6 @@ def debug_callback(b: Builder, operands: Sequence[Value], function: Any) -> Valu
         arrays[-1][...] = 0
 
     def write(out: Buffer) -> None:
-        read = tuple(b.contiguous(v) for v in operands)
-        b.steps.append(HostStep("debug_callback", run, read, (out,)))
+        b.host("debug_callback", run, operands, (out,))
 
     return b.written(b.out_metas, write)[0]

@@ -10,7 +10,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core.kernels import register_kernel
 from phix.kernels.primitive.builder import Builder, Value
-from phix.kernels.primitive.loop_ir import Buffer, HostStep
+from phix.kernels.primitive.loop_ir import Buffer
 from phix.kernels.primitive.lowering import lowering
 
 for _name in ("sort", "argsort", "topk"):
@@ -21,8 +21,7 @@ def host(b: Builder, name: str, function: Callable[..., Any], *inputs: Value) ->
     """The outputs of the equation, computed by ``function(*input arrays, *output arrays)``."""
 
     def write(*out: Buffer) -> None:
-        read = tuple(b.contiguous(v) for v in inputs)
-        b.steps.append(HostStep(name, function, read, out))
+        b.host(name, function, inputs, out)
 
     return b.written(b.out_metas, write)
 
