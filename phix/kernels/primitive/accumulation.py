@@ -12,6 +12,7 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.core import graph as gr
+from phix.core import passes
 from phix.core.graph import Equation, Graph, Variable
 from phix.core.rules import get_op
 
@@ -20,7 +21,8 @@ _SCATTERS = ("put_along_axis", "scatter_nd_add", "index_put")
 
 def accumulated(graph: Graph) -> Graph:
     """The graph with such sums rewritten; the zeros and scatters they leave unused are dropped."""
-    if not any(e.op.name in _SCATTERS for e in graph.equations):
+    has_any = any(e.op.name in _SCATTERS for e in graph.equations)
+    if not has_any or not passes.is_on("scatter_in_place"):
         return graph
     made: dict[Any, Equation] = {}
     uses: Counter[Any] = Counter(graph.outputs)
@@ -99,6 +101,8 @@ def _adds_to_zeros(scatter: Equation, made: dict[Any, Equation]) -> bool:
 
 def covered(graph: Graph) -> set[Equation]:
     """The assigning scatters of ``graph`` that are only read where they were written."""
+    if not passes.is_on("scatter_in_place"):
+        return set()
     readers: dict[Any, list[Equation | None]] = {}
     for equation in graph.equations:
         for atom in gr.flat(equation.inputs):

@@ -16,7 +16,9 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import passes
 from phix.core.dims import DimLike, Shape
+from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
@@ -78,6 +80,9 @@ class Builder:
         """The meta of the (first) output of the equation being lowered."""
         meta = self.out_metas[0]
         return meta if isinstance(meta, MetaTensor) else meta[0]
+
+    def observe(self, graph: Graph, values: dict[Any, Value], stored: dict[Any, str]) -> None:
+        """Hears of each graph that is lowered, before its steps are; see :mod:`.report`."""
 
     # -- dims ------------------------------------------------------------------------------
     def dim(self, dim: DimLike) -> Expr:
@@ -403,7 +408,7 @@ class Builder:
     @contextmanager
     def _tiles(self, value: Value) -> Iterator[tuple[Expr, ...]]:
         """Loops over the dims of ``value``, in tiles where an operand is read across."""
-        axis, dims = value.tiled, value.dims
+        axis, dims = value.tiled if passes.is_on("tiles") else None, value.dims
         if axis is None or all(isinstance(d, int) and d <= TILE for d in (dims[axis], dims[-1])):
             with self.loops(dims) as indices:
                 yield indices

@@ -23,6 +23,8 @@ reader, or a loop or change of index on the way to one. The decisions, first mat
 | ends a chain of DEEPEST equations                    | store    |
 | else                                                 | fuse     |
 
+``stored_variables`` answers with the reason for each, which a fusion report prints.
+
 What depends on the loops around a read (a row statistic read inside the row's loop) is decided
 by the builder when it gets there: see ``Builder._is_wasteful``.
 """
@@ -33,7 +35,8 @@ from collections.abc import Callable
 from typing import Any
 
 from phix.core import graph as gr
-from phix.core.graph import Equation, Graph, Variable
+from phix.core import passes
+from phix.core.graph import Equation, Graph
 from phix.kernels.primitive.builder import CHEAP, LARGEST_KERNEL
 
 REDUCTION_COST = 50
@@ -42,21 +45,34 @@ DEEPEST = 40
 # More contexts than this change no decision.
 _ENOUGH = 4
 
+# Why a value is stored.
+OUTPUT = "an output of the graph"
+WHOLE = "comes out of an equation that is computed whole"
+SEVERAL = f"read in more than one context, and costs more than {CHEAP} operations"
+TOO_LARGE = f"its kernel would take more than {LARGEST_KERNEL} operations"
+TOO_DEEP = f"ends a chain of {DEEPEST} equations"
+UNFUSED = "fusion is switched off"
+
 
 def stored_variables(
     graph: Graph, kind_of: Callable[[Equation], str], cost_of: Callable[[Equation], int]
-) -> set[Variable]:
-    """The variables of ``graph`` that get a buffer, by the table above."""
+) -> dict[Any, str]:
+    """The variables of ``graph`` that get a buffer, by the table above, and why they do."""
     kinds = {equation: kind_of(equation) for equation in graph.equations}
     own = {equation: cost_of(equation) for equation in graph.equations}
-    always: set[Any] = set(graph.outputs)
-    always.update(v for e in graph.equations if kinds[e] == "whole" for v in gr.flat(e.outputs))
-    stored = _read_in_several_contexts(graph, kinds, _costs(graph, own, always), always)
+    whole = (v for e in graph.equations if kinds[e] == "whole" for v in gr.flat(e.outputs))
+    always: dict[Any, str] = dict.fromkeys(whole, WHOLE) | dict.fromkeys(graph.outputs, OUTPUT)
+    if not passes.is_on("fuse"):
+        every = (v for e in graph.equations for v in gr.flat(e.outputs))
+        return dict.fromkeys(every, UNFUSED) | always
+    cheap = CHEAP if passes.is_on("recompute_cheap") else 0
+    first = _costs(graph, own, always)
+    stored = _read_in_several_contexts(graph, kinds, first, always, cheap)
     costs = _costs(graph, own, always | stored)
-    return always | {v for v in stored if costs[v] > CHEAP}
+    return always | {v: why for v, why in stored.items() if costs[v] > cheap}
 
 
-def _costs(graph: Graph, own: dict[Equation, int], stored: set[Any]) -> dict[Any, int]:
+def _costs(graph: Graph, own: dict[Equation, int], stored: dict[Any, str]) -> dict[Any, int]:
     """The cost of computing each variable again; one too large or deep for a kernel is stored."""
     costs: dict[Any, int] = {}
     depths: dict[Any, int] = {}
@@ -67,22 +83,26 @@ def _costs(graph: Graph, own: dict[Equation, int], stored: set[Any]) -> dict[Any
             depth = max(depth, 0 if atom in stored else depths.get(atom, 0) + 1)
         for v in gr.flat(equation.outputs):
             if cost > LARGEST_KERNEL or depth > DEEPEST:
-                stored.add(v)
+                stored.setdefault(v, TOO_LARGE if cost > LARGEST_KERNEL else TOO_DEEP)
             costs[v], depths[v] = cost, depth
     return costs
 
 
 def _read_in_several_contexts(
-    graph: Graph, kinds: dict[Equation, str], costs: dict[Any, int], always: set[Any]
-) -> set[Any]:
-    stored: set[Any] = set()
+    graph: Graph,
+    kinds: dict[Equation, str],
+    costs: dict[Any, int],
+    always: dict[Any, str],
+    cheap: int,
+) -> dict[Any, str]:
+    stored: dict[Any, str] = {}
     contexts: dict[Any, set[Any]] = {}
     for equation in reversed(graph.equations):
         inherited: set[Any] = set()
         for v in gr.flat(equation.outputs):
             found = contexts.pop(v, set())
-            if costs[v] > CHEAP and len(found) > 1:
-                stored.add(v)
+            if costs[v] > cheap and len(found) > 1:
+                stored[v] = SEVERAL
             inherited |= {(v,)} if v in always or v in stored else found
         kind = kinds[equation]
         for k, atom in enumerate(gr.flat(equation.inputs)):

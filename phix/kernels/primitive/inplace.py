@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 
 from phix.core import dims as dm
+from phix.core import passes
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder, buffer_value
 from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step, step_reads, step_writes
@@ -58,11 +59,13 @@ def settle(
         kernels at the end of ``steps``.
     """
     touched = Touched()
-    merge_copies(steps, {b for pair in pairs for b in pair}, touched)
+    if passes.is_on("merge_copies"):
+        merge_copies(steps, {b for pair in pairs for b in pair}, touched)
+    shares = passes.is_on("carry_in_place")
     left = []
     for carry, new in pairs:
         sunk = _sunk(steps, new, touched)
-        if _check(sunk, carry, new, False, touched) is not None:
+        if shares and _check(sunk, carry, new, False, touched) is not None:
             steps[:] = sunk
             rename(steps, new, carry, touched)
             drop_empty_copies(steps)

@@ -80,8 +80,15 @@ def body_of(op_name: str) -> Callable[..., Any]:
     return bodies.get(op_name)
 
 
-def lower(graph: Graph, contiguous: tuple[bool, ...]) -> LoopProgram:
+def lower(
+    graph: Graph,
+    contiguous: tuple[bool, ...],
+    make_builder: Callable[[tuple[dm.Symbol, ...]], Builder] = Builder,
+    tried: Callable[[ir.Kernel, ir.Kernel, str], None] | None = None,
+) -> LoopProgram:
     """The loop program of ``graph``; ``contiguous[i]``: input ``i`` is C-contiguous.
+
+    A builder of another kind, and ``tried``, see how it comes about: :mod:`.report`.
 
     Raises:
         KernelNotFoundError: a primitive has neither a lowering nor a scalar body.
@@ -91,7 +98,7 @@ def lower(graph: Graph, contiguous: tuple[bool, ...]) -> LoopProgram:
     for variable in graph.inputs:
         for d in variable.meta.dims:
             symbols.update(dict.fromkeys(sorted(dm.symbols(d), key=lambda s: s.key)))
-    builder = Builder(tuple(symbols))
+    builder = make_builder(tuple(symbols))
     inputs = [
         Buffer(f"x{k}", v.meta.dtype, v.meta.dims, "input", not whole and bool(v.meta.dims))
         for k, (v, whole) in enumerate(zip(graph.inputs, contiguous))
@@ -107,7 +114,7 @@ def lower(graph: Graph, contiguous: tuple[bool, ...]) -> LoopProgram:
     constants = [b for b, _ in builder.constants.values()]
     values = [value for _, value in builder.constants.values()]
     program = LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
-    return finish(program)
+    return finish(program, tried)
 
 
 def lower_into(
@@ -140,6 +147,7 @@ class _GraphLowering:
             self._lower(equation)
         self._set_targets(outputs)
         stored = fusion.stored_variables(graph, kind_of, cost_of)
+        b.observe(graph, self.values, stored)
         for equation in graph.equations:
             # an effect, or a dim that what comes later may use, has its place in the order
             runs = equation.op.binds_dim or gr.is_effect(equation)

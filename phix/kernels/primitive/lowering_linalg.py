@@ -6,6 +6,7 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import passes
 from phix.core.kernels import register_kernel, select_kernel
 from phix.core.meta import MetaTensor
 from phix.kernels.primitive import loop_ir as ir
@@ -39,7 +40,8 @@ def matmul(b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool)
 
 def _untransposed(x: Value, transpose: bool) -> tuple[Value, bool]:
     """The operand under a transpose of its last two axes: the product takes it as a flag."""
-    if x.swapped is None or x.buffer is not None or len(x.dims) < 2:
+    is_on = passes.is_on("transposed_operands")
+    if not is_on or x.swapped is None or x.buffer is not None or len(x.dims) < 2:
         return x, transpose
     return x.swapped, not transpose
 
@@ -62,7 +64,9 @@ class _Product:
 
     @property
     def is_small(self) -> bool:
-        return all(isinstance(d, int) and d <= SMALL for d in (self.m, self.n, self.k))
+        sizes = (self.m, self.n, self.k)
+        is_tiny = all(isinstance(d, int) and d <= SMALL for d in sizes)
+        return is_tiny and passes.is_on("small_products")
 
     def _stack_index(self, dims: dm.Shape, batch: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The batch indices of an operand, broadcast."""

@@ -7,10 +7,11 @@ touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from phix.core import dtypes as dt
+from phix.core import passes
 from phix.kernels.primitive import inplace
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
@@ -32,13 +33,21 @@ from phix.kernels.primitive.scalar import Expr
 _LOOK_BACK = 12
 _MOST_EXPRESSIONS = 1500
 
+# Hears of each try to join two kernels that share a buffer: the earlier one, the later one, and
+# why they stay two ("" where they became one).
+Listener = Callable[[Kernel, Kernel, str], None]
 
-def finish(program: LoopProgram) -> LoopProgram:
+
+def finish(program: LoopProgram, tried: Listener | None = None) -> LoopProgram:
     """Join loops, and drop copies and temps that became scalars."""
-    inplace.merge_copies(program.steps)
-    program.steps = _joined_steps(program.steps)
-    _forward_temps(program)
-    _drop_dead(program)
+    if passes.is_on("merge_copies"):
+        inplace.merge_copies(program.steps)
+    if passes.is_on("join_loops"):
+        program.steps = _joined_steps(program.steps, tried)
+    if passes.is_on("forward_temps"):
+        _forward_temps(program)
+    if passes.is_on("drop_dead_stores"):
+        _drop_dead(program)
     used: set[Buffer] = set().union(*(step_reads(s) | step_writes(s) for s in program.steps))
     program.temps = [t for t in program.temps if t in used]
     return program
@@ -91,18 +100,22 @@ class _Facts:
     reads: set[Buffer]
     writes: set[Buffer]
 
+    @property
+    def touched(self) -> set[Buffer]:
+        return self.reads | self.writes
+
     def conflicts(self, other: _Facts) -> set[Buffer]:
         return (self.writes & (other.reads | other.writes)) | (self.reads & other.writes)
 
 
-def _joined_steps(steps: list[Step]) -> list[Step]:
+def _joined_steps(steps: list[Step], tried: Listener | None) -> list[Step]:
     done: list[_Facts] = []
     head = 0  # what comes before may not know the dims bound here
     for step in steps:
         for block in ir.blocks(step):
-            block[:] = _joined_steps(block)
+            block[:] = _joined_steps(block, tried)
         facts = _Facts(step, step_reads(step), step_writes(step))
-        if not _join_to_one(done, facts):
+        if not _join_to_one(done, facts, tried):
             # a start depends on nothing, and would stand between the loops around it
             first = isinstance(step, Kernel) and step.start
             done.insert(head if first else len(done), facts)
@@ -111,52 +124,64 @@ def _joined_steps(steps: list[Step]) -> list[Step]:
     return [f.step for f in done]
 
 
-def _join_to_one(done: list[_Facts], facts: _Facts) -> bool:
+def _join_to_one(done: list[_Facts], facts: _Facts, tried: Listener | None) -> bool:
     """Join a kernel to an earlier one that nothing in between keeps it from."""
     step = facts.step
-    if not isinstance(step, Kernel) or not _is_one_loop(step):
+    if not isinstance(step, Kernel):
         return False
     for earlier in reversed(done[-_LOOK_BACK:]):
         conflicts = earlier.conflicts(facts)
         target = earlier.step
-        if (
-            isinstance(target, Kernel)
-            and _is_one_loop(target)
-            and join(target.body, 0, step.body[0], conflicts)
-        ):
-            target.start = target.start and step.start
-            earlier.reads |= facts.reads
-            earlier.writes |= facts.writes
-            return True
+        if isinstance(target, Kernel):
+            why = _obstacle(target, step, conflicts)
+            if tried is not None and earlier.touched & facts.touched:
+                tried(target, step, why)
+            if not why:
+                target.body[0] = _joined(target.body[0], step.body[0])  # type: ignore[arg-type]
+                target.start = target.start and step.start
+                earlier.reads |= facts.reads
+                earlier.writes |= facts.writes
+                return True
         if conflicts or isinstance(target, ir.BindStep):
             return False
     return False
+
+
+def _obstacle(first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
+    """Why two kernels cannot be one; "" if they can."""
+    if not _is_one_loop(first) or not _is_one_loop(second):
+        return "one of them is no single loop"
+    return obstacle(first.body[0], second.body[0], conflicts)
 
 
 def _is_one_loop(kernel: Kernel) -> bool:
     return len(kernel.body) == 1 and isinstance(kernel.body[0], For)
 
 
-def join(block: list[Statement], at: int, second: Statement, conflicts: set[Buffer]) -> bool:
-    """Make the loop ``second`` part of the loop ``block[at]``, if that computes the same."""
-    first = block[at]
+def obstacle(first: Statement, second: Statement, conflicts: set[Buffer]) -> str:
+    """Why two loops, run one after the other, cannot be one; "" if they can."""
     if not isinstance(first, For) or not isinstance(second, For):
-        return False
+        return "one of them is no loop"
     if first.index is not second.index or first.extent is not second.extent:
-        return False
+        return "their extents differ"
     size = sum(1 for _ in ir.expressions(first.body)) + sum(1 for _ in ir.expressions(second.body))
-    if size > _MOST_EXPRESSIONS or _calls_library(first) or _calls_library(second):
-        return False
+    if size > _MOST_EXPRESSIONS:
+        return f"together they have more than {_MOST_EXPRESSIONS} expressions"
+    if _calls_library(first) or _calls_library(second):
+        return "one of them calls a library"
     if _scalars_meet(first, second):
-        return False
+        return "one of them sets a scalar that the other reads"
     for buffer in conflicts:
         if any(c.base is buffer for c in conflicts):
             continue  # its slice is in question
         if not _is_aligned(buffer, first.index, [first, second]):
-            return False
+            return f"their iterations do not stay in their own slices of {buffer.name}"
+    return ""
+
+
+def _joined(first: For, second: For) -> For:
     kind = "reduction" if "reduction" in (first.kind, second.kind) else "parallel"
-    block[at] = For(first.index, first.extent, _joined_block(first.body, second.body), kind)
-    return True
+    return For(first.index, first.extent, _joined_block(first.body, second.body), kind)
 
 
 def _joined_block(first: list[Statement], second: list[Statement]) -> list[Statement]:
@@ -169,8 +194,9 @@ def _joined_block(first: list[Statement], second: list[Statement]) -> list[State
                 declared = block[at + 1 :]
                 facts = [_Facts(Kernel([s]), ir.reads([s]), ir.writes([s]))
                          for s in (block[at], statement)]  # fmt: skip
-                if join(block, at, statement, facts[0].conflicts(facts[1])):
-                    block[at:] = [*declared, block[at]]
+                if not obstacle(block[at], statement, facts[0].conflicts(facts[1])):
+                    joined = _joined(block[at], statement)  # type: ignore[arg-type]
+                    block[at:] = [*declared, joined]
                     continue
         block.append(statement)
     return block

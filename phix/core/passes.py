@@ -1,0 +1,90 @@
+"""The rewrites a program goes through on its way to native code: one table, each switchable.
+
+A rewrite changes how a result is computed, never what it is. Who owns one asks ``is_on(name)``;
+algebra adds its rows where it is written (``phix/primitives/simplifications.py``).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from phix.core.errors import ArgumentError
+
+STAGES = ("graph", "fusion", "loops")
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One row: its name, the stage it belongs to (one of STAGES), and what it does."""
+
+    name: str
+    stage: str
+    what: str
+
+
+REWRITES: dict[str, Rewrite] = {}
+
+
+def add(name: str, stage: str, what: str) -> None:
+    """Put a row into the table; a name stands there once."""
+    assert stage in STAGES and name not in REWRITES, name
+    REWRITES[name] = Rewrite(name, stage, what)
+
+
+for _row in (
+    ("common_subexpressions", "graph", "equal calls are made once"),
+    ("fuse", "fusion", "a value that one kernel reads is computed in it, and has no buffer"),
+    ("recompute_cheap", "fusion", "a value of few operations is computed again, not stored"),
+    ("scatter_in_place", "fusion", "x + scatter(zeros, i, v) adds v to x at i alone"),
+    ("transposed_operands", "fusion", "a product takes a transposed operand as it lies"),
+    ("small_products", "fusion", "a product of tiny matrices is a loop, no call of a library"),
+    ("tiles", "fusion", "loops that read across memory go in tiles"),
+    ("merge_copies", "loops", "what is only copied is computed where the copy goes"),
+    ("join_loops", "loops", "loops over the same elements become one pass over memory"),
+    ("forward_temps", "loops", "a buffer read only where it is written becomes a scalar"),
+    ("drop_dead_stores", "loops", "stores that nothing reads, and kernels they leave empty, go"),
+    ("carry_in_place", "loops", "a loop's next carry is written over the one before"),
+):
+    add(*_row)
+
+
+class _State(threading.local):
+    off: frozenset[str] = frozenset()
+
+
+_state = _State()
+
+
+def is_on(name: str) -> bool:
+    """Whether the rewrite of that name is to be made."""
+    return name not in _state.off
+
+
+def checked(names: object, where: str) -> frozenset[str]:
+    """The names, a string or several, which must stand in the table.
+
+    Raises:
+        ArgumentError: one does not.
+    """
+    given = (names,) if isinstance(names, str) else tuple(names)  # type: ignore[arg-type]
+    unknown = [n for n in given if n not in REWRITES]
+    if unknown:
+        raise ArgumentError(
+            f"{where}: no rewrite {unknown[0]!r}; there are {', '.join(sorted(REWRITES))} "
+            "(phix.debug.passes() says what each does)"
+        )
+    return frozenset(given)
+
+
+@contextmanager
+def without(names: frozenset[str]) -> Iterator[None]:
+    """Leave the named rewrites out, in this thread, inside a with block."""
+    before = _state.off
+    _state.off = before | names
+    try:
+        yield
+    finally:
+        _state.off = before
