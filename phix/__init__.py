@@ -86,11 +86,11 @@ from phix.core.meta import MetaTensor as MetaTensor
 from phix.core.meta import spec as spec
 from phix.core.places import Place as Place
 from phix.core.rules import complete as _complete
-from phix.core.table import load_ops as load_ops
 from phix.core.tensor import Tensor as Tensor
 from phix.core.tensor import install_methods as _install_methods
 from phix.core.tensor import install_operators as _install_operators
 from phix.core.tensor import to_tensor as to_tensor
+from phix.table.loader import load_ops as load_ops
 
 _install_operators(_bind)
 _install_methods(ops)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from phix.core.definition import define
 from phix.core.dispatch import bind
+from phix.table.definition import define
 
 if TYPE_CHECKING:
     from phix.core.arguments import DTypeLike, IntArrayLike, PlaceLike, ScalarLike
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 if __name__ == "__main__":
     import sys
 
-    from phix.core.codegen import main
+    from phix.table.codegen import main
 
     sys.exit(main(sys.argv[1:]))
 

@@ -17,7 +17,8 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # Room -> the other rooms it may import from. A room is a folder or a module right under phix/.
 ROOMS: dict[str, set[str]] = {
     "core": set(),
-    "ops": {"core"},
+    "table": {"core"},
+    "ops": {"table", "core"},
     "primitives": {"ops", "core"},
     "interpreters": {"ops", "core"},
     "kernels": {"core"},

@@ -13,15 +13,16 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core import codegen, rules
-from phix.core.definition import TRAITS
-from phix.core.entries import KNOWN_KEYS
+from phix.core import rules
 from phix.core.errors import OpTableError
 from phix.core.op import REQUIRED
-from phix.core.schema import parse_args, parse_default, parse_forward, parse_outputs
-from phix.core.table import TABLE, read_table
 from phix.core.tensor import TensorBase
-from phix.core.yaml_reader import read_yaml
+from phix.table import codegen
+from phix.table.definition import TRAITS
+from phix.table.entries import KNOWN_KEYS
+from phix.table.loader import TABLE, read_table
+from phix.table.schema import parse_args, parse_default, parse_forward, parse_outputs
+from phix.table.yaml_reader import read_yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = Path(__file__).parent / "data"

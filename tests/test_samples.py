@@ -7,7 +7,7 @@ import pytest
 
 from harness.samples import parse_sample, parse_tensor
 from phix.core import dtypes as dt
-from phix.core.definition import make_op
+from phix.table.definition import make_op
 
 
 @pytest.mark.parametrize(

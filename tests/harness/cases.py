@@ -15,10 +15,10 @@ import phix
 from harness import references
 from harness.samples import KINDS, Sample, TensorSample, parse_sample
 from phix.core import dtypes as dt
-from phix.core.codegen import python_name
 from phix.core.op import REQUIRED, Op
 from phix.core.rules import get_op
-from phix.core.table import read_table
+from phix.table.codegen import python_name
+from phix.table.loader import read_table
 
 # (relative, absolute) by the coarser of the dtypes that take part.
 TOLERANCES = {

@@ -20,7 +20,7 @@ import numpy as np
 from phix.core.op import REQUIRED, Arg, Op, Output
 
 if TYPE_CHECKING:
-    from phix.core.entries import Entry
+    from phix.table.entries import Entry
 
 WIDTH = 100
 OPS_FILE = Path(__file__).resolve().parents[1] / "ops.py"
@@ -34,8 +34,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from phix.core.definition import define
 from phix.core.dispatch import bind
+from phix.table.definition import define
 
 if TYPE_CHECKING:
     from phix.core.arguments import DTypeLike, IntArrayLike, PlaceLike, ScalarLike
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 if __name__ == "__main__":
     import sys
 
-    from phix.core.codegen import main
+    from phix.table.codegen import main
 
     sys.exit(main(sys.argv[1:]))
 '''
@@ -323,7 +323,7 @@ def function_for(entry: Entry, op: Op) -> Callable[..., Any]:
 def main(arguments: Sequence[str] = ()) -> int:
     """Write ``phix/ops.py``; with ``--check``, only say whether it is up to date."""
     from phix.core.errors import OpTableError
-    from phix.core.table import read_table
+    from phix.table.loader import read_table
 
     if list(arguments) not in ([], ["--check"]):
         print("usage: python -m phix.ops [--check]", file=sys.stderr)

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from phix.core.definition import JVP_KINDS, make_op, parse_dtypes, parse_traits
 from phix.core.errors import OpTableError
 from phix.core.op import Arg, Op, Output
-from phix.core.schema import (
+from phix.table.definition import JVP_KINDS, make_op, parse_dtypes, parse_traits
+from phix.table.schema import (
     nearest,
     parse_args,
     parse_call,
@@ -18,7 +18,7 @@ from phix.core.schema import (
     parse_outputs,
     split_top,
 )
-from phix.core.yaml_reader import Mapping
+from phix.table.yaml_reader import Mapping
 
 
 def _words(text: str) -> frozenset[str]:

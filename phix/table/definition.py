@@ -15,7 +15,7 @@ from phix.core.dtypes import BY_NAME, GROUPS
 from phix.core.errors import OpTableError
 from phix.core.op import Arg, Op, Output
 from phix.core.rules import add_op
-from phix.core.schema import nearest, parse_args, parse_outputs, split_top
+from phix.table.schema import nearest, parse_args, parse_outputs, split_top
 
 # What an interpreter or an engine may ask of an op.
 TRAITS: dict[str, str] = {

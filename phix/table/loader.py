@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from phix.core.errors import OpTableError
 from phix.core.op import REQUIRED, Arg, Op
 from phix.core.rules import OPS, add_op
-from phix.core.schema import nearest, parse_forward
+from phix.table.schema import nearest, parse_forward
 
 if TYPE_CHECKING:
-    from phix.core.entries import Entry
+    from phix.table.entries import Entry
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 # An installed phix brings the table inside the package; a checkout has it beside the package.
@@ -64,8 +64,8 @@ def _shown(file: Path) -> str:
 
 
 def _read_file(file: Path) -> list[Entry]:
-    from phix.core import entries as en
-    from phix.core.yaml_reader import Mapping, read_yaml
+    from phix.table import entries as en
+    from phix.table.yaml_reader import Mapping, read_yaml
 
     shown = _shown(file)
     try:
@@ -216,8 +216,8 @@ def load_ops(path: str | Path) -> SimpleNamespace:
     >>> my_ops.twice(1.5).item()
     3.0
     """
-    from phix.core.codegen import function_for, python_name
     from phix.core.tensor import install_methods
+    from phix.table.codegen import function_for, python_name
 
     entries = _read(Path(path), OPS)
     ops_module = sys.modules.get("phix.ops")
