@@ -13,11 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from phix.core import dims as dm
-from phix.kernels.cpu import blas, jit, pool, workspace
+from phix.kernels.cpu import blas, jit, pool, threads, workspace
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive import sharing
 from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step
 
 # PyArrayObject: object head, data, nd (padded), dims, strides.
@@ -27,6 +28,8 @@ _ALIGNMENT = 64
 # A kernel of at most this many iterations is put into the loop around it.
 _TINY_TRIPS = 64
 _TINY_TEXT = 8000
+# What a piece of a shared loop is told, by the names its kernel has for it.
+_PIECE = {ir.PIECE_START.data: "%from", ir.PIECE_END.data: "%to"}
 
 
 @dataclass(frozen=True)
@@ -63,6 +66,7 @@ class _Entry:
         self.lines: list[str] = []
         self.stack: list[str] = []
         self.functions: dict[tuple[str, bool], str] = {}
+        self.pieces: dict[str, str] = {}
         self.declarations: set[str] = set()
         self.libraries: set[str] = set()
         self.scopes: list[dict[Any, str]] = [{}]
@@ -85,6 +89,7 @@ class _Entry:
             parts.append(text_of)
             self.declarations.add(needs)
         parts += [f"define internal void {name}{t}" for (t, _), name in self.functions.items()]
+        parts += [f"define internal void {name}.piece{t}" for name, t in self.pieces.items()]
         body = "\n".join([*self.stack, *self.lines])
         parts.append(
             "define ptr @ENTRY(ptr %self, ptr %args, i64 %nargs) #2 {\nentry:\n"
@@ -159,8 +164,55 @@ class _Entry:
         inlined = self.depth > 0 and is_tiny
         key = (text.text.replace(" #0 {", " #3 {", 1) if inlined else text.text, inlined)
         name = self.functions.setdefault(key, f"@kernel{len(self.functions)}")
+        if kernel.shared is not None:
+            self._share(kernel.shared, name, text.parameters)
+            return
         arguments = ", ".join(map(self._argument, text.parameters))
         self.lines.append(f"  call void {name}({arguments})")
+
+    def _share(self, shared: ir.Shared, name: str, parameters: list[Parameter]) -> None:
+        """Run a kernel on its whole loop here, or in pieces by threads if that pays."""
+        extent, work = self.value(shared.extent), self.value(shared.work)
+        ends = {ir.PIECE_START.data: "0", ir.PIECE_END.data: extent}
+        values = [
+            f"i64 {ends[what]}" if kind == "dim" and what in ends else self._argument((kind, what))
+            for kind, what in parameters
+        ]
+        many, alone, end = self.labels("shared", "alone", "end")
+        pays = self.let(f"icmp sge i64 {work}, {sharing.LEAST_WORK}")
+        self.lines.append(f"  br i1 {pays}, label %{many}, label %{alone}")
+        self.start(many)
+        self._call_pieces(name, values, parameters, extent, shared.grain)
+        self.lines.append(f"  br label %{end}")
+        self.start(alone)
+        self.lines.append(f"  call void {name}({', '.join(values)})")
+        self.lines.append(f"  br label %{end}")
+        self.start(end)
+
+    def _call_pieces(
+        self, name: str, values: list[str], parameters: list[Parameter], extent: str, grain: int
+    ) -> None:
+        """Put what the pieces need into a block on the stack, and let threads run them."""
+        threads.bind()
+        self.declare(threads.DECLARATION)
+        data = f"%d{len(self.stack)}"
+        self.stack.append(f"  {data} = alloca [{len(values)} x i64]")
+        loads, arguments = [], []
+        for k, (value, (kind, what)) in enumerate(zip(values, parameters)):
+            if kind == "dim" and what in _PIECE:
+                arguments.append(f"i64 {_PIECE[str(what)]}")
+                continue
+            type_of = value.split(" ", 1)[0]
+            at = self.let(f"getelementptr inbounds i64, ptr {data}, i64 {k}")
+            self.lines.append(f"  store {value}, ptr {at}")
+            loads.append(f"  %a{k} = getelementptr inbounds i64, ptr %data, i64 {k}")
+            loads.append(f"  %v{k} = load {type_of}, ptr %a{k}")
+            arguments.append(f"{type_of} %v{k}")
+        body = "\n".join([*loads, f"  call void {name}({', '.join(arguments)})", "  ret void"])
+        self.pieces[name] = f"(ptr %data, i64 %from, i64 %to) #2 {{\n{body}\n}}"
+        self.lines.append(
+            f"  call void @phix_share(ptr {name}.piece, ptr {data}, i64 {extent}, i64 {grain})"
+        )
 
     def _bindstep(self, step: ir.BindStep) -> None:
         self.scopes[-1]["dim", step.name] = self.let(f"load i64, ptr {self.data(step.source)}")

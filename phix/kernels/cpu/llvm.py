@@ -139,18 +139,18 @@ class _Printer:
         self.label = label
 
     def _for(self, loop: ir.For) -> None:
-        extent = self.index(loop.extent)
+        extent, first = self.index(loop.extent), self.index(loop.start)
         self.count += 1
         number = self.count
         index, head, end = f"%i{number}", f"loop{number}", f"end{number}"
         changed = self._changes(loop.body)
         self.forget(changed)
-        if loop.extent.fn == "const":
-            if loop.extent.data <= 0:
+        if loop.extent.fn == loop.start.fn == "const":
+            if loop.extent.data <= loop.start.data:
                 return
             self.lines.append(f"  br label %{head}")
         else:
-            positive = self.let(f"icmp sgt i64 {extent}, 0")
+            positive = self.let(f"icmp sgt i64 {extent}, {first}")
             self.lines.append(f"  br i1 {positive}, label %{head}, label %{end}")
         before = self.label
         self._start(head)
@@ -161,7 +161,7 @@ class _Printer:
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         again = self.let(f"icmp slt i64 {index}.next, {extent}")
         self.lines.append(f"  br i1 {again}, label %{head}, label %{end}")
-        start, back = f"[0, %{before}]", f"[{index}.next, %{self.label}]"
+        start, back = f"[{first}, %{before}]", f"[{index}.next, %{self.label}]"
         self.lines[phi] = f"  {index} = phi i64 {start}, {back}"
         self._start(end)
         self.forget(changed)

@@ -16,7 +16,7 @@ from phix.kernels.cpu import jit
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import loop_text
+from phix.kernels.primitive import loop_text, sharing
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import LoopProgram
 
@@ -26,6 +26,7 @@ class CpuProgram:
 
     def __init__(self, graph: Graph, program: LoopProgram) -> None:
         self.graph, self.loops = graph, program
+        sharing.share(program.steps)
         self.constants = [as_array(v) for v in program.constant_values]
         self.sources = _symbol_sources(program)
         builder = Builder(tuple(program.symbols.values()))

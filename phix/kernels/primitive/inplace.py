@@ -9,14 +9,16 @@ costs one row. Else the two exchange their memory after each iteration, or tiny 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 from phix.core import dims as dm
 from phix.core import passes
 from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import rewriting
+from phix.kernels.primitive.affine import index_terms, slice_form
 from phix.kernels.primitive.builder import Builder, buffer_value
 from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step, step_reads, step_writes
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.rewriting import change_accesses
 
 # A buffer of at most this many bytes may live in registers or on the stack.
 TINY_BYTES = 256
@@ -133,9 +135,7 @@ def _check(
 
 def _is_elementwise(kernel: Kernel, carry: Buffer, new: Buffer) -> bool:
     """Whether each element of ``carry`` is read only to compute that of ``new``."""
-    from phix.kernels.primitive import schedule
-
-    loops, block = _nest(kernel)
+    loops, block = nest(kernel)
     stores = [s for s in block if isinstance(s, ir.Store) and s.buffer is new]
     if len(stores) != 1 or any(_is_nested_use(s, carry, new) for s in block):
         return False
@@ -149,10 +149,10 @@ def _is_elementwise(kernel: Kernel, carry: Buffer, new: Buffer) -> bool:
     if not loops:
         return True
     extents = {loop.index: loop.extent for loop in loops[1:]}
-    terms = schedule.index_terms(linear)
+    terms = index_terms(linear)
     if terms is None or any(loop.index not in terms for loop in loops):
         return False
-    return schedule.slice_form(linear, loops[0].index, extents) is not None
+    return slice_form(linear, loops[0].index, extents) is not None
 
 
 def _is_nested_use(s: ir.Statement, carry: Buffer, new: Buffer) -> bool:
@@ -162,7 +162,7 @@ def _is_nested_use(s: ir.Statement, carry: Buffer, new: Buffer) -> bool:
     return new in ir.writes([s]) or carry in ir.reads([s])
 
 
-def _nest(kernel: Kernel) -> tuple[list[ir.For], list[ir.Statement]]:
+def nest(kernel: Kernel) -> tuple[list[ir.For], list[ir.Statement]]:
     """The loops around the innermost block of a perfect nest, and that block."""
     loops: list[ir.For] = []
     block = kernel.body
@@ -177,7 +177,7 @@ def _copy(step: Step) -> tuple[Buffer, Buffer] | None:
     """``(to, from)`` of a step that copies one whole contiguous buffer into another."""
     if not isinstance(step, Kernel) or not step.whole:
         return None
-    loops, block = _nest(step)
+    loops, block = nest(step)
     if not block or len(loops) > 1:
         return None
     pairs = set()
@@ -246,7 +246,7 @@ def rename(steps: list[Step], old: Buffer, new: Buffer, touched: Touched) -> Non
             if piece.base is old:
                 piece.base = new
         if isinstance(step, Kernel):
-            _rename_kernel(step, old, new, one)
+            change_accesses(step.body, {old: rewriting.rename(new)})
         elif isinstance(step, ir.HostStep):
             step.inputs = tuple(map(one, step.inputs))
             step.outputs = tuple(map(one, step.outputs))
@@ -257,44 +257,3 @@ def rename(steps: list[Step], old: Buffer, new: Buffer, touched: Touched) -> Non
         else:
             step.swaps = [(one(a), one(c)) for a, c in step.swaps]
     touched.rename(old, new)
-
-
-def _rename_kernel(
-    kernel: Kernel, old: Buffer, new: Buffer, one: Callable[[Buffer], Buffer]
-) -> None:
-    done: dict[Expr, Expr] = {}
-
-    def expr(root: Expr) -> Expr:
-        stack = [root]
-        while stack:
-            e = stack[-1]
-            pending = [a for a in e.args if a not in done]
-            if e in done or not pending:
-                stack.pop()
-                args = tuple(done[a] for a in e.args)
-                data = new if e.fn == "load" and e.data is old else e.data
-                same = args == e.args and data is e.data
-                done.setdefault(e, e if same else Expr(e.fn, args, e.dtype, data))
-            stack.extend(p for p in pending if e not in done)
-        return done[root]
-
-    def statement(s: ir.Statement) -> None:
-        if isinstance(s, ir.For):
-            s.extent = expr(s.extent)
-        elif isinstance(s, ir.Store):
-            s.buffer, s.indices, s.value = one(s.buffer), tuple(map(expr, s.indices)), expr(s.value)
-        elif isinstance(s, ir.Declare):
-            s.value = expr(s.value)
-        elif isinstance(s, ir.Assign):
-            s.values = tuple(map(expr, s.values))
-        elif isinstance(s, (ir.If, ir.While)):
-            s.condition = expr(s.condition)
-        else:
-            s.arguments = tuple(
-                ir.Pointer(one(a.buffer), expr(a.offset)) if isinstance(a, ir.Pointer) else expr(a)
-                for a in s.arguments
-            )
-            s.writes = tuple(map(one, s.writes))
-
-    for s in ir.walk(kernel.body):
-        statement(s)

@@ -23,6 +23,7 @@ from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.scalar import Complex, Expr
 
 Element = Union[Expr, Complex]
+ZERO = sc.const(0, dt.int64)
 
 
 @dataclass(eq=False)
@@ -47,12 +48,16 @@ class Buffer:
 
 @dataclass(eq=False)
 class For:
-    """``for index in range(extent)``. ``kind``: parallel (iterations independent) or reduction."""
+    """``for index in range(start, extent)``. ``kind``: parallel (independent) or reduction.
+
+    Only a loop that an engine has cut into pieces starts anywhere but at 0.
+    """
 
     index: Expr
     extent: Expr
     body: list[Statement]
     kind: str = "parallel"
+    start: Expr = ZERO
 
 
 @dataclass(eq=False)
@@ -120,6 +125,22 @@ class LibraryCall:
 Statement = Union[For, Store, Declare, Assign, If, While, LibraryCall]
 
 
+@dataclass(frozen=True)
+class Shared:
+    """How threads share a kernel: one of its loops runs from PIECE_START to PIECE_END in each.
+
+    ``extent`` is the loop's own, ``work`` about how many scalar operations the kernel makes, and
+    pieces are multiples of ``grain`` iterations.
+    """
+
+    extent: Expr
+    work: Expr
+    grain: int
+
+
+PIECE_START, PIECE_END = sc.var("piece.start"), sc.var("piece.end")
+
+
 @dataclass(eq=False)
 class Kernel:
     """One top-level loop nest. A ``start`` fills a reduction's result with its initial value.
@@ -130,6 +151,7 @@ class Kernel:
     body: list[Statement] = field(default_factory=list)
     start: bool = False
     whole: bool = False
+    shared: Shared | None = None
 
 
 @dataclass(eq=False)
@@ -242,6 +264,7 @@ def walk(body: list[Statement]) -> Iterator[Statement]:
 def roots(statement: Statement) -> Iterator[Expr]:
     """The expressions that stand in a statement itself."""
     if isinstance(statement, For):
+        yield statement.start
         yield statement.extent
     elif isinstance(statement, Store):
         yield from statement.indices

@@ -38,7 +38,8 @@ class _Steps:
         pad = "  " * depth
         if isinstance(step, ir.Kernel):
             self.kernels += 1
-            head = f"{pad}kernel {self.kernels - 1}:"
+            shared = "" if step.shared is None else f"  # shared: {_expr(step.shared.extent, {})}"
+            head = f"{pad}kernel {self.kernels - 1}:{shared}"
             return [head, *_Text().block(step.body, depth + 1)]
         if isinstance(step, ir.HostStep):
             args = ", ".join(b.name for b in (*step.inputs, *step.outputs))
@@ -96,7 +97,8 @@ class _Text:
     def _statement(self, s: ir.Statement, depth: int) -> list[str]:
         pad = "  " * depth
         if isinstance(s, ir.For):
-            head = f"{pad}for {s.index!r} in range({_expr(s.extent, {})}):  # {s.kind}"
+            start = "" if s.start is ir.ZERO else f"{_expr(s.start, {})}, "
+            head = f"{pad}for {s.index!r} in range({start}{_expr(s.extent, {})}):  # {s.kind}"
             return [head, *self.block(s.body, depth + 1)]
         if isinstance(s, (ir.If, ir.While)):
             word = "if" if isinstance(s, ir.If) else "while"

@@ -15,6 +15,7 @@ from phix.core import passes
 from phix.kernels.primitive import inplace
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive.affine import SliceForm, accesses, slice_form
 from phix.kernels.primitive.loop_ir import (
     Buffer,
     For,
@@ -229,119 +230,19 @@ def _scalars_meet(first: For, second: For) -> bool:
     return bool(assigned(first) & read(second) or assigned(second) & read(first))
 
 
-# -- alignment -------------------------------------------------------------------------------
-Factors = tuple[tuple[str, ...], int]
-_UNIT: Factors = ((), 1)
-
-
 def _is_aligned(buffer: Buffer, index: Expr, loops: list[For]) -> bool:
     """Whether iteration ``i`` of all loops stays in slice ``i`` of the buffer."""
-    found: set[tuple[Factors, frozenset[tuple[Expr, Factors]]]] = set()
+    found: set[SliceForm] = set()
     for loop in loops:
-        accesses = list(_accesses(buffer, loop.body, {}))
-        if not accesses:
+        found_here = list(accesses(buffer, loop.body, {}))
+        if not found_here:
             return False  # touched through a slice
-        for linear, extents in accesses:
+        for linear, extents in found_here:
             form = slice_form(linear, index, extents)
             if form is None:
                 return False
             found.add(form)
     return len(found) <= 1
-
-
-def _accesses(
-    buffer: Buffer, body: list[Statement], extents: dict[Expr, Expr]
-) -> Iterator[tuple[Expr, dict[Expr, Expr]]]:
-    """Each linear index at which a block touches the buffer, and the extents of its inner loops."""
-    for s in body:
-        if isinstance(s, For):
-            yield from _accesses(buffer, s.body, {**extents, s.index: s.extent})
-        elif isinstance(s, (ir.If, ir.While)):
-            yield from _accesses(buffer, s.body, extents)
-        if isinstance(s, Store) and s.buffer is buffer:
-            yield s.indices[0], extents
-        own: Statement = For(s.index, s.extent, []) if isinstance(s, For) else s
-        heads = [own] if not isinstance(s, (ir.If, ir.While)) else [type(s)(s.condition, [])]
-        for e in ir.expressions(heads):  # type: ignore[arg-type]
-            if e.fn == "load" and e.data is buffer:
-                yield e.args[0], extents
-
-
-def slice_form(
-    linear: Expr, index: Expr, extents: dict[Expr, Expr]
-) -> tuple[Factors, frozenset[tuple[Expr, Factors]]] | None:
-    """The stride of ``index`` in a linear index, and the terms of the loops around it.
-
-    None unless the inner terms together stay below that stride.
-    """
-    terms = index_terms(linear)
-    if terms is None or index not in terms:
-        return None
-    stride = terms.pop(index)
-    inner = {v: f for v, f in terms.items() if v in extents}
-    outer = frozenset((v, f) for v, f in terms.items() if v not in extents)
-    covered: Factors = _UNIT
-    while inner:
-        following = next((v for v, f in inner.items() if f == covered), None)
-        if following is None:
-            return None
-        del inner[following]
-        extent = _factors(extents[following])
-        if extent is None:
-            return None
-        covered = _times(covered, extent)
-    if covered != stride and not _divides(covered, stride):
-        return None
-    return stride, outer
-
-
-def _divides(a: Factors, b: Factors) -> bool:
-    return not Counter(a[0]) - Counter(b[0]) and b[1] % a[1] == 0
-
-
-def _times(a: Factors, b: Factors) -> Factors:
-    return tuple(sorted(a[0] + b[0])), a[1] * b[1]
-
-
-def index_terms(linear: Expr) -> dict[Expr, Factors] | None:
-    """``linear`` as a sum of loop indices times strides; None if it is anything else."""
-    terms: dict[Expr, Factors] = {}
-    stack = [(linear, _UNIT)]
-    while stack:
-        e, scale = stack.pop()
-        if e.fn == "add":
-            stack += [(a, scale) for a in e.args]
-        elif e.fn == "mul":
-            # one factor is an index or a sum of them, the other a size
-            left, right = e.args
-            by_left, by_right = _factors(left), _factors(right)
-            if by_right is not None:
-                stack.append((left, _times(scale, by_right)))
-            elif by_left is not None:
-                stack.append((right, _times(scale, by_left)))
-            else:
-                return None
-        elif e.fn == "var" and e not in terms:
-            terms[e] = scale
-        else:
-            return None
-    return terms
-
-
-def _is_index(e: Expr) -> bool:
-    return bool(e.data[0] == "i" and e.data[1:].isdigit())
-
-
-def _factors(size: Expr) -> Factors | None:
-    """A size as a product of dims and a number; None if it is anything else."""
-    if size.fn == "const":
-        return (), int(size.data)
-    if size.fn == "var":
-        return None if _is_index(size) else ((str(size.data),), 1)
-    if size.fn != "mul":
-        return None
-    a, b = (_factors(x) for x in size.args)
-    return None if a is None or b is None else _times(a, b)
 
 
 # -- temps that are read where they are written ----------------------------------------------

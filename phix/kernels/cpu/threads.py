@@ -1,0 +1,266 @@
+"""The threads that share the iterations of one loop.
+
+A pool of workers is started with the first program that has a loop worth sharing. A job is a
+range of iterations, handed out in pieces; the caller takes pieces too, and returns when all are
+done. Between jobs a worker looks for work for some microseconds, then sleeps. A job that finds
+the pool busy (two Python threads, or a job inside a job) is done by its caller alone.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from functools import cache
+
+from phix.kernels.cpu import jit
+
+# How often a worker looks for work before it sleeps: some tens of microseconds.
+SPINS = 4000
+# More pieces than threads even out what else runs on the machine.
+PIECES_PER_THREAD = 4
+
+# What a job is: @fn(@data, from, to) on pieces of 0..@extent. Each worker counts itself into
+# @inside before it looks whether a job is @open, the caller closes the job before it waits for
+# @inside to be 0: one of the two sees the other, so nobody works on a job that is over.
+_TEXT = """
+@fn = internal global ptr null
+@data = internal global ptr null
+@extent = internal global i64 0
+@piece = internal global i64 1
+@next = internal global i64 0, align 64
+@inside = internal global i64 0, align 64
+@open = internal global i64 0, align 64
+@number = internal global i64 0, align 64
+@busy = internal global i64 0, align 64
+@sleepers = internal global i64 0, align 64
+@workers = internal global i64 0
+@mutex = internal global [128 x i8] zeroinitializer, align 64
+@wake = internal global [128 x i8] zeroinitializer, align 64
+declare i32 @pthread_create(ptr, ptr, ptr, ptr)
+declare i32 @pthread_detach(ptr)
+declare i32 @pthread_mutex_init(ptr, ptr)
+declare i32 @pthread_cond_init(ptr, ptr)
+declare i32 @pthread_mutex_lock(ptr)
+declare i32 @pthread_mutex_unlock(ptr)
+declare i32 @pthread_cond_wait(ptr, ptr)
+declare i32 @pthread_cond_broadcast(ptr)
+declare i32 @sched_yield()
+
+define internal void @take_pieces() nounwind {
+entry:
+  %fn = load ptr, ptr @fn
+  %data = load ptr, ptr @data
+  %extent = load i64, ptr @extent
+  %piece = load i64, ptr @piece
+  br label %again
+again:
+  %from = atomicrmw add ptr @next, i64 %piece monotonic
+  %more = icmp slt i64 %from, %extent
+  br i1 %more, label %work, label %done
+work:
+  %end = add nsw i64 %from, %piece
+  %is_last = icmp sgt i64 %end, %extent
+  %to = select i1 %is_last, i64 %extent, i64 %end
+  call void %fn(ptr %data, i64 %from, i64 %to)
+  br label %again
+done:
+  ret void
+}
+
+; Waits until a job with another number than %seen is there, and returns its number.
+define internal i64 @await(i64 %seen) nounwind {
+entry:
+  br label %look
+look:
+  %spins = phi i64 [0, %entry], [%spins.next, %pause]
+  %now = load atomic i64, ptr @number seq_cst, align 8
+  %is_new = icmp ne i64 %now, %seen
+  br i1 %is_new, label %found, label %idle
+idle:
+  %spins.next = add i64 %spins, 1
+  %is_over = icmp uge i64 %spins, SPINS
+  br i1 %is_over, label %sleep, label %pause
+pause:
+  PAUSE
+  br label %look
+sleep:
+  call i32 @pthread_mutex_lock(ptr @mutex)
+  atomicrmw add ptr @sleepers, i64 1 seq_cst
+  br label %check
+check:
+  %later = load atomic i64, ptr @number seq_cst, align 8
+  %came = icmp ne i64 %later, %seen
+  br i1 %came, label %awake, label %wait
+wait:
+  call i32 @pthread_cond_wait(ptr @wake, ptr @mutex)
+  br label %check
+awake:
+  atomicrmw sub ptr @sleepers, i64 1 seq_cst
+  call i32 @pthread_mutex_unlock(ptr @mutex)
+  br label %found
+found:
+  %number = phi i64 [%now, %look], [%later, %awake]
+  ret i64 %number
+}
+
+define internal ptr @worker(ptr %seen.start) nounwind {
+entry:
+  %first = ptrtoint ptr %seen.start to i64
+  br label %loop
+loop:
+  %seen = phi i64 [%first, %entry], [%number, %leave]
+  %number = call i64 @await(i64 %seen)
+  atomicrmw add ptr @inside, i64 1 seq_cst
+  %is_open = load atomic i64, ptr @open seq_cst, align 8
+  %go = icmp ne i64 %is_open, 0
+  br i1 %go, label %work, label %leave
+work:
+  call void @take_pieces()
+  br label %leave
+leave:
+  atomicrmw sub ptr @inside, i64 1 seq_cst
+  br label %loop
+}
+
+; Starts workers until there are %wanted; after a fork there are none, whatever was counted.
+define void @phix_start_workers(i64 %wanted, i64 %present) nounwind {
+entry:
+  %thread = alloca i64
+  store i64 %present, ptr @workers
+  call i32 @pthread_mutex_init(ptr @mutex, ptr null)
+  call i32 @pthread_cond_init(ptr @wake, ptr null)
+  store i64 0, ptr @inside
+  store i64 0, ptr @sleepers
+  store i64 0, ptr @busy
+  %number = load i64, ptr @number
+  %seen = inttoptr i64 %number to ptr
+  br label %test
+test:
+  %count = load i64, ptr @workers
+  %more = icmp slt i64 %count, %wanted
+  br i1 %more, label %start, label %done
+start:
+  %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %seen)
+  %works = icmp eq i32 %failed, 0
+  br i1 %works, label %count_it, label %done
+count_it:
+  %id = load ptr, ptr %thread
+  call i32 @pthread_detach(ptr %id)
+  %counted = add i64 %count, 1
+  store i64 %counted, ptr @workers
+  br label %test
+done:
+  ret void
+}
+
+; %fn(%data, from, to) on pieces that together are 0..%extent, each a multiple of %grain long.
+define void @phix_share(ptr %fn, ptr %data, i64 %extent, i64 %grain) nounwind {
+entry:
+  %workers = load i64, ptr @workers
+  %none = icmp eq i64 %workers, 0
+  br i1 %none, label %alone, label %claim
+claim:
+  %was_busy = atomicrmw xchg ptr @busy, i64 1 acquire
+  %is_free = icmp eq i64 %was_busy, 0
+  br i1 %is_free, label %share, label %alone
+alone:
+  call void %fn(ptr %data, i64 0, i64 %extent)
+  ret void
+share:
+  %threads = add i64 %workers, 1
+  %pieces = mul i64 %threads, PIECES
+  %raised = add i64 %extent, %pieces
+  %above = sub i64 %raised, 1
+  %even = udiv i64 %above, %pieces
+  %grained = add i64 %even, %grain
+  %less = sub i64 %grained, 1
+  %grains = udiv i64 %less, %grain
+  %length = mul i64 %grains, %grain
+  store ptr %fn, ptr @fn
+  store ptr %data, ptr @data
+  store i64 %extent, ptr @extent
+  store i64 %length, ptr @piece
+  store i64 0, ptr @next
+  store atomic i64 1, ptr @open seq_cst, align 8
+  %old = atomicrmw add ptr @number, i64 1 seq_cst
+  %asleep = load atomic i64, ptr @sleepers seq_cst, align 8
+  %must_wake = icmp ne i64 %asleep, 0
+  br i1 %must_wake, label %ring, label %work
+ring:
+  call i32 @pthread_mutex_lock(ptr @mutex)
+  call i32 @pthread_cond_broadcast(ptr @wake)
+  call i32 @pthread_mutex_unlock(ptr @mutex)
+  br label %work
+work:
+  call void @take_pieces()
+  store atomic i64 0, ptr @open seq_cst, align 8
+  br label %wait
+wait:
+  %spins = phi i64 [1, %work], [%spins.next, %idle], [%spins.next, %yield]
+  %others = load atomic i64, ptr @inside seq_cst, align 8
+  %is_done = icmp eq i64 %others, 0
+  br i1 %is_done, label %done, label %still
+still:
+  %spins.next = add i64 %spins, 1
+  %low = and i64 %spins, 255
+  %give_up = icmp eq i64 %low, 0
+  br i1 %give_up, label %yield, label %idle
+idle:
+  PAUSE
+  br label %wait
+yield:
+  call i32 @sched_yield()
+  br label %wait
+done:
+  store atomic i64 0, ptr @busy release, align 8
+  ret void
+}
+"""
+
+DECLARATION = "declare void @phix_share(ptr, ptr, i64, i64)"
+
+# How a CPU is told that a loop waits: LLVM intrinsic, types and values of its arguments.
+_X86, _ARM = ("llvm.x86.sse2.pause", "", ""), ("llvm.aarch64.hint", "i32", "i32 1")
+_PAUSES = {"x86_64": _X86, "AMD64": _X86, "aarch64": _ARM, "arm64": _ARM}
+
+
+def thread_count() -> int:
+    """How many threads share a loop: PHIX_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs.
+
+    Raises:
+        ValueError: the variable holds no positive number.
+    """
+    for name in ("PHIX_NUM_THREADS", "OMP_NUM_THREADS"):
+        text = os.environ.get(name, "").strip()
+        if not text:
+            continue
+        if not text.isdigit() or int(text) < 1:
+            raise ValueError(f"{name} must be a positive number of threads, it is {text!r}")
+        return int(text)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@cache
+def bind() -> None:
+    """Make ``phix_share`` known to compiled code, and start the workers."""
+    start, share = jit.addresses(_text(), ("phix_start_workers", "phix_share"))
+    jit.add_symbol("phix_share", share)
+    start_workers = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(start)
+    workers = thread_count() - 1
+    start_workers(workers, 0)
+    if hasattr(os, "register_at_fork"):
+        # a forked process has the thread that forked, and no other
+        os.register_at_fork(after_in_child=lambda: start_workers(workers, 0))
+
+
+def _text() -> str:
+    text = _TEXT.replace("SPINS", str(SPINS)).replace("PIECES", str(PIECES_PER_THREAD))
+    pause = _PAUSES.get(platform.machine())
+    if pause is None:
+        return text.replace("PAUSE", "")
+    name, types, values = pause
+    called = text.replace("PAUSE", f"call void @{name}({values})")
+    return f"declare void @{name}({types})\n{called}"

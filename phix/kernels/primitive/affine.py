@@ -1,0 +1,121 @@
+"""Indices as sums of loop indices times strides, and what can be proved from them.
+
+A stride is a product of dims and a number: ``Factors`` are the sorted names and the number.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive.loop_ir import Buffer, For, Statement, Store
+from phix.kernels.primitive.scalar import Expr
+
+Factors = tuple[tuple[str, ...], int]
+SliceForm = tuple[Factors, frozenset[tuple[Expr, Factors]]]
+UNIT: Factors = ((), 1)
+
+
+def accesses(
+    buffer: Buffer, body: list[Statement], extents: dict[Expr, Expr]
+) -> Iterator[tuple[Expr, dict[Expr, Expr]]]:
+    """Each linear index at which a block touches the buffer, and the extents of its inner loops."""
+    for s in body:
+        if isinstance(s, For):
+            yield from accesses(buffer, s.body, {**extents, s.index: s.extent})
+        elif isinstance(s, (ir.If, ir.While)):
+            yield from accesses(buffer, s.body, extents)
+        if isinstance(s, Store) and s.buffer is buffer:
+            yield s.indices[0], extents
+        own: Statement = For(s.index, s.extent, []) if isinstance(s, For) else s
+        heads = [own] if not isinstance(s, (ir.If, ir.While)) else [type(s)(s.condition, [])]
+        for e in ir.expressions(heads):  # type: ignore[arg-type]
+            if e.fn == "load" and e.data is buffer:
+                yield e.args[0], extents
+
+
+def slice_form(linear: Expr, index: Expr, extents: dict[Expr, Expr]) -> SliceForm | None:
+    """The stride of ``index`` in a linear index, and the terms of the loops around it.
+
+    None unless the inner terms together stay below that stride.
+    """
+    terms = index_terms(linear)
+    if terms is None or index not in terms:
+        return None
+    stride = terms.pop(index)
+    inner = {v: f for v, f in terms.items() if v in extents}
+    outer = frozenset((v, f) for v, f in terms.items() if v not in extents)
+    covered: Factors = UNIT
+    while inner:
+        following = next((v for v, f in inner.items() if f == covered), None)
+        if following is None:
+            return None
+        del inner[following]
+        extent = factors(extents[following])
+        if extent is None:
+            return None
+        covered = times(covered, extent)
+    if covered != stride and not divides(covered, stride):
+        return None
+    return stride, outer
+
+
+def divides(a: Factors, b: Factors) -> bool:
+    """Whether ``b`` is a multiple of ``a`` for any sizes."""
+    return a[1] != 0 and not Counter(a[0]) - Counter(b[0]) and b[1] % a[1] == 0
+
+
+def times(a: Factors, b: Factors) -> Factors:
+    """The product of two sizes."""
+    return tuple(sorted(a[0] + b[0])), a[1] * b[1]
+
+
+def index_terms(linear: Expr) -> dict[Expr, Factors] | None:
+    """``linear`` as a sum of loop indices times strides; None if it is anything else."""
+    found = linear_form(linear)
+    return found[0] if found is not None and not found[1] else None
+
+
+def linear_form(linear: Expr) -> tuple[dict[Expr, Factors], frozenset[Factors]] | None:
+    """``linear`` as a sum of loop indices times strides, and the constant terms beside them."""
+    terms: dict[Expr, Factors] = {}
+    constants: set[Factors] = set()
+    stack = [(linear, UNIT)]
+    while stack:
+        e, scale = stack.pop()
+        if e.fn == "add":
+            stack += [(a, scale) for a in e.args]
+        elif e.fn == "mul":
+            # one factor is an index or a sum of them, the other a size
+            left, right = e.args
+            by_left, by_right = factors(left), factors(right)
+            if by_right is not None:
+                stack.append((left, times(scale, by_right)))
+            elif by_left is not None:
+                stack.append((right, times(scale, by_left)))
+            else:
+                return None
+        elif e.fn == "const" and (size := times(scale, ((), int(e.data)))) not in constants:
+            constants.add(size)
+        elif e.fn == "var" and e not in terms:
+            terms[e] = scale
+        else:
+            return None
+    return terms, frozenset(constants)
+
+
+def _is_index(e: Expr) -> bool:
+    return bool(e.data[0] == "i" and e.data[1:].isdigit())
+
+
+def factors(size: Expr) -> Factors | None:
+    """A size as a product of dims and a number; None if it is anything else."""
+    if size.fn == "const":
+        return (), int(size.data)
+    if size.fn == "var":
+        return None if _is_index(size) else ((str(size.data),), 1)
+    if size.fn != "mul":
+        return None
+    a, b = (factors(x) for x in size.args)
+    return None if a is None or b is None else times(a, b)

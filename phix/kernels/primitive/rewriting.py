@@ -1,0 +1,68 @@
+"""Changes of the places that the statements of a kernel touch."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive.loop_ir import Buffer, Pointer, Statement
+from phix.kernels.primitive.scalar import Expr
+
+# The indices of an access -> the buffer to touch instead, and the indices there.
+Change = Callable[[tuple[Expr, ...]], tuple[Buffer, tuple[Expr, ...]]]
+
+
+def rename(new: Buffer) -> Change:
+    """The change to another buffer, at the same indices."""
+    return lambda indices: (new, indices)
+
+
+def change_accesses(body: list[Statement], changes: Mapping[Buffer, Change]) -> None:
+    """Change, in place, what the statements of a block load, store and pass to libraries."""
+    done: dict[Expr, Expr] = {}
+
+    def changed(e: Expr) -> Expr:
+        args, data = tuple(done[a] for a in e.args), e.data
+        if e.fn == "load" and data in changes:
+            data, args = changes[data](args)
+        return e if args == e.args and data is e.data else Expr(e.fn, args, e.dtype, data)
+
+    def expr(root: Expr) -> Expr:
+        stack = [root]
+        while stack:
+            e = stack[-1]
+            pending = [a for a in e.args if a not in done]
+            if e in done or not pending:
+                stack.pop()
+                if e not in done:
+                    done[e] = changed(e)
+            else:
+                stack.extend(pending)
+        return done[root]
+
+    def place(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
+        own = tuple(map(expr, indices))
+        return changes[buffer](own) if buffer in changes else (buffer, own)
+
+    def argument(a: Pointer | Expr) -> Pointer | Expr:
+        if isinstance(a, Expr):
+            return expr(a)
+        buffer, (offset,) = place(a.buffer, (a.offset,))
+        return Pointer(buffer, offset)
+
+    for s in ir.walk(body):
+        if isinstance(s, ir.For):
+            s.start, s.extent = expr(s.start), expr(s.extent)
+        elif isinstance(s, ir.Store):
+            s.value = expr(s.value)
+            s.buffer, s.indices = place(s.buffer, s.indices)
+        elif isinstance(s, ir.Declare):
+            s.value = expr(s.value)
+        elif isinstance(s, ir.Assign):
+            s.values = tuple(map(expr, s.values))
+        elif isinstance(s, (ir.If, ir.While)):
+            s.condition = expr(s.condition)
+        else:
+            s.arguments = tuple(map(argument, s.arguments))
+            zero = (ir.ZERO,)
+            s.writes = tuple(changes[b](zero)[0] if b in changes else b for b in s.writes)
