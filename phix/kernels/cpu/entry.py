@@ -160,6 +160,8 @@ class _Entry:
         text = KernelText(kernel)
         self.declarations |= text.declarations
         self.libraries |= text.libraries
+        if text.takes_memory:
+            self._bind_pool()
         is_tiny = len(text.text) < _TINY_TEXT and _trips(kernel.body) <= _TINY_TRIPS
         inlined = self.depth > 0 and is_tiny
         key = (text.text.replace(" #0 {", " #3 {", 1) if inlined else text.text, inlined)
@@ -386,15 +388,18 @@ class _Entry:
         for slot in slots:
             offsets.append(total)
             total = self._sum(total, self._slot_size(slot))
-        pool.bind()
-        for declaration in pool.DECLARATIONS:
-            self.declare(declaration)
+        self._bind_pool()
         memory = self.let(f"call ptr @phix_take(i64 {total})")
         for slot, offset in zip(slots, offsets):
             at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
             for buffer in slot:
                 self.scopes[-1][buffer, _DATA] = at
         return [memory]
+
+    def _bind_pool(self) -> None:
+        pool.bind()
+        for declaration in pool.DECLARATIONS:
+            self.declare(declaration)
 
     def _is_wanted(self, buffer: Buffer) -> bool:
         """Whether a temp has no memory yet, and its size is known."""

@@ -19,6 +19,9 @@ from phix.kernels.primitive.scalar import Expr
 # What a kernel is passed: the data of a buffer, its strides in bytes, or the value of a dim.
 Parameter = tuple[str, Union[Buffer, str]]
 
+_ALIGNMENT = 64
+_MOST_ON_STACK = 64 << 10
+
 
 class KernelText:
     """One kernel as LLVM text: ``parameters`` in order, and ``text`` after the function's name."""
@@ -27,8 +30,12 @@ class KernelText:
         self.parameters: list[Parameter] = []
         self.declarations: set[str] = set()
         self.libraries: set[str] = set()
+        self.takes_memory = False
         printer = _Printer(self, kernel)
+        for buffer, size in kernel.locals.items():
+            printer.local(buffer, size)
         printer.block(kernel.body)
+        printer.lines += printer.tail
         arguments = ", ".join(
             f"i64 %p{k}" if kind == "dim" else f"ptr noalias %p{k}"
             for k, (kind, _) in enumerate(self.parameters)
@@ -41,6 +48,7 @@ class _Printer:
     def __init__(self, out: KernelText, kernel: ir.Kernel) -> None:
         self.out = out
         self.head: list[str] = []
+        self.tail: list[str] = []
         self.lines: list[str] = []
         self.label = "start"
         self.count = 0
@@ -48,6 +56,7 @@ class _Printer:
         self.strides: dict[tuple[Buffer, int], str] = {}
         self.index_names: dict[Expr, str] = {}
         self.slots: dict[Expr, str] = {}
+        self.locals: dict[Buffer, str] = {}
         self.changing: set[Any] = ir.reads(kernel.body) & ir.writes(kernel.body)
         self.scopes: list[dict[tuple[str, Expr], str]] = [{}]
         self.depends: dict[Expr, frozenset[Any]] = {}
@@ -71,6 +80,19 @@ class _Printer:
             self.parameter_names[key] = f"%p{len(self.out.parameters)}"
             self.out.parameters.append(key)
         return self.parameter_names[key]
+
+    def local(self, buffer: Buffer, size: Expr) -> None:
+        """Memory for a buffer of this kernel: on the stack, if it is known to be small."""
+        name = f"%l{len(self.locals)}"
+        self.locals[buffer] = name
+        if size.fn == "const" and size.data * buffer.dtype.itemsize <= _MOST_ON_STACK:
+            count = max(1, size.data) * buffer.dtype.itemsize
+            self.head.append(f"  {name} = alloca [{count} x i8], align {_ALIGNMENT}")
+            return
+        count = self.let(f"mul nsw i64 {self.index(size)}, {buffer.dtype.itemsize}")
+        self.out.takes_memory = True
+        self.lines.append(f"  {name} = call ptr @phix_take(i64 {count})")
+        self.tail.append(f"  call void @phix_give(ptr {name})")
 
     def stride(self, buffer: Buffer, axis: int) -> str:
         """The stride of an axis in bytes, loaded once at the head of the kernel."""
@@ -287,7 +309,7 @@ class _Printer:
 
     def address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """The address of an element."""
-        base = self.parameter("data", buffer)
+        base = self.locals.get(buffer) or self.parameter("data", buffer)
         part: Expr | None = None
         if dt.is_complex(buffer.dtype) and len(indices) > (
             len(buffer.dims) if buffer.strided else 1

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
+from phix.core import passes
 from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
@@ -16,7 +17,7 @@ from phix.kernels.cpu import jit
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import loop_text, sharing
+from phix.kernels.primitive import loop_text, sharing, shrinking
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import LoopProgram
 
@@ -26,7 +27,7 @@ class CpuProgram:
 
     def __init__(self, graph: Graph, program: LoopProgram) -> None:
         self.graph, self.loops = graph, program
-        sharing.share(program.steps)
+        prepare(program)
         self.constants = [as_array(v) for v in program.constant_values]
         self.sources = _symbol_sources(program)
         builder = Builder(tuple(program.symbols.values()))
@@ -112,6 +113,14 @@ def _single(native: Callable[..., Any], constants: tuple[Any, ...], outputs: lis
         return made
 
     return launch
+
+
+def prepare(program: LoopProgram) -> None:
+    """What the CPU wants done to the loops: memory that stays in the cache, and threads."""
+    if passes.is_on("shrink_temps"):
+        shrinking.shrink(program)
+    if passes.is_on("share_loops"):
+        sharing.share(program)
 
 
 def _symbol_sources(program: LoopProgram) -> dict[str, SymbolSource]:

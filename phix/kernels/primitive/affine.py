@@ -8,7 +8,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from phix.core import dtypes as dt
 from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.loop_ir import Buffer, For, Statement, Store
 from phix.kernels.primitive.scalar import Expr
 
@@ -59,6 +61,14 @@ def slice_form(linear: Expr, index: Expr, extents: dict[Expr, Expr]) -> SliceFor
     if covered != stride and not divides(covered, stride):
         return None
     return stride, outer
+
+
+def size_expr(size: Factors) -> Expr:
+    """A size as an expression."""
+    total = sc.const(size[1], dt.int64)
+    for name in size[0]:
+        total = total * sc.var(name)
+    return total
 
 
 def divides(a: Factors, b: Factors) -> bool:
@@ -119,3 +129,49 @@ def factors(size: Expr) -> Factors | None:
         return None
     a, b = (factors(x) for x in size.args)
     return None if a is None or b is None else times(a, b)
+
+
+def is_one_digit(
+    buffer: Buffer, index: Expr, block: list[Statement], extents: dict[Expr, Expr]
+) -> bool:
+    """Whether ``index`` is one and the same digit wherever the block touches the buffer.
+
+    A linear index is a mixed-radix number. If a loop's index is always the same digit of it, no
+    two iterations of the loop touch the same element.
+    """
+    own = factors(extents[index])
+    strides = set()
+    for linear, sizes in accesses(buffer, block, extents):
+        form = linear_form(linear)
+        stride = None if own is None or form is None else stride_of(form[0], index, own, sizes)
+        if form is None or stride is None:
+            return False
+        strides.add((stride, form[1]))
+    return len(strides) == 1
+
+
+def stride_of(
+    terms: dict[Expr, Factors], index: Expr, own: Factors, sizes: dict[Expr, Expr]
+) -> Factors | None:
+    """What ``index`` is multiplied with, if it is a digit of the sum of ``terms``."""
+    if index not in terms:
+        return None
+    stride = terms[index]
+    above = times(stride, own)
+    lower = {v: f for v, f in terms.items() if v is not index and not divides(above, f)}
+    covered = UNIT
+    while lower:
+        following = next((v for v, f in lower.items() if divides(covered, f)
+                          and all(divides(f, g) for g in lower.values())), None)  # fmt: skip
+        size = None if following is None or following not in sizes else _most(sizes[following])
+        if following is None or size is None:
+            return None
+        covered = times(lower.pop(following), size)
+    return stride if divides(covered, stride) else None
+
+
+def _most(extent: Expr) -> Factors | None:
+    """A bound of a loop's length: that of a tile is its full size."""
+    if extent.fn == "minimum":
+        return next((f for f in map(factors, extent.args) if f is not None), None)
+    return factors(extent)

@@ -28,10 +28,11 @@ ZERO = sc.const(0, dt.int64)
 
 @dataclass(eq=False)
 class Buffer:
-    """Memory of one array: ``kind`` is input, constant, output, temp, shared or slice.
+    """Memory of one array: ``kind`` is input, constant, output, temp, shared, slice or local.
 
     A temp lives in the workspace of one native segment; a shared buffer is an array of its own,
-    because a host step reads or writes it. A slice is ``base[index]``, no memory of its own.
+    because a host step reads or writes it. A slice is ``base[index]``, no memory of its own. A
+    local is a temp of one run of a kernel: every thread has its own.
     """
 
     name: str
@@ -145,13 +146,15 @@ PIECE_START, PIECE_END = sc.var("piece.start"), sc.var("piece.end")
 class Kernel:
     """One top-level loop nest. A ``start`` fills a reduction's result with its initial value.
 
-    ``whole``: it computes every element of the one buffer it writes.
+    ``whole``: it computes every element of the one buffer it writes. ``locals``: the buffers it
+    has for itself, and how many elements each.
     """
 
     body: list[Statement] = field(default_factory=list)
     start: bool = False
     whole: bool = False
     shared: Shared | None = None
+    locals: dict[Buffer, Expr] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

@@ -40,7 +40,10 @@ class _Steps:
             self.kernels += 1
             shared = "" if step.shared is None else f"  # shared: {_expr(step.shared.extent, {})}"
             head = f"{pad}kernel {self.kernels - 1}:{shared}"
-            return [head, *_Text().block(step.body, depth + 1)]
+            own = [
+                f"{pad}  local {b.name}: {b.dtype}[{_expr(n, {})}]" for b, n in step.locals.items()
+            ]
+            return [head, *own, *_Text().block(step.body, depth + 1)]
         if isinstance(step, ir.HostStep):
             args = ", ".join(b.name for b in (*step.inputs, *step.outputs))
             return [f"{pad}host {step.name}({args})"]

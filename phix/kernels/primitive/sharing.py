@@ -2,8 +2,7 @@
 
 Of the loops around a kernel's innermost block, the first is taken whose iterations are
 *independent*: no two of them touch the same element of a buffer that the kernel writes. That is
-proved from the indices. Seen as digits of a mixed-radix number, the loop's index must be one and
-the same digit of every index at which such a buffer is touched.
+proved from the indices: see :func:`phix.kernels.primitive.affine.is_one_digit`.
 """
 
 from __future__ import annotations
@@ -11,9 +10,9 @@ from __future__ import annotations
 from phix.core import dtypes as dt
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.affine import Factors, accesses, divides, factors, linear_form, times
+from phix.kernels.primitive.affine import is_one_digit
 from phix.kernels.primitive.inplace import nest
-from phix.kernels.primitive.loop_ir import For, Kernel, Statement, Step
+from phix.kernels.primitive.loop_ir import For, Kernel, LoopProgram, Statement
 from phix.kernels.primitive.scalar import Expr
 
 # Scalar operations below which waking a thread costs more than it saves, some 25 us.
@@ -26,9 +25,9 @@ _GRAIN, _GRAIN_INSIDE = 64, 512
 _FEWEST_ITERATIONS = 4
 
 
-def share(steps: list[Step]) -> None:
+def share(program: LoopProgram) -> None:
     """Mark the kernels that threads share, and cut the loops they share."""
-    for step in ir.walk_steps(steps):
+    for step in ir.walk_steps(program.steps):
         if isinstance(step, Kernel):
             _share(step)
 
@@ -58,54 +57,12 @@ def _is_shareable(loop: For, loops: list[For], block: list[Statement]) -> bool:
     if any(loop.index in ir.expressions([ir.Declare(x.extent, x.extent)]) for x in loops):
         return False
     extents = {x.index: x.extent for x in loops}
-    written = {ir.owner(b) for b in ir.writes(block)}
+    written = {ir.owner(b) for b in ir.writes(block) if b.kind != "local"}
     touched = ir.writes(block) | ir.reads(block)
     names = [b for b in touched if ir.owner(b) in written]
     if len(names) != len(written):
         return False  # a buffer and a slice of it
-    return all(_is_one_digit(b, loop.index, block, extents) for b in names)
-
-
-def _is_one_digit(
-    buffer: ir.Buffer, index: Expr, block: list[Statement], extents: dict[Expr, Expr]
-) -> bool:
-    """Whether ``index`` is one and the same digit wherever the block touches the buffer."""
-    own = factors(extents[index])
-    strides = set()
-    for linear, sizes in accesses(buffer, block, extents):
-        form = linear_form(linear)
-        stride = None if own is None or form is None else _stride(form[0], index, own, sizes)
-        if form is None or stride is None:
-            return False
-        strides.add((stride, form[1]))
-    return len(strides) == 1
-
-
-def _stride(
-    terms: dict[Expr, Factors], index: Expr, own: Factors, sizes: dict[Expr, Expr]
-) -> Factors | None:
-    """What ``index`` is multiplied with, if it is a digit of the sum of ``terms``."""
-    if index not in terms:
-        return None
-    stride = terms.pop(index)
-    above = times(stride, own)
-    lower = {v: f for v, f in terms.items() if not divides(above, f)}
-    covered: Factors = ((), 1)
-    while lower:
-        following = next((v for v, f in lower.items() if divides(covered, f)
-                          and all(divides(f, g) for g in lower.values())), None)  # fmt: skip
-        size = None if following is None or following not in sizes else _most(sizes[following])
-        if following is None or size is None:
-            return None
-        covered = times(lower.pop(following), size)
-    return stride if divides(covered, stride) else None
-
-
-def _most(extent: Expr) -> Factors | None:
-    """A bound of a loop's length: that of a tile is its full size."""
-    if extent.fn == "minimum":
-        return next((f for f in map(factors, extent.args) if f is not None), None)
-    return factors(extent)
+    return all(is_one_digit(b, loop.index, block, extents) for b in names)
 
 
 # -- work ------------------------------------------------------------------------------------
