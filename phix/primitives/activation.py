@@ -33,7 +33,8 @@ def _centred(x: Any, axes: list[int]) -> Any:
 def softmax(x: Any, axis: int) -> Any:
     axes = [axis] if x.ndim else []
     e = ops.exp(_centred(x, axes))
-    return e / ops.sum(e, axes, keepdim=True) if x.ndim else e
+    # one division a row
+    return e * ops.reciprocal(ops.sum(e, axes, keepdim=True)) if x.ndim else e
 
 
 @rules.decompose("softmax_grad")

@@ -27,10 +27,10 @@ class CpuProgram:
 
     def __init__(self, graph: Graph, program: LoopProgram) -> None:
         self.graph, self.loops = graph, program
-        prepare(program)
         self.constants = [as_array(v) for v in program.constant_values]
         self.sources = _symbol_sources(program)
         builder = Builder(tuple(program.symbols.values()))
+        prepare(program, builder)
         names = {symbol: name for name, symbol in program.symbols.items()}
 
         def segment(steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any) -> Segment:
@@ -115,12 +115,12 @@ def _single(native: Callable[..., Any], constants: tuple[Any, ...], outputs: lis
     return launch
 
 
-def prepare(program: LoopProgram) -> None:
+def prepare(program: LoopProgram, builder: Builder) -> None:
     """What the CPU wants done to the loops: memory that stays in the cache, and threads."""
     if passes.is_on("shrink_temps"):
         shrinking.shrink(program)
     if passes.is_on("share_loops"):
-        sharing.share(program)
+        sharing.share(program, builder.dim)
 
 
 def _symbol_sources(program: LoopProgram) -> dict[str, SymbolSource]:

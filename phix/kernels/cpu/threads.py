@@ -229,15 +229,19 @@ def thread_count() -> int:
     """How many threads share a loop: PHIX_NUM_THREADS, else OMP_NUM_THREADS, else the CPUs.
 
     Raises:
-        ValueError: the variable holds no positive number.
+        ValueError: PHIX_NUM_THREADS holds no positive number.
     """
-    for name in ("PHIX_NUM_THREADS", "OMP_NUM_THREADS"):
-        text = os.environ.get(name, "").strip()
-        if not text:
-            continue
-        if not text.isdigit() or int(text) < 1:
-            raise ValueError(f"{name} must be a positive number of threads, it is {text!r}")
-        return int(text)
+    named = os.environ.get("PHIX_NUM_THREADS", "").strip()
+    if named:
+        if not named.isdigit() or int(named) < 1:
+            raise ValueError(
+                f"PHIX_NUM_THREADS must be a positive number of threads, it is {named!r}"
+            )
+        return int(named)
+    # OpenMP's may be a list, one number a level of nesting
+    outermost = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+    if outermost.isdigit() and int(outermost):
+        return int(outermost)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -23,7 +23,7 @@ from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.scalar import Complex, Expr
 
 Element = Union[Expr, Complex]
-ZERO = sc.const(0, dt.int64)
+ZERO, ONE = sc.const(0, dt.int64), sc.const(1, dt.int64)
 
 
 @dataclass(eq=False)

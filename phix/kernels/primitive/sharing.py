@@ -7,12 +7,19 @@ proved from the indices: see :func:`phix.kernels.primitive.affine.is_one_digit`.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import numpy as np
+
+from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import passes
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.affine import is_one_digit
 from phix.kernels.primitive.inplace import nest
-from phix.kernels.primitive.loop_ir import For, Kernel, LoopProgram, Statement
+from phix.kernels.primitive.loop_ir import For, Kernel, LoopProgram, Statement, Step
+from phix.kernels.primitive.partial_results import split
 from phix.kernels.primitive.scalar import Expr
 
 # Scalar operations below which waking a thread costs more than it saves, some 25 us.
@@ -25,26 +32,54 @@ _GRAIN, _GRAIN_INSIDE = 64, 512
 _FEWEST_ITERATIONS = 4
 
 
-def share(program: LoopProgram) -> None:
-    """Mark the kernels that threads share, and cut the loops they share."""
-    for step in ir.walk_steps(program.steps):
-        if isinstance(step, Kernel):
-            _share(step)
+def share(program: LoopProgram, size_of: Callable[[dm.DimLike], Expr]) -> None:
+    """Mark the kernels that threads share, and cut the loops they share.
+
+    ``size_of`` gives the run-time value of a dim.
+    """
+    _Sharing(program, size_of).block(program.steps)
 
 
-def _share(kernel: Kernel) -> None:
-    work = _work(kernel.body)
-    if work.fn == "const" and work.data < LEAST_WORK:
-        return
+class _Sharing:
+    def __init__(self, program: LoopProgram, size_of: Callable[[dm.DimLike], Expr]) -> None:
+        self.program, self.size_of = program, size_of
+
+    def block(self, steps: list[Step]) -> None:
+        """Share the kernels of a block and of those inside it."""
+        for step in steps:
+            for inner in ir.blocks(step):
+                self.block(inner)
+        steps[:] = [s for step in steps for s in self._shared(step)]
+
+    def _shared(self, step: Step) -> list[Step]:
+        if not isinstance(step, Kernel):
+            return [step]
+        work = _work(step.body)
+        if (work.fn == "const" and work.data < LEAST_WORK) or _share(step, work):
+            return [step]
+        if not passes.is_on("partial_results"):
+            return [step]
+        return list(split(step, work, LEAST_WORK, self.size_of, self._temp) or [step])
+
+    def _temp(self, dims: dm.Shape, dtype: np.dtype) -> ir.Buffer:
+        temps = self.program.temps
+        number = 1 + max((int(t.name[1:]) for t in temps), default=-1)
+        temps.append(ir.Buffer(f"t{number}", dtype, dims, "temp"))
+        return temps[-1]
+
+
+def _share(kernel: Kernel, work: Expr) -> bool:
+    """Cut a loop of the kernel, if there is one whose iterations are independent."""
     loops, block = nest(kernel)
     calls = any(isinstance(s, ir.LibraryCall) for s in ir.walk(block))
     loop = None if calls else next((x for x in loops if _is_shareable(x, loops, block)), None)
     if loop is None:
-        return
+        return False
     is_last = loop is loops[-1] and not _has_loop(block)
     grain = 1 if not is_last else _GRAIN if loop is loops[0] else _GRAIN_INSIDE
     kernel.shared = ir.Shared(loop.extent, work, grain)
     loop.start, loop.extent = ir.PIECE_START, ir.PIECE_END
+    return True
 
 
 def _has_loop(block: list[Statement]) -> bool:

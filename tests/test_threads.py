@@ -1,0 +1,161 @@
+"""Loops that threads share: which they are, and that results do not depend on the threads.
+
+The bound on the work is lowered, so that small arrays are shared too.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core import passes
+from phix.kernels.cpu import threads
+from phix.kernels.primitive import sharing
+from phix.nn import functional as F
+
+RNG = np.random.default_rng(0)
+X = RNG.standard_normal((37, 129))
+SHARED = frozenset({"shrink_temps", "share_loops", "partial_results"})
+
+
+@pytest.fixture(autouse=True)
+def little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sharing, "LEAST_WORK", 1)
+    monkeypatch.setattr(sharing, "_GRAIN", 1)
+    monkeypatch.setattr(sharing, "_GRAIN_INSIDE", 1)
+
+
+def standardised_grads(x: Any) -> Any:
+    w, b = ops.full([129], 1.5, dtype="float64"), ops.full([129], -0.5, dtype="float64")
+    out, pullback = phix.vjp(lambda x, w, b: F.layer_norm(x, (129,), w, b), x, w, b)
+    return (out, *pullback(ops.sin(x)))
+
+
+def running(x: Any) -> Any:
+    return phix.scan(lambda c, row: (c + ops.tanh(row) * c, ops.sum(c)), x[0], x)
+
+
+# (function of X, its value in NumPy; None: only compared with one thread)
+FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any] | None]] = {
+    "pointwise": (lambda x: ops.exp(x) * 2.0, lambda x: np.exp(x) * 2),
+    "softmax": (lambda x: F.softmax(x), lambda x: np.exp(x) / np.exp(x).sum(-1, keepdims=True)),
+    "softmax, axis 0": (lambda x: F.softmax(x, 0), lambda x: np.exp(x) / np.exp(x).sum(0)),
+    "sum": (lambda x: ops.sum(x), np.sum),
+    "sum of squares, stored": (lambda x: (x * x, ops.sum(x * x)), lambda x: (x * x, (x * x).sum())),
+    "sum, axis 0": (lambda x: ops.sum(x, 0), lambda x: x.sum(0)),
+    "mean, axis 1": (lambda x: ops.mean(x, 1), lambda x: x.mean(1)),
+    "max": (lambda x: ops.max(x), np.max),
+    "min, axis 0": (lambda x: ops.min(x, 0), lambda x: x.min(0)),
+    "prod": (lambda x: ops.prod(x * 0.01 + 1.0), lambda x: np.prod(x * 0.01 + 1)),
+    "argmax": (lambda x: ops.argmax(x, 0), lambda x: x.argmax(0)),
+    "cumsum": (lambda x: ops.cumsum(x, 1), lambda x: x.cumsum(1)),
+    "transpose": (lambda x: ops.transpose(x, [1, 0]) + 1.0, lambda x: x.T + 1),
+    "complex sum": (lambda x: ops.sum(ops.complex(x, -x), 0), lambda x: (x - 1j * x).sum(0)),
+    "layer_norm and gradients": (standardised_grads, None),
+    "loop": (running, None),
+}
+
+
+def values(result: Any) -> list[np.ndarray]:
+    return [np.asarray(leaf) for leaf in phix.tree.leaves(result)]
+
+
+@pytest.mark.parametrize("rows", [37, -1], ids=["known", "unknown"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_shared_loops_compute_the_same(name: str, rows: int) -> None:
+    function, reference = FUNCTIONS[name]
+    spec = [phix.spec([rows, 129], "float64")]
+    shared = values(phix.jit(function, input_spec=spec)(X))
+    with passes.without(SHARED):
+        alone = values(phix.jit(lambda x: function(x), input_spec=spec)(X))
+    expected = alone if reference is None else values(reference(X))
+    assert len(shared) == len(alone) == len(expected)
+    for got, other, wanted in zip(shared, alone, expected):
+        np.testing.assert_allclose(got, other, rtol=1e-12, atol=1e-12)
+        np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-12)
+
+
+def loop_text(function: Callable[..., Any], *args: Any) -> str:
+    return phix.jit(function).lower(*args).sections["loop ir"]
+
+
+def test_independent_rows_are_shared_and_their_temps_shrunk() -> None:
+    text = loop_text(lambda x: F.softmax(x), X)
+    assert "kernel 0:  # shared: 37" in text
+    assert "local t0: float64[129]" in text
+
+
+def test_a_sum_over_the_shared_loop_has_partial_results() -> None:
+    text = loop_text(lambda x: ops.sum(x), X)
+    assert "for i1 in range(piece.start, piece.end):" in text
+    assert "float64[16]" in text
+
+
+def test_a_running_sum_is_not_shared() -> None:
+    assert "shared" not in loop_text(lambda x: ops.cumsum(x, 0), X[:, 0])
+
+
+def test_nan_comes_out_of_a_shared_maximum() -> None:
+    x = X.copy()
+    x[30, 7] = np.nan
+    assert np.isnan(phix.jit(lambda x: ops.max(x))(x))
+
+
+def test_an_empty_array_has_no_pieces() -> None:
+    spec = [phix.spec([-1, 129], "float64")]
+    assert phix.jit(lambda x: ops.sum(ops.exp(x)), input_spec=spec)(X[:0]) == 0
+    assert phix.jit(lambda x: ops.exp(x), input_spec=spec)(X[:0]).shape == (0, 129)
+
+
+PROGRAM = """
+import os, sys
+import numpy as np, phix
+from phix import ops
+from phix.kernels.primitive import sharing
+sharing.LEAST_WORK = 1
+f = phix.jit(lambda x: ops.sum(ops.exp(x) * 0.1))
+x = np.linspace(0.0, 1.0, 4001, dtype="float32")
+before = np.asarray(f(x)).tobytes()
+if hasattr(os, "fork"):
+    child = os.fork()
+    if not child:
+        os._exit(0 if np.asarray(f(x)).tobytes() == before else 1)
+    assert os.waitpid(child, 0)[1] == 0, "another result in a forked process"
+print(before.hex())
+"""
+
+
+def test_the_result_is_the_same_with_any_number_of_threads_and_after_a_fork() -> None:
+    found = set()
+    for count in ("1", "2", "5"):
+        env = {**os.environ, "PHIX_NUM_THREADS": count}
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", PROGRAM],
+            env=env, capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found.add(done.stdout)
+    assert len(found) == 1
+
+
+def test_the_number_of_threads_is_read_from_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PHIX_NUM_THREADS", raising=False)
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert threads.thread_count() == 3
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
+    assert threads.thread_count() == 4
+    monkeypatch.setenv("PHIX_NUM_THREADS", "2")
+    assert threads.thread_count() == 2
+    monkeypatch.setenv("PHIX_NUM_THREADS", "many")
+    with pytest.raises(ValueError, match=r"PHIX_NUM_THREADS must be a positive number .* 'many'"):
+        threads.thread_count()
