@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -101,8 +102,8 @@ class Eager(Interpreter):
             if program is None:
                 metas = _with_dims(inputs, dims)
                 try:
-                    graph = decompose(single_op_graph(op, metas, attrs))
-                    program = here.compile(graph, contiguous)
+                    graph = single_op_graph(op, metas, attrs)
+                    program = here.compile(graph, contiguous, partial(decompose, graph))
                 except UnknownDimError:
                     if dims is shapes:
                         raise

@@ -334,7 +334,6 @@ class _Entry:
         for slot in slots:
             offsets.append(total)
             total = self._sum(total, self._slot_size(slot))
-        pool.bind()
         for declaration in pool.DECLARATIONS:
             self.declare(declaration)
         memory = self.let(f"call ptr @phix_take(i64 {total})")
