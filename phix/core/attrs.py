@@ -54,7 +54,7 @@ def _int(value: Any) -> Any:
 
 
 def _ints(value: Any) -> tuple[Any, ...]:
-    if type(value) is tuple and all([type(v) is int for v in value]):
+    if type(value) is tuple and set(map(type, value)) <= {int}:
         return value
     if isinstance(value, (TensorBase, np.ndarray)):
         value = np.asarray(value).ravel().tolist() if value.ndim else [value]

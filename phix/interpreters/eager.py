@@ -38,13 +38,16 @@ class Eager(Interpreter):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.plans: dict[Any, Run] = {}  # of calls on tensors, attributes also as the user wrote them
+        self.plans: dict[
+            Any, Run
+        ] = {}  # of calls on tensors, attributes also as the user wrote them
         self.mixed: dict[Any, Run] = {}  # of calls with Python scalars among the tensors
         self.programs: dict[Any, Any] = {}  # compiled programs, by op and class of shapes
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        call = _call(op, attrs) if op.inexact else (op, attrs)
         try:
-            run = self.plans[(_call(op, attrs), *[x.key for x in inputs])]
+            run = self.plans[(call, *[x.key for x in inputs])]
         except AttributeError:
             return self.launch_mixed(op, inputs, attrs)
         except (KeyError, TypeError):

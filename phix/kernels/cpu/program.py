@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phix.core import dims as dm
+from phix.core import passes
 from phix.core.engines import Launcher
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
@@ -33,6 +34,7 @@ class CpuProgram:
         self, graph: Graph, contiguous: tuple[bool, ...], lower: Callable[[], Graph]
     ) -> None:
         self.graph, self.contiguous, self.lower = graph, contiguous, lower
+        self.left_out = passes.left_out()
         self.sizes = dm.solutions([v.meta.dims for v in graph.inputs])
         key = stored.key(graph, contiguous)
         self.call: NativeCall | None = None if key is None else stored.recall(key, graph)
@@ -46,7 +48,8 @@ class CpuProgram:
         """What the machine code is made from."""
         from phix.kernels.cpu.source import Source
 
-        return Source(self.lower(), self.contiguous)
+        with passes.without(self.left_out):
+            return Source(self.lower(), self.contiguous)
 
     @property
     def sections(self) -> dict[str, str]:

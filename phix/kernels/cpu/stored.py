@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import disk_cache
+from phix.core import disk_cache, passes
 from phix.core import dtypes as dt
 from phix.core.engines import as_array
 from phix.core.fingerprint import fingerprint
@@ -47,7 +47,8 @@ def key(graph: Graph, contiguous: tuple[bool, ...]) -> str | None:
     source, graph_print = disk_cache.source_digest(), fingerprint(graph)
     if source is None or graph_print is None:
         return None
-    parts = (jit.identity(), object.__basicsize__, source, graph_print, contiguous)
+    switches = sorted(passes.left_out())
+    parts = (jit.identity(), object.__basicsize__, source, switches, graph_print, contiguous)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
