@@ -52,20 +52,21 @@ def profile(name: str) -> tuple[str, list[tuple[float, int]]]:
     from phix.kernels.primitive.builder import Builder
 
     program, inputs = _program(name)
-    if program.stepwise is not None:
+    source = program.source
+    if source.stepwise is not None:
         raise SystemExit(f"{name}: runs Python steps between its kernels; not taken apart")
-    loops = program.loops
-    kept = {id(c) for c in program.kept}
-    constants = [b for b, c in zip(loops.constants, program.constants) if id(c) in kept]
+    loops = source.loops
+    constants = [loops.constants[k] for k in source.kept]
+    kept = [source.constants[k] for k in source.kept]
     known = [*loops.inputs, *constants, *loops.outputs]
     outputs = [np.empty(tuple(b.dims), b.dtype) for b in loops.outputs]
     builder = Builder(tuple(loops.symbols.values()))
     names = {symbol: text for text, symbol in loops.symbols.items()}
     found, before = [], 0.0
     for count in range(1, len(loops.steps) + 1):
-        segment = Segment(loops.steps[:count], known, program.sources, builder.dim, names)
+        segment = Segment(loops.steps[:count], known, source.sources, builder.dim, names)
         native = jit.compiled(segment.text)
-        taken = _lowest(lambda native=native: native(*inputs, *program.kept, *outputs))
+        taken = _lowest(lambda native=native: native(*inputs, *kept, *outputs))
         found.append((taken - before, count - 1))
         before = taken
     return program.sections["loop ir"], found

@@ -65,6 +65,8 @@ from phix.api.taylor import derivative as derivative
 from phix.api.taylor import jet as jet
 from phix.core import errors as errors
 from phix.core import pytrees as tree  # noqa: F401
+from phix.core.disk_cache import cache_info as cache_info
+from phix.core.disk_cache import clear_cache as clear_cache
 from phix.core.dispatch import bind as _bind
 from phix.core.dtypes import bfloat16 as bfloat16
 from phix.core.dtypes import bool_ as bool_

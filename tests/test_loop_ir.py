@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import textwrap
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,7 +11,6 @@ import pytest
 from engine_graphs import GraphWriter, make_op
 from phix.core.engines import engine
 from phix.core.errors import KernelNotFoundError, ShapeError
-from phix.kernels.cpu import cache, jit
 from phix.kernels.primitive.loop_text import program_text
 from phix.kernels.primitive.lowering import lower
 
@@ -193,65 +190,3 @@ def test_errors() -> None:
     program = engine("cpu").compile(w.graph(w.apply(ADD, x, x), y), (True, True))
     with pytest.raises(ShapeError, match="'x1' has shape"):
         program.launcher(((4, 3), (5,)))
-
-
-# -- the cache on disk -----------------------------------------------------------------------
-def simple_text(name: str) -> str:
-    w = Row()
-    x = w.input([int(name)])
-    program: Any = engine("cpu").compile(w.graph(w.apply(ADD, x, x)), (True,))
-    return program.sections["llvm"]
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path))
-    monkeypatch.delenv("PHIX_CACHE", raising=False)
-    monkeypatch.setattr(jit, "_loaded", {})
-    return tmp_path
-
-
-def test_the_cache_gives_back_what_was_saved(folder: Path) -> None:
-    cache.save("key", b"machine code")
-    assert cache.load("key") == b"machine code"
-    assert cache.load("other") is None
-
-
-def test_a_damaged_file_is_ignored_and_written_again(folder: Path) -> None:
-    text = simple_text("31")
-    (path,) = folder.glob("*.o")
-    good = path.read_bytes()
-    for content in (b"", good[:50], good[:-1] + b"?", b"\0" * len(good)):
-        path.write_bytes(content)
-        assert cache.load(path.stem) is None
-    jit._loaded.clear()
-    data = np.arange(31, dtype="f")
-    out = np.empty_like(data)
-    assert path.read_bytes() != good
-    function = jit.compiled(text)
-    function(data, out)
-    np.testing.assert_array_equal(out, 2 * data)
-    assert cache.load(path.stem) is not None
-
-
-def test_the_cache_can_be_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PHIX_CACHE", "0")
-    simple_text("32")
-    assert not list(folder.iterdir())
-
-
-def test_a_folder_that_cannot_be_written_is_no_error(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    blocked = folder / "file"
-    blocked.write_text("")
-    monkeypatch.setenv("PHIX_CACHE_DIR", str(blocked / "below"))
-    simple_text("33")
-
-
-def test_the_least_recently_used_go_first(folder: Path) -> None:
-    for age, key in enumerate("abc"):
-        cache.save(key, bytes(1000))
-        os.utime(folder / f"{key}.o", (1000 - age, 1000 - age))
-    cache.trim(folder, 2200)
-    assert sorted(p.stem for p in folder.glob("*.o")) == ["a", "b"]

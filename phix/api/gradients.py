@@ -141,7 +141,12 @@ def value_and_grad(
     (8.0, 12.0)
     """
 
-    @functools.wraps(function)
+    return functools.wraps(function)(_with_gradient(function, argnums, has_aux))
+
+
+def _with_gradient(
+    function: Callable[..., Any], argnums: Argnums, has_aux: bool
+) -> Callable[..., Any]:
     def with_gradient(*args: Any, **kwargs: Any) -> Any:
         places = argument_places(argnums, args, function)
         wrapped, aux_of = split_aux(function, has_aux)
@@ -158,7 +163,7 @@ def value_and_grad(
         run = Flattened(of_chosen, treedef, f"the result of {function_name(function)}")
         outs, pull = reverse.vjp(run, flat)
         _check_scalar(outs, function)
-        grads = pytrees.unflatten(treedef, pull([_one(outs[0])]))[0]
+        grads = pytrees.unflatten(treedef, pull([_one(outs[0].dtype)]))[0]
         value = pytrees.unflatten(run.out_tree, outs)
         found = grads[0] if isinstance(argnums, int) else grads
         return ((value, aux_of()), found) if has_aux else (value, found)
@@ -192,8 +197,9 @@ def _check_scalar(outs: list[Any], function: Callable[..., Any]) -> None:
         )
 
 
-def _one(x: TensorBase) -> Tensor:
-    return Tensor(np.ones((), x.dtype))
+@functools.cache
+def _one(dtype: np.dtype) -> Tensor:
+    return Tensor(np.ones((), dtype))
 
 
 def grad(
@@ -207,7 +213,7 @@ def grad(
     >>> phix.grad(phix.grad(lambda x: x**3))(2.0).item()
     12.0
     """
-    both = value_and_grad(function, argnums, has_aux)
+    both = _with_gradient(function, argnums, has_aux)
 
     @functools.wraps(function)
     def gradient(*args: Any, **kwargs: Any) -> Any:

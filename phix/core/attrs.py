@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -53,6 +54,8 @@ def _int(value: Any) -> Any:
 
 
 def _ints(value: Any) -> tuple[Any, ...]:
+    if type(value) is tuple and set(map(type, value)) <= {int}:
+        return value
     if isinstance(value, (TensorBase, np.ndarray)):
         value = np.asarray(value).ravel().tolist() if value.ndim else [value]
     if isinstance(value, (int, np.integer, Dim, float)):
@@ -145,6 +148,11 @@ def _converter(arg: Arg) -> Callable[[Any], Any]:
     return _CONVERTERS[kind]
 
 
+@cache
+def _converters(op: Op) -> tuple[Callable[[Any], Any], ...]:
+    return tuple(map(_converter, op.attrs))
+
+
 def convert(op: Op, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Each attribute as its declared type.
 
@@ -152,12 +160,12 @@ def convert(op: Op, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
         ArgumentError: a value that is not of the declared type.
     """
     converted: list[Any] = []
-    for arg, value in zip(op.attrs, attrs):
+    for arg, converter, value in zip(op.attrs, _converters(op), attrs):
         if value is None and (arg.default is None or arg.default is REQUIRED):
             converted.append(None)
             continue
         try:
-            converted.append(_converter(arg)(value))
+            converted.append(converter(value))
         except ConcretizationError:
             raise
         except PhixError as error:

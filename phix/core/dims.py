@@ -9,7 +9,8 @@ form, so two dims known to be equal compare equal however they were computed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Union
 
 from phix.core.errors import ShapeError, UnknownDimError
@@ -328,6 +329,48 @@ def substitute(dim: DimLike, env: Mapping[Symbol, DimLike]) -> DimLike:
                 term = term * _rebuild(atom.fn, [substitute(a, env) for a in atom.args])
         total = total + term
     return total
+
+
+@dataclass(frozen=True)
+class Solution:
+    """A symbol is (size of the shape's axis - rest) / factor."""
+
+    number: int  # of the shape
+    axis: int
+    factor: int
+    rest: int
+
+
+def solutions(shapes: Sequence[Shape]) -> dict[Symbol, Solution]:
+    """Where sizes of shapes tell the symbols in them; none for those in no linear dim."""
+    found: dict[Symbol, Solution] = {}
+    for number, shape in enumerate(shapes):
+        for axis, dim in enumerate(shape):
+            linear = _linear(dim)
+            if linear is None:
+                continue
+            symbol, factor, rest = linear
+            known = found.get(symbol)
+            plain = (factor, rest) == (1, 0)
+            if known is None or (plain and (known.factor, known.rest) != (1, 0)):
+                found[symbol] = Solution(number, axis, factor, rest)
+    return found
+
+
+def _linear(dim: DimLike) -> tuple[Symbol, int, int] | None:
+    """The symbol, factor and rest of a dim that is factor * symbol + rest."""
+    if isinstance(dim, int):
+        return None
+    rest = factor = 0
+    symbol = None
+    for monomial, coefficient in dim.terms:
+        if not monomial:
+            rest = coefficient
+        elif len(monomial) == 1 and isinstance(monomial[0], Symbol) and symbol is None:
+            symbol, factor = monomial[0], coefficient
+        else:
+            return None
+    return None if symbol is None else (symbol, factor, rest)
 
 
 def _rebuild(fn: str, args: list[DimLike]) -> DimLike:

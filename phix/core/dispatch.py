@@ -38,6 +38,9 @@ class Interpreter:
         """The result straight from a program compiled before, else None (eager alone has some)."""
         return None
 
+    def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
+        """After a call: what the user gave, and what became of it (for ``launch_cached``)."""
+
     def as_dim(self, value: TensorBase, largest: bool) -> Any:
         """The size that an int tracer of this interpreter stands for."""
         return value.item()
@@ -120,25 +123,31 @@ def mapping(axis_name: str | None) -> Iterator[None]:
         _state.mapped = before
 
 
-@contextmanager
-def active(interpreter: Interpreter) -> Iterator[Interpreter]:
+class active:
     """Make ``interpreter`` current inside a with block."""
-    before = _state.current
-    _state.current = interpreter
-    try:
-        yield interpreter
-    finally:
-        _state.current = before
+
+    __slots__ = ("before", "interpreter")
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+
+    def __enter__(self) -> Interpreter:
+        self.before = _state.current
+        _state.current = self.interpreter
+        return self.interpreter
+
+    def __exit__(self, *exception: object) -> None:
+        _state.current = self.before
 
 
-@contextmanager
-def transformation(interpreter: Interpreter) -> Iterator[Interpreter]:
+class transformation(active):
     """Make a new interpreter current; when the block ends, its tracers are dead."""
-    with active(interpreter):
-        try:
-            yield interpreter
-        finally:
-            interpreter.alive = False
+
+    __slots__ = ()
+
+    def __exit__(self, *exception: object) -> None:
+        _state.current = self.before
+        self.interpreter.alive = False
 
 
 def bind(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -154,9 +163,11 @@ def bind(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     result = interpreter.launch_cached(op, inputs, attrs)
     if result is not None:
         return result
+    given, given_attrs = inputs, attrs
     inputs = promote_inputs(op, convert_inputs(op, inputs))
     attrs = at.normalize(op, inputs, attrs)
     outs = interpreter.process(op, inputs, attrs)
+    interpreter.remember(op, given, given_attrs, inputs, attrs)
     if is_recording_tracers():
         _keep_sources(outs)
     return outs

@@ -34,6 +34,9 @@ ALL = BOOL + UNSIGNED + SIGNED + FLOAT + COMPLEX
 BY_NAME = {str(d): d for d in ALL}
 _NATIVE = frozenset(ALL)
 
+# By NumPy's letter; bfloat16, which NumPy has no letter for, is a float too.
+_KINDS = {"b": "bool", "i": "int", "u": "int", "c": "complex"}
+
 DEFAULT_FLOAT = float32
 DEFAULT_INT = int64
 DEFAULT_COMPLEX = complex64
@@ -70,9 +73,7 @@ def as_dtype(value: Any) -> np.dtype:
 
 def kind(dtype: np.dtype) -> str:
     """``bool``, ``int``, ``float`` or ``complex``."""
-    if dtype.kind in "iu":
-        return "int"
-    return {"b": "bool", "c": "complex"}.get(dtype.kind, "float")
+    return _KINDS.get(dtype.kind, "float")
 
 
 def is_float(dtype: np.dtype) -> bool:
@@ -85,7 +86,7 @@ def is_complex(dtype: np.dtype) -> bool:
 
 def is_differentiable(dtype: np.dtype) -> bool:
     """Whether tensors of this dtype carry derivatives (floats and complex numbers do)."""
-    return kind(dtype) in ("float", "complex")
+    return dtype.kind not in "biu"
 
 
 def real_dtype(dtype: np.dtype) -> np.dtype:

@@ -41,8 +41,16 @@ class Engine(Protocol):
 
     name: str
 
-    def compile(self, graph: Graph, contiguous: tuple[bool, ...]) -> Program:
+    def compile(
+        self,
+        graph: Graph,
+        contiguous: tuple[bool, ...],
+        lower: Callable[[], Graph] | None = None,
+    ) -> Program:
         """Compile ``graph``; ``contiguous[i]``: input ``i`` is promised to be C-contiguous.
+
+        ``lower`` gives the graph in primitives alone; without it, ``graph`` is in primitives. An
+        engine that finds a program for ``graph`` in a cache need not call it.
 
         Raises:
             KernelNotFoundError: a primitive of the graph has no kernel here.

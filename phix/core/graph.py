@@ -30,7 +30,7 @@ class Source:
 
     def derived(self, step: str, op: str) -> Source:
         """The source of what a derivative makes of ``op``, made here."""
-        return replace(self, passes=(*self.passes, step), op=self.op or op)
+        return Source(self.file, self.line, self.function, (*self.passes, step), self.op or op)
 
     def underived(self) -> Source:
         """The source that this one was derived from."""
@@ -79,7 +79,7 @@ def flat(entries: tuple[Any, ...]) -> Iterator[Any]:
 def map_entries(fn: Callable[[Any], Any], entries: tuple[Any, ...]) -> tuple[Any, ...]:
     """``fn`` over the atoms of structured inputs or outputs, the structure kept."""
     return tuple(
-        tuple(map(fn, e)) if isinstance(e, tuple) else None if e is None else fn(e) for e in entries
+        [tuple(map(fn, e)) if isinstance(e, tuple) else e if e is None else fn(e) for e in entries]
     )
 
 

@@ -103,6 +103,10 @@ class Op:
         bases = (o.name.removesuffix("_grad") for o in self.outputs)
         # For a backward op: the input of the forward that each output is the gradient of.
         self.gradient_of = tuple(names.get(base, base) for base in bases)
+        # Attributes that may be equal and yet mean another call: 1, 1.0 and True; 0.0 and -0.0.
+        self.inexact = tuple(
+            i for i, a in enumerate(self.attrs) if a.type.startswith(("Scalar", "float", "double"))
+        )
         self.has_graphs = any(a.type.startswith("Graph") for a in self.attrs)
         self.binds_dim = "binds_dim" in self.traits
         self.single_output = len(self.outputs) == 1 and not self.outputs[0].is_list

@@ -66,6 +66,11 @@ def is_on(name: str) -> bool:
     return name not in _state.off
 
 
+def left_out() -> frozenset[str]:
+    """The rewrites that are not to be made here: they decide what a program is, too."""
+    return _state.off
+
+
 def checked(names: object, where: str) -> frozenset[str]:
     """The names, a string or several, which must stand in the table.
 

@@ -27,6 +27,10 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "normalize": {},
     "simplification": {},
 }
+# Ops of the table that comes with phix, and ops with rules from elsewhere: programs of those depend
+# on code that no cache on disk knows.
+BUILT_IN: set[str] = set()
+EXTENDED: set[str] = set()
 
 
 def add_op(op: Op) -> Op:
@@ -59,8 +63,15 @@ def get_op(name: str) -> Op:
     return op
 
 
+def note_origin(op_name: str, rule: Callable[..., Any]) -> None:
+    """Remember an op that code outside of phix says something about."""
+    if rule.__module__.partition(".")[0] != "phix":
+        EXTENDED.add(op_name)
+
+
 def _register(slot: str, op_name: str) -> Callable[[Rule], Rule]:
     def decorator(rule: Rule) -> Rule:
+        note_origin(op_name, rule)
         known = _RULES[slot]
         if op_name in known:
             raise OpTableError(
@@ -162,7 +173,11 @@ def simplify(op_name: str) -> Callable[[Rule], Rule]:
 
 
 def complete() -> None:
-    """Raise OpTableError for rules and names that lead nowhere."""
+    """End the table that comes with phix.
+
+    Raises:
+        OpTableError: a rule or a name leads nowhere.
+    """
     for slot, rules in _RULES.items():
         for name, rule in rules.items():
             if name not in OPS:
@@ -186,3 +201,4 @@ def complete() -> None:
                 f"{op.where}: op {op.name!r} names infer_meta {op.infer_meta_name!r}, which is not "
                 f"registered; write @rules.infer_meta({op.infer_meta_name!r})"
             )
+    BUILT_IN.update(OPS)

@@ -84,15 +84,20 @@ def recording(watch: Watch | None = None) -> Iterator[None]:
         _state.watch = before
 
 
-@contextmanager
-def at(source: Source | None) -> Iterator[None]:
+class at:
     """What runs inside a with block comes from ``source``."""
-    before = _state.here
-    _state.here = source
-    try:
-        yield
-    finally:
-        _state.here = before
+
+    __slots__ = ("before", "source")
+
+    def __init__(self, source: Source | None) -> None:
+        self.source = source
+
+    def __enter__(self) -> None:
+        self.before = _state.here
+        _state.here = self.source
+
+    def __exit__(self, *exception: object) -> None:
+        _state.here = self.before
 
 
 def derivation(source: Source | None, run: Callable[[], Any], early: bool = False) -> Any:

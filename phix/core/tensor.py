@@ -303,16 +303,18 @@ class Tensor(TensorBase):
 
     @property
     def key(self) -> tuple[Any, ...]:
-        if self._key is None:
+        key = self._key
+        if key is None:
             data = self.data
-            self._key = (data.dtype, data.shape, data.flags.c_contiguous)
-        return self._key
+            key = self._key = (data.dtype, data.shape, data.flags.c_contiguous)
+        return key
 
     @property
     def meta(self) -> MetaTensor:
-        if self._meta is None:
-            self._meta = MetaTensor(self.data.shape, self.data.dtype)
-        return self._meta
+        meta = self._meta
+        if meta is None:
+            meta = self._meta = MetaTensor(self.data.shape, self.data.dtype)
+        return meta
 
     @property
     def shape(self) -> Shape:
@@ -374,6 +376,18 @@ class ValueTracer(Tracer):
     @property
     def meta(self) -> MetaTensor:
         return self.value.meta
+
+    @property
+    def shape(self) -> Shape:
+        return self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self.value.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self.value.ndim
 
     def concrete(self, asked: str) -> Tensor:
         return self.value.concrete(asked)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dispatch
+from phix.core import dtypes as dt
 from phix.core.dispatch import Interpreter
 from phix.core.engines import engine
 from phix.core.errors import UnknownDimError
@@ -24,6 +26,9 @@ from phix.interpreters.stage import Stage, StageTracer, finish
 Run = Callable[..., Any]
 
 _MOST_PLANS = 8192
+# Inputs that are part of a plan, where the user wrote them: Python scalars, absent optionals.
+_FIXED = frozenset({bool, int, float, complex, type(None)})
+_PLAIN = _FIXED | {str, type(dt.float32)} | {type(d) for d in dt.ALL}
 
 
 class Eager(Interpreter):
@@ -33,31 +38,79 @@ class Eager(Interpreter):
 
     def __init__(self) -> None:
         super().__init__(None)
-        self.plans: dict[Any, Run] = {}  # what bind finds: attributes as the user wrote them
+        self.plans: dict[
+            Any, Run
+        ] = {}  # of calls on tensors, attributes also as the user wrote them
+        self.mixed: dict[Any, Run] = {}  # of calls with Python scalars among the tensors
         self.programs: dict[Any, Any] = {}  # compiled programs, by op and class of shapes
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        call = _call(op, attrs) if op.inexact else (op, attrs)
         try:
-            run = self.plans[(op, attrs, *[x.key for x in inputs])]
-        except (KeyError, AttributeError, TypeError):
+            run = self.plans[(call, *[x.key for x in inputs])]
+        except AttributeError:
+            return self.launch_mixed(op, inputs, attrs)
+        except (KeyError, TypeError):
             return None
         return run(*[x.data for x in inputs])
 
+    def launch_mixed(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        """As ``launch_cached``, where some inputs are Python scalars or absent."""
+        keys: list[Any] = []
+        arrays: list[np.ndarray] = []
+        for x in inputs:
+            if type(x) is Tensor:
+                keys.append(x.key)
+                arrays.append(x.data)
+            elif type(x) in _FIXED:
+                keys.append((type(x), repr(x)))
+            else:
+                return None
+        try:
+            run = self.mixed[(_call(op, attrs), *keys)]
+        except (KeyError, TypeError):
+            return None
+        return run(*arrays)
+
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        found = None if op.has_lists else self.launch_cached(op, inputs, attrs)
+        if found is not None:
+            return found
         tensors = list(flat(inputs))
         for x in tensors:
             if isinstance(x, Tracer):
                 raise dispatch.leaked(x, op.name)
-        structure = tuple(len(e) if isinstance(e, tuple) else e is None for e in inputs)
-        keys = [x.key for x in tensors]
-        plain = structure.count(False) == len(structure)
-        key = (op, attrs, *keys) if plain else (op, attrs, structure, *keys)
+        key = _plan_key(op, inputs, attrs)
         run = self.plans.get(key)
         if run is None:
             if len(self.plans) >= _MOST_PLANS:
                 self.plans.clear()
             run = self.plans[key] = self.plan(op, inputs, attrs)
         return run(*[x.data for x in tensors])
+
+    def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
+        """Let the next call find the plan by what the user wrote, before it is converted."""
+        run = self.plans.get(_plan_key(op, inputs, attrs))
+        if run is None or op.has_lists or not all(map(_is_plain, given_attrs)):
+            return
+        keys: list[Any] = []
+        fixed: list[Any] = []  # the scalars' arrays; None stands for a tensor's
+        for value, x in zip(given, inputs):
+            if value is x and x is not None:
+                keys.append(x.key)
+                fixed.append(None)
+            elif type(value) in _FIXED:
+                keys.append((type(value), repr(value)))
+                fixed.extend(() if x is None else (x.data,))
+            else:
+                return  # an array, or a tensor that was cast
+        key = (_call(op, given_attrs), *keys)
+        if len(keys) == fixed.count(None):
+            self.plans[key] = run
+            return
+        if len(self.mixed) >= _MOST_PLANS:
+            self.mixed.clear()
+        self.mixed[key] = _filled_in(run, fixed)
 
     def plan(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
         """A function of the input arrays that runs the op for these metas."""
@@ -96,13 +149,13 @@ class Eager(Interpreter):
         lasts = [(*c[:-1], *s[-1:]) for c, s in zip(classes, shapes)]
         for dims in (shapes,) if op.has_graphs else (classes, lasts, shapes):
             dtypes = tuple(x.dtype for x in tensors)
-            key = (op, attrs, structure, dtypes, contiguous, str(dims))
+            key = (_call(op, attrs), structure, dtypes, contiguous, str(dims))
             program = self.programs.get(key)
             if program is None:
                 metas = _with_dims(inputs, dims)
                 try:
-                    graph = decompose(single_op_graph(op, metas, attrs))
-                    program = here.compile(graph, contiguous)
+                    graph = single_op_graph(op, metas, attrs)
+                    program = here.compile(graph, contiguous, partial(decompose, graph))
                 except UnknownDimError:
                     if dims is shapes:
                         raise
@@ -110,6 +163,40 @@ class Eager(Interpreter):
                 self.programs[key] = program
             return program, tuple(tuple(s) for s in shapes)
         raise AssertionError("unreachable: the last class has no unknown dims")
+
+
+def _call(op: Op, attrs: tuple[Any, ...]) -> Any:
+    """What calls of an op are told apart by, besides their inputs."""
+    if not op.inexact:
+        return (op, attrs)
+    return (op, attrs, *[repr(attrs[i]) for i in op.inexact])
+
+
+def _plan_key(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+    """The key of a plan, for inputs that are tensors, lists of them, or absent."""
+    keys = [x.key for x in flat(inputs)]
+    structure = tuple([len(e) if isinstance(e, tuple) else e is None for e in inputs])
+    if structure.count(False) == len(structure):
+        return (_call(op, attrs), *keys)
+    return (_call(op, attrs), structure, *keys)
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether equal values of this kind, of one text, mean the same attribute."""
+    return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
+
+
+def _filled_in(run: Run, fixed: list[Any]) -> Run:
+    """A plan of the tensors alone; the other arrays are given."""
+    places = [k for k, array in enumerate(fixed) if array is None]
+
+    def filled(*arrays: np.ndarray) -> Any:
+        every = fixed.copy()
+        for place, array in zip(places, arrays):
+            every[place] = array
+        return run(*every)
+
+    return filled
 
 
 def _with_dims(inputs: Any, dims: Any) -> Any:

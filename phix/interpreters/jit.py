@@ -49,7 +49,7 @@ class Compiled:
         with self.lock:
             found = self.programs.get(contiguous)
             if found is None:
-                found = engine("cpu").compile(self.lower(), contiguous)
+                found = engine("cpu").compile(self.graph, contiguous, self.lower)
                 self.programs[contiguous] = found
             return found
 

@@ -54,11 +54,17 @@ class BackwardRule:
         self.op, self.rule, self.args = op, rule, args
 
     def __call__(self, *cotangents: Any) -> list[Any]:
-        args = [cotangents[a.number] if isinstance(a, Cotangent) else a for a in self.args]
+        args = [cotangents[a.number] if type(a) is Cotangent else a for a in self.args]
         assert self.rule.decomposition is not None
-        found = self.rule.decomposition(*args)
-        by_name = dict(zip(self.rule.gradient_of, as_outputs(self.rule, found)))
-        return [by_name.get(a.name) for a in self.op.inputs]
+        found = as_outputs(self.rule, self.rule.decomposition(*args))
+        return [None if n is None else found[n] for n in gradient_places(self.op, self.rule)]
+
+
+@cache
+def gradient_places(op: Op, rule: Op) -> tuple[int | None, ...]:
+    """For each input of ``op`` the output of its backward op that is the gradient of it."""
+    of = rule.gradient_of
+    return tuple(of.index(a.name) if a.name in of else None for a in op.inputs)
 
 
 class DecomposedOutputs:
@@ -116,17 +122,32 @@ class VJP(Interpreter):
         return VJPTracer(self, value, self.nodes - 1)
 
     def owns(self, value: Any) -> bool:
-        return isinstance(value, VJPTracer) and value.interpreter is self
+        return type(value) is VJPTracer and value.interpreter is self
 
     def lower(self, value: Any) -> Any:
         return value.value if self.owns(value) else value
 
+    def is_active(self, nodes: tuple[Any, ...]) -> bool:
+        """Whether a derivative is wanted of any of these."""
+        for node in nodes:
+            if type(node) is int:
+                if node >= 0:
+                    return True
+            elif node is not None and max(node, default=-1) >= 0:
+                return True
+        return False
+
+    def node(self, value: Any) -> int:
+        """The number of the value on the tape; -1 where no derivative is wanted."""
+        return value.node if self.owns(value) else -1
+
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         parent = self.parent
         assert parent is not None
-        active = any(self.owns(x) for x in flat(inputs))
+        nodes = map_entries(self.node, inputs)
+        active = self.is_active(nodes)
         if active and op.vjp_rule is not None:
-            return self.by_rule(op, inputs, attrs)
+            return self.by_rule(op, inputs, attrs, nodes)
         if active and op.backward is None and not is_constant(op):
             if op.decomposition is None:
                 raise no_derivative(op)
@@ -140,19 +161,24 @@ class VJP(Interpreter):
         entries = as_outputs(op, outs)
         rule = get_op(op.backward)
         args = backward_args(op, rule, values, attrs, entries)
-        result = self.record(op, BackwardRule(op, rule, args), inputs, entries)
-        extra = tuple(n for n in uncovered(op) if self.owns(as_outputs(op, result)[n]))
-        if extra:
-            wrapped = as_outputs(op, result)
-            nodes, pairs = self.tape[-1].inputs, self.tape[-1].outputs
-            pull = DecomposedOutputs(op, values, attrs, extra)
-            self.tape.append(Record(op, pull, nodes, tuple(pairs[n] for n in extra)))
-            self.tape[-2].outputs = tuple(
-                (-1, wrapped[n].meta) if n in extra else p for n, p in enumerate(pairs)
-            )
+        result = self.record(op, BackwardRule(op, rule, args), nodes, entries)
+        if uncovered(op):
+            self.record_uncovered(op, values, attrs, as_outputs(op, result))
         return result
 
-    def by_rule(self, op: Op, inputs: Any, attrs: Any) -> Any:
+    def record_uncovered(self, op: Op, values: Any, attrs: Any, wrapped: tuple[Any, ...]) -> None:
+        """Give the outputs that the backward rule knows nothing of a record of their own."""
+        extra = tuple(n for n in uncovered(op) if self.owns(wrapped[n]))
+        if not extra:
+            return
+        nodes, pairs = self.tape[-1].inputs, self.tape[-1].outputs
+        pull = DecomposedOutputs(op, values, attrs, extra)
+        self.tape.append(Record(op, pull, nodes, tuple(pairs[n] for n in extra)))
+        self.tape[-2].outputs = tuple(
+            (-1, wrapped[n].meta) if n in extra else p for n, p in enumerate(pairs)
+        )
+
+    def by_rule(self, op: Op, inputs: Any, attrs: Any, nodes: Any) -> Any:
         """An op whose reverse mode is a rule in Python; the rule runs in the parent."""
         assert self.parent is not None and op.vjp_rule is not None
         active = map_entries(self.owns, inputs)
@@ -163,20 +189,19 @@ class VJP(Interpreter):
                 outs, pull = derivation(user_source(), lambda: rule(active, *args), early=True)
             else:
                 outs, pull = rule(active, *args)
-        return self.record(op, pull, inputs, as_outputs(op, outs))
+        return self.record(op, pull, nodes, as_outputs(op, outs))
 
-    def record(self, op: Op, pull: Callable[..., Any], inputs: Any, outs: tuple[Any, ...]) -> Any:
+    def record(self, op: Op, pull: Callable[..., Any], nodes: Any, outs: tuple[Any, ...]) -> Any:
         """The outputs as tracers, and a record of how cotangents get from them to the inputs."""
         wrapped = map_entries(self.wrap, outs)
-        nodes = map_entries(lambda x: x.node if self.owns(x) else -1, inputs)
         pairs = tuple(
-            [self.pair(t) for t in e] if isinstance(e, tuple) else self.pair(e) for e in wrapped
+            [[self.pair(t) for t in e] if isinstance(e, tuple) else self.pair(e) for e in wrapped]
         )
         self.tape.append(Record(op, pull, nodes, pairs))
         return wrapped[0] if len(wrapped) == 1 else wrapped
 
     def pair(self, value: Any) -> tuple[int, MetaTensor]:
-        return (value.node if self.owns(value) else -1, value.meta)
+        return (self.node(value), value.meta)
 
     def wrap(self, value: TensorBase) -> TensorBase:
         return self.new(value) if dt.is_differentiable(value.dtype) else value
@@ -201,19 +226,31 @@ def backward_args(
 
     For a tensor under ``no_need_buffer`` the meta alone is kept, so the value can be freed.
     """
-    named: dict[str, Any] = dict(zip((a.name for a in op.inputs), values))
-    named.update(zip(op.attr_names, attrs))
-    for number, (output, value) in enumerate(zip(op.outputs, outs)):
-        named.setdefault(output.name, value)
-        named[f"{output.name}_grad"] = Cotangent(number)
-    named |= {here: named[there] for here, there in rule.forward_names}
-    args = []
-    for arg in rule.args:
-        value = named.get(arg.name, arg.default)
-        if arg.name in rule.no_need_buffer and value is not None:
+    given = (*values, *attrs, *outs)
+    args: list[Any] = []
+    for place, other, is_meta in argument_places(op, rule):
+        value = other if place is None else given[place]
+        if is_meta and value is not None:
             value = map_entries(lambda x: x.meta, (value,))[0]
         args.append(value)
     return args
+
+
+@cache
+def argument_places(op: Op, rule: Op) -> tuple[tuple[int | None, Any, bool], ...]:
+    """For each arg of the backward op: where it stands among the inputs, attributes and outputs of
+    ``op``, or what else it is, and whether its meta is enough."""
+    named: dict[str, tuple[int | None, Any]] = {}
+    names = [*(a.name for a in (*op.inputs, *op.attrs)), *(o.name for o in op.outputs)]
+    for place, name in enumerate(names):
+        named.setdefault(name, (place, None))
+    for number, output in enumerate(op.outputs):
+        named[f"{output.name}_grad"] = (None, Cotangent(number))
+    named |= {here: named[there] for here, there in rule.forward_names}
+    return tuple(
+        (*named.get(arg.name, (None, arg.default)), arg.name in rule.no_need_buffer)
+        for arg in rule.args
+    )
 
 
 class Cotangent:
@@ -262,7 +299,10 @@ class Pullback:
 
     def step(self, record: Record, grads: dict[int, Any]) -> None:
         """Send the cotangents of one record's outputs to its inputs."""
-        if not any(node in grads for node, _ in _pairs(record.outputs)):
+        for node, _ in _pairs(record.outputs):
+            if node in grads:
+                break
+        else:
             return
 
         def cotangent(pair: Any) -> Any:
@@ -277,9 +317,10 @@ class Pullback:
         for nodes, grad in zip(record.inputs, found):
             if nodes is None or grad is None:
                 continue
-            for node, value in zip(nodes, grad) if isinstance(nodes, tuple) else [(nodes, grad)]:
+            for node, value in zip(nodes, grad) if isinstance(nodes, tuple) else ((nodes, grad),):
                 if node >= 0 and value is not None:
-                    grads[node] = add(grads.get(node), value)
+                    known = grads.get(node)
+                    grads[node] = value if known is None else add(known, value)
 
     def watched(self, record: Record, cts: list[Any]) -> Sequence[Any]:
         """The pull, where what it does is known to come from the line of the record's op."""
@@ -289,8 +330,10 @@ class Pullback:
         return derivation(source, lambda: record.pull(*cts))
 
 
-def _pairs(outputs: tuple[Any, ...]) -> list[Any]:
+def _pairs(outputs: tuple[Any, ...]) -> Sequence[Any]:
     """The (node, meta) pairs of structured outputs."""
+    if len(outputs) == 1 and not isinstance(outputs[0], list):
+        return outputs
     found: list[Any] = []
     for entry in outputs:
         found.extend(entry if isinstance(entry, list) else (entry,))

@@ -20,6 +20,9 @@ def broadcast_shapes(*shapes: dm.Shape) -> dm.Shape:
     Raises:
         ShapeError: two dims known to differ, neither of them 1.
     """
+    first = shapes[0]
+    if all(s is first or dm.same_shape(s, first) for s in shapes):
+        return first
     rank = max(map(len, shapes))
     out: list[dm.DimLike] = []
     for i in range(-rank, 0):

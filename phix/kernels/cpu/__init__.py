@@ -8,7 +8,6 @@ from typing import Any
 from phix.core.graph import Graph
 from phix.kernels.cpu import views
 from phix.kernels.cpu.program import CpuProgram
-from phix.kernels.primitive.lowering import lower
 
 
 class CpuEngine:
@@ -16,9 +15,14 @@ class CpuEngine:
 
     name = "cpu"
 
-    def compile(self, graph: Graph, contiguous: tuple[bool, ...]) -> CpuProgram:
+    def compile(
+        self,
+        graph: Graph,
+        contiguous: tuple[bool, ...],
+        lower: Callable[[], Graph] | None = None,
+    ) -> CpuProgram:
         """See :class:`phix.core.engines.Engine`."""
-        return CpuProgram(graph, lower(graph, contiguous))
+        return CpuProgram(graph, contiguous, lower or (lambda: graph))
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What makes an eager result that shares its input's memory; see ``views.py``."""

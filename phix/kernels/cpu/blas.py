@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
+import sys
 from functools import cache
+from importlib import machinery
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
 from typing import Any
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
@@ -55,24 +60,44 @@ def wrapper(name: str) -> tuple[str, str]:
     """The LLVM text of the routine ``gemm_<dtype>``, and the declaration it needs."""
     dtype = name.split("_", 1)[1]
     letter = _LETTERS[dtype]
-    bind(f"{letter}gemm")
     text = _GEMM.format(
         letter=letter, dtype=dtype, scalar=_SCALARS[dtype], one=_ONES[dtype], stores=_store_sizes()
     )
     return text, "declare i64 @llvm.smax.i64(i64, i64)"
 
 
-@cache
-def bind(routine: str) -> None:
-    """Make a BLAS routine known to compiled code as ``phix_<routine>``."""
-    from scipy.linalg import cython_blas
-
+def provide(name: str) -> None:
+    """Make a routine known to compiled code, by its name there: ``phix_dgemm`` is BLAS's dgemm."""
     from phix.kernels.cpu import jit
 
-    jit.add_symbol(f"phix_{routine}", capsule_pointer(cython_blas.__pyx_capi__[routine]))
+    jit.add_symbol(name, _capsule_pointer(_cython_blas().__pyx_capi__[name.removeprefix("phix_")]))
 
 
-def capsule_pointer(capsule: Any) -> int:
+@cache
+def _cython_blas() -> Any:
+    """The extension module ``scipy.linalg.cython_blas``, without the rest of scipy.linalg.
+
+    That takes five times as long to import. The module is left where an import finds it.
+    """
+    import scipy
+
+    name = "scipy.linalg.cython_blas"
+    if name in sys.modules:
+        return sys.modules[name]
+    folder = str(Path(scipy.__file__).parent / "linalg")
+    loaders = (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES)
+    spec = machinery.FileFinder(folder, loaders).find_spec("cython_blas")
+    if spec is None or spec.origin is None:
+        return importlib.import_module(name)
+    spec = spec_from_file_location(name, spec.origin)
+    assert spec is not None and spec.loader is not None
+    module = module_from_spec(spec)
+    sys.modules[name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+def _capsule_pointer(capsule: Any) -> int:
     """The address in a PyCapsule."""
     name = ctypes.pythonapi.PyCapsule_GetName
     name.restype, name.argtypes = ctypes.c_char_p, [ctypes.py_object]

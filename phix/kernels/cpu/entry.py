@@ -161,7 +161,7 @@ class _Entry:
         self.declarations |= text.declarations
         self.libraries |= text.libraries
         if text.takes_memory:
-            self._bind_pool()
+            self._declare_pool()
         is_tiny = len(text.text) < _TINY_TEXT and _trips(kernel.body) <= _TINY_TRIPS
         inlined = self.depth > 0 and is_tiny
         key = (text.text.replace(" #0 {", " #3 {", 1) if inlined else text.text, inlined)
@@ -195,7 +195,6 @@ class _Entry:
         self, name: str, values: list[str], parameters: list[Parameter], extent: str, grain: int
     ) -> None:
         """Put what the pieces need into a block on the stack, and let threads run them."""
-        threads.bind()
         self.declare(threads.DECLARATION)
         data = f"%d{len(self.stack)}"
         self.stack.append(f"  {data} = alloca [{len(values)} x i64]")
@@ -388,7 +387,7 @@ class _Entry:
         for slot in slots:
             offsets.append(total)
             total = self._sum(total, self._slot_size(slot))
-        self._bind_pool()
+        self._declare_pool()
         memory = self.let(f"call ptr @phix_take(i64 {total})")
         for slot, offset in zip(slots, offsets):
             at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
@@ -396,8 +395,7 @@ class _Entry:
                 self.scopes[-1][buffer, _DATA] = at
         return [memory]
 
-    def _bind_pool(self) -> None:
-        pool.bind()
+    def _declare_pool(self) -> None:
         for declaration in pool.DECLARATIONS:
             self.declare(declaration)
 

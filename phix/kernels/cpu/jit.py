@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import importlib
+import re
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
 
-from phix.kernels.cpu import cache
+from phix.core import disk_cache
 
 # Raise when the convention of ``entry`` or the layout of what it reads changes.
 ENTRY_VERSION = 2
 _METH_FASTCALL = 0x80
 
+# Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
+_PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
+_CALLS = re.compile(r"^declare [^@\n]*@(phix_\w+)\(", re.MULTILINE)
+
 _lock = threading.RLock()
-_loaded: dict[str, int] = {}
+_loaded: dict[str, Code] = {}
+_provided: set[str] = set()
 # CPython keeps a pointer to a method's definition for as long as the function lives.
 _definitions: list[Any] = []
 
@@ -53,8 +61,8 @@ def _engine() -> llvm.ExecutionEngine:
 
 
 @lru_cache(maxsize=1)
-def _identity() -> str:
-    """What besides the text decides the machine code."""
+def identity() -> str:
+    """What besides its source decides the machine code of a program."""
     version = ".".join(map(str, llvm.llvm_version_info))
     features = llvm.get_host_cpu_features().flatten()
     parts = (llvmlite.__version__, version, llvm.get_host_cpu_name(), features, ENTRY_VERSION)
@@ -87,16 +95,46 @@ def assembly(text: str) -> str:
         return str(_machine().emit_assembly(_optimised(text.replace("@ENTRY", "@entry"))))
 
 
+@dataclass(frozen=True)
+class Code:
+    """Machine code in memory: one function, called from Python with METH_FASTCALL."""
+
+    key: str  # of the object on disk
+    calls: tuple[str, ...]  # native functions of phix that it needs
+    address: int
+
+
+def code_of(text: str) -> Code:
+    """The machine code of the function ``@ENTRY`` of a module, compiled unless it is on disk."""
+    key = _key(text)
+    with _lock:
+        found = _loaded.get(key)
+        if found is None:
+            calls = tuple(sorted(set(_CALLS.findall(text))))
+            _provide(calls)
+            name = _name(key)
+            (address,) = _load(key, text.replace("@ENTRY", f"@{name}"), (name,))
+            found = _loaded[key] = Code(key, calls, address)
+    return found
+
+
+def recalled(key: str, calls: tuple[str, ...]) -> Code | None:
+    """The machine code that an earlier process kept under ``key``; None where it is gone."""
+    with _lock:
+        found = _loaded.get(key)
+        if found is None:
+            body = disk_cache.load(key)
+            if body is None:
+                return None
+            _provide(calls)
+            (address,) = _linked(body, (_name(key),))
+            found = _loaded[key] = Code(key, calls, address)
+    return found
+
+
 def compiled(text: str) -> Callable[..., Any]:
     """The function ``@ENTRY`` of a module, callable from Python with METH_FASTCALL."""
-    key = _key(text)
-    name = f"phix_{key[:32]}"
-    with _lock:
-        address = _loaded.get(key)
-        if address is None:
-            (address,) = _load(key, text.replace("@ENTRY", f"@{name}"), (name,))
-            _loaded[key] = address
-    return _python_function(address)
+    return python_function(code_of(text))
 
 
 def addresses(text: str, names: tuple[str, ...]) -> tuple[int, ...]:
@@ -106,16 +144,25 @@ def addresses(text: str, names: tuple[str, ...]) -> tuple[int, ...]:
 
 
 def _key(text: str) -> str:
-    return hashlib.sha256((_identity() + text).encode()).hexdigest()
+    return hashlib.sha256((identity() + text).encode()).hexdigest()
+
+
+def _name(key: str) -> str:
+    return f"phix_{key[:32]}"
 
 
 def _load(key: str, text: str, names: tuple[str, ...]) -> tuple[int, ...]:
-    code = cache.load(key)
-    if code is None:
-        code = _machine().emit_object(_optimised(text))
-        cache.save(key, code)
+    body = disk_cache.load(key)
+    if body is None:
+        body = _machine().emit_object(_optimised(text))
+        disk_cache.save(key, body)
+    return _linked(body, names)
+
+
+def _linked(body: bytes, names: tuple[str, ...]) -> tuple[int, ...]:
+    """The addresses of functions of an object, put into memory."""
     engine = _engine()
-    engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+    engine.add_object_file(llvm.ObjectFileRef.from_data(body))
     engine.finalize_object()
     found = tuple(int(engine.get_function_address(name)) for name in names)
     if not all(found):
@@ -123,16 +170,26 @@ def _load(key: str, text: str, names: tuple[str, ...]) -> tuple[int, ...]:
     return found
 
 
-def _python_function(address: int) -> Callable[..., Any]:
+def python_function(code: Code) -> Callable[..., Any]:
+    """The code as a Python function."""
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    definition = _MethodDefinition(b"phix_program", address, _METH_FASTCALL, None)
+    definition = _MethodDefinition(b"phix_program", code.address, _METH_FASTCALL, None)
     _definitions.append(definition)
     function: Callable[..., Any] = new(ctypes.addressof(definition), None, None)
     return function
 
 
+def _provide(calls: tuple[str, ...]) -> None:
+    """Make the native functions of phix known that code is about to be linked with."""
+    for name in calls:
+        if name not in _provided:
+            module = importlib.import_module(f"{__package__}.{_PROVIDERS.get(name, 'blas')}")
+            module.provide(name)
+
+
 def add_symbol(name: str, address: int) -> None:
     """Make a native function known to compiled code under ``name``."""
     llvm.add_symbol(name, address)
+    _provided.add(name)

@@ -260,6 +260,11 @@ def bind() -> None:
         os.register_at_fork(after_in_child=lambda: start_workers(workers, 0))
 
 
+def provide(name: str) -> None:
+    """See ``jit._provide``."""
+    bind()
+
+
 def _text() -> str:
     text = _TEXT.replace("SPINS", str(SPINS)).replace("PIECES", str(PIECES_PER_THREAD))
     pause = _PAUSES.get(platform.machine())

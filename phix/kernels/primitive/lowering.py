@@ -18,6 +18,7 @@ from phix.core import dtypes as dt
 from phix.core import graph as gr
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Equation, Graph, Literal
+from phix.core.rules import note_origin
 from phix.kernels.primitive import fusion
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
@@ -54,6 +55,7 @@ def lowering(op_name: str, kind: str) -> Callable[[Lowering], Lowering]:
     """
 
     def decorator(rule: Lowering) -> Lowering:
+        note_origin(op_name, rule)
         _LOWERINGS[op_name] = rule
         _KINDS[op_name] = kind
         return rule

@@ -132,6 +132,8 @@ def _unrolled(x: Expr, n: int) -> Expr:
 def power(x: Expr, y: Number) -> Expr:
     """x to a power that is known when the kernel is built."""
     if x.dtype.kind != "f":
+        if isinstance(y, float):
+            return power(cast(x, dt.float32), y)
         exponent = int(y)
         if exponent < 0:
             return _integer_tensor_power(x, const(exponent, x.dtype))

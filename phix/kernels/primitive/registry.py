@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 from phix.core.errors import PhixError
+from phix.core.rules import note_origin
 from phix.kernels.primitive.scalar import Complex
 
 # an Expr or a Complex, in bodies that use the operators both have
@@ -31,6 +32,7 @@ def body(name: str, *, complex: bool = False) -> Callable[[_F], _F]:
     def register(function: _F) -> _F:
         if name in table:
             raise PhixError(f"{name} has a scalar body already: {table[name].__module__}")
+        note_origin(name, function)
         table[name] = function
         return function
 

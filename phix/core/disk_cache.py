@@ -1,0 +1,181 @@
+"""What was compiled, kept on disk: one file an entry, named by what it was made from.
+
+A file appears whole or not at all, so several processes may share the folder. Each holds a digest
+of its content: a damaged one counts as missing, and is written anew.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+# Least recently used files go when the folder is larger than this, down to three quarters of it.
+LARGEST_BYTES = 512 << 20
+_CHECK_EVERY = 64  # writes
+_STALE_SECONDS = 3600  # a file still being written after that long has no writer any more
+_MAGIC = b"phix-entry-2\n"
+_BODY = len(_MAGIC) + hashlib.sha256().digest_size
+_SUFFIX = ".bin"
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+# What stands between a traced graph and machine code.
+_ROOMS = ("core", "interpreters", "kernels", "primitives")
+_IMPORTED = time.time_ns()
+
+_counts = {"hits": 0, "misses": 0, "writes": 0}
+
+
+@dataclass(frozen=True)
+class CacheInfo:
+    """The state of the disk cache, and what this process asked of it."""
+
+    folder: Path | None  # None: switched off
+    entries: int
+    bytes: int
+    largest_bytes: int
+    hits: int
+    misses: int
+
+
+def directory() -> Path | None:
+    """Where entries are kept (PHIX_CACHE_DIR, else the user's cache); None if PHIX_CACHE=0."""
+    if os.environ.get("PHIX_CACHE", "1") == "0":
+        return None
+    named = os.environ.get("PHIX_CACHE_DIR")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(base) / "phix"
+
+
+def load(key: str) -> bytes | None:
+    """What is kept under ``key``; None where there is nothing, or where the file is damaged."""
+    folder = directory()
+    found = None if folder is None else _read(folder / f"{key}{_SUFFIX}")
+    _counts["misses" if found is None else "hits"] += 1
+    return found
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        with open(path, "rb") as file:
+            content = file.read()
+        head, body = content[:_BODY], content[_BODY:]
+        if head != _MAGIC + hashlib.sha256(body).digest():
+            return None
+        os.utime(path)  # used now, so among the last to go
+    except OSError:
+        return None
+    return body
+
+
+def save(key: str, body: bytes) -> None:
+    """Keep ``body`` under ``key``; a folder that cannot be written is no error."""
+    folder = directory()
+    if folder is None:
+        return
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+    except OSError:
+        return
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + hashlib.sha256(body).digest() + body)
+        os.replace(temporary, folder / f"{key}{_SUFFIX}")
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        return
+    _counts["writes"] += 1
+    if _counts["writes"] % _CHECK_EVERY == 1:
+        trim(folder, LARGEST_BYTES)
+
+
+def _entries(folder: Path, pattern: str = f"*{_SUFFIX}") -> Iterator[tuple[float, int, Path]]:
+    """When each file was last used, its size, and where it is."""
+    for path in folder.glob(pattern):
+        with contextlib.suppress(OSError):  # another process deleted it
+            status = path.stat()
+            yield status.st_mtime, status.st_size, path
+
+
+def trim(folder: Path, largest: int) -> None:
+    """Delete the least recently used entries if they are more than ``largest`` bytes together."""
+    found = sorted(_entries(folder))
+    total = sum(size for _, size, _ in found)
+    wanted = total if total <= largest else largest * 3 // 4
+    for _, size, path in found:
+        if total <= wanted:
+            break
+        _delete(path)
+        total -= size
+    for written, _, path in _entries(folder, "*.tmp"):
+        if written < time.time() - _STALE_SECONDS:
+            _delete(path)
+
+
+def _delete(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def cache_info() -> CacheInfo:
+    """Where compiled programs are kept, how many they are, and how often they were found.
+
+    Returns:
+        A CacheInfo: ``folder`` (None if PHIX_CACHE=0), ``entries`` and their ``bytes``, the bound
+        ``largest_bytes``, and the ``hits`` and ``misses`` of this process.
+
+    >>> import phix
+    >>> info = phix.cache_info()
+    >>> info.bytes <= info.largest_bytes
+    True
+    """
+    folder = directory()
+    sizes = [] if folder is None else [size for _, size, _ in _entries(folder)]
+    return CacheInfo(
+        folder, len(sizes), sum(sizes), LARGEST_BYTES, _counts["hits"], _counts["misses"]
+    )
+
+
+def clear_cache() -> None:
+    """Delete every compiled program from the disk cache; programs in memory stay.
+
+    >>> import phix
+    >>> phix.clear_cache()
+    >>> phix.cache_info().entries
+    0
+    """
+    folder = directory()
+    if folder is None:
+        return
+    for pattern in (f"*{_SUFFIX}", "*.tmp"):
+        for _, _, path in _entries(folder, pattern):
+            _delete(path)
+
+
+@lru_cache(maxsize=1)
+def source_digest() -> str | None:
+    """A digest of what phix makes programs with: the files of its rules, interpreters and engines.
+
+    None where the files cannot be read, or are newer than this process: it may run older ones.
+    """
+    digest = hashlib.sha256()
+    files = [_PACKAGE / "ops.py", *(p for r in _ROOMS for p in (_PACKAGE / r).rglob("*.py"))]
+    try:
+        for path in sorted(files):
+            if path.stat().st_mtime_ns > _IMPORTED:
+                return None
+            digest.update(f"{path.relative_to(_PACKAGE)}\n".encode())
+            digest.update(path.read_bytes())
+    except OSError:
+        return None
+    return digest.hexdigest()

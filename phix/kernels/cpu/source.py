@@ -1,0 +1,111 @@
+"""From a graph of primitives to the native code of its steps: loop IR, then LLVM text."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import Any
+
+from phix.core import dims as dm
+from phix.core import passes
+from phix.core.engines import Launcher, as_array
+from phix.core.errors import ShapeError
+from phix.core.graph import Graph
+from phix.kernels.cpu import jit
+from phix.kernels.cpu.entry import Segment, SymbolSource
+from phix.kernels.cpu.stepwise import Stepwise, is_native
+from phix.kernels.cpu.stored import NativeCall
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import loop_text, sharing, shrinking
+from phix.kernels.primitive.builder import Builder
+from phix.kernels.primitive.loop_ir import LoopProgram
+from phix.kernels.primitive.lowering import lower
+
+
+class Source:
+    """The loop program of a graph, and its native segments."""
+
+    def __init__(self, graph: Graph, contiguous: tuple[bool, ...]) -> None:
+        program = self.loops = lower(graph, contiguous)
+        self.values = program.constant_values
+        self.constants = [as_array(v) for v in self.values]
+        self.sources = _symbol_sources(program)
+        builder = Builder(tuple(program.symbols.values()))
+        _prepare(program, builder)
+        names = {symbol: name for name, symbol in program.symbols.items()}
+
+        def segment(steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any) -> Segment:
+            return Segment(steps, known, symbols, builder.dim, names)
+
+        self.stepwise: Stepwise | None = None
+        if self._is_one_call():
+            touched = set().union(*(ir.step_reads(s) | ir.step_writes(s) for s in program.steps))
+            # the numbers of the constants that the steps use
+            self.kept = [k for k, b in enumerate(program.constants) if b in touched]
+            constants = [program.constants[k] for k in self.kept]
+            known = [*program.inputs, *constants, *program.outputs]
+            self.segments = [segment(program.steps, self.sources, known)]
+        else:
+            self.stepwise = Stepwise(program, self.sources, segment)
+            self.segments = self.stepwise.segments
+
+    def _is_one_call(self) -> bool:
+        """Whether native code runs all steps, with the sizes of the outputs known before."""
+        steps = self.loops.steps
+        sized = {s for b in self.loops.outputs for d in b.dims for s in dm.symbols(d)}
+        known = {self.loops.symbols[name] for name in self.sources}
+        return bool(steps) and all(map(is_native, steps)) and sized <= known
+
+    def native_call(self) -> NativeCall | None:
+        """The one native call that runs everything; None where Python has steps to run."""
+        if self.stepwise is not None:
+            return None
+        return NativeCall(
+            jit.code_of(self.segments[0].text),
+            tuple(self.constants[k] for k in self.kept),
+            tuple((b.dims, b.dtype) for b in self.loops.outputs),
+            tuple(self.values[k] for k in self.kept),
+        )
+
+    def launcher(self, env: dict[dm.Symbol, int]) -> Launcher:
+        """What runs the steps where they are not one native call."""
+        assert self.stepwise is not None
+        return self.stepwise.launcher(env, self.constants)
+
+    @cached_property
+    def sections(self) -> dict[str, str]:
+        """The loop IR and the LLVM text."""
+        native = [s.text for s in self.segments]
+        return {"loop ir": loop_text.program_text(self.loops), "llvm": "\n".join(native)}
+
+    def assembly(self) -> str:
+        """The machine code as text."""
+        return "\n".join(jit.assembly(s.text) for s in self.segments)
+
+
+def _prepare(program: LoopProgram, builder: Builder) -> None:
+    """What the CPU wants done to the loops: memory that stays in the cache, and threads."""
+    if passes.is_on("shrink_temps"):
+        shrinking.shrink(program)
+    if passes.is_on("share_loops"):
+        sharing.share(program, builder.dim)
+
+
+def _symbol_sources(program: LoopProgram) -> dict[str, SymbolSource]:
+    """Where each symbol is read from, but for those that get their values on the way.
+
+    Raises:
+        ShapeError: a symbol stands in no input's dim as factor * symbol + rest.
+    """
+    names = {symbol: name for name, symbol in program.symbols.items()}
+    found = {
+        names[symbol]: SymbolSource(program.inputs[s.number], s.axis, s.factor, s.rest)
+        for symbol, s in dm.solutions([b.dims for b in program.inputs]).items()
+    }
+    bound = {s.name for s in ir.walk_steps(program.steps) if isinstance(s, ir.BindStep)}
+    for name in program.symbols:
+        if name not in found and name not in bound:
+            raise ShapeError(
+                f"the unknown dim {name!r} cannot be found from the inputs' shapes; give an input "
+                "a dim that is this name alone"
+            )
+    return found

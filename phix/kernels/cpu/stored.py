@@ -1,0 +1,111 @@
+"""Programs in the disk cache: found by the traced graph, so a hit neither lowers nor prints.
+
+An entry is a line of JSON, which names the object with the machine code, the native functions that
+it calls, and its constants: numbers of the graph's own, or values that rules made, which follow.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core import disk_cache, passes
+from phix.core import dtypes as dt
+from phix.core.engines import as_array
+from phix.core.fingerprint import fingerprint
+from phix.core.graph import Graph, graphs_in
+from phix.kernels.cpu import jit
+
+_LARGEST_CONSTANT = 1 << 20  # bytes of a value that rules made
+
+
+@dataclass(frozen=True)
+class NativeCall:
+    """A program that is one native function of its inputs, constants and outputs."""
+
+    code: jit.Code
+    constants: tuple[np.ndarray, ...]
+    outputs: tuple[tuple[dm.Shape, np.dtype], ...]
+    values: tuple[Any, ...]  # what the constants are the arrays of
+
+    @cached_property
+    def function(self) -> Callable[..., Any]:
+        return jit.python_function(self.code)
+
+
+def key(graph: Graph, contiguous: tuple[bool, ...]) -> str | None:
+    """What the program of a graph is kept under; None where it cannot be kept."""
+    if disk_cache.directory() is None:
+        return None
+    source, graph_print = disk_cache.source_digest(), fingerprint(graph)
+    if source is None or graph_print is None:
+        return None
+    switches = sorted(passes.left_out())
+    parts = (jit.identity(), object.__basicsize__, source, switches, graph_print, contiguous)
+    return hashlib.sha256(repr(parts).encode()).hexdigest()
+
+
+def _constants_in(graph: Graph) -> Iterator[Any]:
+    """The values of the graph's constants, and of those of the graphs inside."""
+    for constant in graph.constants:
+        yield constant.value
+    for equation in graph.equations:
+        if equation.op.has_graphs:
+            for inner in graphs_in(equation.attrs):
+                yield from _constants_in(inner)
+
+
+def _outputs(graph: Graph) -> tuple[tuple[dm.Shape, np.dtype], ...]:
+    return tuple((a.meta.dims, a.meta.dtype) for a in graph.outputs)
+
+
+def keep(key: str, graph: Graph, call: NativeCall) -> None:
+    """Write the entry of a program; not where the graph says less about it than the program."""
+    for (dims, dtype), (own_dims, own_dtype) in zip(_outputs(graph), call.outputs):
+        if dtype != own_dtype or not dm.same_shape(dims, own_dims):
+            return
+    numbers = {id(value): k for k, value in enumerate(_constants_in(graph))}
+    constants: list[Any] = []
+    content = b""
+    for value, array in zip(call.values, call.constants):
+        if id(value) in numbers:
+            constants.append(numbers[id(value)])
+        elif array.nbytes > _LARGEST_CONSTANT:
+            return
+        else:
+            constants.append([array.dtype.name, array.shape, array.nbytes])
+            content += array.tobytes()
+    head = {"object": call.code.key, "calls": call.code.calls, "constants": constants}
+    disk_cache.save(key, json.dumps(head).encode() + b"\n" + content)
+
+
+def recall(key: str, graph: Graph) -> NativeCall | None:
+    """The program kept under ``key``; None where there is none, or not all of it."""
+    entry = disk_cache.load(key)
+    if entry is None:
+        return None
+    line, _, content = entry.partition(b"\n")
+    head = json.loads(line)
+    code = jit.recalled(head["object"], tuple(head["calls"]))
+    if code is None:
+        return None
+    own = list(_constants_in(graph)) if head["constants"] else []
+    constants, values = [], []
+    for described in head["constants"]:
+        if isinstance(described, int):
+            value = own[described]
+            array = as_array(value)
+        else:
+            dtype, shape, size = described
+            value = array = np.frombuffer(content[:size], dt.BY_NAME[dtype]).reshape(shape)
+            content = content[size:]
+        constants.append(array)
+        values.append(value)
+    return NativeCall(code, tuple(constants), _outputs(graph), tuple(values))

@@ -1,0 +1,374 @@
+"""The cache on disk: what is kept, what is found again, and by whom."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core import disk_cache, fingerprint, passes, rules
+from phix.kernels.cpu import jit, source, stored
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache folder, and no machine code in memory."""
+    monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path))
+    monkeypatch.delenv("PHIX_CACHE", raising=False)
+    monkeypatch.setattr(jit, "_loaded", {})
+    return tmp_path
+
+
+@pytest.fixture
+def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
+    """The loop programs that were made since."""
+    seen: list[Any] = []
+    lower = source.lower
+
+    def counted(*args: Any) -> Any:
+        seen.append(lower(*args))
+        return seen[-1]
+
+    monkeypatch.setattr(source, "lower", counted)
+    return seen
+
+
+def forget() -> None:
+    """As if the process were new: machine code is on disk alone."""
+    jit._loaded.clear()
+
+
+def kept(folder: Path) -> set[str]:
+    return {path.stem for path in folder.glob("*.bin")}
+
+
+# -- files ---------------------------------------------------------------------------------------
+def test_the_cache_gives_back_what_was_saved(folder: Path) -> None:
+    disk_cache.save("key", b"machine code")
+    assert disk_cache.load("key") == b"machine code"
+    assert disk_cache.load("other") is None
+
+
+def test_the_cache_can_be_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHIX_CACHE", "0")
+    assert phix.jit(lambda x: x * 3)(2.0).item() == 6.0
+    assert phix.cache_info().folder is None
+    phix.clear_cache()
+    assert not list(folder.iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_no_error(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    blocked = folder / "file"
+    blocked.write_text("")
+    monkeypatch.setenv("PHIX_CACHE_DIR", str(blocked / "below"))
+    assert phix.jit(lambda x: x * 4)(2.0).item() == 8.0
+
+
+def test_the_least_recently_used_go_first(folder: Path) -> None:
+    for age, key in enumerate("abcd"):
+        disk_cache.save(key, bytes(1000))
+        os.utime(folder / f"{key}.bin", (1000 - age, 1000 - age))
+    disk_cache.trim(folder, 6000)
+    assert kept(folder) == {"a", "b", "c", "d"}
+    disk_cache.trim(folder, 3500)  # down to three quarters
+    assert kept(folder) == {"a", "b"}
+
+
+def test_the_bound_holds_while_entries_are_written(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(disk_cache, "LARGEST_BYTES", 20_000)
+    monkeypatch.setattr(disk_cache, "_CHECK_EVERY", 4)
+    for number in range(50):
+        disk_cache.save(f"k{number}", bytes(1000))
+    info = phix.cache_info()
+    assert info.largest_bytes == 20_000
+    assert 10_000 < info.bytes < 20_000 + 4 * 1100
+    assert "k49" in kept(folder) and "k0" not in kept(folder)
+
+
+def test_files_of_writers_that_died_go(folder: Path) -> None:
+    for name, age in (("dead.tmp", 10_000), ("alive.tmp", 0)):
+        (folder / name).write_bytes(b"half")
+        written = (folder / name).stat().st_mtime - age
+        os.utime(folder / name, (written, written))
+    disk_cache.trim(folder, 1000)
+    assert [p.name for p in folder.iterdir()] == ["alive.tmp"]
+
+
+def test_clearing_deletes_what_is_on_disk_and_nothing_in_memory(folder: Path) -> None:
+    f = phix.jit(lambda x: ops.exp(x) - 1.0)
+    assert f(0.0).item() == 0.0
+    before = phix.cache_info()
+    assert before.folder == folder
+    assert before.entries >= 2 and before.bytes > 1000 and before.misses > 0
+    phix.clear_cache()
+    assert phix.cache_info().entries == phix.cache_info().bytes == 0
+    assert f(0.0).item() == 0.0
+
+
+# -- programs ------------------------------------------------------------------------------------
+def _mlp(x: Any, w: Any, v: Any) -> Any:
+    return ops.sum(ops.log_softmax(ops.gelu(x @ w) @ v)[:, 0])
+
+
+def _loop(x: Any) -> Any:
+    def body(carry: Any, row: Any) -> Any:
+        carry = ops.tanh(carry + row)
+        return carry, phix.cond(carry[0] > 0.5, lambda c: c * 2, lambda c: -c, carry)
+
+    return phix.scan(body, ops.full([3], 0.0), x)
+
+
+TABLE = np.linspace(0, 1, 60, dtype=np.float32).reshape(20, 3)
+SMALL = np.array([0.5, -1.5, 2.0], np.float32)
+
+
+def _closed_over(x: Any) -> Any:
+    """A large constant, a small one, and one inside a loop's graph."""
+    rows = phix.map(lambda row: row * phix.to_tensor(SMALL), x)
+    return rows @ phix.to_tensor(TABLE).T + ops.sum(phix.to_tensor(SMALL))
+
+
+A = np.random.default_rng(0).normal(size=(4, 3)).astype(np.float32)
+W = np.random.default_rng(1).normal(size=(3, 5)).astype(np.float32)
+V = np.random.default_rng(2).normal(size=(5, 2)).astype(np.float32)
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "gradient": (phix.value_and_grad(_mlp, (1, 2)), (A, W, V)),
+    "loop": (_loop, (A,)),
+    "constants": (_closed_over, (A,)),
+    "inputs as outputs": (lambda x, y: (y, x, ops.full([2], 1.0), y), (A, W)),
+    "random": (lambda x: phix.random.normal(phix.random.key(3), [4, 3]) + x, (A,)),
+    "narrow dtypes": (lambda x: ops.cast(ops.cast(x, "bfloat16") * 2, "float16") > 0.5, (A,)),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_what_is_found_on_disk_does_the_same(folder: Path, lowered: list[Any], name: str) -> None:
+    function, args = PROGRAMS[name]
+    first = phix.tree.leaves(phix.jit(function)(*args))
+    made = len(lowered)
+    assert made >= 1
+    forget()
+    again = phix.tree.leaves(phix.jit(function)(*args))
+    assert len(lowered) == made, "the program was lowered though it is on disk"
+    for a, b in zip(first, again, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_one_entry_serves_every_size(folder: Path, lowered: list[Any]) -> None:
+    spec = [phix.spec(["n", 3]), phix.spec([3, "m"])]
+
+    def run(n: int) -> np.ndarray:
+        forget()
+        f = phix.jit(lambda x, w: ops.concat([x @ w, x @ w], 0), input_spec=spec)
+        return f(A[:n], W).numpy()
+
+    for n in (4, 2, 1):
+        np.testing.assert_allclose(run(n), np.tile(A[:n] @ W, (2, 1)), rtol=1e-5)
+    assert len(lowered) == 1
+
+
+def test_the_text_of_a_program_from_disk_is_made_when_asked_for(
+    folder: Path, lowered: list[Any]
+) -> None:
+    first = phix.jit(ops.tanh).lower(A)
+    text = str(first)
+    forget()
+    lowered.clear()
+    second = phix.jit(ops.tanh).lower(A)
+    run = second.compile()
+    assert not lowered
+    np.testing.assert_allclose(run(A), np.tanh(A), rtol=1e-6)
+    assert str(second) == text and lowered
+
+
+def test_programs_with_python_steps_are_made_anew(folder: Path, lowered: list[Any]) -> None:
+    def double(x: np.ndarray) -> np.ndarray:
+        return 2 * x
+
+    for _ in range(2):
+        f = phix.jit(lambda x: phix.pure_callback(double, phix.spec([4, 3]), x) + 1)
+        np.testing.assert_array_equal(f(A), 2 * A + 1)
+        forget()
+    assert len(lowered) == 2
+
+
+def test_eager_programs_are_found_too(folder: Path, lowered: list[Any]) -> None:
+    from phix.interpreters.eager import EAGER
+
+    results = []
+    for _ in range(2):
+        EAGER.plans.clear()
+        EAGER.programs.clear()
+        forget()
+        results.append(ops.logsumexp(A, [1]).numpy())
+    assert len(lowered) == 1
+    np.testing.assert_array_equal(*results)
+
+
+@pytest.mark.parametrize("content", [b"", b"phix-entry-2\n", b"\0" * 500])
+def test_damaged_entries_are_ignored_and_written_again(folder: Path, content: bytes) -> None:
+    f = phix.jit(lambda x: x * 5 + 1)
+    assert f(1.0).item() == 6.0
+    good = {path: path.read_bytes() for path in folder.glob("*.bin")}
+    assert len(good) == 2  # the program, and its machine code
+    for path in good:
+        path.write_bytes(content)
+    forget()
+    f.cache_clear()
+    assert f(1.0).item() == 6.0
+    assert {path: path.read_bytes() for path in folder.glob("*.bin")} == good
+
+
+def test_an_entry_whose_machine_code_is_gone_is_made_anew(folder: Path, lowered: list[Any]) -> None:
+    f = phix.jit(lambda x: x * 6)
+    assert f(1.0).item() == 6.0
+    for path in folder.glob("*.bin"):
+        body = disk_cache.load(path.stem)
+        if body is not None and body.startswith(b"{"):
+            (folder / f"{json.loads(body.partition(bytes([10]))[0])['object']}.bin").unlink()
+    forget()
+    f.cache_clear()
+    assert f(1.0).item() == 6.0 and len(lowered) == 2
+
+
+# -- what decides whether an entry is found --------------------------------------------------------
+def key_of(function: Callable[..., Any], *args: Any) -> str | None:
+    return stored.key(phix.make_graph(function)(*args), (True,) * len(args))
+
+
+def test_another_source_of_phix_another_cpu_or_other_rewrites_miss(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = key_of(ops.tanh, A)
+    assert own is not None and own == key_of(ops.tanh, A)
+    with monkeypatch.context() as patched:
+        patched.setattr(disk_cache, "source_digest", lambda: "another version")
+        assert key_of(ops.tanh, A) not in (None, own)
+    with monkeypatch.context() as patched:
+        patched.setattr(jit, "identity", lambda: "another CPU")
+        assert key_of(ops.tanh, A) not in (None, own)
+    with passes.without(frozenset({"fuse"})):
+        assert key_of(ops.tanh, A) not in (None, own)
+    assert key_of(ops.tanh, A) == own
+
+
+def test_source_newer_than_the_process_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    digest = disk_cache.source_digest.__wrapped__
+    assert digest() == disk_cache.source_digest()
+    monkeypatch.setattr(disk_cache, "_IMPORTED", 0)
+    assert digest() is None
+    monkeypatch.setattr(disk_cache, "_PACKAGE", Path("/nowhere"))
+    assert digest() is None
+
+
+def test_graphs_that_differ_have_keys_that_differ() -> None:
+    n, m = phix.spec(["n", 3]), phix.spec(["m", 3])
+    graphs = {
+        "add": phix.make_graph(lambda x: x + 1.0)(A),
+        "add an int": phix.make_graph(lambda x: ops.add(ops.cast(x, "int32"), 1))(A),
+        "add True": phix.make_graph(lambda x: ops.logical_or(x > 0, True))(A),
+        "negative zero": phix.make_graph(lambda x: x + -0.0)(A),
+        "zero": phix.make_graph(lambda x: x + 0.0)(A),
+        "other dtype": phix.make_graph(lambda x: x + 1.0)(A.astype("d")),
+        "other shape": phix.make_graph(lambda x: x + 1.0)(A[:2]),
+        "unknown size": phix.make_graph(lambda x: x + 1.0)(n),
+        "two unknown sizes": phix.make_graph(lambda x, y: (x + 1.0, y))(n, m),
+        "one size twice": phix.make_graph(lambda x, y: (x + 1.0, y))(n, n),
+        "axis": phix.make_graph(lambda x: ops.sum(x, [0]))(A),
+        "other axis": phix.make_graph(lambda x: ops.sum(x, [1]))(A),
+        "constant": phix.make_graph(lambda x: x + phix.to_tensor(SMALL))(A),
+        "other constant": phix.make_graph(lambda x: x + phix.to_tensor(SMALL + 1))(A),
+        "order": phix.make_graph(lambda x, y: x - y)(A, A),
+        "other order": phix.make_graph(lambda x, y: y - x)(A, A),
+        "cond": phix.make_graph(lambda x: phix.cond(x[0, 0] > 0, ops.exp, ops.tanh, x))(A),
+        "other cond": phix.make_graph(lambda x: phix.cond(x[0, 0] > 0, ops.tanh, ops.exp, x))(A),
+    }
+    prints = {name: fingerprint.fingerprint(graph) for name, graph in graphs.items()}
+    assert None not in prints.values()
+    assert len(set(prints.values())) == len(prints)
+
+
+def test_names_and_lines_do_not_count() -> None:
+    def one(x: Any) -> Any:
+        return ops.exp(x) + ops.exp(x)
+
+    def other(argument: Any) -> Any:
+        value = ops.exp(argument)
+        again = ops.exp(argument)
+        return value + again
+
+    a, b = (phix.make_graph(f)(phix.spec([-1, 3])) for f in (one, other))
+    assert fingerprint.fingerprint(a) == fingerprint.fingerprint(b) is not None
+
+
+def test_what_depends_on_other_code_is_not_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    called = phix.make_graph(lambda x: phix.pure_callback(np.sin, phix.spec([4, 3]), x))(A)
+    assert fingerprint.fingerprint(called) is None
+    exp = phix.make_graph(ops.exp)(A)
+    with monkeypatch.context() as patched:
+        patched.setattr(rules, "BUILT_IN", rules.BUILT_IN - {"exp"})  # as an op of the user's is
+        assert fingerprint.fingerprint(exp) is None
+    with monkeypatch.context() as patched:
+        patched.setattr(rules, "EXTENDED", {"tanh"})  # a rule of the user's for an op of phix
+        assert fingerprint.fingerprint(exp) is None
+    assert fingerprint.fingerprint(exp) is not None
+
+
+# -- processes -----------------------------------------------------------------------------------
+_SCRIPT = """
+import sys
+import numpy as np
+import phix
+from phix import ops
+
+def loss(w, x):
+    return ops.sum(ops.tanh(x @ w) ** 2)
+
+w = np.linspace(-1, 1, 12, dtype="f").reshape(4, 3)
+x = np.linspace(0, 2, 20, dtype="f").reshape(5, 4)
+grad = phix.jit(phix.grad(loss))(w, x)
+t = np.tanh(x @ w)
+np.testing.assert_allclose(grad, x.T @ (2 * t * (1 - t * t)), rtol=1e-4)
+info = phix.cache_info()
+loaded = [m for m in ("phix.kernels.primitive.lowering", "scipy.linalg") if m in sys.modules]
+print(info.misses, *loaded)
+"""
+
+
+def _process(folder: Path) -> subprocess.Popen[str]:
+    environment = os.environ | {"PHIX_CACHE_DIR": str(folder), "PYTHONPATH": str(ROOT)}
+    environment.pop("PHIX_CACHE", None)
+    command = [sys.executable, "-c", _SCRIPT]
+    return subprocess.Popen(command, text=True, stdout=subprocess.PIPE, env=environment)
+
+
+def test_a_new_process_finds_programs_and_imports_no_compiler(tmp_path: Path) -> None:
+    misses, *loaded = _process(tmp_path).communicate()[0].split()
+    assert int(misses) > 0 and loaded == ["phix.kernels.primitive.lowering"]
+    assert _process(tmp_path).communicate()[0].split() == ["0"]
+
+
+def test_processes_share_a_folder(tmp_path: Path) -> None:
+    running = [_process(tmp_path) for _ in range(3)]
+    assert [p.wait() for p in running] == [0, 0, 0]
+    for process in running:
+        process.communicate()
+    assert not list(tmp_path.glob("*.tmp"))
+    assert _process(tmp_path).communicate()[0].split() == ["0"]
