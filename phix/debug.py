@@ -12,7 +12,9 @@ from phix import ops
 from phix.api.arguments import flat_tensors, function_name
 from phix.api.jitted import Jitted
 from phix.core import dispatch, pytrees
+from phix.core import passes as table
 from phix.core.errors import ArgumentError
+from phix.core.passes import Rewrite
 from phix.core.source import recording, recording_tracers
 from phix.core.tensor import Tracer
 from phix.interpreters.watch import Watch
@@ -196,6 +198,20 @@ def assert_max_traces(function: Any, most: int) -> Iterator[None]:
         jitted.most_traces = before
 
 
+def passes() -> tuple[Rewrite, ...]:
+    """The rewrites a program goes through when it is compiled, each with ``name, stage, what``.
+
+    ``phix.jit(f, disable=names)`` leaves some out. The stages are, in order: "graph", equations
+    become fewer; "fusion", equations become loops; "loops", loops become fewer.
+
+    >>> import phix
+    >>> next(p.what for p in phix.debug.passes() if p.name == "join_loops")
+    'loops over the same elements become one pass over memory'
+    """
+    order = table.STAGES.index
+    return tuple(sorted(table.REWRITES.values(), key=lambda r: (order(r.stage), r.name)))
+
+
 def _jitted(function: Any, where: str) -> Jitted:
     if not isinstance(function, Jitted):
         raise ArgumentError(
@@ -204,4 +220,12 @@ def _jitted(function: Any, where: str) -> Jitted:
     return function
 
 
-__all__ = ["assert_max_traces", "callback", "leaks", "nans", "print", "why_retraced"]
+__all__ = [
+    "assert_max_traces",
+    "callback",
+    "leaks",
+    "nans",
+    "passes",
+    "print",
+    "why_retraced",
+]

@@ -5,50 +5,19 @@ from __future__ import annotations
 import functools
 import inspect
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
-from phix import ops
 from phix.api.arguments import flat_specs, flat_tensors, function_name
 from phix.api.graphs import trace
+from phix.api.lowered import Lowered, Traced
 from phix.api.retracing import Call, explanation
-from phix.core import dispatch, pytrees
+from phix.core import dispatch, passes, pytrees
 from phix.core.errors import ArgumentError, RetraceError
-from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor, Tracer
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
-from phix.interpreters.jit import Compiled, can_run
-
-
-class Traced:
-    """One trace of a function: its compiled graph, and the structure of its result."""
-
-    def __init__(self, graph: Graph, out_tree: pytrees.TreeDef) -> None:
-        self.compiled = Compiled(graph)
-        self.out_tree = out_tree
-        self.is_single = out_tree == _LEAF
-        # The graph as an op: what it closes over is an operand like others.
-        constants = graph.constants
-        self.closed = tuple(c.value for c in constants)
-        inputs = (*graph.inputs, *(c.variable for c in constants))
-        self.body = Graph(inputs, (), graph.equations, graph.outputs)
-
-    def replay(self, tensors: Sequence[Any]) -> Any:
-        """The results inside a transformation.
-
-        Where ops end in eager ones, as one op with compiled derivatives; inside a graph being
-        made, written out, so that all of it is optimised together.
-        """
-        if dispatch.runs_at_once() and self.compiled.is_closed:
-            return self.rebuild(ops.call([*tensors, *self.closed], self.body))
-        return self.rebuild(self.compiled.graph(*tensors))
-
-    def rebuild(self, leaves: Sequence[Any]) -> Any:
-        return leaves[0] if self.is_single else pytrees.unflatten(self.out_tree, leaves)
-
-
-_LEAF = pytrees.flatten(0)[1]
+from phix.interpreters.jit import can_run
 
 
 class Jitted:
@@ -60,12 +29,14 @@ class Jitted:
         static_argnums: tuple[int, ...],
         static_argnames: tuple[str, ...],
         input_spec: Any,
+        off: frozenset[str] = frozenset(),
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
         self.static_argnums = static_argnums
         self.static_argnames = static_argnames
         self.input_spec = input_spec
+        self.off = off  # rewrites left out
         self.trace_count = 0
         self.most_traces: int | None = None  # set by phix.debug.assert_max_traces
         self._calls: list[Call] = []  # what each trace was made for, in order
@@ -160,13 +131,14 @@ class Jitted:
         self._calls.append(call)
         self.trace_count += 1
         function = _with_static(self.function, static)
-        return Traced(*trace(function, *specs))
+        with passes.without(self.off):
+            return Traced(*trace(function, *specs), self.off)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The steps from the traced graph to machine code for these arguments or specs."""
         dynamic, static = self._split(args, kwargs)
         metas, treedef = flat_specs(dynamic, function_name(self.function))
-        return Lowered(self._traced(dynamic, static, metas, treedef), treedef)
+        return Lowered(self._traced(dynamic, static, metas, treedef), treedef, metas)
 
     def why_retraced(self, *args: Any, **kwargs: Any) -> str:
         """Which argument made the last new trace, and how it differed.
@@ -238,55 +210,6 @@ def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Calla
     return partial
 
 
-class Lowered:
-    """What a jitted function becomes, step by step; ``print`` it, or read ``sections``."""
-
-    def __init__(self, traced: Traced, treedef: pytrees.TreeDef) -> None:
-        self._traced = traced
-        self._treedef = treedef
-
-    def compile(self) -> Callable[..., Any]:
-        """The function compiled for these arguments alone.
-
-        Takes the arguments that are not static, of the metas that were lowered, and never traces.
-        """
-        traced, wanted = self._traced, self._treedef
-        traced.compiled.program((True,) * len(traced.compiled.graph.inputs))
-
-        def compiled(*args: Any, **kwargs: Any) -> Any:
-            tensors, found = flat_tensors((args, kwargs), "a compiled function")
-            if found != wanted:
-                raise ArgumentError(
-                    f"compiled for arguments of structure {wanted}, found {found}; leave static "
-                    "arguments out, or lower the function for these arguments"
-                )
-            if not can_run(traced.compiled) or any(isinstance(x, Tracer) for x in tensors):
-                return traced.replay(tensors)
-            known: Any = tensors
-            outs = traced.compiled.launcher(known)(*[x.data for x in known])
-            return traced.rebuild([Tensor(o) for o in outs])
-
-        return compiled
-
-    @property
-    def graph(self) -> Graph:
-        """The graph the engine compiles: primitives alone."""
-        return self._traced.compiled.lower()
-
-    @property
-    def sections(self) -> Mapping[str, str]:
-        """The text of each step, in order: the graph after each pass, loop IR, source."""
-        compiled = self._traced.compiled
-        compiled.lower()
-        texts = {f"graph: {name}": str(graph) for name, graph in compiled.stages.items()}
-        contiguous = (True,) * len(compiled.graph.inputs)
-        texts.update(compiled.program(contiguous).sections)
-        return texts
-
-    def __str__(self) -> str:
-        return "\n\n".join(f"=== {name} ===\n{text}" for name, text in self.sections.items())
-
-
 Static = Union[int, Iterable[int], None]
 
 
@@ -297,6 +220,7 @@ def jit(
     static_argnames: str | Iterable[str] | None = None,
     input_spec: Sequence[Any] | None = None,
     donate_argnums: Static = None,
+    disable: str | Iterable[str] = (),
 ) -> Any:
     """A function that is traced once for each kind of arguments and runs as one native program.
 
@@ -310,15 +234,19 @@ def jit(
             function is then traced and compiled once, for every size of the dims left unknown.
         donate_argnums: arguments the caller will not use again. A hint: tensors may be shared, so
             their memory is given back when the last reference goes, and results are fresh.
+        disable: names of rewrites to leave out, to see what they do or whether one is at fault;
+            ``phix.debug.passes()`` lists them. Derivatives taken of the jitted function from
+            outside are compiled with all of them.
 
     Returns:
         A function of the same arguments. It can be differentiated, batched and traced, to any
         order, and stays compiled under eager grad, jvp and vmap; ``.lower(*args)`` shows every
-        step, ``.lower(*args).compile()`` gives a function that never traces, ``.trace_count``
-        counts traces.
+        step, its cost and its memory, ``.lower(*args).compile()`` gives a function that never
+        traces, ``.trace_count`` counts traces.
 
     Raises:
-        ArgumentError: an argument is no tensor, or a static one is not hashable.
+        ArgumentError: an argument is no tensor, a static one is not hashable, or no rewrite has
+            a name in ``disable``.
         ShapeError: an argument does not fit its input_spec, or a check left open while tracing
             fails at the sizes given.
 
@@ -336,6 +264,7 @@ def jit(
             static_argnames=static_argnames,
             input_spec=input_spec,
             donate_argnums=donate_argnums,
+            disable=disable,
         )
     if not callable(function):
         raise ArgumentError(f"jit takes a function, found {function!r:.80}")
@@ -344,7 +273,8 @@ def jit(
         raise ArgumentError(f"donate_argnums are argument numbers, found {donate_argnums!r}")
     numbers = () if static_argnums is None else _as_tuple(static_argnums)
     names = () if static_argnames is None else _as_tuple(static_argnames)
-    return Jitted(function, *_both_ways(function, numbers, names), input_spec)
+    off = passes.checked(disable, "jit")
+    return Jitted(function, *_both_ways(function, numbers, names), input_spec, off)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

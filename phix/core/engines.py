@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from phix.core.analysis import CostAnalysis, MemoryAnalysis
+from phix.core.dims import Symbol
 from phix.core.errors import DeviceError
 from phix.core.graph import Graph
 
@@ -36,6 +38,20 @@ class Program(Protocol):
         """
 
 
+class Explanation(Protocol):
+    """How a graph becomes kernels, and what they cost; ``sizes`` gives values to unknown dims."""
+
+    @property
+    def report(self) -> Any:
+        """Which equations each kernel holds, and why what is stored is; ``str`` gives its text."""
+
+    def cost(self, sizes: Mapping[Symbol, int]) -> CostAnalysis:
+        """The work of one run; what has no size yet stays in the counts."""
+
+    def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
+        """The memory of one run; every dim of the graph's inputs must have a size."""
+
+
 class Engine(Protocol):
     """Compiles graphs of primitives for one kind of place."""
 
@@ -55,6 +71,9 @@ class Engine(Protocol):
         Raises:
             KernelNotFoundError: a primitive of the graph has no kernel here.
         """
+
+    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Explanation:
+        """What ``compile`` would make of the graph, and why; nothing is compiled."""
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
         """A function of the input arrays that makes the op's result without a kernel, or None.

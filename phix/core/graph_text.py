@@ -103,6 +103,12 @@ def print_graph(graph: Graph) -> str:
     return _Printer(graph).text()
 
 
+def equation_text(graph: Graph, equation: Equation) -> str:
+    """One line: an equation of ``graph``, graphs among its attributes left out."""
+    head, inner, _ = _Printer(graph).equation(equation).partition("graph(")
+    return f"{head}graph ...)" if inner else head
+
+
 def _constant_text(constant: Constant, number: int) -> str:
     value = constant.value
     if not isinstance(value, Tensor) or value.data.size > _INLINE_CONSTANT:

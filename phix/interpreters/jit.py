@@ -6,8 +6,8 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phix.core import dispatch
-from phix.core.engines import Launcher, Program, engine
+from phix.core import dispatch, passes
+from phix.core.engines import Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
 from phix.core.graph import Graph
 from phix.core.tensor import Tensor, Tracer
@@ -24,10 +24,13 @@ PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
 
 
 class Compiled:
-    """A traced graph with its programs, one for each combination of contiguous inputs."""
+    """A traced graph with its programs, one for each combination of contiguous inputs.
 
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
+    ``off`` are the names of the rewrites to leave out: see :mod:`phix.core.passes`.
+    """
+
+    def __init__(self, graph: Graph, off: frozenset[str] = frozenset()) -> None:
+        self.graph, self.off = graph, off
         self.stages: dict[str, Graph] = {}
         self.programs: dict[tuple[bool, ...], Program] = {}
         self.lock = threading.RLock()
@@ -40,8 +43,9 @@ class Compiled:
             if not self.stages:
                 graph = self.graph
                 stages = {"traced": graph}
-                for name, step in PASSES:
-                    graph = stages[name] = step(graph)
+                with passes.without(self.off):
+                    for name, step in PASSES:
+                        graph = stages[name] = step(graph)
                 self.stages = stages
             return next(reversed(self.stages.values()))
 
@@ -49,9 +53,16 @@ class Compiled:
         with self.lock:
             found = self.programs.get(contiguous)
             if found is None:
-                found = engine("cpu").compile(self.graph, contiguous, self.lower)
+                with passes.without(self.off):
+                    found = engine("cpu").compile(self.graph, contiguous, self.lower)
                 self.programs[contiguous] = found
             return found
+
+    def explain(self) -> Explanation:
+        """How the program for contiguous inputs comes about."""
+        graph = self.lower()
+        with passes.without(self.off):
+            return engine("cpu").explain(graph, (True,) * len(graph.inputs))
 
     def launcher(self, tensors: Sequence[Tensor]) -> Launcher:
         """What runs the program for tensors like these, every check of every op made first.

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from phix.core import passes
 from phix.core.dispatch import Interpreter
 from phix.core.graph import Graph, graphs_in, map_attrs
 from phix.core.op import Op
@@ -30,7 +31,8 @@ class Simplify(Interpreter):
         assert self.parent is not None
         if op.has_graphs:
             attrs = map_attrs(simplify, attrs)
-        if "side_effect" in op.traits or any(g.has_effects for g in graphs_in(attrs)):
+        has_effects = "side_effect" in op.traits or any(g.has_effects for g in graphs_in(attrs))
+        if has_effects or not passes.is_on("common_subexpressions"):
             return self.parent.process(op, inputs, attrs)
         key = (op, _attr_key(attrs), tuple(map(_key, inputs)))
         if key not in self.seen:

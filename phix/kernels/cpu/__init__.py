@@ -7,6 +7,7 @@ from typing import Any
 
 from phix.core.graph import Graph
 from phix.kernels.cpu import views
+from phix.kernels.cpu.memory import CpuExplanation
 from phix.kernels.cpu.program import CpuProgram
 
 
@@ -23,6 +24,10 @@ class CpuEngine:
     ) -> CpuProgram:
         """See :class:`phix.core.engines.Engine`."""
         return CpuProgram(graph, contiguous, lower or (lambda: graph))
+
+    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> CpuExplanation:
+        """See :class:`phix.core.engines.Engine`."""
+        return CpuExplanation(graph, contiguous)
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What makes an eager result that shares its input's memory; see ``views.py``."""

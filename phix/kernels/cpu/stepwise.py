@@ -85,7 +85,7 @@ class Stepwise:
         self.program, self.make = program, segment
         self.segments: list[Segment] = []
         self.symbols = {symbol: name for name, symbol in program.symbols.items()}
-        _share(program.steps)
+        share(program.steps)
         self.run = self._block(program.steps, sources)
 
     def launcher(self, env: dict[dm.Symbol, Any], constants: list[Any]) -> Launcher:
@@ -105,7 +105,7 @@ class Stepwise:
     def _block(self, steps: list[Step], sources: Sources) -> Run:
         sources = dict(sources)
         runs: list[Run] = []
-        for part in _parts(steps):
+        for part in parts(steps):
             if isinstance(part, list):
                 runs.append(self._native(part, sources))
             else:
@@ -197,7 +197,7 @@ def _copy_back(state: _State, swaps: list[tuple[Buffer, Buffer]], first: list[An
 
 
 # -- what runs where -------------------------------------------------------------------------
-def _parts(steps: list[Step]) -> Iterator[list[Step] | Step]:
+def parts(steps: list[Step]) -> Iterator[list[Step] | Step]:
     """Lists of native steps, and the steps that Python runs between them."""
     pending: list[Step] = []
     for step in steps:
@@ -212,7 +212,7 @@ def _parts(steps: list[Step]) -> Iterator[list[Step] | Step]:
         yield pending
 
 
-def _share(steps: list[Step]) -> None:
+def share(steps: list[Step]) -> None:
     """Make arrays of the temps that more than one segment, or Python, touches."""
     users: Counter[Buffer] = Counter()
     _count_users(steps, users)
@@ -222,7 +222,7 @@ def _share(steps: list[Step]) -> None:
 
 
 def _count_users(steps: list[Step], users: Counter[Buffer]) -> None:
-    for part in _parts(steps):
+    for part in parts(steps):
         if isinstance(part, list):
             users.update({b for s in part for b in ir.step_reads(s) | ir.step_writes(s)})
             continue

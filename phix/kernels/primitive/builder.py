@@ -81,8 +81,14 @@ class Builder:
         meta = self.out_metas[0]
         return meta if isinstance(meta, MetaTensor) else meta[0]
 
-    def observe(self, graph: Graph, values: dict[Any, Value], stored: dict[Any, str]) -> None:
-        """Hears of each graph that is lowered, before its steps are; see :mod:`.report`."""
+    def observe(self, graph: Graph, values: dict[Any, Value]) -> None:
+        """Hear of a graph before it is lowered; builders that keep a record do (``report``)."""
+
+    def body(self, op_name: str) -> Callable[..., Any]:
+        """The scalar body of a pointwise primitive."""
+        from phix.kernels.primitive import bodies
+
+        return bodies.get(op_name)
 
     # -- dims ------------------------------------------------------------------------------
     def dim(self, dim: DimLike) -> Expr:

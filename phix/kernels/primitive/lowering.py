@@ -141,6 +141,7 @@ class _GraphLowering:
 
     def into(self, outputs: Sequence[Buffer]) -> None:
         graph, b = self.graph, self.builder
+        b.observe(graph, self.values)
         for equation in graph.equations:
             if equation.op.binds_dim:
                 for symbol in dm.symbols(equation.attrs[0]):
@@ -149,7 +150,6 @@ class _GraphLowering:
             self._lower(equation)
         self._set_targets(outputs)
         stored = fusion.stored_variables(graph, kind_of, cost_of)
-        b.observe(graph, self.values, stored)
         for equation in graph.equations:
             # an effect, or a dim that what comes later may use, has its place in the order
             runs = equation.op.binds_dim or gr.is_effect(equation)
@@ -233,9 +233,9 @@ def _body_dtypes(equation: Equation) -> tuple[np.dtype, ...]:
     return tuple(a.meta.dtype for a in gr.flat(equation.inputs))
 
 
-def _apply(equation: Equation, elements: list[Element]) -> Element:
+def _apply(b: Builder, equation: Equation, elements: list[Element]) -> Any:
     attrs = dict(zip(equation.op.attr_names, equation.attrs))
-    return body_of(equation.op.name)(*elements, **attrs)
+    return b.body(equation.op.name)(*elements, **attrs)
 
 
 @lru_cache(maxsize=4096)
@@ -285,7 +285,7 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
                                            v.dtype == dt.float32 for v in operands)  # fmt: skip
 
     def finish(elements: list[Element]) -> Element:
-        result = _apply(equation, elements)
+        result = _apply(b, equation, elements)
         return narrowed(result, meta.dtype) if rounds and isinstance(result, Expr) else result
 
     def at(indices: tuple[Expr, ...]) -> Element:

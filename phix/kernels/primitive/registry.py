@@ -53,6 +53,11 @@ def get(name: str) -> Body:
     return choose
 
 
+def module(name: str) -> str:
+    """The file, by its name alone, that holds the scalar body of the primitive ``name``."""
+    return _bodies[name].__module__.rpartition(".")[2]
+
+
 def names() -> tuple[str, ...]:
     """The primitives that have a scalar body, sorted."""
     return tuple(sorted(_bodies))

@@ -33,6 +33,7 @@ from phix.kernels.primitive.scalar import Expr
 # How many steps back to look for a loop to join, and the size a joined loop may reach.
 _LOOK_BACK = 12
 _MOST_EXPRESSIONS = 1500
+_CALLS = "one of them calls a library"
 
 # Hears of each try to join two kernels that share a buffer: the earlier one, the later one, and
 # why they stay two ("" where they became one).
@@ -151,7 +152,9 @@ def _join_to_one(done: list[_Facts], facts: _Facts, tried: Listener | None) -> b
 def _obstacle(first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
     """Why two kernels cannot be one; "" if they can."""
     if not _is_one_loop(first) or not _is_one_loop(second):
-        return "one of them is no single loop"
+        every = (*ir.walk(first.body), *ir.walk(second.body))
+        calls = any(isinstance(s, LibraryCall) for s in every)
+        return _CALLS if calls else "one of them is no single loop"
     return obstacle(first.body[0], second.body[0], conflicts)
 
 
@@ -169,7 +172,7 @@ def obstacle(first: Statement, second: Statement, conflicts: set[Buffer]) -> str
     if size > _MOST_EXPRESSIONS:
         return f"together they have more than {_MOST_EXPRESSIONS} expressions"
     if _calls_library(first) or _calls_library(second):
-        return "one of them calls a library"
+        return _CALLS
     if _scalars_meet(first, second):
         return "one of them sets a scalar that the other reads"
     for buffer in conflicts:

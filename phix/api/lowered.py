@@ -1,0 +1,233 @@
+"""A jitted function on its way to machine code: each step as text, its cost and its memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from phix import ops
+from phix.api.arguments import flat_tensors
+from phix.core import dispatch, pytrees
+from phix.core.analysis import CostAnalysis, MemoryAnalysis
+from phix.core.dims import Symbol
+from phix.core.engines import Explanation
+from phix.core.errors import ArgumentError
+from phix.core.graph import Graph, solve_dims
+from phix.core.meta import MetaTensor
+from phix.core.tensor import Tensor, Tracer
+from phix.interpreters.jit import Compiled, can_run
+
+_LEAF = pytrees.flatten(0)[1]
+
+
+class Traced:
+    """One trace of a function: its compiled graph, and the structure of its result."""
+
+    def __init__(
+        self, graph: Graph, out_tree: pytrees.TreeDef, off: frozenset[str] = frozenset()
+    ) -> None:
+        self.compiled = Compiled(graph, off)
+        self.out_tree = out_tree
+        self.is_single = out_tree == _LEAF
+        # The graph as an op: what it closes over is an operand like others.
+        constants = graph.constants
+        self.closed = tuple(c.value for c in constants)
+        inputs = (*graph.inputs, *(c.variable for c in constants))
+        self.body = Graph(inputs, (), graph.equations, graph.outputs)
+
+    def replay(self, tensors: Any) -> Any:
+        """The results inside a transformation.
+
+        Where ops end in eager ones, as one op with compiled derivatives; inside a graph being
+        made, written out, so that all of it is optimised together.
+        """
+        if dispatch.runs_at_once() and self.compiled.is_closed:
+            return self.rebuild(ops.call([*tensors, *self.closed], self.body))
+        return self.rebuild(self.compiled.graph(*tensors))
+
+    def rebuild(self, leaves: Any) -> Any:
+        return leaves[0] if self.is_single else pytrees.unflatten(self.out_tree, leaves)
+
+
+class Lowered:
+    """What a jitted function becomes, step by step; ``print`` it, or read ``sections``.
+
+    >>> import phix
+    >>> lowered = phix.jit(lambda x: 2.0 * x + 1.0).lower(phix.spec(["n"]))
+    >>> list(lowered.sections)[:4]
+    ['graph: traced', 'graph: simplify', 'graph: decompose', 'graph: simplify primitives']
+    >>> list(lowered.sections)[4:]
+    ['fusion', 'loop ir', 'llvm']
+    >>> print(lowered.as_text("loop ir"))
+    program(x0: float32[n]) -> (o0: float32[n]) {
+      kernel 0:
+        for i0 in range(n):  # parallel
+          o0[i0] = ((2.0 * x0[i0]) + 1.0)
+    }
+    """
+
+    def __init__(self, traced: Traced, treedef: pytrees.TreeDef, metas: list[MetaTensor]) -> None:
+        self._traced = traced
+        self._treedef = treedef
+        self._metas = metas
+
+    def compile(self) -> CompiledFunction:
+        """The function compiled for these arguments alone.
+
+        Takes the arguments that are not static, of the metas that were lowered, and never traces.
+        """
+        compiled = self._traced.compiled
+        compiled.program((True,) * len(compiled.graph.inputs))
+        return CompiledFunction(self)
+
+    # -- text ----------------------------------------------------------------------------------
+    @property
+    def graph(self) -> Graph:
+        """The graph the engine compiles: primitives alone."""
+        return self._traced.compiled.lower()
+
+    @cached_property
+    def sections(self) -> Mapping[str, str]:
+        """The text of each step, in order.
+
+        The graph after each pass; ``fusion``, which kernel holds which equations, and why what is
+        stored is; the loop IR; the source the machine code is made from.
+        """
+        compiled = self._traced.compiled
+        compiled.lower()
+        texts = {f"graph: {name}": str(graph) for name, graph in compiled.stages.items()}
+        texts["fusion"] = str(self.fusion())
+        contiguous = (True,) * len(compiled.graph.inputs)
+        texts.update(compiled.program(contiguous).sections)
+        return texts
+
+    def as_text(self, stage: str | None = None) -> str:
+        """The text of one step, or of all.
+
+        Args:
+            stage: a name in ``sections``; of a graph also its pass alone, as in "decompose".
+
+        Raises:
+            ArgumentError: no step has that name.
+        """
+        if stage is None:
+            return str(self)
+        texts = self.sections
+        name = stage if stage in texts else f"graph: {stage}"
+        if name not in texts:
+            raise ArgumentError(f"as_text: no step {stage!r}; there are {', '.join(texts)}")
+        return texts[name]
+
+    def __str__(self) -> str:
+        return "\n\n".join(f"=== {name} ===\n{text}" for name, text in self.sections.items())
+
+    # -- what it costs -------------------------------------------------------------------------
+    @cached_property
+    def _explanation(self) -> Explanation:
+        return self._traced.compiled.explain()
+
+    def fusion(self) -> Any:
+        """How the equations became kernels: ``str`` of it is a text, its fields are the facts.
+
+        ``kernels`` has one entry a kernel: the equations in it, and why it was not joined to
+        earlier ones. ``buffers`` has one a buffer: what it holds, and why that is stored.
+        ``fused`` names the variables that have no buffer.
+        """
+        return self._explanation.report
+
+    def cost_analysis(self, **sizes: int) -> CostAnalysis:
+        """The operations and the traffic with memory of one run, counted from the loop IR.
+
+        Args:
+            **sizes: values of unknown dims, by name. What is not known stays in the counts.
+
+        Raises:
+            ArgumentError: a name is no unknown dim of the arguments.
+
+        >>> import phix
+        >>> f = phix.jit(phix.ops.matmul)
+        >>> lowered = f.lower(phix.spec(["n", 16]), phix.spec([16, 4]))
+        >>> lowered.cost_analysis().flops
+        128*n
+        >>> lowered.cost_analysis(n=8).flops
+        1024
+        """
+        return self._explanation.cost(self._environment(sizes))
+
+    def memory_analysis(self, **sizes: int) -> MemoryAnalysis:
+        """The memory of one run as it is planned, and the line that holds most at its peak.
+
+        Args:
+            **sizes: values of unknown dims, by name.
+
+        Raises:
+            ArgumentError: a name is no unknown dim of the arguments, or one has no size.
+
+        >>> import phix
+        >>> f = phix.jit(lambda x, w: phix.ops.sum(phix.ops.tanh(x @ w)))
+        >>> memory = f.lower(phix.spec([64, 16]), phix.spec([16, 32])).memory_analysis()
+        >>> memory.argument_size_in_bytes, memory.temp_size_in_bytes, memory.output_size_in_bytes
+        (6144, 8192, 4)
+        >>> memory.peak_source.line
+        1
+        """
+        env = self._environment(sizes)
+        unknown = self._traced.compiled.graph.symbols() - env.keys()
+        if unknown:
+            names = ", ".join(sorted(s.name or "-1" for s in unknown))
+            raise ArgumentError(
+                f"memory_analysis: the sizes of the dims {names} are not known; lower the function "
+                "for tensors, or name the dims in their specs and write memory_analysis(n=32)"
+            )
+        return self._explanation.memory(env)
+
+    def _environment(self, sizes: Mapping[str, int]) -> dict[Symbol, int]:
+        """The values of unknown dims: those given, and those the arguments have."""
+        graph = self._traced.compiled.graph
+        shapes = [meta.dims for meta in self._metas]
+        solved = solve_dims([v.meta for v in graph.inputs], shapes)
+        env = {symbol: d for symbol, d in solved.items() if isinstance(d, int)}
+        left = {s.name: s for s in graph.symbols() if s not in env and s.name}
+        for name, size in sizes.items():
+            if name not in left:
+                raise ArgumentError(
+                    f"no dim {name!r} is unknown in the arguments; there are "
+                    f"{', '.join(sorted(left)) or 'none'}"
+                )
+            env[left[name]] = int(size)
+        return env
+
+
+class CompiledFunction:
+    """A function compiled for arguments of one kind; it never traces."""
+
+    def __init__(self, lowered: Lowered) -> None:
+        self._lowered = lowered
+        self._traced, self._treedef = lowered._traced, lowered._treedef
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        traced, wanted = self._traced, self._treedef
+        tensors, found = flat_tensors((args, kwargs), "a compiled function")
+        if found != wanted:
+            raise ArgumentError(
+                f"compiled for arguments of structure {wanted}, found {found}; leave static "
+                "arguments out, or lower the function for these arguments"
+            )
+        if not can_run(traced.compiled) or any(isinstance(x, Tracer) for x in tensors):
+            return traced.replay(tensors)
+        known: Any = tensors
+        outs = traced.compiled.launcher(known)(*[x.data for x in known])
+        return traced.rebuild([Tensor(o) for o in outs])
+
+    def as_text(self, stage: str | None = None) -> str:
+        """See :meth:`Lowered.as_text`."""
+        return self._lowered.as_text(stage)
+
+    def cost_analysis(self, **sizes: int) -> CostAnalysis:
+        """See :meth:`Lowered.cost_analysis`."""
+        return self._lowered.cost_analysis(**sizes)
+
+    def memory_analysis(self, **sizes: int) -> MemoryAnalysis:
+        """See :meth:`Lowered.memory_analysis`."""
+        return self._lowered.memory_analysis(**sizes)

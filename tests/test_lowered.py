@@ -1,0 +1,346 @@
+"""What lower shows: texts of every step, which equations fused and why not, cost and memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core.errors import ArgumentError
+
+
+def normal(*shape, dtype="float32", seed=0):
+    return np.random.default_rng([seed, *shape]).normal(size=shape).astype(dtype)
+
+
+def line_of(function, text):
+    """The line of a function's source that holds a text."""
+    import inspect
+
+    lines, start = inspect.getsourcelines(function)
+    return start + next(k for k, line in enumerate(lines) if text in line)
+
+
+# -- texts -------------------------------------------------------------------------------------
+def test_every_step_has_a_name_and_a_text():
+    lowered = phix.jit(lambda x: ops.sum(ops.gelu(x))).lower(normal(4))
+    assert list(lowered.sections) == [
+        "graph: traced", "graph: simplify", "graph: decompose", "graph: simplify primitives",
+        "fusion", "loop ir", "llvm",
+    ]  # fmt: skip
+    assert "gelu(x)" in lowered.as_text("traced") and "gelu" not in lowered.as_text("decompose")
+    assert "for i0 in range(4)" in lowered.as_text("loop ir")
+    assert "define" in lowered.as_text("llvm")
+    assert all(text in str(lowered) for text in lowered.sections.values())
+    assert lowered.as_text() == str(lowered) == lowered.compile().as_text()
+    with pytest.raises(ArgumentError, match="no step 'loops'; there are graph: traced, "):
+        lowered.as_text("loops")
+
+
+# -- fusion ------------------------------------------------------------------------------------
+def softmax_of_network(x, w):
+    h = x @ w
+    shifted = ops.exp(h - ops.max(h, 1, keepdim=True))
+    return shifted / ops.sum(shifted, 1, keepdim=True)
+
+
+def test_the_fusion_report_says_what_each_kernel_holds_and_why_buffers_are_there():
+    lowered = phix.jit(softmax_of_network).lower(normal(60, 30), normal(30, 50))
+    report, graph = lowered.fusion(), lowered.graph
+    held = [[e.split(" = ")[1].split("(")[0] for e in k.equations] for k in report.kernels]
+    assert ["matmul"] in held
+    assert ["max", "subtract", "exp", "sum", "divide"] in held
+    why = {b.holds[0]: (b.why, b.source.line) for b in report.buffers if b.holds}
+    names = {e.op.name: e.outputs[0].name for e in graph.equations}
+    assert why[names["matmul"]] == (
+        "comes out of an equation that is computed whole",
+        line_of(softmax_of_network, "x @ w"),
+    )
+    assert why[names["exp"]][0].startswith("read in more than one context")
+    assert why[names["divide"]][0] == "an output of the graph"
+    assert set(report.fused) == {names["max"], names["subtract"], names["sum"]}
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "reason"),
+    [
+        (lambda x: (x + 1.0, 2.0 * x), [(5, 7)], None),
+        (lambda x: (ops.exp(x), ops.sum(x, 0)), [(5, 7)], "their extents differ"),
+        (lambda x: ops.tanh(ops.tanh(x) @ x), [(20, 20)], "one of them calls a library"),
+    ],
+)
+def test_loops_that_stay_apart_say_why(function, shapes, reason):
+    report = phix.jit(function).lower(*(normal(*s) for s in shapes)).fusion()
+    apart = [a for k in report.kernels for a in k.apart]
+    assert not apart if reason is None else any(reason in a for a in apart), apart
+
+
+def test_a_row_statistic_read_in_a_loop_is_stored_for_that():
+    def f(x):
+        return ops.sum(ops.exp(x - ops.tanh(ops.max(x, 0))), 0)
+
+    report = phix.jit(f).lower(normal(30, 40)).fusion()
+    assert any("same element again" in b.why for b in report.buffers), str(report)
+
+
+def test_reports_go_into_bodies_of_loops():
+    def f(x):
+        return phix.scan(lambda c, r: (ops.tanh(c @ r), ops.sum(c)), np.eye(3, dtype="f"), x)
+
+    text = str(phix.jit(f).lower(normal(5, 3, 3)).fusion())
+    assert "scan([a], [x], [], body=graph ...)" in text and "tanh(" in text and "sum(" in text
+
+
+# -- switches ----------------------------------------------------------------------------------
+def scatter_gradient(x, rows):
+    return phix.grad(lambda x: ops.sum(x * x) + ops.sum(ops.tanh(x[rows])))(x)
+
+
+def loop_with_a_row(x):
+    return phix.fori_loop(0, 5, lambda i, v: v.at[i].set(ops.sin(v[i]) + v[0]), x)
+
+
+PROGRAMS = {
+    "softmax": (softmax_of_network, [normal(6, 3), normal(3, 5)]),
+    "gradient": (
+        lambda x, w: phix.grad(lambda w: ops.sum(ops.gelu(x @ w) ** 2))(w),
+        [normal(40, 30), normal(30, 20)],
+    ),
+    "layer norm": (
+        lambda x: ops.layer_norm(x, None, None, 1e-5, 1) * 2.0 + ops.exp(x) + ops.exp(x),
+        [normal(20, 50)],
+    ),
+    "scatter": (scatter_gradient, [normal(50, 4), np.array([3, 3, 7])]),
+    "loop": (loop_with_a_row, [normal(8, 3)]),
+    "transposed": (
+        lambda x, y: (ops.transpose(ops.exp(x), [1, 0]) + y, ops.transpose(x, [1, 0]) @ x),
+        [normal(70, 90), normal(90, 70)],
+    ),
+    "two readers": (lambda x: (ops.tanh(x) * 2.0, ops.tanh(x) + 1.0), [normal(90)]),
+    "unread rows": (
+        lambda x: phix.scan(lambda c, r: (ops.tanh(c * r), ops.exp(c)), x[0], x)[0],
+        [normal(6, 90)],
+    ),
+    "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
+    "scan": (
+        lambda x: phix.scan(lambda c, r: (ops.tanh(c * r + c), c + r), x[0], x),
+        [normal(6, 90)],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", [p.name for p in phix.debug.passes()])
+def test_a_switch_changes_programs_and_no_result(name):
+    changed = []
+    for program, (function, args) in PROGRAMS.items():
+        whole, without = phix.jit(function), phix.jit(function, disable=name)
+        for found, wanted in zip(phix.tree.leaves(without(*args)), phix.tree.leaves(whole(*args))):
+            np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=2e-6, err_msg=program)
+        texts = [f.lower(*args).as_text("loop ir") for f in (whole, without)]
+        graphs = [str(f.lower(*args).graph) for f in (whole, without)]
+        changed += [program] * (texts[0] != texts[1] or graphs[0] != graphs[1])
+    assert changed, f"{name} does nothing in any of these programs"
+
+
+def test_all_switches_at_once():
+    names = [p.name for p in phix.debug.passes()]
+    for program, (function, args) in PROGRAMS.items():
+        found = phix.tree.leaves(phix.jit(function, disable=names)(*args))
+        for a, b in zip(found, phix.tree.leaves(phix.jit(function)(*args))):
+            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6, err_msg=program)
+
+
+def test_switches_are_named_and_of_one_function_alone():
+    with pytest.raises(ArgumentError, match=r"jit: no rewrite 'join'; there are .*join_loops"):
+        phix.jit(ops.exp, disable="join")
+    apart = phix.jit(softmax_of_network, disable=("fuse", "join_loops"))
+    args = normal(6, 3), normal(3, 5)
+    many, few = (len(f.lower(*args).fusion().kernels) for f in (apart, phix.jit(apart.function)))
+    assert many > few
+    assert any("switched off" in b.why for b in apart.lower(*args).fusion().buffers)
+
+
+# -- cost --------------------------------------------------------------------------------------
+M, N, K = 13, 21, 34
+
+
+@pytest.mark.parametrize(
+    ("function", "shapes", "flops", "transcendentals"),
+    [
+        (ops.matmul, [(M, K), (K, N)], 2 * M * N * K, 0),
+        (lambda x, y: ops.matmul(x, y, True, True), [(K, M), (N, K)], 2 * M * N * K, 0),
+        (ops.matmul, [(5, M, K), (5, K, N)], 5 * 2 * M * N * K, 0),
+        (ops.matmul, [(5, M, K), (K, N)], 5 * 2 * M * N * K, 0),
+        (ops.matmul, [(9, 4, 4), (9, 4, 4)], 9 * 2 * 4**3, 0),  # as a loop
+        (lambda x, y: x * y + 1.0, [(M, N), (M, N)], 2 * M * N, 0),
+        (lambda x, y: x * y, [(M, N), (N,)], M * N, 0),
+        (lambda x, y: ops.tanh(x * y + 1.0) * ops.exp(-y), [(M,), (M,)], 4 * M, 2 * M),
+        (lambda x: ops.sum(x), [(M, N)], M * N, 0),
+        (lambda x: ops.sum(ops.exp(x), 0), [(M, N)], M * N, M * N),
+        (lambda x: ops.softmax(x, 1), [(M, N)], 4 * M * N, M * N),  # max, subtract, sum, divide
+        (lambda x: ops.transpose(x, [1, 0]) + 1.0, [(70, 90)], 70 * 90, 0),  # in tiles
+        (lambda x: ops.transpose(x, [1, 0]), [(M, N)], 0, 0),
+        (lambda x: ops.sqrt(x) + ops.sin(x), [(M,)], M, 2 * M),
+        (lambda x: phix.fori_loop(0, 7, lambda i, v: v * x, x), [(M,)], 7 * M, 0),
+        (lambda x: phix.scan(lambda c, r: (c + r, c), x[0], x), [(6, M)], 6 * M, 0),
+        (lambda x, k: ops.conv2d(x, k), [(2, 3, 8, 8), (4, 3, 3, 3)],
+         2 * 2 * 4 * 36 * 27, 0),
+    ],
+)  # fmt: skip
+def test_operations_have_their_closed_forms(function, shapes, flops, transcendentals):
+    cost = phix.jit(function).lower(*(normal(*s) for s in shapes)).cost_analysis()
+    assert (cost.flops, cost.transcendentals) == (flops, transcendentals)
+    assert not cost.uncounted
+
+
+def test_complex_products_count_their_real_ones():
+    x = normal(12, 12, dtype="complex64")
+    assert phix.jit(ops.matmul).lower(x, x).cost_analysis().flops == 8 * 12**3
+    assert phix.jit(lambda x: x * x).lower(x).cost_analysis().flops == 6 * 12**2
+    assert phix.jit(lambda n: n + n).lower(np.arange(4)).cost_analysis().flops == 0
+
+
+def test_bytes_are_those_of_one_pass():
+    x, y, r = normal(M, N), normal(M, N), normal(N)
+    size = 4 * M * N
+    cost = phix.jit(lambda x, y, r: x * y + r).lower(x, y, r).cost_analysis()
+    assert (cost.bytes_read, cost.bytes_written) == (2 * size + 4 * N, size)
+    assert cost.bytes_accessed == 3 * size + 4 * N
+    cost = phix.jit(ops.matmul).lower(normal(M, K), normal(K, N)).cost_analysis()
+    assert (cost.bytes_read, cost.bytes_written) == (4 * (M * K + K * N), 4 * M * N)
+    half = normal(M, dtype="float16")
+    cost = phix.jit(lambda x: x + x).lower(half).cost_analysis()
+    assert (cost.bytes_read, cost.bytes_written) == (2 * M, 2 * M)
+
+
+def test_unknown_sizes_stay_in_the_counts():
+    lowered = phix.jit(softmax_of_network).lower(phix.spec(["n", 12]), phix.spec([12, "m"]))
+    cost = lowered.cost_analysis()
+    assert repr(cost.flops) == "28*m*n" and repr(cost.transcendentals) == "m*n"
+    at = lowered.cost_analysis(n=3, m=40)
+    known = phix.jit(softmax_of_network).lower(normal(3, 12), normal(12, 40)).cost_analysis()
+    assert at.flops == known.flops == 28 * 3 * 40
+    assert at.bytes_accessed == known.bytes_accessed
+    with pytest.raises(ArgumentError, match=r"no dim 'k' is unknown .*; there are m, n"):
+        lowered.cost_analysis(k=2)
+
+
+def test_arguments_give_sizes_to_a_program_for_all_sizes():
+    f = phix.jit(lambda x: x + 1.0, input_spec=[phix.spec(["n"])])
+    assert f.lower(normal(17)).cost_analysis().flops == 17
+    assert f.lower(normal(17)).memory_analysis().argument_size_in_bytes == 68
+
+
+def test_what_is_not_counted_is_said():
+    def f(x):
+        return phix.while_loop(lambda v: ops.sum(v) < 10.0, lambda v: v * 2.0, x)
+
+    assert phix.jit(f).lower(normal(5)).cost_analysis().uncounted == (
+        "turns of a while loop beyond the first",
+    )
+    called = phix.jit(lambda x: phix.pure_callback(np.sin, phix.spec([5]), x) * x).lower(normal(5))
+    assert any("which Python runs" in text for text in called.cost_analysis().uncounted)
+    assert "not counted: " in str(called.cost_analysis())
+
+
+# -- memory ------------------------------------------------------------------------------------
+def three_layers(x, w):
+    h = ops.tanh(x @ w)
+    h = ops.tanh(h @ w)
+    wide = ops.concat([h, h, h, h], 1) @ ops.concat([w, w, w, w], 0)
+    return ops.sum(ops.tanh(wide), 1)
+
+
+def test_sizes_of_arguments_outputs_and_constants():
+    table = phix.to_tensor(normal(50))
+    memory = phix.jit(lambda x: (x + table, ops.sum(x))).lower(normal(50)).memory_analysis()
+    assert memory.argument_size_in_bytes == 200 and memory.constant_size_in_bytes == 200
+    assert memory.output_size_in_bytes == 204 and memory.temp_size_in_bytes == 0
+    assert memory.peak_memory_in_bytes == 604
+
+
+@pytest.mark.parametrize(
+    ("function", "args"),
+    [
+        (three_layers, [normal(64, 64), normal(64, 64)]),
+        (softmax_of_network, [normal(60, 30), normal(30, 50)]),
+        (lambda x: phix.grad(lambda x: ops.sum(ops.gelu(x @ x)))(x), [normal(80, 80)]),
+        (lambda x: phix.scan(lambda c, r: (ops.tanh(c @ r), c), x[0], x), [normal(5, 40, 40)]),
+        (lambda x: ops.transpose(ops.cumsum(ops.tanh(x), 0), [1, 0]) @ x, [normal(30, 40)]),
+    ],
+)
+def test_temps_are_what_a_run_takes(function, args, monkeypatch):
+    """The blocks that a run takes from the pool, recorded where it takes them."""
+    import ctypes
+
+    from phix.kernels.cpu import jit, pool
+
+    take, _ = pool.functions()
+    taken = []
+
+    def record(size):
+        taken.append(size)
+        return take(size)
+
+    entry = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(record)
+    jitted = phix.jit(function)
+    planned = jitted.lower(*args).memory_analysis()
+    text = jitted.lower(*args).as_text("llvm").replace("@phix_take", "@phix_take_recorded")
+    jit.add_symbol("phix_take_recorded", ctypes.cast(entry, ctypes.c_void_p).value)
+    monkeypatch.setenv("PHIX_CACHE", "0")
+    outputs = [np.empty(o.shape, o.dtype) for o in phix.tree.leaves(jitted(*args))]
+    jit.compiled(text)(*args, *outputs)
+    for found, wanted in zip(outputs, phix.tree.leaves(jitted(*args))):
+        np.testing.assert_array_equal(found, wanted)
+    assert sum(taken) == planned.temp_size_in_bytes > 0
+
+
+def test_the_line_that_holds_the_peak():
+    memory = phix.jit(three_layers).lower(normal(64, 64), normal(64, 64)).memory_analysis()
+    assert memory.peak_source.file == __file__
+    assert memory.peak_source.line == line_of(three_layers, "wide = ")
+    first = memory.holders[0]
+    assert first.size_in_bytes == 4 * 64 * 256 and first.source.line == memory.peak_source.line
+    assert sum(h.size_in_bytes for h in memory.holders) <= memory.peak_memory_in_bytes
+    assert f"peak_source: {__file__}:{memory.peak_source.line}" in str(memory)
+
+
+def test_memory_of_unknown_sizes():
+    lowered = phix.jit(lambda x: ops.sum(ops.tanh(x @ x), 0)).lower(phix.spec(["n", "n"]))
+    with pytest.raises(ArgumentError, match=r"sizes of the dims n are not known.*memory_analysis"):
+        lowered.memory_analysis()
+    assert lowered.memory_analysis(n=64).temp_size_in_bytes == 4 * 64 * 64
+    compiled = lowered.compile()
+    assert compiled.memory_analysis(n=64) == lowered.memory_analysis(n=64)
+    assert compiled.cost_analysis(n=64).flops == 2 * 64**3 + 64**2
+
+
+def test_memory_of_a_program_with_steps_in_python():
+    def f(x):
+        y = phix.pure_callback(np.sin, phix.spec([1000]), ops.exp(x))
+        return ops.sum(y * x)
+
+    memory = phix.jit(f).lower(normal(1000)).memory_analysis()
+    assert memory.temp_size_in_bytes == 2 * 4000  # what goes to Python, and what comes back
+    assert memory.peak_memory_in_bytes == 4000 + 8000 + 4
+
+
+def test_a_checkpoint_lowers_the_peak():
+    def temps(wrap):
+        def layer(w, x):
+            for _ in range(4):
+                x = ops.tanh(x @ w)
+            return x
+
+        def loss(w, x):
+            for _ in range(6):
+                x = wrap(layer)(w, x)
+            return ops.sum(x)
+
+        lowered = phix.jit(phix.grad(loss, argnums=1)).lower(normal(64, 64), normal(64, 64))
+        return lowered.memory_analysis().temp_size_in_bytes
+
+    kept = temps(lambda f: f)
+    assert kept >= 24 * 4 * 64 * 64  # each layer keeps its value for the way back
+    assert temps(phix.checkpoint) < kept
