@@ -9,11 +9,13 @@ costs one row. Else the two exchange their memory after each iteration, or tiny 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
 
 from phix.core import dims as dm
 from phix.core import passes
 from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.builder import Builder, buffer_value
 from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step, step_reads, step_writes
 from phix.kernels.primitive.scalar import Expr
@@ -117,6 +119,8 @@ def _check(
         reads, writes = touched.of(step)
         if carry in writes:
             return None
+        if not written and _copied(step) == (new, carry):
+            continue  # of one memory, this is no work, and changes nothing
         if carry in reads:
             if new not in writes:
                 if written:
@@ -133,8 +137,6 @@ def _check(
 
 def _is_elementwise(kernel: Kernel, carry: Buffer, new: Buffer) -> bool:
     """Whether each element of ``carry`` is read only to compute that of ``new``."""
-    from phix.kernels.primitive import schedule
-
     loops, block = _nest(kernel)
     stores = [s for s in block if isinstance(s, ir.Store) and s.buffer is new]
     if len(stores) != 1 or any(_is_nested_use(s, carry, new) for s in block):
@@ -146,13 +148,48 @@ def _is_elementwise(kernel: Kernel, carry: Buffer, new: Buffer) -> bool:
     loads = [e for e in ir.expressions(block) if e.fn == "load" and e.data is carry]
     if any(e.args[0] is not linear for e in loads):
         return False
+    return _is_another_each_time(linear, loops)
+
+
+def _is_another_each_time(linear: Expr, loops: list[ir.For]) -> bool:
+    """Whether no two iterations of the loops have the same linear index."""
+    from phix.kernels.primitive import schedule
+
     if not loops:
         return True
-    extents = {loop.index: loop.extent for loop in loops[1:]}
-    terms = schedule.index_terms(linear)
-    if terms is None or any(loop.index not in terms for loop in loops):
+    extents = {loop.index: loop.extent for loop in loops}
+    moving = _moving(linear, set(extents))
+    terms = schedule.index_terms(moving) if moving is not None else None
+    if moving is None or terms is None or terms.keys() != extents.keys():
         return False
-    return schedule.slice_form(linear, loops[0].index, extents) is not None
+    if any(names for names, _ in terms.values()):
+        inner = {v: e for v, e in extents.items() if v is not loops[0].index}
+        return schedule.slice_form(moving, loops[0].index, inner) is not None
+    reach: float = 0  # of the indices with smaller strides
+    for index, (_, stride) in sorted(terms.items(), key=lambda term: term[1][1]):
+        if stride <= reach:
+            return False
+        extent = extents[index]
+        reach += (extent.data - 1) * stride if extent.fn == "const" else math.inf
+    return True
+
+
+def _moving(e: Expr, indices: set[Expr]) -> Expr | None:
+    """An index without the terms that these loops leave as they are; None if it is no sum."""
+    if e in indices:
+        return e
+    is_still = [_is_still(a, indices) for a in e.args]
+    if e.fn in ("add", "sub") and any(is_still):
+        return _moving(e.args[is_still.index(False)], indices)
+    parts = [a if still else _moving(a, indices) for a, still in zip(e.args, is_still)]
+    if e.fn not in ("add", "sub", "mul") or None in parts:
+        return None
+    # which way an index runs makes no difference to where it meets itself
+    return sc.binary("add" if e.fn == "sub" else e.fn, *parts)  # type: ignore[arg-type]
+
+
+def _is_still(e: Expr, indices: set[Expr]) -> bool:
+    return e not in indices and all(_is_still(a, indices) for a in e.args)
 
 
 def _is_nested_use(s: ir.Statement, carry: Buffer, new: Buffer) -> bool:
@@ -173,23 +210,33 @@ def _nest(kernel: Kernel) -> tuple[list[ir.For], list[ir.Statement]]:
 
 
 # -- copies ----------------------------------------------------------------------------------
+def _copied(step: Step) -> tuple[Buffer, Buffer] | None:
+    """``(to, from)`` of a step that does no more than copy elements to the same linear index."""
+    if not isinstance(step, Kernel):
+        return None
+    pairs = set()
+    for s in ir.walk(step.body):
+        if isinstance(s, ir.For):
+            continue
+        if not isinstance(s, ir.Store) or s.value.fn != "load" or s.value.args != s.indices:
+            return None
+        pairs.add((s.buffer, s.value.data))
+    if len(pairs) != 1:
+        return None
+    ((to, source),) = pairs
+    return (to, source) if to.dtype == source.dtype and not source.strided else None
+
+
 def _copy(step: Step) -> tuple[Buffer, Buffer] | None:
     """``(to, from)`` of a step that copies one whole contiguous buffer into another."""
     if not isinstance(step, Kernel) or not step.whole:
         return None
     loops, block = _nest(step)
-    if not block or len(loops) > 1:
+    if len(loops) > 1 or not all(isinstance(s, ir.Store) for s in block):
         return None
-    pairs = set()
-    for s in block:
-        if not isinstance(s, ir.Store) or s.value.fn != "load" or s.value.args != s.indices:
-            return None
-        pairs.add((s.buffer, s.value.data, s.indices[0]))
-    if len(pairs) != 1:
-        return None
-    ((to, source, index),) = pairs
-    whole = index is loops[0].index if loops else index.fn == "const"
-    return (to, source) if whole and to.dtype == source.dtype and not source.strided else None
+    indices = {s.indices[0] for s in block if isinstance(s, ir.Store)}
+    is_whole = all(i is loops[0].index if loops else i.fn == "const" for i in indices)
+    return _copied(step) if is_whole else None
 
 
 def drop_empty_copies(steps: list[Step]) -> None:
@@ -197,7 +244,7 @@ def drop_empty_copies(steps: list[Step]) -> None:
     for step in steps:
         for block in ir.blocks(step):
             drop_empty_copies(block)
-    steps[:] = [s for s in steps if (pair := _copy(s)) is None or pair[0] is not pair[1]]
+    steps[:] = [s for s in steps if (pair := _copied(s)) is None or pair[0] is not pair[1]]
 
 
 def merge_copies(
