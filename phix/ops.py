@@ -308,6 +308,8 @@ __all__ = [
     "sinh_grad",
     "slice",
     "slice_grad",
+    "slice_put",
+    "slice_put_grad",
     "softmax",
     "softmax_grad",
     "softplus",
@@ -2651,7 +2653,7 @@ def put_along_axis_grad(
 
 _index_put = define(
     "index_put",
-    "(Tensor x, Tensor[] indices, Tensor value, bool accumulate=false)",
+    "(Tensor x, Tensor[] indices, Tensor value, bool accumulate=false, int[] axes={})",
     "Tensor(out)",
     family="indexing",
     infer_meta=("IndexPutInferMeta", None),
@@ -2660,35 +2662,43 @@ _index_put = define(
     traits=("promote(x, value)",),
     doc=(
         "x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and "
-        "the value broadcast."
+        "the value broadcast. The indices are of the first axes of x, or of those in axes: then "
+        "the axes of the value are theirs, broadcast together, followed by the other axes of x."
     ),
     where="yaml/indexing.yaml:129",
 )
 
 
 def index_put(
-    x: TensorLike, indices: Sequence[TensorLike], value: TensorLike, accumulate: bool = False
+    x: TensorLike,
+    indices: Sequence[TensorLike],
+    value: TensorLike,
+    accumulate: bool = False,
+    axes: IntArrayLike = (),
 ) -> Tensor:
     """x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and the
-    value broadcast.
+    value broadcast. The indices are of the first axes of x, or of those in axes: then the axes of
+    the value are theirs, broadcast together, followed by the other axes of x.
 
     Args:
         x: tensor.
         indices: sequence of tensors.
         value: tensor.
         accumulate: bool.
+        axes: sequence of ints.
     """
-    return bind(_index_put, (x, indices, value), (accumulate,))
+    return bind(_index_put, (x, indices, value), (accumulate, axes))
 
 
 _index_put_grad = define(
     "index_put_grad",
-    "(Tensor x, Tensor[] indices, Tensor value, Tensor out_grad, bool accumulate=false)",
+    "(Tensor x, Tensor[] indices, Tensor value, Tensor out_grad, bool accumulate=false, int[] "
+    "axes={})",
     "Tensor(x_grad), Tensor(value_grad)",
     family="indexing",
     no_need_buffer=("x",),
     forward="index_put",
-    where="yaml/indexing.yaml:145",
+    where="yaml/indexing.yaml:147",
 )
 
 
@@ -2698,6 +2708,7 @@ def index_put_grad(
     value: TensorLike,
     out_grad: TensorLike,
     accumulate: bool = False,
+    axes: IntArrayLike = (),
 ) -> tuple[Tensor, Tensor]:
     """Backward of :func:`index_put`.
 
@@ -2707,11 +2718,12 @@ def index_put_grad(
         value: tensor.
         out_grad: tensor.
         accumulate: bool.
+        axes: sequence of ints.
 
     Returns:
         x_grad, value_grad.
     """
-    return bind(_index_put_grad, (x, indices, value, out_grad), (accumulate,))
+    return bind(_index_put_grad, (x, indices, value, out_grad), (accumulate, axes))
 
 
 _index_select = define(
@@ -2721,7 +2733,7 @@ _index_select = define(
     family="indexing",
     infer_meta=("IndexSelectInferMeta", None),
     doc="The slices of x at a 1-d index along axis; gather.",
-    where="yaml/indexing.yaml:151",
+    where="yaml/indexing.yaml:153",
 )
 
 
@@ -2743,7 +2755,7 @@ _index_sample = define(
     family="indexing",
     infer_meta=("IndexSampleInferMeta", None),
     doc="out[i, j] = x[i, index[i, j]].",
-    where="yaml/indexing.yaml:161",
+    where="yaml/indexing.yaml:163",
 )
 
 
@@ -2765,7 +2777,7 @@ _masked_fill = define(
     infer_meta=("MaskedFillInferMeta", None),
     traits=("promote(x, value)",),
     doc="x with value, of one element or broadcast, where the bool tensor mask is true.",
-    where="yaml/indexing.yaml:171",
+    where="yaml/indexing.yaml:173",
 )
 
 
@@ -8494,6 +8506,88 @@ def strided_slice_grad(
     return bind(_strided_slice_grad, (x, out_grad), (axes, starts, ends, strides))
 
 
+_slice_put = define(
+    "slice_put",
+    "(Tensor x, Tensor value, int64_t[] axes, IntArray starts, IntArray ends, IntArray "
+    "strides={}, bool accumulate=false)",
+    "Tensor(out)",
+    family="shape",
+    infer_meta=("SlicePutInferMeta", None),
+    backward="slice_put_grad",
+    jvp="linear",
+    traits=("promote(x, value)",),
+    doc=(
+        "x with value, which broadcasts, in place of the elements that strided_slice takes at "
+        "these bounds, or added to them if accumulate; no strides: 1 for each axis."
+    ),
+    where="yaml/shape.yaml:157",
+)
+
+
+def slice_put(
+    x: TensorLike,
+    value: TensorLike,
+    axes: IntArrayLike,
+    starts: IntArrayLike,
+    ends: IntArrayLike,
+    strides: IntArrayLike = (),
+    accumulate: bool = False,
+) -> Tensor:
+    """x with value, which broadcasts, in place of the elements that strided_slice takes at these
+    bounds, or added to them if accumulate; no strides: 1 for each axis.
+
+    Args:
+        x: tensor.
+        value: tensor.
+        axes: sequence of ints.
+        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        accumulate: bool.
+    """
+    return bind(_slice_put, (x, value), (axes, starts, ends, strides, accumulate))
+
+
+_slice_put_grad = define(
+    "slice_put_grad",
+    "(Tensor x, Tensor value, Tensor out_grad, int64_t[] axes, IntArray starts, IntArray ends, "
+    "IntArray strides, bool accumulate)",
+    "Tensor(x_grad), Tensor(value_grad)",
+    family="shape",
+    no_need_buffer=("x", "value"),
+    forward="slice_put",
+    where="yaml/shape.yaml:174",
+)
+
+
+def slice_put_grad(
+    x: TensorLike,
+    value: TensorLike,
+    out_grad: TensorLike,
+    axes: IntArrayLike,
+    starts: IntArrayLike,
+    ends: IntArrayLike,
+    strides: IntArrayLike,
+    accumulate: bool,
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`slice_put`.
+
+    Args:
+        x: tensor.
+        value: tensor.
+        out_grad: tensor.
+        axes: sequence of ints.
+        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        accumulate: bool.
+
+    Returns:
+        x_grad, value_grad.
+    """
+    return bind(_slice_put_grad, (x, value, out_grad), (axes, starts, ends, strides, accumulate))
+
+
 _pad = define(
     "pad",
     "(Tensor x, int[] paddings, Scalar pad_value)",
@@ -8505,7 +8599,7 @@ _pad = define(
         "x with pad_value added: paddings[2i] elements before and paddings[2i + 1] behind axis i; "
         "negative numbers cut."
     ),
-    where="yaml/shape.yaml:157",
+    where="yaml/shape.yaml:180",
 )
 
 
@@ -8528,7 +8622,7 @@ _pad_grad = define(
     family="shape",
     no_need_buffer=("x",),
     forward="pad",
-    where="yaml/shape.yaml:171",
+    where="yaml/shape.yaml:194",
 )
 
 
@@ -8556,7 +8650,7 @@ _flip = define(
     jvp="linear",
     traits=("view",),
     doc="x with the order along each of axis turned round.",
-    where="yaml/shape.yaml:177",
+    where="yaml/shape.yaml:200",
 )
 
 
@@ -8576,7 +8670,7 @@ _flip_grad = define(
     "Tensor(x_grad)",
     family="shape",
     forward="flip",
-    where="yaml/shape.yaml:190",
+    where="yaml/shape.yaml:213",
 )
 
 
@@ -8602,7 +8696,7 @@ _roll = define(
         "x moved by shifts[i] places along axis[i]; what leaves at one end comes in at the other. "
         "Without axis the elements are moved in C order."
     ),
-    where="yaml/shape.yaml:195",
+    where="yaml/shape.yaml:218",
 )
 
 
@@ -8625,7 +8719,7 @@ _roll_grad = define(
     family="shape",
     no_need_buffer=("x",),
     forward="roll",
-    where="yaml/shape.yaml:208",
+    where="yaml/shape.yaml:231",
 )
 
 
@@ -8653,7 +8747,7 @@ _diagonal = define(
     jvp="linear",
     traits=("view",),
     doc="The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over i.",
-    where="yaml/shape.yaml:214",
+    where="yaml/shape.yaml:237",
 )
 
 
@@ -8676,7 +8770,7 @@ _diagonal_grad = define(
     family="shape",
     no_need_buffer=("x",),
     forward="diagonal",
-    where="yaml/shape.yaml:229",
+    where="yaml/shape.yaml:252",
 )
 
 
@@ -8705,7 +8799,7 @@ _squeeze = define(
     traits=("view",),
     view=(("x", "out"),),
     doc="x without the axes in axis, each of one element; without axis, without every such axis.",
-    where="yaml/shape.yaml:235",
+    where="yaml/shape.yaml:258",
 )
 
 
@@ -8728,7 +8822,7 @@ _unsqueeze = define(
     traits=("view",),
     view=(("x", "out"),),
     doc="x with axes of one element, which stand at axis in the result.",
-    where="yaml/shape.yaml:249",
+    where="yaml/shape.yaml:272",
 )
 
 
@@ -8751,7 +8845,7 @@ _flatten = define(
     traits=("view",),
     view=(("x", "out"),),
     doc="x with the axes from start_axis to stop_axis joined into one.",
-    where="yaml/shape.yaml:262",
+    where="yaml/shape.yaml:285",
 )
 
 
@@ -8775,7 +8869,7 @@ _stack = define(
     jvp="linear",
     traits=("promote",),
     doc="The tensors of x, all of one shape, side by side along a new axis.",
-    where="yaml/shape.yaml:275",
+    where="yaml/shape.yaml:298",
 )
 
 
@@ -8798,7 +8892,7 @@ _unstack = define(
     backward="unstack_grad",
     jvp="linear",
     doc="The num slices of x along axis, without that axis; num 0 stands for its size.",
-    where="yaml/shape.yaml:288",
+    where="yaml/shape.yaml:311",
 )
 
 
@@ -8819,7 +8913,7 @@ _unstack_grad = define(
     "Tensor(x_grad)",
     family="shape",
     forward="unstack",
-    where="yaml/shape.yaml:301",
+    where="yaml/shape.yaml:324",
 )
 
 
@@ -8841,7 +8935,7 @@ _unbind = define(
     backward="unbind_grad",
     jvp="linear",
     doc="The slices of input along axis, of a known size, without that axis.",
-    where="yaml/shape.yaml:306",
+    where="yaml/shape.yaml:329",
 )
 
 
@@ -8861,7 +8955,7 @@ _unbind_grad = define(
     "Tensor(input_grad)",
     family="shape",
     forward="unbind",
-    where="yaml/shape.yaml:319",
+    where="yaml/shape.yaml:342",
 )
 
 
@@ -8882,7 +8976,7 @@ _tile = define(
     family="shape",
     jvp="linear",
     doc="x repeated repeat_times[i] times along axis i, aligned at the last axis.",
-    where="yaml/shape.yaml:324",
+    where="yaml/shape.yaml:347",
 )
 
 
@@ -8904,7 +8998,7 @@ _expand_as = define(
     infer_meta=("ExpandAsInferMeta", None),
     jvp="linear",
     doc="x broadcast to the shape of y, or to target_shape if that is given.",
-    where="yaml/shape.yaml:336",
+    where="yaml/shape.yaml:359",
 )
 
 
@@ -8926,7 +9020,7 @@ _broadcast_tensors = define(
     family="shape",
     jvp="linear",
     doc="The tensors of input, each broadcast to the shape they have in common.",
-    where="yaml/shape.yaml:347",
+    where="yaml/shape.yaml:370",
 )
 
 
@@ -8949,7 +9043,7 @@ _meshgrid = define(
         "One tensor for each of inputs, all of shape [len(inputs[0]), len(inputs[1]), ...]; the "
         "i-th varies along axis i."
     ),
-    where="yaml/shape.yaml:359",
+    where="yaml/shape.yaml:382",
 )
 
 
@@ -8970,7 +9064,7 @@ _shape = define(
     family="shape",
     traits=("nondifferentiable",),
     doc="The dims of input as an int64 tensor; unknown ones are filled in when the program runs.",
-    where="yaml/shape.yaml:371",
+    where="yaml/shape.yaml:394",
 )
 
 
@@ -8990,7 +9084,7 @@ _numel = define(
     family="shape",
     traits=("nondifferentiable",),
     doc="The number of elements of x, as an int64 tensor.",
-    where="yaml/shape.yaml:382",
+    where="yaml/shape.yaml:405",
 )
 
 

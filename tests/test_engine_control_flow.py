@@ -392,3 +392,50 @@ def test_random_bodies(seed: int) -> None:
 
     start = [floats(size) for _ in range(count)]
     check(lambda x, k, *c: phix.scan(body, (*c, k), x), floats(5, size), np.array(1), *start)
+
+
+# -- boxes of a carry --------------------------------------------------------------------------
+def _smoothed(u: Any) -> Any:
+    return u.at[1:-1, 1:-1].add(0.1 * (u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]))
+
+
+BOXES: dict[str, Any] = {
+    "every element on its own": lambda i, u: u.at[1:-1, 2:].multiply(1.5),
+    "every second row": lambda i, u: u.at[::2].add(1.0),
+    "a row by the row behind": lambda i, u: u.at[i].add(u[i + 1]),
+    "a column": lambda i, u: u.at[:, i].set(u[:, i + 1] * 2.0),
+    "a part of a row": lambda i, u: u.at[i, 1:5].set(u[0, 2:6]),
+    "a part of two columns": lambda i, u: u.at[2:4, ops.stack([i, i + 1], 0)].set(u[:2, :2]),
+    "edges": lambda i, u: u.at[0].set(u[1]).at[-1].set(u[-2]).at[:, 0].set(0.5),
+    "backward": lambda i, u: u.at[-2::-3].set(u[::3]),
+}
+
+
+@pytest.mark.parametrize("name", BOXES)
+def test_a_part_of_a_carry_is_updated_in_place(name: str) -> None:
+    def f(u: Any) -> Any:
+        return phix.fori_loop(0, 6, BOXES[name], u)
+
+    u = floats(9, 8)
+    check(f, u)
+    text = loop_ir(f, phix.spec(u.shape)).split("# steps")[1]
+    assert "swap" not in text and f"range({u.size})" not in text, text
+
+
+@pytest.mark.parametrize("shape", [(9, 8), (3, 3), (2, 5)])
+def test_a_stencil_takes_turns_in_two_buffers(shape: tuple[int, int]) -> None:
+    def f(u: Any) -> Any:
+        return phix.fori_loop(0, 5, lambda _, u: _smoothed(u), u)
+
+    check(f, floats(*shape))
+    text = loop_ir(f, phix.spec((9, 8))).split("# steps")[1]
+    assert text.count("for i0 in range(7)") == 3 and "swap" in text, text
+
+
+def test_a_place_that_comes_twice_is_not_updated_in_place() -> None:
+    """Two iterations that write one element read it as it was before the loop."""
+
+    def step(i: Any, u: Any) -> Any:
+        return u.at[phix.to_tensor([0, 1, 1, 0])].set(u[:4] + u[phix.to_tensor([1, 1, 0, 0])])
+
+    check(lambda u: phix.fori_loop(0, 4, step, u), floats(4))

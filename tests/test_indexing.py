@@ -130,6 +130,34 @@ def test_bounds_of_a_slice(dim: int, start: int, end: int, stride: int) -> None:
     assert slices.extent(*once, stride, dim)[1] == len(wanted)
 
 
+@hypothesis.settings(max_examples=60)
+@hypothesis.given(any_index())
+def test_gradients_of_updates(case: tuple[tuple[int, ...], Any]) -> None:
+    """Of a weighted sum of the result: each weight goes to what stands in its place."""
+    shape, index = case
+    x = numbered(shape)
+    try:
+        picked = x[index]
+    except IndexError:
+        return
+    values = 1.0 + np.arange(picked.size).reshape(picked.shape)
+    weights = np.linspace(1, 2, x.size).reshape(shape)
+
+    def loss(name: str) -> Any:
+        return lambda t, v: (getattr(t.at[index], name)(v) * weights).sum()
+
+    to_x, to_values = phix.jit(phix.grad(loss("add"), argnums=(0, 1)))(x, values)
+    np.testing.assert_array_equal(to_x, weights)
+    np.testing.assert_array_equal(to_values, weights[index])
+
+    to_x, to_values = phix.jit(phix.grad(loss("set"), argnums=(0, 1)))(x, values)
+    writer = np.full(shape, -1)
+    turns = np.arange(picked.size).reshape(picked.shape)
+    writer[index] = turns
+    np.testing.assert_array_equal(to_x, np.where(writer < 0, weights, 0))
+    np.testing.assert_array_equal(to_values, np.where(writer[index] == turns, weights[index], 0))
+
+
 def test_lists_index() -> None:
     x = numbered((2, 3, 4))
     t = phix.to_tensor(x)
@@ -204,6 +232,12 @@ UNKNOWN: dict[str, Callable[[Any], Any]] = {
     "gathered": lambda x: x[[0, 0, -1]],
     "set": lambda x: x.at[1:].set(0.0),
     "added": lambda x: x.at[::2].add(1.0),
+    "set from behind": lambda x: x.at[-2::-2].set(x[-2::-2] * 2.0),
+    "inner part multiplied": lambda x: x.at[1:-1, 1].multiply(3.0),
+    "last row added": lambda x: x.at[-1].add(x[0]),
+    "smoothed": lambda x: phix.fori_loop(
+        0, 3, lambda _, u: u.at[1:-1].add(0.25 * (u[2:] + u[:-2] - 2.0 * u[1:-1])), x
+    ),
     "shape": lambda x: phix.ops.shape(x)[0] * phix.ops.numel(x),
 }
 

@@ -1,4 +1,4 @@
-"""Indexing: ``x[...]`` and ``x.at[...]`` in NumPy's meaning, as calls of ops."""
+"""Indexing: ``x[...]`` in NumPy's meaning, as calls of ops."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def get(x: TensorBase, index: Any) -> Any:
         if view is not None:
             return view
     try:
-        entries, dots = _expand(x, index)
+        entries, dots = expand(x, index)
         if any(isinstance(e, TensorBase) for e in entries):
             return _advanced(x, entries, dots)
         return _basic(x, entries)
@@ -68,7 +68,7 @@ def _as_tuple(index: Any) -> tuple[Any, ...]:
     return index if isinstance(index, tuple) else (index,)
 
 
-def _expand(x: TensorBase, index: Any) -> tuple[list[Any], int]:
+def expand(x: TensorBase, index: Any) -> tuple[list[Any], int]:
     """One entry an axis of ``x`` (and one a None), Ellipsis opened, arrays made tensors.
 
     With it, where the Ellipsis stood: in NumPy it keeps indices apart even if it opens to nothing.
@@ -202,23 +202,31 @@ def _advanced(x: TensorBase, entries: list[Any], dots: int) -> Any:
     """Slices first; then the axes with tensors are gathered together."""
     positions = [i for i, e in enumerate(entries) if isinstance(e, (TensorBase, int, Dim))]
     x = _basic(x, [slice(None) if i in positions else e for i, e in enumerate(entries)])
-    indices = [_as_index(entries[i], x.meta.dims[i], i) for i in positions]
+    indices = [as_index(entries[i], x.meta.dims[i], i) for i in positions]
     if len(indices) == 1:
         return _bind("gather", x, indices[0], attrs=(positions[0],))
     rest = [i for i in range(x.ndim) if i not in positions]
     front = _bind("transpose", x, attrs=((*positions, *rest),))
-    joined = _join(indices)
+    joined = join(indices)
     out = _bind("gather_nd", front, joined)
-    rank, lead = joined.ndim - 1, positions[0]
-    apart = lead < dots <= positions[-1] or positions[-1] - lead >= len(positions)
-    if apart or not lead:
+    rank, lead = joined.ndim - 1, leading(positions, dots)
+    if not lead:
         return out
-    # The gathered axes go where the first index stood, as in NumPy.
     order = [*range(rank, rank + lead), *range(rank), *range(rank + lead, out.ndim)]
     return _bind("transpose", out, attrs=(tuple(order),))
 
 
-def _as_index(e: Any, dim: DimLike, axis: int) -> Any:
+def leading(positions: list[int], dots: int) -> int:
+    """How many axes of ``x[...]`` come before those of the index tensors, at these positions.
+
+    They go where the first of them stood, and in front if another entry keeps them apart.
+    """
+    lead = positions[0]
+    apart = lead < dots <= positions[-1] or positions[-1] - lead >= len(positions)
+    return 0 if apart else lead
+
+
+def as_index(e: Any, dim: DimLike, axis: int) -> Any:
     """An int64 index tensor; values that are known must be in range."""
     if not isinstance(e, TensorBase):
         if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
@@ -232,18 +240,14 @@ def _as_index(e: Any, dim: DimLike, axis: int) -> Any:
     return e if e.dtype == dt.int64 else e.astype(dt.int64)
 
 
-def _flat(x: Any) -> Any:
-    return _bind("reshape", x, attrs=((x.meta.size,),))
-
-
-def _join(indices: list[Any]) -> Any:
+def join(indices: list[Any]) -> Any:
     """Index tensors broadcast together and stacked on a last axis, as gather_nd takes them."""
-    shape = _common_shape([i.meta.dims for i in indices])
+    shape = common_shape([i.meta.dims for i in indices])
     spread = [_bind("expand", i, attrs=(shape,)) for i in indices]
     return _bind("stack", spread, attrs=(len(shape),))
 
 
-def _common_shape(shapes: list[dm.Shape]) -> dm.Shape:
+def common_shape(shapes: list[dm.Shape]) -> dm.Shape:
     rank = max(map(len, shapes))
     out: list[DimLike] = [1] * rank
     for shape in shapes:
@@ -254,62 +258,3 @@ def _common_shape(shapes: list[dm.Shape]) -> dm.Shape:
                 raise TensorIndexError(f"index tensors of shapes {shown} do not broadcast")
             out[i] = met
     return tuple(out)
-
-
-class IndexUpdate:
-    """``x.at``: index it, then say how to update."""
-
-    def __init__(self, x: TensorBase) -> None:
-        self.x = x
-
-    def __getitem__(self, index: Any) -> IndexedUpdate:
-        return IndexedUpdate(self.x, index)
-
-
-class IndexedUpdate:
-    """``x.at[index]``: a copy of x with the indexed elements changed.
-
-    Values broadcast to the shape of ``x[index]`` and take x's dtype. An element indexed twice
-    takes the last of its values under ``set`` and all of them under the others.
-    """
-
-    def __init__(self, x: TensorBase, index: Any) -> None:
-        self.x, self.index = x, index
-
-    def get(self) -> Any:
-        """``x[index]``."""
-        return get(self.x, self.index)
-
-    def set(self, values: Any) -> Any:
-        """The indexed elements replaced by ``values``."""
-        return self._put(values, "assign")
-
-    def add(self, values: Any) -> Any:
-        """``values`` added to the indexed elements."""
-        return self._put(values, "add")
-
-    def multiply(self, values: Any) -> Any:
-        """The indexed elements multiplied by ``values``."""
-        return self._put(values, "mul")
-
-    def max(self, values: Any) -> Any:
-        """The larger of the indexed elements and ``values``."""
-        return self._put(values, "amax")
-
-    def min(self, values: Any) -> Any:
-        """The smaller of the indexed elements and ``values``."""
-        return self._put(values, "amin")
-
-    def _put(self, values: Any, reduce: str) -> Any:
-        """Where the index takes elements from x it takes positions from 0, 1, 2, ...; put there."""
-        x = self.x
-        size = x.meta.size
-        numbers = _bind("arange", attrs=(0, size, 1, dt.int64, None))
-        positions = get(_bind("reshape", numbers, attrs=(x.meta.dims,)), self.index)
-        if not isinstance(values, TensorBase):
-            values = to_tensor_shared(np.asarray(values, dtype=x.dtype))
-        values = values.astype(x.dtype) if values.dtype != x.dtype else values
-        values = _bind("expand", values, attrs=(positions.meta.dims,))
-        flat = (_flat(x), _flat(positions), _flat(values))
-        out = _bind("put_along_axis", *flat, attrs=(0, reduce, True))
-        return _bind("reshape", out, attrs=(x.meta.dims,))

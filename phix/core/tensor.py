@@ -17,7 +17,7 @@ from phix.core.rules import OPS
 
 if TYPE_CHECKING:
     from phix.core.dispatch import Interpreter
-    from phix.core.indexing import IndexUpdate
+    from phix.core.index_update import IndexUpdate
 
 
 def _bind(name: str, *inputs: Any, attrs: tuple[Any, ...] = ()) -> Any:
@@ -123,7 +123,7 @@ class TensorBase:
     @property
     def at(self) -> IndexUpdate:
         """Functional updates: ``x.at[index].set(y)``, also add, multiply, max, min."""
-        from phix.core.indexing import IndexUpdate
+        from phix.core.index_update import IndexUpdate
 
         return IndexUpdate(self)
 

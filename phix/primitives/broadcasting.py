@@ -1,4 +1,4 @@
-"""What the backward of a broadcast is."""
+"""What may be broadcast, and what the backward of a broadcast is."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core.dims import Shape
+from phix.core.errors import ShapeError
+from phix.core.meta import MetaTensor
 
 
 def unbroadcast(grad: Any, like: Any) -> Any:
@@ -25,3 +28,12 @@ def unbroadcast(grad: Any, like: Any) -> Any:
         elif not dm.same(h, w):
             return ops.reduce_as(grad, ops.full(want, 0, grad.dtype))
     return ops.reshape(ops.sum(grad, axes), want) if axes else grad
+
+
+def check_fits(x: MetaTensor, dims: Shape, name: str) -> None:
+    """Raise ShapeError unless ``x`` broadcasts to ``dims``."""
+    behind = dims[len(dims) - x.ndim :] if x.ndim <= len(dims) else None
+    if behind is None or not all(
+        dm.is_one(v) or dm.may_equal(v, d) for v, d in zip(x.dims, behind)
+    ):
+        raise ShapeError(f"{name} must broadcast to {dm.shape_text(dims)}, found {x}")

@@ -16,10 +16,10 @@ from phix.core.dims import Shape
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError, UnknownDimError
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
-from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.broadcasting import check_fits, unbroadcast
 from phix.primitives.pointwise import broadcast_shapes
 from phix.primitives.positions import joined, masked, nothing, numbers, numbers_along, to_axis
-from phix.primitives.slicing import expanded
+from phix.primitives.slicing import behind, expanded
 
 
 def _check_index(index: MetaTensor, name: str = "index") -> None:
@@ -45,13 +45,10 @@ def gather_meta(x: MetaTensor, index: MetaTensor, axis: int) -> MetaTensor:
 
 @rules.decompose("gather_grad")
 def gather_grad(x: Any, index: Any, out_grad: Any, axis: int) -> Any:
-    dims = x.meta.dims
     rank = index.ndim
     order = [*range(axis, axis + rank), *range(axis), *range(axis + rank, out_grad.ndim)]
     updates = ops.transpose(out_grad, order) if axis and rank else out_grad
-    zeros = nothing(out_grad, (dims[axis], *dims[:axis], *dims[axis + 1 :]))
-    where = ops.reshape(index, (*index.meta.dims, 1))
-    return to_axis(ops.scatter_nd_add(zeros, where, updates), 0, axis)
+    return ops.index_put(nothing(out_grad, x.meta.dims), [index], updates, True, (axis,))
 
 
 @rules.batch("gather")
@@ -225,17 +222,8 @@ def put_along_axis_meta(
         )
     if dm.is_zero(arr.dims[axis]) and dm.is_known(indices.size) and not dm.is_zero(indices.size):
         raise ShapeError(f"axis {axis} of {arr} is empty, so nothing can be put there")
-    _check_fits(values, indices.dims, "values")
+    check_fits(values, indices.dims, "values")
     return arr
-
-
-def _check_fits(values: MetaTensor, dims: Shape, name: str) -> None:
-    """Raise ShapeError unless values broadcast to dims."""
-    behind = dims[len(dims) - values.ndim :] if values.ndim <= len(dims) else None
-    if behind is None or not all(
-        dm.is_one(v) or dm.may_equal(v, d) for v, d in zip(values.dims, behind)
-    ):
-        raise ShapeError(f"{name} must broadcast to {dm.shape_text(dims)}, found {values}")
 
 
 @rules.decompose("put_along_axis_grad")
@@ -347,60 +335,92 @@ def put_along_axis_batch(
     size = next(v.meta.dims[0] for v, b in zip((arr, indices, values), batched) if b)
     arr, indices = (expanded(v, b, size) for v, b in zip((arr, indices), batched))
     if batched[2]:
-        values = _behind(values, arr.ndim - values.ndim)
+        values = behind(values, arr.ndim - values.ndim)
     return ops.put_along_axis(arr, indices, values, axis + 1, reduce, include_self)
 
 
-def _behind(x: Any, count: int) -> Any:
-    """``x`` with that many dims of 1 behind its batch dim."""
-    dims = x.meta.dims
-    return ops.reshape(x, (dims[0], *(1,) * count, *dims[1:])) if count else x
-
-
 # -- index_put, scatter ------------------------------------------------------------------------
-@rules.infer_meta("IndexPutInferMeta")
-def index_put_meta(x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool) -> MetaTensor:
+@rules.normalize("index_put")
+def index_put_attrs(
+    x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool, axes: Any
+) -> Any:
     if not 0 < len(indices) <= x.ndim:
         raise ShapeError(f"{x} takes 1 to {x.ndim} index tensors, found {len(indices)}")
+    axes = ax.all_positive(axes, x.ndim, "axes") if axes else tuple(range(len(indices)))
+    if len(axes) != len(indices):
+        raise AttributeValueError(
+            f"axes {axes} must name one axis for each of the {len(indices)} index tensors"
+        )
+    return accumulate, axes
+
+
+def _rest(x: Any, axes: Any) -> Shape:
+    """The dims of the axes that are not named."""
+    return tuple(d for a, d in enumerate(x.dims) if a not in axes)
+
+
+@rules.infer_meta("IndexPutInferMeta")
+def index_put_meta(
+    x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool, axes: Any
+) -> MetaTensor:
     for i in indices:
         _check_index(i, "each of indices")
     batch = broadcast_shapes(*(i.dims for i in indices))
     count = dm.product(batch)
-    named = x.dims[: len(indices)]
-    if any(map(dm.is_zero, named)) and dm.is_known(count) and not dm.is_zero(count):
+    is_empty = any(dm.is_zero(x.dims[a]) for a in axes)
+    if is_empty and dm.is_known(count) and not dm.is_zero(count):
         raise ShapeError(f"{x} is empty along the axes that the indices name")
-    _check_fits(value, (*batch, *x.dims[len(indices) :]), "value")
+    check_fits(value, (*batch, *_rest(x, axes)), "value")
     return x
 
 
 @rules.decompose("index_put_grad")
-def index_put_grad(x: Any, indices: Any, value: Any, out_grad: Any, accumulate: bool) -> Any:
+def index_put_grad(
+    x: Any, indices: Any, value: Any, out_grad: Any, accumulate: bool, axes: Any
+) -> Any:
     """To the value what stands where it was put; of several writes to one place, to the last."""
     batch = broadcast_shapes(*(i.meta.dims for i in indices))
-    where = joined(indices, batch)
-    to_value = ops.gather_nd(out_grad, where)
+    to_value = _picked(out_grad, indices, batch, axes)
     if accumulate:
         return out_grad, unbroadcast(to_value, value)
-    turns = ops.reshape(numbers(dm.product(batch)), batch)
-    none = ops.full(x.meta.dims[: len(indices)], -1, dt.int64)
-    last = ops.index_put(none, indices, turns)
-    stands = ops.gather_nd(last, where) == turns
-    to_x = ops.index_put(out_grad, indices, nothing(out_grad, ()))
-    return to_x, unbroadcast(masked(stands, to_value), value)
+    to_x = ops.index_put(out_grad, indices, nothing(out_grad, ()), False, axes)
+    count = dm.product(batch)
+    if not dm.is_one(count):
+        turns = ops.reshape(numbers(count), batch)
+        none = ops.full([x.meta.dims[a] for a in axes], -1, dt.int64)
+        last = ops.index_put(none, indices, turns)
+        stands = _picked(last, indices, batch, tuple(range(len(axes)))) == turns
+        to_value = masked(stands, to_value)
+    return to_x, unbroadcast(to_value, value)
+
+
+def _picked(x: Any, indices: Any, batch: Shape, axes: Any) -> Any:
+    """What stands where the indices of these axes point: their dims, then those of the others."""
+    if len(indices) == 1:
+        found = ops.gather(x, indices[0], axes[0])
+        rank = indices[0].ndim
+        order = [*range(axes[0], axes[0] + rank), *range(axes[0])]
+        order += range(len(order), found.ndim)
+        return ops.transpose(found, order) if axes[0] and rank else found
+    rest = [a for a in range(x.ndim) if a not in axes]
+    front = ops.transpose(x, [*axes, *rest])
+    return ops.gather_nd(front, joined(indices, batch))
 
 
 @rules.batch("index_put")
-def index_put_batch(batched: Any, x: Any, indices: Any, value: Any, accumulate: bool) -> Any:
+def index_put_batch(
+    batched: Any, x: Any, indices: Any, value: Any, accumulate: bool, axes: Any
+) -> Any:
     of_x, of_indices, of_value = batched
     flags = (of_x, *of_indices, of_value)
     size = next(v.meta.dims[0] for v, b in zip((x, *indices, value), flags) if b)
     rank = max(i.ndim - b for i, b in zip(indices, of_indices))
     rows = ops.reshape(numbers(size), (size, *(1,) * rank))
-    own = [_behind(i, rank - i.ndim + 1) if b else i for i, b in zip(indices, of_indices)]
+    own = [behind(i, rank - i.ndim + 1) if b else i for i, b in zip(indices, of_indices)]
     x = expanded(x, of_x, size)
     if of_value:
-        value = _behind(value, rank + x.ndim - 1 - len(indices) - (value.ndim - 1))
-    return ops.index_put(x, [rows, *own], value, accumulate)
+        value = behind(value, rank + x.ndim - 1 - len(indices) - (value.ndim - 1))
+    return ops.index_put(x, [rows, *own], value, accumulate, (0, *(a + 1 for a in axes)))
 
 
 @rules.infer_meta("ScatterInferMeta")
@@ -464,7 +484,7 @@ def masked_fill_meta(x: MetaTensor, mask: MetaTensor, value: MetaTensor) -> Meta
     if mask.dtype != dt.bool_:
         raise DTypeError(f"mask must be a bool tensor, found {mask}; compare or cast it")
     dims = broadcast_shapes(x.dims, mask.dims)
-    _check_fits(value, dims, "value")
+    check_fits(value, dims, "value")
     return x.with_dims(dims)
 
 

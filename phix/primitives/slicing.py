@@ -11,6 +11,7 @@ from phix.core.dims import DimLike
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
+from phix.primitives.broadcasting import check_fits, unbroadcast
 
 
 # -- slice -------------------------------------------------------------------------------------
@@ -116,57 +117,8 @@ def strided_slice_meta(
 def strided_slice_grad(
     x: Any, out_grad: Any, axes: Any, starts: Any, ends: Any, strides: Any
 ) -> Any:
-    """Zeros between the elements, what was left out around them, the order turned back."""
-    grad = out_grad
-    dims = x.meta.dims
-    paddings: list[Any] = [0] * (2 * x.ndim)
-    for axis, start, end, stride in zip(axes, starts, ends, strides):
-        first, length = slices.extent(start, end, stride, dims[axis])
-        step = abs(stride)
-        spread = length
-        if step > 1:
-            grad = _spread(grad, axis, step)
-            spread = length * step
-        if stride < 0:
-            grad = ops.flip(grad, [axis])
-            # the last element is followed by nothing, and preceded by step - 1 zeros
-            first = first - spread + 1
-        paddings[2 * axis] = first
-        paddings[2 * axis + 1] = dims[axis] - first - spread
-    return _padded_or_cut(grad, paddings)
-
-
-def _spread(x: Any, axis: int, step: int) -> Any:
-    """Each element along ``axis`` followed by ``step - 1`` zeros."""
-    dims = x.meta.dims
-    one = ops.reshape(x, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
-    paddings: list[Any] = [0] * (2 * one.ndim)
-    paddings[2 * (axis + 1) + 1] = step - 1
-    wide = ops.pad(one, paddings, 0)
-    return ops.reshape(wide, (*dims[:axis], dims[axis] * step, *dims[axis + 1 :]))
-
-
-def _padded_or_cut(x: Any, paddings: list[Any]) -> Any:
-    """``x`` with zeros added at both ends of its axes, or cut where a number is negative.
-
-    An unknown number may turn out either, so it is padded by what is above 0 of it and then cut.
-    """
-    if dm.is_known(*paddings):
-        return ops.pad(x, paddings, 0)
-    wider: list[Any] = []
-    cut: dict[int, tuple[DimLike, DimLike]] = {}
-    for axis, d in enumerate(x.meta.dims):
-        before, after = paddings[2 * axis : 2 * axis + 2]
-        more = tuple(slices.from_zero(p) for p in (before, after))
-        wider += more
-        if not (dm.same(more[0], before) and dm.same(more[1], after)):
-            first = more[0] - before
-            cut[axis] = (first, first + (d + before + after))
-    x = ops.pad(x, wider, 0)
-    if not cut:
-        return x
-    starts, ends = zip(*cut.values())
-    return ops.slice(x, tuple(cut), starts, ends)
+    zeros = ops.full(x.meta.dims, 0, out_grad.dtype)
+    return ops.slice_put(zeros, out_grad, axes, starts, ends, strides)
 
 
 @rules.batch("strided_slice")
@@ -174,6 +126,79 @@ def strided_slice_batch(
     batched: Any, x: Any, axes: Any, starts: Any, ends: Any, strides: Any
 ) -> Any:
     return ops.strided_slice(x, tuple(a + 1 for a in axes), starts, ends, strides)
+
+
+# -- slice_put ---------------------------------------------------------------------------------
+@rules.normalize("slice_put")
+def slice_put_attrs(
+    x: MetaTensor,
+    value: MetaTensor,
+    axes: Any,
+    starts: Any,
+    ends: Any,
+    strides: Any,
+    accumulate: bool,
+) -> Any:
+    strides = strides or (1,) * len(axes)
+    axes, bounds = _bounds(x, axes, starts, ends, strides)
+    return axes, *bounds, strides, accumulate
+
+
+@rules.infer_meta("SlicePutInferMeta")
+def slice_put_meta(
+    x: MetaTensor,
+    value: MetaTensor,
+    axes: Any,
+    starts: Any,
+    ends: Any,
+    strides: Any,
+    accumulate: bool,
+) -> MetaTensor:
+    dims = strided_slice_meta(x, axes, starts, ends, strides).dims
+    check_fits(value, dims, "value")
+    return x
+
+
+@rules.decompose("slice_put_grad")
+def slice_put_grad(
+    x: Any,
+    value: Any,
+    out_grad: Any,
+    axes: Any,
+    starts: Any,
+    ends: Any,
+    strides: Any,
+    accumulate: bool,
+) -> Any:
+    bounds = (axes, starts, ends, strides)
+    zero = ops.full((), 0, out_grad.dtype)
+    to_x = out_grad if accumulate else ops.slice_put(out_grad, zero, *bounds)
+    return to_x, unbroadcast(ops.strided_slice(out_grad, *bounds), value)
+
+
+@rules.batch("slice_put")
+def slice_put_batch(
+    batched: Any,
+    x: Any,
+    value: Any,
+    axes: Any,
+    starts: Any,
+    ends: Any,
+    strides: Any,
+    accumulate: bool,
+) -> Any:
+    of_x, of_value = batched
+    size = (x if of_x else value).meta.dims[0]
+    x = expanded(x, of_x, size)
+    if of_value:
+        value = behind(value, x.ndim - value.ndim)
+    return ops.slice_put(x, value, tuple(a + 1 for a in axes), starts, ends, strides, accumulate)
+
+
+def behind(x: Any, count: int) -> Any:
+    """``x`` with that many dims of 1 behind its batch dim."""
+    dims = x.meta.dims
+    return ops.reshape(x, (dims[0], *(1,) * count, *dims[1:])) if count else x
 
 
 # -- pad ---------------------------------------------------------------------------------------

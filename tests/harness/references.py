@@ -171,20 +171,41 @@ def sliced(
     ends: Sequence[int],
     strides: Sequence[int],
 ) -> np.ndarray:
-    """Python's slices of the axes named."""
+    """The elements in Python's slices of the axes named."""
+    return x[slices(x, axes, starts, ends, strides)]
+
+
+def slices(
+    x: np.ndarray,
+    axes: Sequence[int],
+    starts: Sequence[int],
+    ends: Sequence[int],
+    strides: Sequence[int],
+) -> tuple[slice, ...]:
+    """Python's slices of the axes named, as an index; without strides every element."""
     index = [slice(None)] * x.ndim
-    for axis, *bounds in zip(axes, starts, ends, strides):
+    for axis, *bounds in zip(axes, starts, ends, strides or [1] * len(axes)):
         index[axis] = slice(*bounds)
-    return x[tuple(index)]
+    return tuple(index)
 
 
-def put_at(x: np.ndarray, index: Any, values: np.ndarray, combine: Any = None) -> np.ndarray:
-    """A copy of x with values put at the index, or combined with what is there."""
+def put_at(
+    x: np.ndarray,
+    index: Any,
+    values: np.ndarray,
+    combine: Any = None,
+    axes: Sequence[int] = (),
+) -> np.ndarray:
+    """A copy of x with values put at the index, or combined with what is there.
+
+    The index is of the first axes, or of those in ``axes``.
+    """
     out = x.copy()
+    view = np.moveaxis(out, axes, range(len(axes))) if axes else out
     if combine is None:
-        out[index] = values
+        view[index] = values
     else:
-        combine.at(out, index, values)
+        combine.at(view, index, values)
     return out
 
 
@@ -239,6 +260,7 @@ def argsort(x: np.ndarray, axis: int = -1, descending: bool = False) -> np.ndarr
 NAMES: dict[str, Any] = {
     "np": np,
     "sliced": sliced,
+    "slices": slices,
     "put_at": put_at,
     "scatter": scatter,
     "put_along_axis": put_along_axis,

@@ -1,13 +1,15 @@
-"""Scatters that need not pass over a whole array. Backward passes of indexing are full of them.
+"""Updates that need not pass over a whole array. Backward passes of indexing are full of them.
 
 ``x + put(zeros, i, v, "add")`` costs as much as ``x``; ``put(x, i, v, "add")``, in place, only as
-much as ``v``. And of ``put(x, i, v, "assign")`` that is only read at the same ``i``, nothing of
-``x`` is read, so it need not be copied.
+much as ``v``. A slice's gradient is such a sum too: ``v`` with zeros around it. And of
+``put(x, i, v, "assign")`` that is only read at the same ``i``, nothing of ``x`` is read, so it
+need not be copied.
 """
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from phix.core import dims as dm
@@ -16,12 +18,28 @@ from phix.core import passes
 from phix.core.graph import Equation, Graph, Variable
 from phix.core.rules import get_op
 
-_SCATTERS = ("put_along_axis", "scatter_nd_add", "index_put")
+# Each update: whether it adds to what is there, by its attributes.
+_ADDS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "put_along_axis": lambda attrs: attrs["reduce"] == "add" and attrs["include_self"],
+    "scatter_nd_add": lambda attrs: True,
+    "index_put": lambda attrs: attrs["accumulate"],
+    "slice_put": lambda attrs: True,  # in place of a zero or added to it: the same
+    "pad": lambda attrs: _is_zero(attrs["pad_value"]) and all(map(_grows, attrs["paddings"])),
+}
+
+
+def _is_zero(value: Any) -> bool:
+    return isinstance(value, (bool, int, float, complex)) and value == 0
+
+
+def _grows(padding: dm.DimLike) -> bool:
+    """Whether a padding adds elements; an unknown one never cuts."""
+    return not isinstance(padding, int) or padding >= 0
 
 
 def accumulated(graph: Graph) -> Graph:
     """The graph with such sums rewritten; the zeros and scatters they leave unused are dropped."""
-    has_any = any(e.op.name in _SCATTERS for e in graph.equations)
+    has_any = any(e.op.name in _ADDS for e in graph.equations)
     if not has_any or not passes.is_on("scatter_in_place"):
         return graph
     made: dict[Any, Equation] = {}
@@ -68,35 +86,42 @@ def _scattered(x: Variable, scatter: Equation, out: Variable, is_viewed: bool) -
     (inner,) = scatter.outputs
     assert isinstance(inner, Variable)
     if not is_viewed:
-        inputs = (x, *scatter.inputs[1:])
-        return [Equation(scatter.op, inputs, scatter.attrs, (out,), scatter.source)]
+        return [_into(x, scatter, out)]
     reshape = get_op("reshape")
     flat_x, flat_out = (Variable(f"{v.name}_", inner.meta) for v in (x, out))
     return [
         Equation(reshape, (x,), (inner.meta.dims,), (flat_x,), scatter.source),
-        Equation(
-            scatter.op, (flat_x, *scatter.inputs[1:]), scatter.attrs, (flat_out,), scatter.source
-        ),
+        _into(flat_x, scatter, flat_out),
         Equation(reshape, (flat_out,), (out.meta.dims,), (out,), scatter.source),
     ]
 
 
+def _into(x: Variable, scatter: Equation, out: Variable) -> Equation:
+    op, attrs, values = scatter.op, scatter.attrs, scatter.inputs[1:]
+    if op.name == "slice_put":
+        attrs = (*attrs[:-1], True)
+    elif op.name == "pad":
+        (value,) = scatter.inputs
+        op, values = get_op("slice_put"), (value,)
+        starts = attrs[0][::2]
+        ends = tuple(p + d for p, d in zip(starts, value.meta.dims))  # type: ignore[union-attr]
+        rank = len(ends)
+        attrs = (tuple(range(rank)), starts, ends, (1,) * rank, True)
+    return Equation(op, (x, *values), attrs, (out,), scatter.source)
+
+
 def _adds_to_zeros(scatter: Equation, made: dict[Any, Equation]) -> bool:
-    attrs = dict(zip(scatter.op.attr_names, scatter.attrs))
-    adds = {
-        "put_along_axis": lambda: attrs["reduce"] == "add" and attrs["include_self"],
-        "scatter_nd_add": lambda: True,
-        "index_put": lambda: attrs["accumulate"],
-    }.get(scatter.op.name)
-    if adds is None or not adds():
+    adds = _ADDS.get(scatter.op.name)
+    if adds is None or not adds(_attributes(scatter)):
         return False
+    if scatter.op.name == "pad":
+        return True
     zeros = made.get(scatter.inputs[0])
     while zeros is not None and zeros.op.name in ("reshape", "expand"):
         zeros = made.get(zeros.inputs[0])
     if zeros is None or zeros.op.name != "full":
         return False
-    value = dict(zip(zeros.op.attr_names, zeros.attrs)).get("value")
-    return isinstance(value, (bool, int, float, complex)) and value == 0
+    return _is_zero(_attributes(zeros).get("value"))
 
 
 def covered(graph: Graph) -> set[Equation]:
@@ -112,21 +137,30 @@ def covered(graph: Graph) -> set[Equation]:
     return {
         e
         for e in graph.equations
-        if e.op.name == "put_along_axis"
-        and _attribute(e, "reduce") == "assign"
+        if e.op.name in _ASSIGNS
+        and _ASSIGNS[e.op.name](_attributes(e))
         and all(_reads_same_places(e, r) for r in readers.get(e.outputs[0], []))
     }
 
 
+_ASSIGNS: dict[str, Callable[[dict[str, Any]], bool]] = {
+    "put_along_axis": lambda attrs: attrs["reduce"] == "assign",
+    "index_put": lambda attrs: not attrs["accumulate"],
+}
+# put -> the op that reads at an index tensor as it writes
+_READERS = {"put_along_axis": "take_along_axis", "index_put": "gather"}
+
+
 def _reads_same_places(put: Equation, reader: Equation | None) -> bool:
-    return (
-        reader is not None
-        and reader.op.name == "take_along_axis"
-        and reader.inputs[0] is put.outputs[0]
-        and reader.inputs[1] is put.inputs[1]
-        and _attribute(reader, "axis") == _attribute(put, "axis")
+    if reader is None or reader.op.name != _READERS[put.op.name]:
+        return False
+    of_put, axis = _attributes(put), _attributes(reader)["axis"]
+    where = put.inputs[1]
+    axes, indices = (
+        (of_put["axes"], where) if isinstance(where, tuple) else ((of_put["axis"],), (where,))
     )
+    return reader.inputs[0] is put.outputs[0] and reader.inputs[1:] == indices and axes == (axis,)
 
 
-def _attribute(equation: Equation, name: str) -> Any:
-    return equation.attrs[equation.op.attr_names.index(name)]
+def _attributes(equation: Equation) -> dict[str, Any]:
+    return dict(zip(equation.op.attr_names, equation.attrs))

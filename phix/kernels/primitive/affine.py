@@ -5,6 +5,7 @@ A stride is a product of dims and a number: ``Factors`` are the sorted names and
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 
@@ -175,3 +176,42 @@ def _most(extent: Expr) -> Factors | None:
     if extent.fn == "minimum":
         return next((f for f in map(factors, extent.args) if f is not None), None)
     return factors(extent)
+
+
+def never_repeats(linear: Expr, loops: list[For]) -> bool:
+    """Whether no two iterations of the loops have the same linear index."""
+    if not loops:
+        return True
+    extents = {loop.index: loop.extent for loop in loops}
+    moving = _moving(linear, set(extents))
+    terms = index_terms(moving) if moving is not None else None
+    if moving is None or terms is None or terms.keys() != extents.keys():
+        return False
+    if any(names for names, _ in terms.values()):
+        inner = {v: e for v, e in extents.items() if v is not loops[0].index}
+        return slice_form(moving, loops[0].index, inner) is not None
+    reach: float = 0  # of the indices with smaller strides
+    for index, (_, stride) in sorted(terms.items(), key=lambda term: term[1][1]):
+        if stride <= reach:
+            return False
+        extent = extents[index]
+        reach += (extent.data - 1) * stride if extent.fn == "const" else math.inf
+    return True
+
+
+def _moving(e: Expr, indices: set[Expr]) -> Expr | None:
+    """An index without the terms that these loops leave as they are; None if it is no sum."""
+    if e in indices:
+        return e
+    is_still = [_is_still(a, indices) for a in e.args]
+    if e.fn in ("add", "sub") and any(is_still):
+        return _moving(e.args[is_still.index(False)], indices)
+    parts = [a if still else _moving(a, indices) for a, still in zip(e.args, is_still)]
+    if e.fn not in ("add", "sub", "mul") or None in parts:
+        return None
+    # which way an index runs makes no difference to where it meets itself
+    return sc.binary("add" if e.fn == "sub" else e.fn, *parts)  # type: ignore[arg-type]
+
+
+def _is_still(e: Expr, indices: set[Expr]) -> bool:
+    return e not in indices and all(_is_still(a, indices) for a in e.args)

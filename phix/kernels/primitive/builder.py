@@ -66,9 +66,10 @@ class Builder:
         self._nest: _Nest | None = None
         self._mutables = 0
         self._free: dict[Expr, frozenset[Expr]] = {}
-        # of the equation being lowered; covered: its output is only read where it was scattered
+        # of the equation being lowered; covered: its output is only read where it was scattered;
+        # consumed: nothing else reads its first input
         self.out_metas: tuple[Any, ...] = ()
-        self.is_covered = False
+        self.is_covered = self.is_consumed = False
         # what emits the steps of an equation without outputs
         self._effect: Callable[[], None] | None = None
         self.constants: dict[int, tuple[Buffer, Any]] = {}

@@ -15,7 +15,7 @@ from phix.core import dims as dm
 from phix.core import passes
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import rewriting
-from phix.kernels.primitive.affine import index_terms, slice_form
+from phix.kernels.primitive.affine import never_repeats
 from phix.kernels.primitive.builder import Builder, buffer_value
 from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step, step_reads, step_writes
 from phix.kernels.primitive.rewriting import change_accesses
@@ -119,6 +119,8 @@ def _check(
         reads, writes = touched.of(step)
         if carry in writes:
             return None
+        if not written and _copied(step) == (new, carry):
+            continue  # of one memory, this is no work, and changes nothing
         if carry in reads:
             if new not in writes:
                 if written:
@@ -146,13 +148,7 @@ def _is_elementwise(kernel: Kernel, carry: Buffer, new: Buffer) -> bool:
     loads = [e for e in ir.expressions(block) if e.fn == "load" and e.data is carry]
     if any(e.args[0] is not linear for e in loads):
         return False
-    if not loops:
-        return True
-    extents = {loop.index: loop.extent for loop in loops[1:]}
-    terms = index_terms(linear)
-    if terms is None or any(loop.index not in terms for loop in loops):
-        return False
-    return slice_form(linear, loops[0].index, extents) is not None
+    return never_repeats(linear, loops)
 
 
 def _is_nested_use(s: ir.Statement, carry: Buffer, new: Buffer) -> bool:
@@ -173,23 +169,33 @@ def nest(kernel: Kernel) -> tuple[list[ir.For], list[ir.Statement]]:
 
 
 # -- copies ----------------------------------------------------------------------------------
+def _copied(step: Step) -> tuple[Buffer, Buffer] | None:
+    """``(to, from)`` of a step that does no more than copy elements to the same linear index."""
+    if not isinstance(step, Kernel):
+        return None
+    pairs = set()
+    for s in ir.walk(step.body):
+        if isinstance(s, ir.For):
+            continue
+        if not isinstance(s, ir.Store) or s.value.fn != "load" or s.value.args != s.indices:
+            return None
+        pairs.add((s.buffer, s.value.data))
+    if len(pairs) != 1:
+        return None
+    ((to, source),) = pairs
+    return (to, source) if to.dtype == source.dtype and not source.strided else None
+
+
 def _copy(step: Step) -> tuple[Buffer, Buffer] | None:
     """``(to, from)`` of a step that copies one whole contiguous buffer into another."""
     if not isinstance(step, Kernel) or not step.whole:
         return None
     loops, block = nest(step)
-    if not block or len(loops) > 1:
+    if len(loops) > 1 or not all(isinstance(s, ir.Store) for s in block):
         return None
-    pairs = set()
-    for s in block:
-        if not isinstance(s, ir.Store) or s.value.fn != "load" or s.value.args != s.indices:
-            return None
-        pairs.add((s.buffer, s.value.data, s.indices[0]))
-    if len(pairs) != 1:
-        return None
-    ((to, source, index),) = pairs
-    whole = index is loops[0].index if loops else index.fn == "const"
-    return (to, source) if whole and to.dtype == source.dtype and not source.strided else None
+    indices = {s.indices[0] for s in block if isinstance(s, ir.Store)}
+    is_whole = all(i is loops[0].index if loops else i.fn == "const" for i in indices)
+    return _copied(step) if is_whole else None
 
 
 def drop_empty_copies(steps: list[Step]) -> None:
@@ -197,7 +203,7 @@ def drop_empty_copies(steps: list[Step]) -> None:
     for step in steps:
         for block in ir.blocks(step):
             drop_empty_copies(block)
-    steps[:] = [s for s in steps if (pair := _copy(s)) is None or pair[0] is not pair[1]]
+    steps[:] = [s for s in steps if (pair := _copied(s)) is None or pair[0] is not pair[1]]
 
 
 def merge_copies(

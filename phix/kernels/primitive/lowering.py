@@ -7,6 +7,7 @@ primitives share one rule, which takes the scalar body of the op.
 from __future__ import annotations
 
 import importlib
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -33,6 +34,7 @@ _LOWERINGS: dict[str, Lowering] = {}
 _KINDS: dict[str, str] = {}
 _FAMILIES = (
     "lowering_shape",
+    "lowering_box",
     "lowering_reduce",
     "lowering_scan",
     "lowering_recurrence",
@@ -132,6 +134,8 @@ class _GraphLowering:
     def __init__(self, builder: Builder, graph: Graph, inputs: Sequence[Value]) -> None:
         self.builder, self.graph = builder, accumulated(graph)
         self.covered = covered(self.graph)
+        self.uses = Counter(a for e in self.graph.equations for a in gr.flat(e.inputs))
+        self.uses.update(self.graph.outputs)
         self.effects: dict[Equation, Callable[[], None]] = {}
         self.values: dict[Any, Value] = dict(zip(graph.inputs, inputs))
         for c in graph.constants:
@@ -194,6 +198,7 @@ class _GraphLowering:
         inputs = gr.map_entries(self._value, equation.inputs)
         b.out_metas = gr.map_entries(lambda v: v.meta, equation.outputs)
         b.is_covered = equation in self.covered
+        b.is_consumed = self.uses[next(gr.flat(equation.inputs), None)] == 1
         rule = _LOWERINGS.get(op.name)
         if rule is not None:
             made = rule(b, *op.merge(inputs, equation.attrs))

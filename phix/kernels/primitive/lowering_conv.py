@@ -14,9 +14,10 @@ from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.builder import ZERO, Builder, Value, constant
 from phix.kernels.primitive.loop_ir import Buffer, LibraryCall, Pointer
 from phix.kernels.primitive.lowering import lowering
+from phix.kernels.primitive.lowering_box import padded
 from phix.kernels.primitive.lowering_linalg import BLAS_DTYPES
 from phix.kernels.primitive.lowering_reduce import converted, parts, whole
-from phix.kernels.primitive.lowering_shape import moved, padded
+from phix.kernels.primitive.lowering_shape import moved
 from phix.kernels.primitive.scalar import Expr
 
 register_kernel("conv2d", "BLAS", BLAS_DTYPES)

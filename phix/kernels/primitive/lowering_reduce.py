@@ -55,6 +55,11 @@ ANY = Monoid(lambda d: False, lambda a, x: a | x, False)
 ALL = Monoid(lambda d: True, lambda a, x: a & x, False)
 
 
+def sum_of(dtype: np.dtype) -> Monoid:
+    """What a sum is in ``dtype``: bools are joined by "or"."""
+    return ANY if dtype == dt.bool_ else SUM
+
+
 def as_dtype(element: Element, dtype: np.dtype) -> Element:
     """An element converted to the scalars of ``dtype``."""
     scalar = ir.scalar_dtype(dtype)

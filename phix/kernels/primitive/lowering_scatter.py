@@ -17,7 +17,17 @@ from phix.kernels.primitive.builder import ZERO, Builder, Value, constant
 from phix.kernels.primitive.loop_ir import Buffer, Element
 from phix.kernels.primitive.lowering import broadcast_element, lowering
 from phix.kernels.primitive.lowering_index import wrapped
-from phix.kernels.primitive.lowering_reduce import ALL, ANY, MAX, MIN, PROD, SUM, Monoid, as_dtype
+from phix.kernels.primitive.lowering_reduce import (
+    ALL,
+    ANY,
+    MAX,
+    MIN,
+    PROD,
+    SUM,
+    Monoid,
+    as_dtype,
+    sum_of,
+)
 from phix.kernels.primitive.scalar import Expr
 
 Indices = tuple[Expr, ...]
@@ -49,10 +59,6 @@ def _combined(
     return new
 
 
-def _sum(dtype: Any) -> Monoid:
-    return ANY if dtype == dt.bool_ else SUM
-
-
 @lowering("scatter", "whole")
 def scatter(b: Builder, x: Value, index: Value, updates: Value, overwrite: bool) -> Value:
     rank = 1 if index.dims else 0
@@ -71,7 +77,7 @@ def scatter(b: Builder, x: Value, index: Value, updates: Value, overwrite: bool)
             return
         zero = constant(0, out.dtype)
         _each(b, out, updates.dims, place, lambda idx, old: zero)
-        _each(b, out, updates.dims, place, _combined(b, out, read, _sum(out.dtype)))
+        _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
 
     return b.written((b.out,), write)[0]
 
@@ -93,35 +99,43 @@ def scatter_nd_add(b: Builder, x: Value, index: Value, updates: Value) -> Value:
         b.settled(updates)
         b.fill(out, x)
         read = lambda idx: b.element(updates, idx)  # noqa: E731
-        _each(b, out, updates.dims, place, _combined(b, out, read, _sum(out.dtype)))
+        _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
 
     return b.written((b.out,), write)[0]
 
 
 @lowering("index_put", "whole")
 def index_put(
-    b: Builder, x: Value, indices: tuple[Value, ...], value: Value, accumulate: bool
+    b: Builder,
+    x: Value,
+    indices: tuple[Value, ...],
+    value: Value,
+    accumulate: bool,
+    axes: tuple[int, ...] = (),
 ) -> Value:
-    """``x[indices] = value`` with integer index tensors for the first axes, broadcast together."""
+    """``x[indices] = value`` with int index tensors for some of the axes, broadcast together."""
+    axes = axes or tuple(range(len(indices)))
     batch: dm.Shape = ()
     for i in indices:
         batch = _broadcast_dims(batch, i.dims)
-    dims = batch + x.dims[len(indices) :]
-    rank = len(batch)
+    dims = batch + tuple(d for a, d in enumerate(x.dims) if a not in axes)
+    rank, is_covered = len(batch), b.is_covered
 
     def place(idx: Indices) -> Indices:
-        own = [
-            wrapped(b, broadcast_element(b, i, batch, idx[:rank]), x.dims[k])
-            for k, i in enumerate(indices)
-        ]
-        return (*own, *idx[rank:])
+        own = {
+            a: wrapped(b, broadcast_element(b, i, batch, idx[:rank]), x.dims[a])
+            for a, i in zip(axes, indices)
+        }
+        rest = iter(idx[rank:])
+        return tuple(own[a] if a in own else next(rest) for a in range(len(x.dims)))
 
     def write(out: Buffer) -> None:
         for i in (*indices, value):
             b.settled(i)
-        b.fill(out, x)
+        if not is_covered:
+            b.fill(out, x)
         read = lambda idx: broadcast_element(b, value, dims, idx)  # noqa: E731
-        monoid = _sum(out.dtype) if accumulate else None
+        monoid = sum_of(out.dtype) if accumulate else None
         _each(b, out, dims, place, _combined(b, out, read, monoid))
 
     return b.written((b.out,), write)[0]

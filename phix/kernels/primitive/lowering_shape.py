@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core.meta import MetaTensor
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.builder import ZERO, Builder, Value
-from phix.kernels.primitive.loop_ir import Buffer, Element
+from phix.kernels.primitive.loop_ir import Element
 from phix.kernels.primitive.lowering import broadcast_element, is_single, lowering
 from phix.kernels.primitive.scalar import Expr
 
@@ -86,7 +85,7 @@ def strided_slice(b: Builder, x: Value, axes: Any, starts: Any, ends: Any, strid
     return _sliced(b, x, dict(zip(axes, starts)), dict(zip(axes, strides)), ())
 
 
-def _first(b: Builder, size: dm.DimLike, start: Any, stride: Any) -> Expr:
+def first_of(b: Builder, size: dm.DimLike, start: Any, stride: Any) -> Expr:
     """Where a slice starts: a negative start counts from the end, and all are clamped."""
     backward = isinstance(stride, int) and stride < 0
     if isinstance(start, int) and isinstance(size, int):
@@ -105,7 +104,7 @@ def _first(b: Builder, size: dm.DimLike, start: Any, stride: Any) -> Expr:
 def _sliced(
     b: Builder, x: Value, starts: dict[int, Any], strides: dict[int, Any], dropped: tuple[int, ...]
 ) -> Value:
-    first = {axis: _first(b, x.dims[axis], s, strides.get(axis, 1)) for axis, s in starts.items()}
+    first = {axis: first_of(b, x.dims[axis], s, strides.get(axis, 1)) for axis, s in starts.items()}
     kept = [axis for axis in range(len(x.dims)) if axis not in dropped]
 
     def index(indices: Indices) -> Indices:
@@ -199,72 +198,6 @@ def diagonal(b: Builder, x: Value, offset: int, axis1: int, axis2: int) -> Value
         return tuple(own)
 
     return moved(b, x, index)
-
-
-@lowering("concat", "whole")
-def concat(b: Builder, xs: tuple[Value, ...], axis: int) -> Value:
-    meta = b.out
-
-    def write(out: Buffer) -> None:
-        start: dm.DimLike = 0
-        for x in xs:
-            if not any(dm.is_zero(d) for d in x.dims):
-                copy_into(b, out, x, {axis: b.dim(start)})
-            start = start + x.dims[axis]
-
-    return b.written((meta,), write)[0]
-
-
-def copy_into(b: Builder, out: Buffer, x: Value, offsets: dict[int, Expr]) -> None:
-    """A kernel that stores ``x`` into the part of ``out`` that starts at ``offsets``."""
-    # dims behind the last axis that differs are whole in both: they, and that axis, are one loop
-    differ = [k for k, (d, e) in enumerate(zip(out.dims, x.dims)) if not dm.same(d, e)]
-    last = max([*offsets, *differ], default=0)
-    with b.kernel():
-        if x.is_flat:
-            strides = b.strides(out.dims)
-            run = dm.product(x.dims[last:])
-            with b.loops(x.dims[:last]) as head, b.loops((run,)) as (i,):
-                source = b.linear(head, x.dims[:last]) * b.dim(run) + i
-                at = offsets.get(last, ZERO) * strides[last] + i
-                for k, h in enumerate(head):
-                    at = at + (h + offsets.get(k, ZERO)) * strides[k]
-                b.emit(*ir.stores(out, (at,), b.flat_element(x, source)))
-        else:
-            with b.loops(x.dims) as idx:
-                moved_to = tuple(i + offsets.get(k, ZERO) for k, i in enumerate(idx))
-                b.store(out, moved_to, b.element(x, idx))
-
-
-@lowering("pad", "whole")
-def pad(b: Builder, x: Value, paddings: Any, pad_value: Any) -> Value:
-    return padded(b, x, tuple(zip(paddings[::2], paddings[1::2])), pad_value, b.out.dims)
-
-
-def padded(b: Builder, x: Value, paddings: Any, value: Any, dims: dm.Shape) -> Value:
-    """``x`` with (before, after) added along each axis; less than 0 cuts."""
-    if all(dm.is_zero(p) for pair in paddings for p in pair):
-        return x
-    before = [p for p, _ in paddings]
-    cut = [any(isinstance(p, int) and p < 0 for p in pair) for pair in paddings]
-    if any(cut):
-        x = _cut(b, x, paddings)
-        before = [max(p, 0) if c else p for p, c in zip(before, cut)]
-
-    def write(out: Buffer) -> None:
-        b.fill(out, b.constant(value, dims, x.dtype))
-        offsets = {k: b.dim(p) for k, p in enumerate(before) if not dm.is_zero(p)}
-        copy_into(b, out, x, offsets)
-
-    return b.written((MetaTensor(dims, x.dtype),), write)[0]
-
-
-def _cut(b: Builder, x: Value, paddings: Any) -> Value:
-    first = [b.dim(max(-p, 0)) if isinstance(p, int) else ZERO for p, _ in paddings]
-    dims = tuple(
-        d + sum(min(p, 0) for p in pair if isinstance(p, int)) for d, pair in zip(x.dims, paddings)
-    )
-    return moved(b, x, lambda idx: tuple(i + f for i, f in zip(idx, first)), dims)
 
 
 @lowering("arange", "pointwise")

@@ -1,0 +1,174 @@
+"""Updates at an index: ``x.at[...]`` in NumPy's meaning, as calls of ops."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import indexing
+from phix.core.errors import TensorIndexError
+from phix.core.source import at_user_line
+from phix.core.tensor import TensorBase, _bind, to_tensor_shared
+
+# What combines an element with its new value, where no element is indexed twice.
+_COMBINED = {"mul": "multiply", "amax": "maximum", "amin": "minimum"}
+
+
+class IndexUpdate:
+    """``x.at``: index it, then say how to update."""
+
+    def __init__(self, x: TensorBase) -> None:
+        self.x = x
+
+    def __getitem__(self, index: Any) -> IndexedUpdate:
+        return IndexedUpdate(self.x, index)
+
+
+class IndexedUpdate:
+    """``x.at[index]``: a copy of x with the indexed elements changed.
+
+    Values broadcast to the shape of ``x[index]`` and take x's dtype. An element indexed twice
+    takes the last of its values under ``set`` and all of them under the others.
+    """
+
+    def __init__(self, x: TensorBase, index: Any) -> None:
+        self.x, self.index = x, index
+
+    def get(self) -> Any:
+        """``x[index]``."""
+        return indexing.get(self.x, self.index)
+
+    def set(self, values: Any) -> Any:
+        """The indexed elements replaced by ``values``."""
+        return self._put(values, "assign")
+
+    def add(self, values: Any) -> Any:
+        """``values`` added to the indexed elements."""
+        return self._put(values, "add")
+
+    def multiply(self, values: Any) -> Any:
+        """The indexed elements multiplied by ``values``."""
+        return self._put(values, "mul")
+
+    def max(self, values: Any) -> Any:
+        """The larger of the indexed elements and ``values``."""
+        return self._put(values, "amax")
+
+    def min(self, values: Any) -> Any:
+        """The smaller of the indexed elements and ``values``."""
+        return self._put(values, "amin")
+
+    def _put(self, values: Any, reduce: str) -> Any:
+        x = self.x
+        if not isinstance(values, TensorBase):
+            values = to_tensor_shared(np.asarray(values, dtype=x.dtype))
+        values = values.astype(x.dtype) if values.dtype != x.dtype else values
+        try:
+            entries, dots = indexing.expand(x, self.index)
+            put = _put_at if any(isinstance(e, TensorBase) for e in entries) else _put_slice
+            done = put(x, entries, dots, values, reduce)
+            return _put_by_number(x, self.index, values, reduce) if done is None else done
+        except TensorIndexError as error:
+            raise TensorIndexError(f"{error}{at_user_line()}") from None
+
+
+def _put_slice(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: str) -> Any:
+    """At an index of ints, slices and None, which takes no element twice."""
+    if x.dtype == dt.bool_ and reduce in _COMBINED:
+        return None
+    index = indexing.basic_index(x, entries)
+    if reduce in _COMBINED:
+        taken = indexing.get(x, tuple(entries))
+        values = _bind("expand", values, attrs=(index.shape,))
+        values, reduce = _bind(_COMBINED[reduce], taken, values), "assign"
+    if values.ndim and not all(isinstance(e, slice) for e in entries):
+        lengths = iter(index.shape)
+        taken_dims = [1 if not isinstance(e, slice) and e is not None else next(lengths)
+                      for e in entries]  # fmt: skip
+        box = [d for d, e in zip(taken_dims, entries) if e is not None]
+        values = _bind("expand", values, attrs=(index.shape,))
+        values = _bind("reshape", values, attrs=(tuple(box),))
+    attrs = (index.axes, index.starts, index.ends, index.strides, reduce == "add")
+    return _bind("slice_put", x, values, attrs=attrs)
+
+
+class _Parts(NamedTuple):
+    """An index with tensors in it, taken apart."""
+
+    axes: tuple[int, ...]  # of x that a tensor, an int or a Dim indexes
+    indices: tuple[Any, ...]  # int64 tensors for them
+    batch: dm.Shape  # their common dims
+    rest: list[int]  # the other axes
+    bounds: list[tuple[Any, ...]]  # of each of the rest: start, end, stride, length
+
+
+def _put_at(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: str) -> Any:
+    """At an index with tensors: a whole row of the other axes for each entry, if they are whole."""
+    parts = _parts(x, entries)
+    cut = [k for k, (_, _, stride, length) in enumerate(parts.bounds)
+           if stride != 1 or not dm.same(length, x.meta.dims[parts.rest[k]])]  # fmt: skip
+    comes_once = dm.is_one(dm.product(parts.batch))
+    if reduce in _COMBINED or (cut and reduce == "add" and not comes_once):
+        return None
+    values = _batch_first(values, entries, dots, parts)
+    if cut:
+        values = _put_in_rows(x, parts, cut, values, reduce)
+        reduce = "assign"
+    return _bind("index_put", x, parts.indices, values, attrs=(reduce == "add", parts.axes))
+
+
+def _parts(x: TensorBase, entries: list[Any]) -> _Parts:
+    axes, indices, rest, bounds = [], [], [], []
+    for axis, e in enumerate(e for e in entries if e is not None):
+        dim = x.meta.dims[axis]
+        if isinstance(e, slice):
+            rest.append(axis)
+            bounds.append(indexing.slice_bounds(e, dim))
+        else:
+            axes.append(axis)
+            indices.append(indexing.as_index(e, dim, axis))
+    batch = indexing.common_shape([i.meta.dims for i in indices])
+    return _Parts(tuple(axes), tuple(indices), batch, rest, bounds)
+
+
+def _batch_first(values: Any, entries: list[Any], dots: int, parts: _Parts) -> Any:
+    """Values in the dims of the index tensors, then those of the other axes."""
+    where = [k for k, e in enumerate(entries) if e is not None and not isinstance(e, slice)]
+    lead = indexing.leading(where, dots)
+    has_new_axes = any(e is None for e in entries)
+    if not values.ndim or not (lead or has_new_axes):
+        return values
+    own = [bound[3] for bound in parts.bounds]
+    lengths = iter(own)
+    rest = [1 if e is None else next(lengths) for k, e in enumerate(entries) if k not in where]
+    values = _bind("expand", values, attrs=((*rest[:lead], *parts.batch, *rest[lead:]),))
+    if lead:
+        rank = len(parts.batch)
+        order = (*range(lead, lead + rank), *range(lead), *range(lead + rank, values.ndim))
+        values = _bind("transpose", values, attrs=(order,))
+    return _bind("reshape", values, attrs=((*parts.batch, *own),)) if has_new_axes else values
+
+
+def _put_in_rows(x: TensorBase, parts: _Parts, cut: list[int], values: Any, reduce: str) -> Any:
+    """What is at the index tensors, over the whole of the other axes, with values put in it."""
+    front = _bind("transpose", x, attrs=((*parts.axes, *parts.rest),))
+    if len(parts.axes) == 1:
+        rows = _bind("gather", front, parts.indices[0], attrs=(0,))
+    else:
+        rows = _bind("gather_nd", front, indexing.join(list(parts.indices)))
+    starts, ends, strides, _ = zip(*(parts.bounds[k] for k in cut))
+    axes = tuple(len(parts.batch) + k for k in cut)
+    return _bind("slice_put", rows, values, attrs=(axes, starts, ends, strides, reduce == "add"))
+
+
+def _put_by_number(x: TensorBase, index: Any, values: Any, reduce: str) -> Any:
+    """Where the index takes elements from x it takes numbers from 0, 1, 2, ...; put there."""
+    numbers = _bind("arange", attrs=(0, x.meta.size, 1, dt.int64, None))
+    taken = indexing.get(_bind("reshape", numbers, attrs=(x.meta.dims,)), index)
+    values = _bind("expand", values, attrs=(taken.meta.dims,))
+    flat = [_bind("reshape", v, attrs=((v.meta.size,),)) for v in (x, taken, values)]
+    out = _bind("put_along_axis", *flat, attrs=(0, reduce, True))
+    return _bind("reshape", out, attrs=(x.meta.dims,))
