@@ -209,4 +209,6 @@ def resnet_block() -> Case:
     ones, zeros = np.ones(width, np.float32), np.zeros(width, np.float32)
     args = ([(k, ones, zeros) for k in kernels], normal(*IMAGES), normal(*IMAGES, seed=1))
     functions = {"phix": _resnet_phix, "jax": _resnet_jax, "torch": _resnet_torch}
-    return Case(args, functions, mode="value_and_grad", tolerance=1e-3)
+    # Among 1e6 inputs of relu some are within rounding of 0: on its other side, one term is gone
+    # from the gradients of a filter.
+    return Case(args, functions, mode="value_and_grad", tolerance=1e-2)

@@ -143,7 +143,7 @@ def test_a_matmul_is_written_straight_into_a_reshaped_output() -> None:
         """
         program(x0: float32[20, 30], x1: float32[30, 40]) -> (o0: float32[800]) {
           kernel 0:
-            gemm_float32(0, 0, 20, 40, 30, &x0[0], &x1[0], &o0[0])
+            gemm_float32(0, 0, 0, 20, 40, 30, 30, 40, 40, &x0[0], &x1[0], &o0[0])
         }
         """,
     )

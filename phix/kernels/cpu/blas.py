@@ -17,11 +17,12 @@ _SCALARS = {"float32": "float", "float64": "double", "complex64": "[2 x float]",
 _ONES = {"float32": "1.0", "float64": "1.0", "complex64": "[float 1.0, float 0.0]",
          "complex128": "[double 1.0, double 0.0]"}  # fmt: skip
 
-# The rows of a C-ordered matrix are the columns of a Fortran one: out.T = op(y).T op(x).T.
+# out = op(x) op(y), or that added to out; lx, ly and lo are the elements from row to row. The rows
+# of a C-ordered matrix are the columns of a Fortran one: out.T = op(y).T op(x).T.
 _GEMM = """
 declare void @phix_{letter}gemm(ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr)
-define internal void @gemm_{dtype}(i64 %tx, i64 %ty, i64 %m, i64 %n, i64 %k, ptr %x, ptr %y, \
-ptr %out) noinline nounwind {{
+define internal void @gemm_{dtype}(i64 %tx, i64 %ty, i64 %add, i64 %m, i64 %n, i64 %k, i64 %lx, \
+i64 %ly, i64 %lo, ptr %x, ptr %y, ptr %out) noinline nounwind {{
   %ta = alloca i8
   %tb = alloca i8
   %sizes = alloca [6 x i32]
@@ -29,18 +30,18 @@ ptr %out) noinline nounwind {{
   %beta = alloca {scalar}
   %cx = icmp ne i64 %tx, 0
   %cy = icmp ne i64 %ty, 0
+  %adds = icmp ne i64 %add, 0
   %fy = select i1 %cy, i8 84, i8 78
   %fx = select i1 %cx, i8 84, i8 78
   store i8 %fy, ptr %ta
   store i8 %fx, ptr %tb
-  %ly = select i1 %cy, i64 %k, i64 %n
-  %lx = select i1 %cx, i64 %m, i64 %k
   %ly1 = call i64 @llvm.smax.i64(i64 %ly, i64 1)
   %lx1 = call i64 @llvm.smax.i64(i64 %lx, i64 1)
-  %lo1 = call i64 @llvm.smax.i64(i64 %n, i64 1)
+  %lo1 = call i64 @llvm.smax.i64(i64 %lo, i64 1)
 {stores}
   store {scalar} {one}, ptr %alpha
-  store {scalar} zeroinitializer, ptr %beta
+  %kept = select i1 %adds, {scalar} {one}, {scalar} zeroinitializer
+  store {scalar} %kept, ptr %beta
   call void @phix_{letter}gemm(ptr %ta, ptr %tb, ptr %p0, ptr %p1, ptr %p2, ptr %alpha, ptr %y, \
 ptr %p3, ptr %x, ptr %p4, ptr %beta, ptr %out, ptr %p5)
   ret void

@@ -116,11 +116,15 @@ class Pointer:
 
 @dataclass(eq=False)
 class LibraryCall:
-    """A call of a library's routine; ``writes`` are the buffers it changes."""
+    """A call of a library's routine; ``writes`` are the buffers it changes.
+
+    ``updates``: what it writes depends on what was there.
+    """
 
     name: str
     arguments: tuple[Union[Pointer, Expr], ...]
     writes: tuple[Buffer, ...]
+    updates: bool = False
 
 
 Statement = Union[For, Store, Declare, Assign, If, While, LibraryCall]
@@ -300,7 +304,8 @@ def reads(body: list[Statement]) -> set[Buffer]:
     found = {e.data for e in expressions(body) if e.fn == "load"}
     for s in walk(body):
         if isinstance(s, LibraryCall):
-            found |= {a.buffer for a in s.arguments if isinstance(a, Pointer)} - set(s.writes)
+            kept = set() if s.updates else set(s.writes)
+            found |= {a.buffer for a in s.arguments if isinstance(a, Pointer)} - kept
     return found
 
 

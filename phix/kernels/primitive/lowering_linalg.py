@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from phix.core import dims as dm
@@ -21,6 +22,32 @@ BLAS_DTYPES = (dt.float32, dt.float64, dt.complex64, dt.complex128)
 register_kernel("matmul", "BLAS", BLAS_DTYPES)
 # A product of matrices with all dims at most this is faster as a loop than as a call of a BLAS.
 SMALL = 8
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Rows of a buffer from ``offset`` on, ``pitch`` elements from one to the next."""
+
+    buffer: Buffer
+    offset: Expr
+    pitch: Expr
+    transposed: bool = False
+
+
+def multiply(
+    b: Builder,
+    x: Matrix,
+    y: Matrix,
+    out: Matrix,
+    sizes: tuple[Expr, Expr, Expr],
+    accumulate: bool = False,
+) -> None:
+    """Emit ``out = op(x) @ op(y)``, or ``out += ...``; ``sizes`` are rows, columns, inner."""
+    flags = (sc.const(f, dt.int64) for f in (x.transposed, y.transposed, accumulate))
+    pitches = (m.pitch for m in (x, y, out))
+    pointers = (Pointer(m.buffer, m.offset) for m in (x, y, out))
+    name = f"gemm_{out.buffer.dtype}"
+    b.emit(LibraryCall(name, (*flags, *sizes, *pitches, *pointers), (out.buffer,), accumulate))
 
 
 @lowering("matmul", "whole")
@@ -80,14 +107,16 @@ class _Product:
         batch, m, xd = self.batch, self.m, self.xd
         if len(self.yd) == 2 and not self.transpose_x and batch:
             m, batch, xd = dm.product((*batch, m)), (), (self.m, self.k)
-        sizes = tuple(b.dim(d) for d in (m, self.n, self.k))
+        rows, columns, inner = (b.dim(d) for d in (m, self.n, self.k))
         with b.kernel(), b.loops(batch) as indices:
             x_at = b.linear((*self._stack_index(xd, indices), ZERO, ZERO), xd)
             y_at = b.linear((*self._stack_index(self.yd, indices), ZERO, ZERO), self.yd)
             at = b.linear((*indices, ZERO, ZERO), (*batch, m, self.n))
-            flags = (sc.const(f, dt.int64) for f in (self.transpose_x, self.transpose_y))
-            pointers = (Pointer(left, x_at), Pointer(right, y_at), Pointer(out, at))
-            b.emit(LibraryCall(f"gemm_{dtype}", (*flags, *sizes, *pointers), (out,)))
+            multiply(
+                b, Matrix(left, x_at, rows if self.transpose_x else inner, self.transpose_x),
+                Matrix(right, y_at, inner if self.transpose_y else columns, self.transpose_y),
+                Matrix(out, at, columns), (rows, columns, inner),
+            )  # fmt: skip
 
     def _operand(self, v: Value, dtype: Any) -> Buffer:
         """A contiguous buffer of the dtype computed in."""

@@ -1,0 +1,76 @@
+"""conv2d and its gradients in each way the CPU engine has for them, compiled for known sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from harness.references import conv2d
+from phix import ops
+
+# images [n, c, h, w], filters [o, c / groups, kh, kw], attributes
+WAYS: dict[str, tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = {
+    "tiles": ((3, 16, 8, 8), (17, 16, 3, 3), {"paddings": (1, 1)}),
+    "tiles, cut at the edge": ((2, 18, 9, 14), (16, 18, 3, 3), {"paddings": (0, 2, 1, 0)}),
+    "tiles, in blocks": ((5, 64, 64, 64), (64, 64, 3, 3), {"paddings": (1, 1)}),
+    "one tap": ((3, 8, 5, 7), (6, 8, 1, 1), {}),
+    "one tap, groups": ((2, 12, 5, 4), (18, 4, 1, 1), {"groups": 3}),
+    "patches, a step of 2": ((2, 5, 9, 8), (6, 5, 3, 3), {"strides": (2, 2), "paddings": (1, 1)}),
+    "patches, dilated": ((2, 6, 9, 8), (10, 3, 3, 2), {"dilations": (2, 1), "groups": 2}),
+    "depthwise": ((2, 6, 8, 7), (6, 1, 3, 3), {"paddings": (1, 1), "groups": 6}),
+    "depthwise, twice": ((2, 4, 8, 8), (8, 1, 3, 3), {"strides": (2, 1), "groups": 4}),
+    "the whole image": ((4, 7, 5, 5), (9, 7, 5, 5), {}),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_forward(way: str) -> None:
+    dims, filter_dims, attrs = WAYS[way]
+    rng = np.random.default_rng(0)
+    x, w = rng.standard_normal(dims), rng.standard_normal(filter_dims)
+    expected = conv2d(x, w, **attrs)
+    f = phix.jit(lambda x, w: ops.conv2d(x, w, **attrs))
+    np.testing.assert_allclose(f(x, w), expected, rtol=1e-11, atol=1e-11)
+    single = f(x.astype(np.float32), w.astype(np.float32))
+    np.testing.assert_allclose(single, expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_gradients(way: str) -> None:
+    """A convolution is linear in each input: <conv(dx, w) + conv(x, dw), g> is known exactly."""
+    dims, filter_dims, attrs = WAYS[way]
+    rng = np.random.default_rng(1)
+    x, dx = rng.standard_normal((2, *dims))
+    w, dw = rng.standard_normal((2, *filter_dims))
+    g = rng.standard_normal(conv2d(x, w, **attrs).shape)
+    gradient = phix.grad(lambda x, w: ops.sum(ops.conv2d(x, w, **attrs) * g), argnums=(0, 1))
+    to_x, to_w = (np.asarray(t) for t in phix.jit(gradient)(x, w))
+    np.testing.assert_allclose(np.vdot(to_x, dx), np.vdot(conv2d(dx, w, **attrs), g), rtol=1e-10)
+    np.testing.assert_allclose(np.vdot(to_w, dw), np.vdot(conv2d(x, dw, **attrs), g), rtol=1e-10)
+
+
+def test_an_unknown_batch_is_compiled_once() -> None:
+    spec = [phix.spec(["n", 16, 12, 8], "float64"), phix.spec([16, 16, 3, 3], "float64")]
+    loss = lambda x, w: ops.sum(ops.conv2d(x, w, paddings=(1, 1)) ** 2)  # noqa: E731
+    f = phix.jit(phix.value_and_grad(loss, argnums=1), input_spec=spec)
+    rng = np.random.default_rng(2)
+    w = rng.standard_normal((16, 16, 3, 3))
+    for n in (1, 4, 6, 0):
+        x = rng.standard_normal((n, 16, 12, 8))
+        y = conv2d(x, w, paddings=(1, 1)) if n else np.zeros((0, 16, 12, 8))
+        value, gradient = f(x, w)
+        np.testing.assert_allclose(value, (y**2).sum(), rtol=1e-11)
+        # the loss is quadratic in w
+        np.testing.assert_allclose(np.vdot(gradient, w), 2 * (y**2).sum(), rtol=1e-11)
+
+
+def test_a_nan_stays_in_its_image() -> None:
+    x = np.ones((3, 16, 8, 8))
+    x[1, 3, 2, 2] = np.nan
+    w = np.ones((16, 16, 3, 3))
+    out = np.asarray(phix.jit(lambda x, w: ops.conv2d(x, w, paddings=(1, 1)))(x, w))
+    assert np.isnan(out[1, :, 1:4, 1:4]).all()
+    assert np.isfinite(out[[0, 2]]).all() and np.isfinite(out[1, :, 6:]).all()
