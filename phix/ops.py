@@ -3447,7 +3447,7 @@ _layer_norm_grad = define(
     "mean_grad, Tensor variance_grad, float epsilon = 1e-5, int begin_norm_axis = 1)",
     "Tensor(x_grad), Tensor(scale_grad), Tensor(bias_grad)",
     family="normalisation",
-    optional=("scale", "bias"),
+    optional=("scale", "bias", "mean_grad", "variance_grad"),
     no_need_buffer=("bias",),
     forward="layer_norm",
     where="yaml/normalisation.yaml:31",
@@ -3461,8 +3461,8 @@ def layer_norm_grad(
     mean: TensorLike,
     variance: TensorLike,
     out_grad: TensorLike,
-    mean_grad: TensorLike,
-    variance_grad: TensorLike,
+    mean_grad: TensorLike | None = None,
+    variance_grad: TensorLike | None = None,
     epsilon: float = 1e-05,
     begin_norm_axis: int = 1,
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -3475,8 +3475,8 @@ def layer_norm_grad(
         mean: tensor.
         variance: tensor.
         out_grad: tensor.
-        mean_grad: tensor.
-        variance_grad: tensor.
+        mean_grad: tensor, may be None.
+        variance_grad: tensor, may be None.
         epsilon: float.
         begin_norm_axis: int.
 
@@ -3559,7 +3559,7 @@ _rms_norm_grad = define(
     "Tensor(x_grad), Tensor(bias_grad), Tensor(residual_grad), Tensor(norm_weight_grad), "
     "Tensor(norm_bias_grad)",
     family="normalisation",
-    optional=("bias", "residual", "norm_weight", "norm_bias"),
+    optional=("bias", "residual", "norm_weight", "norm_bias", "residual_out_grad", "inv_var_grad"),
     no_need_buffer=("bias", "residual", "norm_bias"),
     forward="rms_norm",
     where="yaml/normalisation.yaml:62",
@@ -3574,8 +3574,8 @@ def rms_norm_grad(
     residual_out: TensorLike,
     inv_var: TensorLike,
     out_grad: TensorLike,
-    residual_out_grad: TensorLike,
-    inv_var_grad: TensorLike,
+    residual_out_grad: TensorLike | None,
+    inv_var_grad: TensorLike | None,
     epsilon: float,
     begin_norm_axis: int,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
@@ -3589,8 +3589,8 @@ def rms_norm_grad(
         residual_out: tensor.
         inv_var: tensor.
         out_grad: tensor.
-        residual_out_grad: tensor.
-        inv_var_grad: tensor.
+        residual_out_grad: tensor, may be None.
+        inv_var_grad: tensor, may be None.
         epsilon: float.
         begin_norm_axis: int.
 
@@ -3687,7 +3687,14 @@ _batch_norm_grad = define(
     "Tensor(x_grad), Tensor(mean_grad), Tensor(variance_grad), Tensor(scale_grad), "
     "Tensor(bias_grad)",
     family="normalisation",
-    optional=("scale", "bias"),
+    optional=(
+        "scale",
+        "bias",
+        "mean_out_grad",
+        "variance_out_grad",
+        "saved_mean_grad",
+        "saved_variance_grad",
+    ),
     no_need_buffer=("bias",),
     forward="batch_norm",
     where="yaml/normalisation.yaml:101",
@@ -3701,10 +3708,10 @@ def batch_norm_grad(
     saved_mean: TensorLike,
     saved_variance: TensorLike,
     out_grad: TensorLike,
-    mean_out_grad: TensorLike,
-    variance_out_grad: TensorLike,
-    saved_mean_grad: TensorLike,
-    saved_variance_grad: TensorLike,
+    mean_out_grad: TensorLike | None,
+    variance_out_grad: TensorLike | None,
+    saved_mean_grad: TensorLike | None,
+    saved_variance_grad: TensorLike | None,
     momentum: float,
     epsilon: float,
     data_format: str,
@@ -3721,10 +3728,10 @@ def batch_norm_grad(
         saved_mean: tensor.
         saved_variance: tensor.
         out_grad: tensor.
-        mean_out_grad: tensor.
-        variance_out_grad: tensor.
-        saved_mean_grad: tensor.
-        saved_variance_grad: tensor.
+        mean_out_grad: tensor, may be None.
+        variance_out_grad: tensor, may be None.
+        saved_mean_grad: tensor, may be None.
+        saved_variance_grad: tensor, may be None.
         momentum: float.
         epsilon: float.
         data_format: str.
@@ -3795,7 +3802,7 @@ _instance_norm_grad = define(
     "y_grad, Tensor saved_mean_grad, Tensor saved_variance_grad, float epsilon=1e-5)",
     "Tensor(x_grad), Tensor(scale_grad), Tensor(bias_grad)",
     family="normalisation",
-    optional=("scale", "bias"),
+    optional=("scale", "bias", "saved_mean_grad", "saved_variance_grad"),
     no_need_buffer=("bias",),
     forward="instance_norm",
     where="yaml/normalisation.yaml:129",
@@ -3809,8 +3816,8 @@ def instance_norm_grad(
     saved_mean: TensorLike,
     saved_variance: TensorLike,
     y_grad: TensorLike,
-    saved_mean_grad: TensorLike,
-    saved_variance_grad: TensorLike,
+    saved_mean_grad: TensorLike | None = None,
+    saved_variance_grad: TensorLike | None = None,
     epsilon: float = 1e-05,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Backward of :func:`instance_norm`.
@@ -3822,8 +3829,8 @@ def instance_norm_grad(
         saved_mean: tensor.
         saved_variance: tensor.
         y_grad: tensor.
-        saved_mean_grad: tensor.
-        saved_variance_grad: tensor.
+        saved_mean_grad: tensor, may be None.
+        saved_variance_grad: tensor, may be None.
         epsilon: float.
 
     Returns:
@@ -3883,7 +3890,7 @@ _group_norm_grad = define(
     "mean_grad, Tensor variance_grad, float epsilon, int groups, str data_format)",
     "Tensor(x_grad), Tensor(scale_grad), Tensor(bias_grad)",
     family="normalisation",
-    optional=("scale", "bias"),
+    optional=("scale", "bias", "mean_grad", "variance_grad"),
     no_need_buffer=("bias",),
     forward="group_norm",
     where="yaml/normalisation.yaml:161",
@@ -3897,8 +3904,8 @@ def group_norm_grad(
     mean: TensorLike,
     variance: TensorLike,
     y_grad: TensorLike,
-    mean_grad: TensorLike,
-    variance_grad: TensorLike,
+    mean_grad: TensorLike | None,
+    variance_grad: TensorLike | None,
     epsilon: float,
     groups: int,
     data_format: str,
@@ -3912,8 +3919,8 @@ def group_norm_grad(
         mean: tensor.
         variance: tensor.
         y_grad: tensor.
-        mean_grad: tensor.
-        variance_grad: tensor.
+        mean_grad: tensor, may be None.
+        variance_grad: tensor, may be None.
         epsilon: float.
         groups: int.
         data_format: str.

@@ -59,6 +59,17 @@ class BackwardRule:
         found = as_outputs(self.rule, self.rule.decomposition(*args))
         return [None if n is None else found[n] for n in gradient_places(self.op, self.rule)]
 
+    def may_be_none(self, number: int) -> bool:
+        """Whether the cotangent of that output may be left out where it is zero."""
+        return may_lack(self.op, self.rule)[number]
+
+
+@cache
+def may_lack(op: Op, rule: Op) -> tuple[bool, ...]:
+    """For each output of ``op`` whether its cotangent is optional in the backward op."""
+    optional = {a.name for a in rule.args if a.optional}
+    return tuple(f"{o.name}_grad" in optional for o in op.outputs)
+
 
 @cache
 def gradient_places(op: Op, rule: Op) -> tuple[int | None, ...]:
@@ -309,10 +320,13 @@ class Pullback:
             found = grads.pop(pair[0], None)
             return zeros(pair[1]) if found is None else found
 
+        pull = record.pull
         cts = [
-            tuple(map(cotangent, e)) if isinstance(e, list) else cotangent(e)
-            for e in record.outputs
-        ]
+            tuple(map(cotangent, e)) if isinstance(e, list)
+            else None if e[0] not in grads and type(pull) is BackwardRule and pull.may_be_none(n)
+            else cotangent(e)
+            for n, e in enumerate(record.outputs)
+        ]  # fmt: skip
         found = self.watched(record, cts) if is_recording() else record.pull(*cts)
         for nodes, grad in zip(record.inputs, found):
             if nodes is None or grad is None:
