@@ -8,7 +8,9 @@ from phix.core import dims as dm
 from phix.core.analysis import Holder, MemoryAnalysis
 from phix.core.dims import Symbol
 from phix.kernels.cpu import stepwise, workspace
+from phix.kernels.cpu.source import prepare
 from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import Buffer, LoopProgram, Step
 from phix.kernels.primitive.report import Explanation
 
@@ -20,7 +22,9 @@ class CpuExplanation(Explanation):
 
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         """What a run holds where the unknown dims have these sizes."""
-        return _Planner(self, sizes).analysis()
+        planned = Explanation(self.graph, self.contiguous)  # what follows changes the program
+        prepare(planned.program, Builder(tuple(planned.program.symbols.values())))
+        return _Planner(planned, sizes).analysis()
 
 
 class _Planner:

@@ -100,6 +100,7 @@ class _Block:
 
     index: Expr | None
     turns: DimLike
+    scalars: frozenset[Expr] = frozenset()  # declared or set inside
     seen: set[Expr] = field(default_factory=set)
 
 
@@ -191,7 +192,7 @@ class _Counter:
             for root in ir.roots(s):
                 self._expression(root)
             if isinstance(s, ir.For):
-                self.blocks.append(_Block(s.index, self._turns(s)))
+                self.blocks.append(_Block(s.index, self._turns(s), _set_in(s.body)))
                 self.levels = {}
                 self._body(s.body)
                 self.blocks.pop()
@@ -232,9 +233,8 @@ class _Counter:
     def _own_level(self, e: Expr, operands: list[int]) -> int:
         innermost = len(self.blocks) - 1
         if e.fn == "var":
-            is_mutable = e.data[0] == "a" and e.data[1:].isdigit()
-            places = [k for k, b in enumerate(self.blocks) if b.index is e]
-            return innermost if is_mutable else max(places, default=0)
+            places = [k for k, b in enumerate(self.blocks) if b.index is e or e in b.scalars]
+            return max(places, default=0)
         if e.fn == "load" and e.data in self.written:
             return innermost
         return max(operands, default=0)
@@ -282,13 +282,26 @@ class _Counter:
             to[buffer] = to.get(buffer, 0) + size
 
 
-def _gemm(tx: DimLike, ty: DimLike, m: DimLike, n: DimLike, k: DimLike) -> Any:
+def _gemm(
+    tx: DimLike, ty: DimLike, add: DimLike, m: DimLike, n: DimLike, k: DimLike, *pitches: DimLike
+) -> Any:
     return 2 * m * n * k, (m * k, k * n, m * n)
 
 
 # The beginning of a routine's name -> rule: from its sizes to its operations, and to the elements
 # behind each of its pointers.
 _LIBRARY: dict[str, Callable[..., tuple[DimLike, tuple[DimLike, ...]]]] = {"gemm_": _gemm}
+
+
+def _set_in(body: list[ir.Statement]) -> frozenset[Expr]:
+    """The mutable scalars that a block declares or sets."""
+    found: set[Expr] = set()
+    for s in ir.walk(body):
+        if isinstance(s, ir.Declare):
+            found.add(s.target)
+        elif isinstance(s, ir.Assign):
+            found.update(s.targets)
+    return frozenset(found)
 
 
 def _element_size(buffer: Buffer) -> int:
