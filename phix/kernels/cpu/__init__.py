@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from phix.core.graph import Graph
 from phix.kernels.cpu import views
-from phix.kernels.cpu.memory import CpuExplanation
 from phix.kernels.cpu.program import CpuProgram
+
+if TYPE_CHECKING:
+    from phix.kernels.cpu.memory import CpuExplanation
 
 
 class CpuEngine:
@@ -27,6 +29,8 @@ class CpuEngine:
 
     def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> CpuExplanation:
         """See :class:`phix.core.engines.Engine`."""
+        from phix.kernels.cpu.memory import CpuExplanation
+
         return CpuExplanation(graph, contiguous)
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
