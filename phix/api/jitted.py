@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import operator
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
@@ -42,6 +43,7 @@ class Jitted:
         self._calls: list[Call] = []  # what each trace was made for, in order
         self._traces: dict[Any, Traced] = {}
         self._launchers: dict[Any, tuple[Any, Traced]] = {}
+        self._quick: dict[Any, tuple[Any, Traced, Any]] = {}
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -59,7 +61,37 @@ class Jitted:
                         if traced.is_single
                         else traced.rebuild([Tensor(o) for o in outs])
                     )
+            if not self.static_argnums and dispatch.current() is _EAGER:
+                return self._call_quick(args)
         return self._call(args, kwargs)
+
+    def _call_quick(self, args: tuple[Any, ...]) -> Any:
+        """The way for tensors in plain containers: their tree is not looked at if known."""
+        leaves: list[Any] = []
+        shape = _spread(args, leaves)
+        try:
+            key = (shape, *[x.key for x in leaves])
+        except AttributeError:  # a leaf that is no tensor, a tracer, or another container
+            return self._call(args, {})
+        found = self._quick.get(key)
+        if found is None:
+            result = self._call(args, {})
+            self._remember(key, args, leaves)
+            return result
+        launch, traced, order = found
+        tensors = leaves if order is None else order(leaves)
+        return traced.rebuild(map(Tensor, launch(*[x.data for x in tensors])))
+
+    def _remember(self, key: Any, args: tuple[Any, ...], leaves: list[Any]) -> None:
+        """Let ``_call_quick`` find the launcher of a call, and the tree's order of its leaves."""
+        tensors, treedef = pytrees.flatten((args, {}))
+        found = self._launchers.get((treedef, (), *[x.key for x in tensors]))
+        numbers: list[int] = []
+        _spread(pytrees.unflatten(treedef, range(len(tensors)))[0], numbers)
+        if found is not None and len(numbers) == len(leaves):
+            order = sorted(range(len(numbers)), key=numbers.__getitem__)
+            is_same = order == list(range(len(numbers)))
+            self._quick[key] = (*found, None if is_same else operator.itemgetter(*order))
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dynamic, static = self._split(args, kwargs)
@@ -170,12 +202,32 @@ class Jitted:
         with self._lock:
             self._traces.clear()
             self._launchers.clear()
+            self._quick.clear()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
     def __repr__(self) -> str:
         return f"<jit of {function_name(self.function)}>"
+
+
+_CONTAINERS = frozenset({dict, list, tuple})
+
+
+def _spread(tree: Any, leaves: list[Any]) -> Any:
+    """Append what plain containers hold to ``leaves``, dicts in their own order.
+
+    Returns what the containers are; anything else, a namedtuple too, counts as a leaf.
+    """
+    kind = type(tree)
+    if kind not in _CONTAINERS:
+        leaves.append(tree)
+        return None
+    names, parts = (tuple(tree), tree.values()) if kind is dict else (len(tree), tree)
+    if _CONTAINERS.isdisjoint(map(type, parts)):
+        leaves.extend(parts)
+        return (kind, names)
+    return (kind, names, *[_spread(part, leaves) for part in parts])
 
 
 def _dims_key(meta: MetaTensor) -> tuple[Any, ...]:

@@ -47,7 +47,7 @@ class Traced:
         return self.rebuild(self.compiled.graph(*tensors))
 
     def rebuild(self, leaves: Any) -> Any:
-        return leaves[0] if self.is_single else pytrees.unflatten(self.out_tree, leaves)
+        return next(iter(leaves)) if self.is_single else self.out_tree.unflatten(leaves)
 
 
 class Lowered:
