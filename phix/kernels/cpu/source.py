@@ -30,7 +30,7 @@ class Source:
         self.constants = [as_array(v) for v in self.values]
         self.sources = _symbol_sources(program)
         builder = Builder(tuple(program.symbols.values()))
-        _prepare(program, builder)
+        prepare(program, builder)
         names = {symbol: name for name, symbol in program.symbols.items()}
 
         def segment(steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any) -> Segment:
@@ -82,7 +82,7 @@ class Source:
         return "\n".join(jit.assembly(s.text) for s in self.segments)
 
 
-def _prepare(program: LoopProgram, builder: Builder) -> None:
+def prepare(program: LoopProgram, builder: Builder) -> None:
     """What the CPU wants done to the loops: memory that stays in the cache, and threads."""
     if passes.is_on("shrink_temps"):
         shrinking.shrink(program)

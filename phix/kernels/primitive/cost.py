@@ -100,6 +100,7 @@ class _Block:
 
     index: Expr | None
     turns: DimLike
+    changed: frozenset[Expr] = frozenset()  # scalars that are set in it
     seen: set[Expr] = field(default_factory=set)
 
 
@@ -181,8 +182,8 @@ class _Counter:
         self._body(kernel.body)
         for moved, attribute in ((self.loads, "bytes_read"), (self.stores, "bytes_written")):
             for buffer, size in moved.items():
-                if buffer.kind == "temp" and is_tiny(buffer):
-                    continue  # in registers, or on the stack
+                if buffer.kind == "local" or (buffer.kind == "temp" and is_tiny(buffer)):
+                    continue  # in registers, on the stack, or in a cache
                 most = times * self._bytes(buffer)
                 setattr(self, attribute, getattr(self, attribute) + at_most(size, most))
 
@@ -191,7 +192,7 @@ class _Counter:
             for root in ir.roots(s):
                 self._expression(root)
             if isinstance(s, ir.For):
-                self.blocks.append(_Block(s.index, self._turns(s)))
+                self.blocks.append(_Block(s.index, self._turns(s), _set_in(s.body)))
                 self.levels = {}
                 self._body(s.body)
                 self.blocks.pop()
@@ -230,13 +231,11 @@ class _Counter:
         return levels[root]
 
     def _own_level(self, e: Expr, operands: list[int]) -> int:
-        innermost = len(self.blocks) - 1
         if e.fn == "var":
-            is_mutable = e.data[0] == "a" and e.data[1:].isdigit()
-            places = [k for k, b in enumerate(self.blocks) if b.index is e]
-            return innermost if is_mutable else max(places, default=0)
+            places = (k for k, b in enumerate(self.blocks) if b.index is e or e in b.changed)
+            return max(places, default=0)
         if e.fn == "load" and e.data in self.written:
-            return innermost
+            return len(self.blocks) - 1
         return max(operands, default=0)
 
     def _expression(self, root: Expr) -> None:
@@ -294,6 +293,17 @@ _LIBRARY: dict[str, Callable[..., tuple[DimLike, tuple[DimLike, ...]]]] = {"gemm
 def _element_size(buffer: Buffer) -> int:
     """Bytes of one load or store: of a complex buffer, of one part."""
     return buffer.dtype.itemsize // (2 if dt.is_complex(buffer.dtype) else 1)
+
+
+def _set_in(body: list[ir.Statement]) -> frozenset[Expr]:
+    """The mutable scalars that a block makes or changes."""
+    found: set[Expr] = set()
+    for s in ir.walk(body):
+        if isinstance(s, ir.Declare):
+            found.add(s.target)
+        elif isinstance(s, ir.Assign):
+            found.update(s.targets)
+    return frozenset(found)
 
 
 def _is_in(index: Expr, expr: Expr) -> bool:
