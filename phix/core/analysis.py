@@ -59,8 +59,8 @@ class MemoryAnalysis:
     Attributes:
         argument_size_in_bytes, output_size_in_bytes: the arrays that go in, and those that come.
         constant_size_in_bytes: the tensors the function closes over.
-        temp_size_in_bytes: the block that all temps share, those of one time side by side. Temps
-            of at most 256 bytes live on the stack and are not counted.
+        temp_size_in_bytes: the block that all temps share, those of one time side by side, and
+            what a kernel keeps for itself, for one thread. What lives on the stack is not counted.
         peak_memory_in_bytes: all of these together.
         holders: the temps and outputs held at the step where the temps are largest, largest first.
         uncounted: what is known only while running, in words.

@@ -85,7 +85,7 @@ class Op:
     batch_rule: Callable[..., Any] | None = None
     collective_rule: Callable[..., Any] | None = None
     normalize: Callable[..., Any] | None = None
-    simplification: Callable[..., Any] | None = None
+    simplifications: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
     def __post_init__(self) -> None:
         self.inputs = tuple(a for a in self.args if a.is_tensor)
@@ -124,6 +124,13 @@ class Op:
         if self.tensors_first:
             return inputs + attrs
         return tuple(inputs[i] if tensor else attrs[i] for tensor, i in self._merge)
+
+    def split(self, args: tuple[Any, ...]) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+        """Inputs and attributes of args in the op's order."""
+        pairs = list(zip(self.args, args))
+        return tuple(v for a, v in pairs if a.is_tensor), tuple(
+            v for a, v in pairs if not a.is_tensor
+        )
 
     def attr(self, name: str, attrs: tuple[Any, ...]) -> Any:
         return attrs[self.attr_names.index(name)]

@@ -7,8 +7,9 @@ moment both are known. ``complete()`` raises for a rule that no op ever claimed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from phix.core import passes
 from phix.core.errors import OpTableError, UnknownOpError
 from phix.core.op import Op
 
@@ -25,12 +26,13 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "batch_rule": {},
     "collective_rule": {},
     "normalize": {},
-    "simplification": {},
 }
 # Ops of the table that comes with phix, and ops with rules from elsewhere: programs of those depend
 # on code that no cache on disk knows.
 BUILT_IN: set[str] = set()
 EXTENDED: set[str] = set()
+# op name -> its rules of algebra, each with the name of the rewrite it belongs to, in order
+_SIMPLIFICATIONS: dict[str, list[tuple[str, Callable[..., Any]]]] = {}
 
 
 def add_op(op: Op) -> Op:
@@ -44,6 +46,7 @@ def add_op(op: Op) -> Op:
     for slot, rules in _RULES.items():
         if op.name in rules:
             setattr(op, slot, rules[op.name])
+    op.simplifications = tuple(_SIMPLIFICATIONS.get(op.name, ()))
     return op
 
 
@@ -167,9 +170,37 @@ def normalize(op_name: str) -> Callable[[Rule], Rule]:
     return _register("normalize", op_name)
 
 
-def simplify(op_name: str) -> Callable[[Rule], Rule]:
-    """Register what a call is equal to: ``rule(*args)`` gives one of the inputs, or None."""
-    return _register("simplification", op_name)
+class Call(NamedTuple):
+    """A call of an op by name: its args in the op's order, each a value or a Call."""
+
+    op: str
+    args: tuple[Any, ...]
+
+
+def origin(x: Any) -> Call | None:
+    """The call that made ``x``, a tensor of a graph being written, where that is known."""
+    found: Call | None = getattr(x, "origin", None)
+    return found
+
+
+def simplify(name: str, what: str, *op_names: str) -> Callable[[Rule], Rule]:
+    """Register what calls of these ops are equal to, as part of the rewrite ``name``.
+
+    ``rule(op_name, *args)`` gives a tensor, a :class:`Call` to make instead, or None. ``what``
+    describes the rewrite; more rules of the same one leave it empty or say the same.
+    """
+
+    def decorator(rule: Rule) -> Rule:
+        if name not in passes.REWRITES:
+            passes.add(name, "graph", what)
+        for op_name in op_names:
+            note_origin(op_name, rule)
+            _SIMPLIFICATIONS.setdefault(op_name, []).append((name, rule))
+            if op_name in OPS:
+                OPS[op_name].simplifications = tuple(_SIMPLIFICATIONS[op_name])
+        return rule
+
+    return decorator
 
 
 def complete() -> None:
@@ -178,7 +209,8 @@ def complete() -> None:
     Raises:
         OpTableError: a rule or a name leads nowhere.
     """
-    for slot, rules in _RULES.items():
+    algebra: dict[str, Any] = {op: known[0][1] for op, known in _SIMPLIFICATIONS.items()}
+    for slot, rules in [*_RULES.items(), ("simplification", algebra)]:
         for name, rule in rules.items():
             if name not in OPS:
                 raise OpTableError(

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core import dispatch
+from phix.core import dispatch, passes
 from phix.core import dtypes as dt
 from phix.core.dims import DimLike
 from phix.core.dispatch import Interpreter
@@ -26,7 +26,7 @@ from phix.core.graph import (
 from phix.core.graph_text import variable_names
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
-from phix.core.rules import OPS
+from phix.core.rules import OPS, Call
 from phix.core.source import recording, user_source
 from phix.core.tensor import Tensor, TensorBase, Tracer, no_value, to_tensor_shared
 from phix.interpreters.infer_meta import infer
@@ -35,9 +35,10 @@ from phix.interpreters.infer_meta import infer
 class StageTracer(Tracer):
     """Stands for one variable of the graph being made."""
 
-    __slots__ = ("source", "variable")
+    __slots__ = ("origin", "source", "variable")
 
     def __init__(self, interpreter: Stage, variable: Variable, source: Source | None) -> None:
+        self.origin: Call | None = None
         self.interpreter = interpreter
         self.variable = variable
         self.source = source
@@ -63,17 +64,30 @@ class Stage(Interpreter):
         self.source: Source | None = None  # overrides the user's line while a graph is replayed
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
-        if op.simplification is not None:  # x * 1.0 is x: graphs stay readable
-            same = op.simplification(*op.merge(inputs, attrs))
-            if same is not None:
-                return same
+        args = op.merge(inputs, attrs)
+        for name, rule in op.simplifications:  # x * 1.0 is x: graphs stay readable
+            simpler = rule(op.name, *args) if passes.is_on(name) else None
+            if simpler is not None:
+                return self._made(simpler)
         atoms = map_entries(self.atom, inputs)
         metas = infer(op, map_entries(lambda a: a.meta, atoms), attrs)
         source = self.source or user_source()
         outputs = map_entries(lambda m: Variable("", m), metas)
         self.equations.append(Equation(op, atoms, attrs, outputs, source))
         tracers = map_entries(lambda v: StageTracer(self, v, source), outputs)
-        return tracers[0] if len(tracers) == 1 else tracers
+        if len(tracers) > 1:
+            return tracers
+        if op.single_output:
+            tracers[0].origin = Call(op.name, args)
+        return tracers[0]
+
+    def _made(self, simpler: Any) -> Any:
+        """The value of a call that a rule asks for, and of those among its args."""
+        if not isinstance(simpler, Call):
+            return simpler
+        op = OPS[simpler.op]
+        inputs, attrs = op.split(tuple(map(self._made, simpler.args)))
+        return self.process(op, inputs, attrs)
 
     def as_dim(self, value: TensorBase, largest: bool) -> DimLike:
         """The size that ``value``, an int tensor of this graph, will have at run time."""

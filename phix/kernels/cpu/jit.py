@@ -16,6 +16,7 @@ import llvmlite
 import llvmlite.binding as llvm
 
 from phix.core import disk_cache
+from phix.kernels.cpu import runtime
 
 # Raise when the convention of ``entry`` or the layout of what it reads changes.
 ENTRY_VERSION = 2
@@ -161,6 +162,7 @@ def _load(key: str, text: str, names: tuple[str, ...]) -> tuple[int, ...]:
 
 def _linked(body: bytes, names: tuple[str, ...]) -> tuple[int, ...]:
     """The addresses of functions of an object, put into memory."""
+    runtime.bind(body)
     engine = _engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(body))
     engine.finalize_object()

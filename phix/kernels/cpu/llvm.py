@@ -20,7 +20,7 @@ from phix.kernels.primitive.scalar import Expr
 Parameter = tuple[str, Union[Buffer, str]]
 
 _ALIGNMENT = 64
-_MOST_ON_STACK = 64 << 10
+MOST_ON_STACK = 64 << 10
 
 
 class KernelText:
@@ -85,7 +85,7 @@ class _Printer:
         """Memory for a buffer of this kernel: on the stack, if it is known to be small."""
         name = f"%l{len(self.locals)}"
         self.locals[buffer] = name
-        if size.fn == "const" and size.data * buffer.dtype.itemsize <= _MOST_ON_STACK:
+        if size.fn == "const" and size.data * buffer.dtype.itemsize <= MOST_ON_STACK:
             count = max(1, size.data) * buffer.dtype.itemsize
             self.head.append(f"  {name} = alloca [{count} x i8], align {_ALIGNMENT}")
             return

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from phix.core import dims as dm
+from phix.core import passes
 from phix.core.analysis import Holder, MemoryAnalysis
 from phix.core.dims import Symbol
-from phix.kernels.cpu import stepwise, workspace
-from phix.kernels.cpu.source import prepare
+from phix.kernels.cpu import source, stepwise, workspace
+from phix.kernels.cpu.llvm import MOST_ON_STACK
+from phix.kernels.primitive import cost, shrinking
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import Buffer, LoopProgram, Step
@@ -20,17 +22,25 @@ _ALIGNMENT = 64  # of a temp in the workspace
 class CpuExplanation(Explanation):
     """A graph lowered for the CPU with its history."""
 
+    def prepare(self, program: LoopProgram) -> None:
+        """See :class:`Explanation`."""
+        source.prepare(program, Builder(tuple(program.symbols.values())))
+
+    def keep_local(self, program: LoopProgram) -> None:
+        """See :class:`Explanation`."""
+        if passes.is_on("shrink_temps"):
+            shrinking.shrink(program)
+
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         """What a run holds where the unknown dims have these sizes."""
-        planned = Explanation(self.graph, self.contiguous)  # what follows changes the program
-        prepare(planned.program, Builder(tuple(planned.program.symbols.values())))
-        return _Planner(planned, sizes).analysis()
+        return _Planner(self, sizes).analysis()
 
 
 class _Planner:
     def __init__(self, explained: Explanation, sizes: Mapping[Symbol, int]) -> None:
         self.explained, self.sizes = explained, sizes
         self.program: LoopProgram = explained.program
+        self.named = {n: sizes[s] for n, s in self.program.symbols.items() if s in sizes}
         self.uncounted: list[str] = []
         self.largest: tuple[int, list[Buffer]] = (0, [])
 
@@ -85,7 +95,16 @@ class _Planner:
         on_stack = set(workspace.on_stack(steps))
         slots = workspace.plan_slots(steps, lambda b: b not in on_stack)
         self._find_peak(steps, on_stack)
-        return sum(max(_rounded(self.bytes(b)) for b in slot) for slot in slots)
+        shared = sum(max(_rounded(self.bytes(b)) for b in slot) for slot in slots)
+        return shared + max([0, *map(self._locals, ir.walk_steps(steps))])
+
+    def _locals(self, step: Step) -> int:
+        """The buffers a kernel has for itself, but for those on the stack."""
+        total = 0
+        for buffer, count in step.locals.items() if isinstance(step, ir.Kernel) else ():
+            is_known = count.fn == "const" and count.data * buffer.dtype.itemsize <= MOST_ON_STACK
+            total += 0 if is_known else cost.value(count, self.named) * buffer.dtype.itemsize
+        return total
 
     def _find_peak(self, steps: list[Step], on_stack: set[Buffer]) -> None:
         """Where in the steps most bytes are needed at once."""

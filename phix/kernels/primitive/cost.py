@@ -100,7 +100,7 @@ class _Block:
 
     index: Expr | None
     turns: DimLike
-    scalars: frozenset[Expr] = frozenset()  # declared or set inside
+    changed: frozenset[Expr] = frozenset()  # scalars that are set in it
     seen: set[Expr] = field(default_factory=set)
 
 
@@ -182,8 +182,8 @@ class _Counter:
         self._body(kernel.body)
         for moved, attribute in ((self.loads, "bytes_read"), (self.stores, "bytes_written")):
             for buffer, size in moved.items():
-                if buffer.kind == "temp" and is_tiny(buffer):
-                    continue  # in registers, or on the stack
+                if buffer.kind == "local" or (buffer.kind == "temp" and is_tiny(buffer)):
+                    continue  # in registers, on the stack, or in a cache
                 most = times * self._bytes(buffer)
                 setattr(self, attribute, getattr(self, attribute) + at_most(size, most))
 
@@ -231,12 +231,11 @@ class _Counter:
         return levels[root]
 
     def _own_level(self, e: Expr, operands: list[int]) -> int:
-        innermost = len(self.blocks) - 1
         if e.fn == "var":
-            places = [k for k, b in enumerate(self.blocks) if b.index is e or e in b.scalars]
+            places = (k for k, b in enumerate(self.blocks) if b.index is e or e in b.changed)
             return max(places, default=0)
         if e.fn == "load" and e.data in self.written:
-            return innermost
+            return len(self.blocks) - 1
         return max(operands, default=0)
 
     def _expression(self, root: Expr) -> None:
@@ -282,9 +281,7 @@ class _Counter:
             to[buffer] = to.get(buffer, 0) + size
 
 
-def _gemm(
-    tx: DimLike, ty: DimLike, add: DimLike, m: DimLike, n: DimLike, k: DimLike, *pitches: DimLike
-) -> Any:
+def _gemm(tx: DimLike, ty: DimLike, m: DimLike, n: DimLike, k: DimLike) -> Any:
     return 2 * m * n * k, (m * k, k * n, m * n)
 
 
@@ -293,8 +290,13 @@ def _gemm(
 _LIBRARY: dict[str, Callable[..., tuple[DimLike, tuple[DimLike, ...]]]] = {"gemm_": _gemm}
 
 
+def _element_size(buffer: Buffer) -> int:
+    """Bytes of one load or store: of a complex buffer, of one part."""
+    return buffer.dtype.itemsize // (2 if dt.is_complex(buffer.dtype) else 1)
+
+
 def _set_in(body: list[ir.Statement]) -> frozenset[Expr]:
-    """The mutable scalars that a block declares or sets."""
+    """The mutable scalars that a block makes or changes."""
     found: set[Expr] = set()
     for s in ir.walk(body):
         if isinstance(s, ir.Declare):
@@ -302,11 +304,6 @@ def _set_in(body: list[ir.Statement]) -> frozenset[Expr]:
         elif isinstance(s, ir.Assign):
             found.update(s.targets)
     return frozenset(found)
-
-
-def _element_size(buffer: Buffer) -> int:
-    """Bytes of one load or store: of a complex buffer, of one part."""
-    return buffer.dtype.itemsize // (2 if dt.is_complex(buffer.dtype) else 1)
 
 
 def _is_in(index: Expr, expr: Expr) -> bool:

@@ -14,6 +14,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import graph as gr
+from phix.core import passes
 from phix.core.analysis import CostAnalysis
 from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
@@ -185,9 +186,12 @@ class Explanation:
             made.append(Recorder(symbols))
             return made[0]
 
-        self.graph, self.contiguous = graph, contiguous
+        self.graph, self.contiguous, self.off = graph, contiguous, passes.left_out()
         self.program = lower(graph, contiguous, recorder, lambda *found: tries.append(found))
         (record,) = made
+        before = _all_kernels(self.program)
+        self.prepare(self.program)
+        _follow(before, _all_kernels(self.program), record)
         self.report = FusionReport(
             tuple(_kernels(self.program, record, tries)),
             tuple(_buffers(self.program, record)),
@@ -195,10 +199,32 @@ class Explanation:
         )
         self.sources = {b: e.source for b, e in record.makers.items() if e.source is not None}
 
+    def prepare(self, program: LoopProgram) -> None:
+        """What the engine does to the loops of a program before it prints them."""
+
+    def keep_local(self, program: LoopProgram) -> None:
+        """The part of that which takes buffers out of memory."""
+
     def cost(self, sizes: Mapping[dm.Symbol, int]) -> CostAnalysis:
         """The work of a run where unknown dims have these sizes; the others stay in the counts."""
-        operations = lower(self.graph, self.contiguous, Opaque)
-        return cost.count(operations, self.program, sizes)
+        with passes.without(self.off):
+            operations = lower(self.graph, self.contiguous, Opaque)
+            traffic = lower(self.graph, self.contiguous)
+            self.keep_local(traffic)
+        return cost.count(operations, traffic, sizes)
+
+
+def _all_kernels(program: LoopProgram) -> list[Kernel]:
+    return [s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)]
+
+
+def _follow(before: list[Kernel], after: list[Kernel], record: Recorder) -> None:
+    """Kernels that came of one kernel each hold what it held."""
+    old, new = set(before), set(after)
+    gone = [k for k in before if k not in new]
+    made = [k for k in after if k not in old]
+    for number, kernel in enumerate(made):
+        record.held[kernel] = record.held.get(gone[number * len(gone) // len(made)], {})
 
 
 def _at(source: Source | None) -> str:
@@ -213,8 +239,7 @@ def _kernels(
         if not obstacle:
             into[second] = first
             record.held[first] = record.held.get(first, {}) | record.held.get(second, {})
-    kernels = [s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)]
-    numbers = {kernel: k for k, kernel in enumerate(kernels)}
+    numbers = {kernel: k for k, kernel in enumerate(_all_kernels(program))}
 
     def number(kernel: Kernel) -> int | None:
         while kernel in into:
@@ -235,10 +260,6 @@ def _kernels(
         yield KernelReport(k, tuple(writes), tuple(texts), tuple(apart.get(k, ())))
 
 
-def _alive(program: LoopProgram) -> set[Buffer]:
-    return {*program.temps, *program.outputs}
-
-
 def _buffers(program: LoopProgram, record: Recorder) -> Iterator[BufferReport]:
     held: dict[Buffer, list[tuple[Variable, str]]] = {}
     for graph, values in record.graphs:
@@ -249,23 +270,23 @@ def _buffers(program: LoopProgram, record: Recorder) -> Iterator[BufferReport]:
                 if value is not None and value.buffer is not None:
                     why = stored.get(v) or record.why.get(value) or IN_ORDER
                     held.setdefault(value.buffer, []).append((v, why))
-    alive = _alive(program)
+    rows = {b.name for k in _all_kernels(program) for b in k.locals}
     for buffer in [*program.outputs, *program.temps]:
-        if buffer not in alive:
-            continue
         found = held.get(buffer, [])
         maker = record.makers.get(buffer)
         why = found[0][1] if found else fusion.OUTPUT if buffer in program.outputs else ""
         if not why:
             why = f"inner to {maker.op.name}" if maker else "inner to a loop"
         meta = f"{buffer.dtype}{dm.shape_text(buffer.dims)}"
+        meta += " (memory for a row)" if buffer.name in rows else ""
         names = tuple(v.name for v, _ in found)
         yield BufferReport(buffer.name, meta, names, why, maker.source if maker else None)
 
 
 def _fused(program: LoopProgram, record: Recorder) -> Iterator[str]:
     """The variables that live in kernels alone."""
-    alive = _alive(program) | set(program.inputs) | set(program.constants)
+    buffers = (program.temps, program.outputs, program.inputs, program.constants)
+    alive = {b for some in buffers for b in some}
     for graph, values in record.graphs:
         for equation in graph.equations:
             for v in gr.flat(equation.outputs):
