@@ -14,7 +14,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.attrs import as_dim, is_traced
 from phix.core.errors import DTypeError, ShapeError
-from phix.core.graph import Graph, solve_dims
+from phix.core.graph import Graph, solve_dims, without_effects
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
 from phix.primitives.flat import (
@@ -282,10 +282,11 @@ def while_vjp(active: Any, carry: Any, constants: Any, cond: Graph, body: Graph)
     is guarded too; the guard is a branch, which costs an array it does not touch nothing.
     """
     count = len(carry)
+    pure = without_effects(body)  # what the steps do besides, they do in the scan
 
     def counting(*args: Any) -> list[Any]:
         c, number, k = cut(args, count, 1)
-        return [*body(*c, *k), number[0] + 1]
+        return [*pure(*c, *k), number[0] + 1]
 
     def test(*args: Any) -> Any:
         c, _, k = cut(args, count, 1)
