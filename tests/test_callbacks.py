@@ -141,15 +141,18 @@ def say(x):
     phix.debug.print("{}", x)
 
 
+def say_twice(x):
+    say(x)
+    say(2.0 * x)
+
+
 NOTHING_BUT_PRINTS = {
     "scan": lambda x: phix.scan(lambda _, v: (None, say(v)), None, phix.ops.stack([x, 2.0 * x])),
     "fori_loop": lambda x: phix.fori_loop(1, 3, lambda i, _: say(i * x), None),
     "fori_loop of n steps": lambda x: phix.fori_loop(1, n_of(x) + 1, lambda i, _: say(i * x), None),
     "while_loop": lambda x: phix.while_loop(lambda v: v < 3.0 * x, lambda v: (say(v), v + x)[1], x),
-    "cond": lambda x: phix.cond(x > 0, lambda x: (say(x), say(2.0 * x)) and None, say, x),
-    "switch": lambda x: phix.switch(
-        n_of(x) - 1, [say, lambda x: (say(x), say(2.0 * x)) and None], x
-    ),
+    "cond": lambda x: phix.cond(x > 0, say_twice, say, x),
+    "switch": lambda x: phix.switch(n_of(x) - 1, [say, say_twice], x),
     "map": lambda x: phix.map(say, phix.ops.stack([x, 2.0 * x])),
     "scan in a cond": lambda x: phix.cond(
         x > 0, lambda x: NOTHING_BUT_PRINTS["scan"](x) and None, lambda x: None, x
