@@ -150,6 +150,7 @@ __all__ = [
     "fmax_grad",
     "fmin",
     "fmin_grad",
+    "fori_loop",
     "full",
     "full_like",
     "gather",
@@ -295,6 +296,7 @@ __all__ = [
     "scatter",
     "scatter_nd_add",
     "scatter_nd_add_grad",
+    "select_n",
     "shape",
     "sigmoid",
     "sigmoid_cross_entropy_with_logits",
@@ -1880,6 +1882,32 @@ def branch(
     return bind(_branch, (index, operands), (branches,))
 
 
+_select_n = define(
+    "select_n",
+    "(Tensor which, Tensor[] cases)",
+    "Tensor(out)",
+    family="control_flow",
+    infer_meta=("SelectNInferMeta", None),
+    traits=("promote(cases)",),
+    doc=(
+        "Element i is cases[which[i]][i]; which, ints clamped to the cases there are, or bools, is "
+        "0-d or of the cases' dims, which are the same for all."
+    ),
+    where="yaml/control_flow.yaml:14",
+)
+
+
+def select_n(which: TensorLike, cases: Sequence[TensorLike]) -> Tensor:
+    """Element i is cases[which[i]][i]; which, ints clamped to the cases there are, or bools, is 0-d
+    or of the cases' dims, which are the same for all.
+
+    Args:
+        which: tensor.
+        cases: sequence of tensors.
+    """
+    return bind(_select_n, (which, cases), ())
+
+
 _while_loop = define(
     "while_loop",
     "(Tensor[] carry, Tensor[] constants, Graph cond, Graph body)",
@@ -1890,7 +1918,7 @@ _while_loop = define(
         "carry = body(carry, constants) for as long as cond(carry, constants), one bool, holds; "
         "the carry keeps its metas."
     ),
-    where="yaml/control_flow.yaml:14",
+    where="yaml/control_flow.yaml:29",
 )
 
 
@@ -1909,6 +1937,43 @@ def while_loop(
     return bind(_while_loop, (carry, constants), (cond, body))
 
 
+_fori_loop = define(
+    "fori_loop",
+    "(Tensor lower, Tensor upper, Tensor[] carry, Tensor[] constants, Graph body, int64_t "
+    "length=-1)",
+    "Tensor[](out)",
+    family="control_flow",
+    infer_meta=("ForiInferMeta", None),
+    doc=(
+        "carry = body(i, carry, constants) for i = lower .. upper - 1, an int64. length is upper - "
+        "lower where that is known before it runs, which makes it a scan; else it is a while_loop."
+    ),
+    where="yaml/control_flow.yaml:38",
+)
+
+
+def fori_loop(
+    lower: TensorLike,
+    upper: TensorLike,
+    carry: Sequence[TensorLike],
+    constants: Sequence[TensorLike],
+    body: Graph,
+    length: DimLike = -1,
+) -> tuple[Tensor, ...]:
+    """carry = body(i, carry, constants) for i = lower .. upper - 1, an int64. length is upper -
+    lower where that is known before it runs, which makes it a scan; else it is a while_loop.
+
+    Args:
+        lower: tensor.
+        upper: tensor.
+        carry: sequence of tensors.
+        constants: sequence of tensors.
+        body: graph.
+        length: int.
+    """
+    return bind(_fori_loop, (lower, upper, carry, constants), (body, length))
+
+
 _scan = define(
     "scan",
     "(Tensor[] carry, Tensor[] xs, Tensor[] constants, Graph body, int64_t length, bool "
@@ -1920,7 +1985,7 @@ _scan = define(
         "carry, ys[i] = body(carry, xs[i], constants) for i = 0 .. length - 1, or from the last to "
         "the first if reverse; the final carry, and the ys stacked on a leading axis."
     ),
-    where="yaml/control_flow.yaml:23",
+    where="yaml/control_flow.yaml:47",
 )
 
 
@@ -1961,7 +2026,7 @@ _dim_value = define(
         "get into shapes. Mapped over a batch it is the largest of them if that is asked for, else "
         "an error."
     ),
-    where="yaml/control_flow.yaml:32",
+    where="yaml/control_flow.yaml:56",
 )
 
 

@@ -137,6 +137,59 @@ def test_one_side_of_a_cond_prints(capfd):
     assert capfd.readouterr().out.split() == ["yes", "no"]
 
 
+def say(x):
+    phix.debug.print("{}", x)
+
+
+def say_twice(x):
+    say(x)
+    say(2.0 * x)
+
+
+NOTHING_BUT_PRINTS = {
+    "scan": lambda x: phix.scan(lambda _, v: (None, say(v)), None, phix.ops.stack([x, 2.0 * x])),
+    "fori_loop": lambda x: phix.fori_loop(1, 3, lambda i, _: say(i * x), None),
+    "fori_loop of n steps": lambda x: phix.fori_loop(1, n_of(x) + 1, lambda i, _: say(i * x), None),
+    "while_loop": lambda x: phix.while_loop(lambda v: v < 3.0 * x, lambda v: (say(v), v + x)[1], x),
+    "cond": lambda x: phix.cond(x > 0, say_twice, say, x),
+    "switch": lambda x: phix.switch(n_of(x) - 1, [say, say_twice], x),
+    "map": lambda x: phix.map(say, phix.ops.stack([x, 2.0 * x])),
+    "scan in a cond": lambda x: phix.cond(
+        x > 0, lambda x: NOTHING_BUT_PRINTS["scan"](x) and None, lambda x: None, x
+    ),
+}
+
+
+def n_of(x):
+    return ops.cast(x, "int64")
+
+
+@pytest.mark.parametrize("name", NOTHING_BUT_PRINTS)
+def test_control_flow_whose_results_nobody_uses_still_prints(capfd, name):
+    def f(x):
+        NOTHING_BUT_PRINTS[name](x)
+        return x * x
+
+    two = np.float64(2.0)
+    ways = {
+        "eager": f,
+        "jit": phix.jit(f),
+        "graph": phix.make_graph(f)(phix.spec([], "float64")),
+        "primitives": phix.decompose(f)(phix.spec([], "float64")),
+        "grad": phix.grad(f),
+        "jit of grad": phix.jit(phix.grad(f)),
+        "grad of jit": phix.grad(phix.jit(f)),
+        "hessian": phix.hessian(f),
+        "jvp": lambda x: phix.jvp(f, (x,), (x,)),
+        "vmap": lambda x: phix.vmap(f)(ops.stack([x])),
+        "linearize": lambda x: phix.linearize(f, x),
+        "compiled": lambda x: phix.jit(f).lower(x).compile()(x),
+    }
+    for way, run in ways.items():
+        run(two)
+        assert capfd.readouterr().out.split() == ["2.0", "4.0"], way
+
+
 def test_effects_stay_in_graphs():
     graph = phix.make_graph(lambda x: phix.debug.print("{}", x) or x)(phix.spec([]))
     assert [e.op.name for e in graph.equations] == ["debug_callback"]

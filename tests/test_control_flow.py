@@ -72,11 +72,34 @@ def powers_twin(x: float) -> float:
     return v
 
 
+def powers_of_n(x: Any) -> Any:
+    n = ops.cast(ops.floor(ops.abs(x) * 3.0), "int64")
+    return phix.fori_loop(-1, n, lambda i, v: v * x + i, x)
+
+
+def powers_of_n_twin(x: float) -> float:
+    v = x
+    for i in range(-1, int(abs(x) * 3)):
+        v = v * x + i
+    return v
+
+
+def chosen(x: Any) -> Any:
+    which = ops.cast(ops.floor(x), "int64")
+    return phix.select_n(which, x * x, ops.sin(x), x)
+
+
+def chosen_twin(x: float) -> float:
+    return (x * x, np.sin(x), x)[min(max(int(np.floor(x)), 0), 2)]
+
+
 CASES = {
     "scan": (rnn, rnn_twin, (1.3, -0.4)),
     "while_loop": (until_ten, until_ten_twin, (1.5, 3.0, 11.0)),
     "branch": (either, either_twin, (0.7, -0.4)),
     "fori_loop": (powers, powers_twin, (1.3, -0.4)),
+    "fori_loop of n steps": (powers_of_n, powers_of_n_twin, (1.4, -0.5, 0.1)),
+    "select_n": (chosen, chosen_twin, (-0.7, 0.4, 1.3, 2.5, 7.1)),
 }
 
 
@@ -186,6 +209,41 @@ def test_trip_count_known_only_at_run_time() -> None:
         assert f(np.float64(1.1), n).item() == pytest.approx(1.1**n, rel=1e-14)
         slope = phix.jit(phix.grad(f))(np.float64(1.1), n).item()
         assert slope == pytest.approx(n * 1.1 ** (n - 1), rel=1e-13)
+
+
+def test_a_loop_over_an_unknown_dim_is_one_op() -> None:
+    spec = phix.spec(["n"], "float64")
+
+    def f(x: Any) -> Any:
+        return phix.fori_loop(1, x.shape[0], lambda i, v: v + x[i] * x[i - 1], 0.0)
+
+    graph = phix.make_graph(f)(spec)
+    assert [e.op.name for e in graph.equations] == ["full", "fori_loop"]
+    assert "length=" in str(graph)
+    phix.check_graph(graph)
+    assert str(phix.parse_graph(str(graph))) == str(graph)
+    slope, curve = (phix.jit(g(f), input_spec=[spec]) for g in (phix.grad, phix.hessian))
+    for n in (1, 2, 5):
+        x = np.arange(1.0, n + 1)
+        value = phix.jit(f, input_spec=[spec])(x).item()
+        assert value == np.sum(x[1:] * x[:-1]) == graph(x)[0].item()
+        beside = np.r_[x[1:], 0] + np.r_[0, x[:-1]]
+        np.testing.assert_array_equal(slope(x), beside if n > 1 else [0.0])
+        np.testing.assert_array_equal(curve(x), np.eye(n, k=1) + np.eye(n, k=-1))
+
+
+def test_staged_graphs_show_fori_loop_and_select_n() -> None:
+    cubed = phix.make_graph(lambda x: phix.fori_loop(0, 3, lambda i, v: v * x, 1.0))(1.5)
+    (loop,) = cubed.equations
+    assert loop.op.name == "fori_loop" and "length=3" in str(cubed)
+    graph = phix.make_graph(phix.select_n)(np.array([0, 1]), X[:2], X[1:])
+    assert [e.op.name for e in graph.equations] == ["select_n"]
+    with pytest.raises(ShapeError, match="the cases must have the same dims"):
+        phix.select_n(0, X, X[:2])
+    with pytest.raises(ShapeError, match="which must be one value or have the dims"):
+        phix.select_n([0, 1], X, X)
+    with pytest.raises(DTypeError, match="upper must be one int64"):
+        phix.fori_loop(0, np.arange(3), lambda i, v: v, 1.0)
 
 
 def test_a_side_that_no_lane_takes_does_not_run() -> None:

@@ -172,6 +172,19 @@ def test_shape_errors_name_op_metas_and_line():
     assert f"{__file__}:" in message and "transpose one of the inputs" in message
 
 
+def test_an_unknown_dim_is_a_number_among_tensors():
+    spec = phix.spec(["n", 2], "float32")
+    mean = phix.jit(lambda x: ops.sum(x) / x.size, input_spec=[spec])
+    other = phix.jit(lambda x: (x.shape[0] - x, 1 / ops.add(x.shape[0], 1)), input_spec=[spec])
+    slope = phix.jit(phix.grad(lambda x: ops.sum(x * x) / x.shape[0]), input_spec=[spec])
+    for n in (1, 3):
+        x = np.arange(2.0 * n, dtype="f").reshape(n, 2)
+        assert mean(x).item() == x.mean() and mean(x).dtype == np.float32
+        np.testing.assert_array_equal(other(x)[0], n - x)
+        assert other(x)[1].item() == np.float32(1 / (n + 1))
+        np.testing.assert_allclose(slope(x), 2 * x / n, rtol=1e-6)
+
+
 def test_input_spec_must_fit():
     f = phix.jit(lambda x: x, input_spec=[phix.spec(["n", 3])])
     with pytest.raises(ShapeError, match=r"declared float32\[n, 3\]"):

@@ -13,7 +13,8 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.graph import Graph
-from phix.core.tensor import TensorBase, to_tensor_shared
+from phix.core.slices import from_zero
+from phix.core.tensor import TensorBase, tensor_from_scalar, to_tensor_shared
 from phix.core.transforms import transforms
 
 
@@ -118,17 +119,7 @@ def select_n(which: Any, *cases: Any) -> Any:
     >>> phix.select_n([0, 1, 1], [1, 2, 3], [10, 20, 30]).tolist()
     [1, 20, 30]
     """
-    if not cases:
-        raise ArgumentError("select_n: give at least one case")
-    which, *tensors = (
-        x if isinstance(x, TensorBase) else to_tensor_shared(x) for x in (which, *cases)
-    )
-    if which.dtype == dt.bool_:
-        which = ops.cast(which, dt.int64)
-    out = tensors[-1]
-    for number in reversed(builtins.range(len(tensors) - 1)):
-        out = ops.where(which <= number, tensors[number], out)
-    return out
+    return ops.select_n(which, cases)
 
 
 # -- loops -----------------------------------------------------------------------------------
@@ -147,12 +138,7 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
     >>> double(3.0).item(), phix.grad(double)(3.0).item()
     (192.0, 64.0)
     """
-    leaves, _ = flat_tensors(((init_val,), {}), "while_loop")
-    graph, closed, out_tree = _trace(body_fun, (init_val,), leaves, function_name(body_fun))
-    leaves, changed = _met(init_val, leaves, graph)
-    if changed:
-        graph, closed, out_tree = _trace(body_fun, (init_val,), leaves, function_name(body_fun))
-    _same_tree(out_tree, pytrees.flatten(init_val)[1], "while_loop: body_fun")
+    leaves, graph, closed, tree = _body(body_fun, (), init_val, "while_loop")
     test, test_closed, _ = _trace(cond_fun, (init_val,), leaves, function_name(cond_fun))
     both = [test_closed, closed]
     outs = ops.while_loop(
@@ -161,7 +147,24 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
         _with_all(test, leaves, both, 0),
         _with_all(graph, leaves, both, 1),
     )
-    return pytrees.unflatten(out_tree, outs)
+    return pytrees.unflatten(tree, outs)
+
+
+def _body(function: Callable[..., Any], before: tuple[Any, ...], init: Any, where: str) -> Any:
+    """The flat carry, the graph of a loop's body, what it closes over, the tree of the carry.
+
+    The body takes the tensors ``before`` and the carry, and gives back the carry.
+    """
+    leaves, tree = flat_tensors(init, where)
+    for _ in builtins.range(2):  # once more where a Python number takes the dtype of the carry
+        graph, closed, out_tree = _trace(
+            function, (*before, init), [*before, *leaves], function_name(function)
+        )
+        _same_tree(out_tree, tree, f"{where}: body_fun")
+        leaves, changed = _met(init, leaves, graph)
+        if not changed:
+            break
+    return leaves, graph, closed, tree
 
 
 def _met(init: Any, leaves: list[Any], graph: Graph) -> tuple[list[Any], bool]:
@@ -170,7 +173,7 @@ def _met(init: Any, leaves: list[Any], graph: Graph) -> tuple[list[Any], bool]:
     changed = False
     for i, (value, out) in enumerate(zip(raw, graph.outputs)):
         if isinstance(value, (bool, int, float, complex)) and leaves[i].dtype != out.meta.dtype:
-            leaves[i] = ops.cast(leaves[i], out.meta.dtype)
+            leaves[i] = tensor_from_scalar(value, out.meta.dtype)
             changed = True
     return leaves, changed
 
@@ -181,7 +184,7 @@ def fori_loop(
     """``val = body_fun(i, val)`` for i = lower, ..., upper - 1.
 
     Args:
-        lower, upper: ints, or int tensors known only at run time.
+        lower, upper: ints, dims, or int tensors known only at run time.
         body_fun: of the int64 index and the carried tree, to a tree of the same metas.
         init_val: the tree to begin with.
         unroll: how many steps to write out in a row, where the bounds are Python ints.
@@ -190,20 +193,16 @@ def fori_loop(
     >>> phix.fori_loop(1, 5, lambda i, v: v * i, 1).item()
     24
     """
-    if isinstance(lower, int) and isinstance(upper, int):
-        steps = ops.arange(lower, max(upper, lower), 1, dt.int64)
+    known = isinstance(lower, (int, dm.Dim)) and isinstance(upper, (int, dm.Dim))
+    length = from_zero(upper - lower) if known else -1
+    if unroll > 1 and isinstance(length, int) and length > 0:
+        steps = ops.arange(lower, upper, 1, dt.int64)
         step = lambda v, i: (body_fun(i, v), None)  # noqa: E731
         return scan(step, init_val, steps, unroll=unroll)[0]
-
-    def more(state: Any) -> Any:
-        return state[0] < upper
-
-    def advance(state: Any) -> Any:
-        return state[0] + 1, body_fun(state[0], state[1])
-
-    lower = ops.cast(lower, dt.int64)
-    upper = ops.cast(upper, dt.int64)
-    return while_loop(more, advance, (lower, init_val))[1]
+    lower, upper = (ops.cast(bound, dt.int64) for bound in (lower, upper))
+    leaves, graph, closed, tree = _body(body_fun, (lower,), init_val, "fori_loop")
+    outs = ops.fori_loop(lower, upper, leaves, closed, graph, length)
+    return pytrees.unflatten(tree, outs)
 
 
 def scan(

@@ -284,8 +284,10 @@ def jit(
             found by the other as well.
         input_spec: one ``phix.spec`` (or tree of them) for each positional argument. The
             function is then traced and compiled once, for every size of the dims left unknown.
-        donate_argnums: arguments the caller will not use again. A hint: tensors may be shared, so
-            their memory is given back when the last reference goes, and results are fresh.
+        donate_argnums: arguments the caller will not use again: the tensors in them are dead
+            after a call, and results of their sizes and dtypes take their memory where the
+            program is done with them by then, and where no array, view or other tensor shares
+            it. NumPy arrays are never written to.
         disable: names of rewrites to leave out, to see what they do or whether one is at fault;
             ``phix.debug.passes()`` lists them. Derivatives taken of the jitted function from
             outside are compiled with all of them.
@@ -301,6 +303,7 @@ def jit(
             a name in ``disable``.
         ShapeError: an argument does not fit its input_spec, or a check left open while tracing
             fails at the sizes given.
+        DonatedTensorError: a tensor is used after it was donated.
 
     >>> import phix
     >>> f = phix.jit(lambda x: 2.0 * x + 1.0, input_spec=[phix.spec(["n"])])
@@ -326,7 +329,14 @@ def jit(
     numbers = () if static_argnums is None else _as_tuple(static_argnums)
     names = () if static_argnames is None else _as_tuple(static_argnames)
     off = passes.checked(disable, "jit")
-    return Jitted(function, *_both_ways(function, numbers, names), input_spec, off)
+    parts = (function, *_both_ways(function, numbers, names), input_spec, off)
+    if not donated:
+        return Jitted(*parts)
+    from phix.api.donation import Donating
+
+    made = Donating(*parts)
+    made.donated = donated
+    return made
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

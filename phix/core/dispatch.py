@@ -14,6 +14,7 @@ from typing import Any
 
 from phix.core import attrs as at
 from phix.core import dtypes as dt
+from phix.core.dims import Dim
 from phix.core.errors import ArgumentError, DTypeError, LeakedTracerError
 from phix.core.op import Op
 from phix.core.rules import OPS
@@ -213,7 +214,7 @@ def _convert(op: Op, name: str, value: Any) -> Any:
         if isinstance(value, Tracer) and not value.interpreter.alive:
             raise leaked(value, f"{op.name}, as {name}")
         return value
-    if type(value) in (bool, int, float, complex):
+    if type(value) in (bool, int, float, complex, Dim):
         return value
     try:
         return to_tensor_shared(value)
@@ -308,18 +309,25 @@ def common_dtype(values: list[Any]) -> Any:
             strong = v.dtype if strong is None else dt.promote(strong, v.dtype)
     for v in values:
         if not isinstance(v, TensorBase):
-            kind: Any = type(v)
+            kind: Any = int if isinstance(v, Dim) else type(v)
             strong = dt.default_dtype(kind) if strong is None else dt.promote_weak(strong, kind)
     return strong
 
 
 def _strong(value: Any) -> Any:
-    return value if isinstance(value, TensorBase) else tensor_from_scalar(value, None)
+    return value if isinstance(value, TensorBase) else _of_number(value, None)
+
+
+def _of_number(value: Any, dtype: Any) -> Any:
+    """A tensor of a Python scalar, or of an unknown dim, which is an int like others."""
+    if isinstance(value, Dim):
+        return bind(OPS["full"], (), ((), value, dtype or dt.int64, None))
+    return tensor_from_scalar(value, dtype)
 
 
 def _to(value: Any, dtype: Any) -> Any:
     if not isinstance(value, TensorBase):
-        return tensor_from_scalar(value, dtype)
+        return _of_number(value, dtype)
     return value if value.dtype == dtype else bind(OPS["cast"], (value,), (dtype,))
 
 

@@ -27,11 +27,14 @@ class Program(Protocol):
     def sections(self) -> Mapping[str, str]:
         """The texts of the program on its way down, in order: ``loop ir``, ``llvm``, ..."""
 
-    def launcher(self, shapes: tuple[tuple[int, ...], ...]) -> Launcher:
+    def launcher(
+        self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
+    ) -> Launcher:
         """The function to call for inputs of these shapes.
 
         It takes the graph's inputs as arrays, positionally, of the right dtype, in native byte
-        order and contiguous where that was promised, and returns a tuple of fresh arrays.
+        order and contiguous where that was promised, and returns a tuple of fresh arrays. The
+        memory of the inputs whose numbers are ``donated`` may be theirs.
 
         Raises:
             ShapeError: the shapes do not fit the metas of the graph's inputs.

@@ -41,6 +41,10 @@ class LeakedTracerError(PhixError, RuntimeError):
     """A tracer was used after the transformation that made it had ended."""
 
 
+class DonatedTensorError(PhixError, RuntimeError):
+    """A tensor was used after a call that it was donated to."""
+
+
 class NonFiniteError(PhixError, ArithmeticError):
     """An op made a NaN or Inf out of finite inputs, inside ``phix.debug.nans()``.
 

@@ -221,6 +221,18 @@ def is_effect(equation: Equation) -> bool:
     return op.has_graphs and any(g.has_effects for g in graphs_in(equation.attrs))
 
 
+def without_effects(graph: Graph) -> Graph:
+    """The graph, doing no more than giving its outputs."""
+    if not graph.has_effects:
+        return graph
+    pure = [
+        replace(e, attrs=map_attrs(without_effects, e.attrs)) if e.op.has_graphs else e
+        for e in graph.equations
+        if "side_effect" not in e.op.traits or e.op.binds_dim
+    ]
+    return replace(graph, equations=tuple(pure))
+
+
 def symbols_of(equation: Equation) -> set[Symbol]:
     """The unknown dims in an equation's metas and attributes, and in those of graphs inside."""
     found = {s for v in flat(equation.outputs) for d in v.meta.dims for s in dm.symbols(d)}

@@ -293,7 +293,7 @@ class Tensor(TensorBase):
     ([1.0, 3.0, 5.0], (3, 2))
     """
 
-    __slots__ = ("__weakref__", "_key", "_meta", "data", "place")
+    __slots__ = ("__weakref__", "_key", "_meta", "_shown", "data", "place")
 
     def __init__(self, data: np.ndarray, place: Place = CPU) -> None:
         self.data = data
@@ -336,7 +336,9 @@ class Tensor(TensorBase):
         if self.dtype == dt.bfloat16:
             # The interface has no bfloat16, only raw bytes; without it NumPy asks __array__.
             raise AttributeError("__array_interface__")
-        return self.numpy().__array_interface__
+        # The array made from it refers to this tensor, not to the memory: the view does.
+        self._shown = self.numpy()
+        return self._shown.__array_interface__
 
     def __dlpack__(self, **kwargs: Any) -> Any:
         return self.data.__dlpack__(**kwargs)
@@ -433,7 +435,9 @@ TensorLike = Union[TensorBase, np.ndarray, bool, int, float, complex, Sequence[A
 
 @lru_cache(maxsize=4096)
 def _scalar_tensor(value: Any, kind: Any, text: str, dtype: np.dtype) -> Tensor:
-    return Tensor(np.asarray(value, dtype))  # kind and text keep 1, True, 1.0 and -0.0 apart
+    array = np.asarray(value, dtype)  # kind and text keep 1, True, 1.0 and -0.0 apart
+    array.flags.writeable = False
+    return Tensor(array)
 
 
 def tensor_from_scalar(value: Any, dtype: np.dtype | None) -> Tensor:

@@ -64,8 +64,10 @@ class Compiled:
         with passes.without(self.off):
             return engine("cpu").explain(graph, (True,) * len(graph.inputs))
 
-    def launcher(self, tensors: Sequence[Tensor]) -> Launcher:
+    def launcher(self, tensors: Sequence[Tensor], donated: tuple[int, ...] = ()) -> Launcher:
         """What runs the program for tensors like these, every check of every op made first.
+
+        It may put results where the tensors lie whose numbers are ``donated``.
 
         Raises:
             ShapeError, DTypeError: the tensors do not fit the inputs, or, at sizes unknown when
@@ -80,7 +82,8 @@ class Compiled:
         shapes: Any = tuple(t.shape for t in tensors)
         if not self.is_static:
             infer_again(self.graph, shapes)
-        return self.program(tuple(t.key[2] for t in tensors)).launcher(shapes)
+        program = self.program(tuple(t.key[2] for t in tensors))
+        return program.launcher(shapes, donated) if donated else program.launcher(shapes)
 
 
 def can_run(compiled: Compiled) -> bool:

@@ -13,8 +13,9 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.attrs import as_dim, is_traced
+from phix.core.dims import Dim
 from phix.core.errors import DTypeError, ShapeError
-from phix.core.graph import Graph, solve_dims
+from phix.core.graph import Graph, solve_dims, without_effects
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
 from phix.primitives.flat import (
@@ -77,6 +78,37 @@ def branch_meta(index: MetaTensor, operands: Metas, branches: tuple[Graph, ...])
     return first
 
 
+# -- select_n ------------------------------------------------------------------------------------
+@rules.infer_meta("SelectNInferMeta")
+def select_n_meta(which: MetaTensor, cases: Metas) -> MetaTensor:
+    if not cases:
+        raise ShapeError("cases is empty; give at least one")
+    if dt.kind(which.dtype) not in ("int", "bool"):
+        raise DTypeError(f"which must be ints or bools, found {which}; cast it")
+    for case in cases:
+        if case.ndim != cases[0].ndim or not all(map(dm.may_equal, case.dims, cases[0].dims)):
+            raise ShapeError(
+                f"the cases must have the same dims, found {list(cases)}; expand one of them"
+            )
+    if which.ndim and (
+        which.ndim != cases[0].ndim or not all(map(dm.may_equal, which.dims, cases[0].dims))
+    ):
+        raise ShapeError(f"which must be one value or have the dims of the cases, {cases[0]}, "
+                         f"found {which}; expand it")  # fmt: skip
+    return cases[0]
+
+
+@rules.decompose("select_n")
+def select_n(which: Any, cases: Any) -> Any:
+    """The last case, with the ones before it put where they are chosen."""
+    *others, out = cases
+    if which.dtype == dt.bool_:
+        which = ops.cast(which, dt.int64)
+    for number in reversed(range(len(others))):
+        out = ops.where(which <= number, others[number], out)
+    return out
+
+
 # -- while_loop ----------------------------------------------------------------------------------
 @rules.infer_meta("WhileInferMeta")
 def while_meta(carry: Metas, constants: Metas, cond: Graph, body: Graph) -> Metas:
@@ -87,6 +119,48 @@ def while_meta(carry: Metas, constants: Metas, cond: Graph, body: Graph) -> Meta
         raise DTypeError(f"cond must give one bool, found {list(test)}")
     _keeps(carry, out_metas(body), "body")
     return carry
+
+
+# -- fori_loop -----------------------------------------------------------------------------------
+@rules.infer_meta("ForiInferMeta")
+def fori_meta(
+    lower: MetaTensor,
+    upper: MetaTensor,
+    carry: Metas,
+    constants: Metas,
+    body: Graph,
+    length: Any,
+) -> Metas:
+    for name, bound in (("lower", lower), ("upper", upper)):
+        if bound.ndim or bound.dtype != dt.int64:
+            raise DTypeError(f"{name} must be one int64, found {bound}; cast it")
+    _keeps(carry, _results(body, (lower, *carry, *constants), "body"), "body")
+    return carry
+
+
+@rules.decompose("fori_loop")
+def fori_loop(lower: Any, upper: Any, carry: Any, constants: Any, body: Graph, length: Any) -> Any:
+    """A scan over the indices, or a while_loop where nobody knows how many there are."""
+    count = len(carry)
+    if isinstance(length, Dim) or length >= 0:
+
+        def step(*args: Any) -> Any:
+            c, (i,), k = cut(args, count, 1)
+            return body(i, *c, *k)
+
+        indices = ops.arange(0, length, 1, dt.int64) + lower
+        metas = [*metas_of(carry), lower.meta, *metas_of(constants)]
+        graph, closed = transforms().trace(step, metas)
+        return ops.scan(carry, [indices], [*constants, *closed], graph, length, False)[0]
+
+    def more(*args: Any) -> Any:
+        return (args[0] < args[-1],)
+
+    def advance(*args: Any) -> Any:
+        i, *rest = args[:-1]
+        return [i + 1, *body(i, *rest)]
+
+    return _loop(more, advance, [lower, *carry], [*constants, upper])[1:]
 
 
 # -- scan ----------------------------------------------------------------------------------------
@@ -282,10 +356,11 @@ def while_vjp(active: Any, carry: Any, constants: Any, cond: Graph, body: Graph)
     is guarded too; the guard is a branch, which costs an array it does not touch nothing.
     """
     count = len(carry)
+    pure = without_effects(body)  # what the steps do besides, they do in the scan
 
     def counting(*args: Any) -> list[Any]:
         c, number, k = cut(args, count, 1)
-        return [*body(*c, *k), number[0] + 1]
+        return [*pure(*c, *k), number[0] + 1]
 
     def test(*args: Any) -> Any:
         c, _, k = cut(args, count, 1)

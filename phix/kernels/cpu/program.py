@@ -31,12 +31,18 @@ class CpuProgram:
     """
 
     def __init__(
-        self, graph: Graph, contiguous: tuple[bool, ...], lower: Callable[[], Graph]
+        self,
+        graph: Graph,
+        contiguous: tuple[bool, ...],
+        lower: Callable[[], Graph],
+        donated: tuple[int, ...] = (),
     ) -> None:
         self.graph, self.contiguous, self.lower = graph, contiguous, lower
+        self.donated = donated
+        self.donating: dict[tuple[int, ...], CpuProgram] = {}  # the same, given inputs' memory
         self.left_out = passes.left_out()
         self.sizes = dm.solutions([v.meta.dims for v in graph.inputs])
-        key = stored.key(graph, contiguous)
+        key = stored.key(graph, contiguous, donated)
         self.call: NativeCall | None = None if key is None else stored.recall(key, graph)
         if self.call is None:
             self.call = self.source.native_call()
@@ -49,7 +55,7 @@ class CpuProgram:
         from phix.kernels.cpu.source import Source
 
         with passes.without(self.left_out):
-            return Source(self.lower(), self.contiguous)
+            return Source(self.lower(), self.contiguous, self.donated)
 
     @property
     def sections(self) -> dict[str, str]:
@@ -76,8 +82,16 @@ class CpuProgram:
                 )
         return env
 
-    def launcher(self, shapes: tuple[tuple[int, ...], ...]) -> Launcher:
+    def launcher(
+        self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
+    ) -> Launcher:
         """See :class:`phix.core.engines.Program`."""
+        if donated:
+            with passes.without(self.left_out):
+                if donated not in self.donating:
+                    parts = (self.graph, self.contiguous, self.lower, donated)
+                    self.donating[donated] = CpuProgram(*parts)
+                return self.donating[donated].launcher(shapes)
         env = self._environment(shapes)
         call = self.call
         if call is None:
@@ -85,6 +99,8 @@ class CpuProgram:
         outputs = [
             (tuple(int(dm.substitute(d, env)) for d in dims), dtype) for dims, dtype in call.outputs
         ]
+        if any(n is not None for n in call.reused):
+            return _reusing(call.function, call.constants, outputs, call.reused)
         return _single(call.function, call.constants, outputs)
 
 
@@ -105,5 +121,24 @@ def _single(native: Callable[..., Any], constants: tuple[Any, ...], outputs: lis
         made = tuple([empty(shape, dtype) for shape, dtype in outputs])
         native(*inputs, *constants, *made)
         return made
+
+    return launch
+
+
+def _reusing(
+    native: Callable[..., Any],
+    constants: tuple[Any, ...],
+    outputs: list[Any],
+    reused: tuple[int | None, ...],
+) -> Launcher:
+    """The launcher of a program that leaves some outputs in the memory of inputs."""
+
+    def launch(*inputs: Any) -> tuple[Any, ...]:
+        made = [
+            np.empty(shape, dtype) if n is None else inputs[n].reshape(shape)
+            for n, (shape, dtype) in zip(reused, outputs)
+        ]
+        native(*inputs, *constants, *(o for n, o in zip(reused, made) if n is None))
+        return tuple(made)
 
     return launch

@@ -14,8 +14,8 @@ from phix.kernels.cpu import jit
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
+from phix.kernels.primitive import inplace, loop_text, sharing, shrinking
 from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import loop_text, sharing, shrinking
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import LoopProgram
 from phix.kernels.primitive.lowering import lower
@@ -24,11 +24,17 @@ from phix.kernels.primitive.lowering import lower
 class Source:
     """The loop program of a graph, and its native segments."""
 
-    def __init__(self, graph: Graph, contiguous: tuple[bool, ...]) -> None:
+    def __init__(
+        self, graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...] = ()
+    ) -> None:
         program = self.loops = lower(graph, contiguous)
         self.values = program.constant_values
         self.constants = [as_array(v) for v in self.values]
         self.sources = _symbol_sources(program)
+        self.sizes = tuple((b.dims, b.dtype) for b in program.outputs)
+        self.reused: tuple[int | None, ...] = (None,) * len(program.outputs)
+        if donated and self._is_one_call():
+            self.reused = inplace.donate(program, donated)
         builder = Builder(tuple(program.symbols.values()))
         prepare(program, builder)
         names = {symbol: name for name, symbol in program.symbols.items()}
@@ -42,7 +48,8 @@ class Source:
             # the numbers of the constants that the steps use
             self.kept = [k for k, b in enumerate(program.constants) if b in touched]
             constants = [program.constants[k] for k in self.kept]
-            known = [*program.inputs, *constants, *program.outputs]
+            made = [b for b in program.outputs if b not in program.inputs]
+            known = [*program.inputs, *constants, *made]
             self.segments = [segment(program.steps, self.sources, known)]
         else:
             self.stepwise = Stepwise(program, self.sources, segment)
@@ -62,8 +69,9 @@ class Source:
         return NativeCall(
             jit.code_of(self.segments[0].text),
             tuple(self.constants[k] for k in self.kept),
-            tuple((b.dims, b.dtype) for b in self.loops.outputs),
+            self.sizes,
             tuple(self.values[k] for k in self.kept),
+            self.reused,
         )
 
     def launcher(self, env: dict[dm.Symbol, int]) -> Launcher:

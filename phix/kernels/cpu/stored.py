@@ -34,13 +34,14 @@ class NativeCall:
     constants: tuple[np.ndarray, ...]
     outputs: tuple[tuple[dm.Shape, np.dtype], ...]
     values: tuple[Any, ...]  # what the constants are the arrays of
+    reused: tuple[int | None, ...]  # for each output, the input whose memory it has
 
     @cached_property
     def function(self) -> Callable[..., Any]:
         return jit.python_function(self.code)
 
 
-def key(graph: Graph, contiguous: tuple[bool, ...]) -> str | None:
+def key(graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...] = ()) -> str | None:
     """What the program of a graph is kept under; None where it cannot be kept."""
     if disk_cache.directory() is None:
         return None
@@ -48,7 +49,8 @@ def key(graph: Graph, contiguous: tuple[bool, ...]) -> str | None:
     if source is None or graph_print is None:
         return None
     switches = sorted(passes.left_out())
-    parts = (jit.identity(), object.__basicsize__, source, switches, graph_print, contiguous)
+    machine = (jit.identity(), object.__basicsize__)
+    parts = (*machine, source, switches, graph_print, contiguous, donated)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 
@@ -82,7 +84,12 @@ def keep(key: str, graph: Graph, call: NativeCall) -> None:
         else:
             constants.append([array.dtype.name, array.shape, array.nbytes])
             content += array.tobytes()
-    head = {"object": call.code.key, "calls": call.code.calls, "constants": constants}
+    head = {
+        "object": call.code.key,
+        "calls": call.code.calls,
+        "constants": constants,
+        "reused": call.reused,
+    }
     disk_cache.save(key, json.dumps(head).encode() + b"\n" + content)
 
 
@@ -108,4 +115,5 @@ def recall(key: str, graph: Graph) -> NativeCall | None:
             content = content[size:]
         constants.append(array)
         values.append(value)
-    return NativeCall(code, tuple(constants), _outputs(graph), tuple(values))
+    reused = tuple(head["reused"])
+    return NativeCall(code, tuple(constants), _outputs(graph), tuple(values), reused)

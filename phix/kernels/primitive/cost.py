@@ -281,7 +281,9 @@ class _Counter:
             to[buffer] = to.get(buffer, 0) + size
 
 
-def _gemm(tx: DimLike, ty: DimLike, m: DimLike, n: DimLike, k: DimLike) -> Any:
+def _gemm(
+    tx: DimLike, ty: DimLike, add: DimLike, m: DimLike, n: DimLike, k: DimLike, *pitches: DimLike
+) -> Any:
     return 2 * m * n * k, (m * k, k * n, m * n)
 
 

@@ -84,6 +84,37 @@ def settle(
     return swaps
 
 
+def donate(program: ir.LoopProgram, donated: Sequence[int]) -> tuple[int | None, ...]:
+    """Let outputs live where donated inputs do, if that is safe, changing ``program``.
+
+    Returns:
+        for each output the number of the input whose memory it has, None for its own.
+    """
+    touched, free = Touched(), [n for n in donated if not program.inputs[n].strided]
+    reused: list[int | None] = []
+    for k, output in enumerate(program.outputs):
+        fit = (n for n in free if _takes_over(program.steps, output, program.inputs[n], touched))
+        number = next(fit, None)
+        reused.append(number)
+        if number is not None:
+            free.remove(number)
+            program.outputs[k] = program.inputs[number]
+    return tuple(reused)
+
+
+def _takes_over(steps: list[Step], output: Buffer, given: Buffer, touched: Touched) -> bool:
+    """Whether the output can have the memory of ``given``, and then has it."""
+    if output.dtype != given.dtype or not dm.same(_size(output), _size(given)):
+        return False
+    sunk = _sunk(steps, output, touched)
+    if _check(sunk, given, output, False, touched) is None:
+        return False
+    steps[:] = sunk
+    rename(steps, output, given, touched)
+    drop_empty_copies(steps)
+    return True
+
+
 # -- order -----------------------------------------------------------------------------------
 def _sunk(steps: list[Step], new: Buffer, touched: Touched) -> list[Step]:
     """The steps in an order in which the first write of ``new`` comes as late as it can."""
@@ -136,8 +167,14 @@ def _check(
 
 
 def _is_elementwise(kernel: Kernel, carry: Buffer, new: Buffer) -> bool:
-    """Whether each element of ``carry`` is read only to compute that of ``new``."""
-    loops, block = nest(kernel)
+    """Whether each element of ``carry`` is read last to compute that of ``new``."""
+    body = kernel.body
+    writers = [s for s in body if isinstance(s, ir.For) and new in ir.writes([s])]
+    if len(writers) == 1:  # loops before it have read all they need
+        if carry in ir.reads(body[body.index(writers[0]) + 1 :]):
+            return False
+        body = list(writers)
+    loops, block = _innermost(body)
     stores = [s for s in block if isinstance(s, ir.Store) and s.buffer is new]
     if len(stores) != 1 or any(_is_nested_use(s, carry, new) for s in block):
         return False
@@ -160,8 +197,11 @@ def _is_nested_use(s: ir.Statement, carry: Buffer, new: Buffer) -> bool:
 
 def nest(kernel: Kernel) -> tuple[list[ir.For], list[ir.Statement]]:
     """The loops around the innermost block of a perfect nest, and that block."""
+    return _innermost(kernel.body)
+
+
+def _innermost(block: list[ir.Statement]) -> tuple[list[ir.For], list[ir.Statement]]:
     loops: list[ir.For] = []
-    block = kernel.body
     while len(block) == 1 and isinstance(block[0], ir.For):
         loops.append(block[0])
         block = block[0].body

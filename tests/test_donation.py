@@ -1,0 +1,148 @@
+"""donate_argnums: whose memory results have, and what is left of what was given away."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core.errors import DonatedTensorError
+
+
+def tensor(*dims):
+    return phix.to_tensor(np.random.default_rng(0).normal(size=dims))
+
+
+def address(x):
+    return x.data.__array_interface__["data"][0]
+
+
+def step(w, g):
+    return w - 0.1 * g
+
+
+# Programs of (x, w), and whether the result can lie where x did.
+PROGRAMS = {
+    "pointwise": (lambda x, w: x * 2.0 + w, True),
+    "x twice": (lambda x, w: x * ops.sin(x), True),
+    "x itself": (lambda x, w: x, True),
+    "one row": (lambda x, w: x.at[2].set(w[0]), True),
+    "one row, read before": (lambda x, w: x.at[2].set(ops.sum(x, 0)), True),
+    "a loop": (lambda x, w: phix.fori_loop(0, 3, lambda i, v: v.at[i].add(w[i]), x), True),
+    "reshaped": (lambda x, w: ops.reshape(ops.exp(x), [x.size]), True),
+    "its sum is read before": (lambda x, w: ops.exp(x * ops.sum(x)), True),
+    "a product reads all of x": (lambda x, w: x @ w, False),
+    "rows the other way": (lambda x, w: x[::-1] + w, False),
+    "its transpose": (lambda x, w: x + x.T, False),
+    "running sums": (lambda x, w: ops.cumsum(x[::-1], 0), False),
+    "another dtype": (lambda x, w: ops.cast(x, "float32"), False),
+    "smaller": (lambda x, w: ops.sum(x, 0), False),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize("unknown", [False, True], ids=["known", "unknown"])
+def test_results_lie_where_a_donated_argument_did(name, unknown):
+    f, fits = PROGRAMS[name]
+    spec = phix.spec(["n", "n"], "float64")
+    settings = {"input_spec": [spec, spec]} if unknown else {}
+    expected = np.asarray(f(tensor(4, 4), tensor(4, 4) + 1))
+    donating = phix.jit(f, donate_argnums=0, **settings)
+    for _ in range(2):
+        x, w = tensor(4, 4), tensor(4, 4) + 1
+        before = address(x)
+        out = donating(x, w)
+        np.testing.assert_allclose(out, expected, rtol=1e-14)
+        assert (address(out) == before) is fits
+        np.testing.assert_array_equal(w, tensor(4, 4) + 1)
+        with pytest.raises(DonatedTensorError):
+            x + 1.0
+
+
+def test_a_training_loop_stays_in_its_memory():
+    update = phix.jit(
+        lambda params, grads: {k: step(params[k], grads[k]) for k in params}, donate_argnums=0
+    )
+    params = {"w": tensor(3, 5), "b": tensor(5)}
+    grads = {k: ops.full_like(v, 1.0) for k, v in params.items()}
+    places = {k: address(v) for k, v in params.items()}
+    first = {k: v.numpy().copy() for k, v in params.items()}
+    for _ in range(4):
+        params = update(params, grads)
+    assert {k: address(v) for k, v in params.items()} == places
+    for k, v in params.items():
+        np.testing.assert_allclose(v, first[k] - 0.4, rtol=1e-12)
+    assert update.trace_count == 1
+
+
+def test_two_results_of_one_donated_argument():
+    x = tensor(6)
+    before, values = address(x), x.numpy().copy()
+    a, b = phix.jit(lambda x: (x + 1.0, x * 2.0), donate_argnums=(0,))(x)
+    np.testing.assert_array_equal(a, values + 1)
+    np.testing.assert_array_equal(b, values * 2)
+    assert before in (address(a), address(b)) and address(a) != address(b)
+
+
+def test_a_dead_tensor_says_where_it_went():
+    x = tensor(3)
+
+    def advance(v):
+        return v + 1.0
+
+    phix.jit(advance, donate_argnums=0)(x)
+    assert (x.shape, x.dtype, x.ndim) == ((3,), np.float64, 1)
+    assert "donated to advance (at " in repr(x)
+    uses = (x.numpy, x.item, lambda: x[0], lambda: x + 1.0, lambda: phix.jit(advance)(x),
+            lambda: phix.grad(lambda v: ops.sum(v))(x), lambda: np.asarray(x))  # fmt: skip
+    for use in uses:
+        with pytest.raises(DonatedTensorError, match=r"donated to advance \(at .*test_donation"):
+            use()
+    with pytest.raises(DonatedTensorError):
+        phix.jit(advance, donate_argnums=0)(x)
+
+
+def test_memory_that_others_see_is_left_alone():
+    f = phix.jit(lambda x: x * 2.0, donate_argnums=0)
+    array = np.arange(3.0)
+    np.testing.assert_array_equal(f(array), [0, 2, 4])  # an array is no tensor: it stays
+    np.testing.assert_array_equal(array, [0, 1, 2])
+    for share in (lambda x: x.numpy(), np.asarray, lambda x: x.numpy()[1:], np.from_dlpack,
+                  lambda x: phix.Tensor(x.data), lambda x: ops.reshape(x, [1, 3])):  # fmt: skip
+        x = phix.to_tensor(array)
+        seen = share(x)
+        kept = np.array(seen)
+        np.testing.assert_array_equal(f(x), [0, 2, 4])
+        np.testing.assert_array_equal(seen, kept)
+        with pytest.raises(DonatedTensorError):
+            x.item()
+    shared = phix.Tensor(array)
+    np.testing.assert_array_equal(f(shared), [0, 2, 4])
+    np.testing.assert_array_equal(array, [0, 1, 2])
+
+
+def test_a_tensor_given_twice_or_closed_over():
+    x = tensor(3)
+    values = x.numpy().copy()
+    out = phix.jit(lambda a, b: a * 2.0 + ops.cumsum(b), donate_argnums=0)(x, x)
+    np.testing.assert_allclose(out, values * 2 + np.cumsum(values), rtol=1e-14)
+    w = tensor(3)
+    out = phix.jit(lambda a: a * 2.0 + ops.cumsum(w), donate_argnums=0)(w)
+    np.testing.assert_allclose(out, values * 2 + np.cumsum(values), rtol=1e-14)
+
+
+def test_inside_transformations_nothing_is_given_away():
+    f = phix.jit(lambda x: ops.sum(x * x), donate_argnums=0)
+    x = tensor(3)
+    np.testing.assert_array_equal(phix.grad(f)(x), 2 * x.numpy())
+    np.testing.assert_array_equal(phix.vmap(f)(x), x.numpy() ** 2)
+    assert phix.jit(lambda y: f(y) + 1.0)(x).item() == pytest.approx(np.sum(x.numpy() ** 2) + 1)
+    assert f(x).item() == pytest.approx(np.sum(tensor(3).numpy() ** 2))
+
+
+def test_numbers_are_not_used_up():
+    f = phix.jit(lambda x: x + 1.0, donate_argnums=0)
+    one = phix.make_graph(lambda x: 1.0)(0.0)(0.0)[0]
+    assert f(2.0).item() == f(2.0).item() == 3.0
+    assert f(one).item() == 2.0 and ops.add(np.float32(1.0), 1.0).item() == 2.0
