@@ -20,7 +20,9 @@ def program_text(program: LoopProgram) -> str:
     arguments = ", ".join(map(_buffer_text, program.inputs + program.constants))
     outputs = ", ".join(map(_buffer_text, program.outputs))
     lines = [f"program({arguments}) -> ({outputs}) {{"]
-    lines += [f"  {t.kind} {_buffer_text(t)}" for t in program.temps]
+    kernels = [s for s in ir.walk_steps(program.steps) if isinstance(s, ir.Kernel)]
+    local = {b.name for kernel in kernels for b in kernel.locals}
+    lines += [f"  {t.kind} {_buffer_text(t)}" for t in program.temps if t.name not in local]
     lines += _Steps().block(program.steps, 1)
     return "\n".join([*lines, "}"])
 

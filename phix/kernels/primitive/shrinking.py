@@ -36,16 +36,15 @@ def shrink(program: LoopProgram) -> None:
         if isinstance(step, Kernel):
             own = [t for t in ir.writes(step.body) if t.kind == "temp" and users[t] == 1]
             for temp in sorted(own, key=lambda t: int(t.name[1:])):
-                if _shrink(step, temp):
-                    program.temps.remove(temp)
+                _shrink(step, temp)
 
 
-def _shrink(kernel: Kernel, temp: Buffer) -> bool:
+def _shrink(kernel: Kernel, temp: Buffer) -> None:
     """Make a temp local to the kernel, if one iteration alone uses each of its elements."""
     loops, block = nest(kernel)
     size = _row_size(temp, loops, block)
     if size is None:
-        return False
+        return
     gone = {loop.index for loop in loops}
     local = Buffer(temp.name, temp.dtype, temp.dims, "local")
     kernel.locals[local] = size_expr(size)
@@ -60,7 +59,6 @@ def _shrink(kernel: Kernel, temp: Buffer) -> bool:
         return local, (position, *indices[1:])
 
     change_accesses(block, {temp: within_row})
-    return True
 
 
 def _row_size(temp: Buffer, loops: list[For], block: list[Statement]) -> Factors | None:
