@@ -86,15 +86,15 @@ def split(
             dims = what.dims if isinstance(what, Buffer) else ()
             partial = new_temp((MOST_PIECES, *dims), what.dtype)
             accumulators.append(_Accumulator(what, fn, size_of(dm.product(dims)), partial))
-    pieces = _piece_count(work, least_work, [a.size for a in accumulators])
+    pieces = _piece_count(work, least_work, loop.extent, [a.size for a in accumulators])
     if pieces.fn == "const" and pieces.data < 2:
         return None
     return _Split(kernel, loop, accumulators, pieces).kernels(work)
 
 
-def _piece_count(work: Expr, least: int, sizes: list[Expr]) -> Expr:
+def _piece_count(work: Expr, least: int, turns: Expr, sizes: list[Expr]) -> Expr:
     """So many that each makes ``least`` work, and much more than setting up its results takes."""
-    most = sc.const(MOST_PIECES, dt.int64)
+    most = _smaller(sc.const(MOST_PIECES, dt.int64), turns)
     for bound in (sc.const(least, dt.int64), *(16 * size for size in sizes)):
         bound = _larger(bound, ir.ONE)
         most = _smaller(most, _quotient(work, bound))
