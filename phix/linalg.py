@@ -77,7 +77,8 @@ def solve(a: TensorLike, b: TensorLike) -> Any:
     >>> import phix
     >>> phix.linalg.solve([[2.0, 0.0], [1.0, 4.0]], [2.0, 5.0]).tolist()
     [1.0, 1.0]
-    >>> phix.grad(lambda b: phix.linalg.solve([[2.0, 0.0], [0.0, 4.0]], b).sum())([2.0, 5.0]).tolist()
+    >>> total = lambda b: phix.linalg.solve([[2.0, 0.0], [0.0, 4.0]], b).sum()
+    >>> phix.grad(total)([2.0, 5.0]).tolist()
     [0.5, 0.25]
     """
     return ops.solve(a, b)
@@ -168,8 +169,8 @@ def slogdet(a: TensorLike) -> SlogdetResult:
         a: [..., n, n].
 
     Returns:
-        ``sign`` [...], of a complex matrix the phase, and ``logabsdet`` [...], real; 0 and -inf where
-        a is singular.
+        ``sign`` [...], of a complex matrix the phase, and ``logabsdet`` [...], real; 0 and -inf
+        where a is singular.
 
     Raises:
         ShapeError: a does not hold square matrices.

@@ -128,8 +128,7 @@ def test_the_backward_pass_factors_the_matrix_no_second_time(n: int) -> None:
         return phix.linalg.solve(a, b).sum()
 
     lowered = phix.jit(phix.value_and_grad(loss, argnums=(0, 1))).lower(regular(n, n), np.ones(n))
-    stages = [str(graph) for _, graph in lowered.stages] if hasattr(lowered, "stages") else []
-    assert stages and stages[-1].count(" = lu(") == 1
+    assert str(lowered.graph).count(" = lu(") == 1
 
 
 def test_gradient_of_solve_against_its_closed_form() -> None:
@@ -169,7 +168,7 @@ def test_solve_inside_a_loop() -> None:
 
     def root(c):
         def step(i, x):
-            return x - phix.linalg.solve(ops.diag(3 * x * x), x**3 - c)
+            return x - phix.linalg.solve(3 * x * x * np.eye(3), x**3 - c)
 
         return phix.fori_loop(0, 30, step, ops.full((3,), 2.0, "float64"))
 
