@@ -42,7 +42,7 @@ def solve() -> Case:
     return Case(
         (a, normal(10_000, 3, 1, seed=1)),
         {
-            "phix": lambda a, b: ops.solve(a, b),  # type: ignore[attr-defined]
+            "phix": lambda a, b: ops.solve(a, b),
             "jax": lambda a, b: jnp.linalg.solve(a, b),
             "torch": lambda a, b: torch.linalg.solve(a, b),
             "numpy": lambda a, b: np.linalg.solve(a, b),

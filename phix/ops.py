@@ -81,6 +81,9 @@ __all__ = [
     "checkpoint",
     "checkpoint_name",
     "checkpoint_name_grad",
+    "cholesky",
+    "cholesky_grad",
+    "cholesky_solve",
     "clip",
     "clip_grad",
     "complex",
@@ -110,6 +113,8 @@ __all__ = [
     "custom_vjp_call",
     "debug_callback",
     "depthwise_conv2d",
+    "det",
+    "det_grad",
     "diagonal",
     "diagonal_grad",
     "digamma",
@@ -182,6 +187,8 @@ __all__ = [
     "index_select",
     "instance_norm",
     "instance_norm_grad",
+    "inverse",
+    "inverse_grad",
     "isfinite",
     "isinf",
     "isnan",
@@ -221,9 +228,16 @@ __all__ = [
     "logsigmoid_grad",
     "logsumexp",
     "logsumexp_grad",
+    "lu",
+    "lu_grad",
+    "lu_permutation",
+    "lu_solve",
+    "lu_solve_grad",
+    "lu_unpack",
     "masked_fill",
     "matmul",
     "matmul_grad",
+    "matrix_power",
     "max",
     "max_grad",
     "max_pool2d",
@@ -312,12 +326,17 @@ __all__ = [
     "slice_grad",
     "slice_put",
     "slice_put_grad",
+    "slogdet",
+    "slogdet_v2",
+    "slogdet_v2_grad",
     "softmax",
     "softmax_grad",
     "softplus",
     "softplus_grad",
     "softsign",
     "softsign_grad",
+    "solve",
+    "solve_grad",
     "sort",
     "sort_grad",
     "split",
@@ -356,6 +375,8 @@ __all__ = [
     "topk_grad",
     "transpose",
     "transpose_grad",
+    "triangular_solve",
+    "triangular_solve_grad",
     "tril",
     "tril_grad",
     "tril_indices",
@@ -3007,6 +3028,596 @@ def dropout_grad(
         mode: str.
     """
     return bind(_dropout_grad, (mask, out_grad), (p, is_test, mode))
+
+
+_cholesky = define(
+    "cholesky",
+    "(Tensor x, bool upper=false)",
+    "Tensor(out)",
+    family="linalg",
+    infer_meta=("CholeskyInferMeta", None),
+    backward="cholesky_grad",
+    traits=("promote_float",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "The lower triangular L with positive diagonal and L L^H = x; upper: its conjugate "
+        "transpose. Of x the Hermitian part (x + x^H) / 2 is taken; nan where that is not positive "
+        "definite."
+    ),
+    where="yaml/linalg.yaml:9",
+)
+
+
+def cholesky(x: TensorLike, upper: bool = False) -> Tensor:
+    """The lower triangular L with positive diagonal and L L^H = x; upper: its conjugate transpose.
+    Of x the Hermitian part (x + x^H) / 2 is taken; nan where that is not positive definite.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        upper: bool.
+    """
+    return bind(_cholesky, (x,), (upper,))
+
+
+_cholesky_grad = define(
+    "cholesky_grad",
+    "(Tensor out, Tensor out_grad, bool upper)",
+    "Tensor(x_grad)",
+    family="linalg",
+    forward="cholesky",
+    where="yaml/linalg.yaml:28",
+)
+
+
+def cholesky_grad(out: TensorLike, out_grad: TensorLike, upper: bool) -> Tensor:
+    """Backward of :func:`cholesky`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+        upper: bool.
+    """
+    return bind(_cholesky_grad, (out, out_grad), (upper,))
+
+
+_cholesky_solve = define(
+    "cholesky_solve",
+    "(Tensor x, Tensor y, bool upper=false)",
+    "Tensor(out)",
+    family="linalg",
+    traits=("promote_float",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "The solution z of A z = x, where y is a Cholesky factor of A: y y^H = A, or y^H y = A if "
+        "upper."
+    ),
+    where="yaml/linalg.yaml:33",
+)
+
+
+def cholesky_solve(x: TensorLike, y: TensorLike, upper: bool = False) -> Tensor:
+    """The solution z of A z = x, where y is a Cholesky factor of A: y y^H = A, or y^H y = A if
+    upper.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        y: tensor, float32, float64 or complex.
+        upper: bool.
+    """
+    return bind(_cholesky_solve, (x, y), (upper,))
+
+
+_triangular_solve = define(
+    "triangular_solve",
+    "(Tensor x, Tensor y, bool upper=true, bool transpose=false, bool unitriangular=false)",
+    "Tensor(out)",
+    family="linalg",
+    infer_meta=("TriangularSolveInferMeta", None),
+    backward="triangular_solve_grad",
+    traits=("promote_float",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "The solution z of A z = y, where A is the upper (or lower) triangle of x; transpose: of "
+        "A^T z = y. unitriangular: the diagonal of A is 1, whatever x has there. Axes in front "
+        "broadcast."
+    ),
+    where="yaml/linalg.yaml:46",
+)
+
+
+def triangular_solve(
+    x: TensorLike,
+    y: TensorLike,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
+) -> Tensor:
+    """The solution z of A z = y, where A is the upper (or lower) triangle of x; transpose: of A^T z
+    = y. unitriangular: the diagonal of A is 1, whatever x has there. Axes in front broadcast.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        y: tensor, float32, float64 or complex.
+        upper: bool.
+        transpose: bool.
+        unitriangular: bool.
+    """
+    return bind(_triangular_solve, (x, y), (upper, transpose, unitriangular))
+
+
+_triangular_solve_grad = define(
+    "triangular_solve_grad",
+    "(Tensor x, Tensor y, Tensor out, Tensor out_grad, bool upper, bool transpose, bool "
+    "unitriangular)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="linalg",
+    no_need_buffer=("y",),
+    forward="triangular_solve",
+    where="yaml/linalg.yaml:66",
+)
+
+
+def triangular_solve_grad(
+    x: TensorLike,
+    y: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    upper: bool,
+    transpose: bool,
+    unitriangular: bool,
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`triangular_solve`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out: tensor.
+        out_grad: tensor.
+        upper: bool.
+        transpose: bool.
+        unitriangular: bool.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_triangular_solve_grad, (x, y, out, out_grad), (upper, transpose, unitriangular))
+
+
+_lu = define(
+    "lu",
+    "(Tensor x, bool pivot=true)",
+    "Tensor(out), Tensor(pivots), Tensor(infos)",
+    family="linalg",
+    infer_meta=("LUInferMeta", None),
+    backward="lu_grad",
+    traits=("promote_float",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "The factors of x = P L U in one matrix: U in its upper triangle, L below, whose diagonal "
+        "is 1. Row i was exchanged with row pivots[i] - 1, for i = 0, 1, ... (int32); infos is 0, "
+        "or the number k of the first U[k-1, k-1] that is 0. Without pivot P = I."
+    ),
+    where="yaml/linalg.yaml:72",
+)
+
+
+def lu(x: TensorLike, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
+    """The factors of x = P L U in one matrix: U in its upper triangle, L below, whose diagonal is
+    1. Row i was exchanged with row pivots[i] - 1, for i = 0, 1, ... (int32); infos is 0, or the
+    number k of the first U[k-1, k-1] that is 0. Without pivot P = I.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        pivot: bool.
+
+    Returns:
+        out, pivots, infos.
+    """
+    return bind(_lu, (x,), (pivot,))
+
+
+_lu_grad = define(
+    "lu_grad",
+    "(Tensor x, Tensor out, Tensor pivots, Tensor out_grad, bool pivot)",
+    "Tensor(x_grad)",
+    family="linalg",
+    no_need_buffer=("x",),
+    forward="lu",
+    where="yaml/linalg.yaml:93",
+)
+
+
+def lu_grad(
+    x: TensorLike, out: TensorLike, pivots: TensorLike, out_grad: TensorLike, pivot: bool
+) -> Tensor:
+    """Backward of :func:`lu`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        pivots: tensor.
+        out_grad: tensor.
+        pivot: bool.
+    """
+    return bind(_lu_grad, (x, out, pivots, out_grad), (pivot,))
+
+
+_lu_permutation = define(
+    "lu_permutation",
+    "(Tensor x, Tensor pivots)",
+    "Tensor(out)",
+    family="linalg",
+    infer_meta=("LUPermutationInferMeta", None),
+    traits=("nondifferentiable",),
+    doc=(
+        "The rows of the matrix that :func:`lu` factored, in the order its exchanges put them: "
+        "int64, row i of L U is row out[i] of the matrix. Of x, the factors, only the shape is "
+        "used."
+    ),
+    where="yaml/linalg.yaml:99",
+)
+
+
+def lu_permutation(x: TensorLike, pivots: TensorLike) -> Tensor:
+    """The rows of the matrix that :func:`lu` factored, in the order its exchanges put them: int64,
+    row i of L U is row out[i] of the matrix. Of x, the factors, only the shape is used.
+
+    Args:
+        x: tensor.
+        pivots: tensor.
+    """
+    return bind(_lu_permutation, (x, pivots), ())
+
+
+_lu_unpack = define(
+    "lu_unpack",
+    "(Tensor x, Tensor y, bool unpack_ludata=true, bool unpack_pivots=true)",
+    "Tensor(pmat), Tensor(l), Tensor(u)",
+    family="linalg",
+    traits=("promote_float(x)",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "The matrices P, L and U with P L U = A, from the factors x and the pivots y that "
+        ":func:`lu` gives for A. Not asked for, L and U, or P, are empty."
+    ),
+    where="yaml/linalg.yaml:116",
+)
+
+
+def lu_unpack(
+    x: TensorLike, y: TensorLike, unpack_ludata: bool = True, unpack_pivots: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The matrices P, L and U with P L U = A, from the factors x and the pivots y that :func:`lu`
+    gives for A. Not asked for, L and U, or P, are empty.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        y: tensor.
+        unpack_ludata: bool.
+        unpack_pivots: bool.
+
+    Returns:
+        pmat, l, u.
+    """
+    return bind(_lu_unpack, (x, y), (unpack_ludata, unpack_pivots))
+
+
+_lu_solve = define(
+    "lu_solve",
+    '(Tensor b, Tensor lu, Tensor pivots, str trans="N")',
+    "Tensor(out)",
+    family="linalg",
+    infer_meta=("LUSolveInferMeta", None),
+    backward="lu_solve_grad",
+    traits=("promote_float(b, lu)",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "The solution z of A z = b from the factors and pivots that :func:`lu` gives for A; trans "
+        "T: of A^T z = b, C: of A^H z = b. Axes in front broadcast."
+    ),
+    where="yaml/linalg.yaml:131",
+)
+
+
+def lu_solve(b: TensorLike, lu: TensorLike, pivots: TensorLike, trans: str = "N") -> Tensor:
+    """The solution z of A z = b from the factors and pivots that :func:`lu` gives for A; trans T:
+    of A^T z = b, C: of A^H z = b. Axes in front broadcast.
+
+    Args:
+        b: tensor, float32, float64 or complex.
+        lu: tensor, float32, float64 or complex.
+        pivots: tensor.
+        trans: str.
+    """
+    return bind(_lu_solve, (b, lu, pivots), (trans,))
+
+
+_lu_solve_grad = define(
+    "lu_solve_grad",
+    "(Tensor b, Tensor lu, Tensor pivots, Tensor out, Tensor out_grad, str trans)",
+    "Tensor(b_grad), Tensor(lu_grad)",
+    family="linalg",
+    no_need_buffer=("b",),
+    forward="lu_solve",
+    where="yaml/linalg.yaml:148",
+)
+
+
+def lu_solve_grad(
+    b: TensorLike,
+    lu: TensorLike,
+    pivots: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    trans: str,
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`lu_solve`.
+
+    Args:
+        b: tensor.
+        lu: tensor.
+        pivots: tensor.
+        out: tensor.
+        out_grad: tensor.
+        trans: str.
+
+    Returns:
+        b_grad, lu_grad.
+    """
+    return bind(_lu_solve_grad, (b, lu, pivots, out, out_grad), (trans,))
+
+
+_solve = define(
+    "solve",
+    "(Tensor x, Tensor y, bool transpose=false)",
+    "Tensor(out)",
+    family="linalg",
+    backward="solve_grad",
+    traits=("promote_float",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "The solution z of the linear system x z = y, by LU factorisation with pivoting; "
+        "transpose: of x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front "
+        "broadcast."
+    ),
+    where="yaml/linalg.yaml:154",
+)
+
+
+def solve(x: TensorLike, y: TensorLike, transpose: bool = False) -> Tensor:
+    """The solution z of the linear system x z = y, by LU factorisation with pivoting; transpose: of
+    x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front broadcast.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        y: tensor, float32, float64 or complex.
+        transpose: bool.
+    """
+    return bind(_solve, (x, y), (transpose,))
+
+
+_solve_grad = define(
+    "solve_grad",
+    "(Tensor x, Tensor y, Tensor out, Tensor out_grad, bool transpose)",
+    "Tensor(x_grad), Tensor(y_grad)",
+    family="linalg",
+    no_need_buffer=("y",),
+    forward="solve",
+    where="yaml/linalg.yaml:171",
+)
+
+
+def solve_grad(
+    x: TensorLike, y: TensorLike, out: TensorLike, out_grad: TensorLike, transpose: bool
+) -> tuple[Tensor, Tensor]:
+    """Backward of :func:`solve`.
+
+    Args:
+        x: tensor.
+        y: tensor.
+        out: tensor.
+        out_grad: tensor.
+        transpose: bool.
+
+    Returns:
+        x_grad, y_grad.
+    """
+    return bind(_solve_grad, (x, y, out, out_grad), (transpose,))
+
+
+_inverse = define(
+    "inverse",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="linalg",
+    backward="inverse_grad",
+    traits=("promote_float",),
+    dtypes=("float32", "float64", "complex"),
+    doc="The matrix with x @ out = out @ x = I, by LU factorisation with pivoting.",
+    where="yaml/linalg.yaml:177",
+)
+
+
+def inverse(x: TensorLike) -> Tensor:
+    """The matrix with x @ out = out @ x = I, by LU factorisation with pivoting.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+    """
+    return bind(_inverse, (x,), ())
+
+
+_inverse_grad = define(
+    "inverse_grad",
+    "(Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="linalg",
+    forward="inverse",
+    where="yaml/linalg.yaml:188",
+)
+
+
+def inverse_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`inverse`.
+
+    Args:
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_inverse_grad, (out, out_grad), ())
+
+
+_det = define(
+    "det",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="linalg",
+    backward="det_grad",
+    traits=("promote_float",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1, "
+        "p_(n-1)]. Written out up to n = 3, where all its derivatives exist, else from the LU "
+        "factors; there its gradient det(x) inverse(x)^T is nan where x is singular."
+    ),
+    where="yaml/linalg.yaml:193",
+)
+
+
+def det(x: TensorLike) -> Tensor:
+    """The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1,
+    p_(n-1)]. Written out up to n = 3, where all its derivatives exist, else from the LU factors;
+    there its gradient det(x) inverse(x)^T is nan where x is singular.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+    """
+    return bind(_det, (x,), ())
+
+
+_det_grad = define(
+    "det_grad",
+    "(Tensor x, Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="linalg",
+    forward="det",
+    where="yaml/linalg.yaml:211",
+)
+
+
+def det_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`det`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_det_grad, (x, out, out_grad), ())
+
+
+_slogdet = define(
+    "slogdet",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="linalg",
+    traits=("promote_float",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant, "
+        "one behind the other: [2, ...]. Of a singular matrix 0 and -inf."
+    ),
+    where="yaml/linalg.yaml:216",
+)
+
+
+def slogdet(x: TensorLike) -> Tensor:
+    """Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant, one
+    behind the other: [2, ...]. Of a singular matrix 0 and -inf.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+    """
+    return bind(_slogdet, (x,), ())
+
+
+_slogdet_v2 = define(
+    "slogdet_v2",
+    "(Tensor x)",
+    "Tensor(sign), Tensor(logdet)",
+    family="linalg",
+    backward="slogdet_v2_grad",
+    traits=("promote_float",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant, "
+        "as two tensors. Of a singular matrix 0 and -inf."
+    ),
+    where="yaml/linalg.yaml:229",
+)
+
+
+def slogdet_v2(x: TensorLike) -> tuple[Tensor, Tensor]:
+    """Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant, as
+    two tensors. Of a singular matrix 0 and -inf.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+
+    Returns:
+        sign, logdet.
+    """
+    return bind(_slogdet_v2, (x,), ())
+
+
+_slogdet_v2_grad = define(
+    "slogdet_v2_grad",
+    "(Tensor x, Tensor sign, Tensor sign_grad, Tensor logdet_grad)",
+    "Tensor(x_grad)",
+    family="linalg",
+    forward="slogdet_v2",
+    where="yaml/linalg.yaml:244",
+)
+
+
+def slogdet_v2_grad(
+    x: TensorLike, sign: TensorLike, sign_grad: TensorLike, logdet_grad: TensorLike
+) -> Tensor:
+    """Backward of :func:`slogdet_v2`.
+
+    Args:
+        x: tensor.
+        sign: tensor.
+        sign_grad: tensor.
+        logdet_grad: tensor.
+    """
+    return bind(_slogdet_v2_grad, (x, sign, sign_grad, logdet_grad), ())
+
+
+_matrix_power = define(
+    "matrix_power",
+    "(Tensor x, int n)",
+    "Tensor(out)",
+    family="linalg",
+    traits=("promote_float",),
+    dtypes=("float32", "float64", "complex"),
+    doc=(
+        "The product of n times the matrix x, by repeated squaring; for n < 0 of its inverse, for "
+        "n = 0 the identity."
+    ),
+    where="yaml/linalg.yaml:249",
+)
+
+
+def matrix_power(x: TensorLike, n: int) -> Tensor:
+    """The product of n times the matrix x, by repeated squaring; for n < 0 of its inverse, for n =
+    0 the identity.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        n: int.
+    """
+    return bind(_matrix_power, (x,), (n,))
 
 
 _mse_loss = define(

@@ -131,6 +131,30 @@ def matmul_step(rng: Any, shapes: Any) -> Any:
 
 
 @step
+def solve_step(rng: Any, shapes: Any) -> Any:
+    """A linear system, or what else is made of the factors of a regular matrix."""
+    i = pick(rng, shapes, lambda s: len(s) == 2)
+    if i is None:
+        return None
+    n, lower = shapes[i][0], bool(rng.random() < 0.5)
+    j = pick(rng, shapes, lambda s: len(s) > 0 and s[0] == n)
+
+    def regular(x: Any) -> Any:
+        return ops.tanh(ops.matmul(x, x, False, True)) + (n + 1.0) * np.eye(n)
+
+    kinds: dict[str, Function] = {
+        "inverse": lambda x: n * ops.inverse(regular(x)),
+        "slogdet": lambda x: ops.slogdet_v2(regular(x))[1],
+        "det": lambda x: ops.tanh(ops.det(regular(x) / (n + 1.0))),
+        "cholesky": lambda x: ops.cholesky(regular(x), lower) - 1.0,
+    }
+    if j is not None and rng.random() < 0.6:
+        return "solve", [i, j], lambda x, y: 2.0 * ops.solve(regular(x), y, lower)
+    name = choose(rng, kinds)
+    return name, [i], kinds[name]
+
+
+@step
 def reduction_step(rng: Any, shapes: Any) -> Any:
     i = pick(rng, shapes)
     if i is None:

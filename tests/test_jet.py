@@ -251,10 +251,19 @@ with_pullback.defvjp(
     lambda x: (with_pullback(x), x), lambda x, ct: (3.0 * ct * ops.cos(x) * with_pullback(x),)
 )
 
+
+def _matrix(x):
+    return ops.cos(x * ROWS.reshape(1, 3) * ROWS.reshape(3, 1)) + 4.0 * np.eye(3)
+
+
 PROGRAMS = {
     "plain": lambda x: ops.sin(x * x) * ops.exp(-x) + ops.sqrt(x),
     "matmul": lambda x: (ops.tanh(x * ROWS.reshape(1, 3)) @ ops.sin(x + ROWS.reshape(3, 1))).sum(),
     "sorting": lambda x: (ops.sort(ops.sin(ROWS * x * 3.0)) * ROWS).sum(),
+    "solve": lambda x: (ops.solve(_matrix(x), ops.sin(x * ROWS)) * ROWS).sum(),
+    "factors": lambda x: (
+        ops.slogdet_v2(_matrix(x))[1] + ops.inverse(ops.cholesky(_matrix(x)))[2, 0]
+    ),
     "scan": lambda x: phix.scan(lambda c, a: (ops.sin(c) * a * x, c * a), x, ROWS)[0],
     "scan of rows": lambda x: phix.scan(
         lambda c, a: (ops.sin(c) * a, c * a), x, phix.to_tensor(ROWS) * x, reverse=True

@@ -27,6 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "debug": {"api", "interpreters", "ops", "core"},
     "nn": {"api", "ops", "core"},
     "random": {"api", "ops", "core"},
+    "linalg": {"ops", "core"},
 }
 ENGINE_LIBRARIES = {"numba", "llvmlite", "cupy", "cupyx", "scipy"}
 ENGINES = PACKAGE / "kernels"

@@ -13,6 +13,8 @@ from phix.primitives import custom as custom
 from phix.primitives import einsum as einsum
 from phix.primitives import indexing as indexing
 from phix.primitives import layer as layer
+from phix.primitives import linalg as linalg
+from phix.primitives import linalg_taylor as linalg_taylor
 from phix.primitives import loss as loss
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation

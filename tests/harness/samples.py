@@ -28,7 +28,9 @@
     float, complex (default range -2 to 2, for both parts), int (range required, ``high`` exclusive)
     and bool stand for every dtype of that kind that the op claims. A dtype's own name
     (``uint32[2](0, 9)``) stands for itself alone. Values are cycled to fill the tensor, row by row,
-    and may be nan and inf; such a sample takes no part in the checks of derivatives.
+    and may be nan and inf; such a sample takes no part in the checks of derivatives. With
+    ``+ number eye`` behind it that number is added on the diagonals of the matrices in the last two
+    axes (as bools they are identities), which makes them regular.
 ``errors``
     Samples that must raise a PhixError whose text names the op.
 ``grad``
@@ -56,7 +58,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core.op import Op
 
-_TENSOR = re.compile(r"(\w+)\[([\d,\s]*)\]\s*(?:\((.+)\)|=\s*(.+))?$")
+_TENSOR = re.compile(r"(\w+)\[([\d,\s]*)\]\s*(?:\((.+)\)|=\s*(.+?))?\s*(?:\+\s*([\d.]+)\s*eye)?$")
 # The kinds in order of width, with the dtype each has by default.
 KINDS = {"bool": dt.bool_, "int": dt.int64, "float": dt.float32, "complex": dt.complex64}
 
@@ -72,6 +74,7 @@ class TensorSample:
     high: float = 2.0
     values: tuple[complex, ...] = ()
     fixed: np.dtype | None = None
+    eye: float = 0.0
 
     @property
     def is_finite(self) -> bool:
@@ -87,7 +90,15 @@ class TensorSample:
         """An array of ``dtype``, or of the kind's default dtype."""
         dtype = self.fixed or dtype or KINDS[self.kind]
         with np.errstate(all="ignore"):
-            return np.asarray(self._numbers(rng, dtype)).astype(dtype).reshape(self.dims)
+            drawn = np.asarray(self._numbers(rng, dtype)).astype(dtype).reshape(self.dims)
+        if not self.eye or len(self.dims) < 2:
+            return drawn
+        eye = np.eye(*self.dims[-2:], dtype=dtype)
+        return (
+            np.broadcast_to(eye, self.dims)
+            if dtype == dt.bool_
+            else drawn + np.asarray(self.eye, dtype) * eye
+        )
 
     def _numbers(self, rng: np.random.Generator, dtype: np.dtype) -> np.ndarray:
         wanted = dt.kind(dtype)
@@ -124,13 +135,17 @@ def parse_tensor(text: str) -> TensorSample:
     match = _TENSOR.match(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no tensor; write kind[dims](low, high)")
-    kind, dims, limits, values = match.groups()
+    kind, dims, limits, values, eye = match.groups()
     fixed = None
     if kind not in KINDS:
         fixed = dt.as_dtype(kind)
         kind = dt.kind(fixed)
     sample = TensorSample(
-        text, kind, tuple(int(d) for d in dims.split(",") if d.strip()), fixed=fixed
+        text,
+        kind,
+        tuple(int(d) for d in dims.split(",") if d.strip()),
+        fixed=fixed,
+        eye=float(eye or 0),
     )
     if limits is not None:
         low, high = (float(x) for x in limits.split(","))

@@ -1,10 +1,16 @@
-"""Matrix products through the BLAS that SciPy brings."""
+"""Routines of the BLAS and LAPACK that SciPy brings, for compiled code.
+
+A routine takes its arguments by address, characters and sizes too. Compiled code calls a wrapper
+``<routine>_<dtype>``, which takes int64 and pointers, and puts what is left into memory.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import importlib
 import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import cache
 from importlib import machinery
 from importlib.util import module_from_spec, spec_from_file_location
@@ -17,85 +23,148 @@ _SCALARS = {"float32": "float", "float64": "double", "complex64": "[2 x float]",
 _ONES = {"float32": "1.0", "float64": "1.0", "complex64": "[float 1.0, float 0.0]",
          "complex128": "[double 1.0, double 0.0]"}  # fmt: skip
 
-# out = op(x) op(y), or that added to out; lx, ly and lo are the elements from row to row. The rows
-# of a C-ordered matrix are the columns of a Fortran one: out.T = op(y).T op(x).T.
-_GEMM = """
-declare void @phix_{letter}gemm(ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr, ptr)
-define internal void @gemm_{dtype}(i64 %tx, i64 %ty, i64 %add, i64 %m, i64 %n, i64 %k, i64 %lx, \
-i64 %ly, i64 %lo, ptr %x, ptr %y, ptr %out) noinline nounwind {{
-  %ta = alloca i8
-  %tb = alloca i8
-  %sizes = alloca [6 x i32]
-  %alpha = alloca {scalar}
-  %beta = alloca {scalar}
-  %cx = icmp ne i64 %tx, 0
-  %cy = icmp ne i64 %ty, 0
-  %adds = icmp ne i64 %add, 0
-  %fy = select i1 %cy, i8 84, i8 78
-  %fx = select i1 %cx, i8 84, i8 78
-  store i8 %fy, ptr %ta
-  store i8 %fx, ptr %tb
-  %ly1 = call i64 @llvm.smax.i64(i64 %ly, i64 1)
-  %lx1 = call i64 @llvm.smax.i64(i64 %lx, i64 1)
-  %lo1 = call i64 @llvm.smax.i64(i64 %lo, i64 1)
-{stores}
-  store {scalar} {one}, ptr %alpha
-  %kept = select i1 %adds, {scalar} {one}, {scalar} zeroinitializer
-  store {scalar} %kept, ptr %beta
-  call void @phix_{letter}gemm(ptr %ta, ptr %tb, ptr %p0, ptr %p1, ptr %p2, ptr %alpha, ptr %y, \
-ptr %p3, ptr %x, ptr %p4, ptr %beta, ptr %out, ptr %p5)
-  ret void
-}}"""
+
+@dataclass(frozen=True)
+class Routine:
+    """A routine: the module of SciPy it is in, what the wrapper takes, what it hands on.
+
+    ``sizes`` and ``pointers`` name the wrapper's arguments, in this order. Each word of
+    ``arguments`` is one argument of the routine: a pointer's name; ``size:n``; ``lead:n``, n as
+    the length of a column, at least 1; ``char:R``; ``flag:f:TN``, the character T where f is not
+    0, else N; ``one``; ``kept:f``, 1 where f is not 0, else 0.
+    """
+
+    module: str
+    sizes: str
+    pointers: str
+    arguments: str
 
 
-def _store_sizes() -> str:
-    lines = []
-    for k, name in enumerate(("%n", "%m", "%k", "%ly1", "%lx1", "%lo1")):
-        lines.append(f"  %i{k} = trunc i64 {name} to i32")
-        lines.append(f"  %p{k} = getelementptr inbounds i32, ptr %sizes, i64 {k}")
-        lines.append(f"  store i32 %i{k}, ptr %p{k}")
-    return "\n".join(lines)
+# The rows of a C-ordered matrix are the columns of a Fortran one, so that what a routine sees is
+# the transpose: out.T = op(y).T op(x).T, a triangle is the other one and multiplies from the right.
+# gemm: out = op(x) op(y), or that added to out; lx, ly and lo are the elements from row to row.
+_ROUTINES = {
+    "gemm": Routine(
+        "cython_blas", "tx ty add m n k lx ly lo", "x y out",
+        "flag:ty:TN flag:tx:TN size:n size:m size:k one y lead:ly x lead:lx kept:add out lead:lo",
+    ),
+    "trsm": Routine(
+        "cython_blas", "upper transpose unit n k", "a out",
+        "char:R flag:upper:LU flag:transpose:TN flag:unit:UN size:k size:n one a lead:n out lead:k",
+    ),
+    "potrf": Routine("cython_lapack", "upper n", "a info", "flag:upper:LU size:n a lead:n info"),
+    "getrf": Routine("cython_lapack", "m n", "a pivots info", "size:m size:n a lead:m pivots info"),
+}  # fmt: skip
 
 
 def wrapper(name: str) -> tuple[str, str]:
-    """The LLVM text of the routine ``gemm_<dtype>``, and the declaration it needs."""
-    dtype = name.split("_", 1)[1]
-    letter = _LETTERS[dtype]
-    text = _GEMM.format(
-        letter=letter, dtype=dtype, scalar=_SCALARS[dtype], one=_ONES[dtype], stores=_store_sizes()
+    """The LLVM text of the wrapper ``<routine>_<dtype>``, and the declaration it needs."""
+    base, dtype = name.rsplit("_", 1)
+    routine, symbol = _ROUTINES[base], f"{_LETTERS[dtype]}{base}"
+    return _text(name, routine, symbol, dtype), "declare i64 @llvm.smax.i64(i64, i64)"
+
+
+def _text(name: str, routine: Routine, symbol: str, dtype: str) -> str:
+    taken = [f"i64 %{s}" for s in routine.sizes.split()]
+    taken += [f"ptr %{p}" for p in routine.pointers.split()]
+    lines: list[str] = []
+    given = []
+    for number, word in enumerate(routine.arguments.split()):
+        kind, *rest = word.split(":")
+        if not rest and kind in routine.pointers.split():
+            given.append(f"ptr %{kind}")
+            continue
+        lines += [f"  {line}" for line in _STORED[kind](f"%a{number}", dtype, *rest)]
+        given.append(f"ptr %a{number}")
+    types = ", ".join(["ptr"] * len(given))
+    return "\n".join(
+        [
+            f"declare void @phix_{symbol}({types})",
+            f"define internal void @{name}({', '.join(taken)}) noinline nounwind {{",
+            *lines,
+            f"  call void @phix_{symbol}({', '.join(given)})",
+            "  ret void\n}",
+        ]
     )
-    return text, "declare i64 @llvm.smax.i64(i64, i64)"
 
 
+# -- arguments in memory: LLVM lines that put one at address %a<number> -------------------------
+Lines = Iterator[str]
+
+
+def _char(at: str, dtype: str, char: str) -> Lines:
+    yield f"{at} = alloca i8"
+    yield f"store i8 {ord(char)}, ptr {at}"
+
+
+def _flag(at: str, dtype: str, flag: str, chars: str) -> Lines:
+    yield f"{at} = alloca i8"
+    yield f"{at}.set = icmp ne i64 %{flag}, 0"
+    yield f"{at}.char = select i1 {at}.set, i8 {ord(chars[0])}, i8 {ord(chars[1])}"
+    yield f"store i8 {at}.char, ptr {at}"
+
+
+def _size(at: str, dtype: str, size: str) -> Lines:
+    yield f"{at} = alloca i32"
+    yield f"{at}.int = trunc i64 %{size} to i32"
+    yield f"store i32 {at}.int, ptr {at}"
+
+
+def _lead(at: str, dtype: str, size: str) -> Lines:
+    yield f"{at}.least = call i64 @llvm.smax.i64(i64 %{size}, i64 1)"
+    yield from _size(at, dtype, f"{at[1:]}.least")
+
+
+def _one(at: str, dtype: str) -> Lines:
+    yield f"{at} = alloca {_SCALARS[dtype]}"
+    yield f"store {_SCALARS[dtype]} {_ONES[dtype]}, ptr {at}"
+
+
+def _kept(at: str, dtype: str, flag: str) -> Lines:
+    kind = _SCALARS[dtype]
+    yield f"{at} = alloca {kind}"
+    yield f"{at}.set = icmp ne i64 %{flag}, 0"
+    yield f"{at}.value = select i1 {at}.set, {kind} {_ONES[dtype]}, {kind} zeroinitializer"
+    yield f"store {kind} {at}.value, ptr {at}"
+
+
+_STORED: dict[str, Callable[..., Lines]] = {
+    "char": _char, "flag": _flag, "size": _size, "lead": _lead, "one": _one, "kept": _kept,
+}  # fmt: skip
+
+
+# -- addresses -----------------------------------------------------------------------------------
 def provide(name: str) -> None:
     """Make a routine known to compiled code, by its name there: ``phix_dgemm`` is BLAS's dgemm."""
     from phix.kernels.cpu import jit
 
-    jit.add_symbol(name, _capsule_pointer(_cython_blas().__pyx_capi__[name.removeprefix("phix_")]))
+    symbol = name.removeprefix("phix_")
+    capsules = _extension(_ROUTINES[symbol[1:]].module).__pyx_capi__
+    jit.add_symbol(name, _capsule_pointer(capsules[symbol]))
 
 
 @cache
-def _cython_blas() -> Any:
-    """The extension module ``scipy.linalg.cython_blas``, without the rest of scipy.linalg.
+def _extension(module: str) -> Any:
+    """The extension module ``scipy.linalg.<module>``, without the rest of scipy.linalg.
 
     That takes five times as long to import. The module is left where an import finds it.
     """
     import scipy
 
-    name = "scipy.linalg.cython_blas"
+    name = f"scipy.linalg.{module}"
     if name in sys.modules:
         return sys.modules[name]
     folder = str(Path(scipy.__file__).parent / "linalg")
     loaders = (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES)
-    spec = machinery.FileFinder(folder, loaders).find_spec("cython_blas")
+    spec = machinery.FileFinder(folder, loaders).find_spec(module)
     if spec is None or spec.origin is None:
         return importlib.import_module(name)
     spec = spec_from_file_location(name, spec.origin)
     assert spec is not None and spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[name] = module
-    spec.loader.exec_module(module)
-    return module
+    extension = module_from_spec(spec)
+    sys.modules[name] = extension
+    spec.loader.exec_module(extension)
+    return extension
 
 
 def _capsule_pointer(capsule: Any) -> int:

@@ -287,9 +287,24 @@ def _gemm(
     return 2 * m * n * k, (m * k, k * n, m * n)
 
 
+def _trsm(upper: DimLike, transpose: DimLike, unit: DimLike, n: DimLike, k: DimLike) -> Any:
+    return n * n * k, (dm.floordiv(n * (n + 1), 2), n * k)
+
+
+def _getrf(m: DimLike, n: DimLike) -> Any:
+    steps = dm.minimum(m, n)
+    return dm.floordiv(2 * m * n * steps, 3), (m * n, steps, 1)
+
+
+def _potrf(upper: DimLike, n: DimLike) -> Any:
+    return dm.floordiv(n * n * n, 3), (n * n, 1)
+
+
 # The beginning of a routine's name -> rule: from its sizes to its operations, and to the elements
 # behind each of its pointers.
-_LIBRARY: dict[str, Callable[..., tuple[DimLike, tuple[DimLike, ...]]]] = {"gemm_": _gemm}
+_LIBRARY: dict[str, Callable[..., tuple[DimLike, tuple[DimLike, ...]]]] = {
+    "gemm_": _gemm, "trsm_": _trsm, "getrf_": _getrf, "potrf_": _potrf,
+}  # fmt: skip
 
 
 def _element_size(buffer: Buffer) -> int:

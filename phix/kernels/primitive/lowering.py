@@ -39,6 +39,8 @@ _FAMILIES = (
     "lowering_scan",
     "lowering_recurrence",
     "lowering_linalg",
+    "lowering_factor",
+    "lowering_solve",
     "lowering_conv",
     "lowering_index",
     "lowering_scatter",

@@ -1,0 +1,204 @@
+"""Linear algebra under NumPy's names, differentiable to any order.
+
+A matrix is the last two axes of a tensor; the axes in front are a batch, which broadcasts. The
+functions take float32, float64, complex64 and complex128; ints become the default float. NumPy
+raises ``LinAlgError`` for a matrix that is singular, or not positive definite. Here, where the
+values may not be known before a compiled program runs, the result holds inf or nan instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from phix import ops
+from phix.core.errors import ArgumentError
+from phix.core.tensor import TensorBase, TensorLike, to_tensor_shared
+
+__all__ = [
+    "SlogdetResult",
+    "cholesky",
+    "det",
+    "inv",
+    "matrix_power",
+    "slogdet",
+    "solve",
+    "solve_triangular",
+]
+
+
+class SlogdetResult(NamedTuple):
+    """Sign and logarithm of the absolute value of a determinant.
+
+    >>> import phix
+    >>> phix.linalg.SlogdetResult(1.0, 0.5).logabsdet
+    0.5
+    """
+
+    sign: Any
+    logabsdet: Any
+
+
+def cholesky(a: TensorLike, *, upper: bool = False) -> Any:
+    """The lower triangular L with a positive diagonal and L L^H = a.
+
+    Args:
+        a: [..., n, n], of which the Hermitian part (a + a^H) / 2 is taken.
+        upper: give L^H in place of L.
+
+    Returns:
+        [..., n, n]; nan where a is not positive definite.
+
+    Raises:
+        ShapeError: a does not hold square matrices.
+
+    >>> import phix
+    >>> phix.linalg.cholesky([[4.0, 2.0], [2.0, 5.0]]).tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    return ops.cholesky(a, upper)
+
+
+def solve(a: TensorLike, b: TensorLike) -> Any:
+    """The x with a @ x = b, by LU factorisation with partial pivoting.
+
+    Derivatives solve further systems with the same factors: for a cotangent g, b gets
+    w = a^-H g, and a gets -w x^H.
+
+    Args:
+        a: [..., n, n].
+        b: a vector [n], or matrices [..., n, k].
+
+    Returns:
+        [..., n] or [..., n, k]; inf or nan where a is singular.
+
+    Raises:
+        ShapeError: a does not hold square matrices, or b has another number of rows.
+
+    >>> import phix
+    >>> phix.linalg.solve([[2.0, 0.0], [1.0, 4.0]], [2.0, 5.0]).tolist()
+    [1.0, 1.0]
+    >>> total = lambda b: phix.linalg.solve([[2.0, 0.0], [0.0, 4.0]], b).sum()
+    >>> phix.grad(total)([2.0, 5.0]).tolist()
+    [0.5, 0.25]
+    """
+    return ops.solve(a, b)
+
+
+def solve_triangular(
+    a: TensorLike,
+    b: TensorLike,
+    *,
+    lower: bool = False,
+    trans: str = "N",
+    unit_diagonal: bool = False,
+) -> Any:
+    """The x with a @ x = b, where only one triangle of a counts; SciPy's name and arguments.
+
+    Args:
+        a: [..., n, n].
+        b: a vector [n], or matrices [..., n, k].
+        lower: the lower triangle counts, not the upper one.
+        trans: N; T for the transpose of a; C for its conjugate transpose.
+        unit_diagonal: take the diagonal of a as 1, whatever it holds.
+
+    Returns:
+        [..., n] or [..., n, k]; inf or nan where the diagonal has a 0.
+
+    Raises:
+        ShapeError: a does not hold square matrices, or b has another number of rows.
+
+    >>> import phix
+    >>> phix.linalg.solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 5.0], lower=True).tolist()
+    [1.0, 1.0]
+    """
+    a, b = _tensor(a), _tensor(b)
+    if trans not in ("N", "T", "C"):
+        raise ArgumentError(f"solve_triangular: trans must be 'N', 'T' or 'C', found {trans!r}")
+    if trans == "C" and a.dtype.kind == "c":
+        a = ops.conj(a)
+    columns = ops.reshape(b, (*b.meta.dims, 1)) if b.ndim == 1 else b
+    out = ops.triangular_solve(a, columns, not lower, trans != "N", unit_diagonal)
+    return ops.reshape(out, out.meta.dims[:-1]) if b.ndim == 1 else out
+
+
+def inv(a: TensorLike) -> Any:
+    """The inverse matrix; to solve a system, ``solve`` is faster and more accurate.
+
+    Args:
+        a: [..., n, n].
+
+    Returns:
+        [..., n, n]; inf or nan where a is singular.
+
+    Raises:
+        ShapeError: a does not hold square matrices.
+
+    >>> import phix
+    >>> phix.linalg.inv([[2.0, 0.0], [0.0, 4.0]]).tolist()
+    [[0.5, 0.0], [0.0, 0.25]]
+    """
+    return ops.inverse(a)
+
+
+def det(a: TensorLike) -> Any:
+    """The determinant.
+
+    Up to n = 3 it is written out, and all its derivatives exist; above, its gradient
+    det(a) inv(a)^T is nan where a is singular.
+
+    Args:
+        a: [..., n, n].
+
+    Returns:
+        [...].
+
+    Raises:
+        ShapeError: a does not hold square matrices.
+
+    >>> import phix
+    >>> phix.linalg.det([[1.0, 2.0], [3.0, 4.0]]).item()
+    -2.0
+    """
+    return ops.det(a)
+
+
+def slogdet(a: TensorLike) -> SlogdetResult:
+    """Sign and logarithm of the absolute value of the determinant, which overflows less easily.
+
+    Args:
+        a: [..., n, n].
+
+    Returns:
+        ``sign`` [...], of a complex matrix the phase, and ``logabsdet`` [...], real; 0 and -inf
+        where a is singular.
+
+    Raises:
+        ShapeError: a does not hold square matrices.
+
+    >>> import phix
+    >>> sign, logabsdet = phix.linalg.slogdet([[0.0, 1.0], [1.0, 0.0]])
+    >>> sign.item(), logabsdet.item()
+    (-1.0, 0.0)
+    """
+    return SlogdetResult(*ops.slogdet_v2(a))
+
+
+def matrix_power(a: TensorLike, n: int) -> Any:
+    """The product of n times the matrix a, by repeated squaring.
+
+    Args:
+        a: [..., m, m].
+        n: an int; for n < 0 the inverse of a is taken, for n = 0 the result is the identity.
+
+    Raises:
+        ShapeError: a does not hold square matrices.
+
+    >>> import phix
+    >>> phix.linalg.matrix_power([[1.0, 1.0], [0.0, 1.0]], 5).tolist()
+    [[1.0, 5.0], [0.0, 1.0]]
+    """
+    return ops.matrix_power(a, n)
+
+
+def _tensor(x: Any) -> Any:
+    return x if isinstance(x, TensorBase) else to_tensor_shared(x)

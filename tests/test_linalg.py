@@ -1,0 +1,195 @@
+"""Linear algebra beyond the samples of the op table: sizes, singular matrices, programs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg
+
+import phix
+from phix import ops
+from phix.core.errors import ArgumentError, PhixError
+
+RNG = np.random.default_rng(5)
+
+
+def regular(*dims: int, dtype: str = "float64") -> np.ndarray:
+    """Matrices that a factorisation without exchanges would do badly on."""
+    x = RNG.normal(size=dims)
+    if np.dtype(dtype).kind == "c":
+        x = x + 1j * RNG.normal(size=dims)
+    return np.flip(x + 2 * np.eye(dims[-1]), -2).astype(dtype)
+
+
+def near(found, wanted, tolerance: float = 1e-9) -> None:
+    np.testing.assert_allclose(np.asarray(found), wanted, rtol=tolerance, atol=tolerance)
+
+
+# -- values --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("dtype", ["float32", "float64", "complex64", "complex128"])
+@pytest.mark.parametrize("n", [1, 4, 8, 9, 40])
+def test_unrolled_and_library_kernels_agree_with_numpy(n: int, dtype: str) -> None:
+    a, b = regular(2, n, n, dtype=dtype), regular(n, n, dtype=dtype)[:, :2]
+    single = np.dtype(dtype).itemsize in (4, 8) and dtype != "float64"
+    tolerance = 2e-3 if single else 1e-9
+    near(phix.linalg.solve(a, b), np.linalg.solve(a, b), tolerance)
+    near(phix.linalg.inv(a) @ a, np.broadcast_to(np.eye(n), a.shape), tolerance)
+    gram = a @ np.conj(np.swapaxes(a, -1, -2)) / n + np.eye(n, dtype=dtype)
+    near(phix.linalg.cholesky(gram), np.linalg.cholesky(gram), tolerance)
+
+
+@pytest.mark.parametrize("shape", [(3, 3), (4, 2), (2, 5), (20, 20), (30, 12), (12, 30)])
+def test_factors_are_those_of_scipy(shape: tuple[int, int]) -> None:
+    a = RNG.normal(size=shape)
+    factors, pivots, info = ops.lu(a)
+    for found, wanted in zip(ops.lu_unpack(factors, pivots), scipy.linalg.lu(a)):
+        near(found, wanted)
+    if shape[0] == shape[1]:
+        wanted_factors, wanted_pivots = scipy.linalg.lu_factor(a)
+        near(factors, wanted_factors)
+        assert (np.asarray(pivots) == wanted_pivots + 1).all()
+    assert info.item() == 0
+
+
+@pytest.mark.parametrize("n", [3, 12])
+@pytest.mark.parametrize("trans", ["N", "T", "C"])
+def test_solve_triangular_is_that_of_scipy(n: int, trans: str) -> None:
+    a, b = regular(n, n, dtype="complex128")[::-1] + 3 * np.eye(n), RNG.normal(size=n)
+    for lower in (False, True):
+        found = phix.linalg.solve_triangular(a, b, lower=lower, trans=trans)
+        near(found, scipy.linalg.solve_triangular(a, b, lower=lower, trans=trans))
+    with pytest.raises(ArgumentError, match="trans must be"):
+        phix.linalg.solve_triangular(a, b, trans="X")
+
+
+def test_slogdet_has_names() -> None:
+    a = regular(12, 12)
+    found, wanted = phix.linalg.slogdet(a), np.linalg.slogdet(a)
+    near(found.sign, wanted.sign)
+    near(found.logabsdet, wanted.logabsdet)
+
+
+def test_one_matrix_for_a_batch_of_right_hand_sides() -> None:
+    a, b = regular(12, 12), RNG.normal(size=(5, 12, 3))
+    near(phix.jit(phix.linalg.solve)(a, b), np.linalg.solve(a, b))
+    by_rows = phix.vmap(phix.linalg.solve, in_axes=(None, 0))(a, b[..., 0])
+    near(by_rows, np.linalg.solve(a, b[..., :1])[..., 0])
+
+
+# -- singular matrices -----------------------------------------------------------------------------
+@pytest.mark.parametrize("n", [3, 12])
+def test_a_singular_matrix_gives_no_numbers(n: int) -> None:
+    a = regular(2, n, n)
+    a[0, -1] = 2 * a[0, 0]
+    a[0, :, 1] = 0
+    found = np.asarray(phix.linalg.solve(a, np.ones(n)[:, None]))
+    assert not np.isfinite(found[0]).all()
+    near(found[1], np.linalg.solve(a[1], np.ones((n, 1))))
+    assert ops.lu(a)[2].tolist()[1] == 0 < ops.lu(a)[2].tolist()[0]
+    sign, logabsdet = phix.linalg.slogdet(a)
+    assert sign.tolist()[0] == 0 and logabsdet.tolist()[0] == -np.inf
+
+
+@pytest.mark.parametrize("n", [3, 12])
+def test_an_indefinite_matrix_has_no_cholesky_factor(n: int) -> None:
+    a = np.stack([np.eye(n), np.eye(n)])
+    a[0, -1, -1] = -1
+    found = np.asarray(phix.linalg.cholesky(a))
+    lower = np.tril_indices(n)
+    assert np.isnan(found[0][lower]).all()
+    assert (found[0][np.triu_indices(n, 1)] == 0).all()
+    near(found[1], np.eye(n))
+
+
+def test_pivots_of_no_factorisation_touch_no_other_memory() -> None:
+    order = ops.lu_permutation(np.zeros((9, 9)), np.full(9, 10**6, np.int32))
+    assert order.tolist() == list(range(9))
+
+
+def test_the_gradient_of_a_determinant_of_zero() -> None:
+    a = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 5.0]])
+    cofactors = [
+        [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) for j in range(3)]
+        for i in range(3)
+    ]
+    near(phix.grad(phix.linalg.det)(a), np.array(cofactors))
+
+
+@pytest.mark.parametrize("f", [phix.linalg.inv, phix.linalg.det, phix.linalg.cholesky])
+def test_square_matrices_are_asked_for(f) -> None:
+    with pytest.raises(PhixError, match="square matrices"):
+        f(np.ones((3, 4)))
+
+
+# -- programs --------------------------------------------------------------------------------------
+@pytest.mark.parametrize("n", [3, 10])
+def test_the_backward_pass_factors_the_matrix_no_second_time(n: int) -> None:
+    def loss(a, b):
+        return phix.linalg.solve(a, b).sum()
+
+    lowered = phix.jit(phix.value_and_grad(loss, argnums=(0, 1))).lower(regular(n, n), np.ones(n))
+    assert str(lowered.graph).count(" = lu(") == 1
+
+
+def test_gradient_of_solve_against_its_closed_form() -> None:
+    a, b, g = regular(10, 10), RNG.normal(size=10), RNG.normal(size=10)
+    to_a, to_b = phix.grad(lambda a, b: (phix.linalg.solve(a, b) * g).sum(), (0, 1))(a, b)
+    w = np.linalg.solve(a.T, g)
+    near(to_b, w)
+    near(to_a, -np.outer(w, np.linalg.solve(a, b)))
+
+
+def test_log_determinant_as_a_density_is_differentiated() -> None:
+    """The gradient of log det(a) is inv(a)^T, and the Hessian along v, -(inv(a) v inv(a))^T."""
+    a = regular(10, 10)
+    v = RNG.normal(size=(10, 10))
+
+    def slope(a):
+        return phix.grad(lambda m: phix.linalg.slogdet(m).logabsdet)(a)
+
+    inverse = np.linalg.inv(a)
+    near(phix.jit(slope)(a), inverse.T, 1e-8)
+    near(phix.jvp(slope, (a,), (v,))[1], -(inverse @ v @ inverse).T, 1e-7)
+
+
+@pytest.mark.parametrize("n", [2, 11])
+def test_one_program_for_all_sizes(n: int) -> None:
+    spec = phix.spec(["n", "n"], "float64")
+    solve = phix.jit(
+        lambda a, b: phix.linalg.solve(a, b), input_spec=[spec, phix.spec(["n"], "float64")]
+    )
+    a, b = regular(n, n), RNG.normal(size=n)
+    near(solve(a, b), np.linalg.solve(a, b))
+
+
+def test_solve_inside_a_loop() -> None:
+    """Newton's method for x^3 = c, element by element, with a matrix for the derivative."""
+    c = np.array([8.0, 27.0, 1.0])
+
+    def root(c):
+        def step(i, x):
+            return x - phix.linalg.solve(3 * x * x * np.eye(3), x**3 - c)
+
+        return phix.fori_loop(0, 30, step, ops.full((3,), 2.0, "float64"))
+
+    near(phix.jit(root)(c), np.cbrt(c))
+    near(phix.jit(phix.grad(lambda c: root(c).sum()))(c), np.cbrt(c) / (3 * c))
+
+
+def test_taylor_series_of_a_solution() -> None:
+    """(1 - t m) x = b has the series of m^k b."""
+    m, b = RNG.normal(size=(10, 10)), RNG.normal(size=10)
+
+    def solution(t):
+        return phix.linalg.solve(np.eye(10) - t * m, b)
+
+    zero = phix.to_tensor(np.float64(0.0))
+    _, series = phix.jet(solution, (zero,), ([np.float64(1.0), None, None, None],))
+    power, factorial = b, 1.0
+    for k, found in enumerate(series, 1):
+        power, factorial = m @ power, factorial * k
+        near(found, factorial * power)
+    one_factorisation = phix.make_graph(
+        lambda t: phix.jet(solution, (t,), ([np.float64(1.0), None, None, None],))
+    )(phix.spec([], "float64"))
+    assert str(one_factorisation).count(" = lu(") == 1
