@@ -114,3 +114,49 @@ def test_barrier():
     assert phix.jvp(through, (x, x), (x, x))[1].item() == 2 * np.sum(x * x)
     mapped = phix.vmap(through, in_axes=(0, None))(np.stack([x, x]), x)
     np.testing.assert_allclose(mapped, [5.0, 5.0])
+
+
+# -- traces ----------------------------------------------------------------------------------
+@pytest.mark.parametrize("wrap", ["checkpoint", "custom_jvp", "custom_vjp"])
+def test_eager_derivatives_trace_the_function_once(wrap):
+    traced = []
+
+    def f(x):
+        traced.append(x.shape)
+        return ops.sum(ops.sin(x))
+
+    wrapped = getattr(phix, wrap)(f)
+    if wrap == "custom_jvp":
+        wrapped.defjvp(lambda p, t: (ops.sum(ops.sin(p[0])), ops.sum(t[0] * ops.cos(p[0]))))
+    if wrap == "custom_vjp":
+        wrapped.defvjp(lambda x: (ops.sum(ops.sin(x)), x), lambda x, ct: (ct * ops.cos(x),))
+    slope = phix.grad(wrapped)
+    for x in (np.ones(3), np.zeros(3), np.ones(2), np.ones(3)):
+        np.testing.assert_allclose(slope(x), np.cos(x), rtol=1e-14)
+    assert traced == [(3,), (2,)]
+
+
+def test_what_a_checkpoint_closes_over_is_read_at_each_call():
+    held = {}
+    f = phix.checkpoint(lambda x: ops.sum(held["w"] * x))
+    for w in (np.ones(2), np.full(2, 5.0)):
+        held["w"] = phix.to_tensor(w)
+        np.testing.assert_array_equal(phix.grad(f)(np.ones(2)), w)
+
+    def through(w):  # a tracer of the derivative around it
+        held["w"] = w
+        return ops.sum(phix.grad(f)(np.ones(2)) * w)
+
+    for w in (np.ones(2), np.full(2, 5.0)):
+        np.testing.assert_array_equal(phix.grad(through)(w), 2 * w)
+
+
+def test_static_arguments_of_a_checkpoint_are_told_apart():
+    f = phix.checkpoint(lambda x, n: x**n if type(n) is int else x * n, static_argnums=1)
+    slope = lambda n: phix.grad(lambda x: f(x, n))(3.0).item()  # noqa: E731
+    assert [slope(n) for n in (2, 2.0, 3, 2)] == [6.0, 2.0, 27.0, 6.0]
+    settings = [1.0, 2.0]  # not hashable: traced at each call
+    g = phix.checkpoint(lambda x, c: x * c[0], static_argnums=1)
+    assert phix.grad(lambda x: g(x, settings))(1.0).item() == 1.0
+    settings[0] = 4.0
+    assert phix.grad(lambda x: g(x, settings))(1.0).item() == 4.0

@@ -36,8 +36,8 @@ def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     seen: list[Any] = []
     lower = source.lower
 
-    def counted(*args: Any) -> Any:
-        seen.append(lower(*args))
+    def counted(*args: Any, **options: Any) -> Any:
+        seen.append(lower(*args, **options))
         return seen[-1]
 
     monkeypatch.setattr(source, "lower", counted)

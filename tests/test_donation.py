@@ -146,3 +146,16 @@ def test_numbers_are_not_used_up():
     one = phix.make_graph(lambda x: 1.0)(0.0)(0.0)[0]
     assert f(2.0).item() == f(2.0).item() == 3.0
     assert f(one).item() == 2.0 and ops.add(np.float32(1.0), 1.0).item() == 2.0
+
+
+def test_programs_that_reuse_memory_are_found_on_disk(tmp_path, monkeypatch):
+    monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path))
+    for _ in range(2):
+        update = phix.jit(lambda x: x.at[0].set(7.0), donate_argnums=0)
+        x = tensor(5)
+        before = address(x)
+        out = update(x)
+        assert address(out) == before and out[0].item() == 7.0
+        plain = phix.jit(lambda x: x.at[0].set(7.0))
+        y = tensor(5)
+        assert address(plain(y)) != address(y) and y[0].item() != 7.0

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from phix.core import pytrees
+from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor, TensorBase, to_tensor_shared
+from phix.core.transforms import transforms
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 
 _SCALARS = (bool, int, float, complex)
@@ -53,6 +54,39 @@ class Flattened:
         args, kwargs = pytrees.unflatten(self.treedef, flat)
         outs, self.out_tree = flat_tensors(self.function(*args, **kwargs), self.where)
         return outs
+
+
+def meta_key(meta: MetaTensor) -> tuple[Any, ...]:
+    """What is equal for metas of which one trace serves both."""
+    return (meta.dtype, *(d if isinstance(d, int) else d.key for d in meta.dims))
+
+
+class Graphs:
+    """The graphs of a function, made once for each kind of arguments, as those of ``jit``.
+
+    A graph that closes over tensors is made anew for each call: next time it may be others.
+    """
+
+    def __init__(self) -> None:
+        self.found: dict[Any, tuple[Any, Any, Any]] = {}
+
+    def of(self, run: Flattened, leaves: Sequence[TensorBase], settings: Any) -> Any:
+        """The graph, what it closes over, and the structure of the result.
+
+        ``settings`` are what else it depends on; if they cannot be hashed, nothing is kept.
+        """
+        metas = [x.meta for x in leaves]
+        key = (run.treedef, settings, dispatch.bound_axes(), *map(meta_key, metas))
+        try:
+            found = self.found.get(key)
+        except TypeError:
+            return (*transforms().trace(run, metas), run.out_tree)
+        if found is None:
+            graph, closed = transforms().trace(run, metas)
+            found = (graph, closed, run.out_tree)
+            if not closed:
+                self.found[key] = found
+        return found
 
 
 def function_name(function: Callable[..., Any]) -> str:

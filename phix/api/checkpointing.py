@@ -7,11 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from phix import checkpoint_policies, ops
-from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError
 from phix.core.tensor import Tracer
-from phix.core.transforms import transforms
 
 
 def checkpoint(
@@ -39,6 +38,7 @@ def checkpoint(
         raise ArgumentError(f"checkpoint takes a function, found {function!r:.80}")
     chosen = policy or checkpoint_policies.nothing_saveable
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
+    graphs = Graphs()
 
     @functools.wraps(function)
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
@@ -54,9 +54,10 @@ def checkpoint(
             return function(*full, **named)
 
         run = Flattened(of_dynamic, treedef, f"the result of {function_name(function)}")
-        graph, closed = transforms().trace(run, [x.meta for x in flat])
+        settings = (len(args), *((p, type(v), v) for p, v in sorted(fixed.items())))
+        graph, closed, out_tree = graphs.of(run, flat, settings)
         outs = ops.checkpoint([*flat, *closed], graph, chosen)
-        return pytrees.unflatten(run.out_tree, outs)
+        return pytrees.unflatten(out_tree, outs)
 
     return checkpointed
 

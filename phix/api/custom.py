@@ -9,12 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.tensor import TensorBase, Tracer
-from phix.core.transforms import transforms
 
 
 def stop_gradient(x: Any) -> Any:
@@ -165,6 +164,7 @@ class _Custom:
     def __init__(self, function: Callable[..., Any], nondiff_argnums: int | Sequence[int]) -> None:
         functools.update_wrapper(self, function)
         self.function = function
+        self.graphs = Graphs()
         single = isinstance(nondiff_argnums, int)
         self.nondiff_argnums: tuple[int, ...] = (
             (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
@@ -197,10 +197,11 @@ class _Custom:
 
         _, treedef = pytrees.flatten((rest, {}))
         run = Flattened(of_rest, treedef, f"the result of {name}")
-        graph, closed = transforms().trace(run, [x.meta for x in flat])
-        rule = self.rule(fixed, places, (in_tree, run.out_tree), len(flat))
+        settings = (places, *((type(v), v) for v in fixed.values))
+        graph, closed, out_tree = self.graphs.of(run, flat, settings)
+        rule = self.rule(fixed, places, (in_tree, out_tree), len(flat))
         outs = self.bind([*flat, *closed], graph, rule)
-        return pytrees.unflatten(run.out_tree, outs)
+        return pytrees.unflatten(out_tree, outs)
 
     def _positional(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
         """All arguments in order, so that rules get them by place."""

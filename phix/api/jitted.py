@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
-from phix.api.arguments import flat_specs, flat_tensors, function_name
+from phix.api.arguments import flat_specs, flat_tensors, function_name, meta_key
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced
 from phix.api.retracing import Call, explanation
@@ -148,7 +148,7 @@ class Jitted:
     def _trace_key(self, call: Call) -> Any:
         kinds: tuple[Any, ...] = ()  # one trace for every size
         if self.input_spec is None:
-            kinds = tuple((m.dtype, _dims_key(m)) for m in call.metas)
+            kinds = tuple(map(meta_key, call.metas))
         return (call.treedef, call.static, kinds, call.axes)
 
     def _trace(
@@ -228,10 +228,6 @@ def _spread(tree: Any, leaves: list[Any]) -> Any:
         leaves.extend(parts)
         return (kind, names)
     return (kind, names, *[_spread(part, leaves) for part in parts])
-
-
-def _dims_key(meta: MetaTensor) -> tuple[Any, ...]:
-    return tuple(d if isinstance(d, int) else d.key for d in meta.dims)
 
 
 def _declared(input_spec: Any, args: Any, function: Any) -> Any:

@@ -14,8 +14,8 @@ from phix.kernels.cpu import jit
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
-from phix.kernels.primitive import inplace, loop_text, sharing, shrinking
 from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import loop_text, sharing, shrinking
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import LoopProgram
 from phix.kernels.primitive.lowering import lower
@@ -27,14 +27,11 @@ class Source:
     def __init__(
         self, graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...] = ()
     ) -> None:
-        program = self.loops = lower(graph, contiguous)
+        program = self.loops = lower(graph, contiguous, donated=donated)
+        self.sizes = tuple((a.meta.dims, a.meta.dtype) for a in graph.outputs)
         self.values = program.constant_values
         self.constants = [as_array(v) for v in self.values]
         self.sources = _symbol_sources(program)
-        self.sizes = tuple((b.dims, b.dtype) for b in program.outputs)
-        self.reused: tuple[int | None, ...] = (None,) * len(program.outputs)
-        if donated and self._is_one_call():
-            self.reused = inplace.donate(program, donated)
         builder = Builder(tuple(program.symbols.values()))
         prepare(program, builder)
         names = {symbol: name for name, symbol in program.symbols.items()}
@@ -71,7 +68,7 @@ class Source:
             tuple(self.constants[k] for k in self.kept),
             self.sizes,
             tuple(self.values[k] for k in self.kept),
-            self.reused,
+            self.loops.reused,
         )
 
     def launcher(self, env: dict[dm.Symbol, int]) -> Launcher:

@@ -84,12 +84,10 @@ def settle(
     return swaps
 
 
-def donate(program: ir.LoopProgram, donated: Sequence[int]) -> tuple[int | None, ...]:
-    """Let outputs live where donated inputs do, if that is safe, changing ``program``.
-
-    Returns:
-        for each output the number of the input whose memory it has, None for its own.
-    """
+def donate(program: ir.LoopProgram, donated: Sequence[int]) -> None:
+    """Let outputs live where donated inputs do, if that is safe."""
+    if _has_host_step(program.steps) or any(isinstance(s, ir.BindStep) for s in program.steps):
+        donated = ()  # in Python, every array has its own memory
     touched, free = Touched(), [n for n in donated if not program.inputs[n].strided]
     reused: list[int | None] = []
     for k, output in enumerate(program.outputs):
@@ -99,7 +97,7 @@ def donate(program: ir.LoopProgram, donated: Sequence[int]) -> tuple[int | None,
         if number is not None:
             free.remove(number)
             program.outputs[k] = program.inputs[number]
-    return tuple(reused)
+    program.reused = tuple(reused)
 
 
 def _takes_over(steps: list[Step], output: Buffer, given: Buffer, touched: Touched) -> bool:

@@ -222,7 +222,8 @@ Step = Union[Kernel, HostStep, ForStep, WhileStep, SwitchStep, BindStep]
 class LoopProgram:
     """Buffers and steps of a whole graph; ``symbols`` maps names of dims to their symbols.
 
-    ``constant_values`` are the tensors of ``constants``, in order.
+    ``constant_values`` are the tensors of ``constants``, in order. ``reused`` says for each output
+    the number of the donated input whose memory it has, None where it has its own.
     """
 
     inputs: list[Buffer]
@@ -232,6 +233,7 @@ class LoopProgram:
     steps: list[Step]
     symbols: dict[str, Any]
     constant_values: list[Any] = field(default_factory=list)
+    reused: tuple[int | None, ...] = ()
 
 
 def scalar_dtype(dtype: np.dtype) -> np.dtype:

@@ -91,10 +91,12 @@ def lower(
     contiguous: tuple[bool, ...],
     make_builder: Callable[[tuple[dm.Symbol, ...]], Builder] = Builder,
     tried: Callable[[ir.Kernel, ir.Kernel, str], None] | None = None,
+    donated: Sequence[int] = (),
 ) -> LoopProgram:
     """The loop program of ``graph``; ``contiguous[i]``: input ``i`` is C-contiguous.
 
-    A builder of another kind, and ``tried``, see how it comes about: :mod:`.report`.
+    Outputs may live where the ``donated`` inputs do. A builder of another kind, and ``tried``,
+    see how it comes about: :mod:`.report`.
 
     Raises:
         KernelNotFoundError: a primitive has neither a lowering nor a scalar body.
@@ -120,7 +122,7 @@ def lower(
     constants = [b for b, _ in builder.constants.values()]
     values = [value for _, value in builder.constants.values()]
     program = LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
-    return finish(program, tried)
+    return finish(program, tried, donated)
 
 
 def lower_into(

@@ -40,10 +40,13 @@ _CALLS = "one of them calls a library"
 Listener = Callable[[Kernel, Kernel, str], None]
 
 
-def finish(program: LoopProgram, tried: Listener | None = None) -> LoopProgram:
+def finish(
+    program: LoopProgram, tried: Listener | None = None, donated: Sequence[int] = ()
+) -> LoopProgram:
     """Join loops, and drop copies and temps that became scalars."""
     if passes.is_on("merge_copies"):
         inplace.merge_copies(program.steps)
+    inplace.donate(program, donated)  # while what reads is apart from what replaces
     if passes.is_on("join_loops"):
         program.steps = _joined_steps(program.steps, tried)
     if passes.is_on("forward_temps"):
