@@ -58,6 +58,7 @@ __all__ = [
     "atanh",
     "atanh_grad",
     "avg_pool2d",
+    "avg_pool2d_grad",
     "axis_index",
     "baddbmm",
     "batch_norm",
@@ -241,6 +242,7 @@ __all__ = [
     "max",
     "max_grad",
     "max_pool2d",
+    "max_pool2d_grad",
     "maximum",
     "maximum_grad",
     "mean",
@@ -7300,6 +7302,7 @@ _max_pool2d = define(
     "Tensor(out)",
     family="pooling",
     infer_meta=("PoolWindowsInferMeta", None),
+    backward="max_pool2d_grad",
     traits=("promote_float",),
     dtypes=("float",),
     doc=(
@@ -7340,6 +7343,48 @@ def max_pool2d(
     )
 
 
+_max_pool2d_grad = define(
+    "max_pool2d_grad",
+    "(Tensor x, Tensor out, Tensor out_grad, int[] kernel_size, int[] strides, int[] paddings, "
+    "bool ceil_mode, str data_format, str padding_algorithm)",
+    "Tensor(x_grad)",
+    family="pooling",
+    forward="max_pool2d",
+    where="yaml/pooling.yaml:26",
+)
+
+
+def max_pool2d_grad(
+    x: TensorLike,
+    out: TensorLike,
+    out_grad: TensorLike,
+    kernel_size: IntArrayLike,
+    strides: IntArrayLike,
+    paddings: IntArrayLike,
+    ceil_mode: bool,
+    data_format: str,
+    padding_algorithm: str,
+) -> Tensor:
+    """Backward of :func:`max_pool2d`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+        kernel_size: sequence of ints.
+        strides: sequence of ints.
+        paddings: sequence of ints.
+        ceil_mode: bool.
+        data_format: str.
+        padding_algorithm: str.
+    """
+    return bind(
+        _max_pool2d_grad,
+        (x, out, out_grad),
+        (kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm),
+    )
+
+
 _avg_pool2d = define(
     "avg_pool2d",
     "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0}, bool ceil_mode=false, "
@@ -7358,13 +7403,15 @@ _avg_pool2d = define(
             "padding_algorithm",
         ),
     ),
+    backward="avg_pool2d_grad",
+    jvp="linear",
     traits=("promote_float",),
     dtypes=("float",),
     doc=(
         "The mean of each window of images; exclusive leaves the padding out of the count. Without "
         "strides the windows lie side by side; ceil_mode keeps windows that reach out behind."
     ),
-    where="yaml/pooling.yaml:26",
+    where="yaml/pooling.yaml:31",
 )
 
 
@@ -7398,6 +7445,49 @@ def avg_pool2d(
     )
 
 
+_avg_pool2d_grad = define(
+    "avg_pool2d_grad",
+    "(Tensor x, Tensor out_grad, int[] kernel_size, int[] strides, int[] paddings, bool "
+    "ceil_mode, bool exclusive, str data_format, str padding_algorithm)",
+    "Tensor(x_grad)",
+    family="pooling",
+    no_need_buffer=("x",),
+    forward="avg_pool2d",
+    where="yaml/pooling.yaml:47",
+)
+
+
+def avg_pool2d_grad(
+    x: TensorLike,
+    out_grad: TensorLike,
+    kernel_size: IntArrayLike,
+    strides: IntArrayLike,
+    paddings: IntArrayLike,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    padding_algorithm: str,
+) -> Tensor:
+    """Backward of :func:`avg_pool2d`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        kernel_size: sequence of ints.
+        strides: sequence of ints.
+        paddings: sequence of ints.
+        ceil_mode: bool.
+        exclusive: bool.
+        data_format: str.
+        padding_algorithm: str.
+    """
+    return bind(
+        _avg_pool2d_grad,
+        (x, out_grad),
+        (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm),
+    )
+
+
 _pool2d = define(
     "pool2d",
     "(Tensor x, IntArray kernel_size, int[] strides, int[] paddings, bool ceil_mode, bool "
@@ -7412,7 +7502,7 @@ _pool2d = define(
         "the whole image for one window; adaptive reads kernel_size as the number of windows, "
         "which must divide the image evenly."
     ),
-    where="yaml/pooling.yaml:41",
+    where="yaml/pooling.yaml:53",
 )
 
 

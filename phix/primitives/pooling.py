@@ -1,19 +1,20 @@
 """Pooling: reductions over windows of images.
 
-The windows are laid out on two axes of their own, each by slices along one axis of the image, and
-reduced there; so derivatives are those of slices and of the reduction. Windows that neither
-overlap nor leave anything between them are cut out by a reshape.
+Along each spatial axis the slices of the image that hold the first, the second, ... element of
+every window are combined. A gradient goes back the same way: the windows' values are put where
+the windows begin, zeros between, and each element of the image reads those of the windows it
+lies in. Windows that neither overlap nor leave anything between them are cut out by a reshape.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
 from phix.core import rules
-from phix.core.dims import DimLike
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.windows import Pads, explicit_paddings, window_counts
@@ -70,37 +71,100 @@ class Windows:
             and all(n % k == 0 for n, k in zip(self.size, self.kernel))
         )
 
-    def reduced(self, x: Any, fill: float, reduce: Any) -> Any:
-        """``reduce(windows, axes)`` of x, padded with ``fill``."""
+    def reduced(self, x: Any, fill: float, reduce: Any, combine: Any) -> Any:
+        """``reduce(windows, axes)`` of x, padded with ``fill``; ``combine`` does it for two."""
         if self.tile():
-            return self._reduced_tiles(x, reduce)
-        for number, axis in enumerate(self.axes):
-            x = self._laid_out(x, number, axis, fill)
-        return reduce(x, [x.ndim - 2, x.ndim - 1])
+            return reduce(self._tiles(x), self._within())
+        x = self._padded(x, fill)
+        for number in range(2):
+            x = functools.reduce(combine, (self._part(x, number, i) for i in self._taps(number)))
+        return x
 
-    def _reduced_tiles(self, x: Any, reduce: Any) -> Any:
+    def _tiles(self, x: Any) -> Any:
+        return ops.reshape(x, self._parted(x.meta.dims, self.kernel))
+
+    def _parted(self, dims: dm.Shape, sizes: Any) -> dm.Shape:
+        """The dims of images with the spatial ones as windows of ``sizes``."""
         h, w = self.axes
-        dims = x.meta.dims
-        parted = [p for n, k in zip(self.counts, self.kernel) for p in (n, k)]
-        return reduce(ops.reshape(x, (*dims[:h], *parted, *dims[w + 1 :])), [h + 1, w + 2])
+        parted = [p for n, k in zip(self.counts, sizes) for p in (n, k)]
+        return (*dims[:h], *parted, *dims[w + 1 :])
 
-    def _laid_out(self, x: Any, number: int, axis: int, fill: float) -> Any:
-        """The windows along one axis, their elements on a new last axis."""
-        k, stride, count = self.kernel[number], self.strides[number], self.counts[number]
-        before, after = self.pads[number]
-        last = (count - 1) * stride  # where the last window begins
-        reach: DimLike = dm.maximum(last + k - before - self.size[number], after)
-        if not (dm.is_zero(before) and dm.is_zero(reach)):
-            paddings: list[Any] = [0] * (2 * x.ndim)
-            paddings[2 * axis : 2 * axis + 2] = before, reach
-            x = ops.pad(x, paddings, fill)
-        parts = [
-            ops.slice(x, [axis], [i], [i + count])
-            if stride == 1
-            else ops.strided_slice(x, [axis], [i], [i + last + 1], [stride])
-            for i in range(k)
-        ]
-        return ops.stack(parts, x.ndim)
+    def _within(self) -> list[int]:
+        """The axes of the tiles that lie within a window."""
+        h, w = self.axes
+        return [h + 1, w + 2]
+
+    def _taps(self, number: int) -> range:
+        return range(self.kernel[number])
+
+    def _padded(self, x: Any, fill: float) -> Any:
+        paddings: list[Any] = [0] * (2 * x.ndim)
+        for number, axis in enumerate(self.axes):
+            before, after = self.pads[number]
+            last = (self.counts[number] - 1) * self.strides[number]  # where the last one begins
+            reach = last + self.kernel[number] - before - self.size[number]
+            paddings[2 * axis : 2 * axis + 2] = before, dm.maximum(reach, after)
+        return x if all(dm.is_zero(p) for p in paddings) else ops.pad(x, paddings, fill)
+
+    def _part(self, x: Any, number: int, i: int) -> Any:
+        """The ``i``-th element of every window along one axis of padded images."""
+        axis, stride, count = self.axes[number], self.strides[number], self.counts[number]
+        if stride == 1:
+            return ops.slice(x, [axis], [i], [i + count])
+        return ops.strided_slice(x, [axis], [i], [i + (count - 1) * stride + 1], [stride])
+
+    def _begun(self, values: Any) -> Any:
+        """The windows' values where the windows begin, zeros around: see ``_lying_in``."""
+        paddings: list[Any] = [0] * (2 * values.ndim)
+        for number, axis in enumerate(self.axes):
+            k, stride = self.kernel[number], self.strides[number]
+            values = _apart(values, axis, stride)
+            before = k - 1 - self.pads[number][0]
+            after = self.size[number] + k - 1 - before - self.counts[number] * stride
+            paddings[2 * axis : 2 * axis + 2] = before, dm.maximum(after, 0)
+        return ops.pad(values, paddings, 0)
+
+    def _lying_in(self, begun: Any, number: int, i: int) -> Any:
+        """For each element along one axis, what the window has whose ``i``-th element it is."""
+        start = self.kernel[number] - 1 - i
+        return ops.slice(begun, [self.axes[number]], [start], [start + self.size[number]])
+
+    def back(self, values: Any, like: Any) -> Any:
+        """The sum over the windows an element lies in: the gradient of sums over windows."""
+        if self.tile():
+            dims = like.meta.dims
+            values = ops.reshape(values, self._parted(dims, (1, 1)))
+            return ops.reshape(ops.expand(values, self._parted(dims, self.kernel)), dims)
+        values = self._begun(values)
+        for number in range(2):
+            parts = (self._lying_in(values, number, i) for i in self._taps(number))
+            values = functools.reduce(ops.add, parts)
+        return values
+
+    def back_to_largest(self, x: Any, out: Any, grad: Any) -> Any:
+        """The gradient of the maxima ``out``, split evenly among the elements that are largest."""
+        if self.tile():
+            return self._back_to_largest_of_tiles(x, out, grad)
+        taps = [(i, j) for i in self._taps(0) for j in self._taps(1)]
+        padded = self._padded(x, -math.inf)
+        hits = (self._part(self._part(padded, 0, i), 1, j) == out for i, j in taps)
+        ties = functools.reduce(ops.add, (ops.cast(hit, x.dtype) for hit in hits))
+        largest, shares = self._begun(out), self._begun(grad / ties)
+        total: Any = None
+        for i, j in taps:
+            value, share = (
+                self._lying_in(self._lying_in(v, 0, i), 1, j) for v in (largest, shares)
+            )
+            part = ops.where(x == value, share, 0.0)
+            total = part if total is None else total + part
+        return total
+
+    def _back_to_largest_of_tiles(self, x: Any, out: Any, grad: Any) -> Any:
+        tiles, axes = self._tiles(x), self._within()
+        seen = self._parted(x.meta.dims, (1, 1))
+        hits = ops.cast(tiles == ops.reshape(out, seen), x.dtype)
+        shares = ops.reshape(grad, seen) / ops.sum(hits, axes, keepdim=True)
+        return ops.reshape(hits * shares, x.meta.dims)
 
     def sizes(self, exclusive: bool, like: Any) -> Any:
         """How many elements of the image, or of it with its padding, each window holds."""
@@ -127,6 +191,18 @@ class Windows:
         stop = ops.minimum(begin + k, ops.full((), end, "int64"))
         begin = ops.maximum(begin, 0) if exclusive else begin
         return ops.maximum(stop - begin, 1)
+
+
+def _apart(x: Any, axis: int, stride: int) -> Any:
+    """Zeros put behind each element along an axis, so that elements stand ``stride`` apart."""
+    if stride == 1:
+        return x
+    dims = x.meta.dims
+    cells = ops.reshape(x, (*dims[: axis + 1], 1, *dims[axis + 1 :]))
+    along = [stride if k == axis + 1 else 1 for k in range(x.ndim + 1)]
+    is_first = ops.reshape(numbers(stride), along) == 0
+    apart = ops.where(is_first, cells, ops.full((), 0, x.dtype))
+    return ops.reshape(apart, (*dims[:axis], dims[axis] * stride, *dims[axis + 1 :]))
 
 
 # -- attributes, meta --------------------------------------------------------------------------
@@ -188,7 +264,12 @@ def pool_meta(
 # -- decompositions ----------------------------------------------------------------------------
 @rules.decompose("max_pool2d")
 def max_pool2d(x: Any, *attrs: Any) -> Any:
-    return Windows(x, *attrs).reduced(x, -math.inf, ops.max)
+    return Windows(x, *attrs).reduced(x, -math.inf, ops.max, ops.maximum)
+
+
+@rules.decompose("max_pool2d_grad")
+def max_pool2d_grad(x: Any, out: Any, out_grad: Any, *attrs: Any) -> Any:
+    return Windows(x, *attrs).back_to_largest(x, out, out_grad)
 
 
 @rules.decompose("avg_pool2d")
@@ -204,8 +285,25 @@ def avg_pool2d(
 ) -> Any:
     windows = Windows(x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
     wide = widened(x)
-    total = windows.reduced(wide, 0.0, ops.sum)
+    total = windows.reduced(wide, 0.0, ops.sum, ops.add)
     return as_dtype(total / windows.sizes(exclusive, wide), x.dtype)
+
+
+@rules.decompose("avg_pool2d_grad")
+def avg_pool2d_grad(
+    x: Any,
+    out_grad: Any,
+    kernel_size: Any,
+    strides: Any,
+    paddings: Any,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    padding_algorithm: str,
+) -> Any:
+    windows = Windows(x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
+    grad = widened(out_grad)
+    return as_dtype(windows.back(grad / windows.sizes(exclusive, grad), x), x.dtype)
 
 
 _POOLING_TYPES = ("max", "avg")
