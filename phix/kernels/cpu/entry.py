@@ -15,7 +15,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.kernels.cpu import blas, jit, pool, threads, workspace
 from phix.kernels.cpu import instructions as ins
-from phix.kernels.cpu.llvm import KernelText, Parameter
+from phix.kernels.cpu.llvm import ROLLED_NODES, KernelText, Parameter
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive import sharing
@@ -102,6 +102,7 @@ class _Entry:
         parts.append("attributes #1 = { nounwind willreturn memory(none) }")
         parts.append(f"attributes #2 = {{ {attributes} }}")
         parts.append(f"attributes #3 = {{ alwaysinline {attributes} }}")
+        parts.append(ROLLED_NODES)
         return "\n".join(parts) + "\n"
 
     def _read_arguments(self) -> None:

@@ -23,6 +23,21 @@ _ALIGNMENT = 64
 MOST_ON_STACK = 64 << 10
 
 
+# What keeps LLVM from unrolling a loop whole, and the nodes that a module needs for it.
+ROLLED = "!llvm.loop !0"
+ROLLED_NODES = '!0 = distinct !{!0, !1}\n!1 = !{!"llvm.loop.unroll.disable"}'
+_LONG = 64
+
+
+def _stays_rolled(loop: ir.For) -> bool:
+    """Whether unrolling would cost time to compile, and no iteration could use it.
+
+    Accumulators are faster unrolled; loops that store are bound by memory, and vectors enough.
+    """
+    is_long = loop.extent.fn == "const" and loop.extent.data > _LONG
+    return is_long and loop.kind == "parallel"
+
+
 class KernelText:
     """One kernel as LLVM text: ``parameters`` in order, and ``text`` after the function's name."""
 
@@ -182,7 +197,8 @@ class _Printer:
         self._inner(loop.body)
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         again = self.let(f"icmp slt i64 {index}.next, {extent}")
-        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}")
+        rolled = f", {ROLLED}" if _stays_rolled(loop) else ""
+        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}{rolled}")
         start, back = f"[{first}, %{before}]", f"[{index}.next, %{self.label}]"
         self.lines[phi] = f"  {index} = phi i64 {start}, {back}"
         self._start(end)
