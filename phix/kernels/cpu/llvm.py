@@ -22,6 +22,27 @@ Parameter = tuple[str, Union[Buffer, str]]
 _ALIGNMENT = 64
 MOST_ON_STACK = 64 << 10
 
+# What keeps LLVM from unrolling a loop, and the nodes that a module needs for it.
+ROLLED = "!llvm.loop !0"
+METADATA = ("!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}')
+# An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
+# vectors across the loop around it, in gathers and scatters. Longer ones it leaves alone.
+_LEAST_ROLLED, _MOST_ROLLED = 16, 256
+_LONG = 64
+
+
+def _stays_rolled(loop: ir.For) -> bool:
+    """Whether unrolling would lose vectors, or cost time to compile that no iteration gives back.
+
+    Accumulators are faster unrolled; loops that store are bound by memory, and vectors enough.
+    """
+    if loop.extent.fn != "const":
+        return False
+    is_inner = not any(isinstance(s, (ir.For, ir.While)) for s in ir.walk(loop.body))
+    if is_inner and _LEAST_ROLLED <= loop.extent.data <= _MOST_ROLLED:
+        return True
+    return loop.extent.data > _LONG and loop.kind == "parallel"
+
 
 class KernelText:
     """One kernel as LLVM text: ``parameters`` in order, and ``text`` after the function's name."""
@@ -42,20 +63,6 @@ class KernelText:
         )
         lines = ["entry:", *printer.head, "  br label %start", "start:", *printer.lines]
         self.text = f"({arguments}) #0 {{\n" + "\n".join(lines) + "\n  ret void\n}"
-
-
-# The note of a loop that is to stay one until it is vectorised, and what the module says of it.
-ROLLED = "!llvm.loop !0"
-METADATA = ("!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}')
-# An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
-# vectors across the loop around it, in gathers and scatters. Longer ones it leaves alone.
-_LEAST_ROLLED, _MOST_ROLLED = 16, 256
-
-
-def _loop_note(loop: ir.For) -> str:
-    is_short = loop.extent.fn == "const" and _LEAST_ROLLED <= loop.extent.data <= _MOST_ROLLED
-    is_inner = not any(isinstance(s, (ir.For, ir.While)) for s in ir.walk(loop.body))
-    return f", {ROLLED}" if is_short and is_inner else ""
 
 
 class _Printer:
@@ -196,7 +203,8 @@ class _Printer:
         self._inner(loop.body)
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         again = self.let(f"icmp slt i64 {index}.next, {extent}")
-        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}{_loop_note(loop)}")
+        rolled = f", {ROLLED}" if _stays_rolled(loop) else ""
+        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}{rolled}")
         start, back = f"[{first}, %{before}]", f"[{index}.next, %{self.label}]"
         self.lines[phi] = f"  {index} = phi i64 {start}, {back}"
         self._start(end)

@@ -31,11 +31,10 @@ def accesses(
             yield from accesses(buffer, s.body, extents)
         if isinstance(s, Store) and s.buffer is buffer:
             yield s.indices[0], extents
-        own: Statement = For(s.index, s.extent, []) if isinstance(s, For) else s
-        heads = [own] if not isinstance(s, (ir.If, ir.While)) else [type(s)(s.condition, [])]
-        for e in ir.expressions(heads):  # type: ignore[arg-type]
-            if e.fn == "load" and e.data is buffer:
-                yield e.args[0], extents
+        for root in ir.roots(s):
+            for load in root.loads:
+                if load.data is buffer:
+                    yield load.args[0], extents
 
 
 def slice_form(linear: Expr, index: Expr, extents: dict[Expr, Expr]) -> SliceForm | None:

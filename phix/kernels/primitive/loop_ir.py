@@ -301,9 +301,14 @@ def expressions(body: list[Statement]) -> Iterator[Expr]:
             stack.extend(expr.args)
 
 
+def loads(body: list[Statement]) -> set[Expr]:
+    """Every load in the expressions of a block."""
+    return {load for s in walk(body) for root in roots(s) for load in root.loads}
+
+
 def reads(body: list[Statement]) -> set[Buffer]:
     """The buffers a block reads."""
-    found = {e.data for e in expressions(body) if e.fn == "load"}
+    found = {load.data for load in loads(body)}
     for s in walk(body):
         if isinstance(s, LibraryCall):
             kept = set() if s.updates else set(s.writes)

@@ -43,12 +43,13 @@ class Expr:
     indices, int64), ``call`` (``data`` is the name of a C math function of these argument types).
     """
 
-    __slots__ = ("__weakref__", "args", "data", "dtype", "fn")
+    __slots__ = ("__weakref__", "args", "data", "dtype", "fn", "operand_loads")
 
     fn: str
     args: tuple[Expr, ...]
     dtype: np.dtype
     data: Any
+    operand_loads: tuple[Expr, ...]  # the loads below, each once; asked for much more than made
 
     def __new__(cls, fn: str, args: tuple[Expr, ...], dtype: np.dtype, data: Any = None) -> Expr:
         # repr tells -0.0 from 0.0 and NaN from NaN-free constants, which == does not
@@ -57,6 +58,7 @@ class Expr:
         if found is None:
             found = super().__new__(cls)
             found.fn, found.args, found.dtype, found.data = fn, args, dtype, data
+            found.operand_loads = _loads_of(args)
             found = _interned.setdefault(key, found)
         return found
 
@@ -118,6 +120,11 @@ class Expr:
     def __ge__(self, other: Scalar) -> Expr:
         return binary("ge", self, other)
 
+    @property
+    def loads(self) -> tuple[Expr, ...]:
+        """The loads in this expression, itself included, each once."""
+        return (*self.operand_loads, self) if self.fn == "load" else self.operand_loads
+
     # == and hash stay by identity (Exprs are interned): write eq(a, b) and ne(a, b).
 
     def __repr__(self) -> str:
@@ -134,6 +141,15 @@ class Expr:
 
 
 Scalar = Union[Expr, Number]
+
+
+def _loads_of(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
+    found: tuple[Expr, ...] = ()
+    for arg in args:
+        more = arg.loads
+        if more and more != found:
+            found = tuple(dict.fromkeys((*found, *more))) if found else more
+    return found
 
 
 def const(value: Number, dtype: np.dtype) -> Expr:

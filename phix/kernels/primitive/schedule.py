@@ -227,13 +227,12 @@ def _calls_library(loop: For) -> bool:
 def _scalars_meet(first: For, second: For) -> bool:
     """Whether one loop sets a scalar that the other reads."""
 
-    def assigned(loop: For) -> set[Expr]:
-        return {t for s in ir.walk(loop.body) if isinstance(s, ir.Assign) for t in s.targets}
+    def meet(setter: For, reader: For) -> bool:
+        body = setter.body
+        targets = {t for s in ir.walk(body) if isinstance(s, ir.Assign) for t in s.targets}
+        return bool(targets) and any(e in targets for e in ir.expressions(reader.body))
 
-    def read(loop: For) -> set[Expr]:
-        return {e for e in ir.expressions(loop.body) if e.fn == "var"}
-
-    return bool(assigned(first) & read(second) or assigned(second) & read(first))
+    return meet(first, second) or meet(second, first)
 
 
 def _is_aligned(buffer: Buffer, index: Expr, loops: list[For]) -> bool:
@@ -288,7 +287,7 @@ def _forward(body: list[Statement], block: list[Statement], at: int, store: Stor
     if any(isinstance(s, LibraryCall) for s in ir.walk(body)):
         return
     load = Expr("load", store.indices, ir.scalar_dtype(buffer.dtype), buffer)
-    every = [e for e in ir.expressions(body) if e.fn == "load" and e.data is buffer]
+    every = [e for e in ir.loads(body) if e.data is buffer]
     later = block[at + 1 :]
     plain = [s for s in later if isinstance(s, (Store, ir.Assign, ir.Declare))]
     count = sum(isinstance(s, Store) and s.buffer is buffer for s in ir.walk(body))
@@ -314,14 +313,7 @@ def _forward(body: list[Statement], block: list[Statement], at: int, store: Stor
 
 
 def _own_loads(statement: Statement, load: Expr) -> bool:
-    if isinstance(statement, (For, ir.If, ir.While)):
-        shallow: Statement = (
-            For(statement.index, statement.extent, [])
-            if isinstance(statement, For)
-            else type(statement)(statement.condition, [])
-        )
-        return any(e is load for e in ir.expressions([shallow]))
-    return any(e is load for e in ir.expressions([statement]))
+    return any(load in root.loads for root in ir.roots(statement))
 
 
 def _changes_between(value: Expr, statements: Sequence[Statement]) -> bool:
