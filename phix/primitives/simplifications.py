@@ -302,4 +302,6 @@ def sum_of_expand(op: str, x: Any, axis: Any, dtype: Any, keepdim: bool) -> Any:
     small = own if keepdim else tuple(own[a] for a in left)
     shape = tuple(1 if a in axis else d for a, d in enumerate(dims) if keepdim or a in left)
     view = Call("expand", (Call("reshape", (source, small)), shape))
-    return Call("multiply", (view, tensor_from_scalar(float(count), dtype)))
+    product = Call("multiply", (view, tensor_from_scalar(float(count), dtype)))
+    # a sum starts at 0.0, so that of zeros is 0.0 and not -0.0
+    return Call("add", (product, tensor_from_scalar(0.0, dtype)))

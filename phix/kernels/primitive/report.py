@@ -28,6 +28,7 @@ from phix.kernels.primitive.scalar import Complex, Expr
 # Why a value is stored that the table of ``fusion`` would fuse.
 IN_A_LOOP = "read inside a loop that would compute the same element again and again"
 AS_MEMORY = "its reader takes whole memory, not elements"
+PARTIAL = "partial results of a loop that threads share"
 IN_ORDER = "has its place in the order of the steps"
 
 
@@ -276,7 +277,7 @@ def _buffers(program: LoopProgram, record: Recorder) -> Iterator[BufferReport]:
         maker = record.makers.get(buffer)
         why = found[0][1] if found else fusion.OUTPUT if buffer in program.outputs else ""
         if not why:
-            why = f"inner to {maker.op.name}" if maker else "inner to a loop"
+            why = f"inner to {maker.op.name}" if maker else PARTIAL
         meta = f"{buffer.dtype}{dm.shape_text(buffer.dims)}"
         meta += " (memory for a row)" if buffer.name in rows else ""
         names = tuple(v.name for v, _ in found)
