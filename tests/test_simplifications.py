@@ -96,6 +96,7 @@ STAYS = [
     (lambda x: ops.logical_not(ops.logical_not(x)), ["logical_not", "logical_not"]),
     (lambda x: ops.flip(ops.flip(x, [0]), [1]), ["flip", "flip"]),
     (lambda x: ops.where(ops.expand(ops.isnan(x), [3, 2, 7]), x, x), ["isnan", "expand", "where"]),
+    (lambda x: ops.where(ops.isnan(x), ops.max(x), ops.max(x)), ["isnan", "max", "max", "where"]),
     (lambda x: ops.sum(ops.expand(x, [4, 2, 7]), [0, 1]), ["expand", "sum"]),
     (lambda x: ops.sum(ops.expand(x, [0, 2, 7]), 0), ["expand", "sum"]),  # 0, also of NaN
     (lambda x: ops.expand(x[:1], [2, 7]) * 2.0, ["slice", "expand", "multiply"]),
@@ -107,6 +108,14 @@ def test_what_is_not_the_same_for_every_value_stays(number):
     function, wanted = STAYS[number]
     assert calls(function, GRID) == wanted
     same_bits(phix.jit(function)(GRID), raw(function, GRID))
+
+
+def test_operands_smaller_than_their_condition_are_broadcast():
+    def f(x, c):
+        return ops.where(c, ops.max(x), ops.max(x))
+
+    c = np.array([True, False])
+    np.testing.assert_array_equal(phix.jit(f)(np.ones(3, "f"), c), np.ones(2))
 
 
 def test_ints_have_one_zero():
