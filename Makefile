@@ -5,6 +5,8 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
+# More for `make bench`: BENCH=--readme writes the table of the README
+BENCH   ?=
 
 # Kernels under test are small: threads of BLAS would only fight the test workers.
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
@@ -61,7 +63,7 @@ fresh: $(VENV)/dev.stamp  ## check that phix/ops.py is what yaml/ gives
 	$(BIN)/python -m phix.ops --check
 
 bench: $(VENV)/bench.stamp  ## run the benchmarks
-	$(BIN)/python -m benchmarks --compile --json benchmarks.json --plot benchmarks.png
+	$(BIN)/python -m benchmarks --compile --json benchmarks.json $(BENCH) --plot benchmarks.png
 
 docs: $(VENV)/dev.stamp  ## run the examples of README and docs, write their output and docs/ops.md anew
 	$(BIN)/python docs/refresh.py

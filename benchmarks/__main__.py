@@ -1,6 +1,7 @@
 """``python -m benchmarks [--row PART] [--quick] [--compile] [--json FILE] [--plot FILE]``.
 
-On a machine that others use as well, ``--lowest`` shows what disturbs least.
+``--json FILE --readme`` writes the table of the README as well. On a machine that others use,
+``--lowest`` shows what disturbs least.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ TOPICS = (
     "linalg",
     "indexing",
     "calls",
+    "unknown",
 )
 CONTENDERS = ("phix", "jax", "torch", "numpy")
 
@@ -49,6 +51,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--without", nargs="*", default=[], help="contenders to leave out")
     parser.add_argument("--threads", type=int, default=2, help="for each library (2)")
     parser.add_argument("--json", type=Path, help="write the numbers there as well")
+    parser.add_argument(
+        "--readme", action="store_true", help="write the README's table from --json"
+    )
     parser.add_argument("--plot", type=Path, help="draw the ratios there, a PNG")
     parser.add_argument(
         "--lowest", action="store_true", help="show the lowest times, not the medians"
@@ -89,6 +94,10 @@ def run(args: argparse.Namespace) -> int:
     print("\n".join(notes))
     if args.json:
         harness.write_json(args.json, found, notes=notes)
+    if args.json and args.readme:
+        from benchmarks import report
+
+        report.write([args.json], lowest=args.lowest)
     if args.plot and peers.is_installed("matplotlib"):
         harness.write_plot(args.plot, found, args.lowest)
     elif args.plot:

@@ -10,6 +10,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from benchmarks.peers import Call, leaves
 _SPAN = 0.005
 # Threads of the contender before may still be waiting for work; they go to sleep meanwhile.
 _PAUSE = 0.002
+# phix compiled for one size, beside phix compiled for any.
+SIZED = "sized"
 # Modes of a case that hold a gradient.
 _DERIVED = ("vjp", "value_and_grad", "sgd")
 
@@ -51,12 +54,16 @@ class Case:
             "sgd": value, and the first of the args moved against the gradient.
             "uncompiled": the function as it stands, not compiled by phix and JAX either.
         tolerance: the largest difference of a result, relative to the largest entry of its tensor.
+        unknown: dims of the args, a tuple of sizes and names for each array, in trees like those of
+            the args. phix is then compiled for every size of the named ones, and beside it, as the
+            contender "sized", for the sizes of the args alone.
     """
 
     args: tuple[Any, ...]
     functions: Mapping[str, Callable[..., Any]]
     mode: str = "call"
     tolerance: float = 2e-5
+    unknown: tuple[Any, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -108,8 +115,8 @@ def run_row(
     case, notes = row.build(), []
     calls: dict[str, Call] = {}
     results: dict[str, list[np.ndarray]] = {}
-    for name, library in libraries.items():
-        function = case.functions.get(name.partition(".")[0])
+    for name, library in _contenders(case, libraries).items():
+        function = case.functions.get("phix" if name == SIZED else name.partition(".")[0])
         if function is None or (case.mode in _DERIVED and not library.differentiates):
             continue
         try:
@@ -121,6 +128,12 @@ def run_row(
             calls[name] = call
     check_equal(row.name, results, case.tolerance)
     return (time_calls(row.name, calls, repeats, budget) if calls else []), notes
+
+
+def _contenders(case: Case, libraries: Mapping[str, Any]) -> Mapping[str, Any]:
+    if case.unknown is None or "phix" not in libraries:
+        return libraries
+    return {"phix": libraries["phix"].for_unknown(case.unknown), SIZED: libraries["phix"]}
 
 
 def measure(row: str, calls: dict[str, Call], repeats: int) -> list[Measurement]:
@@ -175,9 +188,17 @@ def machine() -> dict[str, Any]:
         "processor": _processor(),
         "cpus": os.cpu_count(),
         "threads": os.environ.get("OMP_NUM_THREADS", "as each likes"),
+        "system": f"{platform.system()} {platform.machine()}",
         "python": platform.python_version(),
-        "numpy": np.__version__,
+        **{name: _version(name) for name in ("numpy", "llvmlite", "jax", "torch")},
     }
+
+
+def _version(package: str) -> str:
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "not installed"
 
 
 def _processor() -> str:
@@ -189,7 +210,7 @@ def _processor() -> str:
     return platform.processor() or platform.machine()
 
 
-PEERS = ("jax", "torch", "numpy")
+PEERS = ("jax", "torch", "numpy", SIZED)
 
 
 def by_row(measurements: Iterable[Measurement], lowest: bool) -> dict[str, dict[str, float]]:
@@ -220,14 +241,16 @@ def means(measurements: Iterable[Measurement], lowest: bool) -> dict[str, tuple[
 
 def table(measurements: list[Measurement], lowest: bool = False) -> str:
     """A line a row: times, and the ratios peer / phix, with what is wanted of them."""
-    head = "".join(f"{c:>10}" for c in ("phix", *PEERS))
-    head += "".join(f"{p:>14}" for p in PEERS)
-    lines = [f"{'row':<52}{head}   (the last three: time / phix's; in brackets: wanted)"]
-    for name, times in by_row(measurements, lowest).items():
-        cells = [_amount(name, times[c]) if c in times else "-" for c in ("phix", *PEERS)]
-        line = f"{name:<52}" + "".join(f"{c:>10}" for c in cells)
-        wanted = ROWS[name].wanted if name in ROWS else WANTED.get(name, {})
-        for peer in PEERS:
+    rows = by_row(measurements, lowest)
+    peers = [p for p in PEERS if any(p in times for times in rows.values())]
+    head = "".join(f"{c:>10}" for c in ("phix", *peers)) + "".join(f"{p:>14}" for p in peers)
+    width = 2 + max(map(len, rows), default=0)
+    lines = [f"{'row':<{width}}{head}   (the last: time / phix's; in brackets: wanted)"]
+    for name, times in rows.items():
+        cells = [amount(name, times[c]) if c in times else "-" for c in ("phix", *peers)]
+        line = f"{name:<{width}}" + "".join(f"{c:>10}" for c in cells)
+        wanted = wanted_of(name)
+        for peer in peers:
             ratio = ratios(times).get(peer)
             shown = "-" if ratio is None else f"{ratio:.2f}"
             line += f"{shown:>8}" + (f"{f'({wanted[peer]:g})':<6}" if peer in wanted else " " * 6)
@@ -237,13 +260,19 @@ def table(measurements: list[Measurement], lowest: bool = False) -> str:
     return "\n".join([*lines, f"geometric means of the ratios: {shown_means}"])
 
 
+def wanted_of(name: str) -> Mapping[str, float]:
+    """Peer -> the ratio that a row is to reach."""
+    return ROWS[name].wanted if name in ROWS else WANTED.get(name, {})
+
+
 # What is wanted of rows measured in processes of their own; see processes.py.
 WANTED: dict[str, dict[str, float]] = {}
 # Rows that are called so hold bytes, not seconds.
 BYTES = "memory"
 
 
-def _amount(row: str, value: float) -> str:
+def amount(row: str, value: float) -> str:
+    """A time, or of a row of memory a size, for people."""
     if row.startswith(BYTES):
         return f"{value / 2**20:.1f} MiB"
     for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):

@@ -1,7 +1,7 @@
 """The libraries compared, each behind the same few functions.
 
-``jax``, ``jnp``, ``torch`` and ``F`` (torch.nn.functional) are imported on first use, so rows may
-name them where they are not installed.
+``jax``, ``jnp``, ``jet``, ``torch`` and ``F`` (torch.nn.functional) are imported on first use, so
+rows may name them where they are not installed.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ class Lazy:
 
 jax: Any = Lazy("jax")
 jnp: Any = Lazy("jax.numpy")
+jet: Any = Lazy("jax.experimental.jet")
 torch: Any = Lazy("torch")
 F: Any = Lazy("torch.nn.functional")
 
@@ -62,8 +63,8 @@ class Functional:
 
     differentiates = True
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, name: str, unknown: Any = None) -> None:
+        self.name, self.unknown = name, unknown
         self.module: Any = phix if name == "phix" else jax
 
     def array(self, x: np.ndarray) -> Any:
@@ -96,11 +97,26 @@ class Functional:
     def bind(self, function: Callable[..., Any], mode: str, args: tuple[Any, ...]) -> Call:
         """A call without arguments that ends when the result is there."""
         arrays = tree_map(self.array, args)
-        run = function if mode == "uncompiled" else self.module.jit(self.wrapped(function, mode))
+        options = {} if self.unknown is None else {"input_spec": _specs(args, self.unknown)}
+        wrapped = self.wrapped(function, mode)
+        run = function if mode == "uncompiled" else self.module.jit(wrapped, **options)
         if self.name == "phix":
             return lambda: run(*arrays)
         wait = jax.block_until_ready
         return lambda: wait(run(*arrays))
+
+    def for_unknown(self, dims: Any) -> Functional:
+        """This library, compiling for every size of the dims that have a name."""
+        return Functional(self.name, dims)
+
+
+def _specs(args: Any, dims: Any) -> Any:
+    """phix's specs of a tree of arrays, from a like tree of their dims."""
+    if isinstance(args, (list, tuple)):
+        return type(args)(_specs(a, d) for a, d in zip(args, dims))
+    if isinstance(args, dict):
+        return {key: _specs(args[key], dims[key]) for key in args}
+    return phix.spec(dims, args.dtype.name)
 
 
 class Torch:

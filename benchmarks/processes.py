@@ -21,7 +21,8 @@ import phix
 from benchmarks.harness import BYTES, ROWS, WANTED, Measurement, normal, summary
 from benchmarks.peers import F, jax, jnp, leaves, libraries, torch, tree_map
 
-COLD, WARM, SHAPES, PEAK, IMPORT = "compile", "from disk", "many shapes", BYTES, "import"
+COLD, WARM, SHAPES, IMPORT = "compile", "from disk", "many shapes", "import"
+PEAK, PLANNED = BYTES, f"{BYTES}, planned"
 
 
 # -- jobs: what happens in the new process ---------------------------------------------------------
@@ -76,6 +77,16 @@ def peak_bytes(contender: str, row: str) -> float:
     return used
 
 
+def planned_bytes(contender: str, row: str) -> float:
+    """What the compiler says that a run takes beside its arguments: outputs and temps."""
+    library = libraries((contender,), compiled=False)[contender]
+    case = ROWS[row].build()
+    wrapped = library.module.jit(library.wrapped(case.functions[contender], case.mode))
+    arrays = tree_map(library.array, case.args)
+    memory = wrapped.lower(*arrays).compile().memory_analysis()
+    return float(memory.output_size_in_bytes + memory.temp_size_in_bytes)
+
+
 def _compiled(contender: str, library: Any, case: Any) -> Callable[[], Any]:
     function = case.functions[contender]
     if contender == "torch":
@@ -108,6 +119,7 @@ JOBS: dict[str, Callable[[str, str], float]] = {
     WARM: first_call,
     SHAPES: many_shapes,
     PEAK: peak_bytes,
+    PLANNED: planned_bytes,
     IMPORT: import_time,
 }
 
@@ -133,6 +145,7 @@ PROCESS_ROWS = [
     *(ProcessRow(COLD, row, wanted={"jax": 1}) for row in _COMPILED),
     *(ProcessRow(WARM, row, wanted={"jax": 10}) for row in _COMPILED),
     *(ProcessRow(PEAK, row, _WITH_TORCH, {"jax": 1}) for row in _WEIGHED),
+    *(ProcessRow(PLANNED, row, wanted={"jax": 1}) for row in _WEIGHED),
     ProcessRow(IMPORT, "", ("phix", "jax", "torch", "numpy")),
 ]
 WANTED.update({r.name: r.wanted for r in PROCESS_ROWS})

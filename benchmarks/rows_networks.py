@@ -9,7 +9,7 @@ import numpy as np
 
 import phix
 from benchmarks.harness import Case, normal, row
-from benchmarks.peers import F, jax, jnp, torch
+from benchmarks.peers import F, jax, jet, jnp, torch
 from phix import ops
 
 
@@ -100,24 +100,56 @@ def beam() -> Case:
     return Case(args, functions, mode="value_and_grad", tolerance=1e-3)
 
 
+def _taylor_phix(u: Any, x: Any) -> Any:
+    return phix.jet(u, (x,), ([ops.full_like(x, 1.0), None, None, None],))[1][3]
+
+
+def _taylor_jax(u: Any, x: Any) -> Any:
+    zero = jnp.zeros_like(x)
+    return jet.jet(u, (x,), ((jnp.ones_like(x), zero, zero, zero),))[1][3]
+
+
+def _taylor_loss(fourth: Any, xp: Any) -> Any:
+    """The loss of the beam with its fourth derivative by one pass of Taylor mode."""
+
+    def network(params: Any, x: Any) -> Any:
+        for weight, bias in params[:-1]:
+            x = xp.tanh(x @ weight + bias)
+        return x @ params[-1][0] + params[-1][1]
+
+    def loss(params: Any, x: Any) -> Any:
+        return xp.mean((fourth(lambda x: network(params, x), x) + 1.0) ** 2)
+
+    return loss
+
+
+@row("beam 1-20-20-20-1, 1000 points: by Taylor mode", jax=3)
+def beam_by_taylor_mode() -> Case:
+    points = np.linspace(0, 1, 1000, dtype=np.float32)[:, None]
+    functions = {"phix": _taylor_loss(_taylor_phix, ops), "jax": _taylor_loss(_taylor_jax, jnp)}
+    args = (dense(1, 20, 20, 20, 1), points)
+    return Case(args, functions, mode="value_and_grad", tolerance=1e-3)
+
+
 # -- gpt block -------------------------------------------------------------------------------------
 BATCH, LENGTH, WIDTH, HEADS = 4, 128, 256, 4
 
 
-def _gpt_phix(p: Any, x: Any, w: Any) -> Any:
+def gpt_phix(p: Any, x: Any, w: Any) -> Any:
     def norm(x: Any, name: str) -> Any:
         return ops.layer_norm(x, *p[name], 1e-5, 2)
 
     def linear(x: Any, name: str) -> Any:
         return x @ p[name][0] + p[name][1]
 
-    heads = ops.reshape(linear(norm(x, "norm1"), "qkv"), [BATCH, LENGTH, 3, HEADS, -1])
+    batch = x.shape[0]
+    heads = ops.reshape(linear(norm(x, "norm1"), "qkv"), [batch, LENGTH, 3, HEADS, -1])
     q, k, v = (ops.transpose(heads[:, :, i], [0, 2, 1, 3]) for i in range(3))
     scores = ops.matmul(q * (WIDTH // HEADS) ** -0.5, k, False, True)
     places = ops.arange(0, LENGTH, 1, "int64")
     seen = ops.reshape(places, [LENGTH, 1]) >= places
     weights = ops.softmax(ops.where(seen, scores, float("-inf")), -1)
-    mixed = ops.reshape(ops.transpose(weights @ v, [0, 2, 1, 3]), [BATCH, LENGTH, WIDTH])
+    mixed = ops.reshape(ops.transpose(weights @ v, [0, 2, 1, 3]), [batch, LENGTH, WIDTH])
     x = x + linear(mixed, "out")
     x = x + linear(ops.gelu(linear(norm(x, "norm2"), "up")), "down")
     return ops.sum(x * w)
@@ -157,15 +189,19 @@ def _gpt_torch(p: Any, x: Any, w: Any) -> Any:
     return (x * w).sum()
 
 
-@row("gpt block, 4 x 128 x 256, 4 heads: with gradient", jax=2, torch=1)
-def gpt_block() -> Case:
+def gpt_arguments() -> tuple[Any, Any, Any]:
+    """Parameters, input and cotangent."""
     ones, zeros = np.ones(WIDTH, np.float32), np.zeros(WIDTH, np.float32)
     sizes = {"qkv": (1, 3), "out": (1, 1), "up": (1, 4), "down": (4, 1)}
     params: dict[str, Any] = {n: dense(a * WIDTH, b * WIDTH)[0] for n, (a, b) in sizes.items()}
     params |= {"norm1": (ones, zeros), "norm2": (ones, zeros)}
-    x, w = normal(BATCH, LENGTH, WIDTH), normal(BATCH, LENGTH, WIDTH, seed=1)
-    functions = {"phix": _gpt_phix, "jax": _gpt_jax, "torch": _gpt_torch}
-    return Case((params, x, w), functions, mode="value_and_grad", tolerance=1e-3)
+    return params, normal(BATCH, LENGTH, WIDTH), normal(BATCH, LENGTH, WIDTH, seed=1)
+
+
+@row("gpt block, 4 x 128 x 256, 4 heads: with gradient", jax=2, torch=1)
+def gpt_block() -> Case:
+    functions = {"phix": gpt_phix, "jax": _gpt_jax, "torch": _gpt_torch}
+    return Case(gpt_arguments(), functions, mode="value_and_grad", tolerance=1e-3)
 
 
 # -- resnet block ----------------------------------------------------------------------------------

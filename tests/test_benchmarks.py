@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import harness, peers
+from benchmarks import harness, peers, processes, report
 from benchmarks.__main__ import load_rows
 from benchmarks.harness import Case, Measurement, Row
 from phix import ops
+from phix.core import dims
 
 load_rows()
 LIBRARIES = peers.libraries(("phix", "numpy"), compiled=False)
@@ -64,3 +65,59 @@ def test_measurements_are_shown_and_written(tmp_path: Path) -> None:
     assert "1 ms" in text and "jax 4.00 (1 rows)" in text
     harness.write_json(tmp_path / "found.json", found)
     assert harness.read_json(tmp_path / "found.json") == found
+
+
+def test_a_program_for_any_size_is_beside_one_for_the_size() -> None:
+    x = np.arange(12, dtype=np.float32).reshape(4, 3)
+    case = Case((x,), {"phix": lambda x: ops.softmax(x, -1)}, unknown=(("n", 3),))
+    found, notes = harness.run_row(Row("row", lambda: case), LIBRARIES, repeats=1, budget=0.0)
+    assert [m.contender for m in found] == ["phix", harness.SIZED] and not notes
+    unknown = LIBRARIES["phix"].for_unknown(case.unknown)  # type: ignore[attr-defined]
+    assert unknown.unknown == (("n", 3),)
+
+
+@pytest.mark.parametrize("name", [n for n in harness.ROWS if n.startswith("unknown dims: ")])
+def test_rows_of_unknown_dims_declare_their_args(name: str) -> None:
+    case = harness.ROWS[name].build()
+    specs = peers._specs(case.args, case.unknown)
+    assert {s.name for m in peers.leaves(specs) for d in m.dims for s in dims.symbols(d)}
+    for spec, array in zip(peers.leaves(specs), peers.leaves(case.args)):
+        assert len(spec.dims) == array.ndim
+
+
+def test_planned_memory_is_outputs_and_temps() -> None:
+    name = next(n for n in harness.ROWS if "batch 8:" in n)
+    sizes = [np.asarray(a).nbytes for a in peers.leaves(harness.ROWS[name].build().args[0])]
+    assert processes.planned_bytes("phix", name) >= sum(sizes)  # the new parameters
+
+
+MACHINE = {"processor": "a processor", "cpus": 2, "threads": "2", "python": "3.11", "torch": "2"}
+
+
+def test_the_section_of_the_readme(tmp_path: Path) -> None:
+    times = {"phix": 1e-3, "jax": 4e-3, "torch": 9e-4}
+    found = [Measurement("softmax", name, t, t, 3) for name, t in times.items()]
+    found += [Measurement("memory: mlp", "phix", 2.0**20, 2.0**20, 1)]
+    found += [Measurement("unknown dims: gelu", n, t, t, 3)
+              for n, t in (("phix", 1.1e-3), (harness.SIZED, 1e-3))]  # fmt: skip
+    made = report.section(MACHINE, found, lowest=False)
+    assert "| softmax | 1 ms | 4 ms (4) | 900 us (0.9) |  |" in made
+    assert "| memory: mlp | 1.0 MiB |" in made and "| gelu | 1.1 ms | 1 ms | 1.10 |" in made
+    assert "a processor, 2 cores, 2 threads each; python 3.11, torch 2" in made
+    text = f"# a\n\n{report.BEFORE}\nrest\n"
+    once = report.inserted(text, made)
+    assert once.index(report.BEGIN) < once.index(report.END) < once.index(report.BEFORE)
+    assert report.inserted(once, made) == once
+    assert report.inserted(once, made.replace("900 us", "8 us")).count("8 us") == 1
+
+
+def test_the_last_file_counts(tmp_path: Path) -> None:
+    files = []
+    for number in (1, 2):
+        found = [Measurement("row", "phix", 1.0 * number, 1.0, 1)]
+        found += [Measurement(f"only {number}", "phix", 1.0, 1.0, 1)]
+        files.append(tmp_path / f"{number}.json")
+        harness.write_json(files[-1], found)
+    machine, merged = report.read(files)
+    assert {(m.row, m.median) for m in merged} == {("row", 2.0), ("only 1", 1.0), ("only 2", 1.0)}
+    assert machine["numpy"] == np.__version__

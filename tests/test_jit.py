@@ -191,3 +191,19 @@ def test_input_spec_must_fit():
         f(np.ones((2, 4), "f"))
     with pytest.raises(ArgumentError, match="input_spec declares"):
         f(np.ones((2, 3), "f"), np.ones(3, "f"))
+
+
+def test_buffers_of_a_size_but_not_of_a_shape_are_not_exchanged():
+    """Slices of a buffer, and steps in Python, go by its dims."""
+    x = np.random.default_rng(0).normal(size=(4, 3, 5)).astype("f")
+
+    def rows(x):
+        return ops.reshape(phix.scan(lambda c, r: (c + r, c + r), x[0] * 0.0, x)[1], [-1])
+
+    for spec in (["n", 3, 5], [4, 3, 5]):
+        found = phix.jit(rows, input_spec=[phix.spec(spec)])(x)
+        np.testing.assert_allclose(found, np.cumsum(x, 0).reshape(-1), rtol=1e-5)
+        found = phix.jit(
+            lambda x: ops.unsqueeze(ops.sort(x, 1), [1]), input_spec=[phix.spec(spec)]
+        )(x)
+        np.testing.assert_array_equal(found, np.sort(x, 1)[:, None])

@@ -204,6 +204,8 @@ M, N, K = 13, 21, 34
         (lambda x: phix.scan(lambda c, r: (c + r, c), x[0], x), [(6, M)], 6 * M, 0),
         # 27 products and 26 sums
         (lambda x, k: ops.conv2d(x, k), [(2, 3, 8, 8), (4, 3, 3, 3)], 2 * 4 * 36 * (27 + 26), 0),
+        (lambda x, k: ops.conv2d(x, k), [(2, 16, 8, 8), (32, 16, 1, 1)],
+         2 * 2 * 32 * 64 * 16, 0),
     ],
 )  # fmt: skip
 def test_operations_have_their_closed_forms(function, shapes, flops, transcendentals):

@@ -54,7 +54,7 @@ class Holder:
 
 @dataclass(frozen=True)
 class MemoryAnalysis:
-    """The memory of one run, as it is planned.
+    """The memory of one run, as it is planned, all arguments kept (see ``donate_argnums``).
 
     Attributes:
         argument_size_in_bytes, output_size_in_bytes: the arrays that go in, and those that come.

@@ -200,18 +200,15 @@ def again(op: str, x: Any, *attrs: Any) -> Any:
 )  # fmt: skip
 def equal_operands(op: str, *inputs: Any) -> Any:
     *condition, x, y = inputs
-    smaller = not condition or dm.same_shape(
-        x.meta.dims, _broadcast(x.meta.dims, condition[0].meta.dims)
-    )
-    return x if x is y and smaller else None
+    return x if x is y and all(_broadcasts(c, x) for c in condition) else None
 
 
-def _broadcast(a: dm.Shape, b: dm.Shape) -> dm.Shape:
-    """The dims of two operands broadcast; () where that is not known."""
-    if len(b) > len(a):
-        return ()
-    dims = [dm.broadcast(x, y) for x, y in zip(a[len(a) - len(b) :], b)]
-    return () if None in dims else (*a[: len(a) - len(b)], *dims)  # type: ignore[arg-type]
+def _broadcasts(x: Any, y: Any) -> bool:
+    """Whether ``x`` is known to broadcast to the dims of ``y``."""
+    if x.ndim > y.ndim:
+        return False
+    pairs = zip(x.meta.dims, y.meta.dims[y.ndim - x.ndim :])
+    return all(dm.is_one(a) or dm.same(a, b) for a, b in pairs)
 
 
 # -- calls that are others -----------------------------------------------------------------------
@@ -302,4 +299,6 @@ def sum_of_expand(op: str, x: Any, axis: Any, dtype: Any, keepdim: bool) -> Any:
     small = own if keepdim else tuple(own[a] for a in left)
     shape = tuple(1 if a in axis else d for a, d in enumerate(dims) if keepdim or a in left)
     view = Call("expand", (Call("reshape", (source, small)), shape))
-    return Call("multiply", (view, tensor_from_scalar(float(count), dtype)))
+    product = Call("multiply", (view, tensor_from_scalar(float(count), dtype)))
+    # a sum starts at 0.0, so that of zeros is 0.0 and not -0.0
+    return Call("add", (product, tensor_from_scalar(0.0, dtype)))

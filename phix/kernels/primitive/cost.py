@@ -277,8 +277,11 @@ class _Counter:
 
     def _moved(self, buffers: list[Buffer], call: LibraryCall, sizes: list[DimLike]) -> None:
         for buffer, size in zip(buffers, sizes):
-            to = self.stores if buffer in call.writes else self.loads
-            to[buffer] = to.get(buffer, 0) + size
+            is_written = buffer in call.writes
+            if is_written:
+                self.stores[buffer] = self.stores.get(buffer, 0) + size
+            if call.updates or not is_written:
+                self.loads[buffer] = self.loads.get(buffer, 0) + size
 
 
 def _gemm(

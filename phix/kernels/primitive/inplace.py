@@ -102,7 +102,7 @@ def donate(program: ir.LoopProgram, donated: Sequence[int]) -> None:
 
 def _takes_over(steps: list[Step], output: Buffer, given: Buffer, touched: Touched) -> bool:
     """Whether the output can have the memory of ``given``, and then has it."""
-    if output.dtype != given.dtype or not dm.same(_size(output), _size(given)):
+    if output.dtype != given.dtype or not _fits(steps, output, given):
         return False
     sunk = _sunk(steps, output, touched)
     if _check(sunk, given, output, False, touched) is None:
@@ -266,13 +266,23 @@ def merge_copies(
             continue
         changed = any(to in w for _, w in after) and any(source in r for r, _ in after)
         made_here = any(source in w for _, w in before)
-        if made_here and not changed and dm.same(_size(to), _size(source)):
+        if made_here and not changed and _fits(steps, source, to):
             del steps[at]
             rename(steps, source, to, touched)
 
 
-def _size(buffer: Buffer) -> dm.DimLike:
-    return dm.product(buffer.dims)
+def _fits(steps: list[Step], old: Buffer, new: Buffer) -> bool:
+    """Whether ``new`` has the size of ``old``, and its dims where something depends on them."""
+    if dm.same_shape(old.dims, new.dims):
+        return True
+    if not dm.same(dm.product(old.dims), dm.product(new.dims)):
+        return False
+    every = list(ir.walk_steps(steps))
+    hosts = (s for s in every if isinstance(s, ir.HostStep))
+    if any(old in s.outputs for s in hosts):  # Python gets arrays, not memory
+        return False
+    used = set().union(*(step_reads(s) | step_writes(s) for s in every))
+    return not any(b.base is old for b in used)
 
 
 # -- renaming --------------------------------------------------------------------------------

@@ -28,6 +28,7 @@ from phix.kernels.primitive.scalar import Complex, Expr
 # Why a value is stored that the table of ``fusion`` would fuse.
 IN_A_LOOP = "read inside a loop that would compute the same element again and again"
 AS_MEMORY = "its reader takes whole memory, not elements"
+PARTIAL = "partial results of a loop that threads share"
 IN_ORDER = "has its place in the order of the steps"
 
 
@@ -270,23 +271,26 @@ def _buffers(program: LoopProgram, record: Recorder) -> Iterator[BufferReport]:
                 if value is not None and value.buffer is not None:
                     why = stored.get(v) or record.why.get(value) or IN_ORDER
                     held.setdefault(value.buffer, []).append((v, why))
-    rows = {b.name for k in _all_kernels(program) for b in k.locals}
-    for buffer in [*program.outputs, *program.temps]:
+    # a buffer that needs memory for a row alone is another one, of the same name
+    temps = {t.name: t for t in record.temps}
+    rows = [temps[b.name] for k in _all_kernels(program) for b in k.locals if b.name in temps]
+    for buffer in [*program.outputs, *program.temps, *rows]:
         found = held.get(buffer, [])
         maker = record.makers.get(buffer)
         why = found[0][1] if found else fusion.OUTPUT if buffer in program.outputs else ""
         if not why:
-            why = f"inner to {maker.op.name}" if maker else "inner to a loop"
+            why = f"inner to {maker.op.name}" if maker else PARTIAL
         meta = f"{buffer.dtype}{dm.shape_text(buffer.dims)}"
-        meta += " (memory for a row)" if buffer.name in rows else ""
+        meta += " (memory for a row)" if buffer in rows else ""
         names = tuple(v.name for v, _ in found)
         yield BufferReport(buffer.name, meta, names, why, maker.source if maker else None)
 
 
 def _fused(program: LoopProgram, record: Recorder) -> Iterator[str]:
     """The variables that live in kernels alone."""
+    local = {b.name for k in _all_kernels(program) for b in k.locals}
     buffers = (program.temps, program.outputs, program.inputs, program.constants)
-    alive = {b for some in buffers for b in some}
+    alive = {b for some in buffers for b in some} | {t for t in record.temps if t.name in local}
     for graph, values in record.graphs:
         for equation in graph.equations:
             for v in gr.flat(equation.outputs):
