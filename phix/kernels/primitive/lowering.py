@@ -118,7 +118,7 @@ def lower(
     constants = [b for b, _ in builder.constants.values()]
     values = [value for _, value in builder.constants.values()]
     program = LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
-    return finish(program, tried)
+    return finish(program, tried, builder.target)
 
 
 def lower_into(
