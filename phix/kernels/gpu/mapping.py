@@ -24,6 +24,8 @@ _UNIT = ((), 1)
 # fn -> the name of the operation on the device
 COMBINATIONS = {"add": "phix_add", "mul": "phix_mul", "maximum": "phix_max",
                 "minimum": "phix_min", "and": "phix_and", "or": "phix_or"}  # fmt: skip
+# The kind of parallel loops whose maker has proved that no iteration reads what another writes.
+INDEPENDENT = "independent"
 _EXACT = {"maximum", "minimum", "and", "or"}
 
 
@@ -52,8 +54,8 @@ class Spread(Nest):
 
 def items_of(kernel: Kernel) -> Nest:
     """The items of a kernel: one alone if it does not begin with a parallel loop."""
-    nest = _nest(kernel.body, lambda loop: loop.kind == "parallel")
-    while nest.loops and not _are_apart(nest):
+    nest = _nest(kernel.body, lambda loop: loop.kind in ("parallel", INDEPENDENT))
+    while any(loop.kind != INDEPENDENT for loop in nest.loops) and not _are_apart(nest):
         nest = Nest(nest.loops[:-1], [nest.loops[-1]])
     return nest
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.kernels.gpu import mapping
+from phix.kernels.gpu import mapping, scatter
 from phix.kernels.gpu.mapping import Nest, Spread
 from phix.kernels.gpu.rewriting import Rewriter, assigned, declared, scalars
 from phix.kernels.primitive import loop_ir as ir
@@ -54,7 +54,10 @@ def joins(first: For, second: For, joined: For) -> bool:
     nests = [mapping.items_of(Kernel([loop])) for loop in (first, second, joined)]
     depths = [len(n.loops) for n in nests]
     if depths[2] == max(depths[:2]):
-        return True
+        # two sums down columns are each split into parts, together they could not be
+        inner = _inner(nests[2])
+        is_apart = len(inner) > max(len(_inner(n)) for n in nests[:2])
+        return not (is_apart and nests[2].loops and mapping.prefers_threads(nests[2], inner))
     # the rows of one are done row by row with those of the other
     if depths[2] != min(depths[:2]):
         return False
@@ -99,6 +102,8 @@ def arrange(program: LoopProgram) -> None:
     arranger = _Arranger(program)
     arranger.block(program.steps)
     _drop_private_rows(program)
+    used = set().union(*(ir.step_reads(s) | ir.step_writes(s) for s in program.steps))
+    program.temps = [t for t in program.temps if t in used]
 
 
 class _Arranger:
@@ -118,10 +123,21 @@ class _Arranger:
         for step in steps:
             for inner in ir.blocks(step):
                 self.block(inner)
-            is_plain = isinstance(step, Kernel) and not _calls_library(step)
-            for part in self.apart(step) if is_plain else [step]:  # type: ignore[arg-type]
-                result += self.split(part) if is_plain else [part]  # type: ignore[arg-type]
+            result += self.kernel(step) if isinstance(step, Kernel) else [step]
         steps[:] = result
+
+    def kernel(self, kernel: Kernel) -> list[Step]:
+        """The steps that do what a kernel does."""
+        if _calls_library(kernel):
+            return [kernel]
+        steps: list[Step] = []
+        for step in scatter.rearranged(self.program, kernel, self.temp):
+            if not isinstance(step, Kernel):
+                steps.append(step)
+                continue
+            for part in self.apart(step):
+                steps += self.split(part)
+        return steps
 
     # -- top-level loops, each a kernel ----------------------------------------------------
     def apart(self, kernel: Kernel) -> list[Kernel]:
@@ -151,26 +167,27 @@ class _Arranger:
         spread = mapping.spread_of(items.body[at])  # type: ignore[arg-type]
         assert spread is not None
         by_threads = mapping.prefers_threads(items, [spread]) and bool(items.loops)
-        parts = _parts(_size(items), _size(spread), spread.extents[0], by_threads)
+        cut = _cut(spread, by_threads)
+        parts = _parts(_size(items), _size(spread), cut.extent, by_threads)
         if parts is None:
             return [kernel]
-        return self._in_parts(items, at, spread, parts, by_threads)
+        return self._in_parts(items, at, spread, cut, parts, by_threads)
 
     def _in_parts(
-        self, items: Nest, at: int, spread: Spread, parts: int, by_threads: bool
+        self, items: Nest, at: int, spread: Spread, cut: For, parts: int, by_threads: bool
     ) -> list[Kernel]:
         before, after = items.body[:at], items.body[at + 1 :]
-        extent, count = spread.extents[0], sc.const(parts, dt.int64)
+        extent, count = cut.extent, sc.const(parts, dt.int64)
         length = _rounded_quotient(extent, parts)
         place = _place(items, parts, by_threads)
         sizes = (count, *items.extents) if by_threads else (*items.extents, count)
         dims = tuple(e.data for e in sizes)
         buffers = {t: self.temp(dims, t) for t in spread.combined}
         # the first kernel: every part from the identity on
-        loop = spread.loops[0]
         start = _PART_INDEX * length
         left = sc.binary("minimum", extent - start, length)
-        inner = Rewriter({loop.index: start + loop.index}).block(loop.body)
+        inner = Rewriter({cut.index: start + cut.index}).block(spread.body)
+        own = [For(s.index, left if s is cut else s.extent, [], "reduction") for s in spread.loops]
         starts: list[Statement] = []
         for s in before:
             if isinstance(s, Declare) and s.target in spread.combined:
@@ -178,7 +195,7 @@ class _Arranger:
                 starts.append(Declare(s.target, identity))
             elif not isinstance(s, Store):
                 starts.append(s)
-        body = [*starts, For(loop.index, left, inner, "reduction")]
+        body = [*starts, *_around(own, inner)]
         body += [Store(b, (place,), t) for t, b in buffers.items()]
         first = _around(items.loops, [For(_PART_INDEX, count, body)])
         if by_threads:  # neighbouring threads do neighbouring items
@@ -243,6 +260,14 @@ def _only_spread(items: Nest) -> int | None:
         return None
     own = {s.target for s in items.body[: loops[0]] if isinstance(s, Declare)}
     return loops[0] if set(spread.combined) <= own else None
+
+
+def _cut(spread: Spread, by_threads: bool) -> For:
+    """The loop of a reduction that is cut: a long one, so that rows in memory stay whole."""
+    loops = spread.loops if by_threads or len(spread.loops) == 1 else spread.loops[:-1]
+    if any(loop.extent.fn != "const" for loop in loops):
+        return loops[0]
+    return max(loops, key=lambda loop: int(loop.extent.data))
 
 
 def _depends(spread: Spread, items: Nest) -> bool:
