@@ -81,18 +81,18 @@ def transpose() -> Case:
     return Case((normal(_ROWS, _COLUMNS),), functions)
 
 
-def _sum(axis: Any) -> Case:
+def _sum(axis: tuple[int, ...]) -> Case:
     functions = {
         "phix": lambda a: ops.sum(a, axis),
-        "jax": lambda a: jnp.sum(a, axis),
-        "torch": lambda a: torch.sum(a) if axis is None else torch.sum(a, axis),
+        "jax": lambda a: jnp.sum(a, axis or None),
+        "torch": lambda a: torch.sum(a, axis) if axis else torch.sum(a),
     }
     return Case((normal(_ROWS, _COLUMNS),), functions, tolerance=1e-3)
 
 
-row("sum of all, 256 MB", moved=_SIZE)(lambda: _sum(None))
-row("sum of columns, 256 MB", moved=_SIZE)(lambda: _sum(0))
-row("sum of rows, 256 MB", moved=_SIZE)(lambda: _sum(1))
+row("sum of all, 256 MB", moved=_SIZE)(lambda: _sum(()))
+row("sum of columns, 256 MB", moved=_SIZE)(lambda: _sum((0,)))
+row("sum of rows, 256 MB", moved=_SIZE)(lambda: _sum((1,)))
 _SQUARE = 4096
 
 

@@ -196,3 +196,31 @@ def test_without_a_driver_running_says_what_is_missing() -> None:
     assert "__global__" in made.sections["cuda"]
     with pytest.raises(DeviceError, match=r"gpu:0.*(CuPy|driver)"):
         made.launcher(((3,),))
+
+
+def test_explanation_counts_what_the_program_holds() -> None:
+    x = floats(400, 256)
+    graph = phix.jit(lambda x: ops.softmax(x @ x.T) @ x).lower(x).graph
+    explained = engine("gpu").explain(graph, (True,))
+    found = explained.memory({})
+    assert (found.argument_size_in_bytes, found.output_size_in_bytes) == (x.nbytes, x.nbytes)
+    launch = program(graph).launcher(shapes([x]))
+    assert found.temp_size_in_bytes == launch.__self__.block_size  # type: ignore[attr-defined]
+    assert len(explained.report.kernels) == 3
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_rows_are_scanned_by_blocks(exclusive: bool) -> None:
+    x = RNG.integers(-9, 9, (40, 700))
+    made = check(lambda a: ops.cumsum(a, 1, exclusive=exclusive, reverse=exclusive), x)
+    assert teams(made) == ["block"]
+    assert "phix_scan" in made.sections["cuda"]
+
+
+def test_a_long_scan_is_done_in_parts() -> None:
+    x = RNG.integers(-9, 9, 100_000)
+    made = check(lambda a: ops.cumsum(a, 0), x)
+    assert teams(made) == ["block"] * 3
+    check(lambda a: ops.cumsum(a, 0), x[:777], specs=[phix.spec(["n"], "int64")])
+    y = floats(70_000)
+    check(lambda a: ops.cumsum(a, 0, exclusive=True, reverse=True), y, tolerance=2e-3)

@@ -13,6 +13,7 @@ import numpy as np
 from phix.core.graph import Graph
 from phix.kernels.gpu import device, views
 from phix.kernels.gpu.device import DEVICE as DEVICE
+from phix.kernels.gpu.explanation import GpuExplanation
 from phix.kernels.gpu.program import GpuProgram
 from phix.kernels.primitive import bodies
 from phix.kernels.primitive.lowering import has_lowering
@@ -36,6 +37,10 @@ class GpuEngine:
         index = 0 if place is None else place.index
         primitives = lower() if lower is not None else graph
         return GpuProgram(primitives, contiguous, lambda: device.runtime(index))
+
+    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> GpuExplanation:
+        """See :class:`phix.core.engines.Engine`."""
+        return GpuExplanation(graph, contiguous)
 
     def supports(self, op_name: str, dtype: np.dtype) -> bool:
         """Whether the op has a lowering or a scalar body: they serve every dtype it claims."""

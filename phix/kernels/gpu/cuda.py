@@ -268,6 +268,11 @@ class _Printer(ScalarPrinter):
             self._barrier(ir.reads([loop]), ir.writes([loop]))
             self._spread(spread)
             return
+        scan = mapping.scan_of(loop)
+        if scan is not None:
+            self._barrier(ir.reads([loop]), ir.writes([loop]))
+            self._scan(scan)
+            return
         writes = ir.writes(loop.body)
         assigned = {t for t in self.changes(loop.body) if isinstance(t, Expr)} & set(self.mutable)
         if mapping.spreads(loop.body) or (writes and assigned):
@@ -331,3 +336,40 @@ class _Printer(ScalarPrinter):
             self.line(f"{name} = {mapping.COMBINATIONS[fn]}()({name}, {total});")
             self.mutable[target] = name
         self.forget(targets)
+
+    def _scan(self, scan: mapping.Scan) -> None:
+        """A scan in steps of one element a thread."""
+        (loop,), target = scan.loops, scan.target
+        combine, kind = mapping.COMBINATIONS[scan.combined[target]], ins.type_of(target.dtype)
+        identity = mapping.identity(scan.combined[target], target.dtype)
+        neutral = ins.constant(identity.data, target.dtype)
+        extent, carried = self.index(loop.extent), self.mutable[target]
+        changed: set[Any] = {target} | self.changes(loop.body)
+        self.forget(changed)
+        base, index = self.fresh("q"), self.fresh("i")
+        self.open(f"for (long long {base} = 0; {base} < {extent}; {base} += blockDim.x)")
+        self.line(f"const long long {index} = {base} + threadIdx.x;")
+        self.index_names[loop.index] = index
+        own, before, total = self.fresh("a"), self.fresh("a"), self.fresh("a")
+        self.line(f"{kind} {own} = {neutral}, {before}, {total};")
+        self.open(f"if ({index} < {extent})")
+        assert scan.step is not None
+        self.count_uses(scan.step)
+        self.line(f"{own} = {self.value(scan.element)};")
+        self.close()
+        self.line(f"{own} = phix_scan({own}, {combine}(), ({kind}){neutral}, {before}, {total});")
+        self.open(f"if ({index} < {extent})")
+        self.line(f"{before} = {combine}()({carried}, {before});")
+        self.line(f"{own} = {combine}()({carried}, {own});")
+        self.mutable[target] = before
+        for statement in loop.body:
+            if statement is scan.step:
+                self.mutable[target] = own
+                self.forget({target})
+            else:
+                self.block([statement])
+        self.close()
+        self.mutable[target] = carried
+        self.line(f"{carried} = {combine}()({carried}, {total});")
+        self.close()
+        self.forget(changed)

@@ -52,6 +52,25 @@ class Spread(Nest):
     combined: dict[Expr, str] = field(default_factory=dict)
 
 
+@dataclass(eq=False)
+class Scan(Spread):
+    """A loop that combines elements one after the other, and stores each result on the way."""
+
+    step: Assign | None = None
+
+    @property
+    def target(self) -> Expr:
+        (target,) = self.combined
+        return target
+
+    @property
+    def element(self) -> Expr:
+        """What is combined with the results so far."""
+        assert self.step is not None
+        (value,) = self.step.values
+        return next(a for a in value.args if a is not self.target)
+
+
 def items_of(kernel: Kernel) -> Nest:
     """The items of a kernel: one alone if it does not begin with a parallel loop."""
     nest = _nest(kernel.body, lambda loop: loop.kind in ("parallel", INDEPENDENT))
@@ -94,8 +113,9 @@ def spreads(body: list[Statement]) -> list[Spread]:
     """The loops of an item that a block can share, those inside uniform loops included."""
     found = []
     for s in body:
-        if isinstance(s, For) and (spread := spread_of(s)) is not None:
-            found.append(spread)
+        shared = spread_of(s) or scan_of(s) if isinstance(s, For) else None
+        if shared is not None:
+            found.append(shared)
         elif isinstance(s, (For, ir.If, ir.While)):
             found += spreads(s.body)
     return found
@@ -110,6 +130,24 @@ def spread_of(loop: For) -> Spread | None:
         if combined is not None:
             return Spread(loops, loops[-1].body, combined)
     return None
+
+
+def scan_of(loop: For) -> Scan | None:
+    """The loop as a scan: a running combination of elements, and stores of what it is so far."""
+    if any(isinstance(s, (For, ir.If, ir.While, ir.LibraryCall)) for s in loop.body):
+        return None
+    steps = [s for s in loop.body if isinstance(s, Assign)]
+    if len(steps) != 1 or len(steps[0].targets) != 1:
+        return None
+    (target,), (value,) = steps[0].targets, steps[0].values
+    if any(isinstance(s, Declare) for s in loop.body) or target not in value.args:
+        return None
+    is_free = steps[0].reassociate or value.fn in _EXACT or value.dtype.kind in "biu"
+    if value.fn not in COMBINATIONS or not is_free or _uses(value, target) != 1:
+        return None
+    if not _are_apart(Nest([loop], loop.body)) or not _stores_once([loop], loop.body):
+        return None
+    return Scan([loop], loop.body, {target: value.fn}, steps[0])
 
 
 def _combined(loops: list[For], body: list[Statement]) -> dict[Expr, str] | None:

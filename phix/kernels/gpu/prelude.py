@@ -133,23 +133,28 @@ template <typename T, typename Op> PHIX_DEVICE T phix_reduce(T value, Op combine
   return value;
 }
 
-// The combination of the values of this thread and those before it; the total goes to ``total``.
-template <typename T, typename Op> PHIX_DEVICE T phix_scan(T value, Op combine, T &total) {
+// The combination of the values up to this thread's; without its own in ``before``, of the whole
+// block in ``total``.
+template <typename T, typename Op>
+PHIX_DEVICE T phix_scan(T value, Op combine, T neutral, T &before, T &total) {
   __shared__ T of_warp[32];
   const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5, warps = blockDim.x >> 5;
   for (int step = 1; step < 32; step <<= 1) {
-    const T before = (T)__shfl_up_sync(0xffffffffu, value, step);
-    if (lane >= step) value = combine(before, value);
+    const T lower = (T)__shfl_up_sync(0xffffffffu, value, step);
+    if (lane >= step) value = combine(lower, value);
   }
+  before = (T)__shfl_up_sync(0xffffffffu, value, 1);
+  if (lane == 0) before = neutral;
   __syncthreads();
   if (lane == 31) of_warp[warp] = value;
   __syncthreads();
-  T before = of_warp[0];
-  total = before;
-  for (int k = 1; k < warps; ++k) {
-    if (k == warp) before = total;
+  T lower = neutral;
+  total = neutral;
+  for (int k = 0; k < warps; ++k) {
+    if (k == warp) lower = total;
     total = combine(total, of_warp[k]);
   }
-  return warp > 0 ? combine(before, value) : value;
+  before = combine(lower, before);
+  return combine(lower, value);
 }
 """

@@ -19,6 +19,7 @@ from phix.core.graph import Graph
 from phix.core.tensor import Tensor
 from phix.kernels.gpu import prelude, products
 from phix.kernels.gpu.cuda import KernelText
+from phix.kernels.gpu.explanation import ALIGNMENT
 from phix.kernels.gpu.launches import Launch
 from phix.kernels.gpu.products import Product
 from phix.kernels.gpu.recordings import Recordings
@@ -30,7 +31,6 @@ from phix.kernels.primitive.loop_ir import Buffer
 from phix.kernels.primitive.lowering import lower
 from phix.kernels.primitive.scalar import Expr
 
-_ALIGNMENT = 256
 # Loops of more iterations than this are not unrolled into a recording.
 _LONGEST_RECORDED = 256
 Run = Callable[["_State"], None]
@@ -94,8 +94,10 @@ class GpuProgram:
         functions_of = self._modules[key]
         return {kernel: (text, functions_of[text]) for kernel, text in chosen.items()}
 
-    def launcher(self, shapes: tuple[tuple[int, ...], ...]) -> Launcher:
-        """See :class:`phix.core.engines.Program`."""
+    def launcher(
+        self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
+    ) -> Launcher:
+        """See :class:`phix.core.engines.Program`; outputs get memory of their own."""
         env = environment(self.graph, self.solutions, shapes)
         return _Launcher(self, env).launch
 
@@ -180,7 +182,7 @@ class _Launcher:
             for buffer in slot:
                 offsets[buffer] = total
             largest = max(int(self._bytes(b)) for b in slot)
-            total += -(-largest // _ALIGNMENT) * _ALIGNMENT
+            total += -(-largest // ALIGNMENT) * ALIGNMENT
         return offsets, total
 
     def _is_sized(self, buffer: Buffer) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.kernels.gpu import mapping, scatter
-from phix.kernels.gpu.mapping import Nest, Spread
+from phix.kernels.gpu.mapping import Nest, Scan, Spread
 from phix.kernels.gpu.rewriting import Rewriter, assigned, declared, scalars
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
@@ -40,7 +40,7 @@ _MOST_PARTS, _DEFAULT_PARTS = 1 << 10, 1 << 8
 # Loops that one block does as fast as many.
 _SMALL = 1 << 12
 # With a thread a column: the threads to make, and the elements each of them is to have.
-_THREADS, _COLUMN_PART = 1 << 16, 1 << 6
+_THREADS, _COLUMN_PART = 1 << 18, 1 << 6
 
 _ZERO = sc.const(0, dt.int64)
 # Parts are numbered by an index no loop of the builder has.
@@ -159,13 +159,19 @@ class _Arranger:
 
     # -- reductions in two steps -----------------------------------------------------------
     def split(self, kernel: Kernel) -> list[Kernel]:
-        """A long reduction of few results as one of parts, and one of the parts' results."""
+        """A long reduction or scan of few items as one of parts, and what joins the parts."""
         items = mapping.items_of(kernel)
-        at = _only_spread(items)
+        at = _only_loop(items)
         if at is None:
             return [kernel]
-        spread = mapping.spread_of(items.body[at])  # type: ignore[arg-type]
-        assert spread is not None
+        loop = items.body[at]
+        assert isinstance(loop, For)
+        spread, scan = mapping.spread_of(loop), mapping.scan_of(loop)
+        if spread is None and scan is not None and _adds_up(scan, items, at):
+            parts = _parts(_size(items), _size(scan), loop.extent, False)
+            return [kernel] if parts is None else self._scan_in_parts(items, at, scan, parts)
+        if spread is None or not _adds_up(spread, items, at):
+            return [kernel]
         by_threads = mapping.prefers_threads(items, [spread]) and bool(items.loops)
         cut = _cut(spread, by_threads)
         parts = _parts(_size(items), _size(spread), cut.extent, by_threads)
@@ -209,6 +215,41 @@ class _Arranger:
         second = _around(items.loops, [*before, total, *after])
         return [Kernel(first), Kernel(second)]
 
+    def _scan_in_parts(self, items: Nest, at: int, scan: Scan, parts: int) -> list[Kernel]:
+        """Combine each part, scan what comes of it, and go through the parts from there."""
+        before, after = items.body[:at], items.body[at + 1 :]
+        (loop,), target, fn = scan.loops, scan.target, scan.combined[scan.target]
+        count, place = sc.const(parts, dt.int64), _place(items, parts, False)
+        length = _rounded_quotient(loop.extent, parts)
+        start = _PART_INDEX * length
+        left = sc.binary("minimum", loop.extent - start, length)
+        within = Rewriter({loop.index: start + loop.index})
+        dims = tuple(e.data for e in (*items.extents, count))
+        totals, starts = self.temp(dims, target), self.temp(dims, target)
+        others = [s for s in before if isinstance(s, Declare) and s.target is not target]
+
+        def plus(element: Expr) -> Assign:
+            return Assign((target,), (sc.binary(fn, target, element),), True)
+
+        def read(buffer: Buffer) -> Expr:
+            return Expr("load", (place,), target.dtype, buffer)
+
+        combine = For(loop.index, left, [plus(within.expr(scan.element))], "reduction")
+        neutral = Declare(target, mapping.identity(fn, target.dtype))
+        first: list[Statement] = [*others, neutral, combine, Store(totals, (place,), target)]
+        so_far: list[Statement] = [Store(starts, (place,), target), plus(read(totals))]
+        again = For(loop.index, left, within.block(loop.body), "reduction")
+        last: list[Statement] = [*others, Declare(target, read(starts)), again]
+        return [
+            Kernel(_around(items.loops, [For(_PART_INDEX, count, first)])),
+            Kernel(
+                _around(
+                    items.loops, [*before, For(_PART_INDEX, count, so_far, "reduction"), *after]
+                )
+            ),
+            Kernel(_around(items.loops, [For(_PART_INDEX, count, last)])),
+        ]
+
 
 def _calls_library(kernel: Kernel) -> bool:
     return any(isinstance(s, ir.LibraryCall) for s in ir.walk(kernel.body))
@@ -250,16 +291,17 @@ def _are_settled(segments: list[list[Statement]]) -> bool:
     return all(assigned(s) <= declared(s) for s in segments)
 
 
-def _only_spread(items: Nest) -> int | None:
-    """Where the one loop of an item is, if its threads share it and it adds something up."""
+def _only_loop(items: Nest) -> int | None:
+    """Where the one loop of an item is; None if it has more, or branches."""
     loops = [k for k, s in enumerate(items.body) if isinstance(s, (For, ir.If, ir.While))]
-    if len(loops) != 1 or not isinstance(items.body[loops[0]], For):
-        return None
-    spread = mapping.spread_of(items.body[loops[0]])  # type: ignore[arg-type]
-    if spread is None or not spread.combined or _depends(spread, items):
-        return None
-    own = {s.target for s in items.body[: loops[0]] if isinstance(s, Declare)}
-    return loops[0] if set(spread.combined) <= own else None
+    is_one = len(loops) == 1 and isinstance(items.body[loops[0]], For)
+    return loops[0] if is_one else None
+
+
+def _adds_up(spread: Spread, items: Nest, at: int) -> bool:
+    """Whether the loop adds something up, of sizes that are the same for all items."""
+    own = {s.target for s in items.body[:at] if isinstance(s, Declare)}
+    return bool(spread.combined) and set(spread.combined) <= own and not _depends(spread, items)
 
 
 def _cut(spread: Spread, by_threads: bool) -> For:

@@ -70,7 +70,8 @@ def _in_registers(
             new = m.combine(whole(total), as_dtype(b.element(x, at), out.dtype))
             if exclusive:
                 b.store(out, at, whole(total))
-            b.emit(ir.Assign(total, parts(new)))
+            # who goes through rows alone keeps the order, who shares them must be free to change it
+            b.emit(ir.Assign(total, parts(new), m.reassociate and not b.target.sums_in_memory))
             if not exclusive:
                 b.store(out, at, whole(total))
 
