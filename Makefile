@@ -12,10 +12,10 @@ BENCH   ?=
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format lint types layers ops fresh bench docs clean
+.PHONY: help venv demo test check format lint types layers ops fresh bench test-gpu bench-gpu docs clean
 
 help:  ## list the targets
-	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|'
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|'
 
 $(BIN)/python:
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +30,12 @@ $(VENV)/dev.stamp: pyproject.toml | $(BIN)/python
 
 $(VENV)/bench.stamp: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --editable ".[bench]"
+	@touch $@
+
+# CUDA 12 or 13: what the driver serves
+CUDA ?= 12
+$(VENV)/gpu.stamp: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable ".[cuda$(CUDA)]"
 	@touch $@
 
 venv: $(VENV)/dev.stamp  ## make .venv with all that development needs
@@ -64,6 +70,12 @@ fresh: $(VENV)/dev.stamp  ## check that phix/ops.py is what yaml/ gives
 
 bench: $(VENV)/bench.stamp  ## run the benchmarks
 	$(BIN)/python -m benchmarks --compile --json benchmarks.json $(BENCH) --plot benchmarks.png
+
+test-gpu: $(VENV)/dev.stamp $(VENV)/gpu.stamp  ## run the op table and random programs on the GPU, against the CPU
+	$(TEST_ENV) $(BIN)/python -m pytest -n0 -m gpu
+
+bench-gpu: $(VENV)/gpu.stamp  ## run the benchmarks of the GPU, against JAX and PyTorch where they are installed
+	$(BIN)/python -m benchmarks.gpu --json benchmarks-gpu.json
 
 docs: $(VENV)/dev.stamp  ## run the examples of README and docs, write their output and docs/ops.md anew
 	$(BIN)/python docs/refresh.py

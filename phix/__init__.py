@@ -88,6 +88,8 @@ from phix.core.graph import Graph as Graph
 from phix.core.meta import MetaTensor as MetaTensor
 from phix.core.meta import spec as spec
 from phix.core.places import Place as Place
+from phix.core.precision import matmul_precision as matmul_precision
+from phix.core.precision import set_matmul_precision as set_matmul_precision
 from phix.core.rules import complete as _complete
 from phix.core.tensor import Tensor as Tensor
 from phix.core.tensor import install_methods as _install_methods

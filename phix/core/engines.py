@@ -12,9 +12,10 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from phix.core import dims as dm
 from phix.core.analysis import CostAnalysis, MemoryAnalysis
-from phix.core.dims import Symbol
-from phix.core.errors import DeviceError
+from phix.core.dims import Solution, Symbol
+from phix.core.errors import DeviceError, ShapeError
 from phix.core.graph import Graph
 
 Launcher = Callable[..., tuple[Any, ...]]
@@ -110,6 +111,31 @@ def engine(place_kind: str) -> Engine:
         found = importlib.import_module(_MODULES[place_kind]).ENGINE
         _ENGINES[place_kind] = found
     return found
+
+
+def environment(
+    graph: Graph, solutions: Mapping[Symbol, Solution], shapes: tuple[tuple[int, ...], ...]
+) -> dict[Symbol, int]:
+    """The values of the graph's unknown dims for inputs of these shapes.
+
+    ``solutions`` are those of the inputs' dims: see :func:`phix.core.dims.solutions`.
+
+    Raises:
+        ShapeError: the shapes do not fit the metas of the graph's inputs.
+    """
+    env: dict[Symbol, Any] = {
+        symbol: (shapes[found.number][found.axis] - found.rest) // found.factor
+        for symbol, found in solutions.items()
+    }
+    for variable, shape in zip(graph.inputs, shapes):
+        dims = variable.meta.dims
+        expected = tuple(dm.substitute(d, env) for d in dims)
+        if expected != tuple(shape):
+            raise ShapeError(
+                f"input {variable.name!r} has shape {list(shape)}, the compiled program takes "
+                f"{dm.shape_text(dims)}"
+            )
+    return env
 
 
 def as_array(value: Any) -> np.ndarray:

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from phix.core import dims as dm
-from phix.kernels.cpu import blas, jit, pool, threads, workspace
+from phix.kernels.cpu import blas, jit, pool, threads
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.llvm import METADATA, KernelText, Parameter
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive import sharing
+from phix.kernels.primitive import sharing, workspace
 from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step
 
 # PyArrayObject: object head, data, nd (padded), dims, strides.

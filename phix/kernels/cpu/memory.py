@@ -1,4 +1,4 @@
-"""The memory of a program as it is planned: see :mod:`phix.kernels.cpu.workspace`."""
+"""The memory of a program as it is planned: see :mod:`phix.kernels.primitive.workspace`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from phix.core import dims as dm
 from phix.core import passes
 from phix.core.analysis import Holder, MemoryAnalysis
 from phix.core.dims import Symbol
-from phix.kernels.cpu import source, stepwise, workspace
+from phix.kernels.cpu import source, stepwise
 from phix.kernels.cpu.llvm import MOST_ON_STACK
-from phix.kernels.primitive import cost, shrinking
+from phix.kernels.primitive import cost, shrinking, workspace
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import Buffer, LoopProgram, Step

@@ -13,8 +13,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import passes
-from phix.core.engines import Launcher
-from phix.core.errors import ShapeError
+from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.kernels.cpu import stored
 from phix.kernels.cpu.stored import NativeCall
@@ -67,21 +66,6 @@ class CpuProgram:
         return self.source.assembly()
 
     # -- launching -------------------------------------------------------------------------
-    def _environment(self, shapes: tuple[tuple[int, ...], ...]) -> dict[dm.Symbol, int]:
-        env: dict[dm.Symbol, Any] = {
-            symbol: (shapes[found.number][found.axis] - found.rest) // found.factor
-            for symbol, found in self.sizes.items()
-        }
-        for variable, shape in zip(self.graph.inputs, shapes):
-            dims = variable.meta.dims
-            expected = tuple(dm.substitute(d, env) for d in dims)
-            if expected != tuple(shape):
-                raise ShapeError(
-                    f"input {variable.name!r} has shape {list(shape)}, the compiled program takes "
-                    f"{dm.shape_text(dims)}"
-                )
-        return env
-
     def launcher(
         self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
     ) -> Launcher:
@@ -92,7 +76,7 @@ class CpuProgram:
                     parts = (self.graph, self.contiguous, self.lower, donated)
                     self.donating[donated] = CpuProgram(*parts)
                 return self.donating[donated].launcher(shapes)
-        env = self._environment(shapes)
+        env = environment(self.graph, self.sizes, shapes)
         call = self.call
         if call is None:
             return self.source.launcher(env)

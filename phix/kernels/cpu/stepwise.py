@@ -7,7 +7,6 @@ when a step first needs them.
 
 from __future__ import annotations
 
-import operator
 from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -22,6 +21,7 @@ from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.loop_ir import Buffer, LoopProgram, Step
 from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.sizes import integer
 
 Sources = dict[str, SymbolSource]
 MakeSegment = Callable[[list[Step], Sources, list[Buffer]], Segment]
@@ -31,22 +31,6 @@ Run = Callable[["_State"], None]
 def is_native(step: Step) -> bool:
     """Whether native code can run a step whole."""
     return not any(isinstance(s, ir.HostStep) for s in ir.walk_steps([step]))
-
-
-def _quotient(a: int, b: int) -> int:
-    """Toward zero; 0 for a division by 0."""
-    return 0 if not b else abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-# What the builder makes of unknown dims, on Python's ints.
-_INTEGERS: dict[str, Callable[..., int]] = {
-    "add": operator.add, "sub": operator.sub, "mul": operator.mul, "neg": operator.neg,
-    "quotient": _quotient, "rest": lambda a, b: a - b * _quotient(a, b),
-    "maximum": max, "minimum": min, "and": operator.and_, "or": operator.or_,
-    "xor": operator.xor, "eq": operator.eq, "ne": operator.ne, "lt": operator.lt,
-    "le": operator.le, "gt": operator.gt, "ge": operator.ge, "cast": int,
-    "select": lambda condition, x, y: x if condition else y,
-}  # fmt: skip
 
 
 class _State:
@@ -71,11 +55,7 @@ class _State:
 
     def number(self, expr: Expr) -> int:
         """The value of a slice's index or a loop's extent."""
-        if expr.fn == "const":
-            return int(expr.data)
-        if expr.fn == "var":
-            return self.index[expr.data]
-        return int(_INTEGERS[expr.fn](*(self.number(x) for x in expr.args)))
+        return integer(expr, self.index)
 
 
 class Stepwise:

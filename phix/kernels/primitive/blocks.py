@@ -12,14 +12,15 @@ from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.builder import CHEAP, ZERO, Builder, Value
 from phix.kernels.primitive.scalar import Expr
 
-# What a block may take on the way, and how many items it has if their size is unknown.
-_BYTES = 8 << 20
+# How many items a block has if their size is unknown.
 _ITEMS = 4
 
 
-def items_at_once(items: DimLike, bytes_each: DimLike) -> DimLike:
+def items_at_once(b: Builder, items: DimLike, bytes_each: DimLike) -> DimLike:
     """How many items make a block; a known number of items is parted evenly."""
-    most = max(1, _BYTES // max(1, bytes_each)) if isinstance(bytes_each, int) else _ITEMS
+    most = _ITEMS
+    if isinstance(bytes_each, int):
+        most = max(1, b.target.block_bytes // max(1, bytes_each))
     if isinstance(items, int):
         count = -(-items // most)
         return -(-items // max(1, count))

@@ -24,6 +24,7 @@ from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.loop_ir import Buffer, Element, Kernel
 from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.target import CPU, Target
 from phix.kernels.primitive.value import Value as Value
 from phix.kernels.primitive.value import buffer_value as buffer_value
 from phix.kernels.primitive.value import constant as constant
@@ -57,7 +58,9 @@ class _Nest:
 
 
 class Builder:
-    """Builds a LoopProgram out of values."""
+    """Builds a LoopProgram out of values, in the form that ``target`` runs best."""
+
+    target: Target = CPU
 
     def __init__(self, symbols: Sequence[dm.Symbol]) -> None:
         self.steps: list[ir.Step] = []
@@ -364,11 +367,15 @@ class Builder:
         function: Callable[..., Any],
         inputs: Sequence[Value],
         outputs: tuple[Buffer, ...],
+        **attrs: Any,
     ) -> None:
-        """A step that Python runs: ``function(*input arrays, *output arrays)``."""
+        """A step that Python runs: ``function(*input arrays, *output arrays)``.
+
+        ``attrs`` tell engines what it does that have a way of their own.
+        """
         read = tuple(self.contiguous(v) for v in inputs)
         dims = tuple(v.dims for v in inputs)
-        self.steps.append(ir.HostStep(name, function, read, outputs, dims))
+        self.steps.append(ir.HostStep(name, function, read, outputs, dims, attrs))
 
     def settled(self, value: Value) -> Value:
         """``value``, inside a loop computed before what is written next: it may read that."""

@@ -166,6 +166,7 @@ class HostStep:
     """``function(*input arrays, *output arrays)``, run by Python between native segments.
 
     ``dims`` are those the inputs are read in: a buffer may hold the values of a reshaped tensor.
+    ``attrs`` say what the function does, to engines with a way of their own.
     """
 
     name: str
@@ -173,6 +174,7 @@ class HostStep:
     inputs: tuple[Buffer, ...]
     outputs: tuple[Buffer, ...]
     dims: tuple[Shape, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

@@ -122,7 +122,7 @@ def lower(
     constants = [b for b, _ in builder.constants.values()]
     values = [value for _, value in builder.constants.values()]
     program = LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
-    return finish(program, tried, donated)
+    return finish(program, tried, builder.target, donated)
 
 
 def lower_into(

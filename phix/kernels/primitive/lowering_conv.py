@@ -106,7 +106,10 @@ class _Convolution:
         self.x = padded(self.b, self.x, every, 0, (*self.x.dims[:2], *size))
 
     def canvas(self, images: DimLike) -> Buffer | None:
-        """A zero image with its padding for each of ``images``; none if nothing is padded."""
+        """A zero image with its padding for each of ``images``; none if nothing is left to pad."""
+        if self.is_padded and not self.b.target.reuses_planes:
+            self.pad()
+            self.is_padded = False
         if not self.is_padded:
             return None
         size = tuple(d + p + q for d, (p, q) in zip(self.x.dims[2:], self.pads))
@@ -151,7 +154,7 @@ def _by_patches(conv: _Convolution, out: Buffer) -> None:
     settle(b, conv.x)
     channels, spatial = conv.x.dims[1], dm.product(conv.places)
     rows = channels * dm.product(conv.taps)
-    at_once = items_at_once(images, rows * spatial * conv.dtype.itemsize)
+    at_once = items_at_once(b, images, rows * spatial * conv.dtype.itemsize)
     columns = b.temp((at_once, channels, *conv.taps, *conv.places), conv.dtype)
     canvas = conv.canvas(at_once)
     with blocks(b, images, at_once) as (first, count):
@@ -187,7 +190,7 @@ def _by_gradient_patches(conv: _Convolution, out: Buffer) -> None:
     taps = b.contiguous(conv.kernel)
     settle(b, conv.x)
     inner, every = dm.product(conv.taps), n * dm.product(conv.places)
-    at_once = items_at_once(conv.per_group, every * groups * inner * conv.dtype.itemsize)
+    at_once = items_at_once(b, conv.per_group, every * groups * inner * conv.dtype.itemsize)
     patches = b.temp((at_once, groups, n, *conv.places, *conv.taps), conv.dtype)
     canvas = conv.canvas(at_once)
     total = b.temp((n, *conv.places, o), conv.dtype)

@@ -8,7 +8,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import passes
-from phix.core.kernels import register_kernel, select_kernel
+from phix.core.kernels import register_kernel
 from phix.core.meta import MetaTensor
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
@@ -20,8 +20,6 @@ from phix.kernels.primitive.scalar import Expr
 
 BLAS_DTYPES = (dt.float32, dt.float64, dt.complex64, dt.complex128)
 register_kernel("matmul", "BLAS", BLAS_DTYPES)
-# A product of matrices with all dims at most this is faster as a loop than as a call of a BLAS.
-SMALL = 8
 
 
 @dataclass(frozen=True)
@@ -56,7 +54,7 @@ def matmul(b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool)
     x, transpose_x = _untransposed(x, transpose_x)
     y, transpose_y = _untransposed(y, transpose_y)
     product = _Product(b, x, y, transpose_x, transpose_y, meta)
-    if select_kernel("matmul", meta.dtype, ("BLAS",)) is not None and not product.is_small:
+    if meta.dtype in b.target.product_dtypes and not product.is_small:
         return b.written((meta,), product.by_library)[0]
     if meta.dtype in (dt.float16, dt.bfloat16):
         wide = MetaTensor(meta.dims, dt.float32)
@@ -92,7 +90,7 @@ class _Product:
     @property
     def is_small(self) -> bool:
         sizes = (self.m, self.n, self.k)
-        is_tiny = all(isinstance(d, int) and d <= SMALL for d in sizes)
+        is_tiny = all(isinstance(d, int) and d <= self.b.target.small_product for d in sizes)
         return is_tiny and passes.is_on("small_products")
 
     def _stack_index(self, dims: dm.Shape, batch: tuple[Expr, ...]) -> tuple[Expr, ...]:

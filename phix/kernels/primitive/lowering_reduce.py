@@ -103,7 +103,8 @@ def reduce_value(
         return Value(meta.dims, meta.dtype, at0, None, x.cost)
     last = max((k for k in range(rank) if not dm.is_one(x.dims[k])), default=-1)
     reduction = _Reduction(b, x, axes, kept, monoid, meta)
-    if last in axes or last < 0 or all(dm.is_one(x.dims[k]) for k in axes):
+    is_one = all(dm.is_one(x.dims[k]) for k in axes)
+    if last in axes or last < 0 or is_one or not b.target.sums_in_memory:
         return reduction.in_registers()
     wide = MetaTensor(meta.dims, _accumulator_dtype(meta.dtype))
     (stored,) = b.written((wide,), reduction.in_memory)

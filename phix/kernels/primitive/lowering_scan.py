@@ -51,7 +51,7 @@ def _scanned(
     is_half = meta.dtype in (dt.float16, dt.bfloat16)
     wide = MetaTensor(x.dims, dt.float32 if is_half else meta.dtype)
     inner = dm.product(x.dims[axis + 1 :])
-    scan = _in_registers if dm.is_one(inner) else _in_memory
+    scan = _in_registers if dm.is_one(inner) or not b.target.sums_in_memory else _in_memory
     (stored,) = b.written((wide,), lambda out: scan(b, x, axis, monoid, exclusive, reverse, out))
     return converted(b, b.view(stored, meta.dims), meta.dtype)
 
@@ -59,18 +59,19 @@ def _scanned(
 def _in_registers(
     b: Builder, x: Value, axis: int, m: Monoid, exclusive: bool, reverse: bool, out: Buffer
 ) -> None:
-    """Scan the last axis with the total so far in scalars."""
+    """Scan an axis with the total so far in scalars."""
     size = b.dim(x.dims[axis])
     initial = constant(m.initial(out.dtype), out.dtype)
-    with b.kernel(), b.loops(x.dims[:axis]) as head:
+    with b.kernel(), b.loops(x.dims[:axis] + x.dims[axis + 1 :]) as rest:
         total = b.mutable(*parts(initial))
         with b.loop(size, "reduction") as step:
             k = size - 1 - step if reverse else step
-            at = (*head, k, *(ZERO for _ in x.dims[axis + 1 :]))
+            at = (*rest[:axis], k, *rest[axis:])
             new = m.combine(whole(total), as_dtype(b.element(x, at), out.dtype))
             if exclusive:
                 b.store(out, at, whole(total))
-            b.emit(ir.Assign(total, parts(new)))
+            # who goes through rows alone keeps the order, who shares them must be free to change it
+            b.emit(ir.Assign(total, parts(new), m.reassociate and not b.target.sums_in_memory))
             if not exclusive:
                 b.store(out, at, whole(total))
 

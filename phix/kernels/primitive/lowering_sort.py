@@ -17,11 +17,13 @@ for _name in ("sort", "argsort", "topk"):
     register_kernel(_name, "NUMPY", dt.ALL)
 
 
-def host(b: Builder, name: str, function: Callable[..., Any], *inputs: Value) -> tuple[Value, ...]:
+def host(
+    b: Builder, name: str, function: Callable[..., Any], *inputs: Value, **attrs: Any
+) -> tuple[Value, ...]:
     """The outputs of the equation, computed by ``function(*input arrays, *output arrays)``."""
 
     def write(*out: Buffer) -> None:
-        b.host(name, function, inputs, out)
+        b.host(name, function, inputs, out, **attrs)
 
     return b.written(b.out_metas, write)
 
@@ -44,7 +46,7 @@ def argsort(b: Builder, x: Value, axis: int, descending: bool, stable: bool) -> 
         indices[...] = order(data, axis, descending)
         out[...] = np.take_along_axis(data, indices, axis)
 
-    return host(b, "argsort", run, x)
+    return host(b, "argsort", run, x, axis=axis, descending=descending)
 
 
 @lowering("sort", "whole")
@@ -58,7 +60,7 @@ def sort(b: Builder, x: Value, axis: int, descending: bool, *stable: bool) -> Va
         if descending:
             out[...] = np.flip(out, axis).copy()
 
-    return host(b, "sort", run, x)[0]
+    return host(b, "sort", run, x, axis=axis, descending=descending)[0]
 
 
 @lowering("topk", "whole")
@@ -74,4 +76,4 @@ def topk(
         indices[...] = chosen
         out[...] = np.take_along_axis(data, chosen, axis)
 
-    return host(b, "topk", run, x)
+    return host(b, "topk", run, x, axis=axis, descending=largest)

@@ -24,6 +24,7 @@ from phix.kernels.primitive.builder import Builder, Value
 from phix.kernels.primitive.loop_ir import Buffer, Element, Kernel, LoopProgram
 from phix.kernels.primitive.lowering import cost_of, kind_of, lower
 from phix.kernels.primitive.scalar import Complex, Expr
+from phix.kernels.primitive.target import CPU, Target
 
 # Why a value is stored that the table of ``fusion`` would fuse.
 IN_A_LOOP = "read inside a loop that would compute the same element again and again"
@@ -179,12 +180,15 @@ class FusionReport:
 class Explanation:
     """A graph lowered with its history."""
 
+    target: Target = CPU
+
     def __init__(self, graph: Graph, contiguous: tuple[bool, ...]) -> None:
         made: list[Recorder] = []
         tries: list[tuple[Kernel, Kernel, str]] = []
 
         def recorder(symbols: tuple[dm.Symbol, ...]) -> Builder:
             made.append(Recorder(symbols))
+            made[0].target = self.target
             return made[0]
 
         self.graph, self.contiguous, self.off = graph, contiguous, passes.left_out()

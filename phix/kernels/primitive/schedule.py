@@ -29,6 +29,7 @@ from phix.kernels.primitive.loop_ir import (
     step_writes,
 )
 from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.target import CPU, Target
 
 # How many steps back to look for a loop to join, and the size a joined loop may reach.
 _LOOK_BACK = 12
@@ -41,14 +42,17 @@ Listener = Callable[[Kernel, Kernel, str], None]
 
 
 def finish(
-    program: LoopProgram, tried: Listener | None = None, donated: Sequence[int] = ()
+    program: LoopProgram,
+    tried: Listener | None = None,
+    target: Target = CPU,
+    donated: Sequence[int] = (),
 ) -> LoopProgram:
-    """Join loops, and drop copies and temps that became scalars."""
+    """Join loops where ``target`` wants it, and drop copies and temps that became scalars."""
     if passes.is_on("merge_copies"):
         inplace.merge_copies(program.steps)
     inplace.donate(program, donated)  # while what reads is apart from what replaces
     if passes.is_on("join_loops"):
-        program.steps = _joined_steps(program.steps, tried)
+        program.steps = _Joining(tried, target).steps(program.steps)
     if passes.is_on("forward_temps"):
         _forward_temps(program)
     if passes.is_on("drop_dead_stores"):
@@ -113,43 +117,60 @@ class _Facts:
         return (self.writes & (other.reads | other.writes)) | (self.reads & other.writes)
 
 
-def _joined_steps(steps: list[Step], tried: Listener | None) -> list[Step]:
-    done: list[_Facts] = []
-    head = 0  # what comes before may not know the dims bound here
-    for step in steps:
-        for block in ir.blocks(step):
-            block[:] = _joined_steps(block, tried)
-        facts = _Facts(step, step_reads(step), step_writes(step))
-        if not _join_to_one(done, facts, tried):
-            # a start depends on nothing, and would stand between the loops around it
-            first = isinstance(step, Kernel) and step.start
-            done.insert(head if first else len(done), facts)
-        if isinstance(step, ir.BindStep):
-            head = len(done)
-    return [f.step for f in done]
+@dataclass(eq=False)
+class _Joining:
+    tried: Listener | None
+    target: Target
 
+    def steps(self, steps: list[Step]) -> list[Step]:
+        """The steps with kernels joined, in the blocks inside as well."""
+        done: list[_Facts] = []
+        head = 0  # what comes before may not know the dims bound here
+        for step in steps:
+            for block in ir.blocks(step):
+                block[:] = self.steps(block)
+            facts = _Facts(step, step_reads(step), step_writes(step))
+            if not self._to_one(done, facts):
+                # a start depends on nothing, and would stand between the loops around it
+                first = isinstance(step, Kernel) and step.start
+                done.insert(head if first else len(done), facts)
+            if isinstance(step, ir.BindStep):
+                head = len(done)
+        return [f.step for f in done]
 
-def _join_to_one(done: list[_Facts], facts: _Facts, tried: Listener | None) -> bool:
-    """Join a kernel to an earlier one that nothing in between keeps it from."""
-    step = facts.step
-    if not isinstance(step, Kernel):
-        return False
-    for earlier in reversed(done[-_LOOK_BACK:]):
-        conflicts = earlier.conflicts(facts)
-        target = earlier.step
-        if isinstance(target, Kernel):
-            why = _obstacle(target, step, conflicts)
-            if tried is not None and earlier.touched & facts.touched:
-                tried(target, step, why)
-            if not why:
-                target.body[0] = _joined(target.body[0], step.body[0])  # type: ignore[arg-type]
-                target.start = target.start and step.start
-                earlier.reads |= facts.reads
-                earlier.writes |= facts.writes
-                return True
-        if conflicts or isinstance(target, ir.BindStep):
+    def _to_one(self, done: list[_Facts], facts: _Facts) -> bool:
+        """Join a kernel to an earlier one that nothing in between keeps it from."""
+        step = facts.step
+        if not isinstance(step, Kernel):
             return False
-    return False
+        for earlier in reversed(done[-_LOOK_BACK:]):
+            conflicts = earlier.conflicts(facts)
+            other = earlier.step
+            if isinstance(other, Kernel):
+                why = self._join(other, step, conflicts)
+                if self.tried is not None and earlier.touched & facts.touched:
+                    self.tried(other, step, why)
+                if not why:
+                    other.start = other.start and step.start
+                    earlier.reads |= facts.reads
+                    earlier.writes |= facts.writes
+                    return True
+            if conflicts or isinstance(other, ir.BindStep):
+                return False
+        return False
+
+    def _join(self, first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
+        """Make ``second`` a part of ``first``; why not, where that cannot be, else ""."""
+        why = _obstacle(first, second, conflicts)
+        if why:
+            return why
+        a, b = first.body[0], second.body[0]
+        assert isinstance(a, For) and isinstance(b, For)
+        joined = _joined(a, b)
+        if not self.target.joins(a, b, joined):
+            return "apart they keep more threads busy"
+        first.body[0] = joined
+        return ""
 
 
 def _obstacle(first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:

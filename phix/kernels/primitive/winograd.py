@@ -113,7 +113,7 @@ class _Tiling:
         self.b, self.dtype, self.images = b, dtype, images
         self.counts = tuple(dm.floordiv(d + (TILE - 1), TILE) for d in size)
         self.each = dm.product(self.counts)
-        self.per_block = items_at_once(images, self.each * channels * (POINTS * dtype.itemsize))
+        self.per_block = items_at_once(b, images, self.each * channels * (POINTS * dtype.itemsize))
         self.pitch = self.per_block * self.each + _APART
 
     def planes(self, channels: DimLike) -> Buffer:

@@ -1,0 +1,54 @@
+"""The GPU engine: prints the loop IR as CUDA C++, compiles it with NVRTC, runs it through CuPy.
+
+Compiling needs neither CuPy nor a driver; running needs both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix.core.graph import Graph
+from phix.kernels.gpu import device, views
+from phix.kernels.gpu.device import DEVICE as DEVICE
+from phix.kernels.gpu.explanation import GpuExplanation
+from phix.kernels.gpu.program import GpuProgram
+from phix.kernels.primitive import bodies
+from phix.kernels.primitive.lowering import has_lowering
+
+
+class GpuEngine:
+    """Compiles graphs of primitives to CUDA kernels, cached on disk."""
+
+    name = "gpu"
+    backends = ("GPUDNN", "GPU")
+    flattens = True
+
+    def compile(
+        self,
+        graph: Graph,
+        contiguous: tuple[bool, ...],
+        lower: Callable[[], Graph] | None = None,
+        place: Any = None,
+    ) -> GpuProgram:
+        """See :class:`phix.core.engines.Engine`; running the program asks for the device."""
+        index = 0 if place is None else place.index
+        primitives = lower() if lower is not None else graph
+        return GpuProgram(primitives, contiguous, lambda: device.runtime(index))
+
+    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> GpuExplanation:
+        """See :class:`phix.core.engines.Engine`."""
+        return GpuExplanation(graph, contiguous)
+
+    def supports(self, op_name: str, dtype: np.dtype) -> bool:
+        """Whether the op has a lowering or a scalar body: they serve every dtype it claims."""
+        return has_lowering(op_name) or op_name in bodies.names()
+
+    def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
+        """What makes an eager result that shares its input's memory; see ``views.py``."""
+        return views.view(op_name, attrs)
+
+
+ENGINE = GpuEngine()

@@ -1,0 +1,375 @@
+"""Prints a kernel of the loop IR as the text of one CUDA C++ function.
+
+The statements of an item are printed on one of two levels. On the level of a thread they are
+plain C. On the level of a block all threads compute its scalars alike, one of them stores,
+and spread loops are shared; barriers stand where a statement touches what others have written.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix.core import dtypes as dt
+from phix.kernels.gpu import instructions as ins
+from phix.kernels.gpu import mapping
+from phix.kernels.gpu.mapping import Nest, Spread
+from phix.kernels.gpu.scalars import Parameter, ScalarPrinter
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive.loop_ir import Buffer
+from phix.kernels.primitive.scalar import Expr
+
+THREAD, BLOCK = "thread", "block"
+# Threads of a block at most, by team.
+MOST_THREADS = {THREAD: 256, BLOCK: 512}
+# A body of more scalar operations than this is no faster with vector loads.
+_LARGEST_PACKED = 200
+
+
+class KernelText:
+    """One kernel for one kind of team: ``text`` stands behind the function's name."""
+
+    def __init__(self, kernel: ir.Kernel, team: str) -> None:
+        printer = _Printer(kernel, team)
+        printer.kernel()
+        self.team = team
+        self.parameters: list[Parameter] = list(printer.parameters)
+        written = ir.writes(kernel.body)
+        apart = _are_apart(ir.reads(kernel.body) | written)
+        arguments = ", ".join(
+            _declaration(p, name, p[1] not in written, apart)
+            for p, name in printer.parameters.items()
+        )
+        self.text = f"({arguments}) {{\n" + "\n".join(printer.lines) + "\n}"
+
+    def source(self, name: str) -> str:
+        """The function under a name."""
+        bounds = f"__launch_bounds__({MOST_THREADS[self.team]})"
+        return f'extern "C" __global__ void {bounds} {name}{self.text}\n'
+
+
+def _are_apart(buffers: set[Buffer]) -> bool:
+    return len({ir.owner(b) for b in buffers}) == len(buffers)
+
+
+def _declaration(parameter: Parameter, name: str, is_read_only: bool, is_apart: bool) -> str:
+    kind, what, _ = parameter
+    if kind != "data":
+        return f"long long {name}"
+    assert isinstance(what, Buffer)
+    const = "const " if is_read_only else ""
+    return f"{const}{ins.memory_type(what.dtype)}*{' __restrict__' if is_apart else ''} {name}"
+
+
+class _Printer(ScalarPrinter):
+    def __init__(self, kernel: ir.Kernel, team: str) -> None:
+        super().__init__(kernel)
+        self.items, self.team = mapping.items_of(kernel), team
+        # what the threads of a block have written and read since its last barrier
+        self.written: set[Buffer] = set()
+        self.read: set[Buffer] = set()
+
+    def kernel(self) -> None:
+        """The whole body of the function."""
+        if self.team == THREAD:
+            width = self._width(self.items)
+            first = "(long long)blockIdx.x * blockDim.x + threadIdx.x"
+            self._shared(self.items, width, first, "(long long)gridDim.x * blockDim.x")
+            return
+        count = self._count(self.items)
+        self.open(f"for (long long item = blockIdx.x; item < {count}; item += gridDim.x)")
+        self._unravel(self.items, "item")
+        self.team_block(self.items.body)
+        self.close()
+
+    # -- sharing iterations ----------------------------------------------------------------
+    def _count(self, nest: Nest) -> str:
+        """How many iterations a nest has."""
+        total: Expr = sc.const(1, dt.int64)
+        for extent in nest.extents:
+            total = total * extent
+        return self.index(total)
+
+    def _unravel(self, nest: Nest, linear: str) -> None:
+        """Name the indices of a nest, given their linear index."""
+        for k in range(len(nest.loops) - 1, -1, -1):
+            loop = nest.loops[k]
+            if k == 0:
+                self.index_names[loop.index] = linear
+                return
+            extent, quotient, name = self.index(loop.extent), self.fresh("q"), self.fresh("i")
+            divided = f"{linear} / {extent}"
+            if loop.extent.fn != "const" or loop.extent.data <= 0:
+                divided = f"phix_divide({linear}, {extent})"
+            self.line(f"const long long {quotient} = {divided};")
+            self.line(f"const long long {name} = {linear} - {quotient} * {extent};")
+            self.index_names[loop.index] = name
+            linear = quotient
+
+    def _width(self, nest: Nest) -> int:
+        """The iterations of a nest that one thread does with vector loads."""
+        body = nest.body
+        plain = all(isinstance(s, (ir.Store, ir.Declare, ir.Assign)) for s in body)
+        if not plain or sum(1 for _ in ir.expressions(body)) > _LARGEST_PACKED:
+            return 1
+        return mapping.pack_width(nest)
+
+    def _shared(self, nest: Nest, width: int, first: str, step: str) -> None:
+        """The iterations of a nest from ``first`` in steps of ``step``, in plain C inside."""
+        count = self._count(nest)
+        self.forget(self.changes(nest.body))
+        if width > 1:
+            first = self._packed(nest, width, count, first, step)
+        index = self.fresh("i")
+        self.open(f"for (long long {index} = {first}; {index} < {count}; {index} += {step})")
+        self._unravel(nest, index)
+        self.block(nest.body)
+        self.close()
+        self.forget(self.changes(nest.body))
+
+    def _packed(self, nest: Nest, width: int, count: str, first: str, step: str) -> str:
+        """The iterations that fill packs, where all are aligned; the first of what is left."""
+        index, packs = nest.loops[0].index, self._packs(nest)
+        starts = {key: self._start(key, index) for key in packs}
+        checks = [
+            f"(unsigned long long)({start}) % {width * buffer.dtype.itemsize} == 0"
+            for (buffer, _), start in starts.items()
+        ]
+        aligned, number = self.fresh("m"), self.fresh("g")
+        self.line(f"const long long {aligned} = {' && '.join(checks)} ? {count} / {width} : 0;")
+        head = f"long long {number} = {first}; {number} < {aligned}; {number} += {step}"
+        self.open(f"for ({head})")
+        stored = ir.writes(nest.body)
+        for (buffer, linear), is_read in packs.items():
+            pack, name = f"phix_pack<{ins.memory_type(buffer.dtype)}, {width}>", self.fresh("r")
+            value = f" = ((const {pack}*)({starts[buffer, linear]}))[{number}]" if is_read else ""
+            self.line(f"{pack} {name}{value};")
+            self.packs[buffer, linear] = f"{name}.at[k]"
+        self.line("#pragma unroll")
+        self.open(f"for (int k = 0; k < {width}; ++k)")
+        name = self.fresh("i")
+        self.line(f"const long long {name} = {number} * {width} + k;")
+        self.index_names[index] = name
+        self.block(nest.body)
+        self.close()
+        for buffer, linear in packs:
+            if buffer in stored:
+                pack = f"phix_pack<{ins.memory_type(buffer.dtype)}, {width}>"
+                name = self.packs[buffer, linear].removesuffix(".at[k]")
+                self.line(f"(({pack}*)({starts[buffer, linear]}))[{number}] = {name};")
+        self.close()
+        for key in packs:
+            del self.packs[key]
+        self.forget(self.changes(nest.body))
+        return f"{aligned} * {width} + {first}"
+
+    def _packs(self, nest: Nest) -> dict[tuple[Buffer, Expr], bool]:
+        """The accesses that go along the index, and whether they are read before written."""
+        index = nest.loops[0].index
+        found: dict[tuple[Buffer, Expr], bool] = {}
+        for e in ir.expressions(nest.body):
+            if e.fn == "load" and e.args and index in set(mapping.variables(e.args[0])):
+                found[e.data, e.args[0]] = True
+        for s in ir.walk(nest.body):
+            if isinstance(s, ir.Store):
+                found.setdefault((s.buffer, s.indices[0]), False)
+        return dict(sorted(found.items(), key=lambda item: item[0][0].name))
+
+    def _start(self, key: tuple[Buffer, Expr], index: Expr) -> str:
+        """The address of a pack's element for index 0."""
+        buffer, linear = key
+        base, rest = self.parameter("data", buffer), mapping.without(linear, index)
+        return base if rest is None else f"{base} + {self.index(rest)}"
+
+    # -- one thread ------------------------------------------------------------------------
+    def block(self, body: list[ir.Statement]) -> None:
+        for statement in body:
+            self.count_uses(statement)
+            getattr(self, f"_{type(statement).__name__.lower()}")(statement)
+
+    def _for(self, loop: ir.For) -> None:
+        extent, changed = self.index(loop.extent), self.changes(loop.body)
+        self.forget(changed)
+        name = self.fresh("i")
+        self.open(f"for (long long {name} = 0; {name} < {extent}; ++{name})")
+        self.index_names[loop.index] = name
+        self.block(loop.body)
+        self.close()
+        self.forget(changed)
+
+    def _if(self, statement: ir.If) -> None:
+        self.open(f"if ({self.value(statement.condition)})")
+        self.block(statement.body)
+        self.close()
+        self.forget(self.changes(statement.body))
+
+    def _while(self, statement: ir.While) -> None:
+        changed = self.changes(statement.body)
+        self.forget(changed)
+        self.open("while (true)")
+        self.line(f"if (!({self.value(statement.condition)})) break;")
+        self.block(statement.body)
+        self.close()
+        self.forget(changed)
+
+    def _store(self, statement: ir.Store, condition: str = "") -> None:
+        value = ins.stored(statement.buffer.dtype, self.value(statement.value))
+        place = self.place(statement.buffer, statement.indices)
+        self.line(f"{condition}{place} = {value};")
+        self.forget({statement.buffer} & self.changing)
+
+    def _declare(self, statement: ir.Declare) -> None:
+        value, name = self.value(statement.value), self.fresh("a")
+        self.line(f"{ins.type_of(statement.target.dtype)} {name} = {value};")
+        self.mutable[statement.target] = name
+        self.depends.clear()
+
+    def _assign(self, statement: ir.Assign) -> None:
+        values = [self.value(v) for v in statement.values]
+        if len(values) > 1:  # all are computed before the first is set
+            names = [self.fresh() for _ in values]
+            for target, name, value in zip(statement.targets, names, values):
+                self.line(f"const {ins.type_of(target.dtype)} {name} = {value};")
+            values = names
+        for target, value in zip(statement.targets, values):
+            self.line(f"{self.mutable[target]} = {value};")
+        self.forget(set(statement.targets))
+
+    # -- a block ---------------------------------------------------------------------------
+    def team_block(self, body: list[ir.Statement]) -> None:
+        for statement in body:
+            self.count_uses(statement)
+            if isinstance(statement, ir.For):
+                self._team_for(statement)
+            elif isinstance(statement, (ir.If, ir.While)):
+                self._team_branch(statement)
+            else:
+                self._barrier(ir.reads([statement]), ir.writes([statement]))
+                if isinstance(statement, ir.Store):
+                    self._store(statement, "if (threadIdx.x == 0) ")
+                else:
+                    self.block([statement])
+
+    def _barrier(self, reads: set[Buffer], writes: set[Buffer]) -> None:
+        """A barrier if the block's threads may not go on to touch these buffers."""
+        reads, writes = {ir.owner(b) for b in reads}, {ir.owner(b) for b in writes}
+        if (reads | writes) & self.written or writes & self.read:
+            self._synchronise()
+        self.read |= reads
+        self.written |= writes
+
+    def _synchronise(self) -> None:
+        self.line("__syncthreads();")
+        self.written, self.read = set(), set()
+
+    def _team_for(self, loop: ir.For) -> None:
+        spread = mapping.spread_of(loop)
+        if spread is not None:
+            self._barrier(ir.reads([loop]), ir.writes([loop]))
+            self._spread(spread)
+            return
+        scan = mapping.scan_of(loop)
+        if scan is not None:
+            self._barrier(ir.reads([loop]), ir.writes([loop]))
+            self._scan(scan)
+            return
+        writes = ir.writes(loop.body)
+        assigned = {t for t in self.changes(loop.body) if isinstance(t, Expr)} & set(self.mutable)
+        if mapping.spreads(loop.body) or (writes and assigned):
+            self._uniform(loop)
+            return
+        self._barrier(ir.reads([loop]), writes)
+        if writes:
+            self.open("if (threadIdx.x == 0)")
+        self._for(loop)
+        if writes:
+            self.close()
+
+    def _uniform(self, loop: ir.For) -> None:
+        """A loop that all threads of the block go through together."""
+        extent, changed = self.index(loop.extent), self.changes(loop.body)
+        self.forget(changed)
+        name = self.fresh("i")
+        self.open(f"for (long long {name} = 0; {name} < {extent}; ++{name})")
+        self.index_names[loop.index] = name
+        self._guarded(loop.body, repeats=True)
+        self.close()
+        self.forget(changed)
+
+    def _team_branch(self, statement: ir.If | ir.While) -> None:
+        changed = self.changes(statement.body)
+        head = type(statement)(statement.condition, [])
+        if isinstance(statement, ir.While):
+            self.forget(changed)
+            self._barrier(ir.reads([head]), set())
+            self.open("while (true)")
+            self.line(f"if (!({self.value(statement.condition)})) break;")
+        else:
+            self._barrier(ir.reads([head]), set())
+            self.open(f"if ({self.value(statement.condition)})")
+        self._guarded(statement.body, repeats=isinstance(statement, ir.While))
+        self.close()
+        self.forget(changed)
+
+    def _guarded(self, body: list[ir.Statement], repeats: bool) -> None:
+        """A block that may run, or run again: what came before may still be under way after it."""
+        before = set(self.written), set(self.read)
+        self.team_block(body)
+        if repeats and (self.written or ir.writes(body)):
+            self._synchronise()
+        self.written |= before[0]
+        self.read |= before[1]
+
+    def _spread(self, spread: Spread) -> None:
+        outer: dict[Expr, str] = {}
+        for target, fn in spread.combined.items():
+            kind, name = ins.type_of(target.dtype), self.fresh("a")
+            identity = mapping.identity(fn, target.dtype)
+            self.line(f"{kind} {name} = {ins.constant(identity.data, target.dtype)};")
+            outer[target], self.mutable[target] = self.mutable[target], name
+        targets: set[Any] = set(spread.combined)
+        self.forget(targets)
+        self._shared(spread, self._width(spread), "(long long)threadIdx.x", "blockDim.x")
+        for target, fn in spread.combined.items():
+            name, own = outer[target], self.mutable[target]
+            total = f"phix_reduce({own}, {mapping.COMBINATIONS[fn]}())"
+            self.line(f"{name} = {mapping.COMBINATIONS[fn]}()({name}, {total});")
+            self.mutable[target] = name
+        self.forget(targets)
+
+    def _scan(self, scan: mapping.Scan) -> None:
+        """A scan in steps of one element a thread."""
+        (loop,), target = scan.loops, scan.target
+        combine, kind = mapping.COMBINATIONS[scan.combined[target]], ins.type_of(target.dtype)
+        identity = mapping.identity(scan.combined[target], target.dtype)
+        neutral = ins.constant(identity.data, target.dtype)
+        extent, carried = self.index(loop.extent), self.mutable[target]
+        changed: set[Any] = {target} | self.changes(loop.body)
+        self.forget(changed)
+        base, index = self.fresh("q"), self.fresh("i")
+        self.open(f"for (long long {base} = 0; {base} < {extent}; {base} += blockDim.x)")
+        self.line(f"const long long {index} = {base} + threadIdx.x;")
+        self.index_names[loop.index] = index
+        own, before, total = self.fresh("a"), self.fresh("a"), self.fresh("a")
+        self.line(f"{kind} {own} = {neutral}, {before}, {total};")
+        self.open(f"if ({index} < {extent})")
+        assert scan.step is not None
+        self.count_uses(scan.step)
+        self.line(f"{own} = {self.value(scan.element)};")
+        self.close()
+        self.line(f"{own} = phix_scan({own}, {combine}(), ({kind}){neutral}, {before}, {total});")
+        self.open(f"if ({index} < {extent})")
+        self.line(f"{before} = {combine}()({carried}, {before});")
+        self.line(f"{own} = {combine}()({carried}, {own});")
+        self.mutable[target] = before
+        for statement in loop.body:
+            if statement is scan.step:
+                self.mutable[target] = own
+                self.forget({target})
+            else:
+                self.block([statement])
+        self.close()
+        self.mutable[target] = carried
+        self.line(f"{carried} = {combine}()({carried}, {total});")
+        self.close()
+        self.forget(changed)

@@ -1,0 +1,214 @@
+"""NVIDIA GPUs through CuPy: memory, launches, libraries and recordings."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property
+from typing import Any
+
+import numpy as np
+
+from phix.core.errors import DeviceError
+from phix.core.precision import matmul_precision
+from phix.kernels.gpu import cublas, host_steps, nvrtc
+from phix.kernels.gpu.runtime import Batch
+
+_INSTALL = 'pip install "phix[cuda12]" (or "phix[cuda13]" for a driver of CUDA 13)'
+
+
+@cache
+def cupy() -> Any:
+    """CuPy.
+
+    Raises:
+        DeviceError: it is not installed.
+    """
+    try:
+        import cupy as found
+    except ImportError as error:
+        raise DeviceError(
+            f"GPUs need CuPy, which cannot be imported ({error}); {_INSTALL}"
+        ) from None
+    return found
+
+
+class NoArray:
+    """The class of no object: what GPU data would be, were CuPy there."""
+
+
+class GpuDevice:
+    """The memory of NVIDIA GPUs; see ``phix.core.places.Device``."""
+
+    @property
+    def storage(self) -> type:
+        """The class of GPU arrays."""
+        try:
+            return cupy().ndarray
+        except DeviceError:
+            return NoArray
+
+    def count(self) -> int:
+        """How many GPUs there are; 0 without CuPy or a driver."""
+        try:
+            return int(cupy().cuda.runtime.getDeviceCount())
+        except Exception:
+            return 0
+
+    def problem(self) -> str:
+        """What is missing."""
+        try:
+            count = cupy().cuda.runtime.getDeviceCount()
+        except DeviceError as error:
+            return str(error)
+        except Exception as error:
+            return f"CUDA finds no driver that serves it ({error})"
+        return "the driver finds no GPU" if not count else "nothing is missing"
+
+    def describe(self, index: int) -> str:
+        """The name of a GPU and its memory."""
+        properties = cupy().cuda.runtime.getDeviceProperties(index)
+        name = properties["name"]
+        text = name.decode() if isinstance(name, bytes) else str(name)
+        return f"{text}, {properties['totalGlobalMem'] >> 20} MiB"
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype, index: int) -> Any:
+        """A fresh array. Raises MemoryError where there is no room."""
+        with cupy().cuda.Device(index):
+            return cupy().empty(shape, dtype)
+
+    def from_host(self, array: np.ndarray, index: int) -> Any:
+        """A copy of a host array."""
+        made = self.allocate(array.shape, array.dtype, index)
+        with cupy().cuda.Device(index):
+            made.set(np.ascontiguousarray(array).reshape(array.shape))
+        return made
+
+    def to_host(self, storage: Any) -> np.ndarray:
+        """A host copy, all work on the array done."""
+        with storage.device:
+            return np.asarray(storage.get())
+
+    def index_of(self, storage: Any) -> int:
+        """The number of the GPU that holds an array."""
+        return int(storage.device.id)
+
+    def is_contiguous(self, storage: Any) -> bool:
+        """Whether the array lies in C order without gaps."""
+        return bool(storage.flags.c_contiguous)
+
+    def empty_pool(self) -> None:
+        """Give the memory that CuPy keeps for later back to the driver."""
+        cupy().get_default_memory_pool().free_all_blocks()
+
+
+DEVICE = GpuDevice()
+
+
+class CupyRuntime:
+    """One GPU; see :class:`phix.kernels.gpu.runtime.Runtime`."""
+
+    def __init__(self, index: int = 0) -> None:
+        if index >= DEVICE.count():
+            why = DEVICE.problem() if not DEVICE.count() else f"there are {DEVICE.count()} GPUs"
+            raise DeviceError(f"cannot run on gpu:{index}: {why}")
+        self.index, self.cupy = index, cupy()
+        self.device = self.cupy.cuda.Device(index)
+        self.lock = threading.RLock()
+
+    @cached_property
+    def architecture(self) -> int:
+        """The compute capability, 90 for 9.0."""
+        return int(self.device.compute_capability)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        try:
+            return DEVICE.allocate(shape, dtype, self.index)
+        except MemoryError:
+            DEVICE.empty_pool()
+        try:
+            return DEVICE.allocate(shape, dtype, self.index)
+        except MemoryError as error:
+            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+            raise DeviceError(
+                f"out of memory on gpu:{self.index}: asked for {size} bytes, also after the pool "
+                f"was emptied ({error}); use smaller batches, phix.checkpoint, or drop tensors "
+                "that are not needed"
+            ) from None
+
+    def view(self, block: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+        return self.cupy.ndarray(shape, dtype, memptr=block.data + offset)
+
+    def upload(self, value: Any) -> Any:
+        if isinstance(value, self.cupy.ndarray):
+            return self.cupy.ascontiguousarray(value).reshape(value.shape)
+        return DEVICE.from_host(np.asarray(value), self.index)
+
+    def download(self, array: Any) -> np.ndarray:
+        return DEVICE.to_host(array)
+
+    def copy(self, target: Any, source: Any) -> None:
+        with self.device:
+            if isinstance(source, np.ndarray):
+                target.set(np.ascontiguousarray(source).reshape(target.shape))
+            elif not (source.flags.c_contiguous and target.flags.c_contiguous):
+                target[...] = source
+            else:
+                target.data.copy_from_device_async(source.data, source.nbytes)
+
+    def address(self, array: Any) -> int:
+        return int(array.data.ptr)
+
+    def functions(self, source: str, names: Sequence[str]) -> list[Any]:
+        with self.device:
+            module = self.cupy.cuda.function.Module()
+            module.load(nvrtc.compiled(source, self.architecture))
+            return [module.get_function(name) for name in names]
+
+    def launch(self, function: Any, grid: int, block: int, arguments: list[int]) -> None:
+        with self.device:
+            function((grid,), (block,), tuple(map(np.int64, arguments)))
+
+    @cached_property
+    def _cublas(self) -> tuple[cublas.Handle, Any]:
+        workspace = self.empty((cublas.WORKSPACE,), np.dtype(np.uint8))
+        with self.device:
+            return cublas.Handle(self.address(workspace)), workspace
+
+    def multiply(self, batch: Batch) -> None:
+        with self.lock, self.device:
+            handle, _ = self._cublas
+            handle.multiply(batch, self.cupy.cuda.get_current_stream().ptr)
+
+    def host_step(self, name: str, attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
+        return host_steps.find(name, self.cupy, attrs)
+
+    def state(self) -> tuple[Any, ...]:
+        return (self.cupy.cuda.get_current_stream().ptr, matmul_precision())
+
+    def recorded(self, run: Callable[[], None]) -> Callable[[], None] | None:
+        with self.device:
+            stream = self.cupy.cuda.Stream(non_blocking=True)
+            with stream:
+                stream.begin_capture()
+                try:
+                    run()
+                finally:
+                    graph = stream.end_capture()
+            device = self.device
+
+        def replay() -> None:
+            with device:
+                graph.launch()
+
+        return replay
+
+
+@cache
+def runtime(index: int = 0) -> CupyRuntime:
+    """The runtime of one GPU.
+
+    Raises:
+        DeviceError: CuPy, a driver or the GPU is missing.
+    """
+    return CupyRuntime(index)

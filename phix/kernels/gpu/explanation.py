@@ -1,0 +1,60 @@
+"""How a graph becomes kernels of a GPU, and what a run holds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from phix.core import dims as dm
+from phix.core.analysis import Holder, MemoryAnalysis
+from phix.core.dims import Symbol
+from phix.kernels.gpu.schedule import GPU, arrange
+from phix.kernels.primitive import workspace
+from phix.kernels.primitive.loop_ir import Buffer, LoopProgram
+from phix.kernels.primitive.report import Explanation
+
+# Temps begin at multiples of this in the block they share.
+ALIGNMENT = 256
+
+
+class GpuExplanation(Explanation):
+    """A graph lowered for a GPU with its history."""
+
+    target = GPU
+
+    def prepare(self, program: LoopProgram) -> None:
+        """See :class:`Explanation`."""
+        arrange(program)
+
+    def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
+        """What a run holds where the unknown dims have these sizes."""
+        program = self.program
+        uncounted: list[str] = []
+
+        def size(buffer: Buffer) -> int:
+            count = dm.substitute(dm.product(buffer.dims), sizes)
+            if isinstance(count, int):
+                return count * buffer.dtype.itemsize
+            uncounted.append(f"{buffer.name}, whose size depends on the data")
+            return 0
+
+        def total(buffers: list[Buffer]) -> int:
+            return sum(map(size, buffers))
+
+        slots = workspace.plan_slots(program.steps, lambda b: True)
+        temps = sum(max(-(-size(b) // ALIGNMENT) * ALIGNMENT for b in slot) for slot in slots)
+        lives = workspace.lifetimes(program.steps)
+        times = sorted({first for first, _ in lives.values()})
+        alive = [[b for b, (a, z) in lives.items() if a <= t < z] for t in times]
+        largest = max(alive, key=total, default=[])
+        holders = [
+            Holder(size(b), f"{b.dtype}{dm.shape_text(b.dims)} in {b.name}", self.sources.get(b))
+            for b in [*largest, *program.outputs]
+        ]
+        return MemoryAnalysis(
+            total(program.inputs),
+            total(program.outputs),
+            total(program.constants),
+            temps,
+            tuple(sorted(holders, key=lambda h: (-h.size_in_bytes, h.name))),
+            tuple(dict.fromkeys(uncounted)),
+        )

@@ -1,0 +1,75 @@
+"""Steps that need a library: what CuPy does on the device, in place of NumPy on the host.
+
+A step that is not in the table runs on the host, on copies; the log says so once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import Any
+
+from phix.core import dtypes as dt
+
+log = logging.getLogger("phix.kernels")
+
+Step = Callable[..., None]
+
+
+def _ordered(cp: Any, x: Any, axis: int, descending: bool) -> Any:
+    """The stable order of ``x``; NaN counts as the largest."""
+    if x.dtype == dt.bfloat16:  # what CuPy cannot sort, in a wider dtype of the same order
+        x = _as_float32(cp, x)
+    if not descending:
+        return cp.argsort(x, axis=axis, kind="stable")
+    backward = cp.argsort(cp.flip(x, axis), axis=axis, kind="stable")
+    return x.shape[axis] - 1 - cp.flip(backward, axis)
+
+
+def _as_float32(cp: Any, x: Any) -> Any:
+    bits = cp.ascontiguousarray(x).view(cp.uint16).astype(cp.uint32) << 16
+    return bits.view(cp.float32)
+
+
+def _taken(cp: Any, x: Any, order: Any, axis: int) -> Any:
+    if x.dtype == dt.bfloat16:
+        bits = cp.ascontiguousarray(x).view(cp.uint16)
+        return cp.take_along_axis(bits, order, axis).view(x.dtype)
+    return cp.take_along_axis(x, order, axis)
+
+
+def _argsort(cp: Any, attrs: Mapping[str, Any], x: Any, out: Any, indices: Any) -> None:
+    if not x.ndim:
+        out[...], indices[...] = x, 0
+        return
+    axis = attrs["axis"]
+    order = _ordered(cp, x, axis, attrs["descending"])
+    order = cp.take(order, cp.arange(out.shape[axis]), axis)
+    indices[...] = order
+    out[...] = _taken(cp, x, order, axis)
+
+
+def _sort(cp: Any, attrs: Mapping[str, Any], x: Any, out: Any) -> None:
+    if not x.ndim:
+        out[...] = x
+        return
+    axis, descending = attrs["axis"], attrs["descending"]
+    out[...] = _taken(cp, x, _ordered(cp, x, axis, descending), axis)
+
+
+_STEPS: dict[str, Step] = {"argsort": _argsort, "topk": _argsort, "sort": _sort}
+
+
+def find(name: str, cp: Any, attrs: Mapping[str, Any]) -> Callable[..., None] | None:
+    """``step(*input arrays, *output arrays)`` on the device for a host step, or None."""
+    step = _STEPS.get(name)
+    if step is None:
+        _say_once(name)
+        return None
+    return lambda *arrays: step(cp, attrs, *arrays)
+
+
+@cache
+def _say_once(name: str) -> None:
+    log.info("%s has no kernel on the GPU: it runs on the host, on copies", name)

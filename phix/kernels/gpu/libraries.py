@@ -1,0 +1,50 @@
+"""Shared libraries of CUDA, found where wheels or a toolkit put them."""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from phix.core.errors import DeviceError
+
+_MAJORS = (13, 12)
+
+
+def load(name: str, wheel_folder: str, purpose: str) -> Any:
+    """The library ``name`` (``nvrtc``, ``cublas``), of CUDA 13 or 12.
+
+    Raises:
+        DeviceError: there is none; the message says what to install.
+    """
+    files = _file_names(name)
+    places = [folder / file for folder in _folders(wheel_folder) for file in files]
+    for place in [*(p for p in places if p.is_file()), *map(Path, files)]:
+        try:
+            return ctypes.CDLL(str(place))
+        except OSError:
+            continue
+    raise DeviceError(
+        f"{purpose}, and its library was not found: pip install "
+        '"phix[cuda12]" or "phix[cuda13]", or set CUDA_PATH to a CUDA toolkit'
+    )
+
+
+def _file_names(name: str) -> list[str]:
+    if sys.platform == "win32":
+        return [f"{name}64_{major}{'0_0' if name == 'nvrtc' else ''}.dll" for major in _MAJORS]
+    return [f"lib{name}.so.{major}" for major in _MAJORS]
+
+
+def _folders(wheel_folder: str) -> Iterator[Path]:
+    wheels = importlib.util.find_spec("nvidia")
+    for root in wheels.submodule_search_locations or () if wheels else ():
+        for folder in ("cu13", wheel_folder):
+            yield Path(root) / folder / ("bin" if sys.platform == "win32" else "lib")
+    if "CUDA_PATH" in os.environ:
+        yield Path(os.environ["CUDA_PATH"]) / "lib64"
+    yield Path("/usr/local/cuda/lib64")

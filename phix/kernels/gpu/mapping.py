@@ -1,0 +1,306 @@
+"""How a kernel's loops are laid on the threads of a GPU.
+
+The outermost perfect nest of parallel loops gives the *items*; its indices are one linear index,
+which the grid strides over. A *team* does one item: a thread, or a block, whose threads share
+the iterations of the *spread* loops inside the item. A loop can be spread if its iterations are
+independent but for scalars that all of them combine into, in any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from phix.core import dtypes as dt
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive.affine import index_terms, is_one_digit, never_repeats
+from phix.kernels.primitive.loop_ir import Assign, Buffer, Declare, For, Kernel, Statement, Store
+from phix.kernels.primitive.scalar import Expr
+
+_UNIT = ((), 1)
+# fn -> the name of the operation on the device
+COMBINATIONS = {"add": "phix_add", "mul": "phix_mul", "maximum": "phix_max",
+                "minimum": "phix_min", "and": "phix_and", "or": "phix_or"}  # fmt: skip
+# The kind of parallel loops whose maker has proved that no iteration reads what another writes.
+INDEPENDENT = "independent"
+_EXACT = {"maximum", "minimum", "and", "or"}
+
+
+@dataclass(eq=False)
+class Nest:
+    """Perfectly nested loops, outermost first, and what the innermost one does."""
+
+    loops: list[For]
+    body: list[Statement]
+
+    @property
+    def indices(self) -> tuple[Expr, ...]:
+        return tuple(loop.index for loop in self.loops)
+
+    @property
+    def extents(self) -> tuple[Expr, ...]:
+        return tuple(loop.extent for loop in self.loops)
+
+
+@dataclass(eq=False)
+class Spread(Nest):
+    """A nest whose iterations a team shares; ``combined``: how each scalar is accumulated."""
+
+    combined: dict[Expr, str] = field(default_factory=dict)
+
+
+@dataclass(eq=False)
+class Scan(Spread):
+    """A loop that combines elements one after the other, and stores each result on the way."""
+
+    step: Assign | None = None
+
+    @property
+    def target(self) -> Expr:
+        (target,) = self.combined
+        return target
+
+    @property
+    def element(self) -> Expr:
+        """What is combined with the results so far."""
+        assert self.step is not None
+        (value,) = self.step.values
+        return next(a for a in value.args if a is not self.target)
+
+
+def items_of(kernel: Kernel) -> Nest:
+    """The items of a kernel: one alone if it does not begin with a parallel loop."""
+    nest = _nest(kernel.body, lambda loop: loop.kind in ("parallel", INDEPENDENT))
+    while any(loop.kind != INDEPENDENT for loop in nest.loops) and not _are_apart(nest):
+        nest = Nest(nest.loops[:-1], [nest.loops[-1]])
+    return nest
+
+
+def _nest(body: list[Statement], wanted: Callable[[For], bool]) -> Nest:
+    loops: list[For] = []
+    while len(body) == 1 and isinstance(body[0], For) and wanted(body[0]):
+        loop = body[0]
+        if set(variables(loop.extent)) & {outer.index for outer in loops}:
+            break
+        loops.append(loop)
+        body = loop.body
+    return Nest(loops, body)
+
+
+def _are_apart(nest: Nest) -> bool:
+    """Whether no iteration of parallel loops reads what another one writes.
+
+    They may do so through memory that one iteration after the other uses for itself.
+    """
+    written = ir.writes(nest.body)
+    shared = {ir.owner(b) for b in written} & {ir.owner(b) for b in ir.reads(nest.body)}
+    touched = [b for b in written | ir.reads(nest.body) if ir.owner(b) in shared]
+    if len(touched) != len(shared):
+        return False  # a buffer and a slice of it
+    extents = {loop.index: loop.extent for loop in nest.loops}
+    return all(is_one_digit(b, i, nest.body, extents) for b in touched for i in nest.indices)
+
+
+def variables(root: Expr) -> Iterator[Expr]:
+    """The variables an expression depends on."""
+    return (e for e in ir.expressions([Declare(root, root)]) if e.fn == "var")
+
+
+def spreads(body: list[Statement]) -> list[Spread]:
+    """The loops of an item that a block can share, those inside uniform loops included."""
+    found = []
+    for s in body:
+        shared = spread_of(s) or scan_of(s) if isinstance(s, For) else None
+        if shared is not None:
+            found.append(shared)
+        elif isinstance(s, (For, ir.If, ir.While)):
+            found += spreads(s.body)
+    return found
+
+
+def spread_of(loop: For) -> Spread | None:
+    """The widest nest from ``loop`` inward whose iterations may be done in any order, or None."""
+    nest = _nest([loop], lambda _: True)
+    for depth in range(len(nest.loops), 0, -1):
+        loops = nest.loops[:depth]
+        combined = _combined(loops, loops[-1].body)
+        if combined is not None:
+            return Spread(loops, loops[-1].body, combined)
+    return None
+
+
+def scan_of(loop: For) -> Scan | None:
+    """The loop as a scan: a running combination of elements, and stores of what it is so far."""
+    if any(isinstance(s, (For, ir.If, ir.While, ir.LibraryCall)) for s in loop.body):
+        return None
+    steps = [s for s in loop.body if isinstance(s, Assign)]
+    if len(steps) != 1 or len(steps[0].targets) != 1:
+        return None
+    (target,), (value,) = steps[0].targets, steps[0].values
+    if any(isinstance(s, Declare) for s in loop.body) or target not in value.args:
+        return None
+    is_free = steps[0].reassociate or value.fn in _EXACT or value.dtype.kind in "biu"
+    if value.fn not in COMBINATIONS or not is_free or _uses(value, target) != 1:
+        return None
+    if not _are_apart(Nest([loop], loop.body)) or not _stores_once([loop], loop.body):
+        return None
+    return Scan([loop], loop.body, {target: value.fn}, steps[0])
+
+
+def _combined(loops: list[For], body: list[Statement]) -> dict[Expr, str] | None:
+    """How each outer scalar is accumulated; None if the iterations depend on each other."""
+    if any(isinstance(s, ir.LibraryCall) for s in ir.walk(body)):
+        return None
+    found = combined_scalars(body)
+    if found is None or not _are_apart(Nest(loops, body)):
+        return None
+    if any(loop.kind == "reduction" for loop in loops) and not _stores_once(loops, body):
+        return None
+    return found
+
+
+def combined_scalars(body: list[Statement]) -> dict[Expr, str] | None:
+    """The scalars from outside that a block accumulates, and how; None if it does more to them."""
+    own = {s.target for s in ir.walk(body) if isinstance(s, Declare)}
+    found: dict[Expr, str] = {}
+    for s in ir.walk(body):
+        if not isinstance(s, Assign):
+            continue
+        outer = [(t, v) for t, v in zip(s.targets, s.values) if t not in own]
+        for target, value in outer:
+            if target in found or value.fn not in COMBINATIONS or target not in value.args:
+                return None
+            is_free = s.reassociate or value.fn in _EXACT or value.dtype.kind in "biu"
+            if not is_free or _uses(value, target) != 1:
+                return None
+            found[target] = value.fn
+    reads = dict.fromkeys(found, 0)
+    for s in ir.walk(body):
+        for root in ir.roots(s):
+            for target in reads:
+                reads[target] += _uses(root, target)
+    return found if all(count == 1 for count in reads.values()) else None
+
+
+def _uses(root: Expr, target: Expr) -> int:
+    """How many operands of ``root`` and of what is inside it are ``target``."""
+    inside = ir.expressions([Declare(root, root)])
+    return sum(a is target for e in inside for a in e.args) + (root is target)
+
+
+def _stores_once(loops: list[For], body: list[Statement]) -> bool:
+    """Whether no two iterations store to one element; loops inside count as well."""
+    places: dict[Buffer, Expr] = {}
+    for s in ir.walk(body):
+        if isinstance(s, Store):
+            linear = s.indices[0]
+            if places.setdefault(s.buffer, linear) is not linear:
+                return False
+            if not never_repeats(linear, [*loops, *_loops_around(s, body)]):
+                return False
+    return True
+
+
+def _loops_around(store: Store, body: list[Statement]) -> list[For]:
+    """The loops in ``body`` that ``store`` stands in, outermost first."""
+    for s in body:
+        if isinstance(s, (For, ir.If, ir.While)) and any(x is store for x in ir.walk(s.body)):
+            own = [s] if isinstance(s, For) else []
+            return own + _loops_around(store, s.body)
+    return []
+
+
+def identity(fn: str, dtype: np.dtype) -> Expr:
+    """What leaves the other operand of a combination as it is."""
+    if fn in ("add", "mul", "or"):
+        return sc.const(1 if fn == "mul" else 0, dtype)
+    if dtype.kind == "b":
+        return sc.const(fn in ("and", "minimum"), dtype)
+    if dtype.kind == "f":
+        return sc.const(float("-inf") if fn == "maximum" else float("inf"), dtype)
+    limits = np.iinfo(dtype)
+    if fn == "and":
+        return sc.const(limits.max if dtype.kind == "u" else -1, dtype)
+    return sc.const(int(limits.min if fn == "maximum" else limits.max), dtype)
+
+
+# -- which team ------------------------------------------------------------------------------
+def strides_one(body: list[Statement], index: Expr) -> int:
+    """How many of the accesses of a block go to the next element with the next ``index``."""
+    return sum(1 for linear in accesses(body) if _stride(linear, index) == _UNIT)
+
+
+def _stride(linear: Expr, index: Expr) -> object:
+    terms = index_terms(linear)
+    return None if terms is None else terms.get(index)
+
+
+def accesses(body: list[Statement]) -> list[Expr]:
+    """The linear indices at which a block reads and writes."""
+    found = [e.args[0] for e in ir.expressions(body) if e.fn == "load" and e.args]
+    return found + [s.indices[0] for s in ir.walk(body) if isinstance(s, Store) and s.indices]
+
+
+def prefers_threads(items: Nest, shared: list[Spread]) -> bool:
+    """Whether neighbouring items read neighbouring elements, and a spread's iterations do not."""
+    if not items.loops or not shared:
+        return True
+    across = strides_one(items.body, items.loops[-1].index)
+    along = sum(strides_one(s.body, s.loops[-1].index) for s in shared)
+    return across > along
+
+
+# -- packs -----------------------------------------------------------------------------------
+def pack_width(nest: Nest) -> int:
+    """How many iterations of a single loop one thread can do with vector loads; 1: none.
+
+    Every access must be to the next element with the next index, or not depend on it; buffers
+    are read and written by 16 bytes at most.
+    """
+    if len(nest.loops) != 1 or any(isinstance(s, (For, ir.While)) for s in nest.body):
+        return 1
+    index = nest.loops[0].index
+    sizes = []
+    for buffer, indices in _touched(nest.body):
+        depends = any(index in set(variables(i)) for i in indices)
+        if not depends:
+            continue
+        if buffer.strided or dt.is_complex(buffer.dtype) or not _is_next(indices[0], index):
+            return 1
+        sizes.append(buffer.dtype.itemsize)
+    return 16 // max(sizes) if sizes else 1
+
+
+def _is_next(linear: Expr, index: Expr) -> bool:
+    """Whether ``linear`` is ``index`` plus what does not depend on it."""
+    if linear is index:
+        return True
+    if linear.fn != "add":
+        return False
+    a, b = linear.args
+    if index in set(variables(b)):
+        a, b = b, a
+    return index not in set(variables(b)) and _is_next(a, index)
+
+
+def without(linear: Expr, index: Expr) -> Expr | None:
+    """What is added to ``index`` in a linear index that goes along it; None for nothing."""
+    if linear is index:
+        return None
+    a, b = linear.args
+    if index not in set(variables(a)):
+        a, b = b, a
+    rest = without(a, index)
+    return b if rest is None else rest + b
+
+
+def _touched(body: list[Statement]) -> Iterator[tuple[Buffer, tuple[Expr, ...]]]:
+    for e in ir.expressions(body):
+        if e.fn == "load":
+            yield e.data, e.args
+    for s in ir.walk(body):
+        if isinstance(s, Store):
+            yield s.buffer, s.indices

@@ -1,0 +1,113 @@
+"""Matrix products in loops over batches: as few calls of the library as there can be."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from phix.core import dtypes as dt
+from phix.kernels.gpu.runtime import Batch
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive.loop_ir import Buffer, For, LibraryCall, Pointer
+from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.sizes import integer
+
+
+@dataclass(frozen=True)
+class _Dim:
+    """A loop over equal products: how often, and how far each operand moves on."""
+
+    count: int
+    steps: tuple[int, ...]
+
+
+class Product(ir.Kernel):
+    """``gemm(flags, sizes, pointers)`` inside loops over a batch: a kernel of a library."""
+
+    def __init__(self, statement: ir.Statement, loops: list[For], call: LibraryCall) -> None:
+        super().__init__([statement])
+        self.loops = loops
+        self.dtype: np.dtype = dt.as_dtype(call.name.split("_", 1)[1])
+        numbers = [a for a in call.arguments if isinstance(a, Expr)]
+        self.flags, self.sizes, self.pitches = numbers[:3], numbers[3:6], numbers[6:]
+        self.pointers = [a for a in call.arguments if isinstance(a, Pointer)]
+
+    @property
+    def buffers(self) -> list[Buffer]:
+        """The operands and the result."""
+        return [p.buffer for p in self.pointers]
+
+    def batches(self, addresses: list[int], numbers: Mapping[str, int]) -> Iterator[Batch]:
+        """The calls to make for operands at these addresses."""
+        m, n, k = (integer(e, numbers) for e in self.sizes)
+        extents = [integer(loop.extent, numbers) for loop in self.loops]
+        if min([m, n, *extents], default=0) <= 0:
+            return
+        first = self._offsets(numbers, [0] * len(extents))
+        dims = _merged([_Dim(e, s) for e, s in zip(extents, self._steps(numbers, first))])
+        outer, inner = dims[:-1], dims[-1] if dims else _Dim(1, (0,) * len(first))
+        if inner.steps[2] == 0 and inner.count > 1:  # all into one matrix: one after the other
+            outer, inner = dims, _Dim(1, (0,) * len(first))
+        size = self.dtype.itemsize
+        transpose_x, transpose_y, accumulate = (bool(integer(f, numbers)) for f in self.flags)
+        pitches = tuple(integer(p, numbers) for p in self.pitches)
+        for place in itertools.product(*(range(d.count) for d in outer)):
+            moved = [sum(p * d.steps[j] for p, d in zip(place, outer)) for j in range(len(first))]
+            x, y, out = (a + (f + o) * size for a, f, o in zip(addresses, first, moved))
+            yield Batch(
+                self.dtype, transpose_x, transpose_y, accumulate, (m, n, k), pitches,
+                (x, y, out), inner.count, inner.steps,
+            )  # fmt: skip
+
+    def _offsets(self, numbers: Mapping[str, int], at: list[int]) -> tuple[int, ...]:
+        """Where the operands of one product begin, in elements."""
+        known = {**numbers, **{loop.index.data: i for loop, i in zip(self.loops, at)}}
+        return tuple(integer(p.offset, known) for p in self.pointers)
+
+    def _steps(self, numbers: Mapping[str, int], first: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """How far the operands move with each loop: offsets are linear in the indices."""
+        found = []
+        for axis in range(len(self.loops)):
+            unit = [int(axis == k) for k in range(len(self.loops))]
+            offsets = self._offsets(numbers, unit)
+            found.append(tuple(o - f for o, f in zip(offsets, first)))
+        return found
+
+
+def _merged(dims: list[_Dim]) -> list[_Dim]:
+    """Loops as one where the outer one goes on where the inner one ends."""
+    result: list[_Dim] = []
+    for d in dims:
+        if d.count == 1:
+            continue
+        last = result[-1] if result else None
+        if last is not None and last.steps == tuple(s * d.count for s in d.steps):
+            result[-1] = _Dim(last.count * d.count, d.steps)
+        else:
+            result.append(d)
+    return result
+
+
+def split(kernel: ir.Kernel) -> list[ir.Step]:
+    """A kernel with library calls inside as products, kernels, and loops of the host around."""
+    return [part for s in kernel.body for part in _parts(s)]
+
+
+def _parts(statement: ir.Statement) -> list[ir.Step]:
+    if not any(isinstance(s, LibraryCall) for s in ir.walk([statement])):
+        return [ir.Kernel([statement])]
+    loops: list[For] = []
+    inside = statement
+    while isinstance(inside, For) and len(inside.body) == 1:
+        loops.append(inside)
+        inside = inside.body[0]
+    if isinstance(inside, LibraryCall):
+        return [Product(statement, loops, inside)]
+    assert isinstance(statement, For), "a library call stands in loops alone"
+    steps: list[ir.Step] = []
+    for s in statement.body:
+        steps += _parts(s)
+    return [ir.ForStep(statement.index, statement.extent, steps)]

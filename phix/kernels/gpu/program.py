@@ -1,0 +1,353 @@
+"""A compiled graph on a GPU: its kernels, and the launchers that run its steps in order.
+
+The host runs the steps: it launches kernels, calls libraries, and goes round loops. The temps
+whose sizes the inputs tell share one block of memory. A program that never looks at data on the
+way is recorded, and started as a whole when it is called again with the same memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core.engines import Launcher, environment
+from phix.core.graph import Graph
+from phix.core.tensor import Tensor
+from phix.kernels.gpu import prelude, products
+from phix.kernels.gpu.cuda import KernelText
+from phix.kernels.gpu.explanation import ALIGNMENT
+from phix.kernels.gpu.launches import Launch
+from phix.kernels.gpu.products import Product
+from phix.kernels.gpu.recordings import Recordings
+from phix.kernels.gpu.runtime import Runtime
+from phix.kernels.gpu.schedule import GpuBuilder, arrange
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import loop_text, sizes, workspace
+from phix.kernels.primitive.loop_ir import Buffer
+from phix.kernels.primitive.lowering import lower
+from phix.kernels.primitive.scalar import Expr
+
+# Loops of more iterations than this are not unrolled into a recording.
+_LONGEST_RECORDED = 256
+Run = Callable[["_State"], None]
+
+
+class GpuProgram:
+    """A graph compiled for a GPU; ``runtime()`` is asked for when it is first to run."""
+
+    def __init__(
+        self, graph: Graph, contiguous: tuple[bool, ...], runtime: Callable[[], Runtime]
+    ) -> None:
+        self.graph, self._runtime = graph, runtime
+        program = self.loops = lower(graph, contiguous, GpuBuilder)
+        self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
+        arrange(program)
+        _split_library_calls(program.steps)
+        kernels = [s for s in ir.walk_steps(program.steps) if type(s) is ir.Kernel]
+        self.launches = {kernel: Launch(kernel) for kernel in kernels}
+        self.symbol_names = {symbol: name for name, symbol in program.symbols.items()}
+        self._modules: dict[tuple[str, ...], dict[KernelText, Any]] = {}
+
+    @cached_property
+    def sections(self) -> dict[str, str]:
+        """The loop IR, and the CUDA C++ for sizes that are not known."""
+        texts = [launch.text(self._team(launch, {})) for launch in self.launches.values()]
+        source, _ = _module(texts)
+        return {"loop ir": loop_text.program_text(self.loops), "cuda": source}
+
+    @cached_property
+    def runtime(self) -> Runtime:
+        return self._runtime()
+
+    @cached_property
+    def constants(self) -> list[Any]:
+        values = self.loops.constant_values
+        return [self.runtime.upload(v.data if isinstance(v, Tensor) else v) for v in values]
+
+    @cached_property
+    def is_recordable(self) -> bool:
+        """Whether the host never waits for data on the way."""
+        plain = (ir.Kernel, ir.ForStep)
+        return all(isinstance(s, plain) for s in ir.walk_steps(self.loops.steps))
+
+    def _team(self, launch: Launch, numbers: dict[str, int]) -> str:
+        if launch.names <= set(numbers):
+            return launch.team(numbers)
+        return launch.default_team()
+
+    def module(self, numbers: dict[str, int]) -> dict[ir.Kernel, tuple[KernelText, Any]]:
+        """The kernels' texts and functions for these sizes, compiled once a choice of teams."""
+        chosen = {
+            kernel: launch.text(self._team(launch, numbers))
+            for kernel, launch in self.launches.items()
+        }
+        key = tuple(text.team for text in chosen.values())
+        if key not in self._modules:
+            source, names = _module(list(chosen.values()))
+            functions = self.runtime.functions(source, list(names.values())) if names else []
+            by_name = dict(zip(names.values(), functions))
+            self._modules[key] = {t: by_name[names[t.text]] for t in chosen.values()}
+        functions_of = self._modules[key]
+        return {kernel: (text, functions_of[text]) for kernel, text in chosen.items()}
+
+    def launcher(
+        self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
+    ) -> Launcher:
+        """See :class:`phix.core.engines.Program`; outputs get memory of their own."""
+        env = environment(self.graph, self.solutions, shapes)
+        return _Launcher(self, env).launch
+
+
+def _split_library_calls(steps: list[ir.Step]) -> None:
+    """Put products, and loops of the host, in the place of kernels that call a library."""
+    result: list[ir.Step] = []
+    for step in steps:
+        if isinstance(step, ir.Kernel) and _calls_library(step):
+            result += products.split(step)
+            continue
+        for block in ir.blocks(step):
+            _split_library_calls(block)
+        result.append(step)
+    steps[:] = result
+
+
+def _calls_library(kernel: ir.Kernel) -> bool:
+    return any(isinstance(s, ir.LibraryCall) for s in ir.walk(kernel.body))
+
+
+def _module(texts: list[KernelText]) -> tuple[str, dict[str, str]]:
+    """The source of kernels, equal ones once, and their names by their texts."""
+    names: dict[str, str] = {}
+    parts = [prelude.TEXT]
+    for text in texts:
+        if text.text not in names:
+            names[text.text] = f"phix_{len(names)}"
+            parts.append(text.source(names[text.text]))
+    return "\n".join(parts), names
+
+
+class _State:
+    """One run: the arrays made so far, and the values of dims and indices by name."""
+
+    def __init__(self, plan: _Launcher, arrays: dict[Buffer, Any], block: Any) -> None:
+        self.plan, self.arrays, self.block = plan, arrays, block
+        self.env = dict(plan.env)
+        self.numbers = dict(plan.numbers)
+
+    def array(self, buffer: Buffer) -> Any:
+        if buffer.base is not None:
+            assert buffer.index is not None
+            return self.array(buffer.base)[self.number(buffer.index), ...]
+        found = self.arrays.get(buffer)
+        if found is None:
+            found = self.arrays[buffer] = self._made(buffer)
+        return found
+
+    def _made(self, buffer: Buffer) -> Any:
+        shape, runtime = self.shape(buffer.dims), self.plan.runtime
+        offset = self.plan.offsets.get(buffer)
+        if offset is None:
+            return runtime.empty(shape, buffer.dtype)
+        return runtime.view(self.block, offset, shape, buffer.dtype)
+
+    def shape(self, dims: dm.Shape) -> tuple[int, ...]:
+        return tuple(int(dm.substitute(d, self.env)) for d in dims)
+
+    def number(self, expr: Expr) -> int:
+        return sizes.integer(expr, self.numbers)
+
+
+class _Launcher:
+    """A program for known shapes of its inputs."""
+
+    def __init__(self, program: GpuProgram, env: dict[dm.Symbol, int]) -> None:
+        self.program, self.env, self.runtime = program, env, program.runtime
+        self.numbers = {program.symbol_names[symbol]: size for symbol, size in env.items()}
+        self.functions = program.module(self.numbers)
+        self.offsets, self.block_size = self._planned(program.loops.steps)
+        self.run = self._block(program.loops.steps)
+        self.recordings: Recordings | None = None
+        if program.is_recordable and self._is_short(program.loops.steps):
+            self.recordings = Recordings(self.runtime, self.block_size)
+
+    def _planned(self, steps: list[ir.Step]) -> tuple[dict[Buffer, int], int]:
+        """Where the temps of known sizes lie in their block, and its size in bytes."""
+        offsets: dict[Buffer, int] = {}
+        total = 0
+        for slot in workspace.plan_slots(steps, self._takes_room):
+            for buffer in slot:
+                offsets[buffer] = total
+            largest = max(int(self._bytes(b)) for b in slot)
+            total += -(-largest // ALIGNMENT) * ALIGNMENT
+        return offsets, total
+
+    def _is_sized(self, buffer: Buffer) -> bool:
+        return all(s in self.env for d in buffer.dims for s in dm.symbols(d))
+
+    def _takes_room(self, buffer: Buffer) -> bool:
+        return self._is_sized(buffer) and self._bytes(buffer) > 0
+
+    def _bytes(self, buffer: Buffer) -> int:
+        return int(dm.substitute(dm.product(buffer.dims), self.env)) * buffer.dtype.itemsize
+
+    def _is_short(self, steps: list[ir.Step]) -> bool:
+        loops = [s for s in ir.walk_steps(steps) if isinstance(s, ir.ForStep)]
+        total = 1
+        for loop in loops:
+            names = {v.data for v in _variables(loop.extent)}
+            if not names <= set(self.numbers):
+                return False
+            total *= max(sizes.integer(loop.extent, self.numbers), 1)
+        return total <= _LONGEST_RECORDED
+
+    def launch(self, *inputs: Any) -> tuple[Any, ...]:
+        """Run the program on arrays of the device."""
+        loops, empty = self.program.loops, self.runtime.empty
+        arrays = dict(zip(loops.inputs, inputs))
+        arrays.update(zip(loops.constants, self.program.constants))
+        outputs: list[Any] = []
+        for buffer in loops.outputs:
+            if self._is_sized(buffer):
+                shape = tuple(int(dm.substitute(d, self.env)) for d in buffer.dims)
+                arrays[buffer] = empty(shape, buffer.dtype)
+                outputs.append(arrays[buffer])
+        if self.recordings is not None:
+            self.recordings.run([*inputs, *outputs], lambda block: self._start(arrays, block))
+            return tuple(outputs)
+        block = empty((self.block_size,), np.dtype(np.uint8)) if self.block_size else None
+        state = self._start(arrays, block)
+        return tuple([state.array(b) for b in loops.outputs])
+
+    def _start(self, arrays: dict[Buffer, Any], block: Any) -> _State:
+        state = _State(self, arrays, block)
+        self.run(state)
+        return state
+
+    # -- steps -----------------------------------------------------------------------------
+    def _block(self, steps: list[ir.Step]) -> Run:
+        runs: list[Run] = [getattr(self, f"_{type(s).__name__.lower()}")(s) for s in steps]
+
+        def run(state: _State) -> None:
+            for one in runs:
+                one(state)
+
+        return run
+
+    def _kernel(self, kernel: ir.Kernel) -> Run:
+        text, function = self.functions[kernel]
+        launch, runtime = self.program.launches[kernel], self.runtime
+        fixed = launch.size(text.team, self.numbers) if launch.names <= set(self.numbers) else None
+
+        def run(state: _State) -> None:
+            grid, block = fixed or launch.size(text.team, state.numbers)
+            if grid:
+                runtime.launch(function, grid, block, list(self._arguments(text, state)))
+
+        return run
+
+    def _arguments(self, text: KernelText, state: _State) -> Iterator[int]:
+        for kind, what, axis in text.parameters:
+            if isinstance(what, str):
+                yield state.numbers[what]
+            elif kind == "data":
+                yield self.runtime.address(state.array(what))
+            else:
+                yield state.array(what).strides[axis]
+
+    def _product(self, product: Product) -> Run:
+        runtime = self.runtime
+
+        def run(state: _State) -> None:
+            addresses = [runtime.address(state.array(b)) for b in product.buffers]
+            for batch in product.batches(addresses, state.numbers):
+                runtime.multiply(batch)
+
+        return run
+
+    def _hoststep(self, step: ir.HostStep) -> Run:
+        runtime = self.runtime
+        native = runtime.host_step(step.name, step.attrs)
+
+        def run(state: _State) -> None:
+            inputs = [
+                state.array(b).reshape(state.shape(d)) for b, d in zip(step.inputs, step.dims)
+            ]
+            outputs = [state.array(b) for b in step.outputs]
+            if native is not None:
+                native(*inputs, *outputs)
+                return
+            made = [np.empty(o.shape, o.dtype) for o in outputs]
+            step.function(*map(runtime.download, inputs), *made)
+            for output, value in zip(outputs, made):
+                runtime.copy(output, value)
+
+        return run
+
+    def _bindstep(self, step: ir.BindStep) -> Run:
+        symbol = self.program.loops.symbols[step.name]
+
+        def run(state: _State) -> None:
+            size = int(self.runtime.download(state.array(step.source)))
+            state.env[symbol] = state.numbers[step.name] = size
+            for buffer in list(state.arrays):
+                if buffer.kind == "temp" and any(symbol in dm.symbols(d) for d in buffer.dims):
+                    del state.arrays[buffer]  # of the iteration before
+
+        return run
+
+    def _forstep(self, loop: ir.ForStep) -> Run:
+        body, name = self._block(loop.body), loop.index.data
+
+        def run(state: _State) -> None:
+            first = [state.array(a) for a, _ in loop.swaps]
+            for k in range(state.number(loop.extent)):
+                state.numbers[name] = k
+                body(state)
+                _swap(state, loop.swaps)
+            self._copy_back(state, loop.swaps, first)
+
+        return run
+
+    def _whilestep(self, loop: ir.WhileStep) -> Run:
+        test, body = self._block(loop.test), self._block(loop.body)
+
+        def run(state: _State) -> None:
+            first = [state.array(a) for a, _ in loop.swaps]
+            test(state)
+            while self.runtime.download(state.array(loop.flag)):
+                body(state)
+                _swap(state, loop.swaps)
+                test(state)
+            self._copy_back(state, loop.swaps, first)
+
+        return run
+
+    def _switchstep(self, step: ir.SwitchStep) -> Run:
+        branches = [self._block(b) for b in step.branches]
+
+        def run(state: _State) -> None:
+            branches[int(self.runtime.download(state.array(step.index)))](state)
+
+        return run
+
+    def _copy_back(
+        self, state: _State, swaps: list[tuple[Buffer, Buffer]], first: list[Any]
+    ) -> None:
+        """Each first of a pair in its own memory again."""
+        for (a, b), own in zip(swaps, first):
+            if state.arrays[a] is not own:
+                self.runtime.copy(own, state.arrays[a])
+                state.arrays[a], state.arrays[b] = own, state.arrays[a]
+
+
+def _variables(expr: Expr) -> Iterator[Expr]:
+    return (e for e in ir.expressions([ir.Declare(expr, expr)]) if e.fn == "var")
+
+
+def _swap(state: _State, swaps: list[tuple[Buffer, Buffer]]) -> None:
+    for a, b in swaps:
+        state.arrays[a], state.arrays[b] = state.array(b), state.array(a)

@@ -1,0 +1,42 @@
+"""What lowering needs to know of the engine that it lowers for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from phix.core import dtypes as dt
+
+if TYPE_CHECKING:
+    from phix.kernels.primitive.loop_ir import For
+
+
+def _always(first: For, second: For, joined: For) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Target:
+    """The form of loops an engine runs best.
+
+    ``sums_in_memory``: a reduction or scan over an outer axis goes through its input in the
+    order of memory, with the results so far in memory; else each result has a loop of its own.
+    ``product_dtypes``: those its library multiplies matrices in. A product with all dims known
+    to be at most ``small_product`` becomes a loop.
+    ``block_bytes`` is what a block of a batch may take on the way. ``reuses_planes``: what is done
+    to one plane after the other goes through the same memory, which stays in a cache.
+    ``joins(first, second, joined)``: whether two top-level loops that may become one should.
+    """
+
+    sums_in_memory: bool = True
+    product_dtypes: tuple[np.dtype, ...] = (dt.float32, dt.float64, dt.complex64, dt.complex128)
+    small_product: int = 8
+    block_bytes: int = 8 << 20
+    reuses_planes: bool = True
+    joins: Callable[[For, For, For], bool] = _always
+
+
+CPU = Target()

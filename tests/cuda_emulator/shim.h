@@ -1,0 +1,156 @@
+// Makes the text of CUDA kernels compile as C++ on a CPU, to be run block by block.
+//
+// The threads of a block that meets a barrier are contexts that hand over to each other at
+// barriers and shuffles; those of a block without one simply run one after the other.
+#include <ucontext.h>
+
+#include <math.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <utility>
+
+#define __device__
+#define __global__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+#define __align__(n) alignas(n)
+#define __restrict__
+
+struct phix_dim { unsigned int x, y, z; };
+static phix_dim threadIdx, blockIdx, blockDim, gridDim;
+
+// -- intrinsics --
+static inline float __int_as_float(int x) { float y; memcpy(&y, &x, 4); return y; }
+static inline float __uint_as_float(unsigned x) { float y; memcpy(&y, &x, 4); return y; }
+static inline unsigned __float_as_uint(float x) { unsigned y; memcpy(&y, &x, 4); return y; }
+static inline double __longlong_as_double(long long x) { double y; memcpy(&y, &x, 8); return y; }
+
+template <typename To> static inline To saturated(double x, To low, To high, double above) {
+  return x <= (double)low ? low : x >= above ? high : (To)x;
+}
+#define SATURATED(name, from, to, low, high, above) \
+  static inline to name(from x) { return saturated<to>(x, low, high, above); }
+SATURATED(__float2int_rz, float, int, INT32_MIN, INT32_MAX, 0x1p31)
+SATURATED(__double2int_rz, double, int, INT32_MIN, INT32_MAX, 0x1p31)
+SATURATED(__float2ll_rz, float, long long, INT64_MIN, INT64_MAX, 0x1p63)
+SATURATED(__double2ll_rz, double, long long, INT64_MIN, INT64_MAX, 0x1p63)
+SATURATED(__float2ull_rz, float, unsigned long long, 0, UINT64_MAX, 0x1p64)
+SATURATED(__double2ull_rz, double, unsigned long long, 0, UINT64_MAX, 0x1p64)
+static inline float phix_from_half(unsigned short x) {
+  _Float16 y; memcpy(&y, &x, 2); return (float)y;
+}
+template <typename T> static inline unsigned short half_bits(T x) {
+  const _Float16 y = (_Float16)x; unsigned short bits; memcpy(&bits, &y, 2); return bits;
+}
+static inline unsigned short phix_to_half(float x) { return half_bits(x); }
+static inline unsigned short phix_double_to_half(double x) { return half_bits(x); }
+
+// -- threads --
+enum State { READY, AT_BARRIER, AT_WARP, DONE };
+struct Thread { ucontext_t context; State state; void *stack; };
+static Thread threads[1024];
+static ucontext_t scheduler;
+static unsigned running;
+static uint64_t slots[1024];
+static void (*entry)(void **);
+static void **entry_arguments;
+static bool is_plain;
+
+static void pause_as(State state) {
+  if (is_plain) abort();  // a barrier in a kernel said to have none
+  threads[running].state = state;
+  const unsigned own = running;
+  swapcontext(&threads[own].context, &scheduler);
+  threadIdx.x = own;
+}
+static void __syncthreads() { pause_as(AT_BARRIER); }
+
+template <typename T> static T exchanged(T value, int from) {
+  const unsigned own = running;
+  uint64_t word = 0;
+  memcpy(&word, &value, sizeof(T));
+  slots[own] = word;
+  pause_as(AT_WARP);
+  T result = value;
+  if (from >= 0 && from < 32) {
+    word = slots[(own & ~31u) + (unsigned)from];
+    memcpy(&result, &word, sizeof(T));
+  }
+  pause_as(AT_WARP);
+  return result;
+}
+template <typename T> static T __shfl_xor_sync(unsigned, T value, int mask) {
+  return exchanged(value, (int)(running & 31u) ^ mask);
+}
+template <typename T> static T __shfl_up_sync(unsigned, T value, int by) {
+  return exchanged(value, (int)(running & 31u) - by);
+}
+
+static void thread_main() {
+  entry(entry_arguments);
+  threads[running].state = DONE;
+  swapcontext(&threads[running].context, &scheduler);
+}
+
+static bool release(unsigned begin, unsigned end, State from) {
+  for (unsigned k = begin; k < end; ++k)
+    if (threads[k].state == READY) return false;
+  bool found = false;
+  for (unsigned k = begin; k < end; ++k)
+    if (threads[k].state == from) { threads[k].state = READY; found = true; }
+  return found;
+}
+
+static void run_block(unsigned count) {
+  const size_t size = 128 << 10;
+  for (unsigned k = 0; k < count; ++k) {
+    Thread &t = threads[k];
+    if (!t.stack) t.stack = malloc(size);
+    getcontext(&t.context);
+    t.context.uc_stack.ss_sp = t.stack;
+    t.context.uc_stack.ss_size = size;
+    t.context.uc_link = nullptr;
+    t.state = READY;
+    makecontext(&t.context, thread_main, 0);
+  }
+  for (;;) {
+    for (unsigned k = 0; k < count; ++k)
+      while (threads[k].state == READY) {
+        running = threadIdx.x = k;
+        swapcontext(&scheduler, &threads[k].context);
+      }
+    bool again = false;
+    for (unsigned w = 0; w < count; w += 32) again |= release(w, w + 32, AT_WARP);
+    if (!again) again = release(0, count, AT_BARRIER);
+    if (!again) return;
+  }
+}
+
+template <typename... P, size_t... I>
+static void invoke(void (*kernel)(P...), void **a, std::index_sequence<I...>) {
+  kernel(*(P *)a[I]...);
+}
+template <typename... P> static void invoke(void (*kernel)(P...), void **a) {
+  invoke(kernel, a, std::index_sequence_for<P...>());
+}
+static void run_grid(void (*f)(void **), unsigned grid, unsigned block, int plain, void **a) {
+  entry = f;
+  entry_arguments = a;
+  is_plain = plain != 0;
+  gridDim = {grid, 1, 1};
+  blockDim = {block, 1, 1};
+  for (unsigned b = 0; b < grid; ++b) {
+    blockIdx.x = b;
+    if (!is_plain) { run_block(block); continue; }
+    for (threadIdx.x = 0; threadIdx.x < block; ++threadIdx.x) f(a);
+  }
+}
+#define PHIX_LAUNCHER(name)                                                            \
+  static void call_##name(void **a) { invoke(name, a); }                               \
+  extern "C" void launch_##name(unsigned grid, unsigned block, int plain, void **a) {  \
+    run_grid(call_##name, grid, block, plain, a);                                      \
+  }

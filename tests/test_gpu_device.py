@@ -1,0 +1,99 @@
+"""The GPU engine on a GPU, against the CPU engine; skipped where there is none.
+
+Nothing here has an emulation: what a card and its libraries do differently shows here alone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from gpu_programs import shapes
+from harness.cases import Case, table_cases
+from harness.checks import assert_close, dtypes_of
+from phix import ops
+from phix.core.engines import engine
+from phix.core.errors import DeviceError
+from phix.core.graph import Graph
+from phix.kernels.gpu import ENGINE, device
+from random_programs import draw_program, seeded
+
+CASES = {c.op.name: c for c in table_cases() if "elsewhere" not in c.test}
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not device.DEVICE.count(), reason=f"no GPU: {device.DEVICE.problem()}"),
+    pytest.mark.xdist_group("gpu"),
+]
+
+
+def on_gpu(graph: Graph, arrays: Any, calls: int = 1) -> list[np.ndarray]:
+    """The outputs of a graph, computed by the GPU, of the last of several calls."""
+    runtime = device.runtime()
+    launch = ENGINE.compile(graph, (True,) * len(arrays)).launcher(shapes(arrays))
+    inputs = [runtime.upload(a) for a in arrays]
+    for _ in range(calls):
+        outputs = launch(*inputs)
+    return [runtime.download(o) for o in outputs]
+
+
+def on_cpu(graph: Graph, arrays: Any) -> tuple[np.ndarray, ...]:
+    made = engine("cpu").compile(graph, (True,) * len(arrays))
+    return made.launcher(shapes(arrays))(*[np.asarray(a, order="C") for a in arrays])
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_the_table_in_every_dtype(case: Case) -> None:
+    for call in case.sweep():
+        graph = phix.jit(call.fn).lower(*call.arrays).graph
+        found, wanted = on_gpu(graph, call.arrays), on_cpu(graph, call.arrays)
+        assert [f.dtype for f in found] == [w.dtype for w in wanted], call
+        assert_close(found, wanted, case.tolerance(*dtypes_of(call, wanted)))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_random_programs_and_their_gradients(seed: int) -> None:
+    rng = seeded(seed)
+    drawn = draw_program(rng)
+    arrays = [rng.normal(size=s) * 0.8 for s in drawn.shapes]
+    for function in (drawn, phix.grad(lambda *x: ops.sum(drawn(*x)))):
+        graph = phix.jit(function).lower(*arrays).graph
+        for f, w in zip(on_gpu(graph, arrays), on_cpu(graph, arrays)):
+            np.testing.assert_allclose(f, w, rtol=1e-9, atol=1e-9)
+
+
+def test_a_recorded_program_gives_what_the_first_call_gave() -> None:
+    x, w = (np.random.default_rng(0).standard_normal((64, 64)).astype(np.float32) for _ in "xw")
+    graph = phix.jit(lambda x, w: ops.softmax(ops.tanh(x @ w) @ w)).lower(x, w).graph
+    (first,), (later,) = on_gpu(graph, [x, w]), on_gpu(graph, [x, w], calls=5)
+    assert first.tobytes() == later.tobytes()
+
+
+@pytest.mark.parametrize("axis", [(), (0,), (1,)])
+def test_sums_are_the_same_on_every_run(axis: Any) -> None:
+    x = np.random.default_rng(0).standard_normal((3000, 2000)).astype(np.float32)
+    graph = phix.jit(lambda x: ops.sum(x, axis)).lower(x).graph
+    runs = {on_gpu(graph, [x])[0].tobytes() for _ in range(5)}
+    assert len(runs) == 1
+
+
+def test_precision_of_float32_products() -> None:
+    x = np.random.default_rng(0).standard_normal((256, 256)).astype(np.float32)
+    graph = phix.jit(lambda x: x @ x).lower(x).graph
+    wanted = x.astype(np.float64) @ x
+    errors = {}
+    try:
+        for precision in ("highest", "high"):
+            phix.set_matmul_precision(precision)
+            errors[precision] = np.abs(on_gpu(graph, [x])[0] - wanted).max()
+    finally:
+        phix.set_matmul_precision("highest")
+    assert errors["highest"] < 1e-4 < errors["high"] < 0.5
+
+
+def test_out_of_memory_is_a_typed_error() -> None:
+    with pytest.raises(DeviceError, match="out of memory on gpu:0"):
+        device.runtime().empty((1 << 50,), np.dtype(np.uint8))
+    assert device.runtime().download(device.runtime().upload(np.ones(3))).tolist() == [1, 1, 1]

@@ -1,0 +1,98 @@
+"""The GPU engine without a GPU: its CUDA C++ goes through NVRTC, and runs on the CPU.
+
+``cuda_emulator`` compiles the text of the kernels as C++ and runs them block by block, barriers
+and shuffles included, so that whole programs are checked against the CPU engine.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import cuda_emulator
+import phix
+from benchmarks.__main__ import load_rows
+from benchmarks.harness import ROWS
+from benchmarks.peers import Functional, leaves
+from gpu_programs import compile_all, needs_compiler, program, shapes, sources
+from harness.cases import Call, Case, table_cases
+from harness.checks import assert_close
+from phix.core.engines import engine
+from phix.core.graph import Graph
+
+CASES = {c.op.name: c for c in table_cases() if "elsewhere" not in c.test}
+# One worker compiles the kernels of the whole table at once.
+pytestmark = pytest.mark.xdist_group("gpu kernels")
+
+
+@cache
+def table_graphs() -> dict[str, list[tuple[Call, Graph]]]:
+    """The samples of every op, with the graphs of primitives they are compiled as."""
+    return {
+        name: [(call, phix.jit(call.fn).lower(*call.arrays).graph) for call in case.calls()]
+        for name, case in CASES.items()
+    }
+
+
+@cache
+def table_sources() -> list[str]:
+    """The modules of every sample."""
+    every = (pair for graphs in table_graphs().values() for pair in graphs)
+    return [module for call, graph in every for module in sources(graph, call.arrays)]
+
+
+def test_every_kernel_of_the_table_compiles_for_the_gpu() -> None:
+    compile_all(table_sources())
+
+
+@needs_compiler
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_kernels_compute_what_the_cpu_engine_does(case: Case) -> None:
+    cuda_emulator.prepare(table_sources())
+    for call, graph in table_graphs()[case.op.name]:
+        arrays = [np.asarray(a, order="C") for a in call.arrays]
+        launch = program(graph).launcher(shapes(arrays))
+        native = engine("cpu").compile(graph, (True,) * len(arrays)).launcher(shapes(arrays))
+        wanted = native(*arrays)
+        for _ in range(3):  # as it comes, recorded, replayed
+            found = launch(*arrays)
+            assert [f.dtype for f in found] == [w.dtype for w in wanted], call
+            assert_close(found, wanted, case.tolerance(*(w.dtype for w in wanted)))
+
+
+# -- whole graphs ----------------------------------------------------------------------------
+BENCHMARKS = (
+    "mlp 784-512-512-10, batch 32: train step",
+    "beam 1-20-20-20-1, 1000 points: loss and gradient",
+    "gpt block, 4 x 128 x 256, 4 heads: with gradient",
+    "resnet block, 32 x 64 x 16 x 16: with gradient",
+    "log_softmax and nll with gradient, 4096 x 1024",
+)
+
+
+@cache
+def benchmark(name: str) -> tuple[Graph, list[np.ndarray]]:
+    """The graph of primitives of a benchmark, and its arrays."""
+    load_rows()
+    case, library = ROWS[name].build(), Functional("phix")
+    function = library.wrapped(case.functions["phix"], case.mode)
+    arrays = [np.asarray(leaf) for leaf in leaves(case.args)]
+    return phix.jit(function).lower(*case.args).graph, arrays
+
+
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_kernels_of_benchmarks_compile_for_the_gpu(name: str) -> None:
+    graph, arrays = benchmark(name)
+    compile_all(sources(graph, arrays))
+
+
+@needs_compiler
+@pytest.mark.parametrize("name", BENCHMARKS[:3])
+def test_benchmarks_compute_what_the_cpu_engine_does(name: str) -> None:
+    graph, arrays = benchmark(name)
+    found = program(graph).launcher(shapes(arrays))(*arrays)
+    native = engine("cpu").compile(graph, (True,) * len(arrays)).launcher(shapes(arrays))
+    for f, w in zip(found, native(*arrays)):
+        np.testing.assert_allclose(f, w, rtol=0, atol=2e-4 * max(np.abs(w).max(), 1e-3))
