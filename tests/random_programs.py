@@ -273,6 +273,33 @@ def while_step(rng: Any, shapes: Any) -> Any:
 
 
 @step
+def nested_step(rng: Any, shapes: Any) -> Any:
+    """A loop whose length is found at run time inside a branch, a scan or another loop."""
+    i = pick(rng, shapes, anything)
+    name, f = piece(rng, 1)
+    bound = float(rng.normal()) * 0.3
+
+    def inner(x: Any, most: Any) -> Any:
+        start = (ops.full((), 0, "int64"), x)
+        more = lambda s: ops.logical_and(s[0] < most, ops.mean(s[1] * s[1]) < 1.317)  # noqa: E731
+        return phix.while_loop(more, lambda s: (s[0] + 1, f(s[1]) + 0.2), start)[1]
+
+    def looped(x: Any) -> Any:
+        twice = ops.full((), 2, "int64")
+        return phix.fori_loop(0, twice, lambda i, v: inner(v, i + 1) * 0.9, x)
+
+    kinds: dict[str, Function] = {
+        "branch": lambda x: phix.cond(ops.mean(x) > bound, lambda v: inner(v, 3), ops.tanh, x),
+        "scan": lambda x: phix.scan(
+            lambda c, n: (inner(c, n) + 0.1 * x, None), x, np.array([2, 0, 3])
+        )[0],
+        "loop": looped,
+    }
+    outer = choose(rng, kinds)
+    return f"while in {outer}({name})", [i], kinds[outer]
+
+
+@step
 def cond_step(rng: Any, shapes: Any) -> Any:
     i = pick(rng, shapes, anything)
     j = pick(rng, shapes, lambda s: s in ((), shapes[i]))

@@ -93,12 +93,61 @@ def chosen_twin(x: float) -> float:
     return (x * x, np.sin(x), x)[min(max(int(np.floor(x)), 0), 2)]
 
 
+def grown(x: Any, most: float = 5.0) -> Any:
+    return phix.while_loop(lambda v: v < most, lambda v: v * v * W + 0.5, x)
+
+
+def grown_twin(x: float, most: float = 5.0) -> float:
+    while x < most:
+        x = x * x * 1.3 + 0.5
+    return x
+
+
+def loop_in_a_branch(x: Any) -> Any:
+    return phix.cond(x > 0, grown, lambda v: v * v, x) * x
+
+
+def loop_in_a_branch_twin(x: float) -> float:
+    return (grown_twin(x) if x > 0 else x * x) * x
+
+
+def loop_in_a_scan(x: Any) -> Any:
+    def step(c: Any, most: Any) -> Any:
+        c = phix.cond(most > 4.0, lambda v: grown(v, most), ops.sin, c)
+        return c, c * x
+
+    final, ys = phix.scan(step, x, np.array([4.5, 1.0, 9.0]))
+    return final + ops.sum(ys)
+
+
+def loop_in_a_scan_twin(x: float) -> float:
+    c, total = x, 0.0
+    for most in (4.5, 1.0, 9.0):
+        c = grown_twin(c, most) if most > 4.0 else np.sin(c)
+        total += c * x
+    return c + total
+
+
+def loop_in_a_loop(x: Any) -> Any:
+    return phix.while_loop(lambda v: v < 40.0, lambda v: grown(v * 0.3 + 1.0) * x, x)
+
+
+def loop_in_a_loop_twin(x: float) -> float:
+    v = x
+    while v < 40:
+        v = grown_twin(v * 0.3 + 1.0) * x
+    return v
+
+
 CASES = {
     "scan": (rnn, rnn_twin, (1.3, -0.4)),
     "while_loop": (until_ten, until_ten_twin, (1.5, 3.0, 11.0)),
     "branch": (either, either_twin, (0.7, -0.4)),
     "fori_loop": (powers, powers_twin, (1.3, -0.4)),
     "fori_loop of n steps": (powers_of_n, powers_of_n_twin, (1.4, -0.5, 0.1)),
+    "while_loop in a branch": (loop_in_a_branch, loop_in_a_branch_twin, (1.2, 1.6, -0.7)),
+    "while_loop in a scan": (loop_in_a_scan, loop_in_a_scan_twin, (1.1, 1.4)),
+    "while_loop in a while_loop": (loop_in_a_loop, loop_in_a_loop_twin, (2.1, 3.3)),
     "select_n": (chosen, chosen_twin, (-0.7, 0.4, 1.3, 2.5, 7.1)),
 }
 
@@ -249,8 +298,11 @@ def test_staged_graphs_show_fori_loop_and_select_n() -> None:
 def test_a_side_that_no_lane_takes_does_not_run() -> None:
     """The first branch would never end on these operands."""
     forever = lambda x: phix.while_loop(lambda v: v > 0, lambda v: v + 1.0, x)  # noqa: E731
-    f = phix.vmap(lambda x: phix.cond(x > 0, forever, lambda x: -x, x))
+    choose = lambda x: phix.cond(x > 0, forever, lambda x: -x, x)  # noqa: E731
+    f = phix.vmap(choose)
     np.testing.assert_array_equal(f(np.array([-1.0, -2.0])), [1, 2])
+    slope = phix.vmap(phix.grad(choose))
+    np.testing.assert_array_equal(slope(np.array([-1.0, -2.0])), [-1, -1])
 
 
 def test_batched_trip_counts() -> None:

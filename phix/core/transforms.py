@@ -53,11 +53,13 @@ class Transforms(Protocol):
         active: Sequence[bool],
         invariant: Sequence[bool],
         saveable: Callable[[Equation], bool] | None = None,
+        inside: bool = False,
     ) -> Split:
         """Reverse mode with respect to the active inputs.
 
         What depends on nothing but the invariant inputs is computed again, not kept, but for the
-        outputs of equations that are ``saveable``.
+        outputs of equations that are ``saveable``. ``inside``: the graph is one of an equation's,
+        where no size may get out that is found inside; so what has such dims is computed again.
         """
 
     def batch(

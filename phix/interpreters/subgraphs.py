@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from phix.core import dims as dm
@@ -17,8 +18,10 @@ from phix.core.graph import (
     copied,
     flat,
     is_effect,
+    map_attrs,
     plain_symbol,
     symbols_of,
+    without_effects,
 )
 from phix.core.meta import MetaTensor
 from phix.core.transforms import Split, provide
@@ -58,8 +61,9 @@ class Provided:
         active: Sequence[bool],
         invariant: Sequence[bool],
         saveable: Saveable | None = None,
+        inside: bool = False,
     ) -> Split:
-        return split(graph, active, invariant, saveable)
+        return split(graph, active, invariant, saveable, inside)
 
     def batch(
         self, function: Function, args: Sequence[Any], batched: Sequence[bool], size: DimLike
@@ -72,6 +76,7 @@ def split(
     active: Sequence[bool],
     invariant: Sequence[bool],
     saveable: Saveable | None = None,
+    inside: bool = False,
 ) -> Split:
     """One graph of values and cotangents together, cut where the cotangents come in."""
     count = len(graph.inputs)
@@ -90,7 +95,14 @@ def split(
         return [*outs, *pull(seeds)]
 
     traced = stage.trace(joint, [*metas, *cts])
-    return _Cut(traced, count, len(graph.outputs), invariant, saveable).split()
+    cut = _Cut(traced, count, len(graph.outputs), invariant, saveable)
+    if inside:
+        cut.varying -= {v for v in cut.varying if cut.bound & _symbols(v)}
+    return cut.split()
+
+
+def _symbols(variable: Variable) -> set[dm.Symbol]:
+    return {s for d in variable.meta.dims for s in dm.symbols(d)}
 
 
 class _Cut:
@@ -107,6 +119,8 @@ class _Cut:
         self.joint = joint
         self.inputs, self.cts = joint.inputs[:count], joint.inputs[count:]
         self.outs, self.grads = joint.outputs[:outs], joint.outputs[outs:]
+        binding = (e for e in joint.equations if e.op.binds_dim)
+        self.bound = {s for e in binding for s in dm.symbols(e.attrs[0])}
         loose = {v for v, i in zip(self.inputs, invariant) if not i}
         self.late = self.reached(set(self.cts))  # needs cotangents
         self.varying = self.reached(loose)  # cannot be computed again from what is invariant
@@ -148,8 +162,10 @@ class _Cut:
             late = self.is_late(e)
             binds = e.op.binds_dim and not loose.isdisjoint(dm.symbols(e.attrs[0]))
             wanted = any(v in needed for v in flat(e.outputs)) or (late and is_effect(e))
-            again = not any(v in self.varying for v in flat(e.outputs))
+            again = any(v in needed and v not in self.varying for v in flat(e.outputs))
             if binds or (wanted and (late or again)):
+                if e.op.has_graphs and not late:  # the forward has done what it does besides
+                    e = replace(e, attrs=map_attrs(without_effects, e.attrs))
                 backward.append(e)
                 needed.update(a for a in flat(e.inputs) if isinstance(a, Variable))
         backward.reverse()
@@ -157,13 +173,12 @@ class _Cut:
 
     def loose_symbols(self, backward: list[Equation], needed: set[Any]) -> set[Any]:
         """Dims that the backward uses, bound by an equation, and not to be read off an input."""
-        bound = {s for e in self.joint.equations if e.op.binds_dim for s in dm.symbols(e.attrs[0])}
-        if not bound:
-            return bound
+        if not self.bound:
+            return set()
         used = {s for e in backward for s in symbols_of(e)}
         read = [*self.cts, *self.residuals(backward, needed)]
         read += [v for v in self.inputs if v in needed]
-        return (used & bound) - {plain_symbol(d) for v in read for d in v.meta.dims}
+        return (used & self.bound) - {plain_symbol(d) for v in read for d in v.meta.dims}
 
     def residuals(self, backward: list[Equation], needed: set[Any]) -> list[Variable]:
         made = {v for e in backward for v in flat(e.outputs)} | set(self.cts)

@@ -220,7 +220,7 @@ def scan_vjp(
     """Forward, each step's residuals are stacked; backward, a scan the other way reads them."""
     on = [are_floats(carry), list(active[1]), list(active[2])]
     fixed = [False] * (len(carry) + len(xs)) + [True] * len(constants)
-    split = transforms().split(body, [*on[0], *on[1], *on[2]], fixed)
+    split = transforms().split(body, [*on[0], *on[1], *on[2]], fixed, inside=True)
     count, sizes = len(carry), (len(carry), len(xs))
     kept = [[i - s for i in split.kept if s <= i < e] for s, e in _ranges(*sizes, len(constants))]
 
@@ -483,7 +483,7 @@ def branch_jvp(primals: Any, tangents: Any, branches: tuple[Graph, ...]) -> Any:
 def branch_vjp(active: Any, index: Any, operands: Any, branches: tuple[Graph, ...]) -> Any:
     """Each branch keeps residuals of its own, and zeros in the places of the others'."""
     on = list(active[1])
-    splits = [transforms().split(g, on, [False] * len(on)) for g in branches]
+    splits = [transforms().split(g, on, [False] * len(on), inside=True) for g in branches]
     count = len(branches[0].outputs)
     residual_metas = [[a.meta for a in s.forward.outputs[count:]] for s in splits]
 

@@ -106,8 +106,8 @@ def custom_jvp_vjp(active: Any, operands: Any, graph: Graph, rule: JVPRule) -> A
 
 
 @dataclass(frozen=True)
-class BatchedVJP:
-    """A backward of the user's own, over a batch in front of some operands."""
+class Batched:
+    """A derivative of the user's own, over a batch in front of some operands."""
 
     rule: Any
     flags: tuple[bool, ...]
@@ -122,6 +122,15 @@ class BatchedVJP:
     def __name__(self) -> str:
         return str(self.rule.__name__)
 
+    def batch(self, run: Any, args: Sequence[Any], flags: Sequence[bool]) -> Any:
+        """``run`` over the batch, and which of its outputs have one."""
+        with dispatch.mapping(self.axis_name):
+            return transforms().batch(run, args, flags, self.size)
+
+
+class BatchedVJP(Batched):
+    """A backward over a batch; see :class:`VJPRule`."""
+
     def forward(self, *operands: Any) -> Any:
         made: list[Any] = []
 
@@ -130,8 +139,7 @@ class BatchedVJP:
             made[:] = [len(outs), backward]
             return [*outs, *residuals]
 
-        with dispatch.mapping(self.axis_name):
-            found, mapped = transforms().batch(run, operands, self.flags, self.size)
+        found, mapped = self.batch(run, operands, self.flags)
         count, backward = made
         outs = [o if m else expanded(o, self.size) for o, m in zip(found[:count], mapped)]
 
@@ -149,8 +157,7 @@ class BatchedVJP:
             given[:] = are_given(grads)
             return select(grads, given)
 
-        with dispatch.mapping(self.axis_name):
-            found, mapped = transforms().batch(run, [*residuals, *cts], on, self.size)
+        found, mapped = self.batch(run, [*residuals, *cts], on)
         back = spread(list(zip(found, mapped)), given)
         return [None if g is None else self._of(g[0], g[1], f) for g, f in zip(back, self.flags)]
 
@@ -160,22 +167,8 @@ class BatchedVJP:
         return whole if wanted else ops.sum(whole, 0)
 
 
-@dataclass(frozen=True)
-class BatchedJVP:
-    """A tangent of the user's own, over a batch in front of some operands."""
-
-    rule: Any
-    flags: tuple[bool, ...]
-    size: Any
-    axis_name: str | None
-
-    @property
-    def count(self) -> int:
-        return int(self.rule.count)
-
-    @property
-    def __name__(self) -> str:
-        return str(self.rule.__name__)
+class BatchedJVP(Batched):
+    """A tangent over a batch; see :class:`JVPRule`."""
 
     def tangents(self, primals: Any, tangents: Any) -> Any:
         count = len(primals)
@@ -186,10 +179,7 @@ class BatchedJVP:
             outputs[:] = [len(outs)]
             return [*outs, *ts]
 
-        with dispatch.mapping(self.axis_name):
-            found, mapped = transforms().batch(
-                run, [*primals, *tangents], [*self.flags, *self.flags], self.size
-            )
+        found, mapped = self.batch(run, [*primals, *tangents], [*self.flags, *self.flags])
         whole = [o if m else expanded(o, self.size) for o, m in zip(found, mapped)]
         return whole[: outputs[0]], whole[outputs[0] :]
 
