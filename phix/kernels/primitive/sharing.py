@@ -91,6 +91,8 @@ def _is_shareable(loop: For, loops: list[For], block: list[Statement]) -> bool:
         return False
     if any(loop.index in ir.expressions([ir.Declare(x.extent, x.extent)]) for x in loops):
         return False
+    if loop.kind == "independent":
+        return True
     extents = {x.index: x.extent for x in loops}
     written = {ir.owner(b) for b in ir.writes(block) if b.kind != "local"}
     touched = ir.writes(block) | ir.reads(block)

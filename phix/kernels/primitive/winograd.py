@@ -136,7 +136,11 @@ class _Tiling:
     def spread(self, x: _Images, canvas: Buffer, planes: Buffer, first: Expr, count: Expr) -> None:
         """A kernel that puts the tiles of a block of images on planes."""
         b = self.b
-        with b.kernel(), b.loop(count) as image, b.loop(b.dim(x.channels)) as channel:
+        with (
+            b.kernel(),
+            b.loop(count, "independent") as image,
+            b.loop(b.dim(x.channels)) as channel,
+        ):
             with b.loops(x.size) as at:
                 shifted = tuple(i + p for i, p in zip(at, x.before))
                 b.store(canvas, (image, *shifted), x.read(first + image, channel, at))
@@ -234,7 +238,7 @@ def _draw(
     """A kernel that reads the outputs of a block off the products."""
     b = tiling.b
     _, o, *size = out.dims
-    with b.kernel(), b.loop(count) as image, b.loop(b.dim(o)) as channel:
+    with b.kernel(), b.loop(count, "independent") as image, b.loop(b.dim(o)) as channel:
         with b.loops(tiling.counts) as tile:
             points = _load_points(b, products, tiling.place(channel, image, tile))
             for i, row in enumerate(_both_axes(b, _to_outputs, points)):
