@@ -15,6 +15,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import passes
 from phix.core.dims import DimLike
 from phix.core.kernels import register_kernel, select_kernel
 from phix.core.meta import MetaTensor
@@ -272,7 +273,8 @@ def _is_gradient_tiled(conv: _Convolution) -> bool:
 
 def _has_tile_channels(conv: _Convolution, *channels: DimLike) -> bool:
     return (
-        conv.is_dense
+        passes.is_on("winograd")
+        and conv.is_dense
         and conv.groups == 1
         and conv.dtype in (dt.float32, dt.float64)
         and all(isinstance(c, int) and c >= _WINOGRAD_CHANNELS for c in channels)
