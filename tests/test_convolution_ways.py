@@ -74,3 +74,12 @@ def test_a_nan_stays_in_its_image() -> None:
     out = np.asarray(phix.jit(lambda x, w: ops.conv2d(x, w, paddings=(1, 1)))(x, w))
     assert np.isnan(out[1, :, 1:4, 1:4]).all()
     assert np.isfinite(out[[0, 2]]).all() and np.isfinite(out[1, :, 6:]).all()
+
+
+def test_winograds_way_can_be_left_out() -> None:
+    """Patches then: what is not a number reaches the outputs whose windows hold it, no others."""
+    x = np.ones((1, 16, 8, 8))
+    x[0, 3, 2, 2] = np.nan
+    w = np.ones((16, 16, 3, 3))
+    f = phix.jit(lambda x, w: ops.conv2d(x, w, paddings=(1, 1)), disable="winograd")
+    np.testing.assert_array_equal(f(x, w), conv2d(x, w, paddings=(1, 1)))

@@ -137,6 +137,10 @@ PROGRAMS = {
         [normal(6, 90)],
     ),
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
+    "convolution": (
+        lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(1, 1)),
+        [normal(2, 16, 8, 8), normal(16, 16, 3, 3)],
+    ),
     "every carry": (
         lambda x: phix.scan(lambda c, r: (ops.tanh(c + r), ops.tanh(c + r)), x[0], x)[1],
         [normal(6, 5)],

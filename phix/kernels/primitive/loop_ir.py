@@ -49,8 +49,9 @@ class Buffer:
 
 @dataclass(eq=False)
 class For:
-    """``for index in range(start, extent)``. ``kind``: parallel (independent) or reduction.
+    """``for index in range(start, extent)``.
 
+    ``kind``: parallel or reduction; independent is parallel whatever the indices seem to say.
     Only a loop that an engine has cut into pieces starts anywhere but at 0.
     """
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import passes
 from phix.core.dims import DimLike
 from phix.core.kernels import register_kernel, select_kernel
 from phix.core.meta import MetaTensor
@@ -158,7 +159,11 @@ def _by_patches(conv: _Convolution, out: Buffer) -> None:
     columns = b.temp((at_once, channels, *conv.taps, *conv.places), conv.dtype)
     canvas = conv.canvas(at_once)
     with blocks(b, images, at_once) as (first, count):
-        with b.kernel(), b.loop(count) as number, b.loop(b.dim(channels)) as channel:
+        with (
+            b.kernel(),
+            b.loop(count, "independent") as number,
+            b.loop(b.dim(channels)) as channel,
+        ):
             read = conv.reader(canvas, number, first + number, channel)
             with b.loops(conv.taps) as tap, b.loops(conv.places) as at:
                 b.store(columns, (number, channel, *tap, *at), read(conv.under(tap, at)))
@@ -196,7 +201,11 @@ def _by_gradient_patches(conv: _Convolution, out: Buffer) -> None:
     total = b.temp((n, *conv.places, o), conv.dtype)
     b.fill(total, b.constant(0, total.dims, conv.dtype))
     with blocks(b, conv.per_group, at_once) as (first, count):
-        with b.kernel(), b.loop(count) as number, b.loops((groups, n)) as (group, image):
+        with (
+            b.kernel(),
+            b.loop(count, "independent") as number,
+            b.loops((groups, n)) as (group, image),
+        ):
             channel = group * b.dim(conv.per_group) + first + number
             read = conv.reader(canvas, number, image, channel)
             with b.loops(conv.places) as at, b.loops(conv.taps) as tap:
@@ -267,7 +276,8 @@ def _is_gradient_tiled(conv: _Convolution) -> bool:
 
 def _has_tile_channels(conv: _Convolution, *channels: DimLike) -> bool:
     return (
-        conv.is_dense
+        passes.is_on("winograd")
+        and conv.is_dense
         and conv.groups == 1
         and conv.dtype in (dt.float32, dt.float64)
         and all(isinstance(c, int) and c >= _WINOGRAD_CHANNELS for c in channels)

@@ -208,7 +208,8 @@ def obstacle(first: Statement, second: Statement, conflicts: set[Buffer]) -> str
 
 
 def _joined(first: For, second: For) -> For:
-    kind = "reduction" if "reduction" in (first.kind, second.kind) else "parallel"
+    kinds = {first.kind, second.kind}
+    kind = "reduction" if "reduction" in kinds else "parallel" if len(kinds) > 1 else first.kind
     return For(first.index, first.extent, _joined_block(first.body, second.body), kind)
 
 

@@ -30,6 +30,8 @@ _GUESS = 16
 # piece runs through, longer ones.
 _GRAIN, _GRAIN_INSIDE = 64, 512
 _FEWEST_ITERATIONS = 4
+# What a call of a library is taken for.
+_CALL = 20_000
 
 
 def share(program: LoopProgram, size_of: Callable[[dm.DimLike], Expr]) -> None:
@@ -71,8 +73,10 @@ class _Sharing:
 def _share(kernel: Kernel, work: Expr) -> bool:
     """Cut a loop of the kernel, if there is one whose iterations are independent."""
     loops, block = nest(kernel)
+    # a library has threads of its own, unless who made the loop says otherwise
     calls = any(isinstance(s, ir.LibraryCall) for s in ir.walk(block))
-    loop = None if calls else next((x for x in loops if _is_shareable(x, loops, block)), None)
+    tried = [x for x in loops if not calls or x.kind == "independent"]
+    loop = next((x for x in tried if _is_shareable(x, loops, block)), None)
     if loop is None:
         return False
     is_last = loop is loops[-1] and not _has_loop(block)
@@ -91,6 +95,8 @@ def _is_shareable(loop: For, loops: list[For], block: list[Statement]) -> bool:
         return False
     if any(loop.index in ir.expressions([ir.Declare(x.extent, x.extent)]) for x in loops):
         return False
+    if loop.kind == "independent":
+        return True
     extents = {x.index: x.extent for x in loops}
     written = {ir.owner(b) for b in ir.writes(block) if b.kind != "local"}
     touched = ir.writes(block) | ir.reads(block)
@@ -108,6 +114,8 @@ def _work(body: list[Statement]) -> Expr:
     for s in body:
         if isinstance(s, For):
             total = total + _length(s.extent) * _work(s.body)
+        elif isinstance(s, ir.LibraryCall):
+            total = total + sc.const(_CALL, dt.int64)
     return total
 
 

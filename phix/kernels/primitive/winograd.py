@@ -13,7 +13,8 @@ gradient at the same points, multiplied and summed over tiles.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,9 @@ _A_SHARE = 1 / (2 * _A2 * (_A2 - _B2))
 _B_SHARE = 1 / (2 * _B2 * (_B2 - _A2))
 # Elements that keep rows and planes of the transformed tiles from meeting in one set of a cache.
 _APART = 16
+# Multiplications up to which the library makes a product in one thread, and the fewest tiles a
+# product is cut into for that.
+_ALONE, _FEWEST_TILES = 1 << 19, 64
 
 Line = list[Expr]
 Transform = Callable[[Line], Line]
@@ -136,7 +140,11 @@ class _Tiling:
     def spread(self, x: _Images, canvas: Buffer, planes: Buffer, first: Expr, count: Expr) -> None:
         """A kernel that puts the tiles of a block of images on planes."""
         b = self.b
-        with b.kernel(), b.loop(count) as image, b.loop(b.dim(x.channels)) as channel:
+        with (
+            b.kernel(),
+            b.loop(count, "independent") as image,
+            b.loop(b.dim(x.channels)) as channel,
+        ):
             with b.loops(x.size) as at:
                 shifted = tuple(i + p for i, p in zip(at, x.before))
                 b.store(canvas, (image, *shifted), x.read(first + image, channel, at))
@@ -197,15 +205,45 @@ def by_filter(b: Builder, x: Value, kernel: Value, pads: Pads, out: Buffer) -> N
     source = _Images(read, c, x.dims[2:], before, PATCH, _of_image)
     with blocks(b, images, tiling.per_block) as (first, count):
         tiling.spread(source, canvas, spread, first, count)
-        with b.kernel(), b.loop(sc.const(POINTS, dt.int64)) as point:
+        with (
+            b.kernel(),
+            _points(b, o, c) as (point, at_once),
+            _pieces(b, count * b.dim(tiling.each), at_once) as (start, width),
+        ):
             left, right, result = (_plane(b, p, point) for p in (filters, spread, products))
             pitch = b.dim(tiling.pitch)
-            sizes = (b.dim(o), count * b.dim(tiling.each), b.dim(c))
             multiply(
-                b, Matrix(filters, left, b.dim(c)), Matrix(spread, right, pitch),
-                Matrix(products, result, pitch), sizes,
+                b, Matrix(filters, left, b.dim(c)), Matrix(spread, right + start, pitch),
+                Matrix(products, result + start, pitch), (b.dim(o), width, b.dim(c)),
             )  # fmt: skip
         _draw(tiling, products, drawn, out, first, count)
+
+
+@contextmanager
+def _points(b: Builder, rows: DimLike, inner: DimLike) -> Iterator[tuple[Expr, int]]:
+    """A loop over the points, and how many tiles to multiply at once (0: all).
+
+    Matrices of few channels are multiplied by calls that the library makes in one thread, so that
+    threads can share the points; it parts larger ones among threads of its own.
+    """
+    size = rows * inner
+    at_once = _ALONE // size if isinstance(size, int) else 0
+    at_once = at_once if at_once >= _FEWEST_TILES else 0
+    kind = "independent" if at_once else "parallel"
+    with b.loop(sc.const(POINTS, dt.int64), kind) as point:
+        yield point, at_once
+
+
+@contextmanager
+def _pieces(b: Builder, tiles: Expr, at_once: int) -> Iterator[tuple[Expr, Expr]]:
+    """A loop over pieces of so many tiles: where each starts, and its size."""
+    if not at_once:
+        yield ZERO, tiles
+        return
+    per = sc.const(at_once, dt.int64)
+    with b.loop(sc.binary("quotient", tiles + (at_once - 1), per), "reduction") as piece:
+        start = piece * per
+        yield start, sc.binary("minimum", tiles - start, per)
 
 
 def _plane(b: Builder, planes: Buffer, point: Expr) -> Expr:
@@ -234,7 +272,7 @@ def _draw(
     """A kernel that reads the outputs of a block off the products."""
     b = tiling.b
     _, o, *size = out.dims
-    with b.kernel(), b.loop(count) as image, b.loop(b.dim(o)) as channel:
+    with b.kernel(), b.loop(count, "independent") as image, b.loop(b.dim(o)) as channel:
         with b.loops(tiling.counts) as tile:
             points = _load_points(b, products, tiling.place(channel, image, tile))
             for i, row in enumerate(_both_axes(b, _to_outputs, points)):
@@ -265,13 +303,16 @@ def by_gradient(b: Builder, x: Value, taps: Value, pads: Pads, out: Buffer) -> N
     with blocks(b, images, tiling.per_block) as (first, count):
         tiling.spread(image, canvas, spread, first, count)
         tiling.spread(gradient, blank, grads, first, count)
-        with b.kernel(), b.loop(sc.const(POINTS, dt.int64)) as point:
+        with (
+            b.kernel(),
+            _points(b, c, o) as (point, at_once),
+            _pieces(b, count * b.dim(tiling.each), at_once) as (start, width),
+        ):
             left, right, result = (_plane(b, p, point) for p in (spread, grads, total))
             pitch = b.dim(tiling.pitch)
-            sizes = (b.dim(c), b.dim(o), count * b.dim(tiling.each))
             multiply(
-                b, Matrix(spread, left, pitch), Matrix(grads, right, pitch, True),
-                Matrix(total, result, b.dim(o)), sizes, accumulate=True,
+                b, Matrix(spread, left + start, pitch), Matrix(grads, right + start, pitch, True),
+                Matrix(total, result, b.dim(o)), (b.dim(c), b.dim(o), width), accumulate=True,
             )  # fmt: skip
     with b.kernel(), b.loops((c, o)) as pair:
         points = _load_points(b, total, b.linear(pair, (c, o)))
