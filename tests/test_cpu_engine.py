@@ -11,11 +11,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import phix
 from engine_graphs import GraphWriter, make_op
+from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.engines import engine
 from phix.kernels.cpu import pool
+from phix.kernels.cpu.llvm import ROLLED
 
 POINTWISE = {
     name: make_op(f"{name}({args}) -> out", "pointwise")
@@ -571,3 +574,14 @@ def test_threads_share_the_pool() -> None:
 
     with ThreadPoolExecutor(4) as workers:
         list(workers.map(work, range(1, 9)))
+
+
+def test_long_loops_that_store_are_not_unrolled_whole() -> None:
+    def rolled(function: Any, *shape: Any) -> int:
+        text = phix.jit(function).lower(phix.spec(shape)).as_text("llvm")
+        return text.count(f", {ROLLED}\n")
+
+    assert rolled(ops.tanh, 1000) == 1
+    assert rolled(ops.tanh, 8) == 0  # short: unrolled, and joined with what is around it
+    assert rolled(ops.max, 1000) == 0  # an accumulator, which several are faster than
+    assert rolled(ops.tanh, "n") == 0  # LLVM cannot unroll what it does not know

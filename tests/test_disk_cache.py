@@ -77,6 +77,20 @@ def test_a_folder_that_cannot_be_written_is_no_error(
     assert phix.jit(lambda x: x * 4)(2.0).item() == 8.0
 
 
+def test_a_folder_that_can_only_be_read_is_read(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*args: Any, **kwargs: Any) -> None:
+        raise PermissionError
+
+    disk_cache.save("key", b"machine code")
+    monkeypatch.setattr(os, "utime", refuse)
+    monkeypatch.setattr(disk_cache.tempfile, "mkstemp", refuse)
+    assert disk_cache.load("key") == b"machine code"
+    disk_cache.save("other", b"more")
+    assert disk_cache.load("other") is None
+
+
 def test_the_least_recently_used_go_first(folder: Path) -> None:
     for age, key in enumerate("abcd"):
         disk_cache.save(key, bytes(1000))

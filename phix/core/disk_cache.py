@@ -67,12 +67,13 @@ def _read(path: Path) -> bytes | None:
     try:
         with open(path, "rb") as file:
             content = file.read()
-        head, body = content[:_BODY], content[_BODY:]
-        if head != _MAGIC + hashlib.sha256(body).digest():
-            return None
-        os.utime(path)  # used now, so among the last to go
     except OSError:
         return None
+    head, body = content[:_BODY], content[_BODY:]
+    if head != _MAGIC + hashlib.sha256(body).digest():
+        return None
+    with contextlib.suppress(OSError):  # a folder that is read alone
+        os.utime(path)  # used now, so among the last to go
     return body
 
 
