@@ -128,6 +128,12 @@ def test_one_program_for_all_sizes(rows: int) -> None:
     check(lambda x: ops.sum(x, 0), floats(rows, 40), specs=spec, tolerance=1e-3)
 
 
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_scatters_of_unknown_sizes(count: int) -> None:
+    specs = [phix.spec(["n", 5]), phix.spec(["m"], "int64"), phix.spec(["m", 5])]
+    check(lambda x, i, u: ops.scatter(x, i, u, False), *writes(count), specs=specs, tolerance=1e-4)
+
+
 def test_inputs_with_strides() -> None:
     x, y = floats(6, 8)[::2, ::-1], floats(8, 3).T
     graph = phix.jit(lambda x, y: ops.softmax(x + y)).lower(x, y).graph
