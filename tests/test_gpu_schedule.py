@@ -102,6 +102,12 @@ def test_scatters_add_and_overwrite_in_order(count: int) -> None:
     assert len(sorts) == (1 if count > 64 else 0)
 
 
+def test_writes_that_all_go_to_one_place() -> None:
+    x, i, u = floats(1, 5), np.zeros(1, np.int64), floats(1, 5)
+    check(lambda x, i, u: ops.index_put(x, [i], u, True), x, i, u, specs=[
+        phix.spec([1, "n"]), phix.spec([1], "int64"), phix.spec([1, "n"])])  # fmt: skip
+
+
 def test_scatter_along_an_axis_has_a_thread_a_column() -> None:
     i = RNG.integers(0, 7, (90, 5))
     check(lambda x, i, u: ops.put_along_axis(x, i, u, 0, "add"), floats(7, 5), i, floats(90, 5))
