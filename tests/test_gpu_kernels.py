@@ -7,6 +7,7 @@ and shuffles included, so that whole programs are checked against the CPU engine
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,6 +20,7 @@ from benchmarks.peers import Functional, leaves
 from gpu_programs import compile_all, needs_compiler, program, shapes, sources
 from harness.cases import Call, Case, table_cases
 from harness.checks import assert_close
+from phix import ops
 from phix.core.engines import engine
 from phix.core.graph import Graph
 
@@ -96,3 +98,25 @@ def test_benchmarks_compute_what_the_cpu_engine_does(name: str) -> None:
     native = engine("cpu").compile(graph, (True,) * len(arrays)).launcher(shapes(arrays))
     for f, w in zip(found, native(*arrays)):
         np.testing.assert_allclose(f, w, rtol=0, atol=2e-4 * max(np.abs(w).max(), 1e-3))
+
+
+LARGE: dict[str, tuple[Any, list[tuple[list[Any], str]]]] = {
+    "scan": (lambda a: ops.cumsum(a, 0), [([100_000], "float32")]),
+    "scan of unknown size": (lambda a: ops.cumsum(a, 0), [(["n"], "float32")]),
+    "sum": (lambda a: a / ops.sum(a), [([300_000], "bfloat16")]),
+    "extremes of unknown sizes": (lambda a: a - ops.max(a, 0), [(["n", "m"], "float16")]),
+    "scatter": (
+        lambda x, i, u: ops.scatter(x, i, u, False),
+        [([7, 5], "float64"), (["m"], "int64"), (["m", 5], "float64")],
+    ),
+    "softmax": (lambda a: ops.softmax(a), [(["n", 4096], "bfloat16")]),
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_kernels_of_large_and_unknown_sizes_compile_for_the_gpu(name: str) -> None:
+    function, inputs = LARGE[name]
+    specs = [phix.spec(dims, dtype) for dims, dtype in inputs]
+    sizes = [[500 if isinstance(d, str) else d for d in dims] for dims, _ in inputs]
+    graph = phix.jit(function).lower(*specs).graph
+    compile_all(sources(graph, [np.empty(s) for s in sizes]))

@@ -102,6 +102,12 @@ def test_scatters_add_and_overwrite_in_order(count: int) -> None:
     assert len(sorts) == (1 if count > 64 else 0)
 
 
+def test_writes_that_all_go_to_one_place() -> None:
+    x, i, u = floats(1, 5), np.zeros(1, np.int64), floats(1, 5)
+    check(lambda x, i, u: ops.index_put(x, [i], u, True), x, i, u, specs=[
+        phix.spec([1, "n"]), phix.spec([1], "int64"), phix.spec([1, "n"])])  # fmt: skip
+
+
 def test_scatter_along_an_axis_has_a_thread_a_column() -> None:
     i = RNG.integers(0, 7, (90, 5))
     check(lambda x, i, u: ops.put_along_axis(x, i, u, 0, "add"), floats(7, 5), i, floats(90, 5))
@@ -126,6 +132,12 @@ def test_one_program_for_all_sizes(rows: int) -> None:
     check(lambda x: ops.softmax(x), floats(rows, 40), specs=spec)
     check(lambda x: x - ops.sum(x), floats(rows, 40), specs=spec, tolerance=1e-3)
     check(lambda x: ops.sum(x, 0), floats(rows, 40), specs=spec, tolerance=1e-3)
+
+
+@pytest.mark.parametrize("count", [0, 1, 300])
+def test_scatters_of_unknown_sizes(count: int) -> None:
+    specs = [phix.spec(["n", 5]), phix.spec(["m"], "int64"), phix.spec(["m", 5])]
+    check(lambda x, i, u: ops.scatter(x, i, u, False), *writes(count), specs=specs, tolerance=1e-4)
 
 
 def test_inputs_with_strides() -> None:

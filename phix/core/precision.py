@@ -9,7 +9,12 @@ _current = "highest"
 
 
 def matmul_precision() -> str:
-    """The precision that :func:`set_matmul_precision` set."""
+    """The precision that :func:`set_matmul_precision` set.
+
+    >>> import phix
+    >>> phix.matmul_precision()
+    'highest'
+    """
     return _current
 
 

@@ -126,7 +126,7 @@ def _sorted(
         for name in own[0]:
             if name not in program.symbols:
                 return None
-            count = count * program.symbols[name]
+            count = count * dm.Dim({(program.symbols[name],): 1})
     if isinstance(count, int) and count <= _FEW_WRITES:
         return None
     keys, ordered, order = (temp((count,), sc.const(0, dt.int64)) for _ in range(3))

@@ -203,6 +203,8 @@ def _moving(e: Expr, indices: set[Expr]) -> Expr | None:
     if e in indices:
         return e
     is_still = [_is_still(a, indices) for a in e.args]
+    if all(is_still):
+        return None
     if e.fn in ("add", "sub") and any(is_still):
         return _moving(e.args[is_still.index(False)], indices)
     parts = [a if still else _moving(a, indices) for a, still in zip(e.args, is_still)]
