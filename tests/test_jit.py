@@ -207,3 +207,13 @@ def test_buffers_of_a_size_but_not_of_a_shape_are_not_exchanged():
             lambda x: ops.unsqueeze(ops.sort(x, 1), [1]), input_spec=[phix.spec(spec)]
         )(x)
         np.testing.assert_array_equal(found, np.sort(x, 1)[:, None])
+
+
+@pytest.mark.parametrize("size", [3, "n"])
+def test_parts_of_a_sum_keep_the_sign_of_zero(size):
+    x, rows = np.array([-0.0, -0.0, 1.0]), np.array([[1], [0]])
+    specs = [phix.spec([size], "float64"), phix.spec([2, 1], "int64"), phix.spec([2], "float64")]
+    f = phix.jit(ops.scatter_nd_add, input_spec=specs)
+    for scatter in (f, ops.scatter_nd_add):
+        found = np.asarray(scatter(x, rows, np.array([-0.0, -0.0])))
+        assert np.signbit(found).tolist() == [True, True, False]

@@ -136,6 +136,10 @@ PROGRAMS = {
         lambda x: phix.scan(lambda c, r: (ops.tanh(c * r), ops.exp(c)), x[0], x)[0],
         [normal(6, 90)],
     ),
+    "descent": (
+        lambda x, w: w - 0.1 * phix.grad(lambda w: ops.sum(ops.tanh(x @ w)))(w),
+        [normal(40, 30), normal(30, 20)],
+    ),
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "convolution": (
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(1, 1)),
@@ -328,6 +332,14 @@ def test_the_line_that_holds_the_peak():
     assert first.size_in_bytes == 4 * 64 * 256 and first.source.line == memory.peak_source.line
     assert sum(h.size_in_bytes for h in memory.holders) <= memory.peak_memory_in_bytes
     assert f"peak_source: {__file__}:{memory.peak_source.line}" in str(memory)
+
+
+def test_a_gradient_lives_where_the_new_weight_will():
+    function, args = PROGRAMS["descent"][0], (normal(4, 30), normal(30, 20))
+    weight = 4 * 30 * 20
+    sizes = [phix.jit(function, disable=off).lower(*args).memory_analysis().temp_size_in_bytes
+             for off in ((), "use_outputs")]  # fmt: skip
+    assert sizes[1] - sizes[0] > weight / 2 and sizes[0] < weight < sizes[1]
 
 
 def test_memory_of_unknown_sizes():

@@ -89,6 +89,8 @@ class Source:
 
 def prepare(program: LoopProgram, builder: Builder) -> None:
     """What the CPU wants done to the loops: memory that stays in the cache, and threads."""
+    if passes.is_on("use_outputs"):
+        inplace.use_outputs(program)
     if passes.is_on("shrink_temps"):
         shrinking.shrink(program)
     if passes.is_on("share_loops"):

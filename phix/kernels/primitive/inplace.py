@@ -113,6 +113,38 @@ def _takes_over(steps: list[Step], output: Buffer, given: Buffer, touched: Touch
     return True
 
 
+def use_outputs(program: ir.LoopProgram) -> None:
+    """Let a temp live where an output will, if the elements of that replace its own one by one.
+
+    A step of gradient descent is such: the gradient of a weight needs no memory but the weight's.
+    """
+    touched, steps = Touched(), program.steps
+    for output in program.outputs:
+        if output.kind != "output" or output in program.inputs:
+            continue
+        first = next((k for k, s in enumerate(steps) if output in touched.of(s)[1]), len(steps))
+        before, after = steps[:first], steps[first:]
+        made = set().union(*(touched.of(s)[1] for s in before))
+        for temp in sorted((b for b in made if b.kind == "temp"), key=lambda b: int(b.name[1:])):
+            alike = temp.dtype == output.dtype and not is_tiny(temp)
+            if alike and _hands_over(before, after, temp, output, touched):
+                rename(steps, temp, output, touched)
+                break
+    program.temps = [
+        t for t in program.temps if any(t in set().union(*touched.of(s)) for s in steps)
+    ]
+
+
+def _hands_over(
+    before: list[Step], after: list[Step], temp: Buffer, output: Buffer, touched: Touched
+) -> bool:
+    """Whether the output, first written ``after``, can have the memory of the temp."""
+    if any(output in touched.of(s)[0] for s in before) or not _fits(before + after, temp, output):
+        return False
+    is_read = any(temp in touched.of(s)[0] for s in after[:1])
+    return is_read and _check(after, temp, output, False, touched) is not None
+
+
 # -- order -----------------------------------------------------------------------------------
 def _sunk(steps: list[Step], new: Buffer, touched: Touched) -> list[Step]:
     """The steps in an order in which the first write of ``new`` comes as late as it can."""

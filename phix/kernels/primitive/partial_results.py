@@ -39,7 +39,7 @@ def _highest(dtype: np.dtype) -> Any:
 
 # What an accumulator may be changed by, and the value that changes nothing.
 IDENTITIES: dict[str, Callable[[np.dtype], Any]] = {
-    "add": lambda dtype: 0,
+    "add": lambda dtype: -0.0 if dt.is_float(dtype) else 0,  # -0.0 + 0.0 would be 0.0
     "mul": lambda dtype: 1,
     "maximum": _lowest,
     "minimum": _highest,
