@@ -14,8 +14,8 @@ from phix.kernels.cpu import jit
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
-from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import inplace, loop_text, sharing, shrinking
+from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import LoopProgram
 from phix.kernels.primitive.lowering import lower
