@@ -78,7 +78,7 @@ def solve(a: TensorLike, b: TensorLike) -> Any:
     >>> phix.linalg.solve([[2.0, 0.0], [1.0, 4.0]], [2.0, 5.0]).tolist()
     [1.0, 1.0]
     >>> total = lambda b: phix.linalg.solve([[2.0, 0.0], [0.0, 4.0]], b).sum()
-    >>> phix.grad(total)([2.0, 5.0]).tolist()
+    >>> phix.grad(total)(phix.to_tensor([2.0, 5.0])).tolist()
     [0.5, 0.25]
     """
     return ops.solve(a, b)
@@ -111,14 +111,15 @@ def solve_triangular(
     >>> phix.linalg.solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 5.0], lower=True).tolist()
     [1.0, 1.0]
     """
-    matrix, right = _tensor(a), _tensor(b)
+    matrix, sides = _tensor(a), _tensor(b)
     if trans not in ("N", "T", "C"):
         raise ArgumentError(f"solve_triangular: trans must be 'N', 'T' or 'C', found {trans!r}")
     if trans == "C" and matrix.dtype.kind == "c":
         matrix = ops.conj(matrix)
-    columns = ops.reshape(right, (*right.meta.dims, 1)) if right.ndim == 1 else right
+    is_vector = sides.ndim == 1
+    columns = ops.reshape(sides, (*sides.meta.dims, 1)) if is_vector else sides
     out = ops.triangular_solve(matrix, columns, not lower, trans != "N", unit_diagonal)
-    return ops.reshape(out, out.meta.dims[:-1]) if right.ndim == 1 else out
+    return ops.reshape(out, out.meta.dims[:-1]) if is_vector else out
 
 
 def inv(a: TensorLike) -> Any:

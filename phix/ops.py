@@ -3039,7 +3039,7 @@ _cholesky = define(
     family="linalg",
     infer_meta=("CholeskyInferMeta", None),
     backward="cholesky_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc=(
         "The lower triangular L with positive diagonal and L L^H = x; upper: its conjugate "
@@ -3087,7 +3087,7 @@ _cholesky_solve = define(
     "(Tensor x, Tensor y, bool upper=false)",
     "Tensor(out)",
     family="linalg",
-    traits=("promote_float",),
+    traits=("promote_float", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc=(
         "The solution z of A z = x, where y is a Cholesky factor of A: y y^H = A, or y^H y = A if "
@@ -3116,7 +3116,7 @@ _triangular_solve = define(
     family="linalg",
     infer_meta=("TriangularSolveInferMeta", None),
     backward="triangular_solve_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc=(
         "The solution z of A z = y, where A is the upper (or lower) triangle of x; transpose: of "
@@ -3192,7 +3192,7 @@ _lu = define(
     family="linalg",
     infer_meta=("LUInferMeta", None),
     backward="lu_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc=(
         "The factors of x = P L U in one matrix: U in its upper triangle, L below, whose diagonal "
@@ -3311,7 +3311,7 @@ _lu_solve = define(
     family="linalg",
     infer_meta=("LUSolveInferMeta", None),
     backward="lu_solve_grad",
-    traits=("promote_float(b, lu)",),
+    traits=("promote_float(b, lu)", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc=(
         "The solution z of A z = b from the factors and pivots that :func:`lu` gives for A; trans "
@@ -3375,7 +3375,7 @@ _solve = define(
     "Tensor(out)",
     family="linalg",
     backward="solve_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc=(
         "The solution z of the linear system x z = y, by LU factorisation with pivoting; "
@@ -3433,7 +3433,7 @@ _inverse = define(
     "Tensor(out)",
     family="linalg",
     backward="inverse_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc="The matrix with x @ out = out @ x = I, by LU factorisation with pivoting.",
     where="yaml/linalg.yaml:177",
@@ -3475,7 +3475,7 @@ _det = define(
     "Tensor(out)",
     family="linalg",
     backward="det_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc=(
         "The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1, "
@@ -3523,7 +3523,7 @@ _slogdet = define(
     "(Tensor x)",
     "Tensor(out)",
     family="linalg",
-    traits=("promote_float",),
+    traits=("promote_float", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc=(
         "Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant, "
@@ -3549,7 +3549,7 @@ _slogdet_v2 = define(
     "Tensor(sign), Tensor(logdet)",
     family="linalg",
     backward="slogdet_v2_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc=(
         "Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant, "
@@ -3601,7 +3601,7 @@ _matrix_power = define(
     "(Tensor x, int n)",
     "Tensor(out)",
     family="linalg",
-    traits=("promote_float",),
+    traits=("promote_float", "matrices"),
     dtypes=("float32", "float64", "complex"),
     doc=(
         "The product of n times the matrix x, by repeated squaring; for n < 0 of its inverse, for "

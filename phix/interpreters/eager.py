@@ -27,6 +27,8 @@ Run = Callable[..., Any]
 
 _MOST_PLANS = 8192
 # Inputs that are part of a plan, where the user wrote them: Python scalars, absent optionals.
+# Programs for matrices of up to this size have it known, so that they can be unrolled.
+_SMALL_MATRIX = 8
 _FIXED = frozenset({bool, int, float, complex, type(None)})
 _PLAIN = _FIXED | {str, type(dt.float32)} | {type(d) for d in dt.ALL}
 
@@ -144,6 +146,8 @@ class Eager(Interpreter):
             shapes = [x.shape for x in tensors]
             contiguous = tuple(x.key[2] for x in tensors)
         classes = shape_class(shapes)
+        if "matrices" in op.traits:
+            classes = list(map(_small_matrices, classes, shapes))
         structure = tuple(len(e) if isinstance(e, tuple) else e is None for e in inputs)
         # Unknown dims first; some ops need the last of them, or all, and graphs inside have all.
         lasts = [(*c[:-1], *s[-1:]) for c, s in zip(classes, shapes)]
@@ -203,6 +207,13 @@ def _with_dims(inputs: Any, dims: Any) -> Any:
     """The metas of structured inputs, of other dims."""
     supply = iter(dims)
     return map_entries(lambda x: MetaTensor(next(supply), x.dtype), inputs)
+
+
+def _small_matrices(dims: Any, shape: Any) -> Any:
+    """``dims`` with the last two known where they are those of a small matrix."""
+    if len(shape) < 2 or max(shape[-2:]) > _SMALL_MATRIX:
+        return dims
+    return (*dims[:-2], *shape[-2:])
 
 
 def shape_class(shapes: Any) -> list[Any]:
