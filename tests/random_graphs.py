@@ -133,7 +133,8 @@ def computed(node: Node, values: Sequence[Node]) -> Node:
 
 
 def _largest(x: Any) -> float:
-    size = np.abs(np.asarray(x).astype(WIDE["complex128"]))
+    with np.errstate(all="ignore"):
+        size = np.abs(np.asarray(x).astype(WIDE["complex128"]))
     return float(size[np.isfinite(size)].max(initial=0.0))
 
 
