@@ -16,6 +16,7 @@ from phix.primitives import layer as layer
 from phix.primitives import loss as loss
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
+from phix.primitives import placement as placement
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
 from phix.primitives import random as random

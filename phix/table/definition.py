@@ -29,6 +29,7 @@ TRAITS: dict[str, str] = {
     "side_effect": "kept though nobody uses the result",
     "calls_graph": "it is its graph, called on its inputs; eagerly, that is one program",
     "collective": "it joins the lanes of the axis that its attribute axis_name names",
+    "moves": "the result lives where the op says, not where its inputs do",
     "binds_dim": "its first attribute is an unknown dim, which its input is the value of",
 }
 PROMOTIONS = ("promote", "promote_float")
