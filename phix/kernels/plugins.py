@@ -55,6 +55,27 @@ def register_backend(
 
     With primitives alone every composite, gradient, vmap and jit works;
     ``phix.kernels.missing(name.upper())`` lists what is still owed.
+
+    >>> import numpy as np
+    >>> import phix
+    >>> class Storage:  # memory that NumPy code does not take for its own
+    ...     def __init__(self, array):
+    ...         self.array, self.shape, self.dtype = array, array.shape, array.dtype
+    >>> class Toy(phix.kernels.Device):
+    ...     storage = Storage
+    ...     def allocate(self, shape, dtype, index):
+    ...         return Storage(np.empty(shape, dtype))
+    ...     def from_host(self, array, index):
+    ...         return Storage(array.copy())
+    ...     def to_host(self, storage):
+    ...         return storage.array.copy()
+    >>> def multiply(ctx, x, y, out):
+    ...     out.array[...] = x.array * y.array
+    >>> phix.register_backend("toy", Toy(), {"multiply": multiply})
+    >>> with phix.device("toy"):
+    ...     print(phix.ops.square(phix.to_tensor([1.0, 2.0])))
+    Tensor([1., 4.], dtype=float32, shape=[2], place=toy:0)
+    >>> phix.kernels.unregister_backend("toy")
     """
     backend = name.upper()
     if backend in kernels.BACKENDS:
