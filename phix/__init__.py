@@ -4,6 +4,7 @@ import sys as _sys
 
 from phix import checkpoint_policies as checkpoint_policies
 from phix import debug as debug
+from phix import kernels as kernels
 from phix import linalg as linalg
 from phix import nn as nn
 from phix import ops as ops
@@ -88,6 +89,7 @@ from phix.core.graph import Graph as Graph
 from phix.core.meta import MetaTensor as MetaTensor
 from phix.core.meta import spec as spec
 from phix.core.places import Place as Place
+from phix.core.places import device as device
 from phix.core.precision import matmul_precision as matmul_precision
 from phix.core.precision import set_matmul_precision as set_matmul_precision
 from phix.core.rules import complete as _complete
@@ -95,6 +97,7 @@ from phix.core.tensor import Tensor as Tensor
 from phix.core.tensor import install_methods as _install_methods
 from phix.core.tensor import install_operators as _install_operators
 from phix.core.tensor import to_tensor as to_tensor
+from phix.kernels.plugins import register_backend as register_backend
 from phix.table.loader import load_ops as load_ops
 
 _install_operators(_bind)

@@ -190,6 +190,10 @@ __all__ = [
     "instance_norm_grad",
     "inverse",
     "inverse_grad",
+    "io_copy",
+    "io_copy_grad",
+    "io_copy_like",
+    "io_copy_like_grad",
     "isfinite",
     "isinf",
     "isnan",
@@ -4611,6 +4615,94 @@ def group_norm_grad(
         (x, scale, bias, mean, variance, y_grad, mean_grad, variance_grad),
         (epsilon, groups, data_format),
     )
+
+
+_io_copy = define(
+    "io_copy",
+    "(Tensor x, Place place)",
+    "Tensor(out)",
+    family="placement",
+    infer_meta=("UnchangedInferMeta", ("x",)),
+    backward="io_copy_grad",
+    jvp="linear",
+    traits=("moves",),
+    doc="The values of x on another device, out = x; x itself where it is there already.",
+    where="yaml/placement.yaml:3",
+)
+
+
+def io_copy(x: TensorLike, place: PlaceLike | None) -> Tensor:
+    """The values of x on another device, out = x; x itself where it is there already.
+
+    Args:
+        x: tensor.
+        place: place; None is the default place.
+    """
+    return bind(_io_copy, (x,), (place,))
+
+
+_io_copy_grad = define(
+    "io_copy_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="placement",
+    forward="io_copy",
+    where="yaml/placement.yaml:12",
+)
+
+
+def io_copy_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`io_copy`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_io_copy_grad, (x, out_grad), ())
+
+
+_io_copy_like = define(
+    "io_copy_like",
+    "(Tensor x, Tensor like)",
+    "Tensor(out)",
+    family="placement",
+    infer_meta=("UnchangedInferMeta", ("x",)),
+    backward="io_copy_like_grad",
+    jvp="linear",
+    traits=("moves",),
+    doc="The values of x on the device where like lives, out = x; of like nothing else matters.",
+    where="yaml/placement.yaml:16",
+)
+
+
+def io_copy_like(x: TensorLike, like: TensorLike) -> Tensor:
+    """The values of x on the device where like lives, out = x; of like nothing else matters.
+
+    Args:
+        x: tensor.
+        like: tensor.
+    """
+    return bind(_io_copy_like, (x, like), ())
+
+
+_io_copy_like_grad = define(
+    "io_copy_like_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="placement",
+    forward="io_copy_like",
+    where="yaml/placement.yaml:25",
+)
+
+
+def io_copy_like_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`io_copy_like`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_io_copy_like_grad, (x, out_grad), ())
 
 
 _add = define(

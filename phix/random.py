@@ -23,7 +23,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.arguments import DTypeLike, IntArrayLike
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
-from phix.core.tensor import Tensor, TensorBase, TensorLike, to_tensor_shared
+from phix.core.tensor import TensorBase, TensorLike, to_tensor_shared
 
 __all__ = [
     "bernoulli",
@@ -55,7 +55,8 @@ def _words(number: Any) -> Any:
         return ops.stack([(wide >> 32).astype(dt.uint32), wide.astype(dt.uint32)], 0)
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
         raise ArgumentError(f"a seed is an int, found {number!r}")
-    return Tensor(np.array([(int(number) >> 32) & 0xFFFFFFFF, int(number) & 0xFFFFFFFF], dt.uint32))
+    words = [(int(number) >> 32) & 0xFFFFFFFF, int(number) & 0xFFFFFFFF]
+    return to_tensor_shared(np.array(words, dt.uint32))
 
 
 def key(seed: int | TensorBase) -> Any:

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 import tempfile
 import zlib
+from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import settings
+
+# The example of a plug-in is no installed package here.
+sys.path.append(str(Path(__file__).parents[1] / "examples" / "plugin_backend"))
 
 CACHE_VARIABLE = "PHIX_CACHE_DIR"
 
@@ -21,10 +27,29 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("phix")
     group.addoption("--seed", type=int, default=0, help="seed of all test data (0)")
     group.addoption(
+        "--place",
+        default="cpu",
+        help="make all tensors of the tests there: cpu, gpu, npu (the plug-in of examples/)",
+    )
+    group.addoption(
         "--kernel-cache",
         metavar="DIR",
         help="keep compiled kernels there between runs (default: a fresh folder)",
     )
+
+
+@pytest.fixture(autouse=True)
+def place(request: pytest.FixtureRequest) -> Iterator[object]:
+    """The place of the run, where tensors are made inside each test."""
+    import phix
+
+    name = request.config.getoption("--place")
+    if name.startswith("npu"):
+        import phix_npu
+
+        phix_npu.ensure_registered()
+    with phix.device(name) as here:
+        yield here
 
 
 def _is_worker(config: pytest.Config) -> bool:

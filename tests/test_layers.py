@@ -24,6 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "kernels": {"core"},
     "api": {"interpreters", "ops", "core", "checkpoint_policies"},
     "checkpoint_policies": set(),
+    "__main__": {"core"},
     "debug": {"api", "interpreters", "ops", "core"},
     "nn": {"api", "ops", "core"},
     "random": {"api", "ops", "core"},

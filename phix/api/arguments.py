@@ -12,19 +12,20 @@ from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
-from phix.core.tensor import Tensor, TensorBase, to_tensor_shared
+from phix.core.places import Place
+from phix.core.tensor import Tensor, TensorBase, home, to_tensor_shared
 from phix.core.transforms import transforms
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 
 _SCALARS = (bool, int, float, complex)
 
 
-def _tensor(value: Any, where: str) -> TensorBase:
+def _tensor(value: Any, where: str, place: Place | None = None) -> TensorBase:
     """A leaf of the arguments as a tensor."""
     if isinstance(value, TensorBase):
         return value
     if isinstance(value, (*_SCALARS, np.ndarray, np.generic)) or hasattr(value, "__dlpack__"):
-        return to_tensor_shared(value)
+        return to_tensor_shared(value, place)
     raise ArgumentError(
         f"{where}: an argument holds {value!r:.80} ({type(value).__name__}), which is no tensor; "
         "pass tensors, arrays or numbers, and other values as static arguments"
@@ -33,7 +34,8 @@ def _tensor(value: Any, where: str) -> TensorBase:
 
 def flat_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
     leaves, treedef = pytrees.flatten(tree)
-    return [_tensor(leaf, where) for leaf in leaves], treedef
+    place = home(leaves)
+    return [_tensor(leaf, where, place) for leaf in leaves], treedef
 
 
 def flat_specs(tree: Any, where: str) -> tuple[list[MetaTensor], pytrees.TreeDef]:

@@ -57,7 +57,7 @@ class Donating(Jitted):
         """The tensors among the donated arguments; arrays, numbers and constants stay."""
         given = [args[n] for n in self.donated if -len(args) <= n < len(args)]
         tensors = (x for x in pytrees.leaves(given) if isinstance(x, Tensor))
-        return [x for x in tensors if x.data.flags.writeable]
+        return [x for x in tensors if isinstance(x.data, np.ndarray) and x.data.flags.writeable]
 
 
 # -- whose memory it is ----------------------------------------------------------------------
@@ -91,7 +91,7 @@ def _end(x: Tensor, where: str) -> None:
     if isinstance(x, DonatedTensor):
         return
     _ = x.meta  # kept: it may still be asked for
-    x.data = None  # type: ignore[assignment]
+    x.data = None
     x._key = (where,)
     x.__class__ = DonatedTensor
 

@@ -13,7 +13,8 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
-from phix.core.tensor import Tensor, TensorBase
+from phix.core.places import Place
+from phix.core.tensor import Tensor, TensorBase, place_of, to_tensor_shared
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 from phix.interpreters import jvp as forward
 from phix.interpreters import vjp as reverse
@@ -163,7 +164,7 @@ def _with_gradient(
         run = Flattened(of_chosen, treedef, f"the result of {function_name(function)}")
         outs, pull = reverse.vjp(run, flat)
         _check_scalar(outs, function)
-        grads = pytrees.unflatten(treedef, pull([_one(outs[0].dtype)]))[0]
+        grads = pytrees.unflatten(treedef, pull([_one(outs[0].dtype, place_of(outs[0]))]))[0]
         value = pytrees.unflatten(run.out_tree, outs)
         found = grads[0] if isinstance(argnums, int) else grads
         return ((value, aux_of()), found) if has_aux else (value, found)
@@ -198,8 +199,8 @@ def _check_scalar(outs: list[Any], function: Callable[..., Any]) -> None:
 
 
 @functools.cache
-def _one(dtype: np.dtype) -> Tensor:
-    return Tensor(np.ones((), dtype))
+def _one(dtype: np.dtype, place: Place | None) -> Tensor:
+    return to_tensor_shared(np.ones((), dtype), place)
 
 
 def grad(

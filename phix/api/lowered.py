@@ -15,6 +15,7 @@ from phix.core.engines import Explanation
 from phix.core.errors import ArgumentError
 from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor
+from phix.core.places import default
 from phix.core.tensor import Tensor, Tracer
 from phix.interpreters.jit import Compiled, can_run
 
@@ -78,7 +79,7 @@ class Lowered:
         Takes the arguments that are not static, of the metas that were lowered, and never traces.
         """
         compiled = self._traced.compiled
-        compiled.program((True,) * len(compiled.graph.inputs))
+        compiled.program((True,) * len(compiled.graph.inputs), default())
         return CompiledFunction(self)
 
     # -- text ----------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ class Lowered:
         texts = {f"graph: {name}": str(graph) for name, graph in compiled.stages.items()}
         texts["fusion"] = str(self.fusion())
         contiguous = (True,) * len(compiled.graph.inputs)
-        texts.update(compiled.program(contiguous).sections)
+        texts.update(compiled.program(contiguous, default()).sections)
         return texts
 
     def as_text(self, stage: str | None = None) -> str:

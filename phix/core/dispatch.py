@@ -17,9 +17,17 @@ from phix.core import dtypes as dt
 from phix.core.dims import Dim
 from phix.core.errors import ArgumentError, DTypeError, LeakedTracerError
 from phix.core.op import Op
+from phix.core.places import Place
 from phix.core.rules import OPS
 from phix.core.source import at_user_line, is_recording_tracers, user_source
-from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_from_scalar, to_tensor_shared
+from phix.core.tensor import (
+    Tensor,
+    TensorBase,
+    Tracer,
+    home,
+    tensor_from_scalar,
+    to_tensor_shared,
+)
 
 
 class Interpreter:
@@ -188,6 +196,7 @@ def _keep_sources(outs: Any) -> None:
 def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Everything a tensor, but Python scalars, which stay weak until promotion."""
     converted: list[Any] = []
+    place = home(_leaves(inputs))
     for arg, value in zip(op.inputs, inputs):
         if arg.is_list:
             if isinstance(value, TensorBase) or not hasattr(value, "__iter__"):
@@ -195,13 +204,13 @@ def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
                     f"{op.name}: {arg.name} is a list of tensors, found {_describe(value)}; "
                     f"write {op.name}([...])"
                 )
-            converted.append(tuple(_convert(op, arg.name, v) for v in value))
+            converted.append(tuple(_convert(op, arg.name, v, place) for v in value))
         elif value is None:
             if not arg.optional:
                 raise ArgumentError(f"{op.name}: {arg.name} is a tensor, found None; pass one")
             converted.append(None)
         else:
-            converted.append(_convert(op, arg.name, value))
+            converted.append(_convert(op, arg.name, value, place))
     return tuple(converted)
 
 
@@ -209,7 +218,15 @@ def _describe(value: Any) -> str:
     return repr(value) if isinstance(value, TensorBase) else f"{type(value).__name__} {value!r:.60}"
 
 
-def _convert(op: Op, name: str, value: Any) -> Any:
+def _leaves(inputs: tuple[Any, ...]) -> Iterator[Any]:
+    for value in inputs:
+        if isinstance(value, (list, tuple)):
+            yield from value
+        else:
+            yield value
+
+
+def _convert(op: Op, name: str, value: Any, place: Place | None) -> Any:
     if isinstance(value, TensorBase):
         if isinstance(value, Tracer) and not value.interpreter.alive:
             raise leaked(value, f"{op.name}, as {name}")
@@ -217,7 +234,7 @@ def _convert(op: Op, name: str, value: Any) -> Any:
     if type(value) in (bool, int, float, complex, Dim):
         return value
     try:
-        return to_tensor_shared(value)
+        return to_tensor_shared(value, place)
     except (TypeError, ValueError) as error:
         raise ArgumentError(
             f"{op.name}: {name} is a tensor, found {_describe(value)}; pass a phix.Tensor, a NumPy "

@@ -1,12 +1,14 @@
 """What an engine owes, and where engines are found.
 
 An engine compiles graphs of primitives for one kind of place. It registers under that kind with
-the path of its module, which is imported when the kind is first asked for.
+the path of its module, which is imported when the kind is first asked for. Engines take and give
+the storage of their place (for the CPU, NumPy arrays); who calls them sees to it that it is there.
 """
 
 from __future__ import annotations
 
 import importlib
+import importlib.util
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
@@ -17,6 +19,7 @@ from phix.core.analysis import CostAnalysis, MemoryAnalysis
 from phix.core.dims import Solution, Symbol
 from phix.core.errors import DeviceError, ShapeError
 from phix.core.graph import Graph
+from phix.core.places import Place
 
 Launcher = Callable[..., tuple[Any, ...]]
 
@@ -33,9 +36,9 @@ class Program(Protocol):
     ) -> Launcher:
         """The function to call for inputs of these shapes.
 
-        It takes the graph's inputs as arrays, positionally, of the right dtype, in native byte
-        order and contiguous where that was promised, and returns a tuple of fresh arrays. The
-        memory of the inputs whose numbers are ``donated`` may be theirs.
+        It takes the graph's inputs as storage of the engine's place, positionally, of the right
+        dtype, in native byte order and contiguous where that was promised, and returns a tuple of
+        fresh storage. The memory of the inputs whose numbers are ``donated`` may be theirs.
 
         Raises:
             ShapeError: the shapes do not fit the metas of the graph's inputs.
@@ -59,15 +62,29 @@ class Explanation(Protocol):
 class Engine(Protocol):
     """Compiles graphs of primitives for one kind of place."""
 
-    name: str
+    @property
+    def name(self) -> str:
+        """The kind of place it serves."""
+
+    @property
+    def backends(self) -> tuple[str, ...]:
+        """The backends it takes kernels from, in order of preference; see ``core.kernels``."""
+
+    @property
+    def flattens(self) -> bool:
+        """Whether storage has ``reshape``, so that pointwise ops may run on it in one dimension."""
 
     def compile(
         self,
         graph: Graph,
         contiguous: tuple[bool, ...],
         lower: Callable[[], Graph] | None = None,
+        place: Place | None = None,
     ) -> Program:
-        """Compile ``graph``; ``contiguous[i]``: input ``i`` is promised to be C-contiguous.
+        """Compile ``graph`` for ``place``, by default the first of its kind.
+
+        ``contiguous[i]``: input ``i`` is promised to be C-contiguous. The graph's constants are
+        tensors of any place: the engine brings them to its own, once.
 
         ``lower`` gives the graph in primitives alone; without it, ``graph`` is in primitives. An
         engine that finds a program for ``graph`` in a cache need not call it.
@@ -79,8 +96,11 @@ class Engine(Protocol):
     def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Explanation:
         """What ``compile`` would make of the graph, and why; nothing is compiled."""
 
+    def supports(self, op_name: str, dtype: np.dtype) -> bool:
+        """Whether it has code of its own for the primitive in that dtype, no registered kernel."""
+
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
-        """A function of the input arrays that makes the op's result without a kernel, or None.
+        """A function of the inputs' storage that makes the op's result without a kernel, or None.
 
         The result may share memory with the inputs; multiple outputs come as a tuple.
         """
@@ -90,23 +110,32 @@ _MODULES: dict[str, str] = {}
 _ENGINES: dict[str, Engine] = {}
 
 
-def register_engine(place_kind: str, module: str) -> None:
-    """Say that ``module`` has the engine of ``place_kind``, in its variable ``ENGINE``."""
-    _MODULES[place_kind] = module
+def register_engine(place_kind: str, engine: Engine | str) -> None:
+    """Say what compiles for ``place_kind``: an engine, or the module with one in ``ENGINE``."""
+    if isinstance(engine, str):
+        _MODULES[place_kind] = engine
+    else:
+        _ENGINES[place_kind] = engine
+
+
+def unregister_engine(place_kind: str) -> None:
+    """Forget the engine of a kind of place."""
+    _MODULES.pop(place_kind, None)
+    _ENGINES.pop(place_kind, None)
 
 
 def engine(place_kind: str) -> Engine:
     """The engine of that kind of place; its module is imported on first use.
 
     Raises:
-        DeviceError: no engine is registered for the kind.
+        DeviceError: no engine is registered for the kind, or its folder is not installed.
     """
     found = _ENGINES.get(place_kind)
     if found is None:
-        if place_kind not in _MODULES:
+        if not has_engine(place_kind):
             raise DeviceError(
-                f"no engine for place {place_kind!r}; there are {', '.join(sorted(_MODULES))}. "
-                "register_engine(kind, module) adds one"
+                f"no engine for place {place_kind!r}; there are {', '.join(engine_kinds())}. "
+                "phix.register_backend(name, ...) adds one"
             )
         found = importlib.import_module(_MODULES[place_kind]).ENGINE
         _ENGINES[place_kind] = found
@@ -136,6 +165,19 @@ def environment(
                 f"{dm.shape_text(dims)}"
             )
     return env
+
+
+def has_engine(place_kind: str) -> bool:
+    """Whether an engine for that kind of place is installed."""
+    if place_kind in _ENGINES:
+        return True
+    module = _MODULES.get(place_kind)
+    return module is not None and importlib.util.find_spec(module) is not None
+
+
+def engine_kinds() -> tuple[str, ...]:
+    """The kinds of places with an engine."""
+    return tuple(k for k in dict.fromkeys((*_MODULES, *_ENGINES)) if has_engine(k))
 
 
 def as_array(value: Any) -> np.ndarray:

@@ -85,5 +85,9 @@ class KernelNotFoundError(PhixError, LookupError):
     """No engine has a kernel for the op, place and dtype."""
 
 
+class KernelRegistrationError(PhixError, ValueError):
+    """A kernel or backend is registered twice, or in a way nothing could find it."""
+
+
 class DeviceError(PhixError, RuntimeError):
     """A place is unknown, has no driver, or ran out of memory."""

@@ -107,6 +107,6 @@ class _Writer:
         """Rules may look at the values of constants, so they count."""
         if not isinstance(value, Tensor):
             raise _Unwritten
-        data = np.ascontiguousarray(value.data).reshape(-1)
+        data = np.ascontiguousarray(value.host).reshape(-1)
         content = hashlib.sha256(data.view(np.uint8).data).hexdigest()
-        return (data.dtype, value.data.shape, content)
+        return (data.dtype, value.shape, content)

@@ -111,9 +111,9 @@ def equation_text(graph: Graph, equation: Equation) -> str:
 
 def _constant_text(constant: Constant, number: int) -> str:
     value = constant.value
-    if not isinstance(value, Tensor) or value.data.size > _INLINE_CONSTANT:
+    if not isinstance(value, Tensor) or value.meta.size > _INLINE_CONSTANT:
         return f"constants[{number}]"
-    return _values_text(value.data.tolist())
+    return _values_text(value.host.tolist())
 
 
 def _values_text(values: Any) -> str:

@@ -11,7 +11,7 @@ from phix.core import dtypes as dt
 from phix.core import indexing
 from phix.core.errors import TensorIndexError
 from phix.core.source import at_user_line
-from phix.core.tensor import TensorBase, _bind, to_tensor_shared
+from phix.core.tensor import TensorBase, _bind, home, to_tensor_shared
 
 # What combines an element with its new value, where no element is indexed twice.
 _COMBINED = {"mul": "multiply", "amax": "maximum", "amin": "minimum"}
@@ -64,7 +64,7 @@ class IndexedUpdate:
     def _put(self, values: Any, reduce: str) -> Any:
         x = self.x
         if not isinstance(values, TensorBase):
-            values = to_tensor_shared(np.asarray(values, dtype=x.dtype))
+            values = to_tensor_shared(np.asarray(values, dtype=x.dtype), home((x,)))
         values = values.astype(x.dtype) if values.dtype != x.dtype else values
         try:
             entries, dots = indexing.expand(x, self.index)

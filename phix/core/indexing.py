@@ -12,8 +12,9 @@ from phix.core import dispatch, slices
 from phix.core import dtypes as dt
 from phix.core.dims import Dim, DimLike
 from phix.core.errors import ConcretizationError, TensorIndexError
+from phix.core.places import Place
 from phix.core.source import at_user_line
-from phix.core.tensor import Tensor, TensorBase, _bind, to_tensor_shared
+from phix.core.tensor import Tensor, TensorBase, _bind, home, to_tensor_shared
 
 
 class Basic(NamedTuple):
@@ -33,7 +34,7 @@ def get(x: TensorBase, index: Any) -> Any:
     Raises:
         TensorIndexError: too many indices, an int out of range, an index of a wrong type.
     """
-    if type(x) is Tensor and dispatch.is_eager():
+    if type(x) is Tensor and isinstance(x.data, np.ndarray) and dispatch.is_eager():
         view = _view(x, index)
         if view is not None:
             return view
@@ -104,16 +105,16 @@ def _entry(x: TensorBase, e: Any) -> Any:
         raise TensorIndexError(
             f"{e!r} is no index; write an int, a slice, None, Ellipsis, an int or bool tensor"
         )
-    tensor = e if isinstance(e, TensorBase) else _index_tensor(e)
+    tensor = e if isinstance(e, TensorBase) else _index_tensor(e, home((x,)))
     if dt.kind(tensor.dtype) not in ("int", "bool"):
         raise TensorIndexError(f"an index must be an int or bool tensor, found {tensor.meta}")
     return tensor
 
 
-def _index_tensor(e: Any) -> Any:
+def _index_tensor(e: Any, place: Place | None) -> Any:
     if isinstance(e, list):
-        return to_tensor_shared(e) if e else Tensor(np.empty(0, np.int64))
-    return to_tensor_shared(np.asarray(e))
+        e = e or np.empty(0, np.int64)
+    return to_tensor_shared(e if isinstance(e, list) else np.asarray(e), place)
 
 
 def _is_mask(e: Any) -> bool:
@@ -135,7 +136,7 @@ def _mask_indices(mask: TensorBase, dims: dm.Shape) -> list[Tensor]:
             f"x[mask] has a size that depends on the mask's values, which are not known while "
             f"tracing ({mask.meta}); use phix.ops.where(mask, x, other)"
         ) from error
-    return [Tensor(i) for i in np.nonzero(values.data)]
+    return [to_tensor_shared(i, values.place) for i in np.nonzero(values.host)]
 
 
 def _basic(x: TensorBase, entries: list[Any]) -> Any:
@@ -232,8 +233,8 @@ def as_index(e: Any, dim: DimLike, axis: int) -> Any:
         if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
             raise TensorIndexError(f"index {e} is out of range for axis {axis} of size {dim}")
         return _bind("full", attrs=((), e, dt.int64, None))
-    if isinstance(e, Tensor) and isinstance(dim, int) and e.data.size:
-        low, high = e.data.min(), e.data.max()
+    if isinstance(e, Tensor) and isinstance(dim, int) and e.size:
+        low, high = e.host.min(), e.host.max()
         if low < -dim or high >= dim:
             wrong = int(low if low < -dim else high)
             raise TensorIndexError(f"index {wrong} is out of range for axis {axis} of size {dim}")

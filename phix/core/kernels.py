@@ -1,52 +1,376 @@
-"""Which library serves which op: kernels are chosen by backend, layout and dtype."""
+"""Kernels: which function runs an op, chosen by backend, layout and dtype.
+
+A backend is a place together with a library: ``BLAS`` and ``CPU`` are both of the place ``cpu``.
+Libraries register kernels one by one, with :func:`register_kernel`; what an engine generates from
+scalar bodies and lowerings it answers for by ``Engine.supports``. :func:`find` sees both.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from functools import lru_cache
+from typing import Any, TypeVar, Union
 
 import numpy as np
+
+from phix.core import dtypes as dt
+from phix.core import places
+from phix.core.engines import engine, has_engine
+from phix.core.errors import KernelNotFoundError, KernelRegistrationError
+from phix.core.op import Op
+from phix.core.places import Place
+from phix.core.rules import OPS
+
+log = logging.getLogger("phix.kernels")
+
+ANY = "any"  # the layout of kernels that do not care
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
 class KernelKey:
-    """Backend (a place and a library: CPU, BLAS, NUMPY, GPU, GPUDNN), layout, dtype."""
+    """Backend, layout, dtype: what a kernel is for.
+
+    >>> import phix
+    >>> str(phix.kernels.KernelKey("CPU", "any", phix.float32))
+    'CPU, any, float32'
+    """
 
     backend: str
     layout: str
     dtype: np.dtype
 
+    def __str__(self) -> str:
+        return f"{self.backend}, {self.layout}, {self.dtype}"
 
-# op name -> the keys it has kernels for, in the order of preference
-_KERNELS: dict[str, dict[KernelKey, Any]] = {}
+
+@dataclass(frozen=True)
+class Backend:
+    """A library on a kind of place, and where ops go that it has no kernel for."""
+
+    name: str
+    place_kind: str
+    library: str
+    fallback: str | None = None
+    is_engine: bool = False  # whether the engine of the place answers for what is not registered
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that was found. ``function`` is None where the engine of the place has the code.
+
+    ``function(ctx, *inputs, *attrs, *outputs)`` returns nothing and fills the outputs: storage in
+    the order of the op's inputs (None for an absent one, a tuple for a list), attributes, storage
+    for each output (a tuple for a list), allocated from its meta. An output whose size depends on
+    the data comes as an :class:`Unsized`.
+    """
+
+    op_name: str
+    key: KernelKey
+    function: Callable[..., None] | None = None
+
+
+@dataclass(frozen=True)
+class KernelContext:
+    """What a kernel runs with: the place it allocates on and the stream it is to work on."""
+
+    place: Place
+    stream: Any = None
+
+    def allocate(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """Storage on the place, its values not set.
+
+        Raises:
+            DeviceError: there is no room, also after the pool was emptied.
+        """
+        return places.allocate(self.place, tuple(shape), dt.as_dtype(dtype))
+
+
+class Unsized:
+    """An output whose size the kernel finds: it allocates by its context, and sets ``data``."""
+
+    __slots__ = ("data", "dtype", "ndim")
+
+    def __init__(self, ndim: int, dtype: np.dtype) -> None:
+        self.ndim, self.dtype, self.data = ndim, dtype, None
+
+
+BACKENDS: dict[str, Backend] = {}
+# op name -> the kernels registered for it by key, in the order of preference
+_KERNELS: dict[str, dict[KernelKey, Kernel]] = {}
+
+
+def add_backend(backend: Backend) -> None:
+    """Make a backend known.
+
+    Raises:
+        KernelRegistrationError: one of that name is known, or its fallback is not.
+    """
+    if backend.name in BACKENDS:
+        raise KernelRegistrationError(
+            f"backend {backend.name!r} is registered already; take another name"
+        )
+    if backend.fallback is not None:
+        _known(backend.fallback)
+    BACKENDS[backend.name] = backend
+    _clear()
+
+
+def remove_backend(name: str) -> None:
+    """Forget a backend and its kernels."""
+    del BACKENDS[name]
+    for kernels in _KERNELS.values():
+        for key in [k for k in kernels if k.backend == name]:
+            del kernels[key]
+    _clear()
+
+
+def _known(name: str) -> Backend:
+    if name not in BACKENDS:
+        raise KernelRegistrationError(
+            f"no backend {name!r}; there are {', '.join(BACKENDS)}; phix.register_backend adds one"
+        )
+    return BACKENDS[name]
+
+
+DTypes = Union[str, np.dtype, type, Iterable[Any]]
+
+
+def as_dtypes(dtypes: DTypes) -> tuple[np.dtype, ...]:
+    """``"float32"``, a group (``"float"``, ``"int"``, ``"bool"``, ``"complex"``, ``"all"``), or
+    several of them, as dtypes."""
+    given = [dtypes] if isinstance(dtypes, (str, np.dtype, type)) else list(dtypes)
+    found: dict[np.dtype, None] = {}
+    for each in given:
+        group = each == "all" and dt.ALL
+        group = group or [d for d in dt.ALL if isinstance(each, str) and dt.kind(d) == each]
+        found.update(dict.fromkeys(group or [dt.as_dtype(each)]))
+    return tuple(found)
 
 
 def register_kernel(
-    op_name: str,
-    backend: str,
-    dtypes: tuple[np.dtype, ...],
-    layout: str = "any",
-    kernel: Any = None,
-) -> None:
-    """Say that ``backend`` has a kernel for the op in these dtypes; the first one said wins."""
-    known = _KERNELS.setdefault(op_name, {})
+    op_name: str, backend: str, layout: str = ANY, dtypes: DTypes = "all"
+) -> Callable[[_F], _F]:
+    """Register the decorated function as a kernel of an op.
+
+    Args:
+        op_name: a primitive of the op table, or a composite that is to be kept whole.
+        backend: a registered backend, such as ``"BLAS"``, ``"GPU"`` or a plug-in's name.
+        layout: ``"NCHW"`` or ``"NHWC"`` where the kernel cares, else ``"any"``.
+        dtypes: what it is for: names, groups (``"float"``, ``"int"``, ...) or ``"all"``.
+
+    The form of the function is that of PHI's kernels, ``kernel(ctx, *inputs, *attrs, *outputs)``:
+    see :class:`Kernel`.
+
+    Raises:
+        KernelRegistrationError: no such backend or layout, or a kernel of that key is there.
+    """
+
+    def decorator(function: _F) -> _F:
+        _add(op_name, backend, layout, as_dtypes(dtypes), function)
+        return function
+
+    return decorator
+
+
+def provides(op_name: str, backend: str, dtypes: DTypes, layout: str = ANY) -> None:
+    """Say that code the engine generates for the op calls ``backend`` in these dtypes."""
+    _add(op_name, backend, layout, as_dtypes(dtypes), None)
+
+
+LAYOUTS = (ANY, "NCHW", "NHWC")
+
+
+def _add(op_name: str, backend: str, layout: str, dtypes: Any, function: Any) -> None:
+    _known(backend)
+    if layout not in LAYOUTS:
+        raise KernelRegistrationError(
+            f"kernel of {op_name!r}: layout is one of {', '.join(LAYOUTS)}, found {layout!r}"
+        )
+    kernels = _KERNELS.setdefault(op_name, {})
     for dtype in dtypes:
-        known[KernelKey(backend, layout, dtype)] = kernel
+        key = KernelKey(backend, layout, dtype)
+        if key in kernels:
+            there = getattr(kernels[key].function, "__module__", "an engine")
+            raise KernelRegistrationError(
+                f"op {op_name!r} has a kernel for ({key}) already, of {there}; remove one of the "
+                "two, or give them different dtypes or layouts"
+            )
+        kernels[key] = Kernel(op_name, key, function)
+    _clear()
 
 
-def select_kernel(
-    op_name: str, dtype: np.dtype, backends: tuple[str, ...], layout: str = "any"
-) -> tuple[KernelKey, Any] | None:
-    """The first of ``backends`` with a kernel for the op and dtype: its key and kernel."""
-    known = _KERNELS.get(op_name, {})
-    for backend in backends:
-        for place in (layout, "any"):
-            key = KernelKey(backend, place, dtype)
-            if key in known:
-                return key, known[key]
+def _clear() -> None:
+    lookup.cache_clear()
+    find.cache_clear()
+
+
+# -- finding ---------------------------------------------------------------------------------
+def _name(op: Op | str) -> str:
+    return op if isinstance(op, str) else op.name
+
+
+def chain(backend: str) -> Iterator[Backend]:
+    """A backend, what it falls back to, and so on."""
+    name: str | None = backend
+    while name is not None:
+        found = _known(name)
+        yield found
+        name = found.fallback
+
+
+@lru_cache(maxsize=8192)
+def lookup(op: Op | str, key: KernelKey) -> Kernel | None:
+    """The kernel of exactly that backend: in the layout asked for, in any, else in another one."""
+    name, kernels = _name(op), _KERNELS.get(_name(op), {})
+    for layout in dict.fromkeys((key.layout, ANY, *LAYOUTS)):
+        found = kernels.get(KernelKey(key.backend, layout, key.dtype))
+        if found is not None:
+            return found
+    backend = _known(key.backend)
+    has_code = backend.is_engine and has_engine(backend.place_kind)
+    if has_code and engine(backend.place_kind).supports(name, key.dtype):
+        return Kernel(name, KernelKey(key.backend, ANY, key.dtype))
     return None
 
 
-def kernel_keys(op_name: str) -> tuple[KernelKey, ...]:
-    """The keys the op has library kernels for."""
-    return tuple(_KERNELS.get(op_name, ()))
+@lru_cache(maxsize=8192)
+def find(op: Op | str, key: KernelKey) -> Kernel:
+    """The kernel for ``key``: of its backend, or of what the backend falls back to.
+
+    The kernel's own key says which it is: another place means its inputs are copied there, another
+    layout that they are changed to it. A fallback is logged, once for each op and key.
+
+    Raises:
+        KernelNotFoundError: there is none; the message says what is registered.
+
+    >>> import phix
+    >>> kernel = phix.kernels.find("matmul", phix.kernels.KernelKey("BLAS", "any", phix.float16))
+    >>> kernel.key.backend
+    'CPU'
+    """
+    for backend in chain(key.backend):
+        found = lookup(op, KernelKey(backend.name, key.layout, key.dtype))
+        if found is not None:
+            if backend.name != key.backend:
+                _log_fallback(_name(op), key, found.key)
+            return found
+    raise KernelNotFoundError(_nothing(_name(op), key))
+
+
+def _log_fallback(name: str, asked: KernelKey, found: KernelKey) -> None:
+    own, other = BACKENDS[asked.backend].place_kind, BACKENDS[found.backend].place_kind
+    copies = f"; its inputs are copied from {own} to {other}, its results back"
+    log.warning(
+        "%s has no kernel for (%s); (%s) runs it%s", name, asked, found,
+        copies if own != other else "",
+    )  # fmt: skip
+
+
+def _nothing(name: str, key: KernelKey) -> str:
+    op = OPS.get(name)
+    if op is not None and not op.is_primitive:
+        return (
+            f"{name!r} is a composite and has no kernel for ({key}); decompose it "
+            "(phix.decompose), or register one with @phix.kernels.register_kernel"
+        )
+    listed: dict[tuple[str, str], list[str]] = {}
+    for k in keys(name):
+        listed.setdefault((k.backend, k.layout), []).append(str(k.dtype))
+    there = "; ".join(f"{b}, {where}: {' '.join(d)}" for (b, where), d in listed.items())
+    return (
+        f"no kernel of {name!r} for ({key}); there are: {there or 'none'}. Register one with "
+        f'@phix.kernels.register_kernel("{name}", "{key.backend}", "{key.layout}", "{key.dtype}")'
+    )
+
+
+def keys(op: Op | str, backends: Iterable[str] | None = None) -> tuple[KernelKey, ...]:
+    """Every key the op has a kernel for, those of ``backends`` alone if they are given."""
+    wanted = tuple(BACKENDS) if backends is None else tuple(backends)
+    name = _name(op)
+    found = {k: None for k in _KERNELS.get(name, ()) if k.backend in wanted}
+    claimed = OPS[name].dtypes if name in OPS else frozenset()
+    for backend in (BACKENDS[b] for b in wanted if BACKENDS[b].is_engine):
+        for dtype in dt.ALL:
+            if not claimed or dtype in claimed:
+                key = KernelKey(backend.name, ANY, dtype)
+                if lookup(name, key) is not None:
+                    found.setdefault(key)
+    return tuple(found)
+
+
+def missing(backend: str) -> dict[str, tuple[np.dtype, ...]]:
+    """The primitives ``backend`` has no kernel for, with the dtypes that are missing.
+
+    Raises:
+        KernelRegistrationError: no such backend.
+    """
+    _known(backend)
+    owed: dict[str, tuple[np.dtype, ...]] = {}
+    for name, op in OPS.items():
+        if not op.is_primitive or "collective" in op.traits:
+            continue  # a collective is gone once the vmap around it is
+        have = {k.dtype for k in keys(name, [backend])}
+        lacking = tuple(d for d in dt.ALL if (d in op.dtypes or not op.dtypes) and d not in have)
+        if lacking:
+            owed[name] = lacking
+    return owed
+
+
+def select_kernel(
+    op_name: str, dtype: np.dtype, backends: tuple[str, ...], layout: str = ANY
+) -> Kernel | None:
+    """The first of ``backends`` with a kernel for the op and dtype."""
+    for backend in backends:
+        found = lookup(op_name, KernelKey(backend, layout, dtype))
+        if found is not None:
+            return found
+    return None
+
+
+# -- the key of a call ---------------------------------------------------------------------------
+def key_dtype(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any) -> np.dtype:
+    """The dtype that the op's kernels are chosen by.
+
+    It follows ``kernel: {data_type: ...}`` of the entry: an argument, or several (``dtype > x``:
+    the first that is given). Without it: that of the first tensor, else of the first output.
+    """
+    named = _choices(op, "data_type")
+    given = dict(zip((a.name for a in op.inputs), inputs)) | dict(zip(op.attr_names, attrs))
+    values = [given.get(n) for n in named] if named else list(inputs)
+    for value in (*values, out):
+        first = value[0] if isinstance(value, tuple) and value else value
+        if isinstance(first, np.dtype):
+            return first
+        if first is not None and hasattr(first, "dtype"):
+            return first.dtype
+        if first is not None and hasattr(first, "meta"):
+            return first.meta.dtype
+    raise KernelNotFoundError(f"{op.name}: no argument says which dtype its kernel is for")
+
+
+def key_layout(op: Op, attrs: tuple[Any, ...]) -> str:
+    """The layout that the op's kernels are chosen by: its layout attribute, else any.
+
+    ``kernel: {layout: ...}`` of the entry names the attribute; ``data_format`` is one by itself.
+    """
+    for name in (*_choices(op, "layout"), "data_format"):
+        if name in op.attr_names:
+            value = str(op.attr(name, attrs))
+            return value if value in LAYOUTS else ANY
+    return ANY
+
+
+def _choices(op: Op, key: str) -> tuple[str, ...]:
+    """``dtype > x`` as names."""
+    return tuple(part.strip() for part in str(op.kernel.get(key, "")).split(">") if part.strip())
+
+
+add_backend(Backend("CPU", "cpu", "LLVM", is_engine=True))
+add_backend(Backend("BLAS", "cpu", "the BLAS of SciPy", "CPU"))
+add_backend(Backend("NUMPY", "cpu", "NumPy", "CPU"))
+add_backend(Backend("GPU", "gpu", "NVRTC", "CPU", is_engine=True))
+add_backend(Backend("GPUDNN", "gpu", "cuDNN", "GPU"))
+add_backend(Backend("GPUBLAS", "gpu", "cuBLAS", "GPU"))

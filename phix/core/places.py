@@ -1,13 +1,23 @@
-"""Places: where data lives."""
+"""Places: where data lives, and the devices that hold it.
+
+Each kind of place has one :class:`Device`, which owns its memory. The CPU's is here; others are
+registered with the path of the module that has them, or by a plug-in, and are looked for when a
+place of their kind is first named.
+"""
 
 from __future__ import annotations
 
+import importlib
+import importlib.util
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from phix.core.errors import DeviceError
+import numpy as np
 
-_KINDS = {"cpu"}
+from phix.core.errors import DeviceError
 
 
 @dataclass(frozen=True)
@@ -29,15 +39,311 @@ class Place:
 CPU = Place("cpu")
 
 
+class Device:
+    """The memory of one kind of place: its allocator and its copies. Subclass it for a new one.
+
+    Data there is held by objects of the class ``storage``, which have ``shape`` and ``dtype``.
+    Host code never reads them: it asks for a copy.
+    """
+
+    storage: type = object
+
+    def count(self) -> int:
+        """How many devices of the kind are there; 0 without hardware or driver."""
+        return 1
+
+    def problem(self) -> str:
+        """Why there is none, in words; asked when ``count`` is 0."""
+        return "no such device is there"
+
+    def describe(self, index: int) -> str:
+        """The device in words, for ``python -m phix info``."""
+        return type(self).__name__
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype, index: int) -> Any:
+        """Storage whose values do not matter yet. Raises MemoryError where there is no room."""
+        raise NotImplementedError
+
+    def from_host(self, array: np.ndarray, index: int) -> Any:
+        """Storage with a copy of a C-contiguous host array."""
+        raise NotImplementedError
+
+    def to_host(self, storage: Any) -> np.ndarray:
+        """A host array with a copy of the values, all work on them done."""
+        raise NotImplementedError
+
+    def index_of(self, storage: Any) -> int:
+        """The number of the device that holds ``storage``."""
+        return 0
+
+    def is_contiguous(self, storage: Any) -> bool:
+        """Whether the values lie in C order without gaps."""
+        return True
+
+    def empty_pool(self) -> None:
+        """Give memory back that is kept for later."""
+
+
+class Host(Device):
+    """The memory NumPy arrays are in."""
+
+    storage = np.ndarray
+
+    def describe(self, index: int) -> str:
+        import platform
+
+        return platform.processor() or platform.machine()
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype, index: int) -> Any:
+        return np.empty(shape, dtype)
+
+    def from_host(self, array: np.ndarray, index: int) -> Any:
+        return array
+
+    def to_host(self, storage: Any) -> np.ndarray:
+        return storage
+
+    def is_contiguous(self, storage: Any) -> bool:
+        return storage.flags.c_contiguous
+
+
+_DEVICES: dict[str, Device] = {"cpu": Host()}
+_MODULES: dict[str, str] = {}  # kind -> the module whose variable DEVICE serves it
+_FOREIGN: dict[type, tuple[str, Device]] = {}  # by class of storage, the host's left out
+_found: dict[Any, Place] = {}
+# Called when a kind is asked for that nobody registered: they may register more.
+SEARCHES: list[Callable[[], None]] = []
+# Called when a device is added: what was decided with the CPU alone in mind may not hold any more.
+LISTENERS: list[Callable[[], None]] = []
+# What failed while devices were looked for: name -> what to say of it.
+FAILURES: dict[str, str] = {}
+
+
+class _State(threading.local):
+    default: Place = CPU
+
+
+_state = _State()
+
+
+# -- the registry --------------------------------------------------------------------------
+def register_device(kind: str, device: Device | str) -> None:
+    """Say what holds the memory of a kind of place: a Device, or the module with one in DEVICE.
+
+    Raises:
+        DeviceError: the kind has one already.
+    """
+    if not kind.isidentifier():
+        raise DeviceError(f"{kind!r} is no name for a kind of place; write one such as 'npu'")
+    if kind in _DEVICES or kind in _MODULES:
+        raise DeviceError(f"places of kind {kind!r} are registered already; take another name")
+    if isinstance(device, str):
+        _MODULES[kind] = device
+    else:
+        _add(kind, device)
+
+
+def unregister_device(kind: str) -> None:
+    """Forget a kind of place; its tensors cannot be used any more."""
+    device = _DEVICES.pop(kind, None)
+    _MODULES.pop(kind, None)
+    for known in [p for p in _found if _found[p].kind == kind]:
+        del _found[known]
+    if device is not None:
+        del _FOREIGN[device.storage]
+
+
+def _add(kind: str, device: Device) -> None:
+    _DEVICES[kind] = device
+    _FOREIGN[device.storage] = (kind, device)
+    for listen in LISTENERS:
+        listen()
+
+
+def kinds(search: bool = False) -> tuple[str, ...]:
+    """The kinds of places that are registered; with ``search``, plug-ins are looked for first."""
+    if search:
+        _search()
+    there = [k for k, module in _MODULES.items() if _is_installed(module)]
+    return tuple(dict.fromkeys((*_DEVICES, *there)))
+
+
+def _is_installed(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False
+
+
+def _search() -> None:
+    for search in SEARCHES:
+        search()
+
+
+def device_of(kind: str) -> Device:
+    """The device of that kind of place.
+
+    Raises:
+        DeviceError: no such kind; the message says which there are, and which failed to load.
+    """
+    found = _DEVICES.get(kind)
+    if found is not None:
+        return found
+    if kind not in _MODULES:
+        _search()
+    module = _MODULES.get(kind)
+    if module is not None and _is_installed(module):
+        _add(kind, importlib.import_module(module).DEVICE)
+    if kind not in _DEVICES:
+        failed = "".join(f"; {name} failed to load: {why}" for name, why in FAILURES.items())
+        raise DeviceError(
+            f"no place {kind!r}; the places of this installation: {', '.join(kinds())}{failed}"
+        )
+    return _DEVICES[kind]
+
+
 def as_place(value: Any) -> Place | None:
     """A Place from ``"cpu"``, ``"gpu:0"`` or a Place; None stays None (follow the inputs).
 
     Raises:
-        DeviceError: no engine for that kind of device is there.
+        DeviceError: no such kind of device is installed, or it has no driver, or fewer devices.
     """
-    if value is None or isinstance(value, Place):
-        return value
+    if value is None:
+        return None
+    found = _found.get(value)
+    if found is None:
+        found = _found[value] = _checked(value)
+    return found
+
+
+def _checked(value: Any) -> Place:
     kind, _, index = str(value).partition(":")
-    if kind not in _KINDS or (index and not index.isdigit()):
-        raise DeviceError(f"no place {value!r}; the places of this installation: {sorted(_KINDS)}")
-    return Place(kind, int(index or 0))
+    if index and not index.isdigit():
+        raise DeviceError(f"no place {value!r}; write a kind and a number, as in 'gpu:0'")
+    device, number = device_of(kind), int(index or 0)
+    count = device.count()
+    if not count:
+        raise DeviceError(f"no place {value!r}: {device.problem()}; there is {', '.join(kinds())}")
+    if number >= count:
+        raise DeviceError(
+            f"no place {value!r}: there are {count} of kind {kind}, numbered from 0; write "
+            f"'{kind}:{count - 1}' for the last"
+        )
+    return Place(kind, number)
+
+
+# -- where things are, and where they go -----------------------------------------------------
+def is_host_alone() -> bool:
+    """Whether no device but the CPU is in use, so that nothing can be in the wrong place."""
+    return not _FOREIGN
+
+
+def place_of(storage: Any) -> Place:
+    """Where the data of a tensor lives."""
+    if isinstance(storage, np.ndarray):
+        return CPU
+    kind, device = _owner(storage)
+    return Place(kind, device.index_of(storage))
+
+
+def _owner(storage: Any) -> tuple[str, Device]:
+    found = _FOREIGN.get(type(storage))
+    if found is None:
+        raise DeviceError(
+            f"data of type {type(storage).__name__} belongs to no place; phix.Tensor takes a NumPy "
+            "array or the storage of a registered device, phix.to_tensor anything else"
+        )
+    return found
+
+
+def is_contiguous(storage: Any) -> bool:
+    """Whether storage outside the host lies in C order without gaps."""
+    return _owner(storage)[1].is_contiguous(storage)
+
+
+def to_host(storage: Any) -> np.ndarray:
+    """The values as a host array: the array itself, or a copy of what another device holds."""
+    return storage if isinstance(storage, np.ndarray) else _owner(storage)[1].to_host(storage)
+
+
+def allocate(place: Place, shape: tuple[int, ...], dtype: np.dtype) -> Any:
+    """Storage on ``place``; where there is no room, its pool is emptied and it is asked again.
+
+    Raises:
+        DeviceError: there is still no room.
+    """
+    device = device_of(place.kind)
+    return _with_room(place, shape, dtype, lambda: device.allocate(shape, dtype, place.index))
+
+
+def moved(storage: Any, place: Place) -> Any:
+    """The data on ``place``: itself where it is there already, else a copy."""
+    if place_of(storage) == place:
+        return storage
+    array = to_host(storage)
+    if place == CPU:
+        return array
+    array = np.asarray(array, order="C")
+    device = device_of(place.kind)
+    return _with_room(place, array.shape, array.dtype, lambda: device.from_host(array, place.index))
+
+
+def _with_room(place: Place, shape: Any, dtype: np.dtype, make: Callable[[], Any]) -> Any:
+    try:
+        return make()
+    except MemoryError:
+        device_of(place.kind).empty_pool()
+    try:
+        return make()
+    except MemoryError as error:
+        size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+        raise DeviceError(
+            f"out of memory on {place}: asked for {size} bytes ({dtype}{list(shape)}), also after "
+            f"the pool was emptied{f' ({error})' if str(error) else ''}; use smaller batches, "
+            "phix.checkpoint, or drop tensors that are not needed"
+        ) from None
+
+
+# -- the place of what has no inputs to follow -------------------------------------------------
+def default() -> Place:
+    """Where new data go in this thread: the place of the innermost ``phix.device``."""
+    return _state.default
+
+
+@contextmanager
+def device(place: Any) -> Iterator[Place]:
+    """Inside the with block, new tensors are made on ``place``.
+
+    New are results of ops that have no tensor among their arguments, and arrays, lists and numbers
+    given where a tensor is expected. Everything else follows its inputs.
+
+    Args:
+        place: ``"cpu"``, ``"gpu"``, ``"gpu:1"``, the name of a plug-in's device, or a Place.
+
+    Raises:
+        DeviceError: no such device is here.
+
+    >>> import phix
+    >>> with phix.device("cpu") as here:
+    ...     x = phix.zeros([2])
+    >>> x.place == here
+    True
+    """
+    here = as_place(place)
+    if here is None:
+        raise DeviceError("phix.device takes a place, found None; write one such as 'cpu'")
+    before = _state.default
+    _state.default = here
+    try:
+        yield here
+    finally:
+        _state.default = before
+
+
+def common(places: Iterable[Place | None]) -> Place | None:
+    """The one place among ``places`` that is not the CPU; None if there is none, or several."""
+    others = {p for p in places if p is not None and p != CPU}
+    return others.pop() if len(others) == 1 else None
+
+
+register_device("gpu", "phix.kernels.gpu")

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core import places
 from phix.core.dims import DimLike, Shape
 from phix.core.errors import ArgumentError, ConcretizationError, DTypeError
 from phix.core.meta import MetaTensor
-from phix.core.places import CPU, Place
+from phix.core.places import Place
 from phix.core.rules import OPS
 
 if TYPE_CHECKING:
@@ -131,14 +133,29 @@ class TensorBase:
         """The values converted to ``dtype``."""
         return _bind("cast", self, attrs=(dt.as_dtype(dtype),))
 
+    def to(self, place: Any) -> Any:
+        """The tensor on ``place``; itself, if it is there.
+
+        Raises:
+            DeviceError: no such device is here.
+
+        >>> import phix
+        >>> phix.zeros([2]).to("cpu").place
+        Place(kind='cpu', index=0)
+        """
+        return _bind("io_copy", self, attrs=(places.as_place(place),))
+
     # -- values: only where they are known -------------------------------------------------
     def concrete(self, asked: str) -> Tensor:
         """The tensor with data behind this one, if there is one."""
         raise NotImplementedError
 
     def numpy(self) -> np.ndarray:
-        """The values as a NumPy array: a read-only view where the data allow, no copy."""
-        view = self.concrete("a NumPy array").data.view()
+        """The values as a NumPy array: a read-only view where the data allow, no copy.
+
+        What another device holds is copied.
+        """
+        view = self.concrete("a NumPy array").host.view()
         view.flags.writeable = False
         return view
 
@@ -150,17 +167,17 @@ class TensorBase:
 
     def item(self) -> Any:
         """The value of a one-element tensor as a Python number."""
-        data = self.concrete("a Python number").data
+        data = self.concrete("a Python number").host
         if data.size != 1:
             raise ArgumentError(f"item() needs one element, found {self.meta}; index it first")
         return data.item()
 
     def tolist(self) -> Any:
         """The values as nested Python lists."""
-        return self.concrete("a list").data.tolist()
+        return self.concrete("a list").host.tolist()
 
     def __bool__(self) -> bool:
-        return bool(self.concrete("a truth value").data)
+        return bool(self.concrete("a truth value").host)
 
     def __int__(self) -> int:
         return int(self.item())
@@ -174,7 +191,7 @@ class TensorBase:
     def __index__(self) -> int:
         if dt.kind(self.dtype) != "int":
             raise DTypeError(f"an index must be an int tensor, found {self.meta}")
-        return int(self.concrete("an index").data)
+        return int(self.concrete("an index").host)
 
     def __len__(self) -> int:
         if not self.ndim:
@@ -281,10 +298,11 @@ def install_methods(ops_module: Any) -> None:
 
 
 class Tensor(TensorBase):
-    """A dense tensor: an array on a place. Immutable.
+    """A dense tensor: data on a place, a NumPy array on the CPU's. Immutable.
 
     ``phix.Tensor(array)`` shares the array's memory; :func:`phix.to_tensor` copies.
-    ``key`` is what compiled programs are looked up by: dtype, shape, C-contiguity.
+    ``key`` is what compiled programs are looked up by: dtype, shape, C-contiguity, and the place
+    where it is not the CPU.
 
     >>> import numpy as np
     >>> import phix
@@ -293,11 +311,10 @@ class Tensor(TensorBase):
     ([1.0, 3.0, 5.0], (3, 2))
     """
 
-    __slots__ = ("__weakref__", "_key", "_meta", "_shown", "data", "place")
+    __slots__ = ("__weakref__", "_key", "_meta", "_shown", "data")
 
-    def __init__(self, data: np.ndarray, place: Place = CPU) -> None:
+    def __init__(self, data: Any) -> None:
         self.data = data
-        self.place = place
         self._key: tuple[Any, ...] | None = None
         self._meta: MetaTensor | None = None
 
@@ -306,8 +323,23 @@ class Tensor(TensorBase):
         key = self._key
         if key is None:
             data = self.data
-            key = self._key = (data.dtype, data.shape, data.flags.c_contiguous)
+            if isinstance(data, np.ndarray):
+                key = self._key = (data.dtype, data.shape, data.flags.c_contiguous)
+            else:
+                whole = places.is_contiguous(data)
+                key = self._key = (data.dtype, data.shape, whole, places.place_of(data))
         return key
+
+    @property
+    def place(self) -> Place:
+        """Where the data live."""
+        return places.place_of(self.data)
+
+    @property
+    def host(self) -> np.ndarray:
+        """The values as a host array, for reading: the data themselves on the CPU, else a copy."""
+        data = self.data
+        return data if isinstance(data, np.ndarray) else places.to_host(data)
 
     @property
     def meta(self) -> MetaTensor:
@@ -326,35 +358,44 @@ class Tensor(TensorBase):
 
     @property
     def ndim(self) -> int:
-        return self.data.ndim
+        return len(self.data.shape)
 
     def concrete(self, asked: str) -> Tensor:
         return self
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if self.dtype == dt.bfloat16:
-            # The interface has no bfloat16, only raw bytes; without it NumPy asks __array__.
+        if self.dtype == dt.bfloat16 or not isinstance(self.data, np.ndarray):
+            # The interface has no bfloat16, only raw bytes, and does not keep a copy of what
+            # another device holds alive; without it NumPy asks __array__.
             raise AttributeError("__array_interface__")
         # The array made from it refers to this tensor, not to the memory: the view does.
         self._shown = self.numpy()
         return self._shown.__array_interface__
 
     def __dlpack__(self, **kwargs: Any) -> Any:
-        return self.data.__dlpack__(**kwargs)
+        return self._exporting().__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self.data.__dlpack_device__()
+        return self._exporting().__dlpack_device__()
+
+    def _exporting(self) -> Any:
+        """What speaks DLPack for this tensor: its data, or a host copy of what cannot."""
+        return self.data if hasattr(self.data, "__dlpack__") else self.host
 
     def __repr__(self) -> str:
-        values = np.array2string(self.data, separator=", ", prefix="Tensor(", threshold=100)
+        values = np.array2string(self.host, separator=", ", prefix="Tensor(", threshold=100)
         return f"Tensor({values}, dtype={self.dtype}, shape={list(self.shape)}, place={self.place})"
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else repr(self)
 
     def __reduce__(self) -> Any:
-        return (Tensor, (self.data,))
+        return (_on_place, (self.host, self.place))
+
+
+def _on_place(array: np.ndarray, place: Place) -> Tensor:
+    return Tensor(places.moved(array, place))
 
 
 class Tracer(TensorBase):
@@ -465,14 +506,54 @@ def _array(data: Any) -> np.ndarray:
     return array.astype(dt.as_dtype(array.dtype), copy=False)
 
 
-def to_tensor_shared(data: Any) -> Tensor:
-    """A tensor of any array-like; shares the memory of arrays.
+def to_tensor_shared(data: Any, place: Place | None = None) -> Tensor:
+    """A tensor of any array-like; shares the memory of arrays where they stay on the host.
 
-    Python lists and scalars become bool, int64, float32 or complex64.
+    Python lists and scalars become bool, int64, float32 or complex64. ``place`` None: the default.
     """
     if isinstance(data, (list, tuple)) and any(isinstance(v, TensorBase) for v in data):
         return _bind("stack", list(data), attrs=(0,))
-    return Tensor(_array(data))
+    home = place or places.default()
+    return Tensor(places.moved(_array(data), home) if home.kind != "cpu" else _array(data))
+
+
+def home(values: Iterable[Any]) -> Place | None:
+    """Where arrays and numbers among ``values`` are to go: to the tensors that are elsewhere."""
+    if places.is_host_alone():
+        return None
+    return places.common(place_of(v) for v in values)
+
+
+def place_of(value: Any) -> Place | None:
+    """Where the data of a tensor live, or those under a tracer that has some; None elsewhere."""
+    while isinstance(value, Tracer):
+        value = getattr(value, "value", None)
+    return value.place if isinstance(value, Tensor) else None
+
+
+@contextmanager
+def following(values: Iterable[Any]) -> Iterator[None]:
+    """Inside the with block, new tensors are made where ``values`` are, if that is not the CPU."""
+    place = home(values)
+    if place is None:
+        yield
+    else:
+        with places.device(place):
+            yield
+
+
+@lru_cache(maxsize=4096)
+def _scalar_on(place: Place, dtype: np.dtype, data: bytes) -> Tensor:
+    array = np.frombuffer(data, dtype).reshape(())
+    return Tensor(places.moved(array, place))
+
+
+def moved(x: Tensor, place: Place) -> Tensor:
+    """The tensor on ``place``; copies of single values are kept."""
+    if not x.ndim and isinstance(x.data, np.ndarray) and place.kind != "cpu":
+        return _scalar_on(place, x.dtype, x.data.tobytes())
+    data = places.moved(x.data, place)
+    return x if data is x.data else Tensor(data)
 
 
 def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
@@ -483,22 +564,27 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
             scalar or nested lists of them. Python data become bool, int64, float32 (the default
             float) or complex64; arrays keep their dtype.
         dtype: the dtype to convert to.
-        place: where the tensor is to live.
+        place: where the tensor is to live: by default where ``data`` is a tensor already, else
+            what the ``phix.device`` around says, else ``"cpu"``.
 
     Raises:
         DTypeError: a dtype phix does not have.
+        DeviceError: no such device is here.
 
     >>> import phix
     >>> phix.to_tensor([1.0, 2.0])
     Tensor([1., 2.], dtype=float32, shape=[2], place=cpu)
     """
-    from phix.core.places import as_place
-
     wanted = None if dtype is None else dt.as_dtype(dtype)
-    home = as_place(place) or CPU
-    if isinstance(data, Tracer):
-        return data if wanted is None else data.astype(wanted)
-    if wanted is not None and not hasattr(data, "dtype"):
-        return Tensor(np.array(data, dtype=wanted), home)
-    array = data.data if isinstance(data, Tensor) else to_tensor_shared(data).data
-    return Tensor(np.array(array, dtype=wanted, order="C"), home)
+    there = places.as_place(place)
+    if isinstance(data, (list, tuple)) and any(isinstance(v, TensorBase) for v in data):
+        data = _bind("stack", list(data), attrs=(0,))
+    is_elsewhere = isinstance(data, Tensor) and not isinstance(data.data, np.ndarray)
+    if isinstance(data, Tracer) or is_elsewhere:
+        x = data if wanted is None else data.astype(wanted)
+        return x if there is None else x.to(there)
+    if isinstance(data, Tensor):
+        there = there or data.place
+    array = data if wanted is not None and not hasattr(data, "dtype") else _array(data)
+    array = np.array(array, dtype=wanted, order="C")
+    return Tensor(places.moved(array, there or places.default()))

@@ -19,7 +19,7 @@ from phix.core.graph import flat, map_entries, named_axes
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.rules import OPS
-from phix.core.tensor import Tensor, TensorBase, Tracer, no_value
+from phix.core.tensor import Tensor, TensorBase, Tracer, following, no_value
 from phix.interpreters.decompose import as_entries
 
 
@@ -190,7 +190,7 @@ def batch_mapped(
 ) -> tuple[list[Any], list[bool]]:
     """``function`` over a batch in front of the batched args, and which outputs have a batch."""
     interpreter = Batch(dispatch.current(), size, axis_name)
-    with dispatch.transformation(interpreter):
+    with dispatch.transformation(interpreter), following(args):
         tracers = [BatchTracer(interpreter, x) if b else x for x, b in zip(args, batched)]
         outs = list(function(*tracers))
         return [interpreter.lower(o) for o in outs], [interpreter.owns(o) for o in outs]

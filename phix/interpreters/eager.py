@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import dispatch
+from phix.core import dispatch, places
 from phix.core import dtypes as dt
 from phix.core.dispatch import Interpreter
 from phix.core.engines import engine
@@ -17,10 +17,12 @@ from phix.core.errors import UnknownDimError
 from phix.core.graph import Graph, Variable, flat, graphs_in, map_entries
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
-from phix.core.tensor import Tensor, Tracer
+from phix.core.places import CPU, Place, default, is_host_alone
+from phix.core.tensor import Tensor, Tracer, moved
 from phix.interpreters.decompose import decompose
 from phix.interpreters.infer_meta import RUN_TIME, infer
 from phix.interpreters.jit import Compiled
+from phix.interpreters.placement import is_loose, on, shared_place
 from phix.interpreters.stage import Stage, StageTracer, finish
 
 Run = Callable[..., Any]
@@ -118,14 +120,44 @@ class Eager(Interpreter):
         """A function of the input arrays that runs the op for these metas."""
         metas = map_entries(lambda x: x.meta, inputs)
         infer(op, metas, attrs, RUN_TIME)
+        tensors = list(flat(inputs))
         if "calls_graph" in op.traits:
-            return _calling(next(graphs_in(attrs)), list(flat(inputs)))
-        here = engine("cpu")
+            return _calling(next(graphs_in(attrs)), tensors)
+        if "moves" in op.traits:
+            return _moving(attrs, tensors)
+        if is_host_alone():
+            return self.plan_on(CPU, op, inputs, attrs) if tensors else self.anywhere(op, (), attrs)
+        place = shared_place(tensors, lambda: _names(op, inputs), op.name)
+        if all(map(is_loose, tensors)):
+            return self.anywhere(op, inputs, attrs)
+        here = map_entries(lambda x: moved(x, place), inputs)
+        return on(place, self.plan_on(place, op, here, attrs), tensors)
+
+    def anywhere(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
+        """A call that follows no tensor: on the place it names, or the default when it is run."""
+        named = next((a for a in attrs if isinstance(a, Place)), None)
+        plans: dict[Place, Run] = {}
+
+        def run(*arrays: Any) -> Any:
+            place = named or default()
+            found = plans.get(place)
+            if found is None:
+                here = map_entries(lambda x: moved(x, place), inputs)
+                planned = self.plan_on(place, op, here, attrs)
+                found = plans[place] = on(place, planned, list(flat(inputs)))
+            return found(*arrays)
+
+        return run
+
+    def plan_on(self, place: Place, op: Op, inputs: Any, attrs: tuple[Any, ...]) -> Run:
+        """A function of storage on ``place`` that runs the op for these metas."""
+        metas = map_entries(lambda x: x.meta, inputs)
+        here = engine(place.kind)
         view = here.view(op.name, attrs)
         if view is not None:
             return _viewing(op, view)
-        flattened = _flattened(op, inputs) if op.is_pointwise else None
-        program, shapes = self.program(op, inputs, attrs, flattened)
+        flattened = _flattened(op, inputs) if op.is_pointwise and here.flattens else None
+        program, shapes = self.program(place, op, inputs, attrs, flattened)
         launch = program.launcher(shapes)
         if flattened is not None:
             given = [x.shape for x in flat(inputs)]
@@ -135,9 +167,9 @@ class Eager(Interpreter):
         counts = _output_counts(op, metas, attrs)
         return lambda *arrays: _structured(launch(*arrays), counts)
 
-    def program(self, op: Op, inputs: Any, attrs: Any, flattened: Any) -> Any:
+    def program(self, place: Place, op: Op, inputs: Any, attrs: Any, flattened: Any) -> Any:
         """The compiled program for the class these inputs belong to, and their shapes in it."""
-        here = engine("cpu")
+        here = engine(place.kind)
         tensors = list(flat(inputs))
         if flattened is not None:
             shapes = flattened
@@ -153,13 +185,13 @@ class Eager(Interpreter):
         lasts = [(*c[:-1], *s[-1:]) for c, s in zip(classes, shapes)]
         for dims in (shapes,) if op.has_graphs else (classes, lasts, shapes):
             dtypes = tuple(x.dtype for x in tensors)
-            key = (_call(op, attrs), structure, dtypes, contiguous, str(dims))
+            key = (place, _call(op, attrs), structure, dtypes, contiguous, str(dims))
             program = self.programs.get(key)
             if program is None:
                 metas = _with_dims(inputs, dims)
                 try:
                     graph = single_op_graph(op, metas, attrs)
-                    program = here.compile(graph, contiguous, partial(decompose, graph))
+                    program = here.compile(graph, contiguous, partial(decompose, graph), place)
                 except UnknownDimError:
                     if dims is shapes:
                         raise
@@ -253,6 +285,22 @@ def _calling(graph: Graph, tensors: list[Tensor]) -> Run:
     return lambda *arrays: tuple(map(Tensor, launch(*arrays)))
 
 
+def _names(op: Op, inputs: tuple[Any, ...]) -> list[str]:
+    """What the tensors of a call are called: x, or x[0] of a list."""
+    each = ((a.name, e) for a, e in zip(op.inputs, inputs) if e is not None)
+    return [
+        name
+        for base, e in each
+        for name in ([f"{base}[{i}]" for i in range(len(e))] if isinstance(e, tuple) else [base])
+    ]
+
+
+def _moving(attrs: tuple[Any, ...], tensors: list[Tensor]) -> Run:
+    """A copy to the place named, or else to that of the last tensor."""
+    place = next((a for a in attrs if isinstance(a, Place)), tensors[-1].place)
+    return lambda x, *_: Tensor(places.moved(x, place))
+
+
 def _viewing(op: Op, view: Run) -> Run:
     if op.single_output:
         return lambda *arrays: Tensor(view(*arrays))
@@ -268,7 +316,7 @@ def _flattened(op: Op, inputs: tuple[Any, ...]) -> Any:
     tensors = list(flat(inputs))
     if not tensors or not op.single_output:
         return None
-    sizes = [x.data.size for x in tensors]
+    sizes = [x.size for x in tensors]
     most = max(sizes, default=1)
     largest = tensors[sizes.index(most)].shape
     shapes: list[tuple[int, ...]] = []
@@ -310,3 +358,4 @@ def _structured(arrays: tuple[np.ndarray, ...], counts: list[int | None]) -> Any
 
 EAGER = Eager()
 dispatch.set_base(EAGER)
+places.LISTENERS += [EAGER.plans.clear, EAGER.mixed.clear]

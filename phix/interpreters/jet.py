@@ -18,7 +18,7 @@ from phix.core import dtypes as dt
 from phix.core.dispatch import Interpreter
 from phix.core.graph import flat, map_entries
 from phix.core.op import Op
-from phix.core.tensor import ValueTracer
+from phix.core.tensor import ValueTracer, following
 from phix.interpreters import jvp as forward
 from phix.interpreters import vjp as reverse
 from phix.interpreters.decompose import as_entries
@@ -204,6 +204,7 @@ def _integral(head: Any, rate: Any, order: int) -> Series:
 def jet(function: Callable[..., Sequence[Any]], inputs: Sequence[Series]) -> list[Series]:
     """``function`` of flat tensors, of power series: one for each output."""
     interpreter = Jet(dispatch.current(), len(inputs[0]) - 1 if inputs else 0)
-    with dispatch.transformation(interpreter):
+    given = [c for series in inputs for c in series]
+    with dispatch.transformation(interpreter), following(given):
         outs = list(function(*map(interpreter.wrap, inputs)))
         return [interpreter.series(o) for o in outs]

@@ -19,7 +19,7 @@ from phix.core.graph import flat, map_entries
 from phix.core.op import Op
 from phix.core.rules import OPS, get_op
 from phix.core.source import at, derivation, is_recording, user_source
-from phix.core.tensor import TensorBase, ValueTracer
+from phix.core.tensor import TensorBase, ValueTracer, following
 from phix.interpreters import vjp as reverse
 from phix.interpreters.decompose import as_entries
 
@@ -249,7 +249,7 @@ def jvp(
     A tangent of None is zero; so is one that comes back, unless ``instantiate``.
     """
     interpreter = JVP(dispatch.current())
-    with dispatch.transformation(interpreter):
+    with dispatch.transformation(interpreter), following(primals):
         tracers = [
             p if t is None else JVPTracer(interpreter, p, t) for p, t in zip(primals, tangents)
         ]
@@ -258,4 +258,6 @@ def jvp(
         out_tangents = [interpreter.tangent(o) for o in outs]
     if not instantiate:
         return values, out_tangents
-    return values, [reverse.zeros(v.meta) if t is None else t for v, t in zip(values, out_tangents)]
+    with following(primals):
+        filled = [reverse.zeros(v.meta) if t is None else t for v, t in zip(values, out_tangents)]
+    return values, filled

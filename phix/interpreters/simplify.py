@@ -46,7 +46,7 @@ def _key(entry: Any) -> Any:
     if isinstance(entry, StageTracer):
         return entry.variable
     if isinstance(entry, Tensor) and entry.ndim == 0:
-        return (entry.dtype, entry.data.tobytes())
+        return (entry.dtype, entry.host.tobytes())
     return id(entry)
 
 

@@ -102,7 +102,7 @@ class Stage(Interpreter):
         if isinstance(value, Tracer) and not value.interpreter.alive:
             raise dispatch.leaked(value, "the graph being made")
         if isinstance(value, Tensor) and value.ndim == 0 and value.dtype != dt.bfloat16:
-            return Literal(value.data.item(), value.meta)
+            return Literal(value.host.item(), value.meta)
         known = self.constants.get(id(value))
         if known is None:
             known = Constant(Variable("", value.meta), value)

@@ -13,9 +13,10 @@ from phix.core.errors import DifferentiationError
 from phix.core.graph import flat, map_entries
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
+from phix.core.places import Place, device
 from phix.core.rules import OPS, get_op
 from phix.core.source import derivation, is_recording, user_source
-from phix.core.tensor import TensorBase, ValueTracer
+from phix.core.tensor import TensorBase, ValueTracer, following, home
 from phix.interpreters.decompose import as_entries
 
 
@@ -291,12 +292,21 @@ class Pullback:
 
     in_rule = False  # whether it serves the rule of an op, and is no pass of its own
 
-    def __init__(self, tape: list[Record], inputs: list[Any], outputs: list[Any]) -> None:
+    def __init__(
+        self, tape: list[Record], inputs: list[Any], outputs: list[Any], place: Place | None
+    ) -> None:
         self.tape = tape
+        self.place = place  # where the inputs are, if not on the CPU
         self.inputs = inputs  # (node, meta) of each input
         self.outputs = outputs  # node of each output, -1 where it does not depend on the inputs
 
     def __call__(self, cotangents: Sequence[Any], instantiate: bool = True) -> list[Any]:
+        if self.place is None:
+            return self.run(cotangents, instantiate)
+        with device(self.place):
+            return self.run(cotangents, instantiate)
+
+    def run(self, cotangents: Sequence[Any], instantiate: bool) -> list[Any]:
         grads: dict[int, Any] = {}
         for node, ct in zip(self.outputs, cotangents):
             if node >= 0 and ct is not None:
@@ -364,10 +374,10 @@ def vjp(
 ) -> tuple[list[Any], Pullback]:
     """``function`` of flat tensors, and the pullback of its flat outputs."""
     interpreter = VJP(dispatch.current())
-    with dispatch.transformation(interpreter):
+    with dispatch.transformation(interpreter), following(primals):
         tracers = [interpreter.new(p) for p in primals]
         outs = list(function(*tracers))
         values = [interpreter.lower(o) for o in outs]
         nodes = [o.node if interpreter.owns(o) else -1 for o in outs]
     inputs = [(t.node, t.meta) for t in tracers]
-    return values, Pullback(interpreter.tape, inputs, nodes)
+    return values, Pullback(interpreter.tape, inputs, nodes, home(primals))

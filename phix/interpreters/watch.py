@@ -102,7 +102,7 @@ def arrays(values: Any) -> list[np.ndarray]:
     if isinstance(values, (tuple, list)):
         return [a for v in values for a in arrays(v)]
     if isinstance(values, Tensor):
-        return [values.data]
+        return [values.host]
     if isinstance(values, TensorBase):
         parts = (getattr(values, part, None) for part in ("value", "tangent", "series"))
         return [a for v in parts for a in arrays(v)]

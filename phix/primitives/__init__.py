@@ -18,6 +18,7 @@ from phix.primitives import linalg_taylor as linalg_taylor
 from phix.primitives import loss as loss
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
+from phix.primitives import placement as placement
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
 from phix.primitives import random as random

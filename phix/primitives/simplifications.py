@@ -46,7 +46,7 @@ def _is(x: Any, value: Any) -> bool:
     """Whether ``x`` is a 0-d constant of that value, zeros told apart by their signs."""
     if not _is_scalar(x):
         return False
-    found = x.data.item()
+    found = x.host.item()
     if isinstance(found, complex) or found != value:
         return bool(found == value and value)
     return math.copysign(1.0, found) == math.copysign(1.0, value)
@@ -93,7 +93,7 @@ def fold(op: str, x: Any, y: Any) -> Any:
     if op == "divide" and not dt.is_float(x.dtype):
         return None
     with np.errstate(all="ignore"):
-        return _folded(_EXACT[op](x.data, y.data), x.dtype)
+        return _folded(_EXACT[op](x.host, y.host), x.dtype)
 
 
 @rules.simplify("fold_constants", "exact arithmetic on constants is done at once", "scale")
@@ -102,7 +102,7 @@ def fold_scale(op: str, x: Any, scale: Any, bias: Any, bias_after_scale: bool) -
     if factor is None or not _is_scalar(x) or x.dtype not in (dt.float32, dt.float64):
         return None
     with np.errstate(all="ignore"):
-        return _folded(x.data * x.dtype.type(factor), x.dtype)
+        return _folded(x.host * x.dtype.type(factor), x.dtype)
 
 
 @rules.simplify("fold_constants", "exact arithmetic on constants is done at once", "cast")
@@ -113,7 +113,7 @@ def fold_cast(op: str, x: Any, dtype: Any) -> Any:
     if dt.is_float(x.dtype) and not dt.is_float(dtype):
         return None
     with np.errstate(all="ignore"):
-        return _folded(x.data.astype(dtype), dtype)
+        return _folded(x.host.astype(dtype), dtype)
 
 
 # -- calls that are one of their inputs ----------------------------------------------------------

@@ -30,6 +30,7 @@ TRAITS: dict[str, str] = {
     "calls_graph": "it is its graph, called on its inputs; eagerly, that is one program",
     "collective": "it joins the lanes of the axis that its attribute axis_name names",
     "matrices": "eagerly, small dims of the last two axes are known to its program",
+    "moves": "the result lives where the op says, not where its inputs do",
     "binds_dim": "its first attribute is an unknown dim, which its input is the value of",
 }
 PROMOTIONS = ("promote", "promote_float")

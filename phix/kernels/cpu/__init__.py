@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from phix.core.graph import Graph
+from phix.core.places import Place
 from phix.kernels.cpu import views
 from phix.kernels.cpu.program import CpuProgram
 
@@ -17,12 +20,15 @@ class CpuEngine:
     """Compiles graphs of primitives to native programs, cached on disk."""
 
     name = "cpu"
+    backends = ("BLAS", "NUMPY", "CPU")
+    flattens = True
 
     def compile(
         self,
         graph: Graph,
         contiguous: tuple[bool, ...],
         lower: Callable[[], Graph] | None = None,
+        place: Place | None = None,
     ) -> CpuProgram:
         """See :class:`phix.core.engines.Engine`."""
         return CpuProgram(graph, contiguous, lower or (lambda: graph))
@@ -32,6 +38,13 @@ class CpuEngine:
         from phix.kernels.cpu.memory import CpuExplanation  # needs all that makes code
 
         return CpuExplanation(graph, contiguous)
+
+    def supports(self, op_name: str, dtype: np.dtype) -> bool:
+        """Whether the op has a lowering or a scalar body: they serve every dtype it claims."""
+        from phix.kernels.primitive import bodies  # all that makes code is imported when needed
+        from phix.kernels.primitive.lowering import has_lowering
+
+        return has_lowering(op_name) or op_name in bodies.names()
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What makes an eager result that shares its input's memory; see ``views.py``."""

@@ -1,4 +1,5 @@
-"""Lowerings of host functions inside programs, and of barriers, which leave values as they are."""
+"""Lowerings of host functions inside programs, and of what leaves values as they are: barriers, and
+copies to where the program runs anyway."""
 
 from __future__ import annotations
 
@@ -8,18 +9,28 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core.kernels import register_kernel
+from phix.core.kernels import provides
 from phix.kernels.primitive.builder import Builder, Value
 from phix.kernels.primitive.loop_ir import Buffer
 from phix.kernels.primitive.lowering import lowering
 
 for _name in ("pure_callback", "debug_callback"):
-    register_kernel(_name, "NUMPY", dt.ALL)
+    provides(_name, "NUMPY", dt.ALL)
 
 
 @lowering("optimization_barrier", "pointwise")
 def optimization_barrier(b: Builder, x: Sequence[Value]) -> tuple[Value, ...]:
     return tuple(x)
+
+
+@lowering("io_copy", "pointwise")
+def io_copy(b: Builder, x: Value, place: Any) -> Value:
+    return x
+
+
+@lowering("io_copy_like", "pointwise")
+def io_copy_like(b: Builder, x: Value, like: Value) -> Value:
+    return x
 
 
 @lowering("pure_callback", "whole")

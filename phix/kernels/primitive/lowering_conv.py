@@ -17,7 +17,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import passes
 from phix.core.dims import DimLike
-from phix.core.kernels import register_kernel, select_kernel
+from phix.core.kernels import provides, select_kernel
 from phix.core.meta import MetaTensor
 from phix.core.windows import Pads, explicit_paddings
 from phix.kernels.primitive import loop_ir as ir
@@ -33,7 +33,7 @@ from phix.kernels.primitive.lowering_reduce import converted, parts, whole
 from phix.kernels.primitive.lowering_shape import moved
 from phix.kernels.primitive.scalar import Expr
 
-register_kernel("conv2d", "BLAS", BLAS_DTYPES)
+provides("conv2d", "BLAS", BLAS_DTYPES)
 
 # From this many channels on, both in and out, the matrix products of Winograd's way are worth it.
 _WINOGRAD_CHANNELS = 16

@@ -12,7 +12,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core.dims import DimLike, Shape
-from phix.core.kernels import register_kernel
+from phix.core.kernels import provides
 from phix.kernels.primitive import complex_math
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
@@ -24,7 +24,7 @@ from phix.kernels.primitive.lowering_reduce import as_dtype, converted
 from phix.kernels.primitive.scalar import Complex, Expr
 
 for _name in ("lu", "cholesky", "triangular_solve", "lu_solve"):
-    register_kernel(_name, "LAPACK", BLAS_DTYPES)
+    provides(_name, "LAPACK", BLAS_DTYPES)
 # Matrices with dims up to this are unrolled: above, the code grows faster than the time it saves.
 SMALL = 8
 

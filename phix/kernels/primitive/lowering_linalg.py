@@ -8,7 +8,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import passes
-from phix.core.kernels import register_kernel
+from phix.core.kernels import provides
 from phix.core.meta import MetaTensor
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
@@ -19,7 +19,7 @@ from phix.kernels.primitive.lowering_reduce import SUM, as_dtype, converted, par
 from phix.kernels.primitive.scalar import Expr
 
 BLAS_DTYPES = (dt.float32, dt.float64, dt.complex64, dt.complex128)
-register_kernel("matmul", "BLAS", BLAS_DTYPES)
+provides("matmul", "BLAS", BLAS_DTYPES)
 
 
 @dataclass(frozen=True)

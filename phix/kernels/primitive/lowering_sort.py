@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core.kernels import register_kernel
+from phix.core.kernels import provides
 from phix.kernels.primitive.builder import Builder, Value
 from phix.kernels.primitive.loop_ir import Buffer
 from phix.kernels.primitive.lowering import lowering
 
 for _name in ("sort", "argsort", "topk"):
-    register_kernel(_name, "NUMPY", dt.ALL)
+    provides(_name, "NUMPY", dt.ALL)
 
 
 def host(

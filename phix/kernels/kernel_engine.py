@@ -1,0 +1,279 @@
+"""An engine for any backend with registered kernels: a graph runs equation by equation.
+
+Kernels, attributes and the sizes of outputs are settled when a launcher is made (but for what comes
+after a dim that is bound at run time); storage is let go after its last use. Ops with graphs in
+them run those the same way, so a backend owes kernels of plain primitives alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core import kernels, places
+from phix.core.analysis import CostAnalysis, MemoryAnalysis
+from phix.core.engines import Launcher, engine
+from phix.core.errors import ArgumentError
+from phix.core.graph import (
+    Equation,
+    Graph,
+    Literal,
+    Variable,
+    flat,
+    map_attrs,
+    map_entries,
+    plain_symbol,
+    solve_dims,
+    substitute_attrs,
+)
+from phix.core.kernels import Kernel, KernelContext, KernelKey, Unsized
+from phix.core.places import Place
+from phix.core.rules import OPS
+from phix.core.tensor import moved, tensor_from_scalar
+from phix.kernels import structural
+
+Run = Callable[..., Any]
+Env = dict[dm.Symbol, Any]
+
+
+class KernelEngine:
+    """Runs graphs on the kernels registered for one backend."""
+
+    flattens = False
+
+    def __init__(self, place_kind: str, backend: str) -> None:
+        self.name, self.backends = place_kind, (backend,)
+
+    def compile(
+        self,
+        graph: Graph,
+        contiguous: tuple[bool, ...],
+        lower: Callable[[], Graph] | None = None,
+        place: Place | None = None,
+    ) -> KernelProgram:
+        """See :class:`phix.core.engines.Engine`."""
+        here = place or Place(self.name)
+        return KernelProgram(lower() if lower else graph, KernelContext(here), self.backends[0])
+
+    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Steps:
+        """See :class:`phix.core.engines.Engine`."""
+        return Steps(self.compile(graph, contiguous))
+
+    def supports(self, op_name: str, dtype: np.dtype) -> bool:
+        """Whether the op is one of those that graphs are held together by."""
+        return op_name in structural.RUNS
+
+    def view(self, op_name: str, attrs: tuple[Any, ...]) -> Run | None:
+        """None: no kernel is left out."""
+        return None
+
+
+class Steps:
+    """See :class:`phix.core.engines.Explanation`: one kernel an equation, of a cost of its own."""
+
+    def __init__(self, program: KernelProgram) -> None:
+        self.report = program.sections["kernels"]
+
+    def cost(self, sizes: Any) -> CostAnalysis:
+        raise _uncounted("cost_analysis")
+
+    def memory(self, sizes: Any) -> MemoryAnalysis:
+        raise _uncounted("memory_analysis")
+
+
+def _uncounted(what: str) -> ArgumentError:
+    return ArgumentError(
+        f"{what}: registered kernels do not say what they cost; lower the function on a place "
+        'whose engine generates loops, as in `with phix.device("cpu")`'
+    )
+
+
+class KernelProgram:
+    """A graph with the kernel of each equation; see :class:`phix.core.engines.Program`."""
+
+    def __init__(self, graph: Graph, ctx: KernelContext, backend: str) -> None:
+        self.graph, self.ctx, self.backend = graph, ctx, backend
+        known = graph.symbols()
+        self.kernels = [_kernel_of(e, backend) for e in graph.equations]
+        self.constants = {c.variable: moved(c.value, ctx.place).data for c in graph.constants}
+        self.binds = any(_is_sized_late(e, known) for e in graph.equations)
+        self.dead = _last_uses(graph)
+
+    @property
+    def sections(self) -> dict[str, str]:
+        """One line an equation: its op and the key of its kernel."""
+        lines = (
+            f"{e.op.name}: {k.key}" if k.function else f"{e.op.name}: run by the engine"
+            for e, k in zip(self.graph.equations, self.kernels)
+        )
+        return {"kernels": "\n".join(lines)}
+
+    def launcher(
+        self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
+    ) -> Launcher:
+        """See :class:`phix.core.engines.Program`."""
+        graph = self.graph
+        env = solve_dims([v.meta for v in graph.inputs], shapes)
+        steps = None if self.binds else [self.step(n, env) for n in range(len(self.kernels))]
+
+        def launch(*inputs: Any) -> tuple[Any, ...]:
+            values: dict[Any, Any] = dict(zip(graph.inputs, inputs))
+            values.update(self.constants)
+            sizes = dict(env)
+            for number, dead in enumerate(self.dead):
+                step = steps[number] if steps else self.step(number, sizes)
+                step(values, sizes)
+                for variable in dead:
+                    del values[variable]
+            return tuple([self.read(a, values) for a in graph.outputs])
+
+        return launch
+
+    def read(self, atom: Any, values: dict[Any, Any]) -> Any:
+        if isinstance(atom, Literal):
+            scalar = tensor_from_scalar(atom.value, atom.meta.dtype)
+            return moved(scalar, self.ctx.place).data
+        return values[atom]
+
+    def step(self, number: int, env: Env) -> Callable[[dict[Any, Any], Env], None]:
+        """An equation as a function of the values so far, to which it adds its outputs."""
+        equation, kernel = self.graph.equations[number], self.kernels[number]
+        attrs = substitute_attrs(equation.attrs, env)
+        entries: Any = equation.inputs
+        outputs = tuple(flat(equation.outputs))
+        kind = kernels.BACKENDS[kernel.key.backend].place_kind
+        if kind != self.ctx.place.kind:
+            return self.elsewhere(equation, Place(kind), env)
+        if kernel.function is None:
+            run = structural.RUNS[equation.op.name]
+            attrs = map_attrs(lambda g: _Inner(g, self), attrs)  # type: ignore[arg-type, return-value]
+
+            def structure(values: dict[Any, Any], sizes: Env) -> None:
+                given = map_entries(lambda a: self.read(a, values), entries)
+                found = run(self, *equation.op.merge(given, attrs))
+                values.update(zip(outputs, found))
+                if equation.op.binds_dim:
+                    (symbol,) = dm.symbols(equation.attrs[0])
+                    sizes[symbol] = max(int(places.to_host(found[0])), 0)
+
+            return structure
+
+        function, ctx = kernel.function, self.ctx
+        shapes = [_shape(v, env) for v in outputs]
+
+        def call(values: dict[Any, Any], sizes: Env) -> None:
+            given = map_entries(lambda a: self.read(a, values), entries)
+            made = [_made(ctx, v, s) for v, s in zip(outputs, shapes)]
+            supply = iter(made)
+            results = map_entries(lambda _: next(supply), equation.outputs)
+            function(ctx, *equation.op.merge(given, attrs), *results)
+            for variable, out in zip(outputs, made):
+                values[variable] = out
+                if isinstance(out, Unsized):
+                    storage: Any = out.data
+                    values[variable] = storage
+                    sizes.update(_found_sizes(variable, storage.shape))
+
+        return call
+
+    def elsewhere(self, equation: Equation, there: Place, env: Env) -> Callable[..., None]:
+        """An equation that the engine of another place runs, with copies there and back."""
+        given = tuple(dict.fromkeys(a for a in flat(equation.inputs) if isinstance(a, Variable)))
+        outputs = tuple(flat(equation.outputs))
+        (graph,) = substitute_attrs((Graph(given, (), (equation,), outputs),), env)
+        program = engine(there.kind).compile(graph, (True,) * len(given), None, there)
+        launch = program.launcher(tuple(v.meta.dims for v in graph.inputs))
+
+        def call(values: dict[Any, Any], sizes: Env) -> None:
+            found = launch(*[places.moved(values[v], there) for v in given])
+            values.update(zip(outputs, (places.moved(x, self.ctx.place) for x in found)))
+
+        return call
+
+    def run(self, op_name: str, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any) -> Any:
+        """One call of a primitive on storage, for the ops that others are built of."""
+        shape, dtype = out
+        kernel = kernels.find(OPS[op_name], KernelKey(self.backend, kernels.ANY, dtype))
+        result = self.ctx.allocate(shape, dtype)
+        assert kernel.function is not None
+        kernel.function(self.ctx, *OPS[op_name].merge(inputs, attrs), result)
+        return result
+
+
+class _Inner:
+    """A graph inside an equation, compiled for the sizes it meets."""
+
+    def __init__(self, graph: Graph, outer: KernelProgram) -> None:
+        self.graph = graph
+        self.program = KernelProgram(graph, outer.ctx, outer.backend)
+        self.launchers: dict[Any, Launcher] = {}
+
+    def __call__(self, *storage: Any) -> tuple[Any, ...]:
+        shapes = tuple(tuple(x.shape) for x in storage)
+        launch = self.launchers.get(shapes)
+        if launch is None:
+            launch = self.launchers[shapes] = self.program.launcher(shapes)
+        return launch(*storage)
+
+    def out_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[Any, np.dtype]]:
+        """Shape and dtype of what it would give for inputs of these shapes."""
+        env = solve_dims([v.meta for v in self.graph.inputs], shapes)
+        metas = [a.meta.substitute(env) for a in self.graph.outputs]
+        return [(tuple(map(int, m.dims)), m.dtype) for m in metas]
+
+
+def _kernel_of(equation: Equation, backend: str) -> Kernel:
+    op = equation.op
+    if op.name in structural.RUNS:
+        return Kernel(op.name, KernelKey(backend, kernels.ANY, np.dtype(bool)))
+    return kernels.find(op, kernel_key(equation, backend))
+
+
+def kernel_key(equation: Equation, backend: str) -> KernelKey:
+    """What the kernel of an equation is looked up by."""
+    op = equation.op
+    out = next(flat(equation.outputs), None)
+    dtype = kernels.key_dtype(op, equation.inputs, equation.attrs, out)
+    return KernelKey(backend, kernels.key_layout(op, equation.attrs), dtype)
+
+
+def _is_sized_late(equation: Equation, known: set[dm.Symbol]) -> bool:
+    """Whether the equation binds a dim, or has outputs whose size its kernel finds."""
+    if equation.op.binds_dim or "data_dependent" in equation.op.traits:
+        return True
+    return any(not (dm.symbols(d) <= known) for v in flat(equation.outputs)
+               for d in v.meta.dims)  # fmt: skip
+
+
+def _last_uses(graph: Graph) -> list[list[Variable]]:
+    """For each equation, the variables that nothing after it reads."""
+    kept = {a for a in graph.outputs if isinstance(a, Variable)}
+    dead: list[list[Variable]] = []
+    for equation in reversed(graph.equations):
+        mine = []
+        for atom in (*flat(equation.inputs), *flat(equation.outputs)):
+            if isinstance(atom, Variable) and atom not in kept:
+                kept.add(atom)
+                mine.append(atom)
+        dead.append(mine)
+    return dead[::-1]
+
+
+def _shape(variable: Variable, env: Env) -> tuple[int, ...] | None:
+    """The sizes of a variable; None where they are not known before it is computed."""
+    dims = [dm.substitute(d, env) for d in variable.meta.dims]
+    return tuple(int(d) for d in dims) if dm.is_known(*dims) else None
+
+
+def _made(ctx: KernelContext, variable: Variable, shape: tuple[int, ...] | None) -> Any:
+    meta = variable.meta
+    return Unsized(meta.ndim, meta.dtype) if shape is None else ctx.allocate(shape, meta.dtype)
+
+
+def _found_sizes(variable: Variable, shape: Sequence[int]) -> Env:
+    """What the size of a result says of the unknown dims in its meta."""
+    symbols = ((plain_symbol(d), n) for d, n in zip(variable.meta.dims, shape))
+    return {s: n for s, n in symbols if s is not None}
