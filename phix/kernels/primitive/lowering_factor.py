@@ -24,7 +24,7 @@ from phix.kernels.primitive.lowering_reduce import as_dtype, converted
 from phix.kernels.primitive.scalar import Complex, Expr
 
 for _name in ("lu", "cholesky", "triangular_solve", "lu_solve"):
-    provides(_name, "LAPACK", BLAS_DTYPES)
+    provides(_name, "BLAS", BLAS_DTYPES)
 # Matrices with dims up to this are unrolled: above, the code grows faster than the time it saves.
 SMALL = 8
 
