@@ -224,14 +224,17 @@ def chain(backend: str) -> Iterator[Backend]:
 @lru_cache(maxsize=8192)
 def lookup(op: Op | str, key: KernelKey) -> Kernel | None:
     """The kernel of exactly that backend: in the layout asked for, in any, else in another one."""
-    name, kernels = _name(op), _KERNELS.get(_name(op), {})
+    name, backend = _name(op), _known(key.backend)
+    # an engine that is asked has said what the libraries of its place do
+    has_code = has_engine(backend.place_kind) and engine(backend.place_kind).supports(
+        name, key.dtype
+    )
+    kernels = _KERNELS.get(name, {})
     for layout in dict.fromkeys((key.layout, ANY, *LAYOUTS)):
         found = kernels.get(KernelKey(key.backend, layout, key.dtype))
         if found is not None:
             return found
-    backend = _known(key.backend)
-    has_code = backend.is_engine and has_engine(backend.place_kind)
-    if has_code and engine(backend.place_kind).supports(name, key.dtype):
+    if has_code and backend.is_engine:
         return Kernel(name, KernelKey(key.backend, ANY, key.dtype))
     return None
 
@@ -290,15 +293,16 @@ def keys(op: Op | str, backends: Iterable[str] | None = None) -> tuple[KernelKey
     """Every key the op has a kernel for, those of ``backends`` alone if they are given."""
     wanted = tuple(BACKENDS) if backends is None else tuple(backends)
     name = _name(op)
-    found = {k: None for k in _KERNELS.get(name, ()) if k.backend in wanted}
     claimed = OPS[name].dtypes if name in OPS else frozenset()
-    for backend in (BACKENDS[b] for b in wanted if BACKENDS[b].is_engine):
-        for dtype in dt.ALL:
-            if not claimed or dtype in claimed:
-                key = KernelKey(backend.name, ANY, dtype)
-                if lookup(name, key) is not None:
-                    found.setdefault(key)
-    return tuple(found)
+    dtypes = [d for d in dt.ALL if not claimed or d in claimed]
+    generated = [
+        key
+        for backend in wanted
+        for key in (KernelKey(backend, ANY, dtype) for dtype in dtypes)
+        if lookup(name, key) is not None and BACKENDS[backend].is_engine
+    ]
+    registered = [k for k in _KERNELS.get(name, ()) if k.backend in wanted]
+    return tuple(dict.fromkeys([*registered, *generated]))
 
 
 def missing(backend: str) -> dict[str, tuple[np.dtype, ...]]:
