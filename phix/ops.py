@@ -10030,7 +10030,7 @@ _sort = define(
     "(Tensor x, int axis=-1, bool descending=false)",
     "Tensor(out)",
     family="sorting",
-    infer_meta=("UnchangedInferMeta", None),
+    infer_meta=("SortInferMeta", None),
     backward="sort_grad",
     traits=("promote",),
     dtypes=("bool", "int", "float"),

@@ -8,7 +8,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.errors import AttributeValueError
+from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.positions import nothing
@@ -39,8 +39,25 @@ def argsort_attrs(x: MetaTensor, axis: int, descending: bool, stable: bool) -> A
     return ax.positive(axis, x.ndim), descending, stable
 
 
+def _check_length(x: MetaTensor, axis: int) -> None:
+    """Places in a row are counted in 32 bits."""
+    size = x.dims[axis] if x.ndim else 1
+    if isinstance(size, int) and size >= 1 << 32:
+        raise ShapeError(
+            f"axis {axis} of {x} is too long: rows of up to 2**32 - 1 elements can be sorted; "
+            "sort it in parts"
+        )
+
+
+@rules.infer_meta("SortInferMeta")
+def sort_meta(x: MetaTensor, axis: int, descending: bool) -> MetaTensor:
+    _check_length(x, axis)
+    return x
+
+
 @rules.infer_meta("ArgsortInferMeta")
 def argsort_meta(x: MetaTensor, axis: int, descending: bool, stable: bool) -> Any:
+    _check_length(x, axis)
     return x, x.with_dtype(dt.int64)
 
 
@@ -95,6 +112,7 @@ def topk_attrs(x: MetaTensor, k: Any, axis: int, largest: bool, sorted: bool) ->
 
 @rules.infer_meta("TopKInferMeta")
 def topk_meta(x: MetaTensor, k: Any, axis: int, largest: bool, sorted: bool) -> Any:
+    _check_length(x, axis)
     size = x.dims[axis] if x.ndim else 1
     if dm.is_known(k, size) and k > size:
         raise AttributeValueError(f"k {k} is more than the {size} elements of axis {axis} of {x}")

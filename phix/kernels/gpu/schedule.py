@@ -73,6 +73,7 @@ GPU = Target(
     small_product=16,
     block_bytes=512 << 20,
     reuses_planes=False,
+    sorts_in_loops=False,
     joins=joins,
 )  # fmt: skip
 

@@ -60,17 +60,25 @@ def expand(b: Builder, x: Value, shape: Any) -> Value:
 def transpose(b: Builder, x: Value, perm: tuple[int, ...]) -> Value:
     if tuple(perm) == tuple(range(len(perm))):
         return x
+    dims = tuple(x.dims[axis] for axis in perm)
     where = {axis: k for k, axis in enumerate(perm)}
     moving = [axis for axis in perm if not dm.is_one(x.dims[axis])]
     if moving == sorted(moving):  # only dims of 1 change places
-        return b.view(x, b.out.dims)
-    result = moved(b, x, lambda idx: tuple(idx[where[axis]] for axis in range(len(perm))))
+        return b.view(x, dims)
+    result = moved(b, x, lambda idx: tuple(idx[where[axis]] for axis in range(len(perm))), dims)
     innermost = max(moving)
     result.tiled = where[innermost] if innermost != moving[-1] else None
     *head, before, last = perm
     if head == sorted(head) and (before, last) == (len(perm) - 1, len(perm) - 2):
         result.swapped = x
     return result
+
+
+def moved_axis(b: Builder, x: Value, source: int, target: int) -> Value:
+    """``x`` with axis ``source`` moved to ``target``."""
+    perm = [axis for axis in range(len(x.dims)) if axis != source]
+    perm.insert(target, source)
+    return transpose(b, x, tuple(perm))
 
 
 @lowering("slice", "move")

@@ -28,6 +28,7 @@ class Target:
     to be at most ``small_product`` becomes a loop.
     ``block_bytes`` is what a block of a batch may take on the way. ``reuses_planes``: what is done
     to one plane after the other goes through the same memory, which stays in a cache.
+    ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
     ``joins(first, second, joined)``: whether two top-level loops that may become one should.
     """
 
@@ -36,6 +37,7 @@ class Target:
     small_product: int = 8
     block_bytes: int = 8 << 20
     reuses_planes: bool = True
+    sorts_in_loops: bool = True
     joins: Callable[[For, For, For], bool] = _always
 
 
