@@ -15,6 +15,7 @@ from scipy import special
 
 import phix
 from phix.core.windows import explicit_paddings
+from phix_npu.factorisations import FACTORISATIONS, lu
 from phix_npu.hardware import CARD, Handle
 
 Array = np.ndarray
@@ -419,7 +420,7 @@ def _random_bits(key: Array, shape: Sequence[int], width: int) -> Array:
 
 _OTHERS = {"matmul": _matmul, "conv2d": _conv2d, "random_bits": _random_bits}
 
-_ONE_OUTPUT = _UFUNCS | _POINTWISE | _REDUCTIONS | _SHAPES | _INDEXING | _OTHERS
+_ONE_OUTPUT = _UFUNCS | _POINTWISE | _REDUCTIONS | _SHAPES | _INDEXING | FACTORISATIONS | _OTHERS
 _TWO_OUTPUTS = {
     "argsort": _argsort, "topk": _topk,
     "cummax": _running(np.maximum), "cummin": _running(np.minimum),
@@ -428,4 +429,5 @@ _TWO_OUTPUTS = {
 KERNELS = {
     **{name: on_card(function) for name, function in _ONE_OUTPUT.items()},
     **{name: on_card(function, 2) for name, function in _TWO_OUTPUTS.items()},
+    "lu": on_card(lu, 3),
 }

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.errors import KernelNotFoundError
 from phix.kernels.gpu.runtime import Batch
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.loop_ir import Buffer, For, LibraryCall, Pointer
@@ -25,10 +26,20 @@ class _Dim:
 
 
 class Product(ir.Kernel):
-    """``gemm(flags, sizes, pointers)`` inside loops over a batch: a kernel of a library."""
+    """``gemm(flags, sizes, pointers)`` inside loops over a batch: a kernel of a library.
+
+    Raises:
+        KernelNotFoundError: the call is of another routine.
+    """
 
     def __init__(self, statement: ir.Statement, loops: list[For], call: LibraryCall) -> None:
         super().__init__([statement])
+        if not call.name.startswith("gemm_"):
+            raise KernelNotFoundError(
+                f"the GPU engine has no kernel for {call.name.partition('_')[0]}, which factors or "
+                "solves matrices of unknown or large sizes; up to 8 rows, known when traced, it "
+                "has. Move the matrices with .to('cpu')"
+            )
         self.loops = loops
         self.dtype: np.dtype = dt.as_dtype(call.name.split("_", 1)[1])
         numbers = [a for a in call.arguments if isinstance(a, Expr)]
