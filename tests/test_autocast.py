@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import phix
+from harness.cases import table_cases
 from phix import ops
 from phix.core.graph import flat, graphs_in
 from phix.core.rules import OPS
@@ -221,6 +222,31 @@ def test_rules_of_the_users_own_see_float32() -> None:
     np.testing.assert_array_equal(found.numpy(), np.full((8, 8), 2.0, "float32"))
 
 
+@pytest.mark.parametrize("order", [0, 1])
+def test_every_op_takes_what_it_is_given(order: int) -> None:
+    """Of each sample of the op table, lowered as far as its op allows, the graph is well-formed."""
+    for case in table_cases():
+        for call in () if "elsewhere" in case.test else case.calls():
+            args = [phix.to_tensor(a) for a in call.arrays]
+            floats = tuple(i for i, a in enumerate(args) if a.dtype == phix.float32)
+            if not floats or (order and "nondifferentiable" in case.op.traits):
+                continue
+
+            def f(*tensors: Any) -> Any:
+                scaled = [t * 1.5 if t.dtype == phix.float32 else t for t in tensors]
+                return call.fn(*scaled)  # noqa: B023 - called right here
+
+            def summed(*tensors: Any) -> Any:
+                return sum(ops.sum(out) for out in f(*tensors) if out.dtype == phix.float32) + 0.0
+
+            function = phix.grad(summed, argnums=floats) if order else f
+            wanted = phix.make_graph(function)(*args)
+            graph = phix.make_graph(phix.autocast(function, allow="multiply"))(*args)
+            phix.check_graph(graph)
+            metas = [[str(out.meta) for out in g.outputs] for g in (wanted, graph)]
+            assert metas[0] == metas[1], call
+
+
 def test_errors() -> None:
     with pytest.raises(phix.errors.UnknownOpError, match=r"no op 'matmull'.*matmul"):
         phix.autocast(network, allow="matmull")
@@ -230,6 +256,8 @@ def test_errors() -> None:
         phix.autocast(network, "float64")
     with pytest.raises(phix.errors.ArgumentError, match="'exp' is both in allow and in deny"):
         phix.autocast(network, allow="exp", deny=["exp"])
+    with pytest.raises(phix.errors.DTypeError, match=r"cholesky takes float32.*not float16"):
+        phix.autocast(network, "float16", allow="cholesky")
     with pytest.raises(phix.errors.ArgumentError, match="takes a function"):
         phix.autocast(3)
 

@@ -47,7 +47,7 @@ def autocast(
         deny: names of ops to keep in float32.
 
     Raises:
-        DTypeError: another dtype.
+        DTypeError: another dtype, or one that an op in ``allow`` does not take.
         UnknownOpError: a name that is no op.
         ArgumentError: a name among both.
 
@@ -67,11 +67,7 @@ def autocast(
         return functools.partial(autocast, dtype=dtype, allow=allow, deny=deny)
     if not callable(function):
         raise ArgumentError(f"autocast takes a function, found {function!r:.80}")
-    policy = Policy(_low(dtype), _ops(allow), _ops(deny))
-    if both := policy.allow & policy.deny:
-        raise ArgumentError(
-            f"autocast: {min(op.name for op in both)!r} is both in allow and in deny; keep one"
-        )
+    policy = _policy(dtype, allow, deny)
     graphs = Graphs()
 
     @functools.wraps(function)
@@ -83,6 +79,21 @@ def autocast(
         return pytrees.unflatten(out_tree, rewrite(graph, policy)(*leaves, *closed))
 
     return in_mixed_precision
+
+
+def _policy(dtype: Any, allow: Any, deny: Any) -> Policy:
+    policy = Policy(_low(dtype), _ops(allow), _ops(deny))
+    if both := policy.allow & policy.deny:
+        raise ArgumentError(
+            f"autocast: {min(op.name for op in both)!r} is both in allow and in deny; keep one"
+        )
+    for op in policy.allow:
+        if op.dtypes and policy.dtype not in op.dtypes:
+            takes = ", ".join(n for n, d in dt.BY_NAME.items() if d in op.dtypes)
+            raise DTypeError(
+                f"autocast: {op.name} takes {takes}, not {policy.dtype}; leave it out of allow"
+            )
+    return policy
 
 
 def _low(dtype: Any) -> Any:
