@@ -63,6 +63,7 @@ from phix.api.jacobians import jacrev as jacrev
 from phix.api.jacobians import linear_transpose as linear_transpose
 from phix.api.jacobians import linearize as linearize
 from phix.api.jitted import jit as jit
+from phix.api.precision import autocast as autocast
 from phix.api.taylor import derivative as derivative
 from phix.api.taylor import jet as jet
 from phix.core import errors as errors

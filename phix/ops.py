@@ -412,7 +412,7 @@ _softmax = define(
     family="activation",
     infer_meta=("UnchangedInferMeta", None),
     backward="softmax_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc="exp(x) / sum(exp(x)) along the axis, computed from x - max(x) so that nothing overflows.",
     where="yaml/activation.yaml:8",
@@ -435,7 +435,7 @@ _softmax_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="softmax",
-    where="yaml/activation.yaml:20",
+    where="yaml/activation.yaml:21",
 )
 
 
@@ -457,10 +457,10 @@ _log_softmax = define(
     family="activation",
     infer_meta=("UnchangedInferMeta", None),
     backward="log_softmax_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc="x - log(sum(exp(x))) along the axis, computed from x - max(x) so that nothing overflows.",
-    where="yaml/activation.yaml:25",
+    where="yaml/activation.yaml:26",
 )
 
 
@@ -480,7 +480,7 @@ _log_softmax_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="log_softmax",
-    where="yaml/activation.yaml:37",
+    where="yaml/activation.yaml:39",
 )
 
 
@@ -508,7 +508,7 @@ _swiglu = define(
         "silu(x) * y, elementwise; without y, the halves of x along the last axis are taken for x "
         "and y."
     ),
-    where="yaml/activation.yaml:42",
+    where="yaml/activation.yaml:44",
 )
 
 
@@ -530,7 +530,7 @@ _swiglu_grad = define(
     family="activation",
     optional=("y",),
     forward="swiglu",
-    where="yaml/activation.yaml:56",
+    where="yaml/activation.yaml:58",
 )
 
 
@@ -562,7 +562,7 @@ _gelu = define(
         "Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2, elementwise; approximate: x * "
         "(1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2."
     ),
-    where="yaml/activation.yaml:62",
+    where="yaml/activation.yaml:64",
 )
 
 
@@ -583,7 +583,7 @@ _gelu_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="gelu",
-    where="yaml/activation.yaml:76",
+    where="yaml/activation.yaml:78",
 )
 
 
@@ -612,7 +612,7 @@ _sigmoid = define(
         "Logistic function, 1 / (1 + exp(-x)), elementwise, without overflow and with full "
         "accuracy for x far below 0."
     ),
-    where="yaml/activation.yaml:81",
+    where="yaml/activation.yaml:83",
 )
 
 
@@ -632,7 +632,7 @@ _sigmoid_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="sigmoid",
-    where="yaml/activation.yaml:96",
+    where="yaml/activation.yaml:98",
 )
 
 
@@ -654,10 +654,10 @@ _logsigmoid = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="logsigmoid_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="log(1 / (1 + exp(-x))), elementwise, without overflow.",
-    where="yaml/activation.yaml:101",
+    where="yaml/activation.yaml:103",
 )
 
 
@@ -676,7 +676,7 @@ _logsigmoid_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="logsigmoid",
-    where="yaml/activation.yaml:114",
+    where="yaml/activation.yaml:116",
 )
 
 
@@ -698,13 +698,13 @@ _softplus = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="softplus_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc=(
         "log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x is "
         "above the threshold."
     ),
-    where="yaml/activation.yaml:119",
+    where="yaml/activation.yaml:121",
 )
 
 
@@ -726,7 +726,7 @@ _softplus_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="softplus",
-    where="yaml/activation.yaml:134",
+    where="yaml/activation.yaml:136",
 )
 
 
@@ -753,7 +753,7 @@ _silu = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="x * sigmoid(x), elementwise.",
-    where="yaml/activation.yaml:139",
+    where="yaml/activation.yaml:141",
 )
 
 
@@ -772,7 +772,7 @@ _silu_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="silu",
-    where="yaml/activation.yaml:151",
+    where="yaml/activation.yaml:153",
 )
 
 
@@ -798,7 +798,7 @@ _swish = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="x * sigmoid(x), elementwise: :func:`silu` by its other name.",
-    where="yaml/activation.yaml:156",
+    where="yaml/activation.yaml:158",
 )
 
 
@@ -817,7 +817,7 @@ _swish_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="swish",
-    where="yaml/activation.yaml:168",
+    where="yaml/activation.yaml:170",
 )
 
 
@@ -842,7 +842,7 @@ _relu = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="max(x, 0), elementwise; the slope at 0 is 0.",
-    where="yaml/activation.yaml:173",
+    where="yaml/activation.yaml:175",
 )
 
 
@@ -861,7 +861,7 @@ _relu_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="relu",
-    where="yaml/activation.yaml:185",
+    where="yaml/activation.yaml:187",
 )
 
 
@@ -886,7 +886,7 @@ _relu6 = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="min(max(x, 0), 6), elementwise; the slope at 0 and at 6 is 0.",
-    where="yaml/activation.yaml:190",
+    where="yaml/activation.yaml:192",
 )
 
 
@@ -905,7 +905,7 @@ _relu6_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="relu6",
-    where="yaml/activation.yaml:202",
+    where="yaml/activation.yaml:204",
 )
 
 
@@ -930,7 +930,7 @@ _leaky_relu = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="x above 0, else negative_slope * x, elementwise; the slope at 0 is negative_slope.",
-    where="yaml/activation.yaml:207",
+    where="yaml/activation.yaml:209",
 )
 
 
@@ -950,7 +950,7 @@ _leaky_relu_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="leaky_relu",
-    where="yaml/activation.yaml:219",
+    where="yaml/activation.yaml:221",
 )
 
 
@@ -976,7 +976,7 @@ _elu = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="x above 0, else alpha * (exp(x) - 1), elementwise; the slope at 0 is alpha.",
-    where="yaml/activation.yaml:224",
+    where="yaml/activation.yaml:226",
 )
 
 
@@ -996,7 +996,7 @@ _elu_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="elu",
-    where="yaml/activation.yaml:236",
+    where="yaml/activation.yaml:238",
 )
 
 
@@ -1023,7 +1023,7 @@ _softsign = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="x / (1 + abs(x)), elementwise.",
-    where="yaml/activation.yaml:241",
+    where="yaml/activation.yaml:243",
 )
 
 
@@ -1042,7 +1042,7 @@ _softsign_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="softsign",
-    where="yaml/activation.yaml:253",
+    where="yaml/activation.yaml:255",
 )
 
 
@@ -1067,7 +1067,7 @@ _hardswish = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="x * min(max(x + 3, 0), 6) / 6, elementwise; the slope is 0 at -3 and 1 at 3.",
-    where="yaml/activation.yaml:258",
+    where="yaml/activation.yaml:260",
 )
 
 
@@ -1086,7 +1086,7 @@ _hardswish_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="hardswish",
-    where="yaml/activation.yaml:270",
+    where="yaml/activation.yaml:272",
 )
 
 
@@ -1111,7 +1111,7 @@ _hardsigmoid = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="min(max(slope * x + offset, 0), 1), elementwise; the slope is 0 at both bounds.",
-    where="yaml/activation.yaml:275",
+    where="yaml/activation.yaml:277",
 )
 
 
@@ -1132,7 +1132,7 @@ _hardsigmoid_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="hardsigmoid",
-    where="yaml/activation.yaml:287",
+    where="yaml/activation.yaml:289",
 )
 
 
@@ -1159,7 +1159,7 @@ _hardtanh = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="min(max(x, t_min), t_max), elementwise; the slope is 0 at both bounds.",
-    where="yaml/activation.yaml:292",
+    where="yaml/activation.yaml:294",
 )
 
 
@@ -1180,7 +1180,7 @@ _hardtanh_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="hardtanh",
-    where="yaml/activation.yaml:304",
+    where="yaml/activation.yaml:306",
 )
 
 
@@ -1422,7 +1422,7 @@ _matmul = define(
     infer_meta=("MatmulInferMeta", None),
     backward="matmul_grad",
     jvp="bilinear",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc=(
         "Matrix product over the last two axes, out[..., i, j] = sum_k x[..., i, k] * y[..., k, "
@@ -1488,7 +1488,7 @@ _conv2d = define(
     infer_meta=("ConvInferMeta", None),
     backward="conv2d_grad",
     jvp="bilinear",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc=(
         "Cross-correlation of images with filters [out, in / groups, height, width], out[n, o, y, "
@@ -1583,7 +1583,7 @@ _depthwise_conv2d = define(
     'padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1}, str data_format="NCHW")',
     "Tensor(out)",
     family="contraction",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Convolution of each channel by itself: :func:`conv2d` with a group for each channel.",
     where="yaml/contraction.yaml:60",
@@ -1626,7 +1626,7 @@ _conv2d_transpose = define(
     'int[] dilations={1, 1}, str data_format="NCHW")',
     "Tensor(out)",
     family="contraction",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc=(
         "Transposed convolution with filters [in, out / groups, height, width]: the gradient of "
@@ -1687,7 +1687,7 @@ _einsum = define(
     "Tensor(out)",
     family="contraction",
     infer_meta=("EinsumInferMeta", None),
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc=(
         "Sum of products in Einstein's notation: axes with the same label are matched, those the "
@@ -1716,7 +1716,7 @@ _tensordot = define(
     "(Tensor x, Tensor y, int[] axes_x, int[] axes_y)",
     "Tensor(out)",
     family="contraction",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc=(
         "Sum of products over pairs of axes, axes_x[i] of x with axes_y[i] of y; the other axes of "
@@ -1744,7 +1744,7 @@ _bmm = define(
     "(Tensor x, Tensor y)",
     "Tensor(out)",
     family="contraction",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Matrix products of two batches, out[b] = x[b] @ y[b].",
     where="yaml/contraction.yaml:123",
@@ -1766,7 +1766,7 @@ _mv = define(
     "(Tensor x, Tensor vec)",
     "Tensor(out)",
     family="contraction",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Product of a matrix and a vector.",
     where="yaml/contraction.yaml:133",
@@ -1788,7 +1788,7 @@ _dot = define(
     "(Tensor x, Tensor y)",
     "Tensor(out)",
     family="contraction",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Sum of products along the last axis, of two vectors or of the rows of two matrices.",
     where="yaml/contraction.yaml:141",
@@ -1810,7 +1810,7 @@ _addmm = define(
     "(Tensor input, Tensor x, Tensor y, float beta=1.0, float alpha=1.0)",
     "Tensor(out)",
     family="contraction",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="beta * input + alpha * (x @ y) for matrices x and y; input broadcasts.",
     where="yaml/contraction.yaml:152",
@@ -1837,7 +1837,7 @@ _baddbmm = define(
     "(Tensor input, Tensor x, Tensor y, float beta=1.0, float alpha=1.0)",
     "Tensor(out)",
     family="contraction",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts.",
     where="yaml/contraction.yaml:162",
@@ -2889,7 +2889,7 @@ _linear = define(
     "(Tensor x, Tensor weight, Tensor bias)",
     "Tensor(out)",
     family="layer",
-    traits=("promote",),
+    traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     optional=("bias",),
     doc="x @ weight + bias, over the last axis of x; weight is [in, out], bias [out] or absent.",
@@ -3631,7 +3631,7 @@ _mse_loss = define(
     '(Tensor input, Tensor label, str reduction="mean")',
     "Tensor(out)",
     family="loss",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc="(input - label) ** 2, elementwise (reduction none), or its mean or sum.",
     where="yaml/loss.yaml:8",
@@ -3655,7 +3655,7 @@ _huber_loss = define(
     "Tensor(out), Tensor(residual)",
     family="loss",
     backward="huber_loss_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     intermediate=("residual",),
     doc=(
@@ -3720,7 +3720,7 @@ _bce_loss = define(
     "Tensor(out)",
     family="loss",
     backward="bce_loss_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc=(
         "Binary cross entropy, -(label * log(input) + (1 - label) * log(1 - input)), elementwise, "
@@ -3772,7 +3772,7 @@ _sigmoid_cross_entropy_with_logits = define(
     "(Tensor x, Tensor label, Tensor pos_weight, bool normalize=false, int ignore_index=-100)",
     "Tensor(out)",
     family="loss",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     optional=("pos_weight",),
     doc=(
@@ -3812,7 +3812,7 @@ _log_loss = define(
     "(Tensor input, Tensor label, float epsilon)",
     "Tensor(out)",
     family="loss",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc=(
         "-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise, "
@@ -3839,7 +3839,7 @@ _kldiv_loss = define(
     '(Tensor x, Tensor label, str reduction = "mean", bool log_target = false)',
     "Tensor(out)",
     family="loss",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc=(
         "Kullback-Leibler divergence of probabilities label from exp(x), label * (log(label) - x), "
@@ -3874,7 +3874,7 @@ _cross_entropy_with_softmax = define(
     "Tensor(softmax), Tensor(loss)",
     family="loss",
     backward="cross_entropy_with_softmax_grad",
-    traits=("promote_float(input)",),
+    traits=("promote_float(input)", "full_precision"),
     dtypes=("float",),
     doc=(
         "softmax of input along the axis, and the loss -log(softmax) at the label, with a 1 for "
@@ -3972,7 +3972,7 @@ _p_norm = define(
     "Tensor(out)",
     family="norm",
     backward="p_norm_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc=(
         "sum(abs(x) ** porder) ** (1 / porder) along the axis, or of all elements if asvector; for "
@@ -4048,7 +4048,7 @@ _squared_l2_norm = define(
     "Tensor(out)",
     family="norm",
     backward="squared_l2_norm_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc="sum(x ** 2) of all elements, a 0-d tensor.",
     where="yaml/norm.yaml:35",
@@ -4090,7 +4090,7 @@ _layer_norm = define(
     "Tensor(out), Tensor(mean), Tensor(variance)",
     family="normalisation",
     backward="layer_norm_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     optional=("scale", "bias"),
     intermediate=("mean", "variance"),
@@ -4180,7 +4180,7 @@ _rms_norm = define(
     "Tensor(out), Tensor(residual_out), Tensor(inv_var)",
     family="normalisation",
     backward="rms_norm_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     optional=("bias", "residual", "norm_weight", "norm_bias"),
     intermediate=("inv_var",),
@@ -4305,7 +4305,7 @@ _batch_norm = define(
     "Tensor(saved_variance)",
     family="normalisation",
     backward="batch_norm_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     optional=("scale", "bias"),
     doc=(
@@ -4448,7 +4448,7 @@ _instance_norm = define(
     "Tensor(y), Tensor(saved_mean), Tensor(saved_variance)",
     family="normalisation",
     backward="instance_norm_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     optional=("scale", "bias"),
     intermediate=("saved_mean", "saved_variance"),
@@ -4532,7 +4532,7 @@ _group_norm = define(
     "Tensor(y), Tensor(mean), Tensor(variance)",
     family="normalisation",
     backward="group_norm_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     optional=("scale", "bias"),
     intermediate=("mean", "variance"),
@@ -4915,7 +4915,7 @@ _exp = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="exp_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float", "complex"),
     doc="Exponential, e ** x, elementwise.",
     where="yaml/pointwise.yaml:84",
@@ -4937,7 +4937,7 @@ _exp_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="exp",
-    where="yaml/pointwise.yaml:88",
+    where="yaml/pointwise.yaml:89",
 )
 
 
@@ -4962,7 +4962,7 @@ _sin = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
     doc="Sine of x in radians, elementwise.",
-    where="yaml/pointwise.yaml:93",
+    where="yaml/pointwise.yaml:94",
 )
 
 
@@ -4981,7 +4981,7 @@ _sin_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="sin",
-    where="yaml/pointwise.yaml:97",
+    where="yaml/pointwise.yaml:98",
 )
 
 
@@ -5006,7 +5006,7 @@ _tanh = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
     doc="Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x) + exp(-x)), elementwise.",
-    where="yaml/pointwise.yaml:102",
+    where="yaml/pointwise.yaml:103",
 )
 
 
@@ -5025,7 +5025,7 @@ _tanh_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="tanh",
-    where="yaml/pointwise.yaml:106",
+    where="yaml/pointwise.yaml:107",
 )
 
 
@@ -5047,10 +5047,10 @@ _expm1 = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="expm1_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="exp(x) - 1, accurate near 0, elementwise.",
-    where="yaml/pointwise.yaml:111",
+    where="yaml/pointwise.yaml:112",
 )
 
 
@@ -5069,7 +5069,7 @@ _expm1_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="expm1",
-    where="yaml/pointwise.yaml:116",
+    where="yaml/pointwise.yaml:118",
 )
 
 
@@ -5091,10 +5091,10 @@ _log = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="log_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float", "complex"),
     doc="Natural logarithm, elementwise; -inf at 0, NaN below.",
-    where="yaml/pointwise.yaml:121",
+    where="yaml/pointwise.yaml:123",
 )
 
 
@@ -5113,7 +5113,7 @@ _log_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="log",
-    where="yaml/pointwise.yaml:125",
+    where="yaml/pointwise.yaml:128",
 )
 
 
@@ -5135,10 +5135,10 @@ _log1p = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="log1p_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="log(1 + x), accurate near 0, elementwise.",
-    where="yaml/pointwise.yaml:130",
+    where="yaml/pointwise.yaml:133",
 )
 
 
@@ -5157,7 +5157,7 @@ _log1p_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="log1p",
-    where="yaml/pointwise.yaml:135",
+    where="yaml/pointwise.yaml:139",
 )
 
 
@@ -5179,10 +5179,10 @@ _log2 = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="log2_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Logarithm to base 2, elementwise.",
-    where="yaml/pointwise.yaml:140",
+    where="yaml/pointwise.yaml:144",
 )
 
 
@@ -5201,7 +5201,7 @@ _log2_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="log2",
-    where="yaml/pointwise.yaml:145",
+    where="yaml/pointwise.yaml:150",
 )
 
 
@@ -5223,10 +5223,10 @@ _log10 = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="log10_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Logarithm to base 10, elementwise.",
-    where="yaml/pointwise.yaml:150",
+    where="yaml/pointwise.yaml:155",
 )
 
 
@@ -5245,7 +5245,7 @@ _log10_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="log10",
-    where="yaml/pointwise.yaml:155",
+    where="yaml/pointwise.yaml:161",
 )
 
 
@@ -5270,7 +5270,7 @@ _sqrt = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
     doc="Square root, elementwise; NaN below 0.",
-    where="yaml/pointwise.yaml:160",
+    where="yaml/pointwise.yaml:166",
 )
 
 
@@ -5289,7 +5289,7 @@ _sqrt_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="sqrt",
-    where="yaml/pointwise.yaml:164",
+    where="yaml/pointwise.yaml:170",
 )
 
 
@@ -5311,10 +5311,10 @@ _rsqrt = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="rsqrt_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="1 / sqrt(x), elementwise; inf at 0.",
-    where="yaml/pointwise.yaml:169",
+    where="yaml/pointwise.yaml:175",
 )
 
 
@@ -5333,7 +5333,7 @@ _rsqrt_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="rsqrt",
-    where="yaml/pointwise.yaml:174",
+    where="yaml/pointwise.yaml:181",
 )
 
 
@@ -5358,7 +5358,7 @@ _cos = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
     doc="Cosine of x in radians, elementwise.",
-    where="yaml/pointwise.yaml:179",
+    where="yaml/pointwise.yaml:186",
 )
 
 
@@ -5377,7 +5377,7 @@ _cos_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="cos",
-    where="yaml/pointwise.yaml:183",
+    where="yaml/pointwise.yaml:190",
 )
 
 
@@ -5399,10 +5399,10 @@ _tan = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="tan_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float", "complex"),
     doc="Tangent of x in radians, elementwise.",
-    where="yaml/pointwise.yaml:188",
+    where="yaml/pointwise.yaml:195",
 )
 
 
@@ -5421,7 +5421,7 @@ _tan_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="tan",
-    where="yaml/pointwise.yaml:192",
+    where="yaml/pointwise.yaml:200",
 )
 
 
@@ -5443,10 +5443,10 @@ _asin = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="asin_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Inverse sine in radians, in [-pi/2, pi/2], elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:197",
+    where="yaml/pointwise.yaml:205",
 )
 
 
@@ -5465,7 +5465,7 @@ _asin_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="asin",
-    where="yaml/pointwise.yaml:202",
+    where="yaml/pointwise.yaml:211",
 )
 
 
@@ -5487,10 +5487,10 @@ _acos = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="acos_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Inverse cosine in radians, in [0, pi], elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:207",
+    where="yaml/pointwise.yaml:216",
 )
 
 
@@ -5509,7 +5509,7 @@ _acos_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="acos",
-    where="yaml/pointwise.yaml:212",
+    where="yaml/pointwise.yaml:222",
 )
 
 
@@ -5534,7 +5534,7 @@ _atan = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="Inverse tangent in radians, in [-pi/2, pi/2], elementwise.",
-    where="yaml/pointwise.yaml:217",
+    where="yaml/pointwise.yaml:227",
 )
 
 
@@ -5553,7 +5553,7 @@ _atan_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="atan",
-    where="yaml/pointwise.yaml:222",
+    where="yaml/pointwise.yaml:232",
 )
 
 
@@ -5575,10 +5575,10 @@ _sinh = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="sinh_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float", "complex"),
     doc="Hyperbolic sine, (exp(x) - exp(-x)) / 2, elementwise.",
-    where="yaml/pointwise.yaml:227",
+    where="yaml/pointwise.yaml:237",
 )
 
 
@@ -5597,7 +5597,7 @@ _sinh_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="sinh",
-    where="yaml/pointwise.yaml:231",
+    where="yaml/pointwise.yaml:242",
 )
 
 
@@ -5619,10 +5619,10 @@ _cosh = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="cosh_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float", "complex"),
     doc="Hyperbolic cosine, (exp(x) + exp(-x)) / 2, elementwise.",
-    where="yaml/pointwise.yaml:236",
+    where="yaml/pointwise.yaml:247",
 )
 
 
@@ -5641,7 +5641,7 @@ _cosh_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="cosh",
-    where="yaml/pointwise.yaml:240",
+    where="yaml/pointwise.yaml:252",
 )
 
 
@@ -5663,10 +5663,10 @@ _asinh = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="asinh_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Inverse hyperbolic sine, log(x + sqrt(x ** 2 + 1)), elementwise.",
-    where="yaml/pointwise.yaml:245",
+    where="yaml/pointwise.yaml:257",
 )
 
 
@@ -5685,7 +5685,7 @@ _asinh_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="asinh",
-    where="yaml/pointwise.yaml:250",
+    where="yaml/pointwise.yaml:263",
 )
 
 
@@ -5707,10 +5707,10 @@ _acosh = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="acosh_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; NaN below 1.",
-    where="yaml/pointwise.yaml:255",
+    where="yaml/pointwise.yaml:268",
 )
 
 
@@ -5729,7 +5729,7 @@ _acosh_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="acosh",
-    where="yaml/pointwise.yaml:260",
+    where="yaml/pointwise.yaml:274",
 )
 
 
@@ -5751,10 +5751,10 @@ _atanh = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="atanh_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Inverse hyperbolic tangent, log((1 + x) / (1 - x)) / 2, elementwise.",
-    where="yaml/pointwise.yaml:265",
+    where="yaml/pointwise.yaml:279",
 )
 
 
@@ -5773,7 +5773,7 @@ _atanh_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="atanh",
-    where="yaml/pointwise.yaml:270",
+    where="yaml/pointwise.yaml:285",
 )
 
 
@@ -5798,7 +5798,7 @@ _erf = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="Error function, 2 / sqrt(pi) * the integral of exp(-t ** 2) from 0 to x, elementwise.",
-    where="yaml/pointwise.yaml:275",
+    where="yaml/pointwise.yaml:290",
 )
 
 
@@ -5817,7 +5817,7 @@ _erf_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="erf",
-    where="yaml/pointwise.yaml:280",
+    where="yaml/pointwise.yaml:295",
 )
 
 
@@ -5839,10 +5839,10 @@ _erfinv = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="erfinv_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Inverse of erf, elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:285",
+    where="yaml/pointwise.yaml:300",
 )
 
 
@@ -5861,7 +5861,7 @@ _erfinv_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="erfinv",
-    where="yaml/pointwise.yaml:290",
+    where="yaml/pointwise.yaml:306",
 )
 
 
@@ -5883,10 +5883,10 @@ _lgamma = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="lgamma_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Logarithm of the absolute value of the gamma function, elementwise.",
-    where="yaml/pointwise.yaml:295",
+    where="yaml/pointwise.yaml:311",
 )
 
 
@@ -5905,7 +5905,7 @@ _lgamma_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="lgamma",
-    where="yaml/pointwise.yaml:300",
+    where="yaml/pointwise.yaml:317",
 )
 
 
@@ -5927,10 +5927,10 @@ _digamma = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="digamma_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Derivative of lgamma, elementwise.",
-    where="yaml/pointwise.yaml:305",
+    where="yaml/pointwise.yaml:322",
 )
 
 
@@ -5949,7 +5949,7 @@ _digamma_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="digamma",
-    where="yaml/pointwise.yaml:310",
+    where="yaml/pointwise.yaml:328",
 )
 
 
@@ -5971,10 +5971,10 @@ _polygamma = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="polygamma_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote_float"),
+    traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="Derivative of order n of digamma, elementwise.",
-    where="yaml/pointwise.yaml:315",
+    where="yaml/pointwise.yaml:333",
 )
 
 
@@ -5994,7 +5994,7 @@ _polygamma_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="polygamma",
-    where="yaml/pointwise.yaml:321",
+    where="yaml/pointwise.yaml:340",
 )
 
 
@@ -6020,7 +6020,7 @@ _abs = define(
     traits=("pointwise", "promote"),
     dtypes=("int", "float", "complex"),
     doc="Absolute value, elementwise; of a complex number its modulus, a real number.",
-    where="yaml/pointwise.yaml:326",
+    where="yaml/pointwise.yaml:345",
 )
 
 
@@ -6039,7 +6039,7 @@ _abs_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="abs",
-    where="yaml/pointwise.yaml:333",
+    where="yaml/pointwise.yaml:352",
 )
 
 
@@ -6063,7 +6063,7 @@ _sign = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
     doc="-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0.",
-    where="yaml/pointwise.yaml:338",
+    where="yaml/pointwise.yaml:357",
 )
 
 
@@ -6086,7 +6086,7 @@ _floor = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
     doc="The largest integer not above x, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:344",
+    where="yaml/pointwise.yaml:363",
 )
 
 
@@ -6109,7 +6109,7 @@ _ceil = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
     doc="The smallest integer not below x, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:350",
+    where="yaml/pointwise.yaml:369",
 )
 
 
@@ -6132,7 +6132,7 @@ _round = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
     doc="x rounded to that many decimals, halves to even, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:356",
+    where="yaml/pointwise.yaml:375",
 )
 
 
@@ -6156,7 +6156,7 @@ _trunc = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
     doc="input without its fraction, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:367",
+    where="yaml/pointwise.yaml:386",
 )
 
 
@@ -6183,7 +6183,7 @@ _maximum = define(
         "The larger of x and y, elementwise; NaN if either is. At a tie each gets half the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:374",
+    where="yaml/pointwise.yaml:393",
 )
 
 
@@ -6203,7 +6203,7 @@ _maximum_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="maximum",
-    where="yaml/pointwise.yaml:386",
+    where="yaml/pointwise.yaml:405",
 )
 
 
@@ -6235,7 +6235,7 @@ _minimum = define(
         "The smaller of x and y, elementwise; NaN if either is. At a tie each gets half the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:391",
+    where="yaml/pointwise.yaml:410",
 )
 
 
@@ -6255,7 +6255,7 @@ _minimum_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="minimum",
-    where="yaml/pointwise.yaml:403",
+    where="yaml/pointwise.yaml:422",
 )
 
 
@@ -6287,7 +6287,7 @@ _fmax = define(
         "The larger of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:408",
+    where="yaml/pointwise.yaml:427",
 )
 
 
@@ -6308,7 +6308,7 @@ _fmax_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="fmax",
-    where="yaml/pointwise.yaml:420",
+    where="yaml/pointwise.yaml:439",
 )
 
 
@@ -6340,7 +6340,7 @@ _fmin = define(
         "The smaller of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:425",
+    where="yaml/pointwise.yaml:444",
 )
 
 
@@ -6361,7 +6361,7 @@ _fmin_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="fmin",
-    where="yaml/pointwise.yaml:437",
+    where="yaml/pointwise.yaml:456",
 )
 
 
@@ -6387,10 +6387,10 @@ _elementwise_pow = define(
     infer_meta=("ElementwiseInferMeta", None),
     backward="elementwise_pow_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote"),
+    traits=("pointwise", "promote", "full_precision"),
     dtypes=("int", "float", "complex"),
     doc="x to the power y, elementwise. At x <= 0 the derivative to y is NaN for x < 0 and 0 at 0.",
-    where="yaml/pointwise.yaml:442",
+    where="yaml/pointwise.yaml:461",
 )
 
 
@@ -6410,7 +6410,7 @@ _elementwise_pow_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="elementwise_pow",
-    where="yaml/pointwise.yaml:455",
+    where="yaml/pointwise.yaml:474",
 )
 
 
@@ -6438,10 +6438,10 @@ _pow = define(
     infer_meta=("PowInferMeta", None),
     backward="pow_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote"),
+    traits=("pointwise", "promote", "full_precision"),
     dtypes=("int", "float", "complex"),
     doc="x to the constant power y, elementwise; an int tensor to a float power is a float tensor.",
-    where="yaml/pointwise.yaml:460",
+    where="yaml/pointwise.yaml:479",
 )
 
 
@@ -6461,7 +6461,7 @@ _pow_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="pow",
-    where="yaml/pointwise.yaml:473",
+    where="yaml/pointwise.yaml:492",
 )
 
 
@@ -6487,7 +6487,7 @@ _atan2 = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="Angle of the point (y, x) in radians, in [-pi, pi]: atan(x / y) in the right quadrant.",
-    where="yaml/pointwise.yaml:478",
+    where="yaml/pointwise.yaml:497",
 )
 
 
@@ -6507,7 +6507,7 @@ _atan2_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="atan2",
-    where="yaml/pointwise.yaml:489",
+    where="yaml/pointwise.yaml:508",
 )
 
 
@@ -6536,7 +6536,7 @@ _remainder = define(
     traits=("pointwise", "promote"),
     dtypes=("int", "float"),
     doc="x - y * floor(x / y), elementwise: the rest with the sign of y, as Python's %.",
-    where="yaml/pointwise.yaml:494",
+    where="yaml/pointwise.yaml:513",
 )
 
 
@@ -6556,7 +6556,7 @@ _remainder_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="remainder",
-    where="yaml/pointwise.yaml:506",
+    where="yaml/pointwise.yaml:525",
 )
 
 
@@ -6584,7 +6584,7 @@ _floor_divide = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
     doc="floor(x / y), elementwise, as Python's //; ints divided by 0 give 0. The derivative is 0.",
-    where="yaml/pointwise.yaml:511",
+    where="yaml/pointwise.yaml:530",
 )
 
 
@@ -6608,7 +6608,7 @@ _equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x == y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:523",
+    where="yaml/pointwise.yaml:542",
 )
 
 
@@ -6632,7 +6632,7 @@ _not_equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x != y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:535",
+    where="yaml/pointwise.yaml:554",
 )
 
 
@@ -6656,7 +6656,7 @@ _less_than = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x < y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:547",
+    where="yaml/pointwise.yaml:566",
 )
 
 
@@ -6680,7 +6680,7 @@ _less_equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x <= y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:559",
+    where="yaml/pointwise.yaml:578",
 )
 
 
@@ -6704,7 +6704,7 @@ _greater_than = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x > y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:571",
+    where="yaml/pointwise.yaml:590",
 )
 
 
@@ -6728,7 +6728,7 @@ _greater_equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x >= y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:583",
+    where="yaml/pointwise.yaml:602",
 )
 
 
@@ -6752,7 +6752,7 @@ _logical_and = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="x and y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:595",
+    where="yaml/pointwise.yaml:614",
 )
 
 
@@ -6776,7 +6776,7 @@ _logical_or = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="x or y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:603",
+    where="yaml/pointwise.yaml:622",
 )
 
 
@@ -6800,7 +6800,7 @@ _logical_xor = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="x xor y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:611",
+    where="yaml/pointwise.yaml:630",
 )
 
 
@@ -6824,7 +6824,7 @@ _logical_not = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is zero (false), elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:619",
+    where="yaml/pointwise.yaml:638",
 )
 
 
@@ -6847,7 +6847,7 @@ _bitwise_and = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int"),
     doc="x & y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:626",
+    where="yaml/pointwise.yaml:645",
 )
 
 
@@ -6871,7 +6871,7 @@ _bitwise_or = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int"),
     doc="x | y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:634",
+    where="yaml/pointwise.yaml:653",
 )
 
 
@@ -6895,7 +6895,7 @@ _bitwise_xor = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int"),
     doc="x ^ y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:642",
+    where="yaml/pointwise.yaml:661",
 )
 
 
@@ -6919,7 +6919,7 @@ _bitwise_not = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int"),
     doc="Every bit of x flipped, elementwise; of a bool, its negation.",
-    where="yaml/pointwise.yaml:650",
+    where="yaml/pointwise.yaml:669",
 )
 
 
@@ -6942,7 +6942,7 @@ _bitwise_left_shift = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int",),
     doc="x * 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
-    where="yaml/pointwise.yaml:656",
+    where="yaml/pointwise.yaml:675",
 )
 
 
@@ -6966,7 +6966,7 @@ _bitwise_right_shift = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int",),
     doc="x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
-    where="yaml/pointwise.yaml:664",
+    where="yaml/pointwise.yaml:683",
 )
 
 
@@ -6990,7 +6990,7 @@ _isnan = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is NaN, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:672",
+    where="yaml/pointwise.yaml:691",
 )
 
 
@@ -7013,7 +7013,7 @@ _isinf = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is infinite, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:679",
+    where="yaml/pointwise.yaml:698",
 )
 
 
@@ -7036,7 +7036,7 @@ _isfinite = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is neither infinite nor NaN, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:686",
+    where="yaml/pointwise.yaml:705",
 )
 
 
@@ -7062,7 +7062,7 @@ _where = define(
     doc=(
         "x where the condition holds, else y, elementwise. No gradient crosses from the other side."
     ),
-    where="yaml/pointwise.yaml:693",
+    where="yaml/pointwise.yaml:712",
 )
 
 
@@ -7084,7 +7084,7 @@ _where_grad = define(
     family="pointwise",
     no_need_buffer=("x", "y"),
     forward="where",
-    where="yaml/pointwise.yaml:706",
+    where="yaml/pointwise.yaml:725",
 )
 
 
@@ -7116,7 +7116,7 @@ _cast = define(
     traits=("pointwise",),
     dtypes=("bool", "int", "float", "complex"),
     doc="The values of x converted to dtype, elementwise; to bool: x != 0.",
-    where="yaml/pointwise.yaml:712",
+    where="yaml/pointwise.yaml:731",
 )
 
 
@@ -7137,7 +7137,7 @@ _cast_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="cast",
-    where="yaml/pointwise.yaml:721",
+    where="yaml/pointwise.yaml:740",
 )
 
 
@@ -7165,7 +7165,7 @@ _scale = define(
         "scale * x + bias, or scale * (x + bias) if not bias_after_scale, elementwise; for ints "
         "both numbers lose their fraction first."
     ),
-    where="yaml/pointwise.yaml:727",
+    where="yaml/pointwise.yaml:746",
 )
 
 
@@ -7190,7 +7190,7 @@ _scale_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="scale",
-    where="yaml/pointwise.yaml:742",
+    where="yaml/pointwise.yaml:761",
 )
 
 
@@ -7215,7 +7215,7 @@ _real = define(
     traits=("pointwise", "promote"),
     dtypes=("float", "complex"),
     doc="Real part, elementwise.",
-    where="yaml/pointwise.yaml:747",
+    where="yaml/pointwise.yaml:766",
 )
 
 
@@ -7235,7 +7235,7 @@ _real_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="real",
-    where="yaml/pointwise.yaml:754",
+    where="yaml/pointwise.yaml:773",
 )
 
 
@@ -7260,7 +7260,7 @@ _imag = define(
     traits=("pointwise", "promote"),
     dtypes=("float", "complex"),
     doc="Imaginary part, elementwise; 0 of a real number.",
-    where="yaml/pointwise.yaml:760",
+    where="yaml/pointwise.yaml:779",
 )
 
 
@@ -7280,7 +7280,7 @@ _imag_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="imag",
-    where="yaml/pointwise.yaml:767",
+    where="yaml/pointwise.yaml:786",
 )
 
 
@@ -7305,7 +7305,7 @@ _conj = define(
     traits=("pointwise", "promote"),
     dtypes=("int", "float", "complex"),
     doc="Complex conjugate, elementwise; a real tensor is its own.",
-    where="yaml/pointwise.yaml:773",
+    where="yaml/pointwise.yaml:792",
 )
 
 
@@ -7324,7 +7324,7 @@ _conj_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="conj",
-    where="yaml/pointwise.yaml:780",
+    where="yaml/pointwise.yaml:799",
 )
 
 
@@ -7348,7 +7348,7 @@ _complex = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float32", "float64"),
     doc="real + 1j * imag, elementwise.",
-    where="yaml/pointwise.yaml:785",
+    where="yaml/pointwise.yaml:804",
 )
 
 
@@ -7369,7 +7369,7 @@ _complex_grad = define(
     family="pointwise",
     no_need_buffer=("real", "imag"),
     forward="complex",
-    where="yaml/pointwise.yaml:793",
+    where="yaml/pointwise.yaml:812",
 )
 
 
@@ -7883,6 +7883,7 @@ _sum = define(
     infer_meta=("SumInferMeta", None),
     backward="sum_grad",
     jvp="linear",
+    traits=("full_precision",),
     dtypes=("bool", "int", "float", "complex"),
     doc="Sum over the axes, over all of them if none is given; bools and ints add up in int64.",
     where="yaml/reduction.yaml:6",
@@ -7910,7 +7911,7 @@ _sum_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="sum",
-    where="yaml/reduction.yaml:19",
+    where="yaml/reduction.yaml:20",
 )
 
 
@@ -7935,13 +7936,13 @@ _prod = define(
     family="reduction",
     infer_meta=("ReduceIntArrayAxisInferMetaBase", None),
     backward="prod_grad",
-    traits=("promote",),
+    traits=("promote", "full_precision"),
     dtypes=("bool", "int", "float", "complex"),
     doc=(
         "Product over the axes, over all of them if none is given or reduce_all; bools and ints "
         "multiply in int64. The gradient is right with zeros among the factors."
     ),
-    where="yaml/reduction.yaml:25",
+    where="yaml/reduction.yaml:26",
 )
 
 
@@ -7966,7 +7967,7 @@ _prod_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="prod",
-    where="yaml/reduction.yaml:41",
+    where="yaml/reduction.yaml:42",
 )
 
 
@@ -7998,7 +7999,7 @@ _max = define(
         "Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties "
         "share the gradient."
     ),
-    where="yaml/reduction.yaml:46",
+    where="yaml/reduction.yaml:47",
 )
 
 
@@ -8020,7 +8021,7 @@ _max_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="max",
-    where="yaml/reduction.yaml:62",
+    where="yaml/reduction.yaml:63",
 )
 
 
@@ -8056,7 +8057,7 @@ _min = define(
         "Smallest element over the axes, over all of them if none is given; NaN if one is NaN. "
         "Ties share the gradient."
     ),
-    where="yaml/reduction.yaml:67",
+    where="yaml/reduction.yaml:68",
 )
 
 
@@ -8078,7 +8079,7 @@ _min_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="min",
-    where="yaml/reduction.yaml:83",
+    where="yaml/reduction.yaml:84",
 )
 
 
@@ -8110,7 +8111,7 @@ _amax = define(
     traits=("promote",),
     dtypes=("bool", "int", "float"),
     doc="Largest element over the axes, as :func:`max`: ties share the gradient.",
-    where="yaml/reduction.yaml:88",
+    where="yaml/reduction.yaml:89",
 )
 
 
@@ -8134,7 +8135,7 @@ _amin = define(
     traits=("promote",),
     dtypes=("bool", "int", "float"),
     doc="Smallest element over the axes, as :func:`min`: ties share the gradient.",
-    where="yaml/reduction.yaml:101",
+    where="yaml/reduction.yaml:102",
 )
 
 
@@ -8160,7 +8161,7 @@ _any = define(
         "Whether some element over the axes, over all of them if none is given, is not 0: x != 0 "
         "somewhere."
     ),
-    where="yaml/reduction.yaml:114",
+    where="yaml/reduction.yaml:115",
 )
 
 
@@ -8187,7 +8188,7 @@ _all = define(
         "Whether every element over the axes, over all of them if none is given, is not 0: x != 0 "
         "everywhere."
     ),
-    where="yaml/reduction.yaml:126",
+    where="yaml/reduction.yaml:127",
 )
 
 
@@ -8216,7 +8217,7 @@ _argmax = define(
         "Index of the largest element along the axis, the first of equal ones, the first NaN if "
         "there is one; axis None or flatten: of all elements in order."
     ),
-    where="yaml/reduction.yaml:138",
+    where="yaml/reduction.yaml:139",
 )
 
 
@@ -8253,7 +8254,7 @@ _argmin = define(
         "Index of the smallest element along the axis, the first of equal ones, the first NaN if "
         "there is one; axis None or flatten: of all elements in order."
     ),
-    where="yaml/reduction.yaml:157",
+    where="yaml/reduction.yaml:158",
 )
 
 
@@ -8284,10 +8285,10 @@ _mean = define(
     family="reduction",
     backward="mean_grad",
     jvp="linear",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float", "complex"),
     doc="Mean over the axes, over all of them if none is given; 16-bit floats add up in float32.",
-    where="yaml/reduction.yaml:176",
+    where="yaml/reduction.yaml:177",
 )
 
 
@@ -8309,7 +8310,7 @@ _mean_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="mean",
-    where="yaml/reduction.yaml:189",
+    where="yaml/reduction.yaml:190",
 )
 
 
@@ -8334,10 +8335,10 @@ _mean_all = define(
     family="reduction",
     backward="mean_all_grad",
     jvp="linear",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float", "complex"),
     doc="Mean of all elements.",
-    where="yaml/reduction.yaml:195",
+    where="yaml/reduction.yaml:196",
 )
 
 
@@ -8357,7 +8358,7 @@ _mean_all_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="mean_all",
-    where="yaml/reduction.yaml:207",
+    where="yaml/reduction.yaml:208",
 )
 
 
@@ -8377,13 +8378,13 @@ _var = define(
     "Tensor(out)",
     family="reduction",
     backward="var_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc=(
         "Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not "
         "unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."
     ),
-    where="yaml/reduction.yaml:213",
+    where="yaml/reduction.yaml:214",
 )
 
 
@@ -8413,7 +8414,7 @@ _var_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="var",
-    where="yaml/reduction.yaml:228",
+    where="yaml/reduction.yaml:229",
 )
 
 
@@ -8443,13 +8444,13 @@ _std = define(
     "(Tensor x, int64_t[] axis={}, bool keepdim=false, bool unbiased=true, double correction=1)",
     "Tensor(out)",
     family="reduction",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc=(
         "Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN "
         "where all elements are equal."
     ),
-    where="yaml/reduction.yaml:233",
+    where="yaml/reduction.yaml:234",
 )
 
 
@@ -8479,13 +8480,13 @@ _logsumexp = define(
     "Tensor(out)",
     family="reduction",
     backward="logsumexp_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc=(
         "log(sum(exp(x))) over the axes, over all of them if axis is empty or reduce_all, computed "
         "from x - max(x) so that nothing overflows; of -inf alone it is -inf, with gradient 0."
     ),
-    where="yaml/reduction.yaml:247",
+    where="yaml/reduction.yaml:248",
 )
 
 
@@ -8510,7 +8511,7 @@ _logsumexp_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="logsumexp",
-    where="yaml/reduction.yaml:262",
+    where="yaml/reduction.yaml:263",
 )
 
 
@@ -8542,10 +8543,10 @@ _reduce_as = define(
     family="reduction",
     infer_meta=("ReduceAsInferMeta", None),
     backward="reduce_as_grad",
-    traits=("promote(x)",),
+    traits=("promote(x)", "full_precision"),
     dtypes=("int", "float", "complex"),
     doc="x summed over the axes that broadcasting target to the shape of x adds or stretches.",
-    where="yaml/reduction.yaml:267",
+    where="yaml/reduction.yaml:268",
 )
 
 
@@ -8566,7 +8567,7 @@ _reduce_as_grad = define(
     family="reduction",
     no_need_buffer=("x", "target"),
     forward="reduce_as",
-    where="yaml/reduction.yaml:279",
+    where="yaml/reduction.yaml:280",
 )
 
 
@@ -8589,13 +8590,14 @@ _cumsum = define(
     infer_meta=("CumScalarAxisInferMeta", None),
     backward="cumsum_grad",
     jvp="linear",
+    traits=("full_precision",),
     dtypes=("bool", "int", "float", "complex"),
     doc=(
         "Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without "
         "x_k; reverse: from the end; flatten: of all elements in order. Bools and ints add up in "
         "int64."
     ),
-    where="yaml/reduction.yaml:286",
+    where="yaml/reduction.yaml:287",
 )
 
 
@@ -8626,7 +8628,7 @@ _cumsum_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="cumsum",
-    where="yaml/reduction.yaml:305",
+    where="yaml/reduction.yaml:307",
 )
 
 
@@ -8658,13 +8660,14 @@ _cumprod = define(
     family="reduction",
     infer_meta=("UnchangedInferMetaCheckAxis", None),
     backward="cumprod_grad",
+    traits=("full_precision",),
     dtypes=("bool", "int", "float", "complex"),
     doc=(
         "Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without "
         "x_k; reverse: from the end. Bools and ints multiply in int64. The gradient is right with "
         "zeros."
     ),
-    where="yaml/reduction.yaml:311",
+    where="yaml/reduction.yaml:313",
 )
 
 
@@ -8687,7 +8690,7 @@ _cumprod_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="cumprod",
-    where="yaml/reduction.yaml:329",
+    where="yaml/reduction.yaml:332",
 )
 
 
@@ -8713,13 +8716,13 @@ _linear_recurrence = define(
     family="reduction",
     infer_meta=("LinearRecurrenceInferMeta", None),
     backward="linear_recurrence_grad",
-    traits=("promote",),
+    traits=("promote", "full_precision"),
     dtypes=("float", "complex"),
     doc=(
         "out_k = a_k * out_{k-1} + x_k along the axis, from out_0 = x_0 (a_0 is not used); "
         "reverse: from the end, out_k = a_k * out_{k+1} + x_k."
     ),
-    where="yaml/reduction.yaml:334",
+    where="yaml/reduction.yaml:337",
 )
 
 
@@ -8745,7 +8748,7 @@ _linear_recurrence_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="linear_recurrence",
-    where="yaml/reduction.yaml:350",
+    where="yaml/reduction.yaml:353",
 )
 
 
@@ -8781,7 +8784,7 @@ _cummax = define(
         "Largest of the elements up to each along the axis, and where it stands, the last of equal "
         "ones."
     ),
-    where="yaml/reduction.yaml:356",
+    where="yaml/reduction.yaml:359",
 )
 
 
@@ -8807,7 +8810,7 @@ _cummax_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="cummax",
-    where="yaml/reduction.yaml:371",
+    where="yaml/reduction.yaml:374",
 )
 
 
@@ -8839,7 +8842,7 @@ _cummin = define(
         "Smallest of the elements up to each along the axis, and where it stands, the last of "
         "equal ones."
     ),
-    where="yaml/reduction.yaml:377",
+    where="yaml/reduction.yaml:380",
 )
 
 
@@ -8865,7 +8868,7 @@ _cummin_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="cummin",
-    where="yaml/reduction.yaml:392",
+    where="yaml/reduction.yaml:395",
 )
 
 
@@ -8890,14 +8893,14 @@ _logcumsumexp = define(
     "Tensor(out)",
     family="reduction",
     backward="logcumsumexp_grad",
-    traits=("promote_float",),
+    traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc=(
         "log(exp(x_0) + ... + exp(x_k)) along the axis, computed so that nothing overflows; "
         "exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements "
         "in order."
     ),
-    where="yaml/reduction.yaml:398",
+    where="yaml/reduction.yaml:401",
 )
 
 
@@ -8927,7 +8930,7 @@ _logcumsumexp_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="logcumsumexp",
-    where="yaml/reduction.yaml:415",
+    where="yaml/reduction.yaml:418",
 )
 
 

@@ -31,8 +31,11 @@ TRAITS: dict[str, str] = {
     "collective": "it joins the lanes of the axis that its attribute axis_name names",
     "matrices": "eagerly, small dims of the last two axes are known to its program",
     "moves": "the result lives where the op says, not where its inputs do",
+    "low_precision": "phix.autocast runs it in the low dtype",
+    "full_precision": "phix.autocast keeps the low dtype away from it",
     "binds_dim": "its first attribute is an unknown dim, which its input is the value of",
 }
+PRECISIONS = {"low_precision", "full_precision"}
 PROMOTIONS = ("promote", "promote_float")
 JVP_KINDS = ("linear", "bilinear", "pointwise")
 
@@ -42,7 +45,8 @@ def parse_traits(traits: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ..
     """The traits, and the args named by ``promote(x, y)``.
 
     Raises:
-        OpTableError: an unknown trait, or args given to one that takes none.
+        OpTableError: an unknown trait, args given to one that takes none, or two that exclude
+            each other.
     """
     names: set[str] = set()
     promoted: tuple[str, ...] = ()
@@ -57,6 +61,8 @@ def parse_traits(traits: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ..
         names.add(name)
         if name == "promote_float":
             names.add("promote")
+    if names >= PRECISIONS:
+        raise OpTableError("traits 'low_precision' and 'full_precision' in one entry; keep one")
     return frozenset(names), promoted
 
 
