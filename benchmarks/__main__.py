@@ -89,11 +89,11 @@ def run(args: argparse.Namespace) -> int:
         found += more
         notes += said
         print(".", end="", flush=True)
+        if args.json:  # row by row: a run that is stopped leaves what it measured
+            harness.write_json(args.json, found, notes=notes)
     print("\n" + ", ".join(f"{k} {v}" for k, v in harness.machine().items()))
     print(harness.table(found, args.lowest))
     print("\n".join(notes))
-    if args.json:
-        harness.write_json(args.json, found, notes=notes)
     if args.json and args.readme:
         from benchmarks import report
 

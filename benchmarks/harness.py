@@ -24,6 +24,7 @@ _SPAN = 0.005
 _PAUSE = 0.002
 # phix compiled for one size, beside phix compiled for any.
 SIZED = "sized"
+COMPILED = "torch.compile"
 # Modes of a case that hold a gradient.
 _DERIVED = ("vjp", "value_and_grad", "sgd")
 
@@ -57,6 +58,8 @@ class Case:
         unknown: dims of the args, a tuple of sizes and names for each array, in trees like those of
             the args. phix is then compiled for every size of the named ones, and beside it, as the
             contender "sized", for the sizes of the args alone.
+        is_long_loop: torch's function is a Python loop of a hundred steps or more, which torch.compile
+            would unroll, for minutes if not hours: eager torch alone takes part.
     """
 
     args: tuple[Any, ...]
@@ -64,6 +67,7 @@ class Case:
     mode: str = "call"
     tolerance: float = 2e-5
     unknown: tuple[Any, ...] | None = None
+    is_long_loop: bool = False
 
 
 @dataclass(frozen=True)
@@ -131,6 +135,8 @@ def run_row(
 
 
 def _contenders(case: Case, libraries: Mapping[str, Any]) -> Mapping[str, Any]:
+    if case.is_long_loop:
+        libraries = {n: library for n, library in libraries.items() if n != COMPILED}
     if case.unknown is None or "phix" not in libraries:
         return libraries
     return {"phix": libraries["phix"].for_unknown(case.unknown), SIZED: libraries["phix"]}
@@ -217,7 +223,7 @@ def by_row(measurements: Iterable[Measurement], lowest: bool) -> dict[str, dict[
     """Row -> contender -> median (or lowest); "torch" is the better of eager and compiled."""
     table: dict[str, dict[str, float]] = {}
     for m in measurements:
-        name = "torch" if m.contender == "torch.compile" else m.contender
+        name = "torch" if m.contender == COMPILED else m.contender
         times = table.setdefault(m.row, {})
         value = m.lowest if lowest else m.median
         times[name] = min(value, times.get(name, math.inf))

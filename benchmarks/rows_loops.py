@@ -104,6 +104,7 @@ def rk4() -> Case:
         (np.array([1.0, 0.5, 0.25], np.float32), f),
         {"phix": in_phix, "jax": in_jax, "torch": in_torch},
         tolerance=1e-3,
+        is_long_loop=True,
     )
 
 
@@ -137,6 +138,7 @@ def stencil() -> Case:
             "numpy": _repeated(_stencil_in_place(np.copy), steps),
         },
         tolerance=1e-4,
+        is_long_loop=True,
     )
 
 
@@ -174,4 +176,5 @@ def filled() -> Case:
         },
         mode="value_and_grad",
         tolerance=1e-3,
+        is_long_loop=True,
     )
