@@ -9,13 +9,12 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from phix.core import dims as dm
 from phix.core import passes
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.kernels.cpu import stored
+from phix.kernels.cpu.results import empty
 from phix.kernels.cpu.stored import NativeCall
 
 if TYPE_CHECKING:
@@ -90,7 +89,6 @@ class CpuProgram:
 
 def _single(native: Callable[..., Any], constants: tuple[Any, ...], outputs: list[Any]) -> Launcher:
     """The launcher of a program that is one native call."""
-    empty = np.empty
     if len(outputs) == 1:
         ((shape, dtype),) = outputs
 
@@ -119,7 +117,7 @@ def _reusing(
 
     def launch(*inputs: Any) -> tuple[Any, ...]:
         made = [
-            np.empty(shape, dtype) if n is None else inputs[n].reshape(shape)
+            empty(shape, dtype) if n is None else inputs[n].reshape(shape)
             for n, (shape, dtype) in zip(reused, outputs)
         ]
         native(*inputs, *constants, *(o for n, o in zip(reused, made) if n is None))

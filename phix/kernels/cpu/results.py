@@ -1,0 +1,71 @@
+"""Memory for results: that of large results nobody holds any more is used again.
+
+Fresh memory costs more than the arithmetic on it: the system zeroes every page of it. Results are
+views of blocks kept here, and a block is free again when no view of it is left, which its count of
+references tells.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+
+import numpy as np
+
+SMALLEST = 256 << 10  # bytes; below this the C library is quick enough
+MOST_BLOCKS = 8
+MOST_BYTES = 256 << 20  # of all blocks kept, in use or free
+# Where in a page results start: at a multiple of a vector register, and far from where NumPy's
+# arrays do. A processor takes a load for one of what was just stored, and waits, if their places in
+# the page are the same.
+_PAGE, _START = 4096, 2048
+
+_lock = threading.Lock()
+_blocks: list[np.ndarray] = []  # the one used last at the end
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An array whose values do not matter yet, C-contiguous.
+
+    Raises:
+        MemoryError: there is no room.
+    """
+    count = math.prod(shape) * dtype.itemsize
+    if count < SMALLEST or count > MOST_BYTES or not _COUNTS:
+        return np.empty(shape, dtype)
+    with _lock:
+        block = _taken(count)
+        start = (_START - block.ctypes.data) % _PAGE
+        return block[start : start + count].view(dtype).reshape(shape)
+
+
+def _taken(count: int) -> np.ndarray:
+    """A free block of at least ``count`` bytes and little more, else a fresh one."""
+    needed = count + _PAGE
+    for number in range(len(_blocks) - 1, -1, -1):
+        size = _blocks[number].nbytes
+        if needed <= size <= needed + (needed >> 2) and _holders(_blocks, number) == _ALONE:
+            _blocks.append(_blocks.pop(number))
+            return _blocks[-1]
+    block = np.empty(needed, np.uint8)
+    _blocks.append(block)
+    while len(_blocks) > MOST_BLOCKS or sum(b.nbytes for b in _blocks) > MOST_BYTES:
+        del _blocks[0]  # its memory goes when its last view does
+    return block
+
+
+def _holders(blocks: list[np.ndarray], number: int) -> int:
+    return sys.getrefcount(blocks[number])
+
+
+def release() -> None:
+    """Forget all blocks: the memory of those that are free goes back to the system."""
+    with _lock:
+        _blocks.clear()
+
+
+# The count of a block that only its list holds.
+_ALONE = _holders([np.empty(0)], 0)
+# Without a lock around the interpreter, counts of references say nothing certain.
+_COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()

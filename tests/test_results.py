@@ -1,0 +1,103 @@
+"""Large results in the memory of results that nobody holds any more."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+
+import phix
+from phix.core import dtypes as dt
+from phix.kernels.cpu import results
+
+LARGE = (512, 512)
+
+
+@pytest.fixture(autouse=True)
+def _no_blocks() -> Iterator[None]:
+    results.release()
+    yield
+    results.release()
+
+
+def address(array: np.ndarray) -> int:
+    return int(array.ctypes.data)
+
+
+def test_memory_of_a_dropped_result_is_used_again() -> None:
+    first = results.empty(LARGE, dt.float32)
+    where = address(first)
+    del first
+    assert address(results.empty(LARGE, dt.float32)) == where
+
+
+@pytest.mark.parametrize("view", [lambda a: a, lambda a: a[3:, ::2], lambda a: memoryview(a)])
+def test_memory_that_a_view_holds_is_left_alone(view: object) -> None:
+    first = results.empty(LARGE, dt.float32)
+    first[:] = 1.0
+    held = view(first)  # type: ignore[operator]
+    del first
+    second = results.empty(LARGE, dt.float32)
+    second[:] = 2.0
+    assert np.asarray(held).min() == 1.0
+    del held
+    third = results.empty(LARGE, dt.float32)
+    assert not np.shares_memory(second, third)
+
+
+def test_results_of_a_program_keep_their_values_while_they_are_held() -> None:
+    double = phix.jit(lambda x: x * 2.0)
+    values = [np.full(LARGE, k, np.float32) for k in range(2 * results.MOST_BLOCKS)]
+    made = [double(x) for x in values]
+    for x, y in zip(values, made):
+        np.testing.assert_array_equal(y, 2 * x)
+    array = np.asarray(made[3])
+    del made
+    double(values[0])
+    np.testing.assert_array_equal(array, 6.0)
+
+
+def test_arrays_handed_to_others_hold_their_memory() -> None:
+    double = phix.jit(lambda x: x * 2.0)
+    shared = np.from_dlpack(double(np.full(LARGE, 3.0, np.float32)))
+    double(np.full(LARGE, 5.0, np.float32))
+    np.testing.assert_array_equal(shared, 6.0)
+
+
+def test_a_block_serves_results_of_nearly_its_size() -> None:
+    first = results.empty((1000, 1000), dt.float32)
+    where = address(first)
+    del first
+    assert address(results.empty((900, 1000), dt.float32)) == where
+    assert address(results.empty((300, 1000), dt.float32)) != where
+
+
+def test_small_and_huge_results_have_memory_of_their_own() -> None:
+    assert results.empty((10,), dt.float32).base is None
+    assert results.empty((results.MOST_BYTES // 8 + 1,), dt.float64).base is None
+
+
+def test_blocks_kept_are_bounded() -> None:
+    held = [results.empty(LARGE, dt.float64) for _ in range(3 * results.MOST_BLOCKS)]
+    assert len(results._blocks) <= results.MOST_BLOCKS
+    assert len({address(a) for a in held}) == len(held)
+
+
+def test_threads_never_share_a_block() -> None:
+    wrong: list[int] = []
+
+    def work(number: int) -> None:
+        for _ in range(200):
+            array = results.empty(LARGE, dt.float32)
+            array[::64] = number
+            if (array[::64] != number).any():
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
