@@ -75,8 +75,9 @@ def test_a_block_serves_results_of_nearly_its_size() -> None:
 
 
 def test_small_and_huge_results_have_memory_of_their_own() -> None:
-    assert results.empty((10,), dt.float32).base is None
-    assert results.empty((results.MOST_BYTES // 8 + 1,), dt.float64).base is None
+    assert results.allocator((10,), dt.float32) is np.empty
+    assert results.allocator(LARGE, dt.float32) is results.empty
+    assert results.allocator((results.MOST_BYTES // 8 + 1,), dt.float64) is np.empty
 
 
 def test_blocks_kept_are_bounded() -> None:

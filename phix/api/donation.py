@@ -92,15 +92,15 @@ def _end(x: Tensor, where: str) -> None:
         return
     _ = x.meta  # kept: it may still be asked for
     x.data = None
-    x._key = (where,)
+    x.known_key = (where,)
     x.__class__ = DonatedTensor
 
 
 def _used(x: Any) -> Any:
     raise DonatedTensorError(
-        f"a tensor ({x.meta}) is used{at_user_line()} after it was donated to {x._key[0]}; use "
-        "what that call returned, pass a copy (phix.to_tensor(x)), or leave the argument out of "
-        "donate_argnums"
+        f"a tensor ({x.meta}) is used{at_user_line()} after it was donated to {x.known_key[0]}; "
+        "use what that call returned, pass a copy (phix.to_tensor(x)), or leave the argument out "
+        "of donate_argnums"
     )
 
 
@@ -116,5 +116,5 @@ class DonatedTensor(Tensor):
     ndim = property(lambda self: len(self.meta.dims))
 
     def __repr__(self) -> str:
-        where = self._key and self._key[0]
+        where = self.known_key and self.known_key[0]
         return f"Tensor({self.meta}, donated to {where})"

@@ -50,7 +50,7 @@ class Jitted:
         if not kwargs:
             # The short way: plain tensors whose like has been seen before.
             try:
-                launch, traced = self._launchers[tuple([x.key for x in args])]
+                launch, traced = self._launchers[tuple([x.known_key or x.key for x in args])]
             except (KeyError, AttributeError):
                 pass
             else:
@@ -70,7 +70,7 @@ class Jitted:
         leaves: list[Any] = []
         shape = _spread(args, leaves)
         try:
-            key = (shape, *[x.key for x in leaves])
+            key = (shape, *[x.known_key or x.key for x in leaves])
         except AttributeError:  # a leaf that is no tensor, a tracer, or another container
             return self._call(args, {})
         found = self._quick.get(key)

@@ -302,7 +302,7 @@ class Tensor(TensorBase):
 
     ``phix.Tensor(array)`` shares the array's memory; :func:`phix.to_tensor` copies.
     ``key`` is what compiled programs are looked up by: dtype, shape, C-contiguity, and the place
-    where it is not the CPU.
+    where it is not the CPU. ``known_key`` is the same, None until somebody asked for it.
 
     >>> import numpy as np
     >>> import phix
@@ -311,23 +311,23 @@ class Tensor(TensorBase):
     ([1.0, 3.0, 5.0], (3, 2))
     """
 
-    __slots__ = ("__weakref__", "_key", "_meta", "_shown", "data")
+    __slots__ = ("__weakref__", "_meta", "_shown", "data", "known_key")
 
     def __init__(self, data: Any) -> None:
         self.data = data
-        self._key: tuple[Any, ...] | None = None
+        self.known_key: tuple[Any, ...] | None = None
         self._meta: MetaTensor | None = None
 
     @property
     def key(self) -> tuple[Any, ...]:
-        key = self._key
+        key = self.known_key
         if key is None:
             data = self.data
             if isinstance(data, np.ndarray):
-                key = self._key = (data.dtype, data.shape, data.flags.c_contiguous)
+                key = self.known_key = (data.dtype, data.shape, data.flags.c_contiguous)
             else:
                 whole = places.is_contiguous(data)
-                key = self._key = (data.dtype, data.shape, whole, places.place_of(data))
+                key = self.known_key = (data.dtype, data.shape, whole, places.place_of(data))
         return key
 
     @property

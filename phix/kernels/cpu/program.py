@@ -9,12 +9,14 @@ from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from phix.core import dims as dm
 from phix.core import passes
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.kernels.cpu import stored
-from phix.kernels.cpu.results import empty
+from phix.kernels.cpu.results import Allocator, allocator
 from phix.kernels.cpu.stored import NativeCall
 
 if TYPE_CHECKING:
@@ -80,17 +82,27 @@ class CpuProgram:
         if call is None:
             return self.source.launcher(env)
         outputs = [
-            (tuple(int(dm.substitute(d, env)) for d in dims), dtype) for dims, dtype in call.outputs
+            _result(tuple(int(dm.substitute(d, env)) for d in dims), dtype)
+            for dims, dtype in call.outputs
         ]
         if any(n is not None for n in call.reused):
             return _reusing(call.function, call.constants, outputs, call.reused)
         return _single(call.function, call.constants, outputs)
 
 
-def _single(native: Callable[..., Any], constants: tuple[Any, ...], outputs: list[Any]) -> Launcher:
+Result = tuple[Allocator, tuple[int, ...], np.dtype]
+
+
+def _result(shape: tuple[int, ...], dtype: np.dtype) -> Result:
+    return allocator(shape, dtype), shape, dtype
+
+
+def _single(
+    native: Callable[..., Any], constants: tuple[Any, ...], outputs: list[Result]
+) -> Launcher:
     """The launcher of a program that is one native call."""
     if len(outputs) == 1:
-        ((shape, dtype),) = outputs
+        ((empty, shape, dtype),) = outputs
 
         def launch_one(*inputs: Any) -> tuple[Any, ...]:
             out = empty(shape, dtype)
@@ -100,7 +112,7 @@ def _single(native: Callable[..., Any], constants: tuple[Any, ...], outputs: lis
         return launch_one
 
     def launch(*inputs: Any) -> tuple[Any, ...]:
-        made = tuple([empty(shape, dtype) for shape, dtype in outputs])
+        made = tuple([empty(shape, dtype) for empty, shape, dtype in outputs])
         native(*inputs, *constants, *made)
         return made
 
@@ -110,7 +122,7 @@ def _single(native: Callable[..., Any], constants: tuple[Any, ...], outputs: lis
 def _reusing(
     native: Callable[..., Any],
     constants: tuple[Any, ...],
-    outputs: list[Any],
+    outputs: list[Result],
     reused: tuple[int | None, ...],
 ) -> Launcher:
     """The launcher of a program that leaves some outputs in the memory of inputs."""
@@ -118,7 +130,7 @@ def _reusing(
     def launch(*inputs: Any) -> tuple[Any, ...]:
         made = [
             empty(shape, dtype) if n is None else inputs[n].reshape(shape)
-            for n, (shape, dtype) in zip(reused, outputs)
+            for n, (empty, shape, dtype) in zip(reused, outputs)
         ]
         native(*inputs, *constants, *(o for n, o in zip(reused, made) if n is None))
         return tuple(made)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import sys
 import threading
+from collections.abc import Callable
 
 import numpy as np
 
@@ -25,15 +26,22 @@ _lock = threading.Lock()
 _blocks: list[np.ndarray] = []  # the one used last at the end
 
 
+Allocator = Callable[[tuple[int, ...], np.dtype], np.ndarray]
+
+
+def allocator(shape: tuple[int, ...], dtype: np.dtype) -> Allocator:
+    """What makes results of that shape and dtype, values not set: ``empty`` for large ones."""
+    is_large = SMALLEST <= math.prod(shape) * dtype.itemsize <= MOST_BYTES
+    return empty if is_large and _COUNTS else np.empty
+
+
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An array whose values do not matter yet, C-contiguous.
+    """An array whose values do not matter yet, C-contiguous, where a dropped one was if it fits.
 
     Raises:
         MemoryError: there is no room.
     """
     count = math.prod(shape) * dtype.itemsize
-    if count < SMALLEST or count > MOST_BYTES or not _COUNTS:
-        return np.empty(shape, dtype)
     with _lock:
         block = _taken(count)
         start = (_START - block.ctypes.data) % _PAGE
