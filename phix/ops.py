@@ -57,6 +57,8 @@ __all__ = [
     "atan_grad",
     "atanh",
     "atanh_grad",
+    "attention",
+    "attention_grad",
     "avg_pool2d",
     "avg_pool2d_grad",
     "axis_index",
@@ -1412,6 +1414,89 @@ def heaviside_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[
         x_grad, y_grad.
     """
     return bind(_heaviside_grad, (x, y, out_grad), ())
+
+
+_attention = define(
+    "attention",
+    "(Tensor query, Tensor key, Tensor value, Tensor mask, float scale=1.0f, bool causal=false)",
+    "Tensor(out)",
+    family="attention",
+    infer_meta=("AttentionInferMeta", None),
+    backward="attention_grad",
+    traits=("promote_float(query, key, value)", "low_precision"),
+    dtypes=("float",),
+    optional=("mask",),
+    doc=(
+        "softmax(query @ key.T * scale + mask) @ value over the last two axes, which are [queries, "
+        "size], [keys, size] and [keys, size of value]; leading axes broadcast. mask broadcasts to "
+        "the scores: numbers to add, or bools, True where a key is seen. With causal, query i sees "
+        "the keys up to i alone. A query that sees no key gives NaN. Weights are computed in "
+        "float32 at least."
+    ),
+    where="yaml/attention.yaml:4",
+)
+
+
+def attention(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    mask: TensorLike | None = None,
+    scale: float = 1.0,
+    causal: bool = False,
+) -> Tensor:
+    """softmax(query @ key.T * scale + mask) @ value over the last two axes, which are [queries,
+    size], [keys, size] and [keys, size of value]; leading axes broadcast. mask broadcasts to the
+    scores: numbers to add, or bools, True where a key is seen. With causal, query i sees the keys
+    up to i alone. A query that sees no key gives NaN. Weights are computed in float32 at least.
+
+    Args:
+        query: tensor, float.
+        key: tensor, float.
+        value: tensor, float.
+        mask: tensor, may be None.
+        scale: float.
+        causal: bool.
+    """
+    return bind(_attention, (query, key, value, mask), (scale, causal))
+
+
+_attention_grad = define(
+    "attention_grad",
+    "(Tensor query, Tensor key, Tensor value, Tensor mask, Tensor out_grad, float scale, bool "
+    "causal)",
+    "Tensor(query_grad), Tensor(key_grad), Tensor(value_grad), Tensor(mask_grad)",
+    family="attention",
+    optional=("mask",),
+    forward="attention",
+    where="yaml/attention.yaml:33",
+)
+
+
+def attention_grad(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    mask: TensorLike | None,
+    out_grad: TensorLike,
+    scale: float,
+    causal: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Backward of :func:`attention`.
+
+    Args:
+        query: tensor.
+        key: tensor.
+        value: tensor.
+        mask: tensor, may be None.
+        out_grad: tensor.
+        scale: float.
+        causal: bool.
+
+    Returns:
+        query_grad, key_grad, value_grad, mask_grad.
+    """
+    return bind(_attention_grad, (query, key, value, mask, out_grad), (scale, causal))
 
 
 _matmul = define(
