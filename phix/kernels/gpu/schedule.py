@@ -74,6 +74,7 @@ GPU = Target(
     block_bytes=512 << 20,
     reuses_planes=False,
     sorts_in_loops=False,
+    attention_size=256,
     joins=joins,
 )  # fmt: skip
 

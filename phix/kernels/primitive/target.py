@@ -29,6 +29,7 @@ class Target:
     ``block_bytes`` is what a block of a batch may take on the way. ``reuses_planes``: what is done
     to one plane after the other goes through the same memory, which stays in a cache.
     ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
+    ``attention_size``: attention of heads up to that size is one call; else products and loops.
     ``joins(first, second, joined)``: whether two top-level loops that may become one should.
     """
 
@@ -38,6 +39,7 @@ class Target:
     block_bytes: int = 8 << 20
     reuses_planes: bool = True
     sorts_in_loops: bool = True
+    attention_size: int = 0
     joins: Callable[[For, For, For], bool] = _always
 
 
