@@ -54,10 +54,7 @@ class Attention(Routine):
             "OUT": text.operands[3],
             "STORE": ins.stored(self.dtype, "total[i][j] / sum[i]"),
         }  # fmt: skip
-        body = _TEXT
-        for name in sorted(names, key=len, reverse=True):
-            body = body.replace(f"${name}$", str(names[name]))
-        text.lines_of(body)
+        text.lines_of(text.filled_in(_TEXT, names))
 
     @property
     def _wide(self) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from phix.core.errors import KernelNotFoundError
 from phix.kernels.gpu.attention import Attention
+from phix.kernels.gpu.convolution import Convolution
 from phix.kernels.gpu.products import Product
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.loop_ir import For, LibraryCall
@@ -14,6 +15,7 @@ from phix.kernels.primitive.loop_ir import For, LibraryCall
 ROUTINES: dict[str, Callable[[ir.Statement, list[For], LibraryCall], ir.Kernel]] = {
     "gemm": Product,
     "attention": Attention,
+    "convolution": Convolution,
 }
 
 

@@ -98,6 +98,13 @@ class RoutineText(ScalarPrinter):
         bounds = f"__launch_bounds__({self.routine.threads})"
         return f'extern "C" __global__ void {bounds} {name}{self.text}\n'
 
+    @staticmethod
+    def filled_in(text: str, names: Mapping[str, object]) -> str:
+        """A text with what stands between $ signs replaced."""
+        for name, value in names.items():
+            text = text.replace(f"${name}$", str(value))
+        return text
+
     def lines_of(self, text: str) -> None:
         """Append lines of C++, indented as they are."""
         for line in text.strip("\n").split("\n"):

@@ -30,6 +30,8 @@ class Target:
     to one plane after the other goes through the same memory, which stays in a cache.
     ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
     ``attention_size``: attention of heads up to that size is one call; else products and loops.
+    ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
+    over taps are cut into so many parts; None: it has no such call.
     ``joins(first, second, joined)``: whether two top-level loops that may become one should.
     """
 
@@ -40,6 +42,7 @@ class Target:
     reuses_planes: bool = True
     sorts_in_loops: bool = True
     attention_size: int = 0
+    convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
     joins: Callable[[For, For, For], bool] = _always
 
 
