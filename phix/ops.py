@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from phix.core.dispatch import bind
+from phix.core.dispatch import bind, bind_in_place
 from phix.table.definition import define
 
 if TYPE_CHECKING:
@@ -26,14 +26,19 @@ if __name__ == "__main__":
 
 __all__ = [
     "abs",
+    "abs_",
     "abs_grad",
     "acos",
+    "acos_",
     "acos_grad",
     "acosh",
+    "acosh_",
     "acosh_grad",
     "add",
+    "add_",
     "add_grad",
     "addmm",
+    "addmm_",
     "all",
     "all_gather",
     "all_gather_grad",
@@ -48,37 +53,53 @@ __all__ = [
     "argsort",
     "argsort_grad",
     "asin",
+    "asin_",
     "asin_grad",
     "asinh",
+    "asinh_",
     "asinh_grad",
     "atan",
     "atan2",
     "atan2_grad",
+    "atan_",
     "atan_grad",
     "atanh",
+    "atanh_",
     "atanh_grad",
+    "attention",
+    "attention_grad",
     "avg_pool2d",
     "avg_pool2d_grad",
     "axis_index",
     "baddbmm",
+    "baddbmm_",
     "batch_norm",
     "batch_norm_grad",
     "bce_loss",
+    "bce_loss_",
     "bce_loss_grad",
     "bernoulli",
     "bitwise_and",
+    "bitwise_and_",
     "bitwise_left_shift",
+    "bitwise_left_shift_",
     "bitwise_not",
+    "bitwise_not_",
     "bitwise_or",
+    "bitwise_or_",
     "bitwise_right_shift",
+    "bitwise_right_shift_",
     "bitwise_xor",
+    "bitwise_xor_",
     "bmm",
     "branch",
     "broadcast_tensors",
     "call",
     "cast",
+    "cast_",
     "cast_grad",
     "ceil",
+    "ceil_",
     "checkpoint",
     "checkpoint_name",
     "checkpoint_name_grad",
@@ -86,6 +107,7 @@ __all__ = [
     "cholesky_grad",
     "cholesky_solve",
     "clip",
+    "clip_",
     "clip_grad",
     "complex",
     "complex_grad",
@@ -97,18 +119,23 @@ __all__ = [
     "conv2d_grad",
     "conv2d_transpose",
     "cos",
+    "cos_",
     "cos_grad",
     "cosh",
+    "cosh_",
     "cosh_grad",
     "cross_entropy_with_softmax",
+    "cross_entropy_with_softmax_",
     "cross_entropy_with_softmax_grad",
     "cummax",
     "cummax_grad",
     "cummin",
     "cummin_grad",
     "cumprod",
+    "cumprod_",
     "cumprod_grad",
     "cumsum",
+    "cumsum_",
     "cumsum_grad",
     "custom_jvp_call",
     "custom_vjp_call",
@@ -119,9 +146,11 @@ __all__ = [
     "diagonal",
     "diagonal_grad",
     "digamma",
+    "digamma_",
     "digamma_grad",
     "dim_value",
     "divide",
+    "divide_",
     "divide_grad",
     "dot",
     "dropout",
@@ -130,28 +159,36 @@ __all__ = [
     "elementwise_pow",
     "elementwise_pow_grad",
     "elu",
+    "elu_",
     "elu_grad",
     "embedding",
     "empty",
     "empty_like",
     "equal",
     "erf",
+    "erf_",
     "erf_grad",
     "erfinv",
+    "erfinv_",
     "erfinv_grad",
     "exp",
+    "exp_",
     "exp_grad",
     "expand",
     "expand_as",
     "expand_grad",
     "expm1",
+    "expm1_",
     "expm1_grad",
     "eye",
     "flatten",
+    "flatten_",
     "flip",
     "flip_grad",
     "floor",
+    "floor_",
     "floor_divide",
+    "floor_divide_",
     "fmax",
     "fmax_grad",
     "fmin",
@@ -175,6 +212,7 @@ __all__ = [
     "hardswish",
     "hardswish_grad",
     "hardtanh",
+    "hardtanh_",
     "hardtanh_grad",
     "heaviside",
     "heaviside_grad",
@@ -183,6 +221,7 @@ __all__ = [
     "imag",
     "imag_grad",
     "index_put",
+    "index_put_",
     "index_put_grad",
     "index_sample",
     "index_select",
@@ -202,11 +241,14 @@ __all__ = [
     "layer_norm",
     "layer_norm_grad",
     "leaky_relu",
+    "leaky_relu_",
     "leaky_relu_grad",
     "lerp",
+    "lerp_",
     "less_equal",
     "less_than",
     "lgamma",
+    "lgamma_",
     "lgamma_grad",
     "linear",
     "linear_recurrence",
@@ -214,11 +256,15 @@ __all__ = [
     "linspace",
     "log",
     "log1p",
+    "log1p_",
     "log1p_grad",
     "log2",
+    "log2_",
     "log2_grad",
     "log10",
+    "log10_",
     "log10_grad",
+    "log_",
     "log_grad",
     "log_loss",
     "log_softmax",
@@ -226,9 +272,13 @@ __all__ = [
     "logcumsumexp",
     "logcumsumexp_grad",
     "logical_and",
+    "logical_and_",
     "logical_not",
+    "logical_not_",
     "logical_or",
+    "logical_or_",
     "logical_xor",
+    "logical_xor_",
     "logsigmoid",
     "logsigmoid_grad",
     "logsumexp",
@@ -260,6 +310,7 @@ __all__ = [
     "minimum_grad",
     "mse_loss",
     "multiply",
+    "multiply_",
     "multiply_grad",
     "mv",
     "not_equal",
@@ -271,9 +322,11 @@ __all__ = [
     "pad",
     "pad_grad",
     "polygamma",
+    "polygamma_",
     "polygamma_grad",
     "pool2d",
     "pow",
+    "pow_",
     "pow_grad",
     "ppermute",
     "ppermute_grad",
@@ -285,6 +338,7 @@ __all__ = [
     "psum_scatter_grad",
     "pure_callback",
     "put_along_axis",
+    "put_along_axis_",
     "put_along_axis_grad",
     "randint",
     "random_bits",
@@ -292,41 +346,53 @@ __all__ = [
     "real",
     "real_grad",
     "reciprocal",
+    "reciprocal_",
     "reciprocal_grad",
     "reduce_as",
     "reduce_as_grad",
     "relu",
     "relu6",
     "relu6_grad",
+    "relu_",
     "relu_grad",
     "remainder",
+    "remainder_",
     "remainder_grad",
     "reshape",
+    "reshape_",
     "reshape_grad",
     "rms_norm",
     "rms_norm_grad",
     "roll",
     "roll_grad",
     "round",
+    "round_",
     "rsqrt",
+    "rsqrt_",
     "rsqrt_grad",
     "scale",
+    "scale_",
     "scale_grad",
     "scan",
     "scatter",
+    "scatter_",
     "scatter_nd_add",
     "scatter_nd_add_grad",
     "select_n",
     "shape",
     "sigmoid",
+    "sigmoid_",
     "sigmoid_cross_entropy_with_logits",
+    "sigmoid_cross_entropy_with_logits_",
     "sigmoid_grad",
     "sign",
     "silu",
     "silu_grad",
     "sin",
+    "sin_",
     "sin_grad",
     "sinh",
+    "sinh_",
     "sinh_grad",
     "slice",
     "slice_grad",
@@ -336,6 +402,7 @@ __all__ = [
     "slogdet_v2",
     "slogdet_v2_grad",
     "softmax",
+    "softmax_",
     "softmax_grad",
     "softplus",
     "softplus_grad",
@@ -350,18 +417,22 @@ __all__ = [
     "split_with_num",
     "split_with_num_grad",
     "sqrt",
+    "sqrt_",
     "sqrt_grad",
     "square",
+    "square_",
     "square_grad",
     "squared_l2_norm",
     "squared_l2_norm_grad",
     "squeeze",
+    "squeeze_",
     "stack",
     "std",
     "stop_gradient",
     "strided_slice",
     "strided_slice_grad",
     "subtract",
+    "subtract_",
     "subtract_grad",
     "sum",
     "sum_grad",
@@ -372,34 +443,42 @@ __all__ = [
     "take_along_axis",
     "take_along_axis_grad",
     "tan",
+    "tan_",
     "tan_grad",
     "tanh",
+    "tanh_",
     "tanh_grad",
     "tensordot",
     "tile",
     "topk",
     "topk_grad",
     "transpose",
+    "transpose_",
     "transpose_grad",
     "triangular_solve",
     "triangular_solve_grad",
     "tril",
+    "tril_",
     "tril_grad",
     "tril_indices",
     "triu",
+    "triu_",
     "triu_grad",
     "triu_indices",
     "trunc",
+    "trunc_",
     "truncated_gaussian_random",
     "unbind",
     "unbind_grad",
     "uniform",
     "unsqueeze",
+    "unsqueeze_",
     "unstack",
     "unstack_grad",
     "var",
     "var_grad",
     "where",
+    "where_",
     "where_grad",
     "while_loop",
 ]
@@ -414,6 +493,7 @@ _softmax = define(
     backward="softmax_grad",
     traits=("promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="exp(x) / sum(exp(x)) along the axis, computed from x - max(x) so that nothing overflows.",
     where="yaml/activation.yaml:8",
 )
@@ -429,13 +509,18 @@ def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     return bind(_softmax, (x,), (axis,))
 
 
+def softmax_(x: TensorLike, axis: int = -1) -> Tensor:
+    """:func:`softmax` in the memory of x, not to be used after it."""
+    return bind_in_place(_softmax, (x,), (axis,))
+
+
 _softmax_grad = define(
     "softmax_grad",
     "(Tensor out, Tensor out_grad, int axis)",
     "Tensor(x_grad)",
     family="activation",
     forward="softmax",
-    where="yaml/activation.yaml:21",
+    where="yaml/activation.yaml:22",
 )
 
 
@@ -460,7 +545,7 @@ _log_softmax = define(
     traits=("promote_float", "full_precision"),
     dtypes=("float",),
     doc="x - log(sum(exp(x))) along the axis, computed from x - max(x) so that nothing overflows.",
-    where="yaml/activation.yaml:26",
+    where="yaml/activation.yaml:27",
 )
 
 
@@ -480,7 +565,7 @@ _log_softmax_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="log_softmax",
-    where="yaml/activation.yaml:39",
+    where="yaml/activation.yaml:40",
 )
 
 
@@ -508,7 +593,7 @@ _swiglu = define(
         "silu(x) * y, elementwise; without y, the halves of x along the last axis are taken for x "
         "and y."
     ),
-    where="yaml/activation.yaml:44",
+    where="yaml/activation.yaml:45",
 )
 
 
@@ -530,7 +615,7 @@ _swiglu_grad = define(
     family="activation",
     optional=("y",),
     forward="swiglu",
-    where="yaml/activation.yaml:58",
+    where="yaml/activation.yaml:59",
 )
 
 
@@ -562,7 +647,7 @@ _gelu = define(
         "Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2, elementwise; approximate: x * "
         "(1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2."
     ),
-    where="yaml/activation.yaml:64",
+    where="yaml/activation.yaml:65",
 )
 
 
@@ -583,7 +668,7 @@ _gelu_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="gelu",
-    where="yaml/activation.yaml:78",
+    where="yaml/activation.yaml:79",
 )
 
 
@@ -608,11 +693,12 @@ _sigmoid = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc=(
         "Logistic function, 1 / (1 + exp(-x)), elementwise, without overflow and with full "
         "accuracy for x far below 0."
     ),
-    where="yaml/activation.yaml:83",
+    where="yaml/activation.yaml:84",
 )
 
 
@@ -626,13 +712,18 @@ def sigmoid(x: TensorLike) -> Tensor:
     return bind(_sigmoid, (x,), ())
 
 
+def sigmoid_(x: TensorLike) -> Tensor:
+    """:func:`sigmoid` in the memory of x, not to be used after it."""
+    return bind_in_place(_sigmoid, (x,), ())
+
+
 _sigmoid_grad = define(
     "sigmoid_grad",
     "(Tensor out, Tensor out_grad)",
     "Tensor(x_grad)",
     family="activation",
     forward="sigmoid",
-    where="yaml/activation.yaml:98",
+    where="yaml/activation.yaml:100",
 )
 
 
@@ -657,7 +748,7 @@ _logsigmoid = define(
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
     doc="log(1 / (1 + exp(-x))), elementwise, without overflow.",
-    where="yaml/activation.yaml:103",
+    where="yaml/activation.yaml:105",
 )
 
 
@@ -676,7 +767,7 @@ _logsigmoid_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="logsigmoid",
-    where="yaml/activation.yaml:116",
+    where="yaml/activation.yaml:118",
 )
 
 
@@ -704,7 +795,7 @@ _softplus = define(
         "log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x is "
         "above the threshold."
     ),
-    where="yaml/activation.yaml:121",
+    where="yaml/activation.yaml:123",
 )
 
 
@@ -726,7 +817,7 @@ _softplus_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="softplus",
-    where="yaml/activation.yaml:136",
+    where="yaml/activation.yaml:138",
 )
 
 
@@ -753,7 +844,7 @@ _silu = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="x * sigmoid(x), elementwise.",
-    where="yaml/activation.yaml:141",
+    where="yaml/activation.yaml:143",
 )
 
 
@@ -772,7 +863,7 @@ _silu_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="silu",
-    where="yaml/activation.yaml:153",
+    where="yaml/activation.yaml:155",
 )
 
 
@@ -798,7 +889,7 @@ _swish = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="x * sigmoid(x), elementwise: :func:`silu` by its other name.",
-    where="yaml/activation.yaml:158",
+    where="yaml/activation.yaml:160",
 )
 
 
@@ -817,7 +908,7 @@ _swish_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="swish",
-    where="yaml/activation.yaml:170",
+    where="yaml/activation.yaml:172",
 )
 
 
@@ -841,8 +932,9 @@ _relu = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="max(x, 0), elementwise; the slope at 0 is 0.",
-    where="yaml/activation.yaml:175",
+    where="yaml/activation.yaml:177",
 )
 
 
@@ -855,13 +947,18 @@ def relu(x: TensorLike) -> Tensor:
     return bind(_relu, (x,), ())
 
 
+def relu_(x: TensorLike) -> Tensor:
+    """:func:`relu` in the memory of x, not to be used after it."""
+    return bind_in_place(_relu, (x,), ())
+
+
 _relu_grad = define(
     "relu_grad",
     "(Tensor out, Tensor out_grad)",
     "Tensor(x_grad)",
     family="activation",
     forward="relu",
-    where="yaml/activation.yaml:187",
+    where="yaml/activation.yaml:190",
 )
 
 
@@ -886,7 +983,7 @@ _relu6 = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="min(max(x, 0), 6), elementwise; the slope at 0 and at 6 is 0.",
-    where="yaml/activation.yaml:192",
+    where="yaml/activation.yaml:195",
 )
 
 
@@ -905,7 +1002,7 @@ _relu6_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="relu6",
-    where="yaml/activation.yaml:204",
+    where="yaml/activation.yaml:207",
 )
 
 
@@ -929,8 +1026,9 @@ _leaky_relu = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="x above 0, else negative_slope * x, elementwise; the slope at 0 is negative_slope.",
-    where="yaml/activation.yaml:209",
+    where="yaml/activation.yaml:212",
 )
 
 
@@ -944,13 +1042,18 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.02) -> Tensor:
     return bind(_leaky_relu, (x,), (negative_slope,))
 
 
+def leaky_relu_(x: TensorLike, negative_slope: float = 0.02) -> Tensor:
+    """:func:`leaky_relu` in the memory of x, not to be used after it."""
+    return bind_in_place(_leaky_relu, (x,), (negative_slope,))
+
+
 _leaky_relu_grad = define(
     "leaky_relu_grad",
     "(Tensor x, Tensor out_grad, float negative_slope)",
     "Tensor(x_grad)",
     family="activation",
     forward="leaky_relu",
-    where="yaml/activation.yaml:221",
+    where="yaml/activation.yaml:225",
 )
 
 
@@ -975,8 +1078,9 @@ _elu = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="x above 0, else alpha * (exp(x) - 1), elementwise; the slope at 0 is alpha.",
-    where="yaml/activation.yaml:226",
+    where="yaml/activation.yaml:230",
 )
 
 
@@ -990,13 +1094,18 @@ def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
     return bind(_elu, (x,), (alpha,))
 
 
+def elu_(x: TensorLike, alpha: float = 1.0) -> Tensor:
+    """:func:`elu` in the memory of x, not to be used after it."""
+    return bind_in_place(_elu, (x,), (alpha,))
+
+
 _elu_grad = define(
     "elu_grad",
     "(Tensor x, Tensor out, Tensor out_grad, float alpha)",
     "Tensor(x_grad)",
     family="activation",
     forward="elu",
-    where="yaml/activation.yaml:238",
+    where="yaml/activation.yaml:243",
 )
 
 
@@ -1023,7 +1132,7 @@ _softsign = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="x / (1 + abs(x)), elementwise.",
-    where="yaml/activation.yaml:243",
+    where="yaml/activation.yaml:248",
 )
 
 
@@ -1042,7 +1151,7 @@ _softsign_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="softsign",
-    where="yaml/activation.yaml:255",
+    where="yaml/activation.yaml:260",
 )
 
 
@@ -1067,7 +1176,7 @@ _hardswish = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="x * min(max(x + 3, 0), 6) / 6, elementwise; the slope is 0 at -3 and 1 at 3.",
-    where="yaml/activation.yaml:260",
+    where="yaml/activation.yaml:265",
 )
 
 
@@ -1086,7 +1195,7 @@ _hardswish_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="hardswish",
-    where="yaml/activation.yaml:272",
+    where="yaml/activation.yaml:277",
 )
 
 
@@ -1111,7 +1220,7 @@ _hardsigmoid = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="min(max(slope * x + offset, 0), 1), elementwise; the slope is 0 at both bounds.",
-    where="yaml/activation.yaml:277",
+    where="yaml/activation.yaml:282",
 )
 
 
@@ -1132,7 +1241,7 @@ _hardsigmoid_grad = define(
     "Tensor(x_grad)",
     family="activation",
     forward="hardsigmoid",
-    where="yaml/activation.yaml:289",
+    where="yaml/activation.yaml:294",
 )
 
 
@@ -1158,8 +1267,9 @@ _hardtanh = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="min(max(x, t_min), t_max), elementwise; the slope is 0 at both bounds.",
-    where="yaml/activation.yaml:294",
+    where="yaml/activation.yaml:299",
 )
 
 
@@ -1174,13 +1284,18 @@ def hardtanh(x: TensorLike, t_min: float = 0.0, t_max: float = 24.0) -> Tensor:
     return bind(_hardtanh, (x,), (t_min, t_max))
 
 
+def hardtanh_(x: TensorLike, t_min: float = 0.0, t_max: float = 24.0) -> Tensor:
+    """:func:`hardtanh` in the memory of x, not to be used after it."""
+    return bind_in_place(_hardtanh, (x,), (t_min, t_max))
+
+
 _hardtanh_grad = define(
     "hardtanh_grad",
     "(Tensor x, Tensor out_grad, float t_min, float t_max)",
     "Tensor(x_grad)",
     family="activation",
     forward="hardtanh",
-    where="yaml/activation.yaml:306",
+    where="yaml/activation.yaml:312",
 )
 
 
@@ -1206,6 +1321,7 @@ _square = define(
     jvp="pointwise",
     traits=("pointwise", "promote"),
     dtypes=("int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="x * x, elementwise.",
     where="yaml/arithmetic.yaml:8",
 )
@@ -1220,13 +1336,18 @@ def square(x: TensorLike) -> Tensor:
     return bind(_square, (x,), ())
 
 
+def square_(x: TensorLike) -> Tensor:
+    """:func:`square` in the memory of x, not to be used after it."""
+    return bind_in_place(_square, (x,), ())
+
+
 _square_grad = define(
     "square_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="square",
-    where="yaml/arithmetic.yaml:15",
+    where="yaml/arithmetic.yaml:16",
 )
 
 
@@ -1250,8 +1371,9 @@ _reciprocal = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="1 / x, elementwise.",
-    where="yaml/arithmetic.yaml:20",
+    where="yaml/arithmetic.yaml:21",
 )
 
 
@@ -1264,13 +1386,18 @@ def reciprocal(x: TensorLike) -> Tensor:
     return bind(_reciprocal, (x,), ())
 
 
+def reciprocal_(x: TensorLike) -> Tensor:
+    """:func:`reciprocal` in the memory of x, not to be used after it."""
+    return bind_in_place(_reciprocal, (x,), ())
+
+
 _reciprocal_grad = define(
     "reciprocal_grad",
     "(Tensor out, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="reciprocal",
-    where="yaml/arithmetic.yaml:28",
+    where="yaml/arithmetic.yaml:30",
 )
 
 
@@ -1294,12 +1421,13 @@ _clip = define(
     jvp="pointwise",
     traits=("pointwise", "promote"),
     dtypes=("int", "float"),
+    inplace=(("x", "out"),),
     doc=(
         "min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN, "
         "with gradient 0; the gradient is 1 at a bound. Ints stay ints, within the ints between "
         "the bounds."
     ),
-    where="yaml/arithmetic.yaml:33",
+    where="yaml/arithmetic.yaml:35",
 )
 
 
@@ -1315,13 +1443,18 @@ def clip(x: TensorLike, min: ScalarLike, max: ScalarLike) -> Tensor:
     return bind(_clip, (x,), (min, max))
 
 
+def clip_(x: TensorLike, min: ScalarLike, max: ScalarLike) -> Tensor:
+    """:func:`clip` in the memory of x, not to be used after it."""
+    return bind_in_place(_clip, (x,), (min, max))
+
+
 _clip_grad = define(
     "clip_grad",
     "(Tensor x, Tensor out_grad, Scalar min = 0., Scalar max = 0.)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="clip",
-    where="yaml/arithmetic.yaml:51",
+    where="yaml/arithmetic.yaml:54",
 )
 
 
@@ -1346,8 +1479,9 @@ _lerp = define(
     family="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="x + weight * (y - x), elementwise: x where weight is 0, y where it is 1.",
-    where="yaml/arithmetic.yaml:56",
+    where="yaml/arithmetic.yaml:59",
 )
 
 
@@ -1360,6 +1494,11 @@ def lerp(x: TensorLike, y: TensorLike, weight: TensorLike) -> Tensor:
         weight: tensor, float or complex.
     """
     return bind(_lerp, (x, y, weight), ())
+
+
+def lerp_(x: TensorLike, y: TensorLike, weight: TensorLike) -> Tensor:
+    """:func:`lerp` in the memory of x, not to be used after it."""
+    return bind_in_place(_lerp, (x, y, weight), ())
 
 
 _heaviside = define(
@@ -1376,7 +1515,7 @@ _heaviside = define(
         "0 where x is below 0, y where it is 0, 1 above, elementwise; NaN at NaN. The slope in x "
         "is 0."
     ),
-    where="yaml/arithmetic.yaml:67",
+    where="yaml/arithmetic.yaml:71",
 )
 
 
@@ -1396,7 +1535,7 @@ _heaviside_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="heaviside",
-    where="yaml/arithmetic.yaml:80",
+    where="yaml/arithmetic.yaml:84",
 )
 
 
@@ -1412,6 +1551,89 @@ def heaviside_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[
         x_grad, y_grad.
     """
     return bind(_heaviside_grad, (x, y, out_grad), ())
+
+
+_attention = define(
+    "attention",
+    "(Tensor query, Tensor key, Tensor value, Tensor mask, float scale=1.0f, bool causal=false)",
+    "Tensor(out)",
+    family="attention",
+    infer_meta=("AttentionInferMeta", None),
+    backward="attention_grad",
+    traits=("promote_float(query, key, value)", "low_precision"),
+    dtypes=("float",),
+    optional=("mask",),
+    doc=(
+        "softmax(query @ key.T * scale + mask) @ value over the last two axes, which are [queries, "
+        "size], [keys, size] and [keys, size of value]; leading axes broadcast. mask broadcasts to "
+        "the scores: numbers to add, or bools, True where a key is seen. With causal, query i sees "
+        "the keys up to i alone. A query that sees no key gives NaN. Weights are computed in "
+        "float32 at least."
+    ),
+    where="yaml/attention.yaml:4",
+)
+
+
+def attention(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    mask: TensorLike | None = None,
+    scale: float = 1.0,
+    causal: bool = False,
+) -> Tensor:
+    """softmax(query @ key.T * scale + mask) @ value over the last two axes, which are [queries,
+    size], [keys, size] and [keys, size of value]; leading axes broadcast. mask broadcasts to the
+    scores: numbers to add, or bools, True where a key is seen. With causal, query i sees the keys
+    up to i alone. A query that sees no key gives NaN. Weights are computed in float32 at least.
+
+    Args:
+        query: tensor, float.
+        key: tensor, float.
+        value: tensor, float.
+        mask: tensor, may be None.
+        scale: float.
+        causal: bool.
+    """
+    return bind(_attention, (query, key, value, mask), (scale, causal))
+
+
+_attention_grad = define(
+    "attention_grad",
+    "(Tensor query, Tensor key, Tensor value, Tensor mask, Tensor out_grad, float scale, bool "
+    "causal)",
+    "Tensor(query_grad), Tensor(key_grad), Tensor(value_grad), Tensor(mask_grad)",
+    family="attention",
+    optional=("mask",),
+    forward="attention",
+    where="yaml/attention.yaml:33",
+)
+
+
+def attention_grad(
+    query: TensorLike,
+    key: TensorLike,
+    value: TensorLike,
+    mask: TensorLike | None,
+    out_grad: TensorLike,
+    scale: float,
+    causal: bool,
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Backward of :func:`attention`.
+
+    Args:
+        query: tensor.
+        key: tensor.
+        value: tensor.
+        mask: tensor, may be None.
+        out_grad: tensor.
+        scale: float.
+        causal: bool.
+
+    Returns:
+        query_grad, key_grad, value_grad, mask_grad.
+    """
+    return bind(_attention_grad, (query, key, value, mask, out_grad), (scale, causal))
 
 
 _matmul = define(
@@ -1812,6 +2034,7 @@ _addmm = define(
     family="contraction",
     traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
+    inplace=(("input", "out"),),
     doc="beta * input + alpha * (x @ y) for matrices x and y; input broadcasts.",
     where="yaml/contraction.yaml:152",
 )
@@ -1832,6 +2055,13 @@ def addmm(
     return bind(_addmm, (input, x, y), (beta, alpha))
 
 
+def addmm_(
+    input: TensorLike, x: TensorLike, y: TensorLike, beta: float = 1.0, alpha: float = 1.0
+) -> Tensor:
+    """:func:`addmm` in the memory of input, not to be used after it."""
+    return bind_in_place(_addmm, (input, x, y), (beta, alpha))
+
+
 _baddbmm = define(
     "baddbmm",
     "(Tensor input, Tensor x, Tensor y, float beta=1.0, float alpha=1.0)",
@@ -1839,8 +2069,9 @@ _baddbmm = define(
     family="contraction",
     traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
+    inplace=(("input", "out"),),
     doc="beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts.",
-    where="yaml/contraction.yaml:162",
+    where="yaml/contraction.yaml:163",
 )
 
 
@@ -1859,6 +2090,13 @@ def baddbmm(
     return bind(_baddbmm, (input, x, y), (beta, alpha))
 
 
+def baddbmm_(
+    input: TensorLike, x: TensorLike, y: TensorLike, beta: float = 1.0, alpha: float = 1.0
+) -> Tensor:
+    """:func:`baddbmm` in the memory of input, not to be used after it."""
+    return bind_in_place(_baddbmm, (input, x, y), (beta, alpha))
+
+
 _kron = define(
     "kron",
     "(Tensor x, Tensor y)",
@@ -1867,7 +2105,7 @@ _kron = define(
     traits=("promote",),
     dtypes=("int", "float", "complex"),
     doc="Kronecker product: each element of x replaced by its product with y.",
-    where="yaml/contraction.yaml:171",
+    where="yaml/contraction.yaml:173",
 )
 
 
@@ -2284,6 +2522,7 @@ _tril = define(
     infer_meta=("TrilInferMeta", None),
     backward="tril_grad",
     jvp="linear",
+    inplace=(("x", "out"),),
     doc="x with 0 above the diagonal: out[..., i, j] = x[..., i, j] where j - i <= diagonal.",
     where="yaml/creation.yaml:94",
 )
@@ -2299,13 +2538,19 @@ def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     return bind(_tril, (x,), (diagonal,))
 
 
+def tril_(x: TensorLike, diagonal: int = 0) -> Tensor:
+    """:func:`tril` in the memory of x, not to be used after it."""
+    return bind_in_place(_tril, (x,), (diagonal,))
+
+
 _tril_grad = define(
     "tril_grad",
     "(Tensor out_grad, int diagonal)",
     "Tensor(x_grad)",
     family="creation",
+    invoke="tril(out_grad, diagonal)",
     forward="tril",
-    where="yaml/creation.yaml:107",
+    where="yaml/creation.yaml:108",
 )
 
 
@@ -2327,8 +2572,9 @@ _triu = define(
     infer_meta=("TriuInferMeta", None),
     backward="triu_grad",
     jvp="linear",
+    inplace=(("x", "out"),),
     doc="x with 0 below the diagonal: out[..., i, j] = x[..., i, j] where j - i >= diagonal.",
-    where="yaml/creation.yaml:112",
+    where="yaml/creation.yaml:114",
 )
 
 
@@ -2342,13 +2588,19 @@ def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
     return bind(_triu, (x,), (diagonal,))
 
 
+def triu_(x: TensorLike, diagonal: int = 0) -> Tensor:
+    """:func:`triu` in the memory of x, not to be used after it."""
+    return bind_in_place(_triu, (x,), (diagonal,))
+
+
 _triu_grad = define(
     "triu_grad",
     "(Tensor out_grad, int diagonal)",
     "Tensor(x_grad)",
     family="creation",
+    invoke="triu(out_grad, diagonal)",
     forward="triu",
-    where="yaml/creation.yaml:123",
+    where="yaml/creation.yaml:126",
 )
 
 
@@ -2372,7 +2624,7 @@ _tril_indices = define(
         "Rows and columns, [2, n], of the places of a rows x cols matrix where column - row <= "
         "offset."
     ),
-    where="yaml/creation.yaml:128",
+    where="yaml/creation.yaml:132",
 )
 
 
@@ -2401,7 +2653,7 @@ _triu_indices = define(
         "Rows and columns, [2, n], of the places of a row x col matrix where column - row >= "
         "offset."
     ),
-    where="yaml/creation.yaml:138",
+    where="yaml/creation.yaml:142",
 )
 
 
@@ -2586,6 +2838,7 @@ _scatter = define(
     family="indexing",
     infer_meta=("ScatterInferMeta", None),
     traits=("promote(x, updates)",),
+    inplace=(("x", "out"),),
     doc=(
         "x with row index[i] replaced by updates[i]: by the last of them where an index comes "
         "again, or by their sum if not overwrite."
@@ -2609,6 +2862,13 @@ def scatter(
     return bind(_scatter, (x, index, updates), (overwrite,))
 
 
+def scatter_(
+    x: TensorLike, index: TensorLike, updates: TensorLike, overwrite: bool = True
+) -> Tensor:
+    """:func:`scatter` in the memory of x, not to be used after it."""
+    return bind_in_place(_scatter, (x, index, updates), (overwrite,))
+
+
 _take_along_axis = define(
     "take_along_axis",
     "(Tensor arr, Tensor indices, int axis)",
@@ -2621,7 +2881,7 @@ _take_along_axis = define(
         "out[..., i, ...] = arr[..., indices[..., i, ...], ...] along axis; the other dims "
         "broadcast."
     ),
-    where="yaml/indexing.yaml:85",
+    where="yaml/indexing.yaml:86",
 )
 
 
@@ -2643,7 +2903,7 @@ _take_along_axis_grad = define(
     family="indexing",
     no_need_buffer=("arr",),
     forward="take_along_axis",
-    where="yaml/indexing.yaml:100",
+    where="yaml/indexing.yaml:101",
 )
 
 
@@ -2670,12 +2930,13 @@ _put_along_axis = define(
     infer_meta=("PutAlongAxisInferMeta", None),
     backward="put_along_axis_grad",
     traits=("promote(arr, values)",),
+    inplace=(("arr", "out"),),
     doc=(
         "arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its "
         "place (assign), or combined with what is there (add, mul, amax, amin, mean), which is "
         "left out without include_self."
     ),
-    where="yaml/indexing.yaml:106",
+    where="yaml/indexing.yaml:107",
 )
 
 
@@ -2702,6 +2963,18 @@ def put_along_axis(
     return bind(_put_along_axis, (arr, indices, values), (axis, reduce, include_self))
 
 
+def put_along_axis_(
+    arr: TensorLike,
+    indices: TensorLike,
+    values: TensorLike,
+    axis: int,
+    reduce: str = "assign",
+    include_self: bool = True,
+) -> Tensor:
+    """:func:`put_along_axis` in the memory of arr, not to be used after it."""
+    return bind_in_place(_put_along_axis, (arr, indices, values), (axis, reduce, include_self))
+
+
 _put_along_axis_grad = define(
     "put_along_axis_grad",
     "(Tensor arr, Tensor indices, Tensor values, Tensor out, Tensor out_grad, int axis, str "
@@ -2709,7 +2982,7 @@ _put_along_axis_grad = define(
     "Tensor(arr_grad), Tensor(values_grad)",
     family="indexing",
     forward="put_along_axis",
-    where="yaml/indexing.yaml:124",
+    where="yaml/indexing.yaml:126",
 )
 
 
@@ -2752,12 +3025,13 @@ _index_put = define(
     backward="index_put_grad",
     jvp="linear",
     traits=("promote(x, value)",),
+    inplace=(("x", "out"),),
     doc=(
         "x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and "
         "the value broadcast. The indices are of the first axes of x, or of those in axes: then "
         "the axes of the value are theirs, broadcast together, followed by the other axes of x."
     ),
-    where="yaml/indexing.yaml:129",
+    where="yaml/indexing.yaml:131",
 )
 
 
@@ -2782,6 +3056,17 @@ def index_put(
     return bind(_index_put, (x, indices, value), (accumulate, axes))
 
 
+def index_put_(
+    x: TensorLike,
+    indices: Sequence[TensorLike],
+    value: TensorLike,
+    accumulate: bool = False,
+    axes: IntArrayLike = (),
+) -> Tensor:
+    """:func:`index_put` in the memory of x, not to be used after it."""
+    return bind_in_place(_index_put, (x, indices, value), (accumulate, axes))
+
+
 _index_put_grad = define(
     "index_put_grad",
     "(Tensor x, Tensor[] indices, Tensor value, Tensor out_grad, bool accumulate=false, int[] "
@@ -2790,7 +3075,7 @@ _index_put_grad = define(
     family="indexing",
     no_need_buffer=("x",),
     forward="index_put",
-    where="yaml/indexing.yaml:147",
+    where="yaml/indexing.yaml:150",
 )
 
 
@@ -2824,8 +3109,9 @@ _index_select = define(
     "Tensor(out)",
     family="indexing",
     infer_meta=("IndexSelectInferMeta", None),
+    invoke="gather(x, index, axis)",
     doc="The slices of x at a 1-d index along axis; gather.",
-    where="yaml/indexing.yaml:153",
+    where="yaml/indexing.yaml:156",
 )
 
 
@@ -2847,7 +3133,7 @@ _index_sample = define(
     family="indexing",
     infer_meta=("IndexSampleInferMeta", None),
     doc="out[i, j] = x[i, index[i, j]].",
-    where="yaml/indexing.yaml:163",
+    where="yaml/indexing.yaml:167",
 )
 
 
@@ -2868,8 +3154,9 @@ _masked_fill = define(
     family="indexing",
     infer_meta=("MaskedFillInferMeta", None),
     traits=("promote(x, value)",),
+    invoke="where(mask, value, x)",
     doc="x with value, of one element or broadcast, where the bool tensor mask is true.",
-    where="yaml/indexing.yaml:173",
+    where="yaml/indexing.yaml:177",
 )
 
 
@@ -3722,6 +4009,7 @@ _bce_loss = define(
     backward="bce_loss_grad",
     traits=("promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("input", "out"),),
     doc=(
         "Binary cross entropy, -(label * log(input) + (1 - label) * log(1 - input)), elementwise, "
         "input being a probability; a logarithm below -100 counts as -100."
@@ -3741,13 +4029,18 @@ def bce_loss(input: TensorLike, label: TensorLike) -> Tensor:
     return bind(_bce_loss, (input, label), ())
 
 
+def bce_loss_(input: TensorLike, label: TensorLike) -> Tensor:
+    """:func:`bce_loss` in the memory of input, not to be used after it."""
+    return bind_in_place(_bce_loss, (input, label), ())
+
+
 _bce_loss_grad = define(
     "bce_loss_grad",
     "(Tensor input, Tensor label, Tensor out_grad)",
     "Tensor(input_grad), Tensor(label_grad)",
     family="loss",
     forward="bce_loss",
-    where="yaml/loss.yaml:51",
+    where="yaml/loss.yaml:52",
 )
 
 
@@ -3775,12 +4068,13 @@ _sigmoid_cross_entropy_with_logits = define(
     traits=("promote_float", "full_precision"),
     dtypes=("float",),
     optional=("pos_weight",),
+    inplace=(("x", "out"),),
     doc=(
         "Binary cross entropy of sigmoid(x), -(pos_weight * label * log(sigmoid(x)) + (1 - label) "
         "* log(1 - sigmoid(x))), elementwise and without overflow; 0 where the label is "
         "ignore_index. normalize divides by the number of labels that are not."
     ),
-    where="yaml/loss.yaml:56",
+    where="yaml/loss.yaml:57",
 )
 
 
@@ -3807,6 +4101,19 @@ def sigmoid_cross_entropy_with_logits(
     )
 
 
+def sigmoid_cross_entropy_with_logits_(
+    x: TensorLike,
+    label: TensorLike,
+    pos_weight: TensorLike | None = None,
+    normalize: bool = False,
+    ignore_index: int = -100,
+) -> Tensor:
+    """:func:`sigmoid_cross_entropy_with_logits` in the memory of x, not to be used after it."""
+    return bind_in_place(
+        _sigmoid_cross_entropy_with_logits, (x, label, pos_weight), (normalize, ignore_index)
+    )
+
+
 _log_loss = define(
     "log_loss",
     "(Tensor input, Tensor label, float epsilon)",
@@ -3818,7 +4125,7 @@ _log_loss = define(
         "-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise, "
         "input being a probability."
     ),
-    where="yaml/loss.yaml:73",
+    where="yaml/loss.yaml:75",
 )
 
 
@@ -3847,7 +4154,7 @@ _kldiv_loss = define(
         "the first dim (batchmean). With log_target, label holds logarithms: exp(label) * (label - "
         "x)."
     ),
-    where="yaml/loss.yaml:84",
+    where="yaml/loss.yaml:86",
 )
 
 
@@ -3876,6 +4183,7 @@ _cross_entropy_with_softmax = define(
     backward="cross_entropy_with_softmax_grad",
     traits=("promote_float(input)", "full_precision"),
     dtypes=("float",),
+    inplace=(("input", "softmax"),),
     doc=(
         "softmax of input along the axis, and the loss -log(softmax) at the label, with a 1 for "
         "the axis. A label is the number of a class, its axis 1 or left out, and ignore_index "
@@ -3883,7 +4191,7 @@ _cross_entropy_with_softmax = define(
         "log(softmax)). Without use_softmax the input is the softmax. It is always computed the "
         "numerically stable way."
     ),
-    where="yaml/loss.yaml:104",
+    where="yaml/loss.yaml:106",
 )
 
 
@@ -3920,6 +4228,23 @@ def cross_entropy_with_softmax(
     )
 
 
+def cross_entropy_with_softmax_(
+    input: TensorLike,
+    label: TensorLike,
+    soft_label: bool = False,
+    use_softmax: bool = True,
+    numeric_stable_mode: bool = True,
+    ignore_index: int = -100,
+    axis: int = -1,
+) -> tuple[Tensor, Tensor]:
+    """:func:`cross_entropy_with_softmax` in the memory of input, not to be used after it."""
+    return bind_in_place(
+        _cross_entropy_with_softmax,
+        (input, label),
+        (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis),
+    )
+
+
 _cross_entropy_with_softmax_grad = define(
     "cross_entropy_with_softmax_grad",
     "(Tensor label, Tensor softmax, Tensor softmax_grad, Tensor loss_grad, bool soft_label, bool "
@@ -3927,7 +4252,7 @@ _cross_entropy_with_softmax_grad = define(
     "Tensor(input_grad), Tensor(label_grad)",
     family="loss",
     forward="cross_entropy_with_softmax",
-    where="yaml/loss.yaml:130",
+    where="yaml/loss.yaml:133",
 )
 
 
@@ -4715,6 +5040,7 @@ _add = define(
     jvp="linear",
     traits=("pointwise", "promote"),
     dtypes=("int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="Sum, x + y, elementwise.",
     where="yaml/pointwise.yaml:11",
 )
@@ -4730,6 +5056,11 @@ def add(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_add, (x, y), ())
 
 
+def add_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`add` in the memory of x, not to be used after it."""
+    return bind_in_place(_add, (x, y), ())
+
+
 _add_grad = define(
     "add_grad",
     "(Tensor x, Tensor y, Tensor out_grad)",
@@ -4737,7 +5068,7 @@ _add_grad = define(
     family="pointwise",
     no_need_buffer=("x", "y"),
     forward="add",
-    where="yaml/pointwise.yaml:25",
+    where="yaml/pointwise.yaml:26",
 )
 
 
@@ -4765,8 +5096,9 @@ _subtract = define(
     jvp="linear",
     traits=("pointwise", "promote"),
     dtypes=("int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="Difference, x - y, elementwise.",
-    where="yaml/pointwise.yaml:31",
+    where="yaml/pointwise.yaml:32",
 )
 
 
@@ -4780,6 +5112,11 @@ def subtract(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_subtract, (x, y), ())
 
 
+def subtract_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`subtract` in the memory of x, not to be used after it."""
+    return bind_in_place(_subtract, (x, y), ())
+
+
 _subtract_grad = define(
     "subtract_grad",
     "(Tensor x, Tensor y, Tensor out_grad)",
@@ -4787,7 +5124,7 @@ _subtract_grad = define(
     family="pointwise",
     no_need_buffer=("x", "y"),
     forward="subtract",
-    where="yaml/pointwise.yaml:44",
+    where="yaml/pointwise.yaml:46",
 )
 
 
@@ -4815,8 +5152,9 @@ _multiply = define(
     jvp="bilinear",
     traits=("pointwise", "promote"),
     dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="Product, x * y, elementwise.",
-    where="yaml/pointwise.yaml:50",
+    where="yaml/pointwise.yaml:52",
 )
 
 
@@ -4830,13 +5168,18 @@ def multiply(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_multiply, (x, y), ())
 
 
+def multiply_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`multiply` in the memory of x, not to be used after it."""
+    return bind_in_place(_multiply, (x, y), ())
+
+
 _multiply_grad = define(
     "multiply_grad",
     "(Tensor x, Tensor y, Tensor out_grad)",
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="multiply",
-    where="yaml/pointwise.yaml:63",
+    where="yaml/pointwise.yaml:66",
 )
 
 
@@ -4864,8 +5207,9 @@ _divide = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="Quotient, x / y, elementwise; integers divide to the default float.",
-    where="yaml/pointwise.yaml:68",
+    where="yaml/pointwise.yaml:71",
 )
 
 
@@ -4879,6 +5223,11 @@ def divide(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_divide, (x, y), ())
 
 
+def divide_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`divide` in the memory of x, not to be used after it."""
+    return bind_in_place(_divide, (x, y), ())
+
+
 _divide_grad = define(
     "divide_grad",
     "(Tensor x, Tensor y, Tensor out, Tensor out_grad)",
@@ -4886,7 +5235,7 @@ _divide_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="divide",
-    where="yaml/pointwise.yaml:78",
+    where="yaml/pointwise.yaml:82",
 )
 
 
@@ -4917,8 +5266,9 @@ _exp = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="Exponential, e ** x, elementwise.",
-    where="yaml/pointwise.yaml:84",
+    where="yaml/pointwise.yaml:88",
 )
 
 
@@ -4931,13 +5281,18 @@ def exp(x: TensorLike) -> Tensor:
     return bind(_exp, (x,), ())
 
 
+def exp_(x: TensorLike) -> Tensor:
+    """:func:`exp` in the memory of x, not to be used after it."""
+    return bind_in_place(_exp, (x,), ())
+
+
 _exp_grad = define(
     "exp_grad",
     "(Tensor out, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="exp",
-    where="yaml/pointwise.yaml:89",
+    where="yaml/pointwise.yaml:94",
 )
 
 
@@ -4961,8 +5316,9 @@ _sin = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="Sine of x in radians, elementwise.",
-    where="yaml/pointwise.yaml:94",
+    where="yaml/pointwise.yaml:99",
 )
 
 
@@ -4975,13 +5331,18 @@ def sin(x: TensorLike) -> Tensor:
     return bind(_sin, (x,), ())
 
 
+def sin_(x: TensorLike) -> Tensor:
+    """:func:`sin` in the memory of x, not to be used after it."""
+    return bind_in_place(_sin, (x,), ())
+
+
 _sin_grad = define(
     "sin_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="sin",
-    where="yaml/pointwise.yaml:98",
+    where="yaml/pointwise.yaml:104",
 )
 
 
@@ -5005,8 +5366,9 @@ _tanh = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x) + exp(-x)), elementwise.",
-    where="yaml/pointwise.yaml:103",
+    where="yaml/pointwise.yaml:109",
 )
 
 
@@ -5019,13 +5381,18 @@ def tanh(x: TensorLike) -> Tensor:
     return bind(_tanh, (x,), ())
 
 
+def tanh_(x: TensorLike) -> Tensor:
+    """:func:`tanh` in the memory of x, not to be used after it."""
+    return bind_in_place(_tanh, (x,), ())
+
+
 _tanh_grad = define(
     "tanh_grad",
     "(Tensor out, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="tanh",
-    where="yaml/pointwise.yaml:107",
+    where="yaml/pointwise.yaml:114",
 )
 
 
@@ -5049,8 +5416,9 @@ _expm1 = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="exp(x) - 1, accurate near 0, elementwise.",
-    where="yaml/pointwise.yaml:112",
+    where="yaml/pointwise.yaml:119",
 )
 
 
@@ -5063,13 +5431,18 @@ def expm1(x: TensorLike) -> Tensor:
     return bind(_expm1, (x,), ())
 
 
+def expm1_(x: TensorLike) -> Tensor:
+    """:func:`expm1` in the memory of x, not to be used after it."""
+    return bind_in_place(_expm1, (x,), ())
+
+
 _expm1_grad = define(
     "expm1_grad",
     "(Tensor out, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="expm1",
-    where="yaml/pointwise.yaml:118",
+    where="yaml/pointwise.yaml:126",
 )
 
 
@@ -5093,8 +5466,9 @@ _log = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="Natural logarithm, elementwise; -inf at 0, NaN below.",
-    where="yaml/pointwise.yaml:123",
+    where="yaml/pointwise.yaml:131",
 )
 
 
@@ -5107,13 +5481,18 @@ def log(x: TensorLike) -> Tensor:
     return bind(_log, (x,), ())
 
 
+def log_(x: TensorLike) -> Tensor:
+    """:func:`log` in the memory of x, not to be used after it."""
+    return bind_in_place(_log, (x,), ())
+
+
 _log_grad = define(
     "log_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="log",
-    where="yaml/pointwise.yaml:128",
+    where="yaml/pointwise.yaml:137",
 )
 
 
@@ -5137,8 +5516,9 @@ _log1p = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="log(1 + x), accurate near 0, elementwise.",
-    where="yaml/pointwise.yaml:133",
+    where="yaml/pointwise.yaml:142",
 )
 
 
@@ -5151,13 +5531,18 @@ def log1p(x: TensorLike) -> Tensor:
     return bind(_log1p, (x,), ())
 
 
+def log1p_(x: TensorLike) -> Tensor:
+    """:func:`log1p` in the memory of x, not to be used after it."""
+    return bind_in_place(_log1p, (x,), ())
+
+
 _log1p_grad = define(
     "log1p_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="log1p",
-    where="yaml/pointwise.yaml:139",
+    where="yaml/pointwise.yaml:149",
 )
 
 
@@ -5181,8 +5566,9 @@ _log2 = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Logarithm to base 2, elementwise.",
-    where="yaml/pointwise.yaml:144",
+    where="yaml/pointwise.yaml:154",
 )
 
 
@@ -5195,13 +5581,18 @@ def log2(x: TensorLike) -> Tensor:
     return bind(_log2, (x,), ())
 
 
+def log2_(x: TensorLike) -> Tensor:
+    """:func:`log2` in the memory of x, not to be used after it."""
+    return bind_in_place(_log2, (x,), ())
+
+
 _log2_grad = define(
     "log2_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="log2",
-    where="yaml/pointwise.yaml:150",
+    where="yaml/pointwise.yaml:161",
 )
 
 
@@ -5225,8 +5616,9 @@ _log10 = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Logarithm to base 10, elementwise.",
-    where="yaml/pointwise.yaml:155",
+    where="yaml/pointwise.yaml:166",
 )
 
 
@@ -5239,13 +5631,18 @@ def log10(x: TensorLike) -> Tensor:
     return bind(_log10, (x,), ())
 
 
+def log10_(x: TensorLike) -> Tensor:
+    """:func:`log10` in the memory of x, not to be used after it."""
+    return bind_in_place(_log10, (x,), ())
+
+
 _log10_grad = define(
     "log10_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="log10",
-    where="yaml/pointwise.yaml:161",
+    where="yaml/pointwise.yaml:173",
 )
 
 
@@ -5269,8 +5666,9 @@ _sqrt = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="Square root, elementwise; NaN below 0.",
-    where="yaml/pointwise.yaml:166",
+    where="yaml/pointwise.yaml:178",
 )
 
 
@@ -5283,13 +5681,18 @@ def sqrt(x: TensorLike) -> Tensor:
     return bind(_sqrt, (x,), ())
 
 
+def sqrt_(x: TensorLike) -> Tensor:
+    """:func:`sqrt` in the memory of x, not to be used after it."""
+    return bind_in_place(_sqrt, (x,), ())
+
+
 _sqrt_grad = define(
     "sqrt_grad",
     "(Tensor out, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="sqrt",
-    where="yaml/pointwise.yaml:170",
+    where="yaml/pointwise.yaml:183",
 )
 
 
@@ -5313,8 +5716,9 @@ _rsqrt = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="1 / sqrt(x), elementwise; inf at 0.",
-    where="yaml/pointwise.yaml:175",
+    where="yaml/pointwise.yaml:188",
 )
 
 
@@ -5327,13 +5731,18 @@ def rsqrt(x: TensorLike) -> Tensor:
     return bind(_rsqrt, (x,), ())
 
 
+def rsqrt_(x: TensorLike) -> Tensor:
+    """:func:`rsqrt` in the memory of x, not to be used after it."""
+    return bind_in_place(_rsqrt, (x,), ())
+
+
 _rsqrt_grad = define(
     "rsqrt_grad",
     "(Tensor out, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="rsqrt",
-    where="yaml/pointwise.yaml:181",
+    where="yaml/pointwise.yaml:195",
 )
 
 
@@ -5357,8 +5766,9 @@ _cos = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="Cosine of x in radians, elementwise.",
-    where="yaml/pointwise.yaml:186",
+    where="yaml/pointwise.yaml:200",
 )
 
 
@@ -5371,13 +5781,18 @@ def cos(x: TensorLike) -> Tensor:
     return bind(_cos, (x,), ())
 
 
+def cos_(x: TensorLike) -> Tensor:
+    """:func:`cos` in the memory of x, not to be used after it."""
+    return bind_in_place(_cos, (x,), ())
+
+
 _cos_grad = define(
     "cos_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="cos",
-    where="yaml/pointwise.yaml:190",
+    where="yaml/pointwise.yaml:205",
 )
 
 
@@ -5401,8 +5816,9 @@ _tan = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="Tangent of x in radians, elementwise.",
-    where="yaml/pointwise.yaml:195",
+    where="yaml/pointwise.yaml:210",
 )
 
 
@@ -5415,13 +5831,18 @@ def tan(x: TensorLike) -> Tensor:
     return bind(_tan, (x,), ())
 
 
+def tan_(x: TensorLike) -> Tensor:
+    """:func:`tan` in the memory of x, not to be used after it."""
+    return bind_in_place(_tan, (x,), ())
+
+
 _tan_grad = define(
     "tan_grad",
     "(Tensor out, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="tan",
-    where="yaml/pointwise.yaml:200",
+    where="yaml/pointwise.yaml:216",
 )
 
 
@@ -5445,8 +5866,9 @@ _asin = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Inverse sine in radians, in [-pi/2, pi/2], elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:205",
+    where="yaml/pointwise.yaml:221",
 )
 
 
@@ -5459,13 +5881,18 @@ def asin(x: TensorLike) -> Tensor:
     return bind(_asin, (x,), ())
 
 
+def asin_(x: TensorLike) -> Tensor:
+    """:func:`asin` in the memory of x, not to be used after it."""
+    return bind_in_place(_asin, (x,), ())
+
+
 _asin_grad = define(
     "asin_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="asin",
-    where="yaml/pointwise.yaml:211",
+    where="yaml/pointwise.yaml:228",
 )
 
 
@@ -5489,8 +5916,9 @@ _acos = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Inverse cosine in radians, in [0, pi], elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:216",
+    where="yaml/pointwise.yaml:233",
 )
 
 
@@ -5503,13 +5931,18 @@ def acos(x: TensorLike) -> Tensor:
     return bind(_acos, (x,), ())
 
 
+def acos_(x: TensorLike) -> Tensor:
+    """:func:`acos` in the memory of x, not to be used after it."""
+    return bind_in_place(_acos, (x,), ())
+
+
 _acos_grad = define(
     "acos_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="acos",
-    where="yaml/pointwise.yaml:222",
+    where="yaml/pointwise.yaml:240",
 )
 
 
@@ -5533,8 +5966,9 @@ _atan = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Inverse tangent in radians, in [-pi/2, pi/2], elementwise.",
-    where="yaml/pointwise.yaml:227",
+    where="yaml/pointwise.yaml:245",
 )
 
 
@@ -5547,13 +5981,18 @@ def atan(x: TensorLike) -> Tensor:
     return bind(_atan, (x,), ())
 
 
+def atan_(x: TensorLike) -> Tensor:
+    """:func:`atan` in the memory of x, not to be used after it."""
+    return bind_in_place(_atan, (x,), ())
+
+
 _atan_grad = define(
     "atan_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="atan",
-    where="yaml/pointwise.yaml:232",
+    where="yaml/pointwise.yaml:251",
 )
 
 
@@ -5577,8 +6016,9 @@ _sinh = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="Hyperbolic sine, (exp(x) - exp(-x)) / 2, elementwise.",
-    where="yaml/pointwise.yaml:237",
+    where="yaml/pointwise.yaml:256",
 )
 
 
@@ -5591,13 +6031,18 @@ def sinh(x: TensorLike) -> Tensor:
     return bind(_sinh, (x,), ())
 
 
+def sinh_(x: TensorLike) -> Tensor:
+    """:func:`sinh` in the memory of x, not to be used after it."""
+    return bind_in_place(_sinh, (x,), ())
+
+
 _sinh_grad = define(
     "sinh_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="sinh",
-    where="yaml/pointwise.yaml:242",
+    where="yaml/pointwise.yaml:262",
 )
 
 
@@ -5621,8 +6066,9 @@ _cosh = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float", "complex"),
+    inplace=(("x", "out"),),
     doc="Hyperbolic cosine, (exp(x) + exp(-x)) / 2, elementwise.",
-    where="yaml/pointwise.yaml:247",
+    where="yaml/pointwise.yaml:267",
 )
 
 
@@ -5635,13 +6081,18 @@ def cosh(x: TensorLike) -> Tensor:
     return bind(_cosh, (x,), ())
 
 
+def cosh_(x: TensorLike) -> Tensor:
+    """:func:`cosh` in the memory of x, not to be used after it."""
+    return bind_in_place(_cosh, (x,), ())
+
+
 _cosh_grad = define(
     "cosh_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="cosh",
-    where="yaml/pointwise.yaml:252",
+    where="yaml/pointwise.yaml:273",
 )
 
 
@@ -5665,8 +6116,9 @@ _asinh = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Inverse hyperbolic sine, log(x + sqrt(x ** 2 + 1)), elementwise.",
-    where="yaml/pointwise.yaml:257",
+    where="yaml/pointwise.yaml:278",
 )
 
 
@@ -5679,13 +6131,18 @@ def asinh(x: TensorLike) -> Tensor:
     return bind(_asinh, (x,), ())
 
 
+def asinh_(x: TensorLike) -> Tensor:
+    """:func:`asinh` in the memory of x, not to be used after it."""
+    return bind_in_place(_asinh, (x,), ())
+
+
 _asinh_grad = define(
     "asinh_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="asinh",
-    where="yaml/pointwise.yaml:263",
+    where="yaml/pointwise.yaml:285",
 )
 
 
@@ -5709,8 +6166,9 @@ _acosh = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; NaN below 1.",
-    where="yaml/pointwise.yaml:268",
+    where="yaml/pointwise.yaml:290",
 )
 
 
@@ -5723,13 +6181,18 @@ def acosh(x: TensorLike) -> Tensor:
     return bind(_acosh, (x,), ())
 
 
+def acosh_(x: TensorLike) -> Tensor:
+    """:func:`acosh` in the memory of x, not to be used after it."""
+    return bind_in_place(_acosh, (x,), ())
+
+
 _acosh_grad = define(
     "acosh_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="acosh",
-    where="yaml/pointwise.yaml:274",
+    where="yaml/pointwise.yaml:297",
 )
 
 
@@ -5753,8 +6216,9 @@ _atanh = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Inverse hyperbolic tangent, log((1 + x) / (1 - x)) / 2, elementwise.",
-    where="yaml/pointwise.yaml:279",
+    where="yaml/pointwise.yaml:302",
 )
 
 
@@ -5767,13 +6231,18 @@ def atanh(x: TensorLike) -> Tensor:
     return bind(_atanh, (x,), ())
 
 
+def atanh_(x: TensorLike) -> Tensor:
+    """:func:`atanh` in the memory of x, not to be used after it."""
+    return bind_in_place(_atanh, (x,), ())
+
+
 _atanh_grad = define(
     "atanh_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="atanh",
-    where="yaml/pointwise.yaml:285",
+    where="yaml/pointwise.yaml:309",
 )
 
 
@@ -5797,8 +6266,9 @@ _erf = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Error function, 2 / sqrt(pi) * the integral of exp(-t ** 2) from 0 to x, elementwise.",
-    where="yaml/pointwise.yaml:290",
+    where="yaml/pointwise.yaml:314",
 )
 
 
@@ -5811,13 +6281,18 @@ def erf(x: TensorLike) -> Tensor:
     return bind(_erf, (x,), ())
 
 
+def erf_(x: TensorLike) -> Tensor:
+    """:func:`erf` in the memory of x, not to be used after it."""
+    return bind_in_place(_erf, (x,), ())
+
+
 _erf_grad = define(
     "erf_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="erf",
-    where="yaml/pointwise.yaml:295",
+    where="yaml/pointwise.yaml:320",
 )
 
 
@@ -5841,8 +6316,9 @@ _erfinv = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Inverse of erf, elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:300",
+    where="yaml/pointwise.yaml:325",
 )
 
 
@@ -5855,13 +6331,18 @@ def erfinv(x: TensorLike) -> Tensor:
     return bind(_erfinv, (x,), ())
 
 
+def erfinv_(x: TensorLike) -> Tensor:
+    """:func:`erfinv` in the memory of x, not to be used after it."""
+    return bind_in_place(_erfinv, (x,), ())
+
+
 _erfinv_grad = define(
     "erfinv_grad",
     "(Tensor out, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="erfinv",
-    where="yaml/pointwise.yaml:306",
+    where="yaml/pointwise.yaml:332",
 )
 
 
@@ -5885,8 +6366,9 @@ _lgamma = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Logarithm of the absolute value of the gamma function, elementwise.",
-    where="yaml/pointwise.yaml:311",
+    where="yaml/pointwise.yaml:337",
 )
 
 
@@ -5899,13 +6381,18 @@ def lgamma(x: TensorLike) -> Tensor:
     return bind(_lgamma, (x,), ())
 
 
+def lgamma_(x: TensorLike) -> Tensor:
+    """:func:`lgamma` in the memory of x, not to be used after it."""
+    return bind_in_place(_lgamma, (x,), ())
+
+
 _lgamma_grad = define(
     "lgamma_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="lgamma",
-    where="yaml/pointwise.yaml:317",
+    where="yaml/pointwise.yaml:344",
 )
 
 
@@ -5929,8 +6416,9 @@ _digamma = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Derivative of lgamma, elementwise.",
-    where="yaml/pointwise.yaml:322",
+    where="yaml/pointwise.yaml:349",
 )
 
 
@@ -5943,13 +6431,18 @@ def digamma(x: TensorLike) -> Tensor:
     return bind(_digamma, (x,), ())
 
 
+def digamma_(x: TensorLike) -> Tensor:
+    """:func:`digamma` in the memory of x, not to be used after it."""
+    return bind_in_place(_digamma, (x,), ())
+
+
 _digamma_grad = define(
     "digamma_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="digamma",
-    where="yaml/pointwise.yaml:328",
+    where="yaml/pointwise.yaml:356",
 )
 
 
@@ -5973,8 +6466,9 @@ _polygamma = define(
     jvp="pointwise",
     traits=("pointwise", "promote_float", "full_precision"),
     dtypes=("float",),
+    inplace=(("x", "out"),),
     doc="Derivative of order n of digamma, elementwise.",
-    where="yaml/pointwise.yaml:333",
+    where="yaml/pointwise.yaml:361",
 )
 
 
@@ -5988,13 +6482,18 @@ def polygamma(x: TensorLike, n: int) -> Tensor:
     return bind(_polygamma, (x,), (n,))
 
 
+def polygamma_(x: TensorLike, n: int) -> Tensor:
+    """:func:`polygamma` in the memory of x, not to be used after it."""
+    return bind_in_place(_polygamma, (x,), (n,))
+
+
 _polygamma_grad = define(
     "polygamma_grad",
     "(Tensor x, Tensor out_grad, int n)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="polygamma",
-    where="yaml/pointwise.yaml:340",
+    where="yaml/pointwise.yaml:369",
 )
 
 
@@ -6019,8 +6518,9 @@ _abs = define(
     jvp="pointwise",
     traits=("pointwise", "promote"),
     dtypes=("int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="Absolute value, elementwise; of a complex number its modulus, a real number.",
-    where="yaml/pointwise.yaml:345",
+    where="yaml/pointwise.yaml:374",
 )
 
 
@@ -6033,13 +6533,18 @@ def abs(x: TensorLike) -> Tensor:
     return bind(_abs, (x,), ())
 
 
+def abs_(x: TensorLike) -> Tensor:
+    """:func:`abs` in the memory of x, not to be used after it."""
+    return bind_in_place(_abs, (x,), ())
+
+
 _abs_grad = define(
     "abs_grad",
     "(Tensor x, Tensor out_grad)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="abs",
-    where="yaml/pointwise.yaml:352",
+    where="yaml/pointwise.yaml:382",
 )
 
 
@@ -6063,7 +6568,7 @@ _sign = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
     doc="-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0.",
-    where="yaml/pointwise.yaml:357",
+    where="yaml/pointwise.yaml:387",
 )
 
 
@@ -6085,8 +6590,9 @@ _floor = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
+    inplace=(("x", "out"),),
     doc="The largest integer not above x, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:363",
+    where="yaml/pointwise.yaml:393",
 )
 
 
@@ -6099,6 +6605,11 @@ def floor(x: TensorLike) -> Tensor:
     return bind(_floor, (x,), ())
 
 
+def floor_(x: TensorLike) -> Tensor:
+    """:func:`floor` in the memory of x, not to be used after it."""
+    return bind_in_place(_floor, (x,), ())
+
+
 _ceil = define(
     "ceil",
     "(Tensor x)",
@@ -6108,8 +6619,9 @@ _ceil = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
+    inplace=(("x", "out"),),
     doc="The smallest integer not below x, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:369",
+    where="yaml/pointwise.yaml:400",
 )
 
 
@@ -6122,6 +6634,11 @@ def ceil(x: TensorLike) -> Tensor:
     return bind(_ceil, (x,), ())
 
 
+def ceil_(x: TensorLike) -> Tensor:
+    """:func:`ceil` in the memory of x, not to be used after it."""
+    return bind_in_place(_ceil, (x,), ())
+
+
 _round = define(
     "round",
     "(Tensor x, int decimals=0)",
@@ -6131,8 +6648,9 @@ _round = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
+    inplace=(("x", "out"),),
     doc="x rounded to that many decimals, halves to even, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:375",
+    where="yaml/pointwise.yaml:407",
 )
 
 
@@ -6146,6 +6664,11 @@ def round(x: TensorLike, decimals: int = 0) -> Tensor:
     return bind(_round, (x,), (decimals,))
 
 
+def round_(x: TensorLike, decimals: int = 0) -> Tensor:
+    """:func:`round` in the memory of x, not to be used after it."""
+    return bind_in_place(_round, (x,), (decimals,))
+
+
 _trunc = define(
     "trunc",
     "(Tensor input)",
@@ -6155,8 +6678,9 @@ _trunc = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
+    inplace=(("input", "out"),),
     doc="input without its fraction, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:386",
+    where="yaml/pointwise.yaml:419",
 )
 
 
@@ -6167,6 +6691,11 @@ def trunc(input: TensorLike) -> Tensor:
         input: tensor, int or float.
     """
     return bind(_trunc, (input,), ())
+
+
+def trunc_(input: TensorLike) -> Tensor:
+    """:func:`trunc` in the memory of input, not to be used after it."""
+    return bind_in_place(_trunc, (input,), ())
 
 
 _maximum = define(
@@ -6183,7 +6712,7 @@ _maximum = define(
         "The larger of x and y, elementwise; NaN if either is. At a tie each gets half the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:393",
+    where="yaml/pointwise.yaml:427",
 )
 
 
@@ -6203,7 +6732,7 @@ _maximum_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="maximum",
-    where="yaml/pointwise.yaml:405",
+    where="yaml/pointwise.yaml:439",
 )
 
 
@@ -6235,7 +6764,7 @@ _minimum = define(
         "The smaller of x and y, elementwise; NaN if either is. At a tie each gets half the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:410",
+    where="yaml/pointwise.yaml:444",
 )
 
 
@@ -6255,7 +6784,7 @@ _minimum_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="minimum",
-    where="yaml/pointwise.yaml:422",
+    where="yaml/pointwise.yaml:456",
 )
 
 
@@ -6287,7 +6816,7 @@ _fmax = define(
         "The larger of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:427",
+    where="yaml/pointwise.yaml:461",
 )
 
 
@@ -6308,7 +6837,7 @@ _fmax_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="fmax",
-    where="yaml/pointwise.yaml:439",
+    where="yaml/pointwise.yaml:473",
 )
 
 
@@ -6340,7 +6869,7 @@ _fmin = define(
         "The smaller of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:444",
+    where="yaml/pointwise.yaml:478",
 )
 
 
@@ -6361,7 +6890,7 @@ _fmin_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="fmin",
-    where="yaml/pointwise.yaml:456",
+    where="yaml/pointwise.yaml:490",
 )
 
 
@@ -6390,7 +6919,7 @@ _elementwise_pow = define(
     traits=("pointwise", "promote", "full_precision"),
     dtypes=("int", "float", "complex"),
     doc="x to the power y, elementwise. At x <= 0 the derivative to y is NaN for x < 0 and 0 at 0.",
-    where="yaml/pointwise.yaml:461",
+    where="yaml/pointwise.yaml:495",
 )
 
 
@@ -6410,7 +6939,7 @@ _elementwise_pow_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="elementwise_pow",
-    where="yaml/pointwise.yaml:474",
+    where="yaml/pointwise.yaml:508",
 )
 
 
@@ -6440,8 +6969,9 @@ _pow = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "full_precision"),
     dtypes=("int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="x to the constant power y, elementwise; an int tensor to a float power is a float tensor.",
-    where="yaml/pointwise.yaml:479",
+    where="yaml/pointwise.yaml:513",
 )
 
 
@@ -6455,13 +6985,18 @@ def pow(x: TensorLike, y: ScalarLike = 1.0) -> Tensor:
     return bind(_pow, (x,), (y,))
 
 
+def pow_(x: TensorLike, y: ScalarLike = 1.0) -> Tensor:
+    """:func:`pow` in the memory of x, not to be used after it."""
+    return bind_in_place(_pow, (x,), (y,))
+
+
 _pow_grad = define(
     "pow_grad",
     "(Tensor x, Tensor out_grad, Scalar y)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="pow",
-    where="yaml/pointwise.yaml:492",
+    where="yaml/pointwise.yaml:527",
 )
 
 
@@ -6487,7 +7022,7 @@ _atan2 = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="Angle of the point (y, x) in radians, in [-pi, pi]: atan(x / y) in the right quadrant.",
-    where="yaml/pointwise.yaml:497",
+    where="yaml/pointwise.yaml:532",
 )
 
 
@@ -6507,7 +7042,7 @@ _atan2_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="atan2",
-    where="yaml/pointwise.yaml:508",
+    where="yaml/pointwise.yaml:543",
 )
 
 
@@ -6535,8 +7070,9 @@ _remainder = define(
     jvp="pointwise",
     traits=("pointwise", "promote"),
     dtypes=("int", "float"),
+    inplace=(("x", "out"),),
     doc="x - y * floor(x / y), elementwise: the rest with the sign of y, as Python's %.",
-    where="yaml/pointwise.yaml:513",
+    where="yaml/pointwise.yaml:548",
 )
 
 
@@ -6550,13 +7086,18 @@ def remainder(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_remainder, (x, y), ())
 
 
+def remainder_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`remainder` in the memory of x, not to be used after it."""
+    return bind_in_place(_remainder, (x, y), ())
+
+
 _remainder_grad = define(
     "remainder_grad",
     "(Tensor x, Tensor y, Tensor out_grad)",
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="remainder",
-    where="yaml/pointwise.yaml:525",
+    where="yaml/pointwise.yaml:561",
 )
 
 
@@ -6583,8 +7124,9 @@ _floor_divide = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
+    inplace=(("x", "out"),),
     doc="floor(x / y), elementwise, as Python's //; ints divided by 0 give 0. The derivative is 0.",
-    where="yaml/pointwise.yaml:530",
+    where="yaml/pointwise.yaml:566",
 )
 
 
@@ -6598,6 +7140,11 @@ def floor_divide(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_floor_divide, (x, y), ())
 
 
+def floor_divide_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`floor_divide` in the memory of x, not to be used after it."""
+    return bind_in_place(_floor_divide, (x, y), ())
+
+
 _equal = define(
     "equal",
     "(Tensor x, Tensor y)",
@@ -6608,7 +7155,7 @@ _equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x == y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:542",
+    where="yaml/pointwise.yaml:579",
 )
 
 
@@ -6632,7 +7179,7 @@ _not_equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x != y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:554",
+    where="yaml/pointwise.yaml:591",
 )
 
 
@@ -6656,7 +7203,7 @@ _less_than = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x < y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:566",
+    where="yaml/pointwise.yaml:603",
 )
 
 
@@ -6680,7 +7227,7 @@ _less_equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x <= y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:578",
+    where="yaml/pointwise.yaml:615",
 )
 
 
@@ -6704,7 +7251,7 @@ _greater_than = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x > y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:590",
+    where="yaml/pointwise.yaml:627",
 )
 
 
@@ -6728,7 +7275,7 @@ _greater_equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x >= y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:602",
+    where="yaml/pointwise.yaml:639",
 )
 
 
@@ -6751,8 +7298,9 @@ _logical_and = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="x and y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:614",
+    where="yaml/pointwise.yaml:651",
 )
 
 
@@ -6766,6 +7314,11 @@ def logical_and(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_logical_and, (x, y), ())
 
 
+def logical_and_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`logical_and` in the memory of x, not to be used after it."""
+    return bind_in_place(_logical_and, (x, y), ())
+
+
 _logical_or = define(
     "logical_or",
     "(Tensor x, Tensor y)",
@@ -6775,8 +7328,9 @@ _logical_or = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="x or y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:622",
+    where="yaml/pointwise.yaml:660",
 )
 
 
@@ -6790,6 +7344,11 @@ def logical_or(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_logical_or, (x, y), ())
 
 
+def logical_or_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`logical_or` in the memory of x, not to be used after it."""
+    return bind_in_place(_logical_or, (x, y), ())
+
+
 _logical_xor = define(
     "logical_xor",
     "(Tensor x, Tensor y)",
@@ -6799,8 +7358,9 @@ _logical_xor = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="x xor y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:630",
+    where="yaml/pointwise.yaml:669",
 )
 
 
@@ -6814,6 +7374,11 @@ def logical_xor(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_logical_xor, (x, y), ())
 
 
+def logical_xor_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`logical_xor` in the memory of x, not to be used after it."""
+    return bind_in_place(_logical_xor, (x, y), ())
+
+
 _logical_not = define(
     "logical_not",
     "(Tensor x)",
@@ -6823,8 +7388,9 @@ _logical_not = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="Whether x is zero (false), elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:638",
+    where="yaml/pointwise.yaml:678",
 )
 
 
@@ -6837,6 +7403,11 @@ def logical_not(x: TensorLike) -> Tensor:
     return bind(_logical_not, (x,), ())
 
 
+def logical_not_(x: TensorLike) -> Tensor:
+    """:func:`logical_not` in the memory of x, not to be used after it."""
+    return bind_in_place(_logical_not, (x,), ())
+
+
 _bitwise_and = define(
     "bitwise_and",
     "(Tensor x, Tensor y)",
@@ -6846,8 +7417,9 @@ _bitwise_and = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int"),
+    inplace=(("x", "out"),),
     doc="x & y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:645",
+    where="yaml/pointwise.yaml:686",
 )
 
 
@@ -6861,6 +7433,11 @@ def bitwise_and(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_bitwise_and, (x, y), ())
 
 
+def bitwise_and_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`bitwise_and` in the memory of x, not to be used after it."""
+    return bind_in_place(_bitwise_and, (x, y), ())
+
+
 _bitwise_or = define(
     "bitwise_or",
     "(Tensor x, Tensor y)",
@@ -6870,8 +7447,9 @@ _bitwise_or = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int"),
+    inplace=(("x", "out"),),
     doc="x | y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:653",
+    where="yaml/pointwise.yaml:695",
 )
 
 
@@ -6885,6 +7463,11 @@ def bitwise_or(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_bitwise_or, (x, y), ())
 
 
+def bitwise_or_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`bitwise_or` in the memory of x, not to be used after it."""
+    return bind_in_place(_bitwise_or, (x, y), ())
+
+
 _bitwise_xor = define(
     "bitwise_xor",
     "(Tensor x, Tensor y)",
@@ -6894,8 +7477,9 @@ _bitwise_xor = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int"),
+    inplace=(("x", "out"),),
     doc="x ^ y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:661",
+    where="yaml/pointwise.yaml:704",
 )
 
 
@@ -6909,6 +7493,11 @@ def bitwise_xor(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_bitwise_xor, (x, y), ())
 
 
+def bitwise_xor_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`bitwise_xor` in the memory of x, not to be used after it."""
+    return bind_in_place(_bitwise_xor, (x, y), ())
+
+
 _bitwise_not = define(
     "bitwise_not",
     "(Tensor x)",
@@ -6918,8 +7507,9 @@ _bitwise_not = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int"),
+    inplace=(("x", "out"),),
     doc="Every bit of x flipped, elementwise; of a bool, its negation.",
-    where="yaml/pointwise.yaml:669",
+    where="yaml/pointwise.yaml:713",
 )
 
 
@@ -6932,6 +7522,11 @@ def bitwise_not(x: TensorLike) -> Tensor:
     return bind(_bitwise_not, (x,), ())
 
 
+def bitwise_not_(x: TensorLike) -> Tensor:
+    """:func:`bitwise_not` in the memory of x, not to be used after it."""
+    return bind_in_place(_bitwise_not, (x,), ())
+
+
 _bitwise_left_shift = define(
     "bitwise_left_shift",
     "(Tensor x, Tensor y)",
@@ -6941,8 +7536,9 @@ _bitwise_left_shift = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int",),
+    inplace=(("x", "out"),),
     doc="x * 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
-    where="yaml/pointwise.yaml:675",
+    where="yaml/pointwise.yaml:720",
 )
 
 
@@ -6956,6 +7552,11 @@ def bitwise_left_shift(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_bitwise_left_shift, (x, y), ())
 
 
+def bitwise_left_shift_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`bitwise_left_shift` in the memory of x, not to be used after it."""
+    return bind_in_place(_bitwise_left_shift, (x, y), ())
+
+
 _bitwise_right_shift = define(
     "bitwise_right_shift",
     "(Tensor x, Tensor y)",
@@ -6965,8 +7566,9 @@ _bitwise_right_shift = define(
     jvp="pointwise",
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int",),
+    inplace=(("x", "out"),),
     doc="x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
-    where="yaml/pointwise.yaml:683",
+    where="yaml/pointwise.yaml:729",
 )
 
 
@@ -6980,6 +7582,11 @@ def bitwise_right_shift(x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_bitwise_right_shift, (x, y), ())
 
 
+def bitwise_right_shift_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`bitwise_right_shift` in the memory of x, not to be used after it."""
+    return bind_in_place(_bitwise_right_shift, (x, y), ())
+
+
 _isnan = define(
     "isnan",
     "(Tensor x)",
@@ -6990,7 +7597,7 @@ _isnan = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is NaN, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:691",
+    where="yaml/pointwise.yaml:738",
 )
 
 
@@ -7013,7 +7620,7 @@ _isinf = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is infinite, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:698",
+    where="yaml/pointwise.yaml:745",
 )
 
 
@@ -7036,7 +7643,7 @@ _isfinite = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is neither infinite nor NaN, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:705",
+    where="yaml/pointwise.yaml:752",
 )
 
 
@@ -7059,10 +7666,11 @@ _where = define(
     jvp="linear",
     traits=("pointwise", "promote(x, y)"),
     dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc=(
         "x where the condition holds, else y, elementwise. No gradient crosses from the other side."
     ),
-    where="yaml/pointwise.yaml:712",
+    where="yaml/pointwise.yaml:759",
 )
 
 
@@ -7077,6 +7685,11 @@ def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
     return bind(_where, (condition, x, y), ())
 
 
+def where_(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`where` in the memory of x, not to be used after it."""
+    return bind_in_place(_where, (condition, x, y), ())
+
+
 _where_grad = define(
     "where_grad",
     "(Tensor condition, Tensor x, Tensor y, Tensor out_grad)",
@@ -7084,7 +7697,7 @@ _where_grad = define(
     family="pointwise",
     no_need_buffer=("x", "y"),
     forward="where",
-    where="yaml/pointwise.yaml:725",
+    where="yaml/pointwise.yaml:773",
 )
 
 
@@ -7115,8 +7728,9 @@ _cast = define(
     jvp="linear",
     traits=("pointwise",),
     dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc="The values of x converted to dtype, elementwise; to bool: x != 0.",
-    where="yaml/pointwise.yaml:731",
+    where="yaml/pointwise.yaml:779",
 )
 
 
@@ -7130,6 +7744,11 @@ def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
     return bind(_cast, (x,), (dtype,))
 
 
+def cast_(x: TensorLike, dtype: DTypeLike) -> Tensor:
+    """:func:`cast` in the memory of x, not to be used after it."""
+    return bind_in_place(_cast, (x,), (dtype,))
+
+
 _cast_grad = define(
     "cast_grad",
     "(Tensor x, Tensor out_grad)",
@@ -7137,7 +7756,7 @@ _cast_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="cast",
-    where="yaml/pointwise.yaml:740",
+    where="yaml/pointwise.yaml:789",
 )
 
 
@@ -7161,11 +7780,12 @@ _scale = define(
     jvp="pointwise",
     traits=("pointwise", "promote"),
     dtypes=("int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc=(
         "scale * x + bias, or scale * (x + bias) if not bias_after_scale, elementwise; for ints "
         "both numbers lose their fraction first."
     ),
-    where="yaml/pointwise.yaml:746",
+    where="yaml/pointwise.yaml:795",
 )
 
 
@@ -7184,13 +7804,20 @@ def scale(
     return bind(_scale, (x,), (scale, bias, bias_after_scale))
 
 
+def scale_(
+    x: TensorLike, scale: ScalarLike = 1.0, bias: ScalarLike = 0.0, bias_after_scale: bool = True
+) -> Tensor:
+    """:func:`scale` in the memory of x, not to be used after it."""
+    return bind_in_place(_scale, (x,), (scale, bias, bias_after_scale))
+
+
 _scale_grad = define(
     "scale_grad",
     "(Tensor out_grad, Scalar scale)",
     "Tensor(x_grad)",
     family="pointwise",
     forward="scale",
-    where="yaml/pointwise.yaml:761",
+    where="yaml/pointwise.yaml:811",
 )
 
 
@@ -7215,7 +7842,7 @@ _real = define(
     traits=("pointwise", "promote"),
     dtypes=("float", "complex"),
     doc="Real part, elementwise.",
-    where="yaml/pointwise.yaml:766",
+    where="yaml/pointwise.yaml:816",
 )
 
 
@@ -7235,7 +7862,7 @@ _real_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="real",
-    where="yaml/pointwise.yaml:773",
+    where="yaml/pointwise.yaml:823",
 )
 
 
@@ -7260,7 +7887,7 @@ _imag = define(
     traits=("pointwise", "promote"),
     dtypes=("float", "complex"),
     doc="Imaginary part, elementwise; 0 of a real number.",
-    where="yaml/pointwise.yaml:779",
+    where="yaml/pointwise.yaml:829",
 )
 
 
@@ -7280,7 +7907,7 @@ _imag_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="imag",
-    where="yaml/pointwise.yaml:786",
+    where="yaml/pointwise.yaml:836",
 )
 
 
@@ -7305,7 +7932,7 @@ _conj = define(
     traits=("pointwise", "promote"),
     dtypes=("int", "float", "complex"),
     doc="Complex conjugate, elementwise; a real tensor is its own.",
-    where="yaml/pointwise.yaml:792",
+    where="yaml/pointwise.yaml:842",
 )
 
 
@@ -7324,7 +7951,7 @@ _conj_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="conj",
-    where="yaml/pointwise.yaml:799",
+    where="yaml/pointwise.yaml:849",
 )
 
 
@@ -7348,7 +7975,7 @@ _complex = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float32", "float64"),
     doc="real + 1j * imag, elementwise.",
-    where="yaml/pointwise.yaml:804",
+    where="yaml/pointwise.yaml:854",
 )
 
 
@@ -7369,7 +7996,7 @@ _complex_grad = define(
     family="pointwise",
     no_need_buffer=("real", "imag"),
     forward="complex",
-    where="yaml/pointwise.yaml:812",
+    where="yaml/pointwise.yaml:862",
 )
 
 
@@ -8110,6 +8737,7 @@ _amax = define(
     infer_meta=("ReduceIntArrayAxisInferMeta", None),
     traits=("promote",),
     dtypes=("bool", "int", "float"),
+    invoke="max(x, axis, keepdim)",
     doc="Largest element over the axes, as :func:`max`: ties share the gradient.",
     where="yaml/reduction.yaml:89",
 )
@@ -8134,8 +8762,9 @@ _amin = define(
     infer_meta=("ReduceIntArrayAxisInferMeta", None),
     traits=("promote",),
     dtypes=("bool", "int", "float"),
+    invoke="min(x, axis, keepdim)",
     doc="Smallest element over the axes, as :func:`min`: ties share the gradient.",
-    where="yaml/reduction.yaml:102",
+    where="yaml/reduction.yaml:103",
 )
 
 
@@ -8161,7 +8790,7 @@ _any = define(
         "Whether some element over the axes, over all of them if none is given, is not 0: x != 0 "
         "somewhere."
     ),
-    where="yaml/reduction.yaml:115",
+    where="yaml/reduction.yaml:117",
 )
 
 
@@ -8188,7 +8817,7 @@ _all = define(
         "Whether every element over the axes, over all of them if none is given, is not 0: x != 0 "
         "everywhere."
     ),
-    where="yaml/reduction.yaml:127",
+    where="yaml/reduction.yaml:129",
 )
 
 
@@ -8217,7 +8846,7 @@ _argmax = define(
         "Index of the largest element along the axis, the first of equal ones, the first NaN if "
         "there is one; axis None or flatten: of all elements in order."
     ),
-    where="yaml/reduction.yaml:139",
+    where="yaml/reduction.yaml:141",
 )
 
 
@@ -8254,7 +8883,7 @@ _argmin = define(
         "Index of the smallest element along the axis, the first of equal ones, the first NaN if "
         "there is one; axis None or flatten: of all elements in order."
     ),
-    where="yaml/reduction.yaml:158",
+    where="yaml/reduction.yaml:160",
 )
 
 
@@ -8288,7 +8917,7 @@ _mean = define(
     traits=("promote_float", "full_precision"),
     dtypes=("float", "complex"),
     doc="Mean over the axes, over all of them if none is given; 16-bit floats add up in float32.",
-    where="yaml/reduction.yaml:177",
+    where="yaml/reduction.yaml:179",
 )
 
 
@@ -8310,7 +8939,7 @@ _mean_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="mean",
-    where="yaml/reduction.yaml:190",
+    where="yaml/reduction.yaml:192",
 )
 
 
@@ -8337,8 +8966,9 @@ _mean_all = define(
     jvp="linear",
     traits=("promote_float", "full_precision"),
     dtypes=("float", "complex"),
+    invoke="mean(x)",
     doc="Mean of all elements.",
-    where="yaml/reduction.yaml:196",
+    where="yaml/reduction.yaml:198",
 )
 
 
@@ -8358,7 +8988,7 @@ _mean_all_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="mean_all",
-    where="yaml/reduction.yaml:208",
+    where="yaml/reduction.yaml:211",
 )
 
 
@@ -8384,7 +9014,7 @@ _var = define(
         "Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not "
         "unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."
     ),
-    where="yaml/reduction.yaml:214",
+    where="yaml/reduction.yaml:217",
 )
 
 
@@ -8414,7 +9044,7 @@ _var_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="var",
-    where="yaml/reduction.yaml:229",
+    where="yaml/reduction.yaml:232",
 )
 
 
@@ -8450,7 +9080,7 @@ _std = define(
         "Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN "
         "where all elements are equal."
     ),
-    where="yaml/reduction.yaml:234",
+    where="yaml/reduction.yaml:237",
 )
 
 
@@ -8486,7 +9116,7 @@ _logsumexp = define(
         "log(sum(exp(x))) over the axes, over all of them if axis is empty or reduce_all, computed "
         "from x - max(x) so that nothing overflows; of -inf alone it is -inf, with gradient 0."
     ),
-    where="yaml/reduction.yaml:248",
+    where="yaml/reduction.yaml:251",
 )
 
 
@@ -8511,7 +9141,7 @@ _logsumexp_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="logsumexp",
-    where="yaml/reduction.yaml:263",
+    where="yaml/reduction.yaml:266",
 )
 
 
@@ -8546,7 +9176,7 @@ _reduce_as = define(
     traits=("promote(x)", "full_precision"),
     dtypes=("int", "float", "complex"),
     doc="x summed over the axes that broadcasting target to the shape of x adds or stretches.",
-    where="yaml/reduction.yaml:268",
+    where="yaml/reduction.yaml:271",
 )
 
 
@@ -8567,7 +9197,7 @@ _reduce_as_grad = define(
     family="reduction",
     no_need_buffer=("x", "target"),
     forward="reduce_as",
-    where="yaml/reduction.yaml:280",
+    where="yaml/reduction.yaml:283",
 )
 
 
@@ -8592,12 +9222,13 @@ _cumsum = define(
     jvp="linear",
     traits=("full_precision",),
     dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc=(
         "Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without "
         "x_k; reverse: from the end; flatten: of all elements in order. Bools and ints add up in "
         "int64."
     ),
-    where="yaml/reduction.yaml:287",
+    where="yaml/reduction.yaml:290",
 )
 
 
@@ -8621,6 +9252,17 @@ def cumsum(
     return bind(_cumsum, (x,), (axis, flatten, exclusive, reverse))
 
 
+def cumsum_(
+    x: TensorLike,
+    axis: ScalarLike = -1,
+    flatten: bool = False,
+    exclusive: bool = False,
+    reverse: bool = False,
+) -> Tensor:
+    """:func:`cumsum` in the memory of x, not to be used after it."""
+    return bind_in_place(_cumsum, (x,), (axis, flatten, exclusive, reverse))
+
+
 _cumsum_grad = define(
     "cumsum_grad",
     "(Tensor x, Tensor out_grad, Scalar axis, bool flatten, bool exclusive, bool reverse)",
@@ -8628,7 +9270,7 @@ _cumsum_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="cumsum",
-    where="yaml/reduction.yaml:307",
+    where="yaml/reduction.yaml:311",
 )
 
 
@@ -8662,12 +9304,13 @@ _cumprod = define(
     backward="cumprod_grad",
     traits=("full_precision",),
     dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),),
     doc=(
         "Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without "
         "x_k; reverse: from the end. Bools and ints multiply in int64. The gradient is right with "
         "zeros."
     ),
-    where="yaml/reduction.yaml:313",
+    where="yaml/reduction.yaml:317",
 )
 
 
@@ -8684,13 +9327,18 @@ def cumprod(x: TensorLike, dim: int, exclusive: bool = False, reverse: bool = Fa
     return bind(_cumprod, (x,), (dim, exclusive, reverse))
 
 
+def cumprod_(x: TensorLike, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
+    """:func:`cumprod` in the memory of x, not to be used after it."""
+    return bind_in_place(_cumprod, (x,), (dim, exclusive, reverse))
+
+
 _cumprod_grad = define(
     "cumprod_grad",
     "(Tensor x, Tensor out_grad, int dim, bool exclusive, bool reverse)",
     "Tensor(x_grad)",
     family="reduction",
     forward="cumprod",
-    where="yaml/reduction.yaml:332",
+    where="yaml/reduction.yaml:337",
 )
 
 
@@ -8722,7 +9370,7 @@ _linear_recurrence = define(
         "out_k = a_k * out_{k-1} + x_k along the axis, from out_0 = x_0 (a_0 is not used); "
         "reverse: from the end, out_k = a_k * out_{k+1} + x_k."
     ),
-    where="yaml/reduction.yaml:337",
+    where="yaml/reduction.yaml:342",
 )
 
 
@@ -8748,7 +9396,7 @@ _linear_recurrence_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="linear_recurrence",
-    where="yaml/reduction.yaml:353",
+    where="yaml/reduction.yaml:358",
 )
 
 
@@ -8784,7 +9432,7 @@ _cummax = define(
         "Largest of the elements up to each along the axis, and where it stands, the last of equal "
         "ones."
     ),
-    where="yaml/reduction.yaml:359",
+    where="yaml/reduction.yaml:364",
 )
 
 
@@ -8810,7 +9458,7 @@ _cummax_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="cummax",
-    where="yaml/reduction.yaml:374",
+    where="yaml/reduction.yaml:379",
 )
 
 
@@ -8842,7 +9490,7 @@ _cummin = define(
         "Smallest of the elements up to each along the axis, and where it stands, the last of "
         "equal ones."
     ),
-    where="yaml/reduction.yaml:380",
+    where="yaml/reduction.yaml:385",
 )
 
 
@@ -8868,7 +9516,7 @@ _cummin_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="cummin",
-    where="yaml/reduction.yaml:395",
+    where="yaml/reduction.yaml:400",
 )
 
 
@@ -8900,7 +9548,7 @@ _logcumsumexp = define(
         "exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements "
         "in order."
     ),
-    where="yaml/reduction.yaml:401",
+    where="yaml/reduction.yaml:406",
 )
 
 
@@ -8930,7 +9578,7 @@ _logcumsumexp_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="logcumsumexp",
-    where="yaml/reduction.yaml:418",
+    where="yaml/reduction.yaml:423",
 )
 
 
@@ -8965,7 +9613,7 @@ _reshape = define(
     infer_meta=("ReshapeInferMeta", None),
     backward="reshape_grad",
     jvp="linear",
-    traits=("view",),
+    inplace=(("x", "out"),),
     view=(("x", "out"),),
     doc="The elements of x, in order, in another shape; one dim may be -1, and 0 copies x's dim.",
     where="yaml/shape.yaml:7",
@@ -8980,6 +9628,11 @@ def reshape(x: TensorLike, shape: IntArrayLike) -> Tensor:
         shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
     """
     return bind(_reshape, (x,), (shape,))
+
+
+def reshape_(x: TensorLike, shape: IntArrayLike) -> Tensor:
+    """:func:`reshape` in the memory of x, not to be used after it."""
+    return bind_in_place(_reshape, (x,), (shape,))
 
 
 _reshape_grad = define(
@@ -9056,7 +9709,8 @@ _transpose = define(
     infer_meta=("TransposeInferMeta", None),
     backward="transpose_grad",
     jvp="linear",
-    traits=("view",),
+    inplace=(("x", "out"),),
+    view=(("x", "out"),),
     doc="The axes of x in the order perm: out.shape[i] = x.shape[perm[i]].",
     where="yaml/shape.yaml:41",
 )
@@ -9072,13 +9726,18 @@ def transpose(x: TensorLike, perm: IntArrayLike) -> Tensor:
     return bind(_transpose, (x,), (perm,))
 
 
+def transpose_(x: TensorLike, perm: IntArrayLike) -> Tensor:
+    """:func:`transpose` in the memory of x, not to be used after it."""
+    return bind_in_place(_transpose, (x,), (perm,))
+
+
 _transpose_grad = define(
     "transpose_grad",
     "(Tensor out_grad, int[] perm)",
     "Tensor(x_grad)",
     family="shape",
     forward="transpose",
-    where="yaml/shape.yaml:52",
+    where="yaml/shape.yaml:53",
 )
 
 
@@ -9102,7 +9761,7 @@ _concat = define(
     jvp="linear",
     traits=("promote",),
     doc="The tensors of x end to end along axis.",
-    where="yaml/shape.yaml:57",
+    where="yaml/shape.yaml:58",
 )
 
 
@@ -9123,7 +9782,7 @@ _concat_grad = define(
     family="shape",
     no_need_buffer=("x",),
     forward="concat",
-    where="yaml/shape.yaml:72",
+    where="yaml/shape.yaml:73",
 )
 
 
@@ -9151,7 +9810,7 @@ _split = define(
     doc=(
         "x cut along axis into parts of the sizes in sections; one may be -1, which takes the rest."
     ),
-    where="yaml/shape.yaml:78",
+    where="yaml/shape.yaml:79",
 )
 
 
@@ -9172,7 +9831,7 @@ _split_grad = define(
     "Tensor(x_grad)",
     family="shape",
     forward="split",
-    where="yaml/shape.yaml:92",
+    where="yaml/shape.yaml:93",
 )
 
 
@@ -9194,7 +9853,7 @@ _split_with_num = define(
     backward="split_with_num_grad",
     jvp="linear",
     doc="x cut along axis into num equal parts.",
-    where="yaml/shape.yaml:97",
+    where="yaml/shape.yaml:98",
 )
 
 
@@ -9215,7 +9874,7 @@ _split_with_num_grad = define(
     "Tensor(x_grad)",
     family="shape",
     forward="split_with_num",
-    where="yaml/shape.yaml:109",
+    where="yaml/shape.yaml:110",
 )
 
 
@@ -9238,13 +9897,13 @@ _slice = define(
     infer_meta=("SliceRawInferMeta", None),
     backward="slice_grad",
     jvp="linear",
-    traits=("view",),
+    view=(("input", "out"),),
     doc=(
         "The elements from starts[i] up to ends[i] along axes[i], clipped to the axis, negative "
         "bounds counted from its end; axes in decrease_axis, of which one element is left, are "
         "dropped."
     ),
-    where="yaml/shape.yaml:114",
+    where="yaml/shape.yaml:115",
 )
 
 
@@ -9278,7 +9937,7 @@ _slice_grad = define(
     family="shape",
     no_need_buffer=("input",),
     forward="slice",
-    where="yaml/shape.yaml:131",
+    where="yaml/shape.yaml:132",
 )
 
 
@@ -9313,12 +9972,12 @@ _strided_slice = define(
     infer_meta=("StridedSliceInferMeta", None),
     backward="strided_slice_grad",
     jvp="linear",
-    traits=("view",),
+    view=(("x", "out"),),
     doc=(
         "Every strides[i]-th element from starts[i] up to ends[i] along axes[i], bounds as in a "
         "Python slice; a negative stride walks backward."
     ),
-    where="yaml/shape.yaml:137",
+    where="yaml/shape.yaml:138",
 )
 
 
@@ -9349,7 +10008,7 @@ _strided_slice_grad = define(
     family="shape",
     no_need_buffer=("x",),
     forward="strided_slice",
-    where="yaml/shape.yaml:151",
+    where="yaml/shape.yaml:152",
 )
 
 
@@ -9388,7 +10047,7 @@ _slice_put = define(
         "x with value, which broadcasts, in place of the elements that strided_slice takes at "
         "these bounds, or added to them if accumulate; no strides: 1 for each axis."
     ),
-    where="yaml/shape.yaml:157",
+    where="yaml/shape.yaml:158",
 )
 
 
@@ -9424,7 +10083,7 @@ _slice_put_grad = define(
     family="shape",
     no_need_buffer=("x", "value"),
     forward="slice_put",
-    where="yaml/shape.yaml:174",
+    where="yaml/shape.yaml:175",
 )
 
 
@@ -9467,7 +10126,7 @@ _pad = define(
         "x with pad_value added: paddings[2i] elements before and paddings[2i + 1] behind axis i; "
         "negative numbers cut."
     ),
-    where="yaml/shape.yaml:180",
+    where="yaml/shape.yaml:181",
 )
 
 
@@ -9490,7 +10149,7 @@ _pad_grad = define(
     family="shape",
     no_need_buffer=("x",),
     forward="pad",
-    where="yaml/shape.yaml:194",
+    where="yaml/shape.yaml:195",
 )
 
 
@@ -9516,9 +10175,9 @@ _flip = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="flip_grad",
     jvp="linear",
-    traits=("view",),
+    view=(("x", "out"),),
     doc="x with the order along each of axis turned round.",
-    where="yaml/shape.yaml:200",
+    where="yaml/shape.yaml:201",
 )
 
 
@@ -9537,8 +10196,9 @@ _flip_grad = define(
     "(Tensor out_grad, int[] axis)",
     "Tensor(x_grad)",
     family="shape",
+    invoke="flip(out_grad, axis)",
     forward="flip",
-    where="yaml/shape.yaml:213",
+    where="yaml/shape.yaml:214",
 )
 
 
@@ -9564,7 +10224,7 @@ _roll = define(
         "x moved by shifts[i] places along axis[i]; what leaves at one end comes in at the other. "
         "Without axis the elements are moved in C order."
     ),
-    where="yaml/shape.yaml:218",
+    where="yaml/shape.yaml:220",
 )
 
 
@@ -9587,7 +10247,7 @@ _roll_grad = define(
     family="shape",
     no_need_buffer=("x",),
     forward="roll",
-    where="yaml/shape.yaml:231",
+    where="yaml/shape.yaml:233",
 )
 
 
@@ -9613,9 +10273,9 @@ _diagonal = define(
     infer_meta=("DiagonalInferMeta", None),
     backward="diagonal_grad",
     jvp="linear",
-    traits=("view",),
+    view=(("x", "out"),),
     doc="The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over i.",
-    where="yaml/shape.yaml:237",
+    where="yaml/shape.yaml:239",
 )
 
 
@@ -9638,7 +10298,7 @@ _diagonal_grad = define(
     family="shape",
     no_need_buffer=("x",),
     forward="diagonal",
-    where="yaml/shape.yaml:252",
+    where="yaml/shape.yaml:254",
 )
 
 
@@ -9664,10 +10324,10 @@ _squeeze = define(
     family="shape",
     infer_meta=("SqueezeInferMeta", None),
     jvp="linear",
-    traits=("view",),
+    inplace=(("x", "out"),),
     view=(("x", "out"),),
     doc="x without the axes in axis, each of one element; without axis, without every such axis.",
-    where="yaml/shape.yaml:258",
+    where="yaml/shape.yaml:260",
 )
 
 
@@ -9681,16 +10341,21 @@ def squeeze(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
     return bind(_squeeze, (x,), (axis,))
 
 
+def squeeze_(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
+    """:func:`squeeze` in the memory of x, not to be used after it."""
+    return bind_in_place(_squeeze, (x,), (axis,))
+
+
 _unsqueeze = define(
     "unsqueeze",
     "(Tensor x, IntArray axis={})",
     "Tensor(out)",
     family="shape",
     jvp="linear",
-    traits=("view",),
+    inplace=(("x", "out"),),
     view=(("x", "out"),),
     doc="x with axes of one element, which stand at axis in the result.",
-    where="yaml/shape.yaml:272",
+    where="yaml/shape.yaml:274",
 )
 
 
@@ -9704,16 +10369,21 @@ def unsqueeze(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
     return bind(_unsqueeze, (x,), (axis,))
 
 
+def unsqueeze_(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
+    """:func:`unsqueeze` in the memory of x, not to be used after it."""
+    return bind_in_place(_unsqueeze, (x,), (axis,))
+
+
 _flatten = define(
     "flatten",
     "(Tensor x, int start_axis=1, int stop_axis=1)",
     "Tensor(out)",
     family="shape",
     jvp="linear",
-    traits=("view",),
+    inplace=(("x", "out"),),
     view=(("x", "out"),),
     doc="x with the axes from start_axis to stop_axis joined into one.",
-    where="yaml/shape.yaml:285",
+    where="yaml/shape.yaml:287",
 )
 
 
@@ -9728,6 +10398,11 @@ def flatten(x: TensorLike, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
     return bind(_flatten, (x,), (start_axis, stop_axis))
 
 
+def flatten_(x: TensorLike, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
+    """:func:`flatten` in the memory of x, not to be used after it."""
+    return bind_in_place(_flatten, (x,), (start_axis, stop_axis))
+
+
 _stack = define(
     "stack",
     "(Tensor[] x, int axis=0)",
@@ -9737,7 +10412,7 @@ _stack = define(
     jvp="linear",
     traits=("promote",),
     doc="The tensors of x, all of one shape, side by side along a new axis.",
-    where="yaml/shape.yaml:298",
+    where="yaml/shape.yaml:300",
 )
 
 
@@ -9760,7 +10435,7 @@ _unstack = define(
     backward="unstack_grad",
     jvp="linear",
     doc="The num slices of x along axis, without that axis; num 0 stands for its size.",
-    where="yaml/shape.yaml:311",
+    where="yaml/shape.yaml:313",
 )
 
 
@@ -9781,7 +10456,7 @@ _unstack_grad = define(
     "Tensor(x_grad)",
     family="shape",
     forward="unstack",
-    where="yaml/shape.yaml:324",
+    where="yaml/shape.yaml:326",
 )
 
 
@@ -9803,7 +10478,7 @@ _unbind = define(
     backward="unbind_grad",
     jvp="linear",
     doc="The slices of input along axis, of a known size, without that axis.",
-    where="yaml/shape.yaml:329",
+    where="yaml/shape.yaml:331",
 )
 
 
@@ -9823,7 +10498,7 @@ _unbind_grad = define(
     "Tensor(input_grad)",
     family="shape",
     forward="unbind",
-    where="yaml/shape.yaml:342",
+    where="yaml/shape.yaml:344",
 )
 
 
@@ -9844,7 +10519,7 @@ _tile = define(
     family="shape",
     jvp="linear",
     doc="x repeated repeat_times[i] times along axis i, aligned at the last axis.",
-    where="yaml/shape.yaml:347",
+    where="yaml/shape.yaml:349",
 )
 
 
@@ -9866,7 +10541,7 @@ _expand_as = define(
     infer_meta=("ExpandAsInferMeta", None),
     jvp="linear",
     doc="x broadcast to the shape of y, or to target_shape if that is given.",
-    where="yaml/shape.yaml:359",
+    where="yaml/shape.yaml:361",
 )
 
 
@@ -9888,7 +10563,7 @@ _broadcast_tensors = define(
     family="shape",
     jvp="linear",
     doc="The tensors of input, each broadcast to the shape they have in common.",
-    where="yaml/shape.yaml:370",
+    where="yaml/shape.yaml:372",
 )
 
 
@@ -9911,7 +10586,7 @@ _meshgrid = define(
         "One tensor for each of inputs, all of shape [len(inputs[0]), len(inputs[1]), ...]; the "
         "i-th varies along axis i."
     ),
-    where="yaml/shape.yaml:382",
+    where="yaml/shape.yaml:384",
 )
 
 
@@ -9932,7 +10607,7 @@ _shape = define(
     family="shape",
     traits=("nondifferentiable",),
     doc="The dims of input as an int64 tensor; unknown ones are filled in when the program runs.",
-    where="yaml/shape.yaml:394",
+    where="yaml/shape.yaml:396",
 )
 
 
@@ -9952,7 +10627,7 @@ _numel = define(
     family="shape",
     traits=("nondifferentiable",),
     doc="The number of elements of x, as an int64 tensor.",
-    where="yaml/shape.yaml:405",
+    where="yaml/shape.yaml:407",
 )
 
 
@@ -10367,6 +11042,7 @@ _all_gather_grad = define(
     "(Tensor out_grad, str axis_name, int64_t axis_size, int axis)",
     "Tensor(x_grad)",
     family="transformation",
+    invoke="psum_scatter(out_grad, axis_name, axis_size, axis)",
     forward="all_gather",
     where="yaml/transformation.yaml:83",
 )
@@ -10397,7 +11073,7 @@ _psum_scatter = define(
         "Lane i has the sum over all lanes of row i of x along axis, whose size is that of the "
         "lanes."
     ),
-    where="yaml/transformation.yaml:88",
+    where="yaml/transformation.yaml:89",
 )
 
 
@@ -10418,8 +11094,9 @@ _psum_scatter_grad = define(
     "(Tensor out_grad, str axis_name, int64_t axis_size, int axis)",
     "Tensor(x_grad)",
     family="transformation",
+    invoke="all_gather(out_grad, axis_name, axis_size, axis)",
     forward="psum_scatter",
-    where="yaml/transformation.yaml:97",
+    where="yaml/transformation.yaml:98",
 )
 
 
@@ -10447,7 +11124,7 @@ _psum = define(
     jvp="linear",
     traits=("collective",),
     doc="The sum of x over the lanes; every lane has the same result.",
-    where="yaml/transformation.yaml:102",
+    where="yaml/transformation.yaml:104",
 )
 
 
@@ -10466,8 +11143,9 @@ _psum_grad = define(
     "(Tensor out_grad, str axis_name)",
     "Tensor(x_grad)",
     family="transformation",
+    invoke="psum(out_grad, axis_name)",
     forward="psum",
-    where="yaml/transformation.yaml:111",
+    where="yaml/transformation.yaml:113",
 )
 
 
@@ -10491,7 +11169,7 @@ _ppermute = define(
     jvp="linear",
     traits=("collective",),
     doc="Lane targets[k] has the x of lane sources[k]; a lane that is no target has zeros.",
-    where="yaml/transformation.yaml:116",
+    where="yaml/transformation.yaml:119",
 )
 
 
@@ -10512,8 +11190,9 @@ _ppermute_grad = define(
     "(Tensor out_grad, str axis_name, int[] sources, int[] targets)",
     "Tensor(x_grad)",
     family="transformation",
+    invoke="ppermute(out_grad, axis_name, targets, sources)",
     forward="ppermute",
-    where="yaml/transformation.yaml:125",
+    where="yaml/transformation.yaml:128",
 )
 
 
@@ -10544,7 +11223,7 @@ _all_to_all = define(
         "Lane i has row i along split_axis of every lane's x, stacked at concat_axis; split_axis, "
         "whose size is the number of lanes, goes."
     ),
-    where="yaml/transformation.yaml:130",
+    where="yaml/transformation.yaml:134",
 )
 
 
@@ -10566,8 +11245,9 @@ _all_to_all_grad = define(
     "(Tensor out_grad, str axis_name, int split_axis, int concat_axis)",
     "Tensor(x_grad)",
     family="transformation",
+    invoke="all_to_all(out_grad, axis_name, concat_axis, split_axis)",
     forward="all_to_all",
-    where="yaml/transformation.yaml:141",
+    where="yaml/transformation.yaml:145",
 )
 
 
@@ -10593,7 +11273,7 @@ _axis_index = define(
     infer_meta=("AxisIndexInferMeta", None),
     traits=("collective", "nondifferentiable"),
     doc="The number of the lane, an int64.",
-    where="yaml/transformation.yaml:146",
+    where="yaml/transformation.yaml:151",
 )
 
 
@@ -10617,7 +11297,7 @@ _pure_callback = define(
         "The arrays that function([arrays], [shapes of the results]) gives. The dims of all "
         "results stand in one list, ranks says how many are whose."
     ),
-    where="yaml/transformation.yaml:155",
+    where="yaml/transformation.yaml:160",
 )
 
 
@@ -10651,7 +11331,7 @@ _debug_callback = define(
     infer_meta=("DebugCallbackInferMeta", None),
     traits=("side_effect", "nondifferentiable"),
     doc="Calls function([arrays]) for its effect, in the order of the program; done is 0.",
-    where="yaml/transformation.yaml:164",
+    where="yaml/transformation.yaml:169",
 )
 
 

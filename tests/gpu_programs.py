@@ -13,6 +13,7 @@ import phix
 from cuda_emulator import Collector, Emulator
 from phix.core.errors import DeviceError
 from phix.core.graph import Graph
+from phix.interpreters.decompose import decompose
 from phix.kernels.gpu import nvrtc
 from phix.kernels.gpu.program import GpuProgram
 from phix.kernels.gpu.schedule import GpuBuilder
@@ -57,6 +58,12 @@ def is_factored_by_library(graph: Graph) -> bool:
         if isinstance(s, ir.LibraryCall)
     )
     return not all(name.startswith("gemm_") for name in calls)
+
+
+def kept(function: Callable[..., Any], *names: str, like: Any) -> Graph:
+    """The graph of a function on tensors like these: primitives, and composites of these names."""
+    graph = phix.make_graph(function)(*like)
+    return decompose(graph, lambda op: op.name in names)
 
 
 def compile_all(modules: list[str]) -> None:

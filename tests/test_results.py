@@ -102,3 +102,23 @@ def test_threads_never_share_a_block() -> None:
     for t in threads:
         t.join()
     assert not wrong
+
+
+def test_a_large_result_can_be_donated() -> None:
+    step = phix.jit(lambda x: x + 1.0, donate_argnums=0)
+    x = step(phix.to_tensor(np.zeros(LARGE, np.float32)))
+    for number in range(2 * results.MOST_BLOCKS):
+        where = address(x.data)
+        x = step(x)
+        assert address(x.data) == where
+        if number == 3:
+            results.release()  # it is donated all the same
+    np.testing.assert_array_equal(x, 2 * results.MOST_BLOCKS + 1.0)
+
+
+def test_a_large_result_seen_by_others_is_not_overwritten() -> None:
+    step = phix.jit(lambda x: x + 1.0, donate_argnums=0)
+    x = step(phix.to_tensor(np.zeros(LARGE, np.float32)))
+    array = np.asarray(x)
+    assert address(step(x).data) != address(array)
+    np.testing.assert_array_equal(array, 1.0)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-from collections import Counter
 from typing import Any
-
-import numpy as np
 
 from phix.api.arguments import flat_tensors, function_name
 from phix.api.jitted import Jitted
-from phix.core import dispatch, pytrees
-from phix.core.errors import DonatedTensorError
+from phix.core import dispatch, donation, pytrees
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, Tracer
 from phix.interpreters.jit import can_run
@@ -36,9 +31,8 @@ class Donating(Jitted):
         if not gifts or not dispatch.is_eager() or any(isinstance(x, Tracer) for x in flat):
             return super()._call(args, kwargs)
         tensors: Any = flat
-        times = Counter(map(id, tensors))
-        free = {id(x) for x in gifts if times[id(x)] == 1 and _is_its_own(x)}
-        numbers = tuple(k for k, x in enumerate(tensors) if id(x) in free)
+        numbers = donation.free_numbers(tensors, gifts)
+        free = {id(tensors[k]) for k in numbers}
         key = (treedef, static, numbers, *[x.key for x in tensors])
         found = self._launchers.get(key)
         if found is None:
@@ -50,71 +44,10 @@ class Donating(Jitted):
         outs = launch(*[x.data for x in tensors])
         where = f"{function_name(self.function)}{at_user_line()}"
         for x in gifts:
-            _end(x, where)
+            donation.end(x, where, "leave the argument out of donate_argnums")
         return traced.rebuild([Tensor(o) for o in outs])
 
     def _gifts(self, args: tuple[Any, ...]) -> list[Tensor]:
         """The tensors among the donated arguments; arrays, numbers and constants stay."""
         given = [args[n] for n in self.donated if -len(args) <= n < len(args)]
-        tensors = (x for x in pytrees.leaves(given) if isinstance(x, Tensor))
-        return [x for x in tensors if isinstance(x.data, np.ndarray) and x.data.flags.writeable]
-
-
-# -- whose memory it is ----------------------------------------------------------------------
-def _references(x: Tensor) -> int:
-    return sys.getrefcount(x.data)
-
-
-def _references_of_base(x: Tensor) -> int:
-    return sys.getrefcount(x.data.base)
-
-
-_ONE = _references(Tensor(np.empty(1)))  # of an array that nothing but its tensor refers to
-
-
-def _is_its_own(x: Tensor) -> bool:
-    """Whether nothing else can see the tensor's memory: no array, no other tensor, no view."""
-    data = x.data
-    base, owns = data.base, data.flags.owndata
-    if base is not None:
-        owns = isinstance(base, np.ndarray) and base.flags.owndata
-    is_whole = data.flags.c_contiguous
-    del data
-    if not (owns and is_whole) or _references(x) != _ONE:
-        return False
-    return base is None or _references_of_base(x) == _ONE + 1  # ``base`` is one more
-
-
-# -- what is left of it ----------------------------------------------------------------------
-def _end(x: Tensor, where: str) -> None:
-    """Take the memory away from a tensor; whoever asks for it is told where it went."""
-    if isinstance(x, DonatedTensor):
-        return
-    _ = x.meta  # kept: it may still be asked for
-    x.data = None
-    x.known_key = (where,)
-    x.__class__ = DonatedTensor
-
-
-def _used(x: Any) -> Any:
-    raise DonatedTensorError(
-        f"a tensor ({x.meta}) is used{at_user_line()} after it was donated to {x.known_key[0]}; "
-        "use what that call returned, pass a copy (phix.to_tensor(x)), or leave the argument out "
-        "of donate_argnums"
-    )
-
-
-class DonatedTensor(Tensor):
-    """A tensor without memory: a call it was donated to has used it. Its meta is still known."""
-
-    __slots__ = ()
-
-    data = property(_used)
-    key = property(_used)
-    shape = property(lambda self: self.meta.dims)
-    dtype = property(lambda self: self.meta.dtype)
-    ndim = property(lambda self: len(self.meta.dims))
-
-    def __repr__(self) -> str:
-        where = self.known_key and self.known_key[0]
-        return f"Tensor({self.meta}, donated to {where})"
+        return donation.gifts(pytrees.leaves(given))

@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from phix.core import attrs as at
+from phix.core import donation
 from phix.core import dtypes as dt
 from phix.core.dims import Dim
 from phix.core.errors import ArgumentError, DTypeError, LeakedTracerError
@@ -53,6 +54,12 @@ class Interpreter:
     def as_dim(self, value: TensorBase, largest: bool) -> Any:
         """The size that an int tracer of this interpreter stands for."""
         return value.item()
+
+    def process_donated(
+        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], donated: tuple[int, ...]
+    ) -> Any:
+        """As ``process``; results may take the memory of the tensors of these numbers."""
+        return self.process(op, inputs, attrs)
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         """Perform ``op``: one tensor, or a tuple with one entry an output (lists as tuples)."""
@@ -179,6 +186,34 @@ def bind(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     interpreter.remember(op, given, given_attrs, inputs, attrs)
     if is_recording_tracers():
         _keep_sources(outs)
+    return outs
+
+
+def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+    """One call of ``op`` that ends the tensors its entry names under ``inplace``.
+
+    Eagerly the results take their memory where sizes and dtypes allow and nothing else sees it.
+    While a function is transformed it is the op as ever, and compiled code sees to the memory; the
+    tracers end all the same, so that what runs in the one way runs in the other.
+
+    Raises:
+        ArgumentError, DTypeError, ShapeError: as :func:`bind` does; the tensors live on then.
+    """
+    names = {source for source, _ in op.inplace}
+    named = tuple(x for arg, x in zip(op.inputs, inputs) if arg.name in names)
+    ending: list[TensorBase] = [x for x in _leaves(named) if isinstance(x, Tracer)]
+    if is_eager():
+        given = donation.gifts(_leaves(named))
+        converted = promote_inputs(op, convert_inputs(op, inputs))
+        tensors = [x for x in _leaves(converted) if x is not None]
+        attrs = at.normalize(op, converted, attrs)
+        numbers = donation.free_numbers(tensors, given)
+        outs = _state.current.process_donated(op, converted, attrs, numbers)
+        ending += given
+    else:
+        outs = bind(op, inputs, attrs)
+    for x in ending:
+        donation.end(x, f"{op.name}_{at_user_line()}", f"call {op.name}")
     return outs
 
 
@@ -348,4 +383,13 @@ def _to(value: Any, dtype: Any) -> Any:
     return value if value.dtype == dtype else bind(OPS["cast"], (value,), (dtype,))
 
 
-__all__ = ["Interpreter", "Tensor", "active", "bind", "current", "set_base", "transformation"]
+__all__ = [
+    "Interpreter",
+    "Tensor",
+    "active",
+    "bind",
+    "bind_in_place",
+    "current",
+    "set_base",
+    "transformation",
+]

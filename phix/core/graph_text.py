@@ -52,11 +52,13 @@ class _Printer:
         meta = variable.meta
         return f"{variable.name}: {meta.dtype}{dm.shape_text(meta.dims, self.names)}"
 
+    def output(self, entry: Any) -> str:
+        if isinstance(entry, tuple):
+            return f"[{', '.join(map(self.variable, entry))}]"
+        return "none" if entry is None else self.variable(entry)
+
     def equation(self, equation: Equation) -> str:
-        outs = ", ".join(
-            f"[{', '.join(map(self.variable, o))}]" if isinstance(o, tuple) else self.variable(o)
-            for o in equation.outputs
-        )
+        outs = ", ".join(map(self.output, equation.outputs))
         args = [
             f"[{', '.join(map(atom_text, e))}]" if isinstance(e, tuple) else atom_text(e)
             for e in equation.inputs
@@ -283,7 +285,7 @@ class _Parser:
             if self.accept("["):
                 outputs.append(tuple(self.listed("]", self.declaration)))
             else:
-                outputs.append(self.declaration())
+                outputs.append(None if self.accept("none") else self.declaration())
             if not self.accept(","):
                 break
         self.expect("=")

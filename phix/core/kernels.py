@@ -22,6 +22,7 @@ from phix.core.errors import KernelNotFoundError, KernelRegistrationError
 from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
+from phix.core.tensor import place_of
 
 log = logging.getLogger("phix.kernels")
 
@@ -339,12 +340,14 @@ def key_dtype(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any)
     """The dtype that the op's kernels are chosen by.
 
     It follows ``kernel: {data_type: ...}`` of the entry: an argument, or several (``dtype > x``:
-    the first that is given). Without it: that of the first tensor, else of the first output.
+    the first that is given), or a dtype. Without it: that of the first tensor, else of the first
+    output.
     """
     named = _choices(op, "data_type")
     given = dict(zip((a.name for a in op.inputs), inputs)) | dict(zip(op.attr_names, attrs))
     values = [given.get(n) for n in named] if named else list(inputs)
-    for value in (*values, out):
+    constant = next((dt.BY_NAME[n.lower()] for n in named if n.lower() in dt.BY_NAME), None)
+    for value in (*values, constant, out):
         first = value[0] if isinstance(value, tuple) and value else value
         if isinstance(first, np.dtype):
             return first
@@ -365,6 +368,34 @@ def key_layout(op: Op, attrs: tuple[Any, ...]) -> str:
             value = str(op.attr(name, attrs))
             return value if value in LAYOUTS else ANY
     return ANY
+
+
+def key_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Place | None:
+    """The place that the entry's ``kernel: {backend: ...}`` names: the first that is given of the
+    arguments there, a Place or the place of a tensor. None: the entry names none, or none is given.
+
+    The other tensors of the call are brought to it.
+    """
+    named = _choices(op, "backend")
+    if not named:
+        return None
+    given = dict(zip((a.name for a in op.inputs), inputs)) | dict(zip(op.attr_names, attrs))
+    for value in (given.get(name) for name in named):
+        first = value[0] if isinstance(value, tuple) and value else value
+        if isinstance(first, Place):
+            return first
+        if first is not None:
+            return place_of(first)
+    return None
+
+
+def kernel_arguments(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What the op's kernels take before the outputs: ``kernel: {param: ...}``, else all args."""
+    args = op.merge(inputs, attrs)
+    if "param" not in op.kernel:
+        return args
+    by_name = dict(zip((a.name for a in op.args), args))
+    return tuple([by_name[name] for name in op.kernel["param"]])
 
 
 def _choices(op: Op, key: str) -> tuple[str, ...]:

@@ -289,12 +289,15 @@ def install_operators(bind: Any) -> None:
 
 
 def install_methods(ops_module: Any) -> None:
-    """Make each op whose first argument is a tensor a method of that name."""
-    for name, op in OPS.items():
-        function = getattr(ops_module, name, None)
+    """Make each op whose first argument is a tensor a method of that name, ``relu_`` too."""
+    for op_name, op in OPS.items():
         first = op.args[0] if op.args else None
-        if function and first and first.type == "Tensor" and not hasattr(TensorBase, name):
-            setattr(TensorBase, name, function)
+        if first is None or first.type != "Tensor":
+            continue
+        for name in (op_name, f"{op_name}_") if op.inplace else (op_name,):
+            function = getattr(ops_module, name, None)
+            if function and not hasattr(TensorBase, name):
+                setattr(TensorBase, name, function)
 
 
 class Tensor(TensorBase):

@@ -15,11 +15,12 @@ from phix.core.dispatch import Interpreter
 from phix.core.engines import engine
 from phix.core.errors import UnknownDimError
 from phix.core.graph import Graph, Variable, flat, graphs_in, map_entries
+from phix.core.kernels import key_place
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer, moved
-from phix.interpreters.decompose import decompose
+from phix.interpreters.decompose import as_entries, decompose
 from phix.interpreters.infer_meta import RUN_TIME, infer
 from phix.interpreters.jit import Compiled
 from phix.interpreters.placement import is_loose, on, shared_place
@@ -92,6 +93,17 @@ class Eager(Interpreter):
             run = self.plans[key] = self.plan(op, inputs, attrs)
         return run(*[x.data for x in tensors])
 
+    def process_donated(
+        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], donated: tuple[int, ...]
+    ) -> Any:
+        if not donated:
+            return self.process(op, inputs, attrs)
+        key = (_plan_key(op, inputs, attrs), donated)
+        run = self.plans.get(key)
+        if run is None:
+            run = self.plans[key] = self.plan(op, inputs, attrs, donated)
+        return run(*[x.data for x in flat(inputs)])
+
     def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
         """Let the next call find the plan by what the user wrote, before it is converted."""
         run = self.plans.get(_plan_key(op, inputs, attrs))
@@ -116,8 +128,17 @@ class Eager(Interpreter):
             self.mixed.clear()
         self.mixed[key] = _filled_in(run, fixed)
 
-    def plan(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
-        """A function of the input arrays that runs the op for these metas."""
+    def plan(
+        self,
+        op: Op,
+        inputs: tuple[Any, ...],
+        attrs: tuple[Any, ...],
+        donated: tuple[int, ...] = (),
+    ) -> Run:
+        """A function of the input arrays that runs the op for these metas.
+
+        The memory of the tensors whose numbers are ``donated`` may be the results'.
+        """
         metas = map_entries(lambda x: x.meta, inputs)
         infer(op, metas, attrs, RUN_TIME)
         tensors = list(flat(inputs))
@@ -126,12 +147,16 @@ class Eager(Interpreter):
         if "moves" in op.traits:
             return _moving(attrs, tensors)
         if is_host_alone():
-            return self.plan_on(CPU, op, inputs, attrs) if tensors else self.anywhere(op, (), attrs)
-        place = shared_place(tensors, lambda: _names(op, inputs), op.name)
+            if not tensors:
+                return self.anywhere(op, (), attrs)
+            return self.plan_on(CPU, op, inputs, attrs, donated)
+        place = key_place(op, inputs, attrs)
+        if place is None:
+            place = shared_place(tensors, lambda: _names(op, inputs), op.name)
         if all(map(is_loose, tensors)):
             return self.anywhere(op, inputs, attrs)
         here = map_entries(lambda x: moved(x, place), inputs)
-        return on(place, self.plan_on(place, op, here, attrs), tensors)
+        return on(place, self.plan_on(place, op, here, attrs, donated), tensors)
 
     def anywhere(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
         """A call that follows no tensor: on the place it names, or the default when it is run."""
@@ -149,23 +174,41 @@ class Eager(Interpreter):
 
         return run
 
-    def plan_on(self, place: Place, op: Op, inputs: Any, attrs: tuple[Any, ...]) -> Run:
+    def plan_on(
+        self,
+        place: Place,
+        op: Op,
+        inputs: Any,
+        attrs: tuple[Any, ...],
+        donated: tuple[int, ...] = (),
+    ) -> Run:
         """A function of storage on ``place`` that runs the op for these metas."""
         metas = map_entries(lambda x: x.meta, inputs)
         here = engine(place.kind)
         view = here.view(op.name, attrs)
         if view is not None:
             return _viewing(op, view)
+        if op.view and op.decomposition is not None:
+            return partial(self.decomposed, op, map_entries(lambda x: x.meta, inputs), attrs)
         flattened = _flattened(op, inputs) if op.is_pointwise and here.flattens else None
         program, shapes = self.program(place, op, inputs, attrs, flattened)
-        launch = program.launcher(shapes)
+        launch = program.launcher(shapes, donated)
         if flattened is not None:
             given = [x.shape for x in flat(inputs)]
             return _pointwise_run(launch, flattened, given, infer(op, metas, attrs)[0].dims)
         if op.single_output:
             return lambda *arrays: Tensor(launch(*arrays)[0])
-        counts = _output_counts(op, metas, attrs)
-        return lambda *arrays: _structured(launch(*arrays), counts)
+        like = infer(op, metas, attrs)
+        return lambda *arrays: _structured(launch(*arrays), like)
+
+    def decomposed(self, op: Op, like: Any, attrs: tuple[Any, ...], *storage: Any) -> Any:
+        """A composite op by op, so that those that are views of an input stay views."""
+        supply = iter(storage)
+        inputs = map_entries(lambda _: Tensor(next(supply)), like)
+        with dispatch.active(self):
+            assert op.decomposition is not None
+            outs = op.decomposition(*op.merge(inputs, attrs))
+        return outs if op.single_output else as_entries(op, outs)
 
     def program(self, place: Place, op: Op, inputs: Any, attrs: Any, flattened: Any) -> Any:
         """The compiled program for the class these inputs belong to, and their shapes in it."""
@@ -342,17 +385,10 @@ def _pointwise_run(launch: Run, shapes: Any, given: Any, out_shape: Any) -> Run:
     return run
 
 
-def _output_counts(op: Op, metas: Any, attrs: Any) -> list[int | None]:
-    found = infer(op, metas, attrs)
-    return [len(e) if isinstance(e, tuple) else None for e in found]
-
-
-def _structured(arrays: tuple[np.ndarray, ...], counts: list[int | None]) -> Any:
+def _structured(arrays: tuple[np.ndarray, ...], like: tuple[Any, ...]) -> Any:
+    """The arrays as the entries of the op's outputs: tensors, tuples of them, None where absent."""
     supply = iter(arrays)
-    entries = tuple(
-        Tensor(next(supply)) if n is None else tuple(Tensor(next(supply)) for _ in range(n))
-        for n in counts
-    )
+    entries = map_entries(lambda _: Tensor(next(supply)), like)
     return entries[0] if len(entries) == 1 else entries
 
 

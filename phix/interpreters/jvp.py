@@ -189,7 +189,8 @@ def _transpose_backward(op: Op, primals: Any, tangents: Any, attrs: Any, outs: A
     """
     rule = get_op(op.backward or "")
     template = reverse.backward_args(op, rule, primals, attrs, outs)
-    given = [a.number for a in template if isinstance(a, reverse.Cotangent)]
+    asked = [a.number for a in template if isinstance(a, reverse.Cotangent)]
+    given = [n for n in asked if outs[n] is not None]  # an optional output may be absent
     lists = {n: len(outs[n]) if isinstance(outs[n], tuple) else -1 for n in given}
     wanted = [t for t in flat(tangents) if t is not None]
 
@@ -199,7 +200,9 @@ def _transpose_backward(op: Op, primals: Any, tangents: Any, attrs: Any, outs: A
             n: next(supply) if size < 0 else tuple(next(supply) for _ in range(size))
             for n, size in lists.items()
         }
-        args = [by_number[a.number] if isinstance(a, reverse.Cotangent) else a for a in template]
+        args = [
+            by_number.get(a.number) if isinstance(a, reverse.Cotangent) else a for a in template
+        ]
         assert rule.decomposition is not None
         found = rule.decomposition(*args)
         return _grads_for(op, rule, found, tangents, primals)

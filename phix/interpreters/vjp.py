@@ -212,8 +212,9 @@ class VJP(Interpreter):
         self.tape.append(Record(op, pull, nodes, pairs))
         return wrapped[0] if len(wrapped) == 1 else wrapped
 
-    def pair(self, value: Any) -> tuple[int, MetaTensor]:
-        return (self.node(value), value.meta)
+    def pair(self, value: Any) -> tuple[int, MetaTensor | None]:
+        """The node and meta of an output; an optional one that is absent has neither."""
+        return (-1, None) if value is None else (self.node(value), value.meta)
 
     def wrap(self, value: TensorBase) -> TensorBase:
         return self.new(value) if dt.is_differentiable(value.dtype) else value
@@ -328,7 +329,7 @@ class Pullback:
 
         def cotangent(pair: Any) -> Any:
             found = grads.pop(pair[0], None)
-            return zeros(pair[1]) if found is None else found
+            return zeros(pair[1]) if found is None and pair[1] is not None else found
 
         pull = record.pull
         cts = [

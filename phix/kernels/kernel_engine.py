@@ -169,7 +169,7 @@ class KernelProgram:
             made = [_made(ctx, v, s) for v, s in zip(outputs, shapes)]
             supply = iter(made)
             results = map_entries(lambda _: next(supply), equation.outputs)
-            function(ctx, *equation.op.merge(given, attrs), *results)
+            function(ctx, *kernels.kernel_arguments(equation.op, given, attrs), *results)
             for variable, out in zip(outputs, made):
                 values[variable] = out
                 if isinstance(out, Unsized):
@@ -199,7 +199,7 @@ class KernelProgram:
         kernel = kernels.find(OPS[op_name], KernelKey(self.backend, kernels.ANY, dtype))
         result = self.ctx.allocate(shape, dtype)
         assert kernel.function is not None
-        kernel.function(self.ctx, *OPS[op_name].merge(inputs, attrs), result)
+        kernel.function(self.ctx, *kernels.kernel_arguments(OPS[op_name], inputs, attrs), result)
         return result
 
 

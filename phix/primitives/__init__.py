@@ -2,6 +2,7 @@
 
 from phix.primitives import activation as activation
 from phix.primitives import arithmetic as arithmetic
+from phix.primitives import attention as attention
 from phix.primitives import callback as callback
 from phix.primitives import collective as collective
 from phix.primitives import contraction as contraction

@@ -180,29 +180,3 @@ def ppermute_batch(batched: Any, x: Any, axis_name: str, sources: Any, targets: 
 @rules.batch("all_to_all")
 def all_to_all_batch(batched: Any, x: Any, axis_name: str, split: int, concat: int) -> Any:
     return ops.all_to_all(x, axis_name, split + 1, concat + 1)
-
-
-# -- backward ------------------------------------------------------------------------------------
-@rules.decompose("psum_grad")
-def psum_grad(out_grad: Any, axis_name: str) -> Any:
-    return ops.psum(out_grad, axis_name)
-
-
-@rules.decompose("all_gather_grad")
-def all_gather_grad(out_grad: Any, axis_name: str, size: Any, axis: int) -> Any:
-    return ops.psum_scatter(out_grad, axis_name, size, axis)
-
-
-@rules.decompose("psum_scatter_grad")
-def psum_scatter_grad(out_grad: Any, axis_name: str, size: Any, axis: int) -> Any:
-    return ops.all_gather(out_grad, axis_name, size, axis)
-
-
-@rules.decompose("ppermute_grad")
-def ppermute_grad(out_grad: Any, axis_name: str, sources: Any, targets: Any) -> Any:
-    return ops.ppermute(out_grad, axis_name, targets, sources)
-
-
-@rules.decompose("all_to_all_grad")
-def all_to_all_grad(out_grad: Any, axis_name: str, split_axis: int, concat_axis: int) -> Any:
-    return ops.all_to_all(out_grad, axis_name, concat_axis, split_axis)

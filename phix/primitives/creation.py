@@ -144,16 +144,6 @@ def triu(x: Any, diagonal: int) -> Any:
     return ops.where(_offsets(rows, columns) >= diagonal, x, ops.full((), 0, x.dtype))
 
 
-@rules.decompose("tril_grad")
-def tril_grad(out_grad: Any, diagonal: int) -> Any:
-    return ops.tril(out_grad, diagonal)
-
-
-@rules.decompose("triu_grad")
-def triu_grad(out_grad: Any, diagonal: int) -> Any:
-    return ops.triu(out_grad, diagonal)
-
-
 @rules.decompose("tril_indices")
 def tril_indices(rows: int, cols: int, offset: int, dtype: Any, place: Any) -> Any:
     check_shape((rows, cols))

@@ -462,11 +462,6 @@ def index_select_meta(x: MetaTensor, index: MetaTensor, axis: int) -> MetaTensor
     return gather_meta(x, index, axis)
 
 
-@rules.decompose("index_select")
-def index_select(x: Any, index: Any, axis: int) -> Any:
-    return ops.gather(x, index, axis)
-
-
 @rules.infer_meta("IndexSampleInferMeta")
 def index_sample_meta(x: MetaTensor, index: MetaTensor) -> MetaTensor:
     if x.ndim != 2:
@@ -486,8 +481,3 @@ def masked_fill_meta(x: MetaTensor, mask: MetaTensor, value: MetaTensor) -> Meta
     dims = broadcast_shapes(x.dims, mask.dims)
     check_fits(value, dims, "value")
     return x.with_dims(dims)
-
-
-@rules.decompose("masked_fill")
-def masked_fill(x: Any, mask: Any, value: Any) -> Any:
-    return ops.where(mask, value, x)

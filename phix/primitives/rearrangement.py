@@ -26,11 +26,6 @@ def flip_attrs(x: MetaTensor, axis: Any) -> Any:
     return (tuple(sorted(ax.all_positive(axis, x.ndim))) if x.ndim else (),)
 
 
-@rules.decompose("flip_grad")
-def flip_grad(out_grad: Any, axis: Any) -> Any:
-    return ops.flip(out_grad, axis)
-
-
 @rules.batch("flip")
 def flip_batch(batched: Any, x: Any, axis: Any) -> Any:
     return ops.flip(x, tuple(a + 1 for a in axis))

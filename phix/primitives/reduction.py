@@ -166,16 +166,6 @@ def min_batch(batched: Any, x: Any, axis: Any, keepdim: bool) -> Any:
     return x if not axis else ops.min(x, shifted(axis), keepdim)
 
 
-@rules.decompose("amax")
-def amax(x: Any, axis: Any, keepdim: bool) -> Any:
-    return ops.max(x, axis, keepdim)
-
-
-@rules.decompose("amin")
-def amin(x: Any, axis: Any, keepdim: bool) -> Any:
-    return ops.min(x, axis, keepdim)
-
-
 # -- any, all ----------------------------------------------------------------------------------
 @rules.batch("any")
 def any_batch(batched: Any, x: Any, axis: Any, keepdim: bool) -> Any:
@@ -236,11 +226,6 @@ def mean(x: Any, axis: Any, keepdim: bool) -> Any:
 def mean_grad(x: Any, out_grad: Any, axis: Any, keepdim: bool) -> Any:
     share = out_grad / count(x, axis)
     return ops.expand(restored(share, x, axis, keepdim), x.meta.dims)
-
-
-@rules.decompose("mean_all")
-def mean_all(x: Any) -> Any:
-    return ops.mean(x)
 
 
 @rules.decompose("mean_all_grad")

@@ -34,7 +34,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from phix.core.dispatch import bind
+from phix.core.dispatch import bind, bind_in_place
 from phix.table.definition import define
 
 if TYPE_CHECKING:
@@ -90,6 +90,18 @@ _UNBROKEN: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": Fals
 def python_name(name: str) -> str:
     """``name``, with an underscore behind it where Python has it as a keyword."""
     return f"{name}_" if keyword.iskeyword(name) else name
+
+
+def ends_arguments(op: Op) -> bool:
+    """Whether the op is named as one that works in place alone, as ``sgd_`` is."""
+    return bool(op.inplace) and op.name.endswith("_")
+
+
+def in_place_name(op: Op) -> str | None:
+    """The name of the function that works in place, beside the op's own; None where none does."""
+    if not op.inplace or op.forward or ends_arguments(op):
+        return None
+    return f"{python_name(op.name)}_"
 
 
 def _base(type_name: str) -> str:
@@ -221,8 +233,8 @@ def _result_annotation(op: Op) -> str:
     return flat if len(flat) + len(") -> :") <= WIDTH else f"tuple[\n{rows}]"
 
 
-def _body(op: Op) -> list[str]:
-    """The call of bind, and the choice of the public outputs among all of them."""
+def _body(op: Op, bind: str) -> list[str]:
+    """The call of ``bind``, and the choice of the public outputs among all of them."""
     inputs, attrs = ([a.name for a in args] for args in (op.inputs, op.attrs))
     items = [("", _Code(f"_{op.name}")), ("", _tuple(inputs)), ("", _tuple(attrs))]
     shown = _public(op)
@@ -234,8 +246,8 @@ def _body(op: Op) -> list[str]:
         select = f"[:{len(shown)}]"
     else:
         picked = ", ".join(f"outputs[{i}]" for i in shown)
-        return [_call("outputs = bind", items, "", "    "), f"    return {picked}"]
-    return [_call("return bind", items, select, "    ")]
+        return [_call(f"outputs = {bind}", items, "", "    "), f"    return {picked}"]
+    return [_call(f"return {bind}", items, select, "    ")]
 
 
 def _tuple(names: list[str]) -> tuple[_Code, ...]:
@@ -284,15 +296,39 @@ def _listed(words: Sequence[str]) -> str:
 def _function(entry: Entry, op: Op) -> str:
     tail = f" -> {_result_annotation(op)}:"
     head = _call(f"def {python_name(op.name)}", _parameters(op), tail)
-    return "\n".join([head, _docstring(entry, op), *_body(op)])
+    bind = "bind_in_place" if ends_arguments(op) else "bind"
+    return "\n".join([head, _docstring(entry, op), *_body(op, bind)])
+
+
+def _in_place_function(op: Op) -> str:
+    """The function that works in place."""
+    tail = f" -> {_result_annotation(op)}:"
+    head = _call(f"def {in_place_name(op)}", _parameters(op), tail)
+    given = " and ".join(source for source, _ in op.inplace)
+    text = f":func:`{python_name(op.name)}` in the memory of {given}, not to be used after it."
+    doc = textwrap.wrap(f'    """{text}"""', WIDTH, subsequent_indent="    ", **_UNBROKEN)
+    return "\n".join([head, *doc, *_body(op, "bind_in_place")])
+
+
+def _functions(entry: Entry, op: Op) -> list[str]:
+    own = [_function(entry, op)]
+    return own if in_place_name(op) is None else [*own, _in_place_function(op)]
+
+
+def names_of(op: Op) -> list[str]:
+    """The names of the op's functions."""
+    other = in_place_name(op)
+    return [python_name(op.name), *([] if other is None else [other])]
 
 
 def render(entries: Sequence[Entry]) -> str:
     """The text of ``phix/ops.py``."""
-    names = sorted((python_name(e.name) for e in entries), key=_natural)
+    ops = [entry.op() for entry in entries]
+    names = sorted((name for op in ops for name in names_of(op)), key=_natural)
     parts = [HEAD, _all(names)]
-    for entry in entries:
-        parts.append(f"\n{_definition(entry)}\n\n\n{_function(entry, entry.op())}\n")
+    for entry, op in zip(entries, ops):
+        functions = "\n\n\n".join(_functions(entry, op))
+        parts.append(f"\n{_definition(entry)}\n\n\n{functions}\n")
     return "\n".join(parts)
 
 
@@ -307,17 +343,17 @@ def _all(names: list[str]) -> str:
     return f"__all__ = [\n{rows}]\n"
 
 
-def function_for(entry: Entry, op: Op) -> Callable[..., Any]:
-    """The function ``phix/ops.py`` would have for the entry, bound to ``op``."""
-    from phix.core.dispatch import bind
+def functions_for(entry: Entry, op: Op) -> dict[str, Callable[..., Any]]:
+    """The functions ``phix/ops.py`` would have for the entry, by name, bound to ``op``."""
+    from phix.core.dispatch import bind, bind_in_place
 
-    source = "from __future__ import annotations\n" + _function(entry, op)
-    scope: dict[str, Any] = {"bind": bind, f"_{op.name}": op, "__name__": "phix.ops"}
+    source = "\n".join(["from __future__ import annotations", *_functions(entry, op)])
+    scope: dict[str, Any] = {f"_{op.name}": op, "__name__": "phix.ops"}
+    scope |= {"bind": bind, "bind_in_place": bind_in_place}
     # Named like a file of phix, so that the search for the user's line passes over it.
     folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     exec(compile(source, os.path.join(folder, f"<{entry.where}>"), "exec"), scope)
-    function: Callable[..., Any] = scope[python_name(op.name)]
-    return function
+    return {name: scope[name] for name in names_of(op)}
 
 
 def main(arguments: Sequence[str] = ()) -> int:

@@ -15,6 +15,7 @@ from phix.core.dtypes import BY_NAME, GROUPS
 from phix.core.errors import OpTableError
 from phix.core.op import Arg, Op, Output
 from phix.core.rules import add_op
+from phix.table import invoke as invoking
 from phix.table.schema import nearest, parse_args, parse_outputs, split_top
 
 # What an interpreter or an engine may ask of an op.
@@ -22,7 +23,6 @@ TRAITS: dict[str, str] = {
     "pointwise": "one scalar function, applied elementwise with broadcasting",
     "promote": "all tensor inputs, or those in parentheses, meet in one dtype",
     "promote_float": "as promote, and integers become the default float",
-    "view": "the result may share the input's memory",
     "random": "the result depends on the random state",
     "nondifferentiable": "the gradient is zero",
     "data_dependent": "the size of the result depends on the data",
@@ -156,9 +156,12 @@ def _mark_optional(
 
 
 def define(name: str, args: str, output: str, **facts: Any) -> Op:
-    """:func:`make_op`, put into the registry.
+    """:func:`make_op`, put into the registry; its ``invoke`` names an op of the table.
 
     Raises:
         OpTableError: the name is taken.
     """
-    return add_op(make_op(name, args, output, **facts))
+    op = make_op(name, args, output, **facts)
+    if op.invoke is not None:
+        op.decomposition = invoking.decomposition(op)
+    return add_op(op)

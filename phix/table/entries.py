@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from phix.core.dtypes import BY_NAME
 from phix.core.errors import OpTableError
 from phix.core.op import Arg, Op, Output
 from phix.table.definition import JVP_KINDS, make_op, parse_dtypes, parse_traits
@@ -354,6 +355,18 @@ def read_entry(source: Mapping, file: str) -> Entry:
     return entry
 
 
+_CONSTANTS = {
+    "backend": frozenset({"CPU", "GPU", "GPUDNN", "ALL_BACKEND"}),
+    "layout": frozenset({"NCHW", "NHWC", "ALL_LAYOUT"}),
+    "data_type": frozenset(name.upper() for name in BY_NAME) | {"ALL_DTYPE"},
+}
+
+
+def is_constant(key: str, text: str) -> bool:
+    """Whether a part of ``kernel: {key: text}`` names a backend, layout or dtype, no argument."""
+    return text.rpartition("::")[2].upper() in _CONSTANTS[key]
+
+
 def _check_names(entry: Entry) -> None:
     """Every name that a key mentions is an argument or output of the entry."""
     args = [a.name for a in parse_args(entry.args_text)]
@@ -370,6 +383,12 @@ def _check_names(entry: Entry) -> None:
     for key in ("inplace", "view"):
         mentioned.append((key, [a for a, _ in facts.get(key, ())], tensors))
         mentioned.append((key, [b for _, b in facts.get(key, ())], outputs))
+    kernel = facts.get("kernel", {})
+    mentioned.append(("kernel", kernel.get("param", ()), args))
+    for key in ("data_type", "backend", "layout"):
+        parts = (part.strip() for part in kernel.get(key, "").split(">"))
+        chosen = [part for part in parts if part and not is_constant(key, part)]
+        mentioned.append(("kernel", chosen, args + outputs))
     for sample in [*entry.test.get("samples", []), *entry.test.get("errors", [])]:
         mentioned.append(("test", list(sample), args))
     for key, names, known in mentioned:

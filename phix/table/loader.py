@@ -6,12 +6,13 @@ import sys
 from collections.abc import Mapping as MappingLike
 from pathlib import Path
 from types import SimpleNamespace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from phix.core.errors import OpTableError
 from phix.core.op import REQUIRED, Arg, Op
 from phix.core.rules import OPS, add_op
-from phix.table.schema import nearest, parse_forward
+from phix.table import invoke as invoking
+from phix.table.schema import nearest, parse_call, parse_forward
 
 if TYPE_CHECKING:
     from phix.table.entries import Entry
@@ -49,6 +50,7 @@ def _read(path: Path, known: MappingLike[str, Op]) -> list[Entry]:
     ops = {**known, **{entry.name: entry.op() for entry in entries}}
     for entry in entries:
         _check_backward_exists(entry, ops)
+        _check_invoke(entry, ops)
         if entry.is_backward:
             check_forward(entry, ops)
             check_backward_args(entry)
@@ -113,6 +115,17 @@ def _check_backward_exists(entry: Entry, ops: MappingLike[str, Op]) -> None:
             f"op {entry.name!r} names backward {backward!r}, which has no entry; "
             f"add `- backward_op: {backward}`",
         )
+
+
+def _check_invoke(entry: Entry, ops: MappingLike[str, Op]) -> None:
+    """The call under ``invoke`` fits, if it is one of an op: Paddle's may be C++ functions."""
+    op = ops[entry.name]
+    target = ops.get(parse_call(op.invoke)[0]) if op.invoke is not None else None
+    if target is not None:
+        try:
+            invoking.check(op, target)
+        except OpTableError as error:
+            raise entry.error("invoke", str(error)) from None
 
 
 def check_forward(entry: Entry, ops: MappingLike[str, Op]) -> None:
@@ -217,18 +230,24 @@ def load_ops(path: str | Path) -> SimpleNamespace:
     3.0
     """
     from phix.core.tensor import install_methods
-    from phix.table.codegen import function_for, python_name
+    from phix.table.codegen import functions_for, names_of
 
     entries = _read(Path(path), OPS)
     ops_module = sys.modules.get("phix.ops")
-    for entry in entries:
-        if ops_module is not None and hasattr(ops_module, entry.name):
-            raise entry.error(
-                "op", f"the name {entry.name!r} is taken in phix.ops; give the op another one"
-            )
     ops = [entry.op() for entry in entries]
-    functions = {python_name(op.name): function_for(e, op) for e, op in zip(entries, ops)}
+    functions: dict[str, Any] = {}
+    for entry, op in zip(entries, ops):
+        for name in names_of(op):
+            if hasattr(ops_module, name) or name in functions:
+                raise entry.error(
+                    "op", f"the name {name!r} is taken in phix.ops; give the op another one"
+                )
+        functions |= functions_for(entry, op)
     for op in ops:
+        if op.invoke is not None and op.decomposition is None:
+            known = {**OPS, **{other.name: other for other in ops}}
+            if parse_call(op.invoke)[0] in known:
+                op.decomposition = invoking.decomposition(op)
         add_op(op)
     if ops_module is not None:
         vars(ops_module).update(functions)

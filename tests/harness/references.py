@@ -333,7 +333,26 @@ def lu_solve(b: np.ndarray, lu: np.ndarray, pivots: np.ndarray, trans: str) -> n
     return np.linalg.solve(change[trans](a), b)
 
 
+def attention(
+    query: np.ndarray, key: np.ndarray, value: np.ndarray, mask: np.ndarray | None, scale: float,
+    causal: bool,
+) -> np.ndarray:  # fmt: skip
+    """The mean of the values, weighted by the exponentials of the scores; unseen keys have none."""
+    scores = np.einsum("...qd,...kd->...qk", query, key) * scale
+    seen: Any = np.tri(*scores.shape[-2:], dtype=bool) if causal else True
+    if mask is not None and mask.dtype == bool:
+        seen = seen & mask
+    elif mask is not None:
+        if np.broadcast_shapes(mask.shape, scores.shape) != scores.shape:
+            raise ValueError("a mask of more axes than the scores")
+        scores = scores + mask
+    weights = np.where(seen, np.exp(scores), 0)
+    sums = np.einsum("...qk,...kd->...qd", weights, value)
+    return sums / weights.sum(-1)[..., None]
+
+
 NAMES: dict[str, Any] = {
+    "attention": attention,
     "ct": ct,
     "cholesky": cholesky,
     "triangular_solve": triangular_solve,

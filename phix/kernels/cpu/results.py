@@ -22,8 +22,15 @@ MOST_BYTES = 256 << 20  # of all blocks kept, in use or free
 # the page are the same.
 _PAGE, _START = 4096, 2048
 
+
+class _Block(np.ndarray):
+    """Bytes that results are views of. Who looks for a result's holders leaves ``keepers`` out."""
+
+    keepers = 1
+
+
 _lock = threading.Lock()
-_blocks: list[np.ndarray] = []  # the one used last at the end
+_blocks: list[_Block] = []  # the one used last at the end
 
 
 Allocator = Callable[[tuple[int, ...], np.dtype], np.ndarray]
@@ -45,10 +52,10 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     with _lock:
         block = _taken(count)
         start = (_START - block.ctypes.data) % _PAGE
-        return block[start : start + count].view(dtype).reshape(shape)
+        return block[start : start + count].view(np.ndarray).view(dtype).reshape(shape)
 
 
-def _taken(count: int) -> np.ndarray:
+def _taken(count: int) -> _Block:
     """A free block of at least ``count`` bytes and little more, else a fresh one."""
     needed = count + _PAGE
     for number in range(len(_blocks) - 1, -1, -1):
@@ -56,24 +63,24 @@ def _taken(count: int) -> np.ndarray:
         if needed <= size <= needed + (needed >> 2) and _holders(_blocks, number) == _ALONE:
             _blocks.append(_blocks.pop(number))
             return _blocks[-1]
-    block = np.empty(needed, np.uint8)
-    _blocks.append(block)
+    _blocks.append(_Block((needed,), np.uint8))
     while len(_blocks) > MOST_BLOCKS or sum(b.nbytes for b in _blocks) > MOST_BYTES:
-        del _blocks[0]  # its memory goes when its last view does
-    return block
+        _blocks.pop(0).keepers = 0  # its memory goes when its last view does
+    return _blocks[-1]
 
 
-def _holders(blocks: list[np.ndarray], number: int) -> int:
+def _holders(blocks: list[_Block], number: int) -> int:
     return sys.getrefcount(blocks[number])
 
 
 def release() -> None:
     """Forget all blocks: the memory of those that are free goes back to the system."""
     with _lock:
-        _blocks.clear()
+        while _blocks:
+            _blocks.pop().keepers = 0
 
 
 # The count of a block that only its list holds.
-_ALONE = _holders([np.empty(0)], 0)
+_ALONE = _holders([_Block(0)], 0)
 # Without a lock around the interpreter, counts of references say nothing certain.
 _COUNTS = getattr(sys, "_is_gil_enabled", lambda: True)()

@@ -10,13 +10,18 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import dtypes as dt
 from phix.core.graph import Graph
+from phix.core.kernels import provides
 from phix.kernels.gpu import device, views
 from phix.kernels.gpu.device import DEVICE as DEVICE
 from phix.kernels.gpu.explanation import GpuExplanation
 from phix.kernels.gpu.program import GpuProgram
 from phix.kernels.primitive import bodies
 from phix.kernels.primitive.lowering import has_lowering
+
+# Composites that this engine has whole.
+provides("attention", "GPU", (dt.float16, dt.bfloat16, dt.float32, dt.float64))
 
 
 class GpuEngine:

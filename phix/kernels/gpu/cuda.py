@@ -11,7 +11,7 @@ from typing import Any
 
 from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
-from phix.kernels.gpu import mapping
+from phix.kernels.gpu import mapping, scalars
 from phix.kernels.gpu.mapping import Nest, Spread
 from phix.kernels.gpu.scalars import Parameter, ScalarPrinter
 from phix.kernels.primitive import loop_ir as ir
@@ -35,9 +35,9 @@ class KernelText:
         self.team = team
         self.parameters: list[Parameter] = list(printer.parameters)
         written = ir.writes(kernel.body)
-        apart = _are_apart(ir.reads(kernel.body) | written)
+        apart = scalars.are_apart(ir.reads(kernel.body) | written)
         arguments = ", ".join(
-            _declaration(p, name, p[1] not in written, apart)
+            scalars.declaration(p, name, p[1] not in written, apart)
             for p, name in printer.parameters.items()
         )
         self.text = f"({arguments}) {{\n" + "\n".join(printer.lines) + "\n}"
@@ -46,19 +46,6 @@ class KernelText:
         """The function under a name."""
         bounds = f"__launch_bounds__({MOST_THREADS[self.team]})"
         return f'extern "C" __global__ void {bounds} {name}{self.text}\n'
-
-
-def _are_apart(buffers: set[Buffer]) -> bool:
-    return len({ir.owner(b) for b in buffers}) == len(buffers)
-
-
-def _declaration(parameter: Parameter, name: str, is_read_only: bool, is_apart: bool) -> str:
-    kind, what, _ = parameter
-    if kind != "data":
-        return f"long long {name}"
-    assert isinstance(what, Buffer)
-    const = "const " if is_read_only else ""
-    return f"{const}{ins.memory_type(what.dtype)}*{' __restrict__' if is_apart else ''} {name}"
 
 
 class _Printer(ScalarPrinter):

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core.errors import KernelNotFoundError
 from phix.kernels.gpu.runtime import Batch
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.loop_ir import Buffer, For, LibraryCall, Pointer
@@ -26,20 +25,10 @@ class _Dim:
 
 
 class Product(ir.Kernel):
-    """``gemm(flags, sizes, pointers)`` inside loops over a batch: a kernel of a library.
-
-    Raises:
-        KernelNotFoundError: the call is of another routine.
-    """
+    """``gemm(flags, sizes, pointers)`` inside loops over a batch: a kernel of a library."""
 
     def __init__(self, statement: ir.Statement, loops: list[For], call: LibraryCall) -> None:
         super().__init__([statement])
-        if not call.name.startswith("gemm_"):
-            raise KernelNotFoundError(
-                f"the GPU engine has no kernel for {call.name.partition('_')[0]}, which factors or "
-                "solves matrices of unknown or large sizes; up to 8 rows, known when traced, it "
-                "has. Move the matrices with .to('cpu')"
-            )
         self.loops = loops
         self.dtype: np.dtype = dt.as_dtype(call.name.split("_", 1)[1])
         numbers = [a for a in call.arguments if isinstance(a, Expr)]
@@ -100,25 +89,3 @@ def _merged(dims: list[_Dim]) -> list[_Dim]:
         else:
             result.append(d)
     return result
-
-
-def split(kernel: ir.Kernel) -> list[ir.Step]:
-    """A kernel with library calls inside as products, kernels, and loops of the host around."""
-    return [part for s in kernel.body for part in _parts(s)]
-
-
-def _parts(statement: ir.Statement) -> list[ir.Step]:
-    if not any(isinstance(s, LibraryCall) for s in ir.walk([statement])):
-        return [ir.Kernel([statement])]
-    loops: list[For] = []
-    inside = statement
-    while isinstance(inside, For) and len(inside.body) == 1:
-        loops.append(inside)
-        inside = inside.body[0]
-    if isinstance(inside, LibraryCall):
-        return [Product(statement, loops, inside)]
-    assert isinstance(statement, For), "a library call stands in loops alone"
-    steps: list[ir.Step] = []
-    for s in statement.body:
-        steps += _parts(s)
-    return [ir.ForStep(statement.index, statement.extent, steps)]

@@ -7,9 +7,9 @@ way is recorded, and started as a whole when it is called again with the same me
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, Union
 
 import numpy as np
 
@@ -17,12 +17,13 @@ from phix.core import dims as dm
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.core.tensor import Tensor
-from phix.kernels.gpu import prelude, products
+from phix.kernels.gpu import calls, prelude
 from phix.kernels.gpu.cuda import KernelText
 from phix.kernels.gpu.explanation import ALIGNMENT
 from phix.kernels.gpu.launches import Launch
 from phix.kernels.gpu.products import Product
 from phix.kernels.gpu.recordings import Recordings
+from phix.kernels.gpu.routines import Routine, RoutineText
 from phix.kernels.gpu.runtime import Runtime
 from phix.kernels.gpu.schedule import GpuBuilder, arrange
 from phix.kernels.primitive import loop_ir as ir
@@ -34,6 +35,7 @@ from phix.kernels.primitive.scalar import Expr
 # Loops of more iterations than this are not unrolled into a recording.
 _LONGEST_RECORDED = 256
 Run = Callable[["_State"], None]
+Text = Union[KernelText, RoutineText]
 
 
 class GpuProgram:
@@ -47,10 +49,14 @@ class GpuProgram:
         self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
         arrange(program)
         _split_library_calls(program.steps)
-        kernels = [s for s in ir.walk_steps(program.steps) if type(s) is ir.Kernel]
-        self.launches = {kernel: Launch(kernel) for kernel in kernels}
+        self.launches: dict[ir.Kernel, Launch | Routine] = {}
+        for step in ir.walk_steps(program.steps):
+            if isinstance(step, Routine):
+                self.launches[step] = step
+            elif type(step) is ir.Kernel:
+                self.launches[step] = Launch(step)
         self.symbol_names = {symbol: name for name, symbol in program.symbols.items()}
-        self._modules: dict[tuple[str, ...], dict[KernelText, Any]] = {}
+        self._modules: dict[tuple[str, ...], dict[Text, Any]] = {}
 
     @cached_property
     def sections(self) -> dict[str, str]:
@@ -74,12 +80,12 @@ class GpuProgram:
         plain = (ir.Kernel, ir.ForStep)
         return all(isinstance(s, plain) for s in ir.walk_steps(self.loops.steps))
 
-    def _team(self, launch: Launch, numbers: dict[str, int]) -> str:
+    def _team(self, launch: Launch | Routine, numbers: dict[str, int]) -> str:
         if launch.names <= set(numbers):
             return launch.team(numbers)
         return launch.default_team()
 
-    def module(self, numbers: dict[str, int]) -> dict[ir.Kernel, tuple[KernelText, Any]]:
+    def module(self, numbers: dict[str, int]) -> dict[ir.Kernel, tuple[Text, Any]]:
         """The kernels' texts and functions for these sizes, compiled once a choice of teams."""
         chosen = {
             kernel: launch.text(self._team(launch, numbers))
@@ -107,7 +113,7 @@ def _split_library_calls(steps: list[ir.Step]) -> None:
     result: list[ir.Step] = []
     for step in steps:
         if isinstance(step, ir.Kernel) and _calls_library(step):
-            result += products.split(step)
+            result += calls.split(step)
             continue
         for block in ir.blocks(step):
             _split_library_calls(block)
@@ -119,7 +125,7 @@ def _calls_library(kernel: ir.Kernel) -> bool:
     return any(isinstance(s, ir.LibraryCall) for s in ir.walk(kernel.body))
 
 
-def _module(texts: list[KernelText]) -> tuple[str, dict[str, str]]:
+def _module(texts: Sequence[Text]) -> tuple[str, dict[str, str]]:
     """The source of kernels, equal ones once, and their names by their texts."""
     names: dict[str, str] = {}
     parts = [prelude.TEXT]
@@ -229,13 +235,18 @@ class _Launcher:
 
     # -- steps -----------------------------------------------------------------------------
     def _block(self, steps: list[ir.Step]) -> Run:
-        runs: list[Run] = [getattr(self, f"_{type(s).__name__.lower()}")(s) for s in steps]
+        runs = [self._step(s) for s in steps]
 
         def run(state: _State) -> None:
             for one in runs:
                 one(state)
 
         return run
+
+    def _step(self, step: ir.Step) -> Run:
+        kind = ir.Kernel if isinstance(step, Routine) else type(step)
+        found: Run = getattr(self, f"_{kind.__name__.lower()}")(step)
+        return found
 
     def _kernel(self, kernel: ir.Kernel) -> Run:
         text, function = self.functions[kernel]
@@ -249,7 +260,7 @@ class _Launcher:
 
         return run
 
-    def _arguments(self, text: KernelText, state: _State) -> Iterator[int]:
+    def _arguments(self, text: Text, state: _State) -> Iterator[int]:
         for kind, what, axis in text.parameters:
             if isinstance(what, str):
                 yield state.numbers[what]

@@ -205,3 +205,18 @@ class ScalarPrinter:
         if part is not None and part.data:
             terms.append(str(part.data * size))
         return f"*(const {kind}*)((const char*){base} + {' + '.join(terms) or '0'})"
+
+
+def are_apart(buffers: set[Buffer]) -> bool:
+    """Whether no two of the buffers share memory."""
+    return len({ir.owner(b) for b in buffers}) == len(buffers)
+
+
+def declaration(parameter: Parameter, name: str, is_read_only: bool, is_apart: bool) -> str:
+    """A parameter of a kernel as C++ declares it."""
+    kind, what, _ = parameter
+    if kind != "data":
+        return f"long long {name}"
+    assert isinstance(what, Buffer)
+    const = "const " if is_read_only else ""
+    return f"{const}{ins.memory_type(what.dtype)}*{' __restrict__' if is_apart else ''} {name}"

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.kernels.gpu import mapping, scatter
+from phix.kernels.gpu import convolution, mapping, scatter
 from phix.kernels.gpu.mapping import Nest, Scan, Spread
 from phix.kernels.gpu.rewriting import Rewriter, assigned, declared, scalars
 from phix.kernels.primitive import loop_ir as ir
@@ -74,6 +74,8 @@ GPU = Target(
     block_bytes=512 << 20,
     reuses_planes=False,
     sorts_in_loops=False,
+    attention_size=256,
+    convolution_parts=convolution.parts,
     joins=joins,
 )  # fmt: skip
 

@@ -39,6 +39,7 @@ _FAMILIES = (
     "lowering_scan",
     "lowering_recurrence",
     "lowering_linalg",
+    "lowering_attention",
     "lowering_factor",
     "lowering_solve",
     "lowering_conv",

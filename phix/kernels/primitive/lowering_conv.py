@@ -17,7 +17,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import passes
 from phix.core.dims import DimLike
-from phix.core.kernels import provides, select_kernel
+from phix.core.kernels import provides
 from phix.core.meta import MetaTensor
 from phix.core.windows import Pads, explicit_paddings
 from phix.kernels.primitive import loop_ir as ir
@@ -25,7 +25,7 @@ from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive import winograd
 from phix.kernels.primitive.blocks import blocks, items_at_once, settle
 from phix.kernels.primitive.builder import Builder, Value, constant
-from phix.kernels.primitive.loop_ir import Buffer
+from phix.kernels.primitive.loop_ir import Buffer, Pointer
 from phix.kernels.primitive.lowering import lowering
 from phix.kernels.primitive.lowering_box import padded
 from phix.kernels.primitive.lowering_linalg import BLAS_DTYPES, Matrix, multiply
@@ -62,7 +62,10 @@ def conv2d(
         n, h, w, c = x.dims
         x = moved(b, x, lambda i: (i[0], i[2], i[3], i[1]), (n, c, h, w))
         dims = (dims[0], dims[3], dims[1], dims[2])
-    compute = dt.float32 if meta.dtype in (dt.float16, dt.bfloat16) else meta.dtype
+    is_narrow = (
+        meta.dtype in (dt.float16, dt.bfloat16) and meta.dtype not in b.target.product_dtypes
+    )
+    compute = dt.float32 if is_narrow else meta.dtype
     pads = explicit_paddings(
         padding_algorithm, paddings, x.dims[2:], kernel.dims[2:], strides, dilations
     )
@@ -138,6 +141,38 @@ def _by_tiles(conv: _Convolution, out: Buffer) -> None:
 
 def _by_gradient_tiles(conv: _Convolution, out: Buffer) -> None:
     winograd.by_gradient(conv.b, conv.x, conv.kernel, conv.pads, out)
+
+
+def _by_call(conv: _Convolution, out: Buffer) -> None:
+    """One call for each group, the sums over taps in parts where that makes enough work at once."""
+    b, places, taps = conv.b, dm.product(conv.places), conv.per_group * dm.product(conv.taps)
+    assert b.target.convolution_parts is not None
+    sizes = (conv.rows, conv.dims[0] * places, taps)
+    count = b.target.convolution_parts(*(d if isinstance(d, int) else None for d in sizes))
+    weights, images = b.contiguous(conv.kernel), b.contiguous(conv.x)
+    wide = dt.float64 if conv.dtype == dt.float64 else dt.float32
+    sums = out if count == 1 else b.temp((count, *conv.dims), wide)
+    n, channels, *size = conv.x.dims
+    area = dm.product(tuple(size))
+    numbers = (n, conv.rows, *conv.places, conv.per_group, *conv.taps, *size, channels * area,
+               conv.dims[1] * places, dm.product(conv.dims), count, *conv.strides,
+               *(before for before, _ in conv.pads), *conv.dilations)  # fmt: skip
+    with b.kernel(), b.loop(b.dim(conv.groups)) as group:
+        own = [b.dim(d) for d in numbers]
+        pointers = [
+            Pointer(images, group * b.dim(conv.per_group * area)),
+            Pointer(weights, group * b.dim(conv.rows * taps)),
+            Pointer(sums, group * b.dim(conv.rows * places)),
+        ]
+        name = f"convolution_{conv.dtype}"
+        b.emit(ir.LibraryCall(name, (*own, *pointers), (sums,)))
+    if count > 1:
+        with b.kernel(), b.loops(conv.dims) as at:
+            (total,) = b.mutable(sc.const(0, wide))
+            with b.loops((count,), "reduction") as (part,):
+                found: Any = ir.load(sums, (b.linear((part, *at), sums.dims),))
+                b.emit(ir.Assign((total,), (total + found,)))
+            b.store(out, tuple(at), total)
 
 
 def _by_planes(conv: _Convolution, out: Buffer) -> None:
@@ -258,6 +293,10 @@ def _by_loops(conv: _Convolution, out: Buffer) -> None:
 
 
 # -- which way is taken --------------------------------------------------------------------------
+def _has_call(conv: _Convolution) -> bool:
+    return conv.b.target.convolution_parts is not None and dt.is_float(conv.dtype)
+
+
 def _is_tiled(conv: _Convolution) -> bool:
     return (
         _has_tile_channels(conv, conv.x.dims[1], conv.dims[1])
@@ -324,12 +363,15 @@ def _is_few(rows: DimLike) -> bool:
 
 def _has_library(conv: _Convolution) -> bool:
     few = _is_few(conv.rows) and _is_few(conv.dims[0])
-    return select_kernel("conv2d", conv.dtype, ("BLAS",)) is not None and not few
+    return conv.dtype in conv.b.target.product_dtypes and not few
 
 
 Way = Callable[[_Convolution, Buffer], None]
 # The first that applies is taken.
 _WAYS: tuple[tuple[Callable[[_Convolution], bool], Way], ...] = (
+    (lambda conv: _has_call(conv) and _is_short(conv), _by_sums),
+    (lambda conv: _has_call(conv) and _is_one_tap(conv), _by_planes),
+    (_has_call, _by_call),
     (_is_tiled, _by_tiles),
     (_is_gradient_tiled, _by_gradient_tiles),
     (_is_short, _by_sums),

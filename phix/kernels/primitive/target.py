@@ -29,6 +29,9 @@ class Target:
     ``block_bytes`` is what a block of a batch may take on the way. ``reuses_planes``: what is done
     to one plane after the other goes through the same memory, which stays in a cache.
     ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
+    ``attention_size``: attention of heads up to that size is one call; else products and loops.
+    ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
+    over taps are cut into so many parts; None: it has no such call.
     ``joins(first, second, joined)``: whether two top-level loops that may become one should.
     """
 
@@ -38,6 +41,8 @@ class Target:
     block_bytes: int = 8 << 20
     reuses_planes: bool = True
     sorts_in_loops: bool = True
+    attention_size: int = 0
+    convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
     joins: Callable[[For, For, For], bool] = _always
 
 

@@ -1,0 +1,123 @@
+"""Tensors given away: whose memory it is, and what is left of them after the call.
+
+A tensor ends when it is donated to a jitted function, or given to an op that works in place
+(``relu_``). Its memory is taken over only where nothing else can see it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from phix.core.errors import DonatedTensorError
+from phix.core.source import at_user_line
+from phix.core.tensor import Tensor, TensorBase, Tracer
+
+
+def gifts(values: Iterable[Any]) -> list[Tensor]:
+    """The tensors among ``values`` that can be given away; arrays, numbers and constants stay."""
+    tensors = (x for x in values if isinstance(x, Tensor))
+    return [x for x in tensors if isinstance(x.data, np.ndarray) and x.data.flags.writeable]
+
+
+# -- whose memory it is ----------------------------------------------------------------------
+def _references(x: Tensor) -> int:
+    return sys.getrefcount(x.data)
+
+
+def _references_of_base(x: Tensor) -> int:
+    return sys.getrefcount(x.data.base)
+
+
+_ONE = _references(Tensor(np.empty(1)))  # of an array that nothing but its tensor refers to
+
+
+def is_its_own(x: Tensor) -> bool:
+    """Whether nothing else can see the tensor's memory: no array, no other tensor, no view."""
+    data = x.data
+    base, owns = data.base, data.flags.owndata
+    if base is not None:
+        owns = isinstance(base, np.ndarray) and base.flags.owndata
+    is_whole = data.flags.c_contiguous
+    del data
+    if not (owns and is_whole) or _references(x) != _ONE:
+        return False
+    kept = getattr(base, "keepers", 0)  # who holds the memory only to give it out again
+    return base is None or _references_of_base(x) == _ONE + kept + 1  # ``base`` is one more
+
+
+def free_numbers(tensors: Sequence[Any], given: Iterable[Tensor]) -> tuple[int, ...]:
+    """Which of a call's tensors are among those given, once, and have memory of their own."""
+    times: dict[int, int] = {}
+    for x in tensors:
+        times[id(x)] = times.get(id(x), 0) + 1
+    free = {id(x) for x in given if times.get(id(x)) == 1 and is_its_own(x)}
+    return tuple(k for k, x in enumerate(tensors) if id(x) in free)
+
+
+# -- what is left of it ----------------------------------------------------------------------
+def end(x: TensorBase, where: str, remedy: str) -> None:
+    """Take the memory away from a tensor; whoever asks for it is told where it went.
+
+    A tracer loses no memory, but is as dead: what a traced function does is what the same
+    function would do eagerly.
+    """
+    story = f"{where}; use what that call returned, pass a copy (phix.to_tensor(x)), or {remedy}"
+    if isinstance(x, Tracer):
+        if not hasattr(type(x), "is_spent"):
+            kind: Any = type(x)
+            x.__class__ = _spent_class(kind)
+            Tracer.__dict__["interpreter"].__set__(x, story)
+    elif isinstance(x, Tensor) and not isinstance(x, DonatedTensor):
+        _ = x.meta  # kept: it may still be asked for
+        x.data = None
+        x.known_key = (story,)
+        x.__class__ = DonatedTensor
+
+
+def _refuse(x: Any, story: str) -> Any:
+    raise DonatedTensorError(
+        f"a tensor ({x.meta}) is used{at_user_line()} after it was donated to {story}"
+    )
+
+
+def _used(x: Any) -> Any:
+    _refuse(x, x.known_key[0])
+
+
+class DonatedTensor(Tensor):
+    """A tensor without memory: a call it was donated to has used it. Its meta is still known."""
+
+    __slots__ = ()
+
+    data = property(_used)
+    key = property(_used)
+    shape = property(lambda self: self.meta.dims)
+    dtype = property(lambda self: self.meta.dtype)
+    ndim = property(lambda self: len(self.meta.dims))
+
+    def __repr__(self) -> str:
+        where = self.known_key and self.known_key[0].partition(";")[0]
+        return f"Tensor({self.meta}, donated to {where})"
+
+
+@cache
+def _spent_class(kind: type) -> type:
+    """A class for tracers of a kind that were given away: the layout of that kind, no interpreter.
+
+    Whoever takes the tracer for an input asks for its interpreter, and is told.
+    """
+
+    def interpreter(x: Any) -> Any:
+        _refuse(x, Tracer.__dict__["interpreter"].__get__(x))
+
+    def describe(x: Any) -> str:
+        where = Tracer.__dict__["interpreter"].__get__(x).partition(";")[0]
+        return f"Tracer({x.meta}, donated to {where})"
+
+    members = {"__slots__": (), "is_spent": True, "interpreter": property(interpreter)}
+    return type(f"Donated{kind.__name__}", (kind,), {**members, "__repr__": describe})

@@ -1,0 +1,56 @@
+"""Library calls of the loop IR: what does each, as steps of a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from phix.core.errors import KernelNotFoundError
+from phix.kernels.gpu.attention import Attention
+from phix.kernels.gpu.convolution import Convolution
+from phix.kernels.gpu.products import Product
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive.loop_ir import For, LibraryCall
+
+# What does a call, by the name of its routine: a library, or a kernel with a text of its own.
+ROUTINES: dict[str, Callable[[ir.Statement, list[For], LibraryCall], ir.Kernel]] = {
+    "gemm": Product,
+    "attention": Attention,
+    "convolution": Convolution,
+}
+
+
+def split(kernel: ir.Kernel) -> list[ir.Step]:
+    """A kernel with library calls inside as routines, kernels, and loops of the host around.
+
+    Raises:
+        KernelNotFoundError: nothing does a call.
+    """
+    return [part for s in kernel.body for part in _parts(s)]
+
+
+def _parts(statement: ir.Statement) -> list[ir.Step]:
+    if not any(isinstance(s, LibraryCall) for s in ir.walk([statement])):
+        return [ir.Kernel([statement])]
+    loops: list[For] = []
+    inside = statement
+    while isinstance(inside, For) and len(inside.body) == 1:
+        loops.append(inside)
+        inside = inside.body[0]
+    if isinstance(inside, LibraryCall):
+        return [_routine(statement, loops, inside)]
+    assert isinstance(statement, For), "a library call stands in loops alone"
+    steps: list[ir.Step] = []
+    for s in statement.body:
+        steps += _parts(s)
+    return [ir.ForStep(statement.index, statement.extent, steps)]
+
+
+def _routine(statement: ir.Statement, loops: list[For], call: LibraryCall) -> ir.Kernel:
+    name = call.name.partition("_")[0]
+    if name not in ROUTINES:
+        raise KernelNotFoundError(
+            f"the GPU engine has no kernel for {name}, which factors or "
+            "solves matrices of unknown or large sizes; up to 8 rows, known when traced, it "
+            "has. Move the matrices with .to('cpu')"
+        )
+    return ROUTINES[name](statement, loops, call)

@@ -1,0 +1,182 @@
+"""Attention as one kernel of the GPU: through NVRTC, and run on the CPU against NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from gpu_programs import compile_all, kept, needs_compiler, program, shapes
+from phix import ops
+from phix.core import dtypes as dt
+from phix.core.graph import Graph
+from phix.kernels import KernelKey
+from phix.kernels.gpu.attention import Attention
+
+RNG = np.random.default_rng(0)
+pytestmark = pytest.mark.xdist_group("gpu kernels")
+
+
+def normal(*dims: int, dtype: str = "float32") -> np.ndarray:
+    return np.array(phix.to_tensor(RNG.standard_normal(dims), dtype))
+
+
+def expected(q: Any, k: Any, v: Any, mask: Any, scale: float, causal: bool) -> np.ndarray:
+    """softmax(q k^T scale + mask) v in float64, as it is written."""
+    q, k, v = (a.astype(np.float64) for a in (q, k, v))
+    scores = np.einsum("...qd,...kd->...qk", q, k) * scale
+    seen = np.tri(*scores.shape[-2:], dtype=bool) if causal else np.True_
+    if mask is not None:
+        seen, added = (seen & mask, 0) if mask.dtype == bool else (seen, mask.astype(np.float64))
+        scores = scores + added
+    with np.errstate(all="ignore"):
+        scores = np.where(seen, scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True))
+        return np.einsum("...qk,...kd->...qd", weights / weights.sum(-1, keepdims=True), v)
+
+
+def graph_of(arrays: Any, scale: float, causal: bool, specs: Any = None) -> Graph:
+    def call(q: Any, k: Any, v: Any, mask: Any = None) -> Any:
+        return ops.attention(q, k, v, mask, scale, causal)
+
+    return kept(call, "attention", like=specs or [phix.Tensor(a) for a in arrays])
+
+
+def check(arrays: Any, scale: float = 0.3, causal: bool = False, specs: Any = None,
+          tolerance: float = 2e-5) -> Any:  # fmt: skip
+    made = program(graph_of(arrays, scale, causal, specs))
+    (out,) = made.launcher(shapes(arrays))(*arrays)
+    mask = arrays[3] if len(arrays) > 3 else None
+    wanted = expected(*arrays[:3], mask, scale, causal)
+    assert out.dtype == arrays[0].dtype
+    np.testing.assert_allclose(out.astype(np.float64), wanted, rtol=tolerance, atol=tolerance)
+    return made
+
+
+TOLERANCES = {"float16": 2e-3, "bfloat16": 2e-2, "float32": 2e-5, "float64": 1e-12}
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(
+    ("queries", "keys", "size", "width"),
+    [(1, 1, 1, 1), (3, 200, 64, 64), (130, 65, 33, 17), (64, 64, 256, 256)],
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_sizes_and_dtypes(dtype, queries, keys, size, width, causal) -> None:
+    arrays = [normal(queries, size, dtype=dtype), normal(keys, size, dtype=dtype),
+              normal(keys, width, dtype=dtype)]  # fmt: skip
+    made = check(arrays, size**-0.5, causal, tolerance=TOLERANCES[dtype])
+    (kernel,) = made.loops.steps
+    assert isinstance(kernel, Attention)
+    assert not made.loops.temps, "scores never leave the block"
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["bool", "float32", "float16"])
+@pytest.mark.parametrize("dims", [(70, 90), (1, 90), (90,), (2, 1, 70, 1), (2, 3, 70, 90)])
+def test_masks_broadcast(kind: str, dims: tuple[int, ...]) -> None:
+    mask = RNG.random(dims) > 0.2 if kind == "bool" else normal(*dims, dtype=kind)
+    arrays = [normal(2, 1, 70, 8), normal(3, 90, 8), normal(90, 5), mask]
+    check(arrays)
+    check(arrays, causal=True)
+
+
+@needs_compiler
+def test_queries_that_see_nothing_and_numbers_that_are_none() -> None:
+    q, k, v = normal(100, 16), normal(80, 16), normal(80, 4)
+    mask = RNG.random((100, 80)) > 0.5
+    mask[[3, 99]] = False
+    q[7, 2] = np.nan
+    k[5, 1] = np.inf
+    with np.errstate(all="ignore"):
+        check([q, k, v, mask])
+    added = np.where(mask, 0, -np.inf).astype(np.float32)
+    with np.errstate(all="ignore"):
+        check([q, k, v, added])
+    v[11, 0] = np.inf
+    (out,) = program(graph_of([q, k, v], 0.3, False)).launcher(shapes([q, k, v]))(q, k, v)
+    with np.errstate(all="ignore"):
+        wanted = expected(q, k, v, None, 0.3, False)
+    np.testing.assert_array_equal(np.isnan(out), np.isnan(wanted))
+    np.testing.assert_array_equal(np.isinf(out), np.isinf(wanted))
+
+
+@needs_compiler
+def test_causal_blocks_read_no_key_behind_their_queries() -> None:
+    q, k, v = normal(64, 8), normal(500, 8), normal(500, 8)
+    poisoned = v.copy()
+    poisoned[64:] = np.nan  # a weight of 0 would make NaN of it
+    made = program(graph_of([q, k, v], 0.3, True))
+    launch = made.launcher(shapes([q, k, v]))
+    np.testing.assert_array_equal(launch(q, k, poisoned)[0], launch(q, k, v)[0])
+
+
+@needs_compiler
+def test_one_program_for_all_sizes() -> None:
+    specs = [phix.spec(["b", "q", 8]), phix.spec(["k", 8]), phix.spec(["k", 8]),
+             phix.spec(["q", 1], "bool")]  # fmt: skip
+    for b, q, k in [(1, 1, 1), (2, 70, 3), (3, 5, 129), (0, 4, 4), (2, 0, 4)]:
+        mask = np.ones((q, 1), bool)
+        check([normal(b, q, 8), normal(k, 8), normal(k, 8), mask], specs=specs)
+
+
+@needs_compiler
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_that_are_too_large_or_unknown_go_by_products(causal: bool) -> None:
+    mask = RNG.random((2, 9, 11)) > 0.2
+    mask[..., 0] = True
+    arrays = [normal(2, 9, 300), normal(2, 11, 300), normal(2, 11, 3), mask]
+    assert len(check(arrays, 0.05, causal).loops.steps) == 3
+    specs = [phix.spec([9, "d"], "float16"), phix.spec([11, "d"], "float16"),
+             phix.spec([11, "w"], "float16"), phix.spec([1, 11])]  # fmt: skip
+    half = [normal(9, 20, dtype="float16"), normal(11, 20, dtype="float16"),
+            normal(11, 7, dtype="float16"), normal(1, 11)]  # fmt: skip
+    check(half, 0.2, causal, specs, tolerance=4e-3)
+
+
+@needs_compiler
+def test_it_is_the_same_on_every_run_and_in_any_batch() -> None:
+    q, k, v = normal(3, 70, 16), normal(3, 90, 16), normal(3, 90, 16)
+    launch = program(graph_of([q, k, v], 0.25, False)).launcher(shapes([q, k, v]))
+    alone = program(graph_of([q[1], k[1], v[1]], 0.25, False)).launcher(shapes([q[1], k[1], v[1]]))
+    (out,) = launch(q, k, v)
+    assert out.tobytes() == launch(q, k, v)[0].tobytes()
+    assert out[1].tobytes() == alone(q[1], k[1], v[1])[0].tobytes()
+
+
+@needs_compiler
+def test_it_stands_inside_loops_and_beside_other_kernels() -> None:
+    xs = normal(4, 5, 8)
+
+    def f(xs: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            c = ops.tanh(c + ops.attention(x, c, c * 2.0, None, 0.5, True))
+            return c, ops.sum(c)
+
+        return phix.scan(step, xs[0] * 0.0, xs)
+
+    graph = kept(f, "attention", like=[phix.Tensor(xs)])
+    found = program(graph).launcher(shapes([xs]))(xs)
+    for got, wanted in zip(found, phix.tree.leaves(f(phix.Tensor(xs))), strict=True):
+        np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
+
+
+def test_it_compiles_for_the_gpu() -> None:
+    modules = []
+    for dtype in TOLERANCES:
+        for size, width in [(64, 64), (128, 128), (256, 256), (33, 1)]:
+            for causal in (False, True):
+                dims = [["b", "h", "q", size], ["b", "h", "k", size], ["b", "h", "k", width]]
+                specs = [phix.spec(d, dtype) for d in dims]
+                mask = [] if causal else [phix.spec(["q", "k"], "bool" if size == 64 else dtype)]
+                made = program(graph_of((), 0.125, causal, [*specs, *mask]))
+                modules.append(made.sections["cuda"])
+    compile_all(modules)
+
+
+def test_the_engine_says_that_it_has_it() -> None:
+    for dtype in (dt.float16, dt.bfloat16, dt.float32, dt.float64):
+        assert phix.kernels.find("attention", KernelKey("GPU", "any", dtype)).key.backend == "GPU"
