@@ -58,8 +58,8 @@ class Case:
         unknown: dims of the args, a tuple of sizes and names for each array, in trees like those of
             the args. phix is then compiled for every size of the named ones, and beside it, as the
             contender "sized", for the sizes of the args alone.
-        is_long_loop: torch's function is a Python loop of a hundred steps or more, which torch.compile
-            would unroll, for minutes if not hours: eager torch alone takes part.
+        is_long_loop: torch's function is a Python loop of a hundred steps or more, which
+            torch.compile would unroll, for minutes if not hours: eager torch alone takes part.
     """
 
     args: tuple[Any, ...]

@@ -106,7 +106,7 @@ def attention_batch(
             query, (mask.meta.dims[0], *(1,) * (rank - query.ndim), *query.meta.dims)
         )
     lined_up = (_in_front(t, rank) if b else t for t, b in zip(tensors, batched))
-    return ops.attention(*lined_up, scale, causal)
+    return ops.attention(*lined_up, scale=scale, causal=causal)
 
 
 def _in_front(x: Any, rank: int) -> Any:
