@@ -98,15 +98,15 @@ def attention_batch(
     batched: Any, query: Any, key: Any, value: Any, mask: Any, scale: float, causal: bool
 ) -> Any:
     """The batch is one more leading axis, in front of all that any operand has."""
-    tensors = (query, key, value, mask)
-    ranks = [0 if t is None else t.ndim - is_batched for t, is_batched in zip(tensors, batched)]
-    rank = max(ranks)
+    given = zip((query, key, value, mask), batched)
+    rank = max(0 if t is None else t.ndim - is_batched for t, is_batched in given)
     if batched[3] and not (batched[0] or batched[1]):  # a mask broadcasts, it adds no axes
         query = ops.expand(
             query, (mask.meta.dims[0], *(1,) * (rank - query.ndim), *query.meta.dims)
         )
-    lined_up = (_in_front(t, rank) if b else t for t, b in zip(tensors, batched))
-    return ops.attention(*lined_up, scale=scale, causal=causal)
+    tensors = zip((query, key, value, mask), batched)
+    query, key, value, mask = (_in_front(t, rank) if b else t for t, b in tensors)
+    return ops.attention(query, key, value, mask, scale, causal)
 
 
 def _in_front(x: Any, rank: int) -> Any:
