@@ -6,15 +6,15 @@ A routine takes its arguments by address, characters and sizes too. Compiled cod
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
-import sys
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib import machinery
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
+from importlib.util import find_spec
 from typing import Any
 
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
@@ -139,32 +139,36 @@ def provide(name: str) -> None:
     from phix.kernels.cpu import jit
 
     symbol = name.removeprefix("phix_")
-    capsules = _extension(_ROUTINES[symbol[1:]].module).__pyx_capi__
-    jit.add_symbol(name, _capsule_pointer(capsules[symbol]))
+    jit.add_symbol(name, _address(_ROUTINES[symbol[1:]].module, symbol))
+
+
+def _address(module: str, symbol: str) -> int:
+    """Where a routine is: as ``scipy.linalg.<module>`` is linked, else as that module says.
+
+    The library behind the module is asked first, since importing SciPy takes longer than finding
+    and loading a compiled program. Its names are SciPy's own (wheels) or Fortran's (elsewhere).
+    """
+    library = _library(module)
+    for name in (f"scipy_{symbol}_", f"{symbol}_"):
+        routine = getattr(library, name, None)
+        if routine is not None:
+            return ctypes.cast(routine, ctypes.c_void_p).value or 0
+    capsules = importlib.import_module(f"scipy.linalg.{module}").__pyx_capi__
+    return _capsule_pointer(capsules[symbol])
 
 
 @cache
-def _extension(module: str) -> Any:
-    """The extension module ``scipy.linalg.<module>``, without the rest of scipy.linalg.
-
-    That takes five times as long to import. The module is left where an import finds it.
-    """
-    import scipy
-
-    name = f"scipy.linalg.{module}"
-    if name in sys.modules:
-        return sys.modules[name]
-    folder = str(Path(scipy.__file__).parent / "linalg")
+def _library(module: str) -> ctypes.CDLL | None:
+    """The shared library of an extension module, with those it is linked to; None: not found."""
+    package = find_spec("scipy")
+    folders = package.submodule_search_locations if package else None
     loaders = (machinery.ExtensionFileLoader, machinery.EXTENSION_SUFFIXES)
-    spec = machinery.FileFinder(folder, loaders).find_spec(module)
-    if spec is None or spec.origin is None:
-        return importlib.import_module(name)
-    spec = spec_from_file_location(name, spec.origin)
-    assert spec is not None and spec.loader is not None
-    extension = module_from_spec(spec)
-    sys.modules[name] = extension
-    spec.loader.exec_module(extension)
-    return extension
+    for folder in folders or ():
+        found = machinery.FileFinder(os.path.join(folder, "linalg"), loaders).find_spec(module)
+        if found is not None and found.origin is not None:
+            with contextlib.suppress(OSError):  # what it is linked to is found by an import alone
+                return ctypes.CDLL(found.origin)
+    return None
 
 
 def _capsule_pointer(capsule: Any) -> int:
