@@ -288,7 +288,7 @@ def test_source_newer_than_the_process_is_not_trusted(monkeypatch: pytest.Monkey
     assert digest() == disk_cache.source_digest()
     monkeypatch.setattr(disk_cache, "_IMPORTED", 0)
     assert digest() is None
-    monkeypatch.setattr(disk_cache, "_PACKAGE", Path("/nowhere"))
+    monkeypatch.setattr(disk_cache, "_PACKAGE", "/nowhere")
     assert digest() is None
 
 

@@ -24,7 +24,7 @@ _MAGIC = b"phix-entry-2\n"
 _BODY = len(_MAGIC) + hashlib.sha256().digest_size
 _SUFFIX = ".bin"
 
-_PACKAGE = Path(__file__).resolve().parents[1]
+_PACKAGE = str(Path(__file__).resolve().parents[1])
 # What stands between a traced graph and machine code.
 _ROOMS = ("core", "interpreters", "kernels", "primitives")
 _IMPORTED = time.time_ns()
@@ -168,13 +168,22 @@ def source_digest() -> str | None:
     None where the files cannot be read, or are newer than this process: it may run older ones.
     """
     digest = hashlib.sha256()
-    files = [_PACKAGE / "ops.py", *(p for r in _ROOMS for p in (_PACKAGE / r).rglob("*.py"))]
     try:
-        for path in sorted(files):
-            if path.stat().st_mtime_ns > _IMPORTED:
-                return None
-            digest.update(f"{path.relative_to(_PACKAGE)}\n".encode())
-            digest.update(path.read_bytes())
+        for path in _sources():
+            with open(path, "rb") as file:
+                if os.stat(file.fileno()).st_mtime_ns > _IMPORTED:
+                    return None
+                digest.update(f"{path[len(_PACKAGE) :]}\n".encode())
+                digest.update(file.read())
     except OSError:
         return None
     return digest.hexdigest()
+
+
+def _sources() -> list[str]:
+    """The files of that, in order. Names are strings, as this is done before a first result."""
+    found = [os.path.join(_PACKAGE, "ops.py")]
+    for room in _ROOMS:
+        for folder, _, names in os.walk(os.path.join(_PACKAGE, room)):
+            found += [os.path.join(folder, n) for n in names if n.endswith(".py")]
+    return sorted(found)
