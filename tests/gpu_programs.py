@@ -16,9 +16,6 @@ from phix.core.graph import Graph
 from phix.interpreters.decompose import decompose
 from phix.kernels.gpu import nvrtc
 from phix.kernels.gpu.program import GpuProgram
-from phix.kernels.gpu.schedule import GpuBuilder
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.lowering import lower
 
 ARCHITECTURE = 90
 # Kernels of one NVRTC program: enough to make its start cheap, few enough to name a culprit.
@@ -45,19 +42,6 @@ def sources(graph: Graph, arrays: Any) -> list[str]:
     collector = Collector()
     program(graph, lambda: collector).launcher(shapes(arrays))
     return collector.sources
-
-
-def is_factored_by_library(graph: Graph) -> bool:
-    """Whether the graph factors or solves matrices by a library: the GPU engine refuses it."""
-    loops = lower(graph, (True,) * len(graph.inputs), GpuBuilder)
-    calls = (
-        s.name
-        for step in ir.walk_steps(loops.steps)
-        if isinstance(step, ir.Kernel)
-        for s in ir.walk(step.body)
-        if isinstance(s, ir.LibraryCall)
-    )
-    return not all(name.startswith("gemm_") for name in calls)
 
 
 def kept(function: Callable[..., Any], *names: str, like: Any) -> Graph:

@@ -19,7 +19,6 @@ from benchmarks.harness import ROWS
 from benchmarks.peers import Functional, leaves
 from gpu_programs import (
     compile_all,
-    is_factored_by_library,
     needs_compiler,
     program,
     shapes,
@@ -29,7 +28,6 @@ from harness.cases import Call, Case, table_cases
 from harness.checks import assert_close
 from phix import ops
 from phix.core.engines import engine
-from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Graph
 
 CASES = {c.op.name: c for c in table_cases() if "elsewhere" not in c.test}
@@ -50,12 +48,7 @@ def table_graphs() -> dict[str, list[tuple[Call, Graph]]]:
 def table_sources() -> list[str]:
     """The modules of every sample."""
     every = (pair for graphs in table_graphs().values() for pair in graphs)
-    return [
-        module
-        for call, graph in every
-        if not is_factored_by_library(graph)
-        for module in sources(graph, call.arrays)
-    ]
+    return [module for call, graph in every for module in sources(graph, call.arrays)]
 
 
 def test_every_kernel_of_the_table_compiles_for_the_gpu() -> None:
@@ -68,10 +61,6 @@ def test_kernels_compute_what_the_cpu_engine_does(case: Case) -> None:
     cuda_emulator.prepare(table_sources())
     for call, graph in table_graphs()[case.op.name]:
         arrays = [np.asarray(a, order="C") for a in call.arrays]
-        if is_factored_by_library(graph):
-            with pytest.raises(KernelNotFoundError, match="the GPU engine has no kernel for"):
-                program(graph)
-            continue
         launch = program(graph).launcher(shapes(arrays))
         native = engine("cpu").compile(graph, (True,) * len(arrays)).launcher(shapes(arrays))
         wanted = native(*arrays)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from phix.kernels.gpu import host_steps, prelude
-from phix.kernels.gpu.runtime import Batch
+from phix.kernels.gpu.runtime import Batch, FactorCall
 
 _SHIM = Path(__file__).with_name("shim.h").read_text()
 COMPILER = shutil.which("g++")
@@ -84,6 +84,9 @@ class Emulator:
         wide = np.dtype(np.float32) if is_half else b.dtype
         product = np.matmul(x.astype(wide), y.astype(wide)).astype(b.dtype)
         out[...] = out + product if b.accumulate else product
+
+    def solver(self) -> Callable[[FactorCall], None] | None:
+        return None
 
     def host_step(self, name: str, attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
         return host_steps.find(name, np, attrs)  # NumPy has the functions of CuPy

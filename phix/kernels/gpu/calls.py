@@ -7,6 +7,7 @@ from collections.abc import Callable
 from phix.core.errors import KernelNotFoundError
 from phix.kernels.gpu.attention import Attention
 from phix.kernels.gpu.convolution import Convolution
+from phix.kernels.gpu.factors import Cholesky, Lu, Triangle
 from phix.kernels.gpu.products import Product
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.loop_ir import For, LibraryCall
@@ -16,6 +17,9 @@ ROUTINES: dict[str, Callable[[ir.Statement, list[For], LibraryCall], ir.Kernel]]
     "gemm": Product,
     "attention": Attention,
     "convolution": Convolution,
+    "potrf": Cholesky,
+    "getrf": Lu,
+    "trsm": Triangle,
 }
 
 
@@ -49,8 +53,7 @@ def _routine(statement: ir.Statement, loops: list[For], call: LibraryCall) -> ir
     name = call.name.partition("_")[0]
     if name not in ROUTINES:
         raise KernelNotFoundError(
-            f"the GPU engine has no kernel for {name}, which factors or "
-            "solves matrices of unknown or large sizes; up to 8 rows, known when traced, it "
-            "has. Move the matrices with .to('cpu')"
+            f"the GPU engine has no kernel for the library call {name!r}; there are "
+            f"{', '.join(ROUTINES)}. Move its operands with .to('cpu')"
         )
     return ROUTINES[name](statement, loops, call)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
@@ -12,7 +14,10 @@ import numpy as np
 from phix.core.errors import DeviceError
 from phix.core.precision import matmul_precision
 from phix.kernels.gpu import cublas, host_steps, nvrtc
-from phix.kernels.gpu.runtime import Batch
+from phix.kernels.gpu.cusolver import Solver
+from phix.kernels.gpu.runtime import Batch, FactorCall
+
+log = logging.getLogger("phix.kernels")
 
 _INSTALL = 'pip install "phix[cuda12]" (or "phix[cuda13]" for a driver of CUDA 13)'
 
@@ -179,6 +184,38 @@ class CupyRuntime:
         with self.lock, self.device:
             handle, _ = self._cublas
             handle.multiply(batch, self.cupy.cuda.get_current_stream().ptr)
+
+    @cached_property
+    def _solver(self) -> Solver | None:
+        try:
+            names = ("cusolver", "cublas")
+            solver, blas = (
+                importlib.import_module(f"cupy_backends.cuda.libs.{name}") for name in names
+            )
+        except ImportError as error:  # the library itself is looked for on import
+            log.info("large matrices are factored by kernels of phix: no cuSOLVER (%s)", error)
+            return None
+        handles = self.cupy.cuda.device
+
+        def room(count: int, dtype: np.dtype) -> tuple[Any, int]:
+            made = self.empty((count,), dtype)
+            return made, self.address(made)
+
+        return Solver(
+            solver, blas, lambda: (handles.get_cusolver_handle(), handles.get_cublas_handle()),
+            room,
+        )  # fmt: skip
+
+    def solver(self) -> Callable[[FactorCall], None] | None:
+        solve = self._solver
+        if solve is None:
+            return None
+
+        def run(call: FactorCall) -> None:
+            with self.lock, self.device:
+                solve(call)
+
+        return run
 
     def host_step(self, name: str, attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
         return host_steps.find(name, self.cupy, attrs)

@@ -21,6 +21,36 @@ template <typename To, typename From> PHIX_DEVICE To phix_bits(From x) {
   return y;
 }
 
+// complex numbers, as they lie in memory
+template <typename T> struct phix_complex {
+  T re, im;
+  PHIX_DEVICE phix_complex operator+(phix_complex y) const { return {re + y.re, im + y.im}; }
+  PHIX_DEVICE phix_complex operator-(phix_complex y) const { return {re - y.re, im - y.im}; }
+  PHIX_DEVICE phix_complex operator*(phix_complex y) const {
+    return {re * y.re - im * y.im, re * y.im + im * y.re};
+  }
+  PHIX_DEVICE phix_complex operator/(T y) const { return {re / y, im / y}; }
+  PHIX_DEVICE phix_complex operator/(phix_complex y) const {  // without overflow on the way
+    if ((y.re < 0 ? -y.re : y.re) >= (y.im < 0 ? -y.im : y.im)) {
+      const T q = y.im / y.re, d = y.re + y.im * q;
+      return {(re + im * q) / d, (im - re * q) / d};
+    }
+    const T q = y.re / y.im, d = y.im + y.re * q;
+    return {(re * q + im) / d, (im * q - re) / d};
+  }
+};
+template <typename T> PHIX_DEVICE T phix_conjugate(T x) { return x; }
+template <typename T> PHIX_DEVICE phix_complex<T> phix_conjugate(phix_complex<T> x) {
+  return {x.re, -x.im};
+}
+template <typename T> PHIX_DEVICE T phix_real(T x) { return x; }
+template <typename T> PHIX_DEVICE T phix_real(phix_complex<T> x) { return x.re; }
+// what pivots are compared by: of a complex number |re| + |im|
+template <typename T> PHIX_DEVICE T phix_size(T x) { return x < 0 ? -x : x; }
+template <typename T> PHIX_DEVICE T phix_size(phix_complex<T> x) {
+  return phix_size(x.re) + phix_size(x.im);
+}
+
 // 16-bit floats as their bits
 PHIX_DEVICE float phix_from_bfloat16(unsigned short x) {
   return __uint_as_float((unsigned int)x << 16);

@@ -20,6 +20,7 @@ from phix.core.tensor import Tensor
 from phix.kernels.gpu import calls, prelude
 from phix.kernels.gpu.cuda import KernelText
 from phix.kernels.gpu.explanation import ALIGNMENT
+from phix.kernels.gpu.factors import Factor
 from phix.kernels.gpu.launches import Launch
 from phix.kernels.gpu.products import Product
 from phix.kernels.gpu.recordings import Recordings
@@ -177,7 +178,8 @@ class _Launcher:
         self.offsets, self.block_size = self._planned(program.loops.steps)
         self.run = self._block(program.loops.steps)
         self.recordings: Recordings | None = None
-        if program.is_recordable and self._is_short(program.loops.steps):
+        steps = program.loops.steps
+        if program.is_recordable and self._is_short(steps) and not self._asks_solver(steps):
             self.recordings = Recordings(self.runtime, self.block_size)
 
     def _planned(self, steps: list[ir.Step]) -> tuple[dict[Buffer, int], int]:
@@ -199,6 +201,12 @@ class _Launcher:
 
     def _bytes(self, buffer: Buffer) -> int:
         return int(dm.substitute(dm.product(buffer.dims), self.env)) * buffer.dtype.itemsize
+
+    def _asks_solver(self, steps: list[ir.Step]) -> bool:
+        """Whether a library may be called that allocates on the way."""
+        factors = [s for s in ir.walk_steps(steps) if isinstance(s, Factor)]
+        known = set(self.numbers)
+        return any(not f.names <= known or f.is_large(self.numbers) for f in factors)
 
     def _is_short(self, steps: list[ir.Step]) -> bool:
         loops = [s for s in ir.walk_steps(steps) if isinstance(s, ir.ForStep)]
@@ -244,9 +252,13 @@ class _Launcher:
         return run
 
     def _step(self, step: ir.Step) -> Run:
-        kind = ir.Kernel if isinstance(step, Routine) else type(step)
+        bases = (Factor, Routine)  # those of which programs have kinds
+        kind = next((base for base in bases if isinstance(step, base)), type(step))
         found: Run = getattr(self, f"_{kind.__name__.lower()}")(step)
         return found
+
+    def _routine(self, routine: Routine) -> Run:
+        return self._kernel(routine)
 
     def _kernel(self, kernel: ir.Kernel) -> Run:
         text, function = self.functions[kernel]
@@ -268,6 +280,20 @@ class _Launcher:
                 yield self.runtime.address(state.array(what))
             else:
                 yield state.array(what).strides[axis]
+
+    def _factor(self, factor: Factor) -> Run:
+        own, runtime = self._kernel(factor), self.runtime
+
+        def run(state: _State) -> None:
+            solve = runtime.solver() if factor.is_large(state.numbers) else None
+            if solve is None:
+                own(state)
+                return
+            addresses = [runtime.address(state.array(p.buffer)) for p in factor.pointers]
+            for call in factor.calls(addresses, state.numbers):
+                solve(call)
+
+        return run
 
     def _product(self, product: Product) -> Run:
         runtime = self.runtime

@@ -137,6 +137,9 @@ class RoutineText(ScalarPrinter):
             buffer, name = pointer.buffer, f"q{k}"
             const = "" if buffer in written else "const "
             kind, base = ins.memory_type(buffer.dtype), self.parameter("data", buffer)
+            if dt.is_complex(buffer.dtype):
+                kind = f"phix_complex<{kind}>"
+                base = f"({const}{kind}*){base}"
             self.line(f"{const}{kind}* const {name} = {base} + {self.index(pointer.offset)};")
             self.operands.append(name)
         routine.print_tile(self)

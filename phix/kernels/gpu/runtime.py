@@ -33,6 +33,21 @@ class Batch:
     steps: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class FactorCall:
+    """A factorisation, or the solution of triangular systems, of one matrix.
+
+    ``routine`` is LAPACK's or the BLAS' name, ``potrf``, ``getrf`` or ``trsm``; what its flags,
+    sizes and operands are stands in :mod:`phix.kernels.gpu.factors`.
+    """
+
+    routine: str
+    dtype: np.dtype
+    flags: tuple[bool, ...]
+    sizes: tuple[int, ...]
+    addresses: tuple[int, ...]
+
+
 class Runtime(Protocol):
     """Memory, kernels and libraries of one device; arrays are of the device's own type."""
 
@@ -66,6 +81,9 @@ class Runtime(Protocol):
 
     def multiply(self, batch: Batch) -> None:
         """Start matrix products."""
+
+    def solver(self) -> Callable[[FactorCall], None] | None:
+        """What starts work on a large matrix, or None: the engine's own kernels do it."""
 
     def host_step(self, name: str, attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
         """What does a host step on arrays of the device, or None: it runs on the host, on copies.

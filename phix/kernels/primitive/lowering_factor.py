@@ -175,7 +175,7 @@ def _lu_in_loops(b: Builder, x: Value, out: Buffer, pivots: Buffer, infos: Buffe
     *lead, m, n = x.dims
     rows, columns = b.dim(m), b.dim(n)
     b.fill(out, converted(b, x, out.dtype))
-    with b.kernel(), b.loops(tuple(lead), "reduction") as at:
+    with b.kernel(), b.loops(tuple(lead), "independent") as at:
 
         def load(i: Expr, j: Expr) -> Any:
             return ir.load(out, (b.linear((*at, i, j), out.dims),))
@@ -200,7 +200,7 @@ def _lu_in_loops(b: Builder, x: Value, out: Buffer, pivots: Buffer, infos: Buffe
 def lu_permutation(b: Builder, x: Value, pivots: Value) -> Value:
     def write(out: Buffer) -> None:
         *lead, rows = out.dims
-        with b.kernel(), b.loops(tuple(lead), "reduction") as at:
+        with b.kernel(), b.loops(tuple(lead), "independent") as at:
             with b.loop(b.dim(rows)) as i:
                 b.store(out, (*at, i), i)
             with b.loop(b.dim(pivots.dims[-1]), "reduction") as k:

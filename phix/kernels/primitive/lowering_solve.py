@@ -175,9 +175,9 @@ def _lu_solve_by_library(systems: _Systems, pivots: Value, trans: str, out: Buff
     places = b.contiguous(pivots)
     systems.fill(out, trans == "C")
     rows, columns = b.dim(out.dims[-2]), b.dim(out.dims[-1])
-    with b.kernel(), b.loops(systems.lead, "reduction") as at:
 
-        def exchange_rows(backward: bool) -> None:
+    def exchange_rows(backward: bool) -> None:
+        with b.kernel(), b.loops(systems.lead, "independent") as at:
             own = systems.batch_index(pivots.dims[:-1], at)
             with b.loop(rows, "reduction") as step:
                 i = rows - 1 - step if backward else step
@@ -186,12 +186,13 @@ def _lu_solve_by_library(systems: _Systems, pivots: Value, trans: str, out: Buff
                 with b.loop(columns) as k:
                     exchange(b, out, (*at, i, k), (*at, other, k))
 
-        if trans == "N":
-            exchange_rows(False)
-        for flags in _FORWARD if trans == "N" else _TRANSPOSED:
+    if trans == "N":
+        exchange_rows(False)
+    for flags in _FORWARD if trans == "N" else _TRANSPOSED:
+        with b.kernel(), b.loops(systems.lead, "reduction") as at:
             systems.call(out, factors, at, flags)
-        if trans != "N":
-            exchange_rows(True)
+    if trans != "N":
+        exchange_rows(True)
     if trans == "C":
         with b.kernel(), b.loop(b.dim(dm.product(out.dims))) as i:
             found = ir.load(out, (i,))
