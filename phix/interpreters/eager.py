@@ -22,7 +22,7 @@ from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer, moved
 from phix.interpreters.decompose import as_entries, decompose
 from phix.interpreters.infer_meta import RUN_TIME, infer
-from phix.interpreters.jit import Compiled
+from phix.interpreters.jit import Compiled, compile_to_places, lower_to_places
 from phix.interpreters.placement import is_loose, on, shared_place
 from phix.interpreters.stage import Stage, StageTracer, finish
 
@@ -234,7 +234,12 @@ class Eager(Interpreter):
                 metas = _with_dims(inputs, dims)
                 try:
                     graph = single_op_graph(op, metas, attrs)
-                    program = here.compile(graph, contiguous, partial(decompose, graph), place)
+                    if place == CPU:
+                        program = here.compile(graph, contiguous, partial(decompose, graph), place)
+                    else:
+                        homes = (place,) * len(tensors)
+                        last = [*lower_to_places(graph, homes, place).values()][-1]
+                        program = compile_to_places(last, contiguous, place)
                 except UnknownDimError:
                     if dims is shapes:
                         raise
