@@ -187,6 +187,8 @@ class Settle:
 
     def emit(self, equation: Equation, given: Any, place: Place) -> list[Given]:
         """The outputs of an equation that lives on ``place``."""
+        if any(map(_moves_data, graphs_in(equation.attrs))):
+            return self.emit_over_places(equation, given, place)
         kernel = self.kernel(equation, place.kind)
         if kernel is None:
             return self.inline(equation, given, place)
@@ -215,6 +217,30 @@ class Settle:
             attrs = map_attrs(lambda g: settle(g, [where] * len(g.inputs), where, where), attrs)
         return self.write(equation, inputs, attrs, kernel, where, orders, place)
 
+    def emit_over_places(self, equation: Equation, given: Any, place: Place) -> list[Given]:
+        """The outputs of a loop or branch whose graphs move data: what they take unchanged stays
+        where it lives, all else and the results are on ``place``."""
+        op = equation.op
+        number = next((i for i, a in enumerate(op.inputs) if a.name in op.invariant), -1)
+
+        def atom(value: Given, home: Place) -> Any:
+            if isinstance(value, Literal):
+                return value
+            return self.want(value.data, Form(home, None, value.meta.dtype))
+
+        homes = [_home_of(v, place) for v in flat((given[number],))] if number >= 0 else []
+        inputs = list(map_entries(lambda v: atom(v, place), given))
+        if number >= 0:
+            inputs[number] = tuple(map(atom, given[number], homes))
+
+        def inner(graph: Graph) -> Graph:
+            first = len(graph.inputs) - len(homes)
+            return settle(graph, [place] * first + homes, place, place)
+
+        attrs = map_attrs(inner, equation.attrs)
+        kernel = kernels.choose(op, kernels.kernel_key(equation, ""), place.kind)
+        return self.write(equation, tuple(inputs), attrs, kernel, place, {}, place)
+
     def write(
         self, equation: Equation, inputs: Any, attrs: Any, kernel: Kernel, where: Place,
         orders: dict[str, Order], place: Place,
@@ -239,7 +265,8 @@ class Settle:
             return new
 
         outputs: Any = tuple(
-            tuple(made(v, None) for v in entry) if isinstance(entry, tuple)
+            entry if entry is None
+            else tuple(made(v, None) for v in entry) if isinstance(entry, tuple)
             else made(entry, orders.get(out.name))
             for out, entry in zip(op.outputs, equation.outputs)
         )  # fmt: skip
@@ -370,7 +397,12 @@ def _shared_place(equation: Equation, given: Any) -> Place | None:
     Raises:
         DeviceError: the inputs live in different places; the message says which where.
     """
+    named_place = _named_place(equation, given)
+    if named_place is not None:
+        return named_place
     values = [v for v in flat(given) if isinstance(v, Value) and v.home is not None]
+    if any(_moves_data(g) for g in graphs_in(equation.attrs)):
+        values = _first_of_one_place(equation, given) or values
     found = dict.fromkeys(v.home for v in values if not v.is_loose)
     if len(found) > 1:
         named = _argument_names(equation.op, given)
@@ -384,6 +416,41 @@ def _shared_place(equation: Equation, given: Any) -> Place | None:
     if found:
         return next(iter(found))
     return CPU if values else next((a for a in equation.attrs if isinstance(a, Place)), None)
+
+
+def _moves_data(graph: Graph) -> bool:
+    """Whether something in a graph is said to live elsewhere than its inputs do."""
+    return any(
+        "moves" in e.op.traits or any(map(_moves_data, graphs_in(e.attrs))) for e in graph.equations
+    )
+
+
+def _first_of_one_place(equation: Equation, given: Any) -> list[Value]:
+    """The operands that decide where a loop or branch lives whose graphs move data: those that it
+    carries, else the first that lives somewhere."""
+    op = equation.op
+    carried = [e for a, e in zip(op.inputs, given) if a.is_list and a.name not in op.invariant]
+    placed = [v for v in flat(given) if isinstance(v, Value) and v.home and not v.is_loose]
+    of_loop = [v for entry in carried for v in entry if v in placed]
+    return of_loop or placed[:1]
+
+
+def _home_of(value: Given, place: Place) -> Place:
+    home = place if isinstance(value, Literal) or value.is_loose else value.home
+    return place if home is None else home
+
+
+def _named_place(equation: Equation, given: Any) -> Place | None:
+    """The place of the argument that the op's entry says it follows, whatever the others do."""
+    op = equation.op
+    by_name = dict(zip((a.name for a in op.inputs), given))
+    by_name |= dict(zip(op.attr_names, equation.attrs))
+    for name in kernels.place_args(op):
+        first = by_name.get(name)
+        first = first[0] if isinstance(first, tuple) and first else first
+        if first is not None:
+            return first if isinstance(first, Place) else getattr(first, "home", None)
+    return None
 
 
 def _argument_names(op: Op, given: Any) -> list[tuple[str, Any]]:
