@@ -202,7 +202,8 @@ def passes() -> tuple[Rewrite, ...]:
     """The rewrites a program goes through when it is compiled, each with ``name, stage, what``.
 
     ``phix.jit(f, disable=names)`` leaves some out. The stages are, in order: "graph", equations
-    become fewer; "fusion", equations become loops; "loops", loops become fewer.
+    become fewer; "places", values move less between places and layouts; "fusion", equations become
+    loops; "loops", loops become fewer.
 
     >>> import phix
     >>> next(p.what for p in phix.debug.passes() if p.name == "join_loops")

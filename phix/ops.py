@@ -1567,8 +1567,8 @@ _attention = define(
         "softmax(query @ key.T * scale + mask) @ value over the last two axes, which are [queries, "
         "size], [keys, size] and [keys, size of value]; leading axes broadcast. mask broadcasts to "
         "the scores: numbers to add, or bools, True where a key is seen. With causal, query i sees "
-        "the keys up to i alone. A query that sees no key gives NaN. Weights are computed in "
-        "float32 at least."
+        "the keys up to i alone. A query whose keys are all masked gives NaN. Weights are computed "
+        "in float32 at least."
     ),
     where="yaml/attention.yaml:4",
 )
@@ -1585,7 +1585,8 @@ def attention(
     """softmax(query @ key.T * scale + mask) @ value over the last two axes, which are [queries,
     size], [keys, size] and [keys, size of value]; leading axes broadcast. mask broadcasts to the
     scores: numbers to add, or bools, True where a key is seen. With causal, query i sees the keys
-    up to i alone. A query that sees no key gives NaN. Weights are computed in float32 at least.
+    up to i alone. A query whose keys are all masked gives NaN. Weights are computed in float32 at
+    least.
 
     Args:
         query: tensor, float.
@@ -1710,7 +1711,7 @@ _conv2d = define(
     infer_meta=("ConvInferMeta", None),
     backward="conv2d_grad",
     jvp="bilinear",
-    traits=("promote", "low_precision"),
+    traits=("promote", "low_precision", "layout(input, out)"),
     dtypes=("int", "float", "complex"),
     doc=(
         "Cross-correlation of images with filters [out, in / groups, height, width], out[n, o, y, "
@@ -1761,7 +1762,7 @@ _conv2d_grad = define(
     "Tensor(input_grad), Tensor(filter_grad)",
     family="contraction",
     forward="conv2d",
-    where="yaml/contraction.yaml:55",
+    where="yaml/contraction.yaml:56",
 )
 
 
@@ -1808,7 +1809,7 @@ _depthwise_conv2d = define(
     traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Convolution of each channel by itself: :func:`conv2d` with a group for each channel.",
-    where="yaml/contraction.yaml:60",
+    where="yaml/contraction.yaml:61",
 )
 
 
@@ -1855,7 +1856,7 @@ _conv2d_transpose = define(
         ":func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter "
         "- 1) * dilation + 1 + output_padding, or output_size."
     ),
-    where="yaml/contraction.yaml:69",
+    where="yaml/contraction.yaml:70",
 )
 
 
@@ -1917,7 +1918,7 @@ _einsum = define(
         "-> the result has the labels that occur once, in alphabetical order. Axes of size 1 "
         "broadcast."
     ),
-    where="yaml/contraction.yaml:82",
+    where="yaml/contraction.yaml:83",
 )
 
 
@@ -1944,7 +1945,7 @@ _tensordot = define(
         "Sum of products over pairs of axes, axes_x[i] of x with axes_y[i] of y; the other axes of "
         "x, then those of y, are left."
     ),
-    where="yaml/contraction.yaml:110",
+    where="yaml/contraction.yaml:111",
 )
 
 
@@ -1969,7 +1970,7 @@ _bmm = define(
     traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Matrix products of two batches, out[b] = x[b] @ y[b].",
-    where="yaml/contraction.yaml:123",
+    where="yaml/contraction.yaml:124",
 )
 
 
@@ -1991,7 +1992,7 @@ _mv = define(
     traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Product of a matrix and a vector.",
-    where="yaml/contraction.yaml:133",
+    where="yaml/contraction.yaml:134",
 )
 
 
@@ -2013,7 +2014,7 @@ _dot = define(
     traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Sum of products along the last axis, of two vectors or of the rows of two matrices.",
-    where="yaml/contraction.yaml:141",
+    where="yaml/contraction.yaml:142",
 )
 
 
@@ -2036,7 +2037,7 @@ _addmm = define(
     dtypes=("int", "float", "complex"),
     inplace=(("input", "out"),),
     doc="beta * input + alpha * (x @ y) for matrices x and y; input broadcasts.",
-    where="yaml/contraction.yaml:152",
+    where="yaml/contraction.yaml:153",
 )
 
 
@@ -2071,7 +2072,7 @@ _baddbmm = define(
     dtypes=("int", "float", "complex"),
     inplace=(("input", "out"),),
     doc="beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts.",
-    where="yaml/contraction.yaml:163",
+    where="yaml/contraction.yaml:164",
 )
 
 
@@ -2105,7 +2106,7 @@ _kron = define(
     traits=("promote",),
     dtypes=("int", "float", "complex"),
     doc="Kronecker product: each element of x replaced by its product with y.",
-    where="yaml/contraction.yaml:173",
+    where="yaml/contraction.yaml:174",
 )
 
 
@@ -2125,6 +2126,7 @@ _branch = define(
     "Tensor[](out)",
     family="control_flow",
     infer_meta=("BranchInferMeta", None),
+    traits=("invariant(operands)",),
     doc=(
         "The outputs of branches[index] on the operands, index clamped to the branches there are; "
         "the others do not run. All branches give outputs of the same metas."
@@ -2158,7 +2160,7 @@ _select_n = define(
         "Element i is cases[which[i]][i]; which, ints clamped to the cases there are, or bools, is "
         "0-d or of the cases' dims, which are the same for all."
     ),
-    where="yaml/control_flow.yaml:14",
+    where="yaml/control_flow.yaml:15",
 )
 
 
@@ -2179,11 +2181,12 @@ _while_loop = define(
     "Tensor[](out)",
     family="control_flow",
     infer_meta=("WhileInferMeta", None),
+    traits=("invariant(constants)",),
     doc=(
         "carry = body(carry, constants) for as long as cond(carry, constants), one bool, holds; "
         "the carry keeps its metas."
     ),
-    where="yaml/control_flow.yaml:29",
+    where="yaml/control_flow.yaml:30",
 )
 
 
@@ -2213,7 +2216,7 @@ _fori_loop = define(
         "carry = body(i, carry, constants) for i = lower .. upper - 1, an int64. length is upper - "
         "lower where that is known before it runs, which makes it a scan; else it is a while_loop."
     ),
-    where="yaml/control_flow.yaml:38",
+    where="yaml/control_flow.yaml:40",
 )
 
 
@@ -2246,11 +2249,12 @@ _scan = define(
     "Tensor[](final), Tensor[](ys)",
     family="control_flow",
     infer_meta=("ScanInferMeta", None),
+    traits=("invariant(constants)",),
     doc=(
         "carry, ys[i] = body(carry, xs[i], constants) for i = 0 .. length - 1, or from the last to "
         "the first if reverse; the final carry, and the ys stacked on a leading axis."
     ),
-    where="yaml/control_flow.yaml:47",
+    where="yaml/control_flow.yaml:49",
 )
 
 
@@ -2291,7 +2295,7 @@ _dim_value = define(
         "get into shapes. Mapped over a batch it is the largest of them if that is asked for, else "
         "an error."
     ),
-    where="yaml/control_flow.yaml:56",
+    where="yaml/control_flow.yaml:59",
 )
 
 
@@ -4950,7 +4954,7 @@ _io_copy = define(
     infer_meta=("UnchangedInferMeta", ("x",)),
     backward="io_copy_grad",
     jvp="linear",
-    traits=("moves",),
+    traits=("moves", "restates"),
     doc="The values of x on another device, out = x; x itself where it is there already.",
     where="yaml/placement.yaml:3",
 )
@@ -4994,7 +4998,7 @@ _io_copy_like = define(
     infer_meta=("UnchangedInferMeta", ("x",)),
     backward="io_copy_like_grad",
     jvp="linear",
-    traits=("moves",),
+    traits=("moves", "restates"),
     doc="The values of x on the device where like lives, out = x; of like nothing else matters.",
     where="yaml/placement.yaml:16",
 )
@@ -7726,7 +7730,7 @@ _cast = define(
     infer_meta=("CastInferMeta", None),
     backward="cast_grad",
     jvp="linear",
-    traits=("pointwise",),
+    traits=("pointwise", "restates"),
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="The values of x converted to dtype, elementwise; to bool: x != 0.",

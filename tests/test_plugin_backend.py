@@ -125,7 +125,7 @@ def test_mixed_places_are_named():
         x + y
     with pytest.raises(DeviceError, match=r"x\[0\] on cpu, x\[1\] on npu:0"):
         phix.ops.concat([y, x])
-    with pytest.raises(DeviceError, match=r"argument 0 \(a\) on cpu, argument 1 \(b\) on npu:0"):
+    with pytest.raises(DeviceError, match=r"x is argument 0 \(a\) on cpu, y is argument 1 \(b\)"):
         phix.jit(lambda a, b: a * b)(y, x)
     with pytest.raises(DeviceError, match="closed over on npu:0"):
         phix.jit(lambda a: a * x)(y)

@@ -11,7 +11,7 @@ from typing import Any, Union
 
 from phix.api.arguments import flat_specs, flat_tensors, function_name, meta_key
 from phix.api.graphs import trace
-from phix.api.lowered import Lowered, Traced
+from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import Call, explanation
 from phix.core import dispatch, passes, pytrees
 from phix.core.errors import ArgumentError, RetraceError
@@ -170,7 +170,8 @@ class Jitted:
         """The steps from the traced graph to machine code for these arguments or specs."""
         dynamic, static = self._split(args, kwargs)
         metas, treedef = flat_specs(dynamic, function_name(self.function))
-        return Lowered(self._traced(dynamic, static, metas, treedef), treedef, metas)
+        traced = self._traced(dynamic, static, metas, treedef)
+        return Lowered(traced, treedef, metas, places_of(pytrees.flatten(dynamic)[0]))
 
     def why_retraced(self, *args: Any, **kwargs: Any) -> str:
         """Which argument made the last new trace, and how it differed.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -15,9 +15,9 @@ from phix.core.engines import Explanation
 from phix.core.errors import ArgumentError
 from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor
-from phix.core.places import default
+from phix.core.places import Place, default
 from phix.core.tensor import Tensor, Tracer
-from phix.interpreters.jit import Compiled, can_run
+from phix.interpreters.jit import Compiled, Homes, can_run, homes_of
 
 _LEAF = pytrees.flatten(0)[1]
 
@@ -51,15 +51,23 @@ class Traced:
         return next(iter(leaves)) if self.is_single else self.out_tree.unflatten(leaves)
 
 
+def places_of(leaves: Sequence[Any]) -> tuple[Homes, Place]:
+    """Where arguments live, specs and values that are no tensors on the default place."""
+    homes, place = homes_of([x for x in leaves if isinstance(x, Tensor)])
+    found = iter(homes)
+    given = tuple([next(found, place) if isinstance(x, Tensor) else default() for x in leaves])
+    return given, place
+
+
 class Lowered:
     """What a jitted function becomes, step by step; ``print`` it, or read ``sections``.
 
     >>> import phix
     >>> lowered = phix.jit(lambda x: 2.0 * x + 1.0).lower(phix.spec(["n"]))
-    >>> list(lowered.sections)[:4]
-    ['graph: traced', 'graph: simplify', 'graph: decompose', 'graph: simplify primitives']
-    >>> list(lowered.sections)[4:]
-    ['fusion', 'loop ir', 'llvm']
+    >>> list(lowered.sections)[:3]
+    ['graph: traced', 'graph: simplify', 'graph: decompose']
+    >>> list(lowered.sections)[3:]
+    ['graph: hoist', 'graph: simplify primitives', 'fusion', 'loop ir', 'llvm']
     >>> print(lowered.as_text("loop ir"))
     program(x0: float32[n]) -> (o0: float32[n]) {
       kernel 0:
@@ -68,10 +76,17 @@ class Lowered:
     }
     """
 
-    def __init__(self, traced: Traced, treedef: pytrees.TreeDef, metas: list[MetaTensor]) -> None:
+    def __init__(
+        self,
+        traced: Traced,
+        treedef: pytrees.TreeDef,
+        metas: list[MetaTensor],
+        places: tuple[Homes, Place],
+    ) -> None:
         self._traced = traced
         self._treedef = treedef
         self._metas = metas
+        self._places = places  # of the arguments, and of what follows none of them
 
     def compile(self) -> CompiledFunction:
         """The function compiled for these arguments alone.
@@ -79,28 +94,32 @@ class Lowered:
         Takes the arguments that are not static, of the metas that were lowered, and never traces.
         """
         compiled = self._traced.compiled
-        compiled.program((True,) * len(compiled.graph.inputs), default())
+        compiled.program((True,) * len(compiled.graph.inputs), *self._places)
         return CompiledFunction(self)
 
     # -- text ----------------------------------------------------------------------------------
     @property
     def graph(self) -> Graph:
-        """The graph the engine compiles: primitives alone."""
-        return self._traced.compiled.lower()
+        """The graph the engine compiles: primitives, and composites that it has kernels for."""
+        return [*self._stages.values()][-1]
+
+    @property
+    def _stages(self) -> Mapping[str, Graph]:
+        return self._traced.compiled.stages_at(*self._places)
 
     @cached_property
     def sections(self) -> Mapping[str, str]:
         """The text of each step, in order.
 
         The graph after each pass; ``fusion``, which kernel holds which equations, and why what is
-        stored is; the loop IR; the source the machine code is made from.
+        stored is; the loop IR; the source the machine code is made from. On other places than the
+        CPU, "graph: choose kernels" has the place, layout and kernel of every equation.
         """
         compiled = self._traced.compiled
-        compiled.lower()
-        texts = {f"graph: {name}": str(graph) for name, graph in compiled.stages.items()}
+        texts = {f"graph: {name}": str(graph) for name, graph in self._stages.items()}
         texts["fusion"] = str(self.fusion())
         contiguous = (True,) * len(compiled.graph.inputs)
-        texts.update(compiled.program(contiguous, default()).sections)
+        texts.update(compiled.program(contiguous, *self._places).sections)
         return texts
 
     def as_text(self, stage: str | None = None) -> str:
@@ -126,7 +145,7 @@ class Lowered:
     # -- what it costs -------------------------------------------------------------------------
     @cached_property
     def _explanation(self) -> Explanation:
-        return self._traced.compiled.explain()
+        return self._traced.compiled.explain(*self._places)
 
     def fusion(self) -> Any:
         """How the equations became kernels: ``str`` of it is a text, its fields are the facts.

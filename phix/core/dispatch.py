@@ -79,6 +79,11 @@ def set_base(interpreter: Interpreter) -> None:
     _State.current = interpreter
 
 
+def base() -> Interpreter:
+    """The interpreter at the bottom of every chain, which runs ops."""
+    return _State.current
+
+
 def current() -> Interpreter:
     return _state.current
 

@@ -177,7 +177,8 @@ def has_engine(place_kind: str) -> bool:
 
 def engine_kinds() -> tuple[str, ...]:
     """The kinds of places with an engine."""
-    return tuple(k for k in dict.fromkeys((*_MODULES, *_ENGINES)) if has_engine(k))
+    known = dict.fromkeys((*_MODULES, *_ENGINES))
+    return tuple(k for k in known if k != SEVERAL and has_engine(k))
 
 
 def as_array(value: Any) -> np.ndarray:
@@ -185,5 +186,8 @@ def as_array(value: Any) -> np.ndarray:
     return np.ascontiguousarray(value) if np.ndim(value) else np.asarray(value)
 
 
+# What runs graphs over several places: an engine like others, but of no kind of place.
+SEVERAL = "several places"
+_MODULES[SEVERAL] = "phix.kernels.segments"
 register_engine("cpu", "phix.kernels.cpu")
 register_engine("gpu", "phix.kernels.gpu")

@@ -12,6 +12,7 @@ from phix.core.dims import Dim, DimLike, Shape, Symbol
 from phix.core.errors import ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
+from phix.core.places import Place
 
 
 @dataclass(frozen=True)
@@ -40,14 +41,32 @@ class Source:
         return f"{self.file}:{self.line}"
 
 
+@dataclass(frozen=True)
+class State:
+    """How a variable lies in memory: its place, and its layout (``any``, ``NCHW`` or ``NHWC``).
+
+    Dtype and dims are its meta's, the dims in the order of that layout.
+    """
+
+    place: Place
+    layout: str = "any"
+
+    def __str__(self) -> str:
+        return f"{self.place}" if self.layout == "any" else f"{self.place} {self.layout}"
+
+
 class Variable:
-    """The value of one input, constant or equation output. Compared by identity."""
+    """The value of one input, constant or equation output. Compared by identity.
 
-    __slots__ = ("meta", "name")
+    ``state`` is known after the pass that chooses kernels.
+    """
 
-    def __init__(self, name: str, meta: MetaTensor) -> None:
+    __slots__ = ("meta", "name", "state")
+
+    def __init__(self, name: str, meta: MetaTensor, state: State | None = None) -> None:
         self.name = name
         self.meta = meta
+        self.state = state
 
     def __repr__(self) -> str:
         return f"{self.name}: {self.meta}"
@@ -85,13 +104,18 @@ def map_entries(fn: Callable[[Any], Any], entries: tuple[Any, ...]) -> tuple[Any
 
 @dataclass(frozen=True, eq=False)
 class Equation:
-    """``outputs = op(*inputs, **attrs)``; attrs are a tuple in the order of ``op.attrs``."""
+    """``outputs = op(*inputs, **attrs)``; attrs are a tuple in the order of ``op.attrs``.
+
+    ``kernel`` is the KernelKey of what runs it, after the pass that chooses kernels; a copy
+    between places has none.
+    """
 
     op: Op
     inputs: Inputs
     attrs: tuple[Any, ...]
     outputs: Outputs
     source: Source | None = None
+    kernel: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -221,6 +245,14 @@ def is_effect(equation: Equation) -> bool:
     return op.has_graphs and any(g.has_effects for g in graphs_in(equation.attrs))
 
 
+def all_places(graph: Graph) -> set[Place]:
+    """The places of a graph's variables, as far as they have states; graphs inside included."""
+    variables = [*graph.inputs, *(c.variable for c in graph.constants)]
+    variables += [v for e in graph.equations for v in flat(e.outputs)]
+    inner = [g for e in graph.equations for g in graphs_in(e.attrs)]
+    return {v.state.place for v in variables if v.state is not None}.union(*map(all_places, inner))
+
+
 def without_effects(graph: Graph) -> Graph:
     """The graph, doing no more than giving its outputs."""
     if not graph.has_effects:
@@ -311,7 +343,7 @@ def _substitute_graph(graph: Graph, env: Mapping[Symbol, DimLike]) -> Graph:
     new: dict[Variable, Variable] = {}
 
     def fresh(v: Variable) -> Variable:
-        return new.setdefault(v, Variable(v.name, v.meta.substitute(env)))
+        return new.setdefault(v, Variable(v.name, v.meta.substitute(env), v.state))
 
     def read(atom: Any) -> Any:
         return fresh(atom) if isinstance(atom, Variable) else atom
@@ -326,6 +358,7 @@ def _substitute_graph(graph: Graph, env: Mapping[Symbol, DimLike]) -> Graph:
                 substitute_attrs(e.attrs, env),
                 map_entries(fresh, e.outputs),
                 e.source,
+                e.kernel,
             )
             for e in graph.equations
         ),

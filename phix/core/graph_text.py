@@ -12,7 +12,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import GraphError
-from phix.core.graph import Atom, Constant, Equation, Graph, Literal, Variable
+from phix.core.graph import Atom, Constant, Equation, Graph, Literal, Variable, flat
 from phix.core.meta import MetaTensor
 from phix.core.op import REQUIRED, Op
 from phix.core.places import Place, as_place
@@ -40,11 +40,14 @@ class _Printer:
         return self.block(self.graph)
 
     def block(self, graph: Graph) -> str:
-        lines = [f"graph({', '.join(map(self.variable, graph.inputs))}) {{"]
+        states = ", ".join(f"{v.name} on {v.state}" for v in graph.inputs if v.state is not None)
+        inputs = ", ".join(map(self.variable, graph.inputs))
+        lines = [f"graph({inputs}) {{{_comment(states)}"]
         for number, constant in enumerate(graph.constants):
-            declared = self.variable(constant.variable)
-            lines.append(f"  const {declared} = {_constant_text(constant, number)}")
-        lines += [f"  {self.equation(e)}" for e in graph.equations]
+            declared, state = self.variable(constant.variable), constant.variable.state
+            text = _constant_text(constant, number)
+            lines.append(f"  const {declared} = {text}{_comment(state)}")
+        lines += [f"  {self.equation(e)}{_chosen(e)}" for e in graph.equations]
         lines.append(f"  return {', '.join(map(atom_text, graph.outputs))}")
         return "\n".join([*lines, "}"])
 
@@ -84,6 +87,17 @@ class _Printer:
         if isinstance(value, Place):
             return f"place({value})"
         return str(value) if isinstance(value, np.dtype) else repr(value)
+
+
+def _comment(what: Any) -> str:
+    return f"  # {what}" if what else ""
+
+
+def _chosen(equation: Equation) -> str:
+    """Where an equation's first output lives and which kernel runs it, as a comment."""
+    first = next(flat(equation.outputs), None)
+    state = None if first is None else first.state
+    return _comment("; ".join(str(part) for part in (state, equation.kernel) if part is not None))
 
 
 def _object_text(value: Any) -> str:

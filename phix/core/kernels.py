@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, TypeVar, Union
 
@@ -19,6 +19,7 @@ from phix.core import dtypes as dt
 from phix.core import places
 from phix.core.engines import engine, has_engine
 from phix.core.errors import KernelNotFoundError, KernelRegistrationError
+from phix.core.graph import Equation, flat
 from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
@@ -204,8 +205,8 @@ def _add(op_name: str, backend: str, layout: str, dtypes: Any, function: Any) ->
 
 
 def _clear() -> None:
-    lookup.cache_clear()
-    find.cache_clear()
+    for cached in (lookup, find, choose, available, _libraries):
+        cached.cache_clear()
 
 
 # -- finding ---------------------------------------------------------------------------------
@@ -261,7 +262,83 @@ def find(op: Op | str, key: KernelKey) -> Kernel:
             if backend.name != key.backend:
                 _log_fallback(_name(op), key, found.key)
             return found
-    raise KernelNotFoundError(_nothing(_name(op), key))
+    raise not_found(_name(op), key)
+
+
+@lru_cache(maxsize=8192)
+def choose(op: Op, key: KernelKey, place_kind: str) -> Kernel:
+    """The kernel for a call on that kind of place, of whatever library is there.
+
+    ``key`` says layout and dtype; its backend is left open. A library of the place that has it in
+    the dtype is preferred, then one that has a wider dtype of the same kind, then the places that
+    the libraries fall back to, which is logged once.
+
+    Raises:
+        KernelNotFoundError: there is none; the message says what is registered.
+    """
+    asked = replace(key, backend=engine(place_kind).backends[0])
+    for kind in fallbacks(place_kind):
+        found = available(op, key, kind, place_kind)
+        if found is not None:
+            if kind != place_kind:
+                _log_fallback(op.name, asked, found.key)
+            return found
+    raise not_found(op.name, asked)
+
+
+@lru_cache(maxsize=8192)
+def available(op: Op, key: KernelKey, kind: str, place_kind: str | None = None) -> Kernel | None:
+    """What ``choose`` finds in the libraries of ``kind`` alone, for calls on ``place_kind``.
+
+    An engine's own code for a composite counts where it is registered (:func:`provides`): a kernel
+    generated from the parts is as good.
+    """
+    names = _libraries(place_kind or kind)[kind]
+    for dtype in (key.dtype, *_wider(op, key.dtype, names)):
+        for name in names:
+            found = lookup(op, KernelKey(name, key.layout, dtype))
+            if found is not None and (op.is_primitive or found.key in _KERNELS.get(op.name, ())):
+                return found
+    return None
+
+
+def fallbacks(place_kind: str) -> tuple[str, ...]:
+    """The kinds of places that calls on ``place_kind`` run on, itself first."""
+    return tuple(_libraries(place_kind))
+
+
+@lru_cache(maxsize=64)
+def _libraries(place_kind: str) -> dict[str, list[str]]:
+    """The backends that calls on a place may go to, by their kinds of places."""
+    first = engine(place_kind).backends
+    falling = [b.name for name in first for b in chain(name)]
+    by_kind: dict[str, list[str]] = {}
+    for name in dict.fromkeys((*first, *falling)):
+        by_kind.setdefault(_known(name).place_kind, []).append(name)
+    return by_kind
+
+
+def is_kept(op: Op, kinds: Iterable[str]) -> bool:
+    """Whether a composite has a kernel, in some dtype, on one of these kinds of places."""
+    backends = {b for kind in kinds for b in _libraries(kind)[kind]}
+    return any(key.backend in backends for key in _KERNELS.get(op.name, ()))
+
+
+def _wider(op: Op, dtype: np.dtype, backends: Iterable[str]) -> Iterator[np.dtype]:
+    """Dtypes that hold all values of ``dtype``, of its kind, where the libraries can cast to them.
+
+    What restates its input does so in the dtype it has.
+    """
+    kind = dt.kind(dtype)
+    if kind == "bool" or "restates" in op.traits:
+        return
+    for wide in dt.ALL:
+        fits = dt.kind(wide) == kind and wide.itemsize > dtype.itemsize
+        fits = fits and dt.promote(wide, dtype) == wide
+        if fits and (not op.dtypes or wide in op.dtypes):
+            casts = [lookup("cast", KernelKey(b, ANY, d)) for d in (dtype, wide) for b in backends]
+            if any(casts[: len(casts) // 2]) and any(casts[len(casts) // 2 :]):
+                yield wide
 
 
 def _log_fallback(name: str, asked: KernelKey, found: KernelKey) -> None:
@@ -273,10 +350,11 @@ def _log_fallback(name: str, asked: KernelKey, found: KernelKey) -> None:
     )  # fmt: skip
 
 
-def _nothing(name: str, key: KernelKey) -> str:
+def not_found(name: str, key: KernelKey) -> KernelNotFoundError:
+    """The error for a call that nothing has a kernel for, with what is registered."""
     op = OPS.get(name)
     if op is not None and not op.is_primitive:
-        return (
+        return KernelNotFoundError(
             f"{name!r} is a composite and has no kernel for ({key}); decompose it "
             "(phix.decompose), or register one with @phix.kernels.register_kernel"
         )
@@ -284,7 +362,7 @@ def _nothing(name: str, key: KernelKey) -> str:
     for k in keys(name):
         listed.setdefault((k.backend, k.layout), []).append(str(k.dtype))
     there = "; ".join(f"{b}, {where}: {' '.join(d)}" for (b, where), d in listed.items())
-    return (
+    return KernelNotFoundError(
         f"no kernel of {name!r} for ({key}); there are: {there or 'none'}. Register one with "
         f'@phix.kernels.register_kernel("{name}", "{key.backend}", "{key.layout}", "{key.dtype}")'
     )
@@ -358,16 +436,27 @@ def key_dtype(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any)
     raise KernelNotFoundError(f"{op.name}: no argument says which dtype its kernel is for")
 
 
+def kernel_key(equation: Equation, backend: str) -> KernelKey:
+    """What the kernel of an equation is looked up by."""
+    op, out = equation.op, next(flat(equation.outputs), None)
+    dtype = key_dtype(op, equation.inputs, equation.attrs, out)
+    return KernelKey(backend, key_layout(op, equation.attrs), dtype)
+
+
 def key_layout(op: Op, attrs: tuple[Any, ...]) -> str:
     """The layout that the op's kernels are chosen by: its layout attribute, else any.
 
     ``kernel: {layout: ...}`` of the entry names the attribute; ``data_format`` is one by itself.
     """
-    for name in (*_choices(op, "layout"), "data_format"):
-        if name in op.attr_names:
-            value = str(op.attr(name, attrs))
-            return value if value in LAYOUTS else ANY
-    return ANY
+    name = layout_attr(op)
+    value = ANY if name is None else str(op.attr(name, attrs))
+    return value if value in LAYOUTS else ANY
+
+
+def layout_attr(op: Op) -> str | None:
+    """The attribute that names the layout; see :func:`key_layout`."""
+    names = (*_choices(op, "layout"), "data_format")
+    return next((n for n in names if n in op.attr_names), None)
 
 
 def key_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Place | None:
@@ -376,7 +465,7 @@ def key_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Place 
 
     The other tensors of the call are brought to it.
     """
-    named = _choices(op, "backend")
+    named = place_args(op)
     if not named:
         return None
     given = dict(zip((a.name for a in op.inputs), inputs)) | dict(zip(op.attr_names, attrs))
@@ -387,6 +476,11 @@ def key_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Place 
         if first is not None:
             return place_of(first)
     return None
+
+
+def place_args(op: Op) -> tuple[str, ...]:
+    """The arguments, tensors or Places, that say where the op runs; see :func:`key_place`."""
+    return _choices(op, "backend")
 
 
 def kernel_arguments(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -70,6 +70,8 @@ class Op:
     traits: frozenset[str] = frozenset()  # pointwise, promote, promote_float, view, random, ...
     dtypes: frozenset[np.dtype] = frozenset()  # what the promoted inputs may be; empty: anything
     promoted: tuple[str, ...] = ()  # tensor args that meet in one dtype; () is all of them
+    with_layout: tuple[str, ...] = ()  # inputs and outputs that lie as its data_format says
+    invariant: tuple[str, ...] = ()  # lists that its graphs take last, each time the same
     no_need_buffer: frozenset[str] = frozenset()
     invoke: str | None = None
     inplace: tuple[tuple[str, str], ...] = ()

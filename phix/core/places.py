@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -338,12 +338,6 @@ def device(place: Any) -> Iterator[Place]:
         yield here
     finally:
         _state.default = before
-
-
-def common(places: Iterable[Place | None]) -> Place | None:
-    """The one place among ``places`` that is not the CPU; None if there is none, or several."""
-    others = {p for p in places if p is not None and p != CPU}
-    return others.pop() if len(others) == 1 else None
 
 
 register_device("gpu", "phix.kernels.gpu")

@@ -524,7 +524,12 @@ def home(values: Iterable[Any]) -> Place | None:
     """Where arrays and numbers among ``values`` are to go: to the tensors that are elsewhere."""
     if places.is_host_alone():
         return None
-    return places.common(place_of(v) for v in values)
+    found = {place_of(v) for v in values if not _is_single_on_host(v)} - {None}
+    return found.pop() if len(found) == 1 and places.CPU not in found else None
+
+
+def _is_single_on_host(value: Any) -> bool:
+    return isinstance(value, TensorBase) and not value.ndim and place_of(value) == places.CPU
 
 
 def place_of(value: Any) -> Place | None:
@@ -557,6 +562,9 @@ def moved(x: Tensor, place: Place) -> Tensor:
         return _scalar_on(place, x.dtype, x.data.tobytes())
     data = places.moved(x.data, place)
     return x if data is x.data else Tensor(data)
+
+
+places.LISTENERS.append(_scalar_on.cache_clear)
 
 
 def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:

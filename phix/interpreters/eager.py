@@ -22,7 +22,7 @@ from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer, moved
 from phix.interpreters.decompose import as_entries, decompose
 from phix.interpreters.infer_meta import RUN_TIME, infer
-from phix.interpreters.jit import Compiled
+from phix.interpreters.jit import Compiled, compile_to_places, lower_to_places
 from phix.interpreters.placement import is_loose, on, shared_place
 from phix.interpreters.stage import Stage, StageTracer, finish
 
@@ -150,6 +150,8 @@ class Eager(Interpreter):
             if not tensors:
                 return self.anywhere(op, (), attrs)
             return self.plan_on(CPU, op, inputs, attrs, donated)
+        if op.has_graphs:
+            return _over_places(op, inputs, attrs)
         place = key_place(op, inputs, attrs)
         if place is None:
             place = shared_place(tensors, lambda: _names(op, inputs), op.name)
@@ -234,7 +236,12 @@ class Eager(Interpreter):
                 metas = _with_dims(inputs, dims)
                 try:
                     graph = single_op_graph(op, metas, attrs)
-                    program = here.compile(graph, contiguous, partial(decompose, graph), place)
+                    if place == CPU:
+                        program = here.compile(graph, contiguous, partial(decompose, graph), place)
+                    else:
+                        homes = (place,) * len(tensors)
+                        last = [*lower_to_places(graph, homes, place).values()][-1]
+                        program = compile_to_places(last, contiguous, place)
                 except UnknownDimError:
                     if dims is shapes:
                         raise
@@ -328,6 +335,14 @@ def _calling(graph: Graph, tensors: list[Tensor]) -> Run:
     return lambda *arrays: tuple(map(Tensor, launch(*arrays)))
 
 
+def _over_places(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
+    """A loop or branch whose operands may live in different places, as its graphs move data."""
+    metas, tensors = map_entries(lambda x: x.meta, inputs), list(flat(inputs))
+    compiled, like = Compiled(single_op_graph(op, metas, attrs)), infer(op, metas, attrs)
+    launch = compiled.launcher(tensors)
+    return lambda *arrays: _structured(launch(*arrays), like)
+
+
 def _names(op: Op, inputs: tuple[Any, ...]) -> list[str]:
     """What the tensors of a call are called: x, or x[0] of a list."""
     each = ((a.name, e) for a, e in zip(op.inputs, inputs) if e is not None)
@@ -394,4 +409,13 @@ def _structured(arrays: tuple[np.ndarray, ...], like: tuple[Any, ...]) -> Any:
 
 EAGER = Eager()
 dispatch.set_base(EAGER)
-places.LISTENERS += [EAGER.plans.clear, EAGER.mixed.clear]
+
+
+def _forget_places() -> None:
+    """Forget what was decided before a device was there, or for another one of its name."""
+    EAGER.plans.clear()
+    EAGER.mixed.clear()
+    EAGER.programs = {k: p for k, p in EAGER.programs.items() if k[0] == CPU}
+
+
+places.LISTENERS.append(_forget_places)

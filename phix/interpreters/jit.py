@@ -7,33 +7,84 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix.core import dispatch, passes
-from phix.core.engines import Explanation, Launcher, Program, engine
+from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
-from phix.core.graph import Graph
+from phix.core.graph import Graph, all_places, graphs_in
+from phix.core.kernels import is_kept
 from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer
 from phix.interpreters.check import infer_again
 from phix.interpreters.decompose import decompose
-from phix.interpreters.placement import is_loose, on, shared_place
+from phix.interpreters.hoist import RESTATES_OR_VIEWS, hoist
+from phix.interpreters.placement import is_loose
 from phix.interpreters.simplify import simplify
+from phix.interpreters.states import settle
 
-# The steps from the traced graph to what the engine compiles, in order.
+# The steps from the traced graph to what the CPU's engine compiles, in order.
 PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
     ("simplify", simplify),
     ("decompose", decompose),
+    ("hoist", hoist),
     ("simplify primitives", simplify),
 )
+Homes = tuple[Place | None, ...]  # where inputs live; None: single values of the host
+
+
+def stay_on_host(graph: Graph, homes: Homes, main: Place) -> bool:
+    """Whether all that the graph does is on the CPU, so that no state needs to be found out."""
+    if is_host_alone():
+        return True
+    named = {p for p in (main, *homes) if p is not None} | _places_in(graph)
+    return named <= {CPU}
+
+
+def _places_in(graph: Graph) -> set[Place]:
+    """The places of what a graph closes over, and those that its equations name."""
+    found = {c.value.place for c in graph.constants}
+    for equation in graph.equations:
+        found.update(a for a in equation.attrs if isinstance(a, Place))
+        found.update(*map(_places_in, graphs_in(equation.attrs)))
+    return found
+
+
+def lower_to_places(graph: Graph, homes: Homes, main: Place) -> dict[str, Graph]:
+    """The graph after each pass, by name, for inputs that live there; the last has states.
+
+    ``main`` is the place of what follows no input.
+    """
+    places = {main, *(h for h in homes if h is not None), *_places_in(graph)}
+    kinds = tuple(sorted({p.kind for p in places}))
+    stages = {"traced": graph}
+    steps: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
+        ("simplify", simplify),
+        ("decompose", lambda g: decompose(g, lambda op: is_kept(op, kinds))),
+        ("simplify primitives", simplify),
+        ("choose kernels", lambda g: settle(g, homes, main)),
+        ("hoist", lambda g: hoist(g, RESTATES_OR_VIEWS)),
+    )
+    for name, step in steps:
+        graph = stages[name] = step(graph)
+    return stages
+
+
+def compile_to_places(graph: Graph, contiguous: tuple[bool, ...], main: Place) -> Program:
+    """The program of a graph with states: that of the place's engine, if all of it is on one."""
+    found = set(all_places(graph))
+    place = found.pop() if len(found) == 1 else None
+    kind = SEVERAL if place is None else place.kind
+    return engine(kind).compile(graph, contiguous, None, place or main)
 
 
 class Compiled:
-    """A traced graph with its programs, one for each place and combination of contiguous inputs.
+    """A traced graph with its programs, one for the places and the contiguity of its inputs.
 
     ``off`` are the names of the rewrites to leave out: see :mod:`phix.core.passes`.
     """
 
     def __init__(self, graph: Graph, off: frozenset[str] = frozenset()) -> None:
         self.graph, self.off = graph, off
-        self.stages: dict[str, Graph] = {}
+        self.stages: dict[str, Graph] = {}  # on the CPU alone
+        self.placed: dict[Any, dict[str, Graph]] = {}  # elsewhere, by homes and main place
         self.programs: dict[Any, Program] = {}
         self.anywhere: dict[Place, Launcher] = {}  # where inputs have no place
         self.lock = threading.RLock()
@@ -41,7 +92,7 @@ class Compiled:
         self.is_static = all(v.meta.is_static() for v in graph.inputs)
 
     def lower(self) -> Graph:
-        """The graph after the last pass; every stage is kept by name in ``stages``."""
+        """The graph after the last pass for the CPU; ``stages`` keeps every one by name."""
         with self.lock:
             if not self.stages:
                 graph = self.graph
@@ -52,36 +103,41 @@ class Compiled:
                 self.stages = stages
             return next(reversed(self.stages.values()))
 
-    def program(self, contiguous: tuple[bool, ...], place: Place) -> Program:
-        with self.lock:
-            found = self.programs.get((contiguous, place))
-            if found is None:
-                with passes.without(self.off):
-                    here = engine(place.kind)
-                    found = here.compile(self.graph, contiguous, self.lower, place)
-                self.programs[contiguous, place] = found
-            return found
+    def stages_at(self, homes: Homes, main: Place) -> dict[str, Graph]:
+        """The graph after each pass, for inputs that live there."""
+        if stay_on_host(self.graph, homes, main):
+            self.lower()
+            return self.stages
+        with self.lock, passes.without(self.off):
+            if (homes, main) not in self.placed:
+                self.placed[homes, main] = lower_to_places(self.graph, homes, main)
+            return self.placed[homes, main]
 
-    def place(self, tensors: Sequence[Tensor]) -> Place:
-        """Where the program runs for these inputs.
+    def program(self, contiguous: tuple[bool, ...], homes: Homes, main: Place) -> Program:
+        """The program for inputs that live there.
 
         Raises:
-            DeviceError: they live in different places.
+            DeviceError: an equation's inputs live in different places.
         """
-        closed = () if is_host_alone() else tuple(c.value for c in self.graph.constants)
-        fixed = [x for x in closed if x.place != CPU]  # those of the host are brought along
+        with self.lock:
+            found = self.programs.get((contiguous, homes, main))
+            if found is None:
+                with passes.without(self.off):
+                    if stay_on_host(self.graph, homes, main):
+                        found = engine(CPU.kind).compile(self.graph, contiguous, self.lower, CPU)
+                    else:
+                        last = next(reversed(self.stages_at(homes, main).values()))
+                        found = compile_to_places(last, contiguous, main)
+                self.programs[contiguous, homes, main] = found
+            return found
 
-        def names() -> list[str]:
-            inputs = [f"argument {n} ({v.name})" for n, v in enumerate(self.graph.inputs)]
-            return [*inputs, *(f"{x.meta} closed over" for x in fixed)]
-
-        return shared_place([*tensors, *fixed], names, "jit")
-
-    def explain(self) -> Explanation:
+    def explain(self, homes: Homes, main: Place) -> Explanation:
         """How the program for contiguous inputs comes about."""
-        graph = self.lower()
+        graph = next(reversed(self.stages_at(homes, main).values()))
+        places = set() if stay_on_host(self.graph, homes, main) else all_places(graph)
+        kind = SEVERAL if len(places) > 1 else next(iter(places), CPU).kind
         with passes.without(self.off):
-            return engine(default().kind).explain(graph, (True,) * len(graph.inputs))
+            return engine(kind).explain(graph, (True,) * len(graph.inputs))
 
     def launcher(self, tensors: Sequence[Tensor], donated: tuple[int, ...] = ()) -> Launcher:
         """What runs the program for tensors like these, every check of every op made first.
@@ -91,7 +147,7 @@ class Compiled:
         Raises:
             ShapeError, DTypeError: the tensors do not fit the inputs, or, at sizes unknown when
                 the graph was traced, an op on the way.
-            DeviceError: the tensors live in different places.
+            DeviceError: an equation's inputs live in different places.
         """
         if all(map(is_loose, tensors)) and not (tensors and is_host_alone()):
             return self._launch_anywhere
@@ -104,21 +160,27 @@ class Compiled:
         shapes: Any = tuple(t.shape for t in tensors)
         if not self.is_static:
             infer_again(self.graph, shapes)
-        place = self.place(tensors)
-        program = self.program(tuple(t.key[2] for t in tensors), place)
-        launch = program.launcher(shapes, donated) if donated else program.launcher(shapes)
-        return launch if is_host_alone() else on(place, launch, tensors)
+        contiguous = tuple(t.key[2] for t in tensors)
+        program = self.program(contiguous, *homes_of(tensors))
+        return program.launcher(shapes, donated) if donated else program.launcher(shapes)
 
     def _launch_anywhere(self, *arrays: Any) -> tuple[Any, ...]:
         """The results of a graph whose inputs have no place: they follow the ``phix.device``."""
-        tensors = [Tensor(a) for a in arrays]
-        place = self.place(tensors)
+        place = default()
         launch = self.anywhere.get(place)
         if launch is None:
-            program = self.program((True,) * len(arrays), place)
-            run = program.launcher(((),) * len(arrays))
-            launch = self.anywhere[place] = on(place, run, tensors)
+            count = len(arrays)
+            program = self.program((True,) * count, (None,) * count, place)
+            launch = self.anywhere[place] = program.launcher(((),) * count)
         return launch(*arrays)
+
+
+def homes_of(tensors: Sequence[Tensor]) -> tuple[Homes, Place]:
+    """Where tensors live, and the place of what follows none of them."""
+    if is_host_alone():
+        return (), CPU
+    homes = tuple([None if is_loose(t) else t.place for t in tensors])
+    return homes, next((h for h in homes if h is not None), default())
 
 
 def can_run(compiled: Compiled) -> bool:

@@ -13,7 +13,7 @@ from phix.core.errors import DifferentiationError
 from phix.core.graph import flat, map_entries
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
-from phix.core.places import Place, device
+from phix.core.places import Place, device, is_host_alone
 from phix.core.rules import OPS, get_op
 from phix.core.source import derivation, is_recording, user_source
 from phix.core.tensor import TensorBase, ValueTracer, following, home
@@ -338,7 +338,12 @@ class Pullback:
             else cotangent(e)
             for n, e in enumerate(record.outputs)
         ]  # fmt: skip
-        found = self.watched(record, cts) if is_recording() else record.pull(*cts)
+        pull_back = self.watched if is_recording() else self.pulled
+        if is_host_alone():
+            found = pull_back(record, cts)
+        else:
+            with following(flat(tuple(cts))):
+                found = pull_back(record, cts)
         for nodes, grad in zip(record.inputs, found):
             if nodes is None or grad is None:
                 continue
@@ -346,6 +351,9 @@ class Pullback:
                 if node >= 0 and value is not None:
                     known = grads.get(node)
                     grads[node] = value if known is None else add(known, value)
+
+    def pulled(self, record: Record, cts: list[Any]) -> Sequence[Any]:
+        return record.pull(*cts)
 
     def watched(self, record: Record, cts: list[Any]) -> Sequence[Any]:
         """The pull, where what it does is known to come from the line of the record's op."""

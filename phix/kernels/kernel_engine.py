@@ -1,8 +1,9 @@
 """An engine for any backend with registered kernels: a graph runs equation by equation.
 
-Kernels, attributes and the sizes of outputs are settled when a launcher is made (but for what comes
-after a dim that is bound at run time); storage is let go after its last use. Ops with graphs in
-them run those the same way, so a backend owes kernels of plain primitives alone.
+A pass has chosen the kernels before (``interpreters/states.py``). Attributes and the sizes of
+outputs are settled when a launcher is made (but for what comes after a dim that is bound at run
+time); storage is let go after its last use. Ops with graphs in them run those the same way, so a
+backend owes kernels of plain primitives alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import kernels, places
 from phix.core.analysis import CostAnalysis, MemoryAnalysis
-from phix.core.engines import Launcher, engine
+from phix.core.engines import Launcher, environment
 from phix.core.errors import ArgumentError
 from phix.core.graph import (
     Equation,
@@ -64,7 +65,10 @@ class KernelEngine:
 
     def supports(self, op_name: str, dtype: np.dtype) -> bool:
         """Whether the op is one of those that graphs are held together by."""
-        return op_name in structural.RUNS
+        parts = structural.PARTS.get(op_name, ())
+        return op_name in structural.RUNS and all(
+            kernels.lookup(part, KernelKey(self.backends[0], kernels.ANY, dtype)) for part in parts
+        )
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Run | None:
         """None: no kernel is left out."""
@@ -96,7 +100,8 @@ class KernelProgram:
 
     def __init__(self, graph: Graph, ctx: KernelContext, backend: str) -> None:
         self.graph, self.ctx, self.backend = graph, ctx, backend
-        known = graph.symbols()
+        self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
+        known = set(self.solutions)
         self.kernels = [_kernel_of(e, backend) for e in graph.equations]
         self.constants = {c.variable: moved(c.value, ctx.place).data for c in graph.constants}
         self.binds = any(_is_sized_late(e, known) for e in graph.equations)
@@ -116,7 +121,7 @@ class KernelProgram:
     ) -> Launcher:
         """See :class:`phix.core.engines.Program`."""
         graph = self.graph
-        env = solve_dims([v.meta for v in graph.inputs], shapes)
+        env: Env = dict(environment(graph, self.solutions, shapes))
         steps = None if self.binds else [self.step(n, env) for n in range(len(self.kernels))]
 
         def launch(*inputs: Any) -> tuple[Any, ...]:
@@ -144,9 +149,6 @@ class KernelProgram:
         attrs = substitute_attrs(equation.attrs, env)
         entries: Any = equation.inputs
         outputs = tuple(flat(equation.outputs))
-        kind = kernels.BACKENDS[kernel.key.backend].place_kind
-        if kind != self.ctx.place.kind:
-            return self.elsewhere(equation, Place(kind), env)
         if kernel.function is None:
             run = structural.RUNS[equation.op.name]
             attrs = map_attrs(lambda g: _Inner(g, self), attrs)  # type: ignore[arg-type, return-value]
@@ -179,26 +181,14 @@ class KernelProgram:
 
         return call
 
-    def elsewhere(self, equation: Equation, there: Place, env: Env) -> Callable[..., None]:
-        """An equation that the engine of another place runs, with copies there and back."""
-        given = tuple(dict.fromkeys(a for a in flat(equation.inputs) if isinstance(a, Variable)))
-        outputs = tuple(flat(equation.outputs))
-        (graph,) = substitute_attrs((Graph(given, (), (equation,), outputs),), env)
-        program = engine(there.kind).compile(graph, (True,) * len(given), None, there)
-        launch = program.launcher(tuple(v.meta.dims for v in graph.inputs))
-
-        def call(values: dict[Any, Any], sizes: Env) -> None:
-            found = launch(*[places.moved(values[v], there) for v in given])
-            values.update(zip(outputs, (places.moved(x, self.ctx.place) for x in found)))
-
-        return call
-
     def run(self, op_name: str, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any) -> Any:
         """One call of a primitive on storage, for the ops that others are built of."""
         shape, dtype = out
-        kernel = kernels.find(OPS[op_name], KernelKey(self.backend, kernels.ANY, dtype))
+        key = KernelKey(self.backend, kernels.ANY, dtype)
+        kernel = kernels.lookup(OPS[op_name], key)
+        if kernel is None or kernel.function is None:
+            raise kernels.not_found(op_name, key)
         result = self.ctx.allocate(shape, dtype)
-        assert kernel.function is not None
         kernel.function(self.ctx, *kernels.kernel_arguments(OPS[op_name], inputs, attrs), result)
         return result
 
@@ -226,18 +216,12 @@ class _Inner:
 
 
 def _kernel_of(equation: Equation, backend: str) -> Kernel:
-    op = equation.op
-    if op.name in structural.RUNS:
-        return Kernel(op.name, KernelKey(backend, kernels.ANY, np.dtype(bool)))
-    return kernels.find(op, kernel_key(equation, backend))
-
-
-def kernel_key(equation: Equation, backend: str) -> KernelKey:
-    """What the kernel of an equation is looked up by."""
-    op = equation.op
-    out = next(flat(equation.outputs), None)
-    dtype = kernels.key_dtype(op, equation.inputs, equation.attrs, out)
-    return KernelKey(backend, kernels.key_layout(op, equation.attrs), dtype)
+    """The kernel that was chosen, else that of the backend."""
+    key = equation.kernel or kernels.kernel_key(equation, backend)
+    found = kernels.lookup(equation.op, key)
+    if found is None:
+        raise kernels.not_found(equation.op.name, key)
+    return found
 
 
 def _is_sized_late(equation: Equation, known: set[dm.Symbol]) -> bool:

@@ -92,6 +92,8 @@ def debug_callback(program: Any, operands: Storages, function: Any) -> tuple[Any
     return (places.moved(np.zeros((), dt.int32), program.ctx.place),)
 
 
+# op -> the primitives that it calls
+PARTS = {"scan": ("slice", "reshape", "concat")}
 RUNS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "scan": scan,
     "while_loop": while_loop,

@@ -34,36 +34,40 @@ TRAITS: dict[str, str] = {
     "low_precision": "phix.autocast runs it in the low dtype",
     "full_precision": "phix.autocast keeps the low dtype away from it",
     "binds_dim": "its first attribute is an unknown dim, which its input is the value of",
+    "layout": "the tensors in parentheses have the axes that its attribute data_format names",
+    "invariant": "its graphs take the tensors of the list in parentheses last, each time the same",
+    "restates": "the values of its input, in another dtype or on another place",
 }
 PRECISIONS = {"low_precision", "full_precision"}
 PROMOTIONS = ("promote", "promote_float")
+NAMING = (*PROMOTIONS, "layout", "invariant")  # they take names of tensors
 JVP_KINDS = ("linear", "bilinear", "pointwise")
 
 
 @cache
-def parse_traits(traits: tuple[str, ...]) -> tuple[frozenset[str], tuple[str, ...]]:
-    """The traits, and the args named by ``promote(x, y)``.
+def parse_traits(traits: tuple[str, ...]) -> tuple[frozenset[str], dict[str, tuple[str, ...]]]:
+    """The traits, and the tensors that some name, as in ``promote(x, y)``.
 
     Raises:
         OpTableError: an unknown trait, args given to one that takes none, or two that exclude
             each other.
     """
     names: set[str] = set()
-    promoted: tuple[str, ...] = ()
+    named: dict[str, tuple[str, ...]] = {}
     for trait in traits:
         name, parenthesis, rest = trait.partition("(")
         if name not in TRAITS:
             raise OpTableError(f"unknown trait {name!r}; write {nearest(name, TRAITS)!r}")
         if parenthesis:
-            if name not in PROMOTIONS or not rest.endswith(")"):
+            if name not in NAMING or not rest.endswith(")"):
                 raise OpTableError(f"trait {trait!r} takes no arguments; write {name!r}")
-            promoted = tuple(split_top(rest[:-1]))
+            named["promote" if name in PROMOTIONS else name] = tuple(split_top(rest[:-1]))
         names.add(name)
         if name == "promote_float":
             names.add("promote")
     if names >= PRECISIONS:
         raise OpTableError("traits 'low_precision' and 'full_precision' in one entry; keep one")
-    return frozenset(names), promoted
+    return frozenset(names), named
 
 
 @cache
@@ -121,7 +125,7 @@ def make_op(
             dataclasses.replace(o, intermediate=True) if o.name in intermediate else o
             for o in op_outputs
         )
-    trait_set, promoted = parse_traits(traits)
+    trait_set, named = parse_traits(traits)
     return Op(
         name=name,
         args=op_args,
@@ -136,7 +140,9 @@ def make_op(
         jvp=jvp,
         traits=trait_set,
         dtypes=parse_dtypes(dtypes),
-        promoted=promoted,
+        promoted=named.get("promote", ()),
+        with_layout=named.get("layout", ()),
+        invariant=named.get("invariant", ()),
         no_need_buffer=frozenset(no_need_buffer),
         invoke=invoke,
         inplace=inplace,

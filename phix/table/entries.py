@@ -377,7 +377,10 @@ def _check_names(entry: Entry) -> None:
         ("optional", facts.get("optional", ()), tensors + outputs),
         ("intermediate", facts.get("intermediate", ()), outputs),
         ("no_need_buffer", facts.get("no_need_buffer", ()), tensors),
-        ("traits", parse_traits(facts.get("traits", ()))[1], tensors),
+        *(
+            ("traits", names, tensors + outputs if trait == "layout" else tensors)
+            for trait, names in parse_traits(facts.get("traits", ()))[1].items()
+        ),
         ("infer_meta", (facts.get("infer_meta") or ("", None))[1] or (), args),
     ]
     for key in ("inplace", "view"):

@@ -238,11 +238,12 @@ class Case:
 
     def reference(self, tensors: dict[str, Any], attrs: dict[str, Any]) -> tuple[np.ndarray, ...]:
         """The entry's ``ref`` evaluated on arrays, one array an output."""
-        widen = functools.partial(_widened, ints="promote_float" in self.op.traits)
+        floats = self.op.promoted or tensors if "promote_float" in self.op.traits else ()
         names: dict[str, Any] = dict(references.NAMES)
         names.update((a.name, a.default) for a in self.op.attrs if a.default is not REQUIRED)
         names.update(attrs)
         for name, value in tensors.items():
+            widen = functools.partial(_widened, ints=name in floats)
             names[name] = [widen(v) for v in value] if isinstance(value, list) else widen(value)
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")

@@ -348,7 +348,7 @@ def attention(
         scores = scores + mask
     weights = np.where(seen, np.exp(scores), 0)
     sums = np.einsum("...qk,...kd->...qd", weights, value)
-    return sums / weights.sum(-1)[..., None]
+    return sums / weights.sum(-1)[..., None] if key.shape[-2] else sums
 
 
 NAMES: dict[str, Any] = {

@@ -420,14 +420,15 @@ def _random_bits(key: Array, shape: Sequence[int], width: int) -> Array:
 
 _OTHERS = {"matmul": _matmul, "conv2d": _conv2d, "random_bits": _random_bits}
 
-_ONE_OUTPUT = _UFUNCS | _POINTWISE | _REDUCTIONS | _SHAPES | _INDEXING | FACTORISATIONS | _OTHERS
-_TWO_OUTPUTS = {
-    "argsort": _argsort, "topk": _topk,
+_SEVERAL = {
+    "argsort": _argsort, "topk": _topk, "lu": lu,
     "cummax": _running(np.maximum), "cummin": _running(np.minimum),
 }  # fmt: skip
+# Each op as a function of arrays and attributes, and how many outputs it has, if not one.
+FUNCTIONS = {
+    **_UFUNCS, **_POINTWISE, **_REDUCTIONS, **_SHAPES, **_INDEXING, **FACTORISATIONS, **_OTHERS,
+    **_SEVERAL,
+}  # fmt: skip
+OUTPUTS = {"argsort": 2, "topk": 2, "cummax": 2, "cummin": 2, "lu": 3}
 
-KERNELS = {
-    **{name: on_card(function) for name, function in _ONE_OUTPUT.items()},
-    **{name: on_card(function, 2) for name, function in _TWO_OUTPUTS.items()},
-    "lu": on_card(lu, 3),
-}
+KERNELS = {name: on_card(f, OUTPUTS.get(name, 1)) for name, f in FUNCTIONS.items()}
