@@ -12,9 +12,7 @@ alone, those no rounding has touched, so that a result is never a matter of luck
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +24,7 @@ from scipy import special
 
 import phix
 from phix import ops
+from tests import draws
 
 Function = Callable[..., Any]
 FLOATS = ("float32", "float64", "float16")
@@ -898,31 +897,11 @@ def run_draw(seed: int) -> Outcome:
     return Outcome(seed, program, *check(program, seed))
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--count", type=int, default=2000, help="how many graphs (2000)")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed (0)")
-    parser.add_argument("--seconds", type=float, help="stop after that time")
-    options = parser.parse_args()
-    start, wrong, done, generic, steps = time.monotonic(), [], 0, 0, 0
-    for seed in range(options.seed, options.seed + options.count):
-        outcome = run_draw(seed)
-        done, generic = done + 1, generic + outcome.is_generic
-        steps += sum(n.run is not None for n in outcome.program.nodes)
-        if outcome.error:
-            wrong.append(seed)
-            print(outcome.report(), end="\n\n", flush=True)
-        if options.seconds and time.monotonic() - start > options.seconds:
-            break
-    print(
-        f"seeds {options.seed} to {options.seed + done - 1}: {done} graphs of {steps} steps, "
-        f"{generic} with unknown dims as well, the others need a size while tracing; "
-        f"{len(wrong)} wrong{': seeds ' + ', '.join(map(str, wrong)) if wrong else ''}"
-    )
-    return 1 if wrong else 0
+def count(outcomes: list[Outcome]) -> str:
+    steps = sum(n.run is not None for o in outcomes for n in o.program.nodes)
+    generic = sum(o.is_generic for o in outcomes)
+    return f"{steps} steps, {generic} with unknown dims as well, the others need a size"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(draws.main(__doc__, "graphs", run_draw, count))

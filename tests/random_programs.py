@@ -8,9 +8,7 @@ a Python loop, the others with the function itself. All in float64.
 
 from __future__ import annotations
 
-import argparse
 import sys
-import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +18,7 @@ import numpy as np
 
 import phix
 from phix import ops
+from tests import draws
 
 Function = Callable[..., Any]
 MOST_ORDERS = 4  # of derivative, in one stack
@@ -610,30 +609,11 @@ def run_draw(seed: int) -> Outcome:
     return outcome
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
-    )
-    parser.add_argument("--count", type=int, default=2000, help="how many programs (2000)")
-    parser.add_argument("--seed", type=int, default=0, help="the first seed (0)")
-    parser.add_argument("--seconds", type=float, help="stop after that time")
-    options = parser.parse_args()
-    start, wrong, done, checked, levels = time.monotonic(), [], 0, 0, 0
-    for seed in range(options.seed, options.seed + options.count):
-        outcome = run_draw(seed)
-        done, checked, levels = done + 1, checked + outcome.checked, levels + len(outcome.stack)
-        if outcome.error:
-            wrong.append(seed)
-            print(outcome.report(), end="\n\n", flush=True)
-        if options.seconds and time.monotonic() - start > options.seconds:
-            break
-    print(
-        f"seeds {options.seed} to {options.seed + done - 1}: {done} programs, {levels} "
-        f"transformations, {checked} compared, the others not smooth there; "
-        f"{len(wrong)} mismatches{': seeds ' + ', '.join(map(str, wrong)) if wrong else ''}"
-    )
-    return 1 if wrong else 0
+def count(outcomes: list[Outcome]) -> str:
+    levels = sum(len(o.stack) for o in outcomes)
+    checked = sum(o.checked for o in outcomes)
+    return f"{levels} transformations, {checked} compared, the others not smooth there"
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(draws.main(__doc__, "programs", run_draw, count))
