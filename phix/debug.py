@@ -10,6 +10,7 @@ from typing import Any
 
 from phix import ops
 from phix.api.arguments import flat_tensors, function_name
+from phix.api.graphs import make_graph
 from phix.api.jitted import Jitted
 from phix.core import dispatch, pytrees
 from phix.core import passes as table
@@ -17,6 +18,8 @@ from phix.core.errors import ArgumentError
 from phix.core.passes import Rewrite
 from phix.core.source import recording, recording_tracers
 from phix.core.tensor import Tracer
+from phix.interpreters.recognise import report
+from phix.interpreters.simplify import simplify
 from phix.interpreters.watch import Watch
 
 
@@ -91,6 +94,25 @@ def print(text: str, *args: Any, **kwargs: Any) -> None:
     x is 3.0 and its square 9.0
     """
     callback(_Printer(text), *args, **kwargs)
+
+
+def patterns(function: Callable[..., Any], *args: Any) -> str:
+    """Where patterns are found in the graph of a function, or nearly, and why they are not.
+
+    Args:
+        function: of trees of tensors.
+        *args: tensors, or specs of them.
+
+    A backend with a kernel for what a pattern becomes, such as ``attention``, gets it in its place.
+
+    >>> import phix
+    >>> def f(q, k, v):
+    ...     weights = phix.ops.softmax(q @ k.T / 2.0)
+    ...     return weights @ v, phix.ops.max(weights)
+    >>> phix.debug.patterns(f, *[phix.spec([5, 4])] * 3).partition(", in ")[0]
+    'attention is not there: d of softmax is used elsewhere'
+    """
+    return "\n".join(report(simplify(make_graph(function)(*args))))
 
 
 # -- faults ------------------------------------------------------------------------------------

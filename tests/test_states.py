@@ -16,6 +16,7 @@ from harness.checks import CHECKS
 from phix import ops
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import graphs_in
+from phix.interpreters.jit import lower_to_places
 from toy_device import FUNCTIONS, toy
 
 RNG = np.random.default_rng(11)
@@ -53,8 +54,8 @@ def test_the_text_says_where_and_how() -> None:
         x = on("toy", normal(2, 3))
         lowered = phix.jit(lambda x, s: ops.tanh(x * s) + 1.0).lower(x, 2.0)
         assert list(lowered.sections)[:6] == [
-            "graph: traced", "graph: simplify", "graph: decompose", "graph: simplify primitives",
-            "graph: choose kernels", "graph: hoist",
+            "graph: traced", "graph: simplify", "graph: recognise", "graph: decompose",
+            "graph: simplify primitives", "graph: choose kernels",
         ]  # fmt: skip
         assert lowered.as_text("choose kernels").splitlines() == [
             "graph(x: float32[2, 3], s: float32[]) {  # x on toy:0, s on cpu",
@@ -338,6 +339,15 @@ def test_a_loop_falls_back_as_a_whole() -> None:
         counts = device.counted(lambda: run(x))
         assert (counts["out"], counts["in"], counts["multiply"]) == (2, 2, 0)
         assert {str(y.place) for y in run(x)} == {"toy:0"}
+
+
+# -- the GPU, whose graphs need none -------------------------------------------------------------
+def test_attention_is_kept_whole_for_the_gpu() -> None:
+    gpu, q = phix.Place("gpu"), phix.spec([2, 8, 4])
+    graph = phix.make_graph(lambda q, k, v: ops.softmax(ops.matmul(q, k, False, True), -1) @ v)(
+        q, q, q
+    )
+    assert ran(lower_to_places(graph, (gpu,) * 3, gpu)["hoist"]) == ["attention"]
 
 
 # -- the op table on half a device ---------------------------------------------------------------

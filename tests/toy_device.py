@@ -12,9 +12,11 @@ import numpy as np
 from phix_npu import kernels as npu
 
 import phix
+from phix.core.rules import OPS
 from phix.kernels import Device
 
-FUNCTIONS: Mapping[str, Callable[..., Any]] = npu.FUNCTIONS
+# the primitives of the example device
+FUNCTIONS = {name: f for name, f in npu.FUNCTIONS.items() if OPS[name].is_primitive}
 
 
 class Storage:
@@ -50,7 +52,7 @@ class Toy(Device):
 
     def kernel(self, name: str) -> Callable[..., None]:
         """The kernel of an op: the example device's, on this memory."""
-        function, outputs = FUNCTIONS[name], npu.OUTPUTS.get(name, 1)
+        function, outputs = npu.FUNCTIONS[name], npu.OUTPUTS.get(name, 1)
 
         def opened(value: Any) -> Any:
             if isinstance(value, tuple):

@@ -17,6 +17,7 @@ from phix.interpreters.check import infer_again
 from phix.interpreters.decompose import decompose
 from phix.interpreters.hoist import RESTATES_OR_VIEWS, hoist
 from phix.interpreters.placement import is_loose
+from phix.interpreters.recognise import recognise
 from phix.interpreters.simplify import simplify
 from phix.interpreters.states import settle
 
@@ -57,6 +58,7 @@ def lower_to_places(graph: Graph, homes: Homes, main: Place) -> dict[str, Graph]
     stages = {"traced": graph}
     steps: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
         ("simplify", simplify),
+        ("recognise", lambda g: recognise(g, lambda op: is_kept(op, kinds))),
         ("decompose", lambda g: decompose(g, lambda op: is_kept(op, kinds))),
         ("simplify primitives", simplify),
         ("choose kernels", lambda g: settle(g, homes, main)),

@@ -531,8 +531,8 @@ def _kind_for_graphs(equation: Equation, kind: str) -> str:
 
 def _runs_on(graph: Graph, kind: str) -> bool:
     for equation in graph.equations:
-        op = equation.op
-        if "moves" in op.traits or kernels.available(op, kernels.kernel_key(equation, ""), kind):
+        op, key = equation.op, kernels.kernel_key(equation, "")
+        if "moves" in op.traits or kernels.available(op, key, kind) is not None:
             if not all(_runs_on(g, kind) for g in graphs_in(equation.attrs)):
                 return False
         elif op.is_primitive or not _runs_on(_parts(equation), kind):

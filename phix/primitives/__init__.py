@@ -24,6 +24,7 @@ from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
 from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
+from phix.primitives import recognition as recognition
 from phix.primitives import reduction as reduction
 from phix.primitives import scan as scan
 from phix.primitives import shape as shape

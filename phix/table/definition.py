@@ -23,6 +23,7 @@ TRAITS: dict[str, str] = {
     "pointwise": "one scalar function, applied elementwise with broadcasting",
     "promote": "all tensor inputs, or those in parentheses, meet in one dtype",
     "promote_float": "as promote, and integers become the default float",
+    "commutative": "its two inputs may change places",
     "random": "the result depends on the random state",
     "nondifferentiable": "the gradient is zero",
     "data_dependent": "the size of the result depends on the data",

@@ -424,10 +424,33 @@ _SEVERAL = {
     "argsort": _argsort, "topk": _topk, "lu": lu,
     "cummax": _running(np.maximum), "cummin": _running(np.minimum),
 }  # fmt: skip
+
+
+# -- composites that the card has whole ------------------------------------------------------------
+def _attention(q: Array, k: Array, v: Array, mask: Any, scale: float, causal: bool) -> Array:
+    """One query after the other, so that no matrix of scores is ever there."""
+    lead = np.broadcast_shapes(q.shape[:-2], k.shape[:-2])
+    rows, keys = q.shape[-2], k.shape[-2]
+    out = []
+    for row in range(rows):
+        scores = np.einsum("...d,...kd->...k", q[..., row, :], k) * scale
+        seen = np.arange(keys) <= row if causal else np.ones(keys, bool)
+        if mask is not None:
+            whole = np.broadcast_to(mask, (*lead, rows, keys))[..., row, :]
+            seen = seen & whole if mask.dtype == bool else seen
+            scores = scores if mask.dtype == bool else scores + whole
+        scores = np.where(seen, scores, -np.inf)
+        weights = np.exp(scores - scores.max(-1, keepdims=True)) if keys else scores
+        sums = np.einsum("...k,...kd->...d", weights, v)
+        out.append(sums / weights.sum(-1)[..., None] if keys else sums)
+    return np.stack(out, -2) if rows else np.zeros((*lead, 0, v.shape[-1]))
+
+
+_COMPOSITES = {"attention": _attention}
 # Each op as a function of arrays and attributes, and how many outputs it has, if not one.
 FUNCTIONS = {
     **_UFUNCS, **_POINTWISE, **_REDUCTIONS, **_SHAPES, **_INDEXING, **FACTORISATIONS, **_OTHERS,
-    **_SEVERAL,
+    **_SEVERAL, **_COMPOSITES,
 }  # fmt: skip
 OUTPUTS = {"argsort": 2, "topk": 2, "cummax": 2, "cummin": 2, "lu": 3}
 
