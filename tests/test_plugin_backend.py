@@ -18,7 +18,12 @@ import phix
 from harness.cases import table_cases
 from harness.checks import CHECKS
 from phix.core import places
-from phix.core.errors import DeviceError, KernelNotFoundError, KernelRegistrationError
+from phix.core.errors import (
+    DeviceError,
+    DonatedTensorError,
+    KernelNotFoundError,
+    KernelRegistrationError,
+)
 from phix.kernels import KernelKey, plugins
 
 CASES = {case.op.name: case for case in table_cases() if "elsewhere" not in case.test}
@@ -48,6 +53,17 @@ def test_op_table(name: str, seed: int) -> None:
         for check in SUBSET:
             if check not in case.skip:
                 CHECKS[check](case)
+
+
+def test_donated_tensors_end_on_a_device_as_on_the_host():
+    x = on([1.0, -2.0])
+    y = phix.jit(lambda v: v * 2.0, donate_argnums=0)(x)
+    z = phix.ops.relu_(y)
+    assert z.tolist() == [2.0, 0.0] and z.place.kind == "npu"
+    for dead in (x, y):
+        assert dead.shape == (2,)
+        with pytest.raises(DonatedTensorError, match="after it was donated"):
+            dead.tolist()
 
 
 # -- places ----------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import places
 from phix.core.errors import DonatedTensorError
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, TensorBase, Tracer
@@ -20,8 +21,11 @@ from phix.core.tensor import Tensor, TensorBase, Tracer
 
 def gifts(values: Iterable[Any]) -> list[Tensor]:
     """The tensors among ``values`` that can be given away; arrays, numbers and constants stay."""
-    tensors = (x for x in values if isinstance(x, Tensor))
-    return [x for x in tensors if isinstance(x.data, np.ndarray) and x.data.flags.writeable]
+    return [x for x in values if isinstance(x, Tensor) and _is_no_constant(x.data)]
+
+
+def _is_no_constant(data: Any) -> bool:
+    return not isinstance(data, np.ndarray) or bool(data.flags.writeable)
 
 
 # -- whose memory it is ----------------------------------------------------------------------
@@ -38,6 +42,8 @@ _ONE = _references(Tensor(np.empty(1)))  # of an array that nothing but its tens
 
 def is_its_own(x: Tensor) -> bool:
     """Whether nothing else can see the tensor's memory: no array, no other tensor, no view."""
+    if not isinstance(x.data, np.ndarray):
+        return _references(x) == _ONE and x.key[2] and places.is_alone(x.data)
     data = x.data
     base, owns = data.base, data.flags.owndata
     if base is not None:

@@ -80,6 +80,10 @@ class Device:
         """Whether the values lie in C order without gaps."""
         return True
 
+    def is_alone(self, storage: Any) -> bool:
+        """Whether no other storage shows the memory: a result may then take it over."""
+        return False
+
     def empty_pool(self) -> None:
         """Give memory back that is kept for later."""
 
@@ -259,6 +263,11 @@ def _owner(storage: Any) -> tuple[str, Device]:
 def is_contiguous(storage: Any) -> bool:
     """Whether storage outside the host lies in C order without gaps."""
     return _owner(storage)[1].is_contiguous(storage)
+
+
+def is_alone(storage: Any) -> bool:
+    """Whether nothing else shows the memory of storage outside the host."""
+    return _owner(storage)[1].is_alone(storage)
 
 
 def to_host(storage: Any) -> np.ndarray:

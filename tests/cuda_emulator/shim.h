@@ -1,7 +1,8 @@
 // Makes the text of CUDA kernels compile as C++ on a CPU, to be run block by block.
 //
 // The threads of a block that meets a barrier are contexts that hand over to each other at
-// barriers and shuffles; those of a block without one simply run one after the other.
+// barriers and shuffles; those of a block without one simply run one after the other, from the
+// first or from the last.
 #include <ucontext.h>
 
 #include <math.h>
@@ -17,7 +18,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static
-#define __align__(n) alignas(n)
+#define __align__(n) __attribute__((aligned(n)))
 #define __restrict__
 
 struct phix_dim { unsigned int x, y, z; };
@@ -59,6 +60,7 @@ static uint64_t slots[1024];
 static void (*entry)(void **);
 static void **entry_arguments;
 static bool is_plain;
+static bool is_backward;  // the last thread goes first: what lacks a barrier shows
 
 static void pause_as(State state) {
   if (is_plain) abort();  // a barrier in a kernel said to have none
@@ -118,11 +120,13 @@ static void run_block(unsigned count) {
     makecontext(&t.context, thread_main, 0);
   }
   for (;;) {
-    for (unsigned k = 0; k < count; ++k)
+    for (unsigned j = 0; j < count; ++j) {
+      const unsigned k = is_backward ? count - 1 - j : j;
       while (threads[k].state == READY) {
         running = threadIdx.x = k;
         swapcontext(&scheduler, &threads[k].context);
       }
+    }
     bool again = false;
     for (unsigned w = 0; w < count; w += 32) again |= release(w, w + 32, AT_WARP);
     if (!again) again = release(0, count, AT_BARRIER);
@@ -140,13 +144,17 @@ template <typename... P> static void invoke(void (*kernel)(P...), void **a) {
 static void run_grid(void (*f)(void **), unsigned grid, unsigned block, int plain, void **a) {
   entry = f;
   entry_arguments = a;
-  is_plain = plain != 0;
+  is_plain = plain & 1;
+  is_backward = plain & 2;
   gridDim = {grid, 1, 1};
   blockDim = {block, 1, 1};
   for (unsigned b = 0; b < grid; ++b) {
-    blockIdx.x = b;
+    blockIdx.x = is_backward ? grid - 1 - b : b;
     if (!is_plain) { run_block(block); continue; }
-    for (threadIdx.x = 0; threadIdx.x < block; ++threadIdx.x) f(a);
+    for (unsigned k = 0; k < block; ++k) {
+      threadIdx.x = is_backward ? block - 1 - k : k;
+      f(a);
+    }
   }
 }
 #define PHIX_LAUNCHER(name)                                                            \

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import logging
+import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache, cached_property
@@ -102,12 +103,23 @@ class GpuDevice:
         """Whether the array lies in C order without gaps."""
         return bool(storage.flags.c_contiguous)
 
+    def is_alone(self, storage: Any) -> bool:
+        """Whether no view and no other array refers to the block of memory."""
+        return sys.getrefcount(storage.data.mem) == _references_of_memory()
+
     def empty_pool(self) -> None:
         """Give the memory that CuPy keeps for later back to the driver."""
         cupy().get_default_memory_pool().free_all_blocks()
 
 
 DEVICE = GpuDevice()
+
+
+@cache
+def _references_of_memory() -> int:
+    """How many references the memory of a fresh array has."""
+    fresh = cupy().empty(1)
+    return sys.getrefcount(fresh.data.mem)
 
 
 class CupyRuntime:

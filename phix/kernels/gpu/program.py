@@ -14,6 +14,7 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dims as dm
+from phix.core import passes
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.core.tensor import Tensor
@@ -43,10 +44,16 @@ class GpuProgram:
     """A graph compiled for a GPU; ``runtime()`` is asked for when it is first to run."""
 
     def __init__(
-        self, graph: Graph, contiguous: tuple[bool, ...], runtime: Callable[[], Runtime]
+        self,
+        graph: Graph,
+        contiguous: tuple[bool, ...],
+        runtime: Callable[[], Runtime],
+        donated: tuple[int, ...] = (),
     ) -> None:
-        self.graph, self._runtime = graph, runtime
-        program = self.loops = lower(graph, contiguous, GpuBuilder)
+        self.graph, self.contiguous, self._runtime = graph, contiguous, runtime
+        self.donating: dict[tuple[int, ...], GpuProgram] = {}  # the same, given inputs' memory
+        self.left_out = passes.left_out()
+        program = self.loops = lower(graph, contiguous, GpuBuilder, donated=donated)
         self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
         arrange(program)
         _split_library_calls(program.steps)
@@ -56,6 +63,7 @@ class GpuProgram:
                 self.launches[step] = step
             elif type(step) is ir.Kernel:
                 self.launches[step] = Launch(step)
+        self.out_dims = [atom.meta.dims for atom in graph.outputs]
         self.symbol_names = {symbol: name for name, symbol in program.symbols.items()}
         self._modules: dict[tuple[str, ...], dict[Text, Any]] = {}
 
@@ -104,7 +112,13 @@ class GpuProgram:
     def launcher(
         self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
     ) -> Launcher:
-        """See :class:`phix.core.engines.Program`; outputs get memory of their own."""
+        """See :class:`phix.core.engines.Program`."""
+        if donated:
+            if donated not in self.donating:
+                with passes.without(self.left_out):
+                    parts = (self.graph, self.contiguous, self._runtime, donated)
+                    self.donating[donated] = GpuProgram(*parts)
+            return self.donating[donated].launcher(shapes)
         env = environment(self.graph, self.solutions, shapes)
         return _Launcher(self, env).launch
 
@@ -176,6 +190,7 @@ class _Launcher:
         self.numbers = {program.symbol_names[symbol]: size for symbol, size in env.items()}
         self.functions = program.module(self.numbers)
         self.offsets, self.block_size = self._planned(program.loops.steps)
+        self.out_shapes = [self._shape(dims) for dims in program.out_dims]
         self.run = self._block(program.loops.steps)
         self.recordings: Recordings | None = None
         steps = program.loops.steps
@@ -193,8 +208,14 @@ class _Launcher:
             total += -(-largest // ALIGNMENT) * ALIGNMENT
         return offsets, total
 
+    def _shape(self, dims: dm.Shape) -> tuple[int, ...] | None:
+        """The sizes of dims; None where they are found on the way."""
+        if any(s not in self.env for d in dims for s in dm.symbols(d)):
+            return None
+        return tuple(int(dm.substitute(d, self.env)) for d in dims)
+
     def _is_sized(self, buffer: Buffer) -> bool:
-        return all(s in self.env for d in buffer.dims for s in dm.symbols(d))
+        return self._shape(buffer.dims) is not None
 
     def _takes_room(self, buffer: Buffer) -> bool:
         return self._is_sized(buffer) and self._bytes(buffer) > 0
@@ -224,17 +245,21 @@ class _Launcher:
         arrays = dict(zip(loops.inputs, inputs))
         arrays.update(zip(loops.constants, self.program.constants))
         outputs: list[Any] = []
-        for buffer in loops.outputs:
-            if self._is_sized(buffer):
-                shape = tuple(int(dm.substitute(d, self.env)) for d in buffer.dims)
+        for buffer, reused, shape in zip(loops.outputs, loops.reused, self.out_shapes):
+            if reused is not None:
+                assert shape is not None
+                outputs.append(inputs[reused].reshape(shape))
+                continue
+            if shape is not None:
                 arrays[buffer] = empty(shape, buffer.dtype)
-                outputs.append(arrays[buffer])
+            outputs.append(arrays.get(buffer))
         if self.recordings is not None:
             self.recordings.run([*inputs, *outputs], lambda block: self._start(arrays, block))
             return tuple(outputs)
         block = empty((self.block_size,), np.dtype(np.uint8)) if self.block_size else None
         state = self._start(arrays, block)
-        return tuple([state.array(b) for b in loops.outputs])
+        made = zip(outputs, loops.outputs)  # a size that is found on the way has no array yet
+        return tuple([state.array(b) if x is None else x for x, b in made])
 
     def _start(self, arrays: dict[Buffer, Any], block: Any) -> _State:
         state = _State(self, arrays, block)

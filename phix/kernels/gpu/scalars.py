@@ -39,6 +39,13 @@ class ScalarPrinter:
         self.uses: Counter[Expr] = Counter()
         # buffers held in packs: the buffer, and the index its elements are counted by
         self.packs: dict[tuple[Buffer, Expr], str] = {}
+        # buffers in the shared memory of a block
+        self.shared: dict[Any, str] = {}
+        for buffer, size in kernel.locals.items():
+            name, numbers = f"b{len(self.shared)}", size.data * (1 + dt.is_complex(buffer.dtype))
+            kind = ins.memory_type(buffer.dtype)
+            self.line(f"__shared__ __align__(16) {kind} {name}[{max(numbers, 1)}];")
+            self.shared[buffer] = name
 
     # -- text ------------------------------------------------------------------------------
     def line(self, text: str) -> None:
@@ -49,6 +56,9 @@ class ScalarPrinter:
         return f"{letter}{self.count}"
 
     def parameter(self, kind: str, what: Buffer | str, axis: int = 0) -> str:
+        if what in self.shared:
+            assert isinstance(what, Buffer)
+            return self.shared[what]
         letter = {"data": "p", "stride": "s", "dim": "n"}[kind]
         return self.parameters.setdefault((kind, what, axis), f"{letter}{len(self.parameters)}")
 

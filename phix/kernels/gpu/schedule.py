@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.kernels.gpu import convolution, mapping, scatter
+from phix.kernels.gpu import convolution, mapping, scatter, small_loops
 from phix.kernels.gpu.mapping import Nest, Scan, Spread
 from phix.kernels.gpu.rewriting import Rewriter, assigned, declared, scalars
 from phix.kernels.primitive import loop_ir as ir
@@ -104,6 +104,7 @@ def arrange(program: LoopProgram) -> None:
     """Bring the kernels of a program, in its steps, into the form that fills a GPU."""
     arranger = _Arranger(program)
     arranger.block(program.steps)
+    small_loops.keep_in_blocks(program, arranger.loops)
     _drop_private_rows(program)
     used = set().union(*(ir.step_reads(s) | ir.step_writes(s) for s in program.steps))
     program.temps = [t for t in program.temps if t in used]
@@ -112,6 +113,7 @@ def arrange(program: LoopProgram) -> None:
 class _Arranger:
     def __init__(self, program: LoopProgram) -> None:
         self.program = program
+        self.loops: set[Step] = set()  # the kernels that were loops of steps
         self.number = max((int(t.name[1:]) for t in program.temps), default=-1) + 1
 
     def temp(self, dims: dm.Shape, like: Expr) -> Buffer:
@@ -123,7 +125,10 @@ class _Arranger:
 
     def block(self, steps: list[Step]) -> None:
         result: list[Step] = []
-        for step in steps:
+        for step in small_loops.joined(steps, self.loops):
+            if step in self.loops:
+                result.append(step)
+                continue
             for inner in ir.blocks(step):
                 self.block(inner)
             result += self.kernel(step) if isinstance(step, Kernel) else [step]
