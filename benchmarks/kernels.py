@@ -40,7 +40,7 @@ def _program(name: str) -> tuple[Any, list[Any]]:
     jitted.lower(*arrays).compile()
     compiled = jitted.lower(*arrays)._traced.compiled
     inputs = [x.data for x in phix.tree.leaves(arrays)]
-    return compiled.program((True,) * len(inputs)), inputs
+    return compiled.program((True,) * len(inputs), compiled.place(())), inputs
 
 
 def profile(name: str) -> tuple[str, list[tuple[float, int]]]:
