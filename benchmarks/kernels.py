@@ -37,10 +37,10 @@ def _program(name: str) -> tuple[Any, list[Any]]:
     library = peers.Functional("phix")
     arrays = peers.tree_map(library.array, case.args)
     jitted = phix.jit(library.wrapped(case.functions["phix"], case.mode))
-    jitted.lower(*arrays).compile()
-    compiled = jitted.lower(*arrays)._traced.compiled
+    lowered = jitted.lower(*arrays)
     inputs = [x.data for x in phix.tree.leaves(arrays)]
-    return compiled.program((True,) * len(inputs)), inputs
+    program = lowered._traced.compiled.program((True,) * len(inputs), *lowered._places)
+    return program, inputs
 
 
 def profile(name: str) -> tuple[str, list[tuple[float, int]]]:

@@ -249,6 +249,28 @@ def test_argmax(shape: Any) -> None:
     check("argmax", (x,), (0, False, True, dt.int64), np.asarray(np.argmax(x)))
 
 
+@pytest.mark.parametrize("size", [4095, 4096, 4097, 3 * 4096, 20_000])
+@pytest.mark.parametrize("dtype", ["float32", "int32", "bool"])
+def test_argmax_by_blocks(size: int, dtype: str) -> None:
+    # few values: the first of many equals, which stand in several blocks
+    x = np.random.default_rng(size).integers(0, 4, size).astype(dtype)
+    check("argmax", (x,), (0, False, True, dt.int64), np.asarray(np.argmax(x)))
+    check("argmin", (x,), (0, False, True, dt.int32), np.asarray(np.argmin(x), "int32"))
+    x[:] = 0  # in the last place alone
+    x[-1] = 1
+    check("argmax", (x,), (0, False, True, dt.int64), np.asarray(size - 1))
+
+
+@pytest.mark.parametrize("first", [0, 4096, 19_999])
+def test_argmax_by_blocks_finds_the_first_nan(first: int) -> None:
+    x = random((20_000,))
+    x[17] = np.inf
+    x[first::500] = np.nan
+    check("argmax", (x,), (0, False, True, dt.int64), np.asarray(first))
+    x[:] = -np.inf
+    check("argmax", (x,), (0, False, True, dt.int64), np.asarray(0))
+
+
 @pytest.mark.parametrize("shape", [(3, 4), (2, 3, 4), (7,), (0, 3), (3, 0)])
 @pytest.mark.parametrize("exclusive", [False, True])
 @pytest.mark.parametrize("reverse", [False, True])

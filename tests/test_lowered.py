@@ -140,6 +140,7 @@ PROGRAMS = {
         lambda x, w: w - 0.1 * phix.grad(lambda w: ops.sum(ops.tanh(x @ w)))(w),
         [normal(40, 30), normal(30, 20)],
     ),
+    "columns": (lambda x: (ops.sum(x, 0), ops.max(x, 0)), [normal(40, 30)]),
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "convolution": (
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(1, 1)),
@@ -350,7 +351,8 @@ def test_memory_of_unknown_sizes():
     lowered = phix.jit(lambda x: ops.sum(ops.tanh(x @ x), 0)).lower(phix.spec(["n", "n"]))
     with pytest.raises(ArgumentError, match=r"sizes of the dims n are not known.*memory_analysis"):
         lowered.memory_analysis()
-    assert lowered.memory_analysis(n=64).temp_size_in_bytes == 4 * 64 * 64
+    product, partial_sums = 4 * 64 * 64, 4 * 16 * 64
+    assert lowered.memory_analysis(n=64).temp_size_in_bytes == product + partial_sums
     compiled = lowered.compile()
     assert compiled.memory_analysis(n=64) == lowered.memory_analysis(n=64)
     assert compiled.cost_analysis(n=64).flops == 2 * 64**3 + 64**2

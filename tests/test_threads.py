@@ -100,6 +100,11 @@ def test_a_sum_over_the_shared_loop_has_partial_results() -> None:
     assert "float64[16]" in text
 
 
+def test_threads_share_the_rows_of_a_sum_over_them_not_its_columns() -> None:
+    text = loop_text(lambda x: ops.sum(x, 0), X)
+    assert "for i2 in range(piece.start, piece.end):" in text and "float64[16, 129]" in text
+
+
 def test_a_running_sum_is_not_shared() -> None:
     assert "shared" not in loop_text(lambda x: ops.cumsum(x, 0), X[:, 0])
 

@@ -53,6 +53,7 @@ for _row in (
     ("shrink_temps", "loops", "a temp used one row at a time has memory for one row"),
     ("share_loops", "loops", "threads share loops whose iterations are proved independent"),
     ("partial_results", "loops", "threads sum parts of a sum, which are then added in order"),
+    ("several_rows", "loops", "totals down the columns are loaded once for several rows"),
     ("carry_in_place", "loops", "a loop's next carry is written over the one before"),
 ):
     add(*_row)

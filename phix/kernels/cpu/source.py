@@ -14,7 +14,7 @@ from phix.kernels.cpu import jit
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
-from phix.kernels.primitive import inplace, loop_text, sharing, shrinking
+from phix.kernels.primitive import inplace, loop_text, several_rows, sharing, shrinking
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import LoopProgram
@@ -95,6 +95,8 @@ def prepare(program: LoopProgram, builder: Builder) -> None:
         shrinking.shrink(program)
     if passes.is_on("share_loops"):
         sharing.share(program, builder.dim)
+    if passes.is_on("several_rows"):
+        several_rows.take_several_rows(program)
 
 
 def _symbol_sources(program: LoopProgram) -> dict[str, SymbolSource]:

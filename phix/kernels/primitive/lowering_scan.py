@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from phix.core import dims as dm
@@ -25,6 +26,9 @@ from phix.kernels.primitive.lowering_reduce import (
     whole,
 )
 from phix.kernels.primitive.scalar import Expr
+
+# Where the extreme of more elements than this is, is found in blocks of so many.
+_BLOCK = 4096
 
 
 @lowering("cumsum", "whole")
@@ -122,6 +126,9 @@ def _argument(b: Builder, x: Value, axis: int, flatten: bool, monoid: Monoid) ->
         return b.constant(0, meta.dims, meta.dtype)
     if flatten:
         x, axis = b.view(x, (dm.product(x.dims),)), 0
+    is_long = not (isinstance(x.dims[axis], int) and x.dims[axis] <= _BLOCK)
+    if len(x.dims) == 1 and is_long and b.target.sums_in_memory:
+        return converted(b, b.view(_argument_by_blocks(b, x, monoid), meta.dims), meta.dtype)
     kept = x.dims[:axis] + x.dims[axis + 1 :]
     extreme = reduce_value(b, x, (axis,), monoid, MetaTensor(kept, x.dtype))
     size = b.dim(x.dims[axis])
@@ -129,13 +136,8 @@ def _argument(b: Builder, x: Value, axis: int, flatten: bool, monoid: Monoid) ->
     def at(indices: tuple[Expr, ...]) -> Element:
         if x.cost > CHEAP and x.buffer is None:
             b.materialize(x)
-        found = b.element(x, indices)
         best = b.element(extreme, indices[:axis] + indices[axis + 1 :])
-        assert isinstance(found, Expr) and isinstance(best, Expr)
-        is_it = sc.eq(found, best)
-        if found.dtype.kind == "f":
-            is_it = is_it | sc.ne(found, found)  # there is a NaN only if the extreme is NaN
-        return sc.select(is_it, indices[axis], size)
+        return sc.select(_is_extreme(b.element(x, indices), best), indices[axis], size)
 
     candidates = Value(x.dims, dt.int64, at, None, x.cost + 4)
     index = reduce_value(b, candidates, (axis,), MIN, MetaTensor(kept, dt.int64))
@@ -143,6 +145,54 @@ def _argument(b: Builder, x: Value, axis: int, flatten: bool, monoid: Monoid) ->
     if meta.dtype == dt.int64:
         return out
     return converted(b, out, meta.dtype)
+
+
+def _argument_by_blocks(b: Builder, x: Value, monoid: Monoid) -> Value:
+    """The same of a whole array: of the extremes of its blocks, then in the first that has it."""
+    (dim,) = x.dims
+    size, count = b.dim(dim), b.dim(blocks := (dim + (_BLOCK - 1)) // _BLOCK)
+    initial = constant(monoid.initial(x.dtype), x.dtype)
+
+    def length(block: Expr) -> Expr:
+        return sc.binary("minimum", sc.const(_BLOCK, dt.int64), size - block * _BLOCK)
+
+    def extremes(out: Buffer) -> None:
+        with b.kernel(), b.loop(count) as block:
+            total = b.mutable(*parts(initial))
+            with b.loop(length(block), "reduction") as i:
+                new = monoid.combine(whole(total), b.element(x, (block * _BLOCK + i,)))
+                b.emit(ir.Assign(total, parts(new), monoid.reassociate))
+            b.store(out, (block,), whole(total))
+
+    def first(extent: Expr, read: Callable[[Expr], Element], best: Expr, none: Expr) -> Expr:
+        """The least index with the value ``best``."""
+        (found,) = b.mutable(none)
+        with b.loop(extent, "reduction") as i:
+            at = sc.select(_is_extreme(read(i), best), i, none)
+            b.emit(ir.Assign((found,), (sc.binary("minimum", found, at),)))
+        return found
+
+    def index(out: Buffer) -> None:
+        b.materialize(found)
+        with b.kernel():
+            (best,) = b.mutable(*parts(initial))
+            with b.loop(count, "reduction") as k:
+                b.emit(ir.Assign((best,), (monoid.combine(best, b.element(found, (k,))),)))
+            block = first(count, lambda k: b.element(found, (k,)), best, count)
+            start = block * _BLOCK
+            inside = first(length(block), lambda i: b.element(x, (start + i,)), best, size)
+            b.store(out, (), start + inside)
+
+    (found,) = b.written((MetaTensor((blocks,), x.dtype),), extremes)
+    return b.written((MetaTensor((), dt.int64),), index)[0]
+
+
+def _is_extreme(element: Element, best: Element) -> Expr:
+    assert isinstance(element, Expr) and isinstance(best, Expr)
+    is_it = sc.eq(element, best)
+    if element.dtype.kind == "f":
+        is_it = is_it | sc.ne(element, element)  # there is a NaN only if the extreme is NaN
+    return is_it
 
 
 @lowering("reduce_as", "reduce")

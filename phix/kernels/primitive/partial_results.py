@@ -80,15 +80,16 @@ def split(
     found = _scalars(kernel.body, loop), _buffers(loop)
     if None in found or not any(found):
         return None
-    accumulators = []
-    for fns in found:
-        for what, fn in fns.items():  # type: ignore[union-attr]
-            dims = what.dims if isinstance(what, Buffer) else ()
-            partial = new_temp((MOST_PIECES, *dims), what.dtype)
-            accumulators.append(_Accumulator(what, fn, size_of(dm.product(dims)), partial))
-    pieces = _piece_count(work, least_work, loop.extent, [a.size for a in accumulators])
+    operations = {what: fn for fns in found for what, fn in fns.items()}  # type: ignore[union-attr]
+    dims = {what: what.dims if isinstance(what, Buffer) else () for what in operations}
+    sizes = {what: size_of(dm.product(d)) for what, d in dims.items()}
+    pieces = _piece_count(work, least_work, loop.extent, list(sizes.values()))
     if pieces.fn == "const" and pieces.data < 2:
         return None
+    accumulators = [
+        _Accumulator(what, fn, sizes[what], new_temp((MOST_PIECES, *dims[what]), what.dtype))
+        for what, fn in operations.items()
+    ]
     return _Split(kernel, loop, accumulators, pieces).kernels(work)
 
 

@@ -7,7 +7,7 @@ touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from phix.core import dtypes as dt
@@ -325,12 +325,12 @@ def _forward(body: list[Statement], block: list[Statement], at: int, store: Stor
         return
     for s in plain:
         if isinstance(s, Store):
-            s.indices = tuple(substituted(i, load, value) for i in s.indices)
-            s.value = substituted(s.value, load, value)
+            s.indices = tuple(substituted(i, {load: value}) for i in s.indices)
+            s.value = substituted(s.value, {load: value})
         elif isinstance(s, ir.Declare):
-            s.value = substituted(s.value, load, value)
+            s.value = substituted(s.value, {load: value})
         else:
-            s.values = tuple(substituted(v, load, value) for v in s.values)
+            s.values = tuple(substituted(v, {load: value}) for v in s.values)
     del block[at]
 
 
@@ -352,9 +352,9 @@ def _changes_between(value: Expr, statements: Sequence[Statement]) -> bool:
     return False
 
 
-def substituted(root: Expr, old: Expr, new: Expr) -> Expr:
-    """``root`` with ``old`` replaced by ``new``."""
-    done: dict[Expr, Expr] = {old: new}
+def substituted(root: Expr, changes: Mapping[Expr, Expr]) -> Expr:
+    """``root`` with each key of ``changes`` replaced by its value, all at once."""
+    done = dict(changes)
     stack = [root]
     while stack:
         e = stack[-1]

@@ -58,11 +58,18 @@ class _Sharing:
         if not isinstance(step, Kernel):
             return [step]
         work = _work(step.body)
-        if (work.fn == "const" and work.data < LEAST_WORK) or _share(step, work):
+        if work.fn == "const" and work.data < LEAST_WORK:
             return [step]
-        if not passes.is_on("partial_results"):
-            return [step]
-        return list(split(step, work, LEAST_WORK, self.size_of, self._temp) or [step])
+        loops, block = nest(step)
+        loop = _shareable(loops, block)
+        # rows are read in longer runs than columns
+        if (loop is None or loop is not loops[0]) and passes.is_on("partial_results"):
+            parts = split(step, work, LEAST_WORK, self.size_of, self._temp)
+            if parts is not None:
+                return list(parts)
+        if loop is not None:
+            _cut(step, loop, work)
+        return [step]
 
     def _temp(self, dims: dm.Shape, dtype: np.dtype) -> ir.Buffer:
         temps = self.program.temps
@@ -71,20 +78,21 @@ class _Sharing:
         return temps[-1]
 
 
-def _share(kernel: Kernel, work: Expr) -> bool:
-    """Cut a loop of the kernel, if there is one whose iterations are independent."""
-    loops, block = nest(kernel)
+def _shareable(loops: list[For], block: list[Statement]) -> For | None:
+    """The first of the loops of a nest whose iterations are independent."""
     # a library has threads of its own, unless who made the loop says otherwise
     calls = any(isinstance(s, ir.LibraryCall) for s in ir.walk(block))
     tried = [x for x in loops if not calls or x.kind == "independent"]
-    loop = next((x for x in tried if _is_shareable(x, loops, block)), None)
-    if loop is None:
-        return False
+    return next((x for x in tried if _is_shareable(x, loops, block)), None)
+
+
+def _cut(kernel: Kernel, loop: For, work: Expr) -> None:
+    """Let threads share a loop of the kernel."""
+    loops, block = nest(kernel)
     is_last = loop is loops[-1] and not _has_loop(block)
     grain = 1 if not is_last else _GRAIN if loop is loops[0] else _GRAIN_INSIDE
     kernel.shared = ir.Shared(loop.extent, work, grain)
     loop.start, loop.extent = ir.PIECE_START, ir.PIECE_END
-    return True
 
 
 def _has_loop(block: list[Statement]) -> bool:

@@ -6,7 +6,15 @@ from math import factorial
 
 from phix.core import dtypes as dt
 from phix.kernels.primitive.exponential import exp, log
-from phix.kernels.primitive.floating import INF, NAN, at_most, horner, is_nan, pick
+from phix.kernels.primitive.floating import (
+    INF,
+    NAN,
+    at_most,
+    horner,
+    is_nan,
+    power_of_two,
+    round_to_integer,
+)
 from phix.kernels.primitive.registry import body
 from phix.kernels.primitive.scalar import (
     Expr,
@@ -24,12 +32,19 @@ from phix.kernels.primitive.scalar import (
 )
 from phix.kernels.primitive.trigonometric import sine_and_cosine
 
-# erf(x) / x - 1 on 0 <= x <= 1, in x^2; relative error of erf with it: float32 4.1e-8 (of
-# degree 6: 1.9e-9), float64 1.2e-17
-_ERF_SINGLE = (
-    0.12837916612625122, -0.3761262595653534, 0.11283578723669052, -0.026853347197175026,
-    0.005187164526432753, -0.0007997882785275578, 7.807035581208766e-05,
+# log2(erfc(x)) / x on 0 <= x <= 4, and (2^r - 1) / r on |r| <= 1/2; relative errors of erf with
+# them: 4.0e-9 and 1.1e-8
+_LOG2_ERFC_SINGLE = (
+    -1.6279070377349854, -0.9184476137161255, -0.14827707409858704, 0.02763206698000431,
+    0.00023134138609748334, -0.002404955215752125, 0.0009129612008109689,
+    -0.00016971264267340302, 1.3353131180338096e-05,
 )  # fmt: skip
+_EXP2M1_SINGLE = (
+    0.6931471824645996, 0.24022649228572845, 0.05550357326865196, 0.009618237614631653,
+    0.0013390735257416964, 0.00015403512225020677,
+)  # fmt: skip
+
+# erf(x) / x - 1 on 0 <= x <= 1, in x^2; relative error of erf with it: 1.2e-17
 _ERF_DOUBLE = (
     0.1283791670955126, -0.376126389031841, 0.11283791670971159, -0.026866170648055073,
     0.005223977653045281, -0.0008548328562729374, 0.00012055387408128521,
@@ -37,12 +52,7 @@ _ERF_DOUBLE = (
     1.6069266452244157e-08, -1.6700596035814563e-09, 1.4773461113537263e-10,
 )  # fmt: skip
 
-# erfc(x) exp(x^2) in t = 1 / (1 + x/2), float32 on 1 <= x <= 4, float64 on 1 <= x <= 6; relative
-# error of 1 - erfc with it: float32 4.6e-9, float64 5.5e-18
-_ERFC_SINGLE = (
-    0.0018180182669311762, 0.2597392499446869, 0.39666882157325745, -0.06423155218362808,
-    0.6364837884902954, -0.23073463141918182,
-)  # fmt: skip
+# erfc(x) exp(x^2) in t = 1 / (1 + x/2) on 1 <= x <= 6; relative error of 1 - erfc with it: 5.5e-18
 _ERFC_DOUBLE = (
     -3.078123842059759e-06, 0.2821875144706893, 0.28082866283441515, 0.2572343964441899,
     0.11891886223017023, 0.3080191958657756, -0.6403428770781588, 1.2561975321990833,
@@ -53,13 +63,25 @@ _ERFC_DOUBLE = (
 
 @body("erf")
 def erf(x: Expr) -> Expr:
-    a = fabs(x)
-    z = x * x
-    inner = fma(x, horner(z, pick(x, _ERF_SINGLE, _ERF_DOUBLE)), x)
-    b = at_most(a, pick(x, 4.0, 6.0))
+    magnitude = _erf_single if x.dtype == dt.float32 else _erf_double
+    return copysign(magnitude(fabs(x)), x)
+
+
+def _erf_single(a: Expr) -> Expr:
+    """1 - 2^log2(erfc(a)): one range, no division, and nothing cancels where the log is small."""
+    a = at_most(a, 4.0)
+    log2_erfc = a * horner(a, _LOG2_ERFC_SINGLE)
+    n, bits = round_to_integer(log2_erfc, 1.0)
+    r = log2_erfc - n
+    power = power_of_two(bits, 0, like=a)
+    return fma(-power, r * horner(r, _EXP2M1_SINGLE), 1.0 - power)
+
+
+def _erf_double(a: Expr) -> Expr:
+    inner = fma(a, horner(a * a, _ERF_DOUBLE), a)
+    b = at_most(a, 6.0)
     t = 1.0 / fma(b, 0.5, 1.0)
-    outer = 1.0 - exp(-(b * b)) * horner(t, pick(x, _ERFC_SINGLE, _ERFC_DOUBLE))
-    return copysign(select(a < 1.0, inner, outer), x)
+    return select(a < 1.0, inner, 1.0 - exp(-(b * b)) * horner(t, _ERFC_DOUBLE))
 
 
 # erfinv(x) / x by w = -log(1 - x^2). Float32: in w - 2.5 for w < 5, in sqrt(w) - 3 for w < 17;
