@@ -16,6 +16,7 @@ import phix
 from phix import ops
 from phix.core import passes
 from phix.kernels.cpu import product
+from phix.kernels.cpu.llvm import APART
 
 TOLERANCES = {"float32": 1e-5, "float64": 1e-13}
 # bytes of a vector register, and how many registers: AVX-512, AVX2, SSE, Neon
@@ -92,6 +93,14 @@ def test_batches_are_as_with_the_library(batch: tuple[int, ...], unknown: bool) 
 def test_threads_share_a_batch_of_products() -> None:
     x = np.ones((16, 128, 128), "float32")
     assert "# shared: 16" in phix.jit(ops.matmul).lower(x, x).sections["loop ir"]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_vectors_do_not_reach_across_small_matrices(n: int) -> None:
+    x = np.random.default_rng(0).standard_normal((1000, n, n))
+    jitted = phix.jit(lambda x: ops.matmul(x, x))
+    np.testing.assert_allclose(np.asarray(jitted(x)), x @ x, rtol=1e-12, atol=1e-12)
+    assert (APART in jitted.lower(x).sections["llvm"]) == (n > 2)
 
 
 PROGRAM = """
