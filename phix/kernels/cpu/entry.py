@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from phix.core import dims as dm
-from phix.kernels.cpu import blas, jit, pool, threads
+from phix.core import passes
+from phix.kernels.cpu import blas, jit, pool, product, threads
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.llvm import METADATA, KernelText, Parameter
 from phix.kernels.primitive import loop_ir as ir
@@ -85,7 +86,8 @@ class _Entry:
         self.block(segment.steps)
         parts = []
         for library in sorted(self.libraries):
-            text_of, needs = blas.wrapper(library)
+            own = passes.is_on("own_products") and product.wrapper(library)
+            text_of, needs = own or blas.wrapper(library)
             parts.append(text_of)
             self.declarations.add(needs)
         parts += [f"define internal void {name}{t}" for (t, _), name in self.functions.items()]

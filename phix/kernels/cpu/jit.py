@@ -24,6 +24,7 @@ _METH_FASTCALL = 0x80
 
 # Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
 _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
+_PROVIDERS |= {f"phix_product_{dtype}": "product" for dtype in ("float32", "float64")}
 _CALLS = re.compile(r"^declare [^@\n]*@(phix_\w+)\(", re.MULTILINE)
 
 _lock = threading.RLock()
@@ -77,14 +78,26 @@ def function_attributes() -> str:
     return f'nounwind "prefer-vector-width"="{width}"'
 
 
-def _optimised(text: str) -> llvm.ModuleRef:
+@lru_cache(maxsize=1)
+def vector_registers() -> tuple[int, int]:
+    """How many bytes a vector register of the CPU has, and how many of them there are."""
+    features = llvm.get_host_cpu_features()
+    if features.get("avx512f"):
+        return 64, 32
+    if features.get("avx2"):
+        return 32, 16
+    return 16, 16 if features.get("sse2") else 32
+
+
+def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
+    """The module after LLVM's passes; with ``is_final`` its vectors and loops stay as they are."""
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_process_triple()
     module.verify()
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
-    options.loop_vectorization = True
-    options.slp_vectorization = True
+    options = llvm.create_pipeline_tuning_options(speed_level=1 if is_final else 3)
+    options.loop_vectorization = options.slp_vectorization = not is_final
+    options.loop_unrolling = not is_final
     builder = llvm.create_pass_builder(machine, options)
     builder.getModulePassManager().run(module, builder)
     return module
@@ -138,10 +151,10 @@ def compiled(text: str) -> Callable[..., Any]:
     return python_function(code_of(text))
 
 
-def addresses(text: str, names: tuple[str, ...]) -> tuple[int, ...]:
-    """The addresses of functions of a module, which is to be loaded once."""
+def addresses(text: str, names: tuple[str, ...], is_final: bool = False) -> tuple[int, ...]:
+    """The addresses of functions of a module, which is to be loaded once; see ``_optimised``."""
     with _lock:
-        return _load(_key(text), text, names)
+        return _load(_key(text), text, names, is_final)
 
 
 def _key(text: str) -> str:
@@ -152,10 +165,10 @@ def _name(key: str) -> str:
     return f"phix_{key[:32]}"
 
 
-def _load(key: str, text: str, names: tuple[str, ...]) -> tuple[int, ...]:
+def _load(key: str, text: str, names: tuple[str, ...], is_final: bool = False) -> tuple[int, ...]:
     body = disk_cache.load(key)
     if body is None:
-        body = _machine().emit_object(_optimised(text))
+        body = _machine().emit_object(_optimised(text, is_final))
         disk_cache.save(key, body)
     return _linked(body, names)
 

@@ -13,7 +13,8 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.loop_ir import Buffer, Pointer
+from phix.kernels.primitive.affine import UNIT, linear_form
+from phix.kernels.primitive.loop_ir import Buffer, Pointer, Store
 from phix.kernels.primitive.scalar import Expr
 
 # What a kernel is passed: the data of a buffer, its strides in bytes, or the value of a dim.
@@ -24,11 +25,18 @@ MOST_ON_STACK = 64 << 10
 
 # What keeps LLVM from unrolling a loop, and the nodes that a module needs for it.
 ROLLED = "!llvm.loop !0"
-METADATA = ("!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}')
+# What keeps it from making vectors of several iterations.
+APART = "!llvm.loop !2"
+METADATA = (
+    "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',
+    "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
+)  # fmt: skip
 # An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
 # vectors across the loop around it, in gathers and scatters. Longer ones it leaves alone.
 _LEAST_ROLLED, _MOST_ROLLED = 16, 256
 _LONG = 64
+# The fewest neighbours that are worth a vector.
+_FEWEST = 3
 
 
 def _stays_rolled(loop: ir.For) -> bool:
@@ -42,6 +50,26 @@ def _stays_rolled(loop: ir.For) -> bool:
     if is_inner and _LEAST_ROLLED <= loop.extent.data <= _MOST_ROLLED:
         return True
     return loop.extent.data > _LONG and loop.kind == "parallel"
+
+
+def _stays_apart(loop: ir.For) -> bool:
+    """Whether the vectors are inside an iteration: sums along the rows of a small matrix.
+
+    Vectors across the matrices of a batch would be gathered and scattered.
+    """
+    inner = loop.body[-1] if loop.body else None
+    if not isinstance(inner, ir.For):
+        return False
+    while isinstance(inner.body[-1], ir.For):
+        inner = inner.body[-1]
+    extent, last = inner.extent, inner.body[-1]
+    if extent.fn != "const" or extent.data < _FEWEST or inner.kind == "reduction":
+        return False
+    sums = [s for s in inner.body if isinstance(s, ir.For)]
+    if not isinstance(last, Store) or len(sums) != 1 or sums[0].extent.fn != "const":
+        return False
+    form = linear_form(last.indices[0]) if len(last.indices) == 1 else None
+    return form is not None and form[0].get(inner.index) == UNIT
 
 
 class KernelText:
@@ -203,8 +231,8 @@ class _Printer:
         self._inner(loop.body)
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         again = self.let(f"icmp slt i64 {index}.next, {extent}")
-        rolled = f", {ROLLED}" if _stays_rolled(loop) else ""
-        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}{rolled}")
+        how = f", {ROLLED}" if _stays_rolled(loop) else f", {APART}" if _stays_apart(loop) else ""
+        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}{how}")
         start, back = f"[{first}, %{before}]", f"[{index}.next, %{self.label}]"
         self.lines[phi] = f"  {index} = phi i64 {start}, {back}"
         self._start(end)

@@ -70,6 +70,7 @@ GPU = Target(
     product_dtypes=(
         dt.float16, dt.bfloat16, dt.float32, dt.float64, dt.complex64, dt.complex128,
     ),
+    own_products=(),
     small_product=16,
     block_bytes=512 << 20,
     reuses_planes=False,

@@ -106,7 +106,9 @@ class _Product:
         if len(self.yd) == 2 and not self.transpose_x and batch:
             m, batch, xd = dm.product((*batch, m)), (), (self.m, self.k)
         rows, columns, inner = (b.dim(d) for d in (m, self.n, self.k))
-        with b.kernel(), b.loops(batch) as indices:
+        is_own = dtype in b.target.own_products and passes.is_on("own_products")
+        kind = "independent" if is_own else "parallel"
+        with b.kernel(), b.loops(batch, kind) as indices:
             x_at = b.linear((*self._stack_index(xd, indices), ZERO, ZERO), xd)
             y_at = b.linear((*self._stack_index(self.yd, indices), ZERO, ZERO), self.yd)
             at = b.linear((*indices, ZERO, ZERO), (*batch, m, self.n))

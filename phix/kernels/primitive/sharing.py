@@ -31,8 +31,9 @@ _GUESS = 16
 # piece runs through, longer ones.
 _GRAIN, _GRAIN_INSIDE = 64, 512
 _FEWEST_ITERATIONS = 4
-# What a call of a library is taken for.
+# What a call of a library is taken for; a product, for one in so many of its multiplications.
 _CALL = 20_000
+_PER_OPERATION = 8
 
 
 def share(program: LoopProgram, size_of: Callable[[dm.DimLike], Expr]) -> None:
@@ -124,8 +125,18 @@ def _work(body: list[Statement]) -> Expr:
         if isinstance(s, For):
             total = total + _length(s.extent) * _work(s.body)
         elif isinstance(s, ir.LibraryCall):
-            total = total + sc.const(_CALL, dt.int64)
+            total = total + _call(s)
     return total
+
+
+def _call(call: ir.LibraryCall) -> Expr:
+    if not call.name.startswith("gemm_"):
+        return sc.const(_CALL, dt.int64)
+    rows, columns, inner = (_length(a) for a in call.arguments[3:6] if isinstance(a, Expr))
+    work = rows * columns * inner
+    if work.fn == "const":
+        return sc.const(work.data // _PER_OPERATION, dt.int64)
+    return sc.binary("quotient", work, sc.const(_PER_OPERATION, dt.int64))
 
 
 def _length(extent: Expr) -> Expr:

@@ -25,7 +25,8 @@ class Target:
     ``sums_in_memory``: a reduction or scan over an outer axis goes through its input in the
     order of memory, with the results so far in memory; else each result has a loop of its own.
     ``product_dtypes``: those its library multiplies matrices in. A product with all dims known
-    to be at most ``small_product`` becomes a loop.
+    to be at most ``small_product`` becomes a loop. Those of ``own_products`` run in the thread that
+    asks for them, or in the engine's threads, so that threads can share a batch of them.
     ``block_bytes`` is what a block of a batch may take on the way. ``reuses_planes``: what is done
     to one plane after the other goes through the same memory, which stays in a cache.
     ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
@@ -37,6 +38,7 @@ class Target:
 
     sums_in_memory: bool = True
     product_dtypes: tuple[np.dtype, ...] = (dt.float32, dt.float64, dt.complex64, dt.complex128)
+    own_products: tuple[np.dtype, ...] = (dt.float32, dt.float64)
     small_product: int = 8
     block_bytes: int = 8 << 20
     reuses_planes: bool = True

@@ -1,0 +1,126 @@
+"""Products of matrices: every tile, edge, stride and flag, against NumPy's."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core import passes
+from phix.kernels.cpu import product
+from phix.kernels.cpu.llvm import APART
+
+TOLERANCES = {"float32": 1e-5, "float64": 1e-13}
+# bytes of a vector register, and how many registers: AVX-512, AVX2, SSE, Neon
+MACHINES = [(64, 32), (32, 16), (16, 16), (16, 32)]
+# rows, columns, inner: tiles and panels whole and cut, sums in parts, nothing at all
+SIZES = [
+    (1, 1, 1), (12, 32, 7), (13, 33, 5), (24, 64, 16), (31, 20, 3), (7, 10, 130), (20, 20, 600),
+    (3, 200, 40), (1, 90, 33), (90, 1, 33), (40, 130, 1030), (8, 16, 0), (0, 5, 4), (5, 0, 4),
+]  # fmt: skip
+
+
+@cache
+def native(dtype: str, machine: tuple[int, int]) -> Any:
+    tile = product.tile(dtype, *machine)
+    name = f"test_product_{dtype}_{machine[0]}_{machine[1]}"
+    kinds = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 3
+    return ctypes.CFUNCTYPE(None, *kinds)(product.address(name, dtype, tile))
+
+
+def stored(values: np.ndarray, transposed: bool, beside: int) -> np.ndarray:
+    """The matrix as it lies in memory, in rows that have ``beside`` more elements."""
+    lies = values.T if transposed else values
+    rows = np.full((lies.shape[0], lies.shape[1] + beside), np.nan, values.dtype)
+    rows[:, : lies.shape[1]] = lies
+    return rows
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize("beside", [0, 3])
+def test_products_of_every_size(dtype: str, machine: tuple[int, int], beside: int) -> None:
+    multiply, rng = native(dtype, machine), np.random.default_rng(0)
+    for m, n, k in SIZES:
+        for flags in range(8):
+            tx, ty, adds = flags & 1, flags >> 1 & 1, flags >> 2
+            x, y, out = (rng.standard_normal(s).astype(dtype) for s in ((m, k), (k, n), (m, n)))
+            a, b, c = (
+                stored(v, bool(t), beside) for v, t in ((x, tx), (y, ty), (out, False))
+            )  # fmt: skip
+            expected = x.astype("float64") @ y.astype("float64") + adds * out
+            sizes = (m, n, k, a.shape[1], b.shape[1], c.shape[1])
+            multiply(tx, ty, adds, *sizes, *(v.ctypes.data for v in (a, b, c)))
+            found, rest = c[:, :n], c[:, n:]
+            size = 1 + float(np.abs(expected).max(initial=0))
+            message = f"{(m, n, k)}, flags {flags}"
+            np.testing.assert_allclose(
+                found, expected, 0, TOLERANCES[dtype] * size, err_msg=message
+            )
+            assert np.isnan(rest).all(), f"{message}: written beside the matrix"
+
+
+@pytest.mark.parametrize("dtype", TOLERANCES)
+def test_nan_and_inf_stay_in_their_row_and_column(dtype: str) -> None:
+    x, y = np.ones((13, 21), dtype), np.ones((21, 35), dtype)
+    x[12, 3], y[5, 34] = np.nan, np.inf
+    found = np.asarray(phix.jit(ops.matmul)(x, y))
+    assert np.isnan(found[12]).all() and np.isposinf(found[:12, 34]).all()
+    assert (found[:12, :34] == 21).all()
+
+
+@pytest.mark.parametrize("batch", [(), (6,), (2, 5)])
+@pytest.mark.parametrize("unknown", [False, True])
+def test_batches_are_as_with_the_library(batch: tuple[int, ...], unknown: bool) -> None:
+    rng = np.random.default_rng(0)
+    x, y = rng.standard_normal((*batch, 70, 30)), rng.standard_normal((*batch, 30, 50))
+    spec = [phix.spec([-1] * v.ndim if unknown else v.shape, "float64") for v in (x, y)]
+    own = np.asarray(phix.jit(ops.matmul, input_spec=spec)(x, y))
+    with passes.without(frozenset({"own_products"})):
+        other = np.asarray(phix.jit(lambda x, y: ops.matmul(x, y), input_spec=spec)(x, y))
+    np.testing.assert_allclose(own, x @ y, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(other, x @ y, rtol=1e-12, atol=1e-12)
+
+
+def test_threads_share_a_batch_of_products() -> None:
+    x = np.ones((16, 128, 128), "float32")
+    assert "# shared: 16" in phix.jit(ops.matmul).lower(x, x).sections["loop ir"]
+
+
+@pytest.mark.parametrize("n", [2, 3, 4, 8])
+def test_vectors_do_not_reach_across_small_matrices(n: int) -> None:
+    x = np.random.default_rng(0).standard_normal((1000, n, n))
+    jitted = phix.jit(lambda x: ops.matmul(x, x))
+    np.testing.assert_allclose(np.asarray(jitted(x)), x @ x, rtol=1e-12, atol=1e-12)
+    assert (APART in jitted.lower(x).sections["llvm"]) == (n > 2)
+
+
+PROGRAM = """
+import numpy as np, phix
+from phix import ops
+rng = np.random.default_rng(0)
+f = phix.jit(lambda x, y: (ops.matmul(x, y), ops.matmul(x, x, True), ops.matmul(y, y, False, True)))
+x, y = rng.standard_normal((333, 700), "float32"), rng.standard_normal((700, 130), "float32")
+print(*(np.asarray(o).tobytes().hex() for o in f(x, y)))
+"""
+
+
+def test_the_product_is_the_same_with_any_number_of_threads() -> None:
+    found = set()
+    for count in ("1", "2", "5"):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", PROGRAM],
+            env={**os.environ, "PHIX_NUM_THREADS": count},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found.add(done.stdout)
+    assert len(found) == 1
