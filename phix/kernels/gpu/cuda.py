@@ -67,6 +67,8 @@ class _Printer(ScalarPrinter):
         self.open(f"for (long long item = blockIdx.x; item < {count}; item += gridDim.x)")
         self._unravel(self.items, "item")
         self.team_block(self.items.body)
+        if self.shared:  # the next item has it
+            self.line("__syncthreads();")
         self.close()
 
     # -- sharing iterations ----------------------------------------------------------------
@@ -341,6 +343,8 @@ class _Printer(ScalarPrinter):
         self.line(f"{kind} {own} = {neutral}, {before}, {total};")
         self.open(f"if ({index} < {extent})")
         assert scan.step is not None
+        first = scan.first
+        self.block(first)
         self.count_uses(scan.step)
         self.line(f"{own} = {self.value(scan.element)};")
         self.close()
@@ -353,7 +357,7 @@ class _Printer(ScalarPrinter):
             if statement is scan.step:
                 self.mutable[target] = own
                 self.forget({target})
-            else:
+            elif statement not in first:
                 self.block([statement])
         self.close()
         self.mutable[target] = carried

@@ -44,6 +44,16 @@ class Launch:
         inner = {loop.index for loop in ir.walk(self.kernel.body) if isinstance(loop, ir.For)}
         return {v.data for e in sizes for v in mapping.variables(e) if v not in inner}
 
+    @cached_property
+    def is_for_blocks(self) -> bool:
+        """Whether it is done by blocks whatever the sizes that are not known."""
+        if not self.spreads or (self.prefers_threads and self.items.loops):
+            return False
+        known = [e for s in self.spreads for e in s.extents]
+        if any(e.fn != "const" for e in known):
+            return False
+        return self._longest({}) >= _SHORT_ROW
+
     def default_team(self) -> str:
         """The team for sizes that are not known."""
         return THREAD if self.prefers_threads else BLOCK

@@ -70,6 +70,12 @@ class Scan(Spread):
         (value,) = self.step.values
         return next(a for a in value.args if a is not self.target)
 
+    @property
+    def first(self) -> list[Statement]:
+        """What comes before the element, and may be what it is read from."""
+        before = self.body[: self.body.index(self.step)]  # type: ignore[arg-type]
+        return [s for s in before if not _reads(s, self.target)]
+
 
 def items_of(kernel: Kernel) -> Nest:
     """The items of a kernel: one alone if it does not begin with a parallel loop."""
@@ -147,7 +153,14 @@ def scan_of(loop: For) -> Scan | None:
         return None
     if not _are_apart(Nest([loop], loop.body)) or not _stores_once([loop], loop.body):
         return None
-    return Scan([loop], loop.body, {target: value.fn}, steps[0])
+    scan = Scan([loop], loop.body, {target: value.fn}, steps[0])
+    before = loop.body[: loop.body.index(steps[0])]
+    late = [s for s in before if s not in scan.first]
+    return None if ir.writes(late) & ir.reads([steps[0], *scan.first]) else scan
+
+
+def _reads(statement: Statement, target: Expr) -> bool:
+    return any(_uses(root, target) for root in ir.roots(statement))
 
 
 def _combined(loops: list[For], body: list[Statement]) -> dict[Expr, str] | None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.kernels.gpu import convolution, mapping, scatter, small_loops
+from phix.core import passes
+from phix.kernels.gpu import convolution, mapping, rows, scatter, small_loops
 from phix.kernels.gpu.mapping import Nest, Scan, Spread
 from phix.kernels.gpu.rewriting import Rewriter, assigned, declared, scalars
 from phix.kernels.primitive import loop_ir as ir
@@ -106,6 +107,8 @@ def arrange(program: LoopProgram) -> None:
     arranger = _Arranger(program)
     arranger.block(program.steps)
     small_loops.keep_in_blocks(program, arranger.loops)
+    if passes.is_on("shrink_temps"):
+        rows.keep_rows(program)
     _drop_private_rows(program)
     used = set().union(*(ir.step_reads(s) | ir.step_writes(s) for s in program.steps))
     program.temps = [t for t in program.temps if t in used]

@@ -7,6 +7,7 @@ again, so one row of memory, which stays in the first cache, does for all.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.affine import (
@@ -25,25 +26,35 @@ from phix.kernels.primitive.rewriting import change_accesses
 from phix.kernels.primitive.scalar import Expr
 
 
-def shrink(program: LoopProgram) -> None:
-    """Make temps of one iteration local to their kernels."""
+def _any(kernel: Kernel, temp: Buffer, size: Factors) -> bool:
+    return True
+
+
+def users_of(program: LoopProgram) -> Counter[Buffer]:
+    """How many kernels touch each buffer; what other steps touch counts twice."""
     users: Counter[Buffer] = Counter()
     for step in ir.walk_steps(program.steps):
         if isinstance(step, Kernel):
             users.update(ir.step_reads(step) | ir.step_writes(step))
         users.update([*ir.step_uses(step), *ir.step_uses(step)])
+    return users
+
+
+def shrink(program: LoopProgram, fits: Callable[[Kernel, Buffer, Factors], bool] = _any) -> None:
+    """Make temps of one iteration local to their kernels, if ``fits`` says yes to their size."""
+    users = users_of(program)
     for step in ir.walk_steps(program.steps):
         if isinstance(step, Kernel):
             own = [t for t in ir.writes(step.body) if t.kind == "temp" and users[t] == 1]
             for temp in sorted(own, key=lambda t: int(t.name[1:])):
-                _shrink(step, temp)
+                _shrink(step, temp, fits)
 
 
-def _shrink(kernel: Kernel, temp: Buffer) -> None:
+def _shrink(kernel: Kernel, temp: Buffer, fits: Callable[[Kernel, Buffer, Factors], bool]) -> None:
     """Make a temp local to the kernel, if one iteration alone uses each of its elements."""
     loops, block = nest(kernel)
     size = _row_size(temp, loops, block)
-    if size is None:
+    if size is None or not fits(kernel, temp, size):
         return
     gone = {loop.index for loop in loops}
     local = Buffer(temp.name, temp.dtype, temp.dims, "local")
