@@ -155,6 +155,30 @@ def test_loops_and_branches_over_several_places(device: Toy, looping: str) -> No
             np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+def test_loops_over_several_places_of_unknown_sizes(device: Toy) -> None:
+    def f(x: Any) -> Any:
+        n = x.shape[0]
+
+        def body(c: Any, r: Any) -> Any:
+            there = (c * r).to("toy") + phix.arange(n, dtype="float32")
+            return there.to("cpu"), ops.sum(there)
+
+        return phix.scan(body, x, x)
+
+    run = phix.jit(f, input_spec=[phix.spec(["n"])])
+    for n in (3, 2):
+        x = phix.to_tensor(normal(n))
+        c, sums = x.numpy(), []
+        for r in x.numpy():
+            c = c * r + np.arange(n, dtype="f")
+            sums.append(c.sum())
+        final, ys = run(x)
+        assert places(final, ys) == ["cpu", "cpu"]
+        np.testing.assert_allclose(final, c, rtol=1e-5)
+        np.testing.assert_allclose(ys, sums, rtol=1e-5)
+    assert run.trace_count == 1
+
+
 def test_what_a_loop_does_not_change_is_copied_once(device: Toy) -> None:
     @phix.jit
     def f(x: Any, w: Any) -> Any:

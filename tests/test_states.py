@@ -226,12 +226,41 @@ def test_operands_of_every_form_beside_a_changed_layout(dims: tuple[int, ...]) -
         close(phix.jit(f)(*on("toy", x, w, b)), f(*map(phix.to_tensor, (x, w, b))))
 
 
+def test_normalisation_between_convolutions_keeps_the_layout() -> None:
+    x, v, w, scale, bias = normal(2, 3, 5, 4), normal(6, 3, 3, 3), normal(2, 6, 3, 3), *normal(2, 6)
+
+    def f(x: Any, v: Any, w: Any, scale: Any, bias: Any) -> Any:
+        zeros, ones = ops.full([6], 0.0), ops.full([6], 1.0)
+        h = ops.conv2d(x, v, paddings=(1, 1))
+        h = ops.batch_norm(h, zeros, ones, scale, bias)
+        return ops.conv2d(ops.relu(h[0]), w, paddings=(1, 1)), h[1]
+
+    args = (x, v, w, scale, bias)
+    with toy("toy", layouts=NHWC) as device:
+        run = phix.jit(f)
+        close(run(*on("toy", *args)), f(*map(phix.to_tensor, args)), 1e-4)
+        assert device.counted(lambda: run(*on("toy", *args)))["transpose"] == 2
+
+
+@pytest.mark.parametrize("axis", [(0,), (1,), (0, 2, 3), (2, 3), (1, 2), (0, 1, 2, 3)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_reductions_of_a_changed_layout(axis: tuple[int, ...], keepdim: bool) -> None:
+    x, w = normal(2, 3, 5, 4), normal(3, 3, 1, 1)
+
+    def f(x: Any, w: Any) -> Any:
+        h = ops.conv2d(x, w)
+        return ops.sum(h, axis, keepdim=keepdim), ops.max(h * 2.0, axis, keepdim=keepdim)
+
+    with toy("toy", layouts=NHWC):
+        close(phix.jit(f)(*on("toy", x, w)), f(phix.to_tensor(x), phix.to_tensor(w)))
+
+
 def test_what_asks_for_its_axes_gets_them() -> None:
     x, w = normal(2, 3, 5, 4), normal(3, 3, 1, 1)
 
     def f(x: Any, w: Any) -> Any:
         h = ops.tanh(ops.conv2d(x, w))
-        return ops.sum(h, 1), ops.reshape(h, [2, -1]), h, h + ops.conv2d(h, w)
+        return ops.cumsum(h, 1), ops.reshape(h, [2, -1]), h, h + ops.conv2d(h, w)
 
     with toy("toy", layouts=NHWC) as device:
         run = phix.jit(f)
