@@ -143,6 +143,22 @@ def test_a_cast_to_the_wider_dtype_is_made_once() -> None:
         assert counts["cast"] == 3  # of x, and of both results
 
 
+def test_what_is_made_in_a_wider_dtype_is_cast() -> None:
+    names = [n for n in FUNCTIONS if n not in ("full", "slice")]
+    with toy("toy", names) as device:
+        for name in ("full", "slice"):
+            register = phix.kernels.register_kernel(name, "TOY", dtypes="float32")
+            register(device.kernel(name))
+        x = on("toy", normal(5, 2).astype("float16"))
+        f = phix.jit(lambda x: x + ops.full([5, 2], 1.5, "float16"))
+        assert f(x).tolist() == (x.numpy() + np.float16(1.5)).tolist()
+        assert device.counted(lambda: f(x)) == {"full": 1, "cast": 1, "add": 1}
+        # the rows of a scan are in the dtype that its graph takes, or it runs elsewhere
+        g = phix.jit(lambda x: phix.scan(lambda c, r: (c + r, c), x[0], x)[0])
+        np.testing.assert_allclose(g(x).numpy(), x[0].numpy() + x.numpy().sum(0), rtol=1e-2)
+        assert g.lower(x).as_text("choose kernels").count("CPU, any, float16") == 2
+
+
 def test_no_kernel_anywhere() -> None:
     with toy("toy", WITHOUT["tanh"]), pytest.MonkeyPatch.context() as patch:
         alone = dataclasses.replace(phix.kernels.BACKENDS["TOY"], fallback=None)

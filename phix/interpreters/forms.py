@@ -70,14 +70,15 @@ class Writer:
             return found
         if form.order is not None and len(form.order.perm) == 1:
             return self.want(data, form._replace(order=None))
-        if not data.forms:
-            assert data.make is not None
-            data.make(form.place)
-            return self.want(data, form)
-        here = [f for f in data.forms if f.place == form.place and f.dtype == data.meta.dtype]
+        here = _forms_on(data, form.place)
+        if not here and data.make is not None:
+            data.make(form.place)  # where no kernel makes it there, it is copied after all
+            here = _forms_on(data, form.place)
         if not here:
             there = next(f for f in data.forms if f.dtype == data.meta.dtype)
-            self.copy(data, data.forms[there], there._replace(place=form.place))
+            data.forms[there._replace(place=form.place)] = self.copied(
+                data.forms[there], form.place
+            )
             return self.want(data, form)
         step = next((f for f in here if f.order == form.order), None)
         if step is None:  # the axes first, then the dtype
@@ -101,9 +102,6 @@ class Writer:
                 x = self.copied(x, form.place)
         data.forms[form] = x
 
-    def copy(self, data: Data, x: Variable, form: Form) -> None:
-        data.forms[form] = self.copied(x, form.place)
-
     def copied(self, x: Variable, place: Place) -> Variable:
         assert x.state is not None
         new = Variable("", x.meta, replace(x.state, place=place))
@@ -122,7 +120,13 @@ class Writer:
         return new
 
 
+def _forms_on(data: Data, place: Place) -> list[Form]:
+    """The forms of a value on a place, in its own dtype."""
+    return [f for f in data.forms if f.place == place and f.dtype == data.meta.dtype]
+
+
 def place_of(kernel: Kernel, place: Place) -> Place:
+    """Where a kernel runs that was found for ``place``: there, or where it falls back to."""
     kind = kernels.BACKENDS[kernel.key.backend].place_kind
     return place if kind == place.kind else Place(kind)
 

@@ -215,7 +215,7 @@ class Settle(Writer):
         """The new equation; an output in a wider dtype is cast back at once."""
         op = equation.op
         dtypes = [v.meta.dtype for v in flat(equation.outputs)]
-        if any(a.meta.dtype != b.meta.dtype for a, b in zip(flat(inputs), flat(equation.inputs))):
+        if kernel.key.dtype != kernels.kernel_key(equation, "").dtype:
             metas = infer(op, map_entries(lambda a: a.meta, inputs), attrs)
             dtypes = [m.dtype for m in flat(metas)]
         supply = iter(dtypes)
