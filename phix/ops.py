@@ -8514,7 +8514,7 @@ _sum = define(
     infer_meta=("SumInferMeta", None),
     backward="sum_grad",
     jvp="linear",
-    traits=("full_precision",),
+    traits=("reduces", "full_precision"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Sum over the axes, over all of them if none is given; bools and ints add up in int64.",
     where="yaml/reduction.yaml:6",
@@ -8567,7 +8567,7 @@ _prod = define(
     family="reduction",
     infer_meta=("ReduceIntArrayAxisInferMetaBase", None),
     backward="prod_grad",
-    traits=("promote", "full_precision"),
+    traits=("reduces", "promote", "full_precision"),
     dtypes=("bool", "int", "float", "complex"),
     doc=(
         "Product over the axes, over all of them if none is given or reduce_all; bools and ints "
@@ -8624,7 +8624,7 @@ _max = define(
     family="reduction",
     infer_meta=("ReduceIntArrayAxisInferMeta", None),
     backward="max_grad",
-    traits=("promote",),
+    traits=("reduces", "promote"),
     dtypes=("bool", "int", "float"),
     doc=(
         "Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties "
@@ -8682,7 +8682,7 @@ _min = define(
     family="reduction",
     infer_meta=("ReduceIntArrayAxisInferMeta", None),
     backward="min_grad",
-    traits=("promote",),
+    traits=("reduces", "promote"),
     dtypes=("bool", "int", "float"),
     doc=(
         "Smallest element over the axes, over all of them if none is given; NaN if one is NaN. "
@@ -8789,7 +8789,7 @@ _any = define(
     "Tensor(out)",
     family="reduction",
     infer_meta=("ReduceInferMeta", None),
-    traits=("nondifferentiable",),
+    traits=("reduces", "nondifferentiable"),
     doc=(
         "Whether some element over the axes, over all of them if none is given, is not 0: x != 0 "
         "somewhere."
@@ -8816,7 +8816,7 @@ _all = define(
     "Tensor(out)",
     family="reduction",
     infer_meta=("ReduceInferMeta", None),
-    traits=("nondifferentiable",),
+    traits=("reduces", "nondifferentiable"),
     doc=(
         "Whether every element over the axes, over all of them if none is given, is not 0: x != 0 "
         "everywhere."

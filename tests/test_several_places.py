@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import random
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +13,7 @@ import pytest
 import phix
 from phix import ops
 from phix.core.errors import ArgumentError, DeviceError
+from random_graphs import Node, difference, draw_program
 from toy_device import FUNCTIONS, Toy, toy
 
 RNG = np.random.default_rng(5)
@@ -155,6 +158,30 @@ def test_loops_and_branches_over_several_places(device: Toy, looping: str) -> No
             np.testing.assert_allclose(a, b, rtol=1e-6)
 
 
+def test_loops_over_several_places_of_unknown_sizes(device: Toy) -> None:
+    def f(x: Any) -> Any:
+        n = x.shape[0]
+
+        def body(c: Any, r: Any) -> Any:
+            there = (c * r).to("toy") + phix.arange(n, dtype="float32")
+            return there.to("cpu"), ops.sum(there)
+
+        return phix.scan(body, x, x)
+
+    run = phix.jit(f, input_spec=[phix.spec(["n"])])
+    for n in (3, 2):
+        x = phix.to_tensor(normal(n))
+        c, sums = x.numpy(), []
+        for r in x.numpy():
+            c = c * r + np.arange(n, dtype="f")
+            sums.append(c.sum())
+        final, ys = run(x)
+        assert places(final, ys) == ["cpu", "cpu"]
+        np.testing.assert_allclose(final, c, rtol=1e-5)
+        np.testing.assert_allclose(ys, sums, rtol=1e-5)
+    assert run.trace_count == 1
+
+
 def test_what_a_loop_does_not_change_is_copied_once(device: Toy) -> None:
     @phix.jit
     def f(x: Any, w: Any) -> Any:
@@ -246,3 +273,34 @@ def test_a_device_with_few_kernels_in_a_network() -> None:
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
         assert device.counts["matmul"] == 2
         del found
+
+
+# -- random graphs -----------------------------------------------------------------------------
+HALF = [name for number, name in enumerate(sorted(FUNCTIONS)) if number % 2]
+DTYPES = ["bool", "int64", "uint32", "float32", "float64", "complex128"]
+
+
+def wandering(node: Node, rng: random.Random) -> Node:
+    """A step of a random program that takes its inputs to some place first."""
+    run, place = node.run, rng.choice(["cpu", "half", "toy"])
+    if run is None:
+        return node
+    return dataclasses.replace(node, run=lambda *xs: run(*(x.to(place) for x in xs)))
+
+
+@pytest.mark.parametrize("group", range(4))
+def test_random_graphs_wander_between_places(device: Toy, group: int, seed: int) -> None:
+    """A device with all kernels, one with half of them and the CPU, against NumPy; eager and
+    compiled results live in the same places."""
+    with toy("half", HALF, DTYPES, {"conv2d": "NHWC"}):
+        for number in range(1000 * seed + 4 * group, 1000 * seed + 4 * group + 4):
+            program, rng = draw_program(number), random.Random(number)
+            nodes = [wandering(node, rng) for node in program.nodes]
+            moving = dataclasses.replace(program, nodes=nodes)
+            inputs = [on(rng.choice(["cpu", "half", "toy"]), x) for x in program.inputs]
+            found = moving(*inputs), phix.jit(moving)(*inputs)
+            assert places(*found[0]) == places(*found[1])
+            for results in found:
+                for result, node in zip(results, program.expected(), strict=True):
+                    assert not difference(result.to("cpu"), node), f"seed {number}:\n{program}"
+            del found, results, result, inputs

@@ -143,6 +143,22 @@ def test_a_cast_to_the_wider_dtype_is_made_once() -> None:
         assert counts["cast"] == 3  # of x, and of both results
 
 
+def test_what_is_made_in_a_wider_dtype_is_cast() -> None:
+    names = [n for n in FUNCTIONS if n not in ("full", "slice")]
+    with toy("toy", names) as device:
+        for name in ("full", "slice"):
+            register = phix.kernels.register_kernel(name, "TOY", dtypes="float32")
+            register(device.kernel(name))
+        x = on("toy", normal(5, 2).astype("float16"))
+        f = phix.jit(lambda x: x + ops.full([5, 2], 1.5, "float16"))
+        assert f(x).tolist() == (x.numpy() + np.float16(1.5)).tolist()
+        assert device.counted(lambda: f(x)) == {"full": 1, "cast": 1, "add": 1}
+        # the rows of a scan are in the dtype that its graph takes, or it runs elsewhere
+        g = phix.jit(lambda x: phix.scan(lambda c, r: (c + r, c), x[0], x)[0])
+        np.testing.assert_allclose(g(x).numpy(), x[0].numpy() + x.numpy().sum(0), rtol=1e-2)
+        assert g.lower(x).as_text("choose kernels").count("CPU, any, float16") == 2
+
+
 def test_no_kernel_anywhere() -> None:
     with toy("toy", WITHOUT["tanh"]), pytest.MonkeyPatch.context() as patch:
         alone = dataclasses.replace(phix.kernels.BACKENDS["TOY"], fallback=None)
@@ -226,12 +242,41 @@ def test_operands_of_every_form_beside_a_changed_layout(dims: tuple[int, ...]) -
         close(phix.jit(f)(*on("toy", x, w, b)), f(*map(phix.to_tensor, (x, w, b))))
 
 
+def test_normalisation_between_convolutions_keeps_the_layout() -> None:
+    x, v, w, scale, bias = normal(2, 3, 5, 4), normal(6, 3, 3, 3), normal(2, 6, 3, 3), *normal(2, 6)
+
+    def f(x: Any, v: Any, w: Any, scale: Any, bias: Any) -> Any:
+        zeros, ones = ops.full([6], 0.0), ops.full([6], 1.0)
+        h = ops.conv2d(x, v, paddings=(1, 1))
+        h = ops.batch_norm(h, zeros, ones, scale, bias)
+        return ops.conv2d(ops.relu(h[0]), w, paddings=(1, 1)), h[1]
+
+    args = (x, v, w, scale, bias)
+    with toy("toy", layouts=NHWC) as device:
+        run = phix.jit(f)
+        close(run(*on("toy", *args)), f(*map(phix.to_tensor, args)), 1e-4)
+        assert device.counted(lambda: run(*on("toy", *args)))["transpose"] == 2
+
+
+@pytest.mark.parametrize("axis", [(0,), (1,), (0, 2, 3), (2, 3), (1, 2), (0, 1, 2, 3)])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_reductions_of_a_changed_layout(axis: tuple[int, ...], keepdim: bool) -> None:
+    x, w = normal(2, 3, 5, 4), normal(3, 3, 1, 1)
+
+    def f(x: Any, w: Any) -> Any:
+        h = ops.conv2d(x, w)
+        return ops.sum(h, axis, keepdim=keepdim), ops.max(h * 2.0, axis, keepdim=keepdim)
+
+    with toy("toy", layouts=NHWC):
+        close(phix.jit(f)(*on("toy", x, w)), f(phix.to_tensor(x), phix.to_tensor(w)))
+
+
 def test_what_asks_for_its_axes_gets_them() -> None:
     x, w = normal(2, 3, 5, 4), normal(3, 3, 1, 1)
 
     def f(x: Any, w: Any) -> Any:
         h = ops.tanh(ops.conv2d(x, w))
-        return ops.sum(h, 1), ops.reshape(h, [2, -1]), h, h + ops.conv2d(h, w)
+        return ops.cumsum(h, 1), ops.reshape(h, [2, -1]), h, h + ops.conv2d(h, w)
 
     with toy("toy", layouts=NHWC) as device:
         run = phix.jit(f)

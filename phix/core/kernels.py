@@ -327,10 +327,10 @@ def is_kept(op: Op, kinds: Iterable[str]) -> bool:
 def _wider(op: Op, dtype: np.dtype, backends: Iterable[str]) -> Iterator[np.dtype]:
     """Dtypes that hold all values of ``dtype``, of its kind, where the libraries can cast to them.
 
-    What restates its input does so in the dtype it has.
+    What restates its input does so in the dtype it has, and graphs inside have dtypes of their own.
     """
     kind = dt.kind(dtype)
-    if kind == "bool" or "restates" in op.traits:
+    if kind == "bool" or "restates" in op.traits or op.has_graphs:
         return
     for wide in dt.ALL:
         fits = dt.kind(wide) == kind and wide.itemsize > dtype.itemsize

@@ -11,12 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Union
+from typing import Any, Union
 
 import numpy as np
 
-from phix.core import dims as dm
-from phix.core import dispatch, kernels, passes
+from phix.core import kernels, passes
 from phix.core.errors import DeviceError, KernelNotFoundError
 from phix.core.graph import (
     Constant,
@@ -35,47 +34,15 @@ from phix.core.kernels import ANY, Kernel, KernelKey
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place
-from phix.core.rules import OPS
-from phix.core.tensor import Tensor, moved
+from phix.core.tensor import Tensor
 from phix.interpreters.decompose import decompose
+from phix.interpreters.forms import Data, Form, Order, Writer, place_of
 from phix.interpreters.infer_meta import infer
 from phix.interpreters.stage import finish
 
 # Values that follow no input are written down where they are needed, if they are of so few steps.
 _LONGEST_RECIPE = 8
 _PERM = {("NCHW", "NHWC"): (0, 2, 3, 1), ("NHWC", "NCHW"): (0, 3, 1, 2)}
-
-
-class Order(NamedTuple):
-    """The axes of a value in another layout: axis i is its own axis ``perm[i]``.
-
-    A value of fewer axes gets axes of size 1 in front first, as broadcasting adds them.
-    """
-
-    layout: str
-    perm: tuple[int, ...]
-
-    def dims(self, dims: dm.Shape) -> dm.Shape:
-        wide = (1,) * (len(self.perm) - len(dims)) + tuple(dims)
-        return tuple(wide[p] for p in self.perm)
-
-
-class Form(NamedTuple):
-    """What a value is brought into; order None is that of the given graph."""
-
-    place: Place
-    order: Order | None
-    dtype: np.dtype
-
-
-@dataclass(eq=False)
-class Data:
-    """A value of the given graph and the variables of the new one that hold it, by their forms."""
-
-    meta: MetaTensor
-    forms: dict[Form, Variable]
-    make: Callable[[Place], None] | None = None  # of a value that is computed where it is needed
-    steps: int = 0  # how many such equations it is made of
 
 
 @dataclass(eq=False)
@@ -99,7 +66,7 @@ class Value:
 Given = Union[Value, Literal]
 
 
-class Settle:
+class Settle(Writer):
     """One graph on its way to states.
 
     ``main`` is the place of what follows no input, ``end`` that of the outputs, where they are not
@@ -107,11 +74,9 @@ class Settle:
     """
 
     def __init__(self, main: Place, end: Place | None = None) -> None:
+        super().__init__()
         self.main, self.end = main, end
         self.values: dict[Variable, Given] = {}
-        self.equations: list[Equation] = []
-        self.constants: dict[Variable, Tensor] = {}
-        self.source: Any = None  # of the equation at work
 
     def run(self, graph: Graph, homes: Sequence[Place | None]) -> Graph:
         """The graph with states and kernels, for inputs that live there (None: loose)."""
@@ -194,10 +159,13 @@ class Settle:
             return self.inline(equation, given, place)
         op, key = equation.op, kernel.key
         asked = kernels.kernel_key(equation, key.backend)
-        where = _place_of(kernel, place)
+        where = place_of(kernel, place)
         orders = _layout_orders(op, asked, key)
-        if op.is_pointwise and op.single_output and passes.is_on("keep_layouts"):
-            orders = self.pointwise_orders(equation, given, where)
+        attrs = _restated_attrs(equation, asked, key)
+        if passes.is_on("keep_layouts"):
+            orders = orders or _orders_as_they_lie(equation, given)
+            if orders and "reduces" in op.traits:
+                orders, attrs = _reduced(equation, orders, attrs)
 
         def atom(value: Given, name: str) -> Any:
             dtype = key.dtype if value.meta.dtype == asked.dtype else value.meta.dtype
@@ -212,7 +180,6 @@ class Settle:
             else atom(entry, arg.name)
             for arg, entry in zip(op.inputs, given)
         )  # fmt: skip
-        attrs = _restated_attrs(equation, asked, key)
         if op.has_graphs:
             attrs = map_attrs(lambda g: settle(g, [where] * len(g.inputs), where, where), attrs)
         return self.write(equation, inputs, attrs, kernel, where, orders, place)
@@ -248,7 +215,7 @@ class Settle:
         """The new equation; an output in a wider dtype is cast back at once."""
         op = equation.op
         dtypes = [v.meta.dtype for v in flat(equation.outputs)]
-        if any(a.meta.dtype != b.meta.dtype for a, b in zip(flat(inputs), flat(equation.inputs))):
+        if kernel.key.dtype != kernels.kernel_key(equation, "").dtype:
             metas = infer(op, map_entries(lambda a: a.meta, inputs), attrs)
             dtypes = [m.dtype for m in flat(metas)]
         supply = iter(dtypes)
@@ -304,76 +271,6 @@ class Settle:
         except KernelNotFoundError as error:
             at = f" (at {self.source})" if self.source else ""
             raise KernelNotFoundError(f"{error}{at}") from None
-
-    def pointwise_orders(self, equation: Equation, given: Any, where: Place) -> dict[str, Order]:
-        """Pointwise ops take their operands as they lie: if one is there in another layout alone,
-        the others are brought to it, and the result has it too."""
-        rank = next(flat(equation.outputs)).meta.ndim
-        for value in flat(given):
-            if isinstance(value, Value) and value.meta.ndim == rank:
-                first, *others = [f.order for f in value.data.forms] or [None]
-                if first is not None and None not in others:
-                    return dict.fromkeys([*(a.name for a in equation.op.args), "out"], first)
-        return {}
-
-    # -- forms -----------------------------------------------------------------------------
-    def want(self, data: Data, form: Form) -> Variable:
-        """The variable that holds ``data`` in that form, made if there is none yet."""
-        found = data.forms.get(form)
-        if found is not None:
-            return found
-        if form.order is not None and len(form.order.perm) == 1:
-            return self.want(data, form._replace(order=None))
-        if not data.forms:
-            assert data.make is not None
-            data.make(form.place)
-            return self.want(data, form)
-        here = [f for f in data.forms if f.place == form.place and f.dtype == data.meta.dtype]
-        if not here:
-            there = next(f for f in data.forms if f.dtype == data.meta.dtype)
-            self.copy(data, data.forms[there], there._replace(place=form.place))
-            return self.want(data, form)
-        step = next((f for f in here if f.order == form.order), None)
-        if step is None:  # the axes first, then the dtype
-            whole = next((f for f in here if f.order is None), here[0])
-            order = None if whole.order is not None else form.order
-            self.restate(data, data.forms[whole], whole, whole._replace(order=order))
-        else:
-            self.restate(data, data.forms[step], step, form)
-        return self.want(data, form)
-
-    def restate(self, data: Data, x: Variable, have: Form, form: Form) -> None:
-        """``x`` in another order or dtype, on its place; where no kernel does that, elsewhere."""
-        for op, attrs, meta in _restatements(x, have, form):
-            kernel = kernels.choose(op, KernelKey("", ANY, x.meta.dtype), form.place.kind)
-            there = _place_of(kernel, form.place)
-            if there != form.place:
-                x = self.copied(x, there)
-            layout = form.order.layout if form.order is not None else ANY
-            x = self.derived(op, x, attrs, Variable("", meta, State(there, layout)), kernel.key)
-            if there != form.place:
-                x = self.copied(x, form.place)
-        data.forms[form] = x
-
-    def copy(self, data: Data, x: Variable, form: Form) -> None:
-        data.forms[form] = self.copied(x, form.place)
-
-    def copied(self, x: Variable, place: Place) -> Variable:
-        assert x.state is not None
-        new = Variable("", x.meta, replace(x.state, place=place))
-        return self.derived(OPS["io_copy"], x, (place,), new, None)
-
-    def derived(self, op: Op, x: Variable, attrs: Any, new: Variable, key: Any) -> Variable:
-        """``new = op(x)``; of a constant it is made now."""
-        constant = self.constants.get(x)
-        if constant is None:
-            self.equations.append(Equation(op, (x,), attrs, (new,), self.source, key))
-        elif "moves" in op.traits:
-            self.constants[new] = moved(constant, attrs[0])
-        else:
-            with dispatch.active(dispatch.base()):
-                self.constants[new] = dispatch.bind(op, (constant,), attrs)
-        return new
 
 
 def _moved(equation: Equation, given: Any) -> Given:
@@ -464,15 +361,42 @@ def _argument_names(op: Op, given: Any) -> list[tuple[str, Any]]:
     return named
 
 
-def _place_of(kernel: Kernel, place: Place) -> Place:
-    kind = kernels.BACKENDS[kernel.key.backend].place_kind
-    return place if kind == place.kind else Place(kind)
-
-
 def _layout_orders(op: Op, asked: KernelKey, key: KernelKey) -> dict[str, Order]:
     """The tensors whose axes the kernel wants in another order, by name."""
     perm = _PERM.get((asked.layout, key.layout))
     return {} if perm is None else dict.fromkeys(op.with_layout, Order(key.layout, perm))
+
+
+def _orders_as_they_lie(equation: Equation, given: Any) -> dict[str, Order]:
+    """Pointwise ops and reductions take their operands as they lie: if one is there in another
+    layout alone, the others are brought to it, and the result has it too."""
+    op = equation.op
+    if not (op.single_output and (op.is_pointwise or "reduces" in op.traits)):
+        return {}
+    rank = max(v.meta.ndim for v in (*flat(given), *flat(equation.outputs)))
+    for value in flat(given):
+        if isinstance(value, Value) and value.meta.ndim == rank:
+            first, *others = [f.order for f in value.data.forms] or [None]
+            if first is not None and None not in others:
+                return dict.fromkeys([*(a.name for a in op.args), "out"], first)
+    return {}
+
+
+def _reduced(
+    equation: Equation, orders: dict[str, Order], attrs: tuple[Any, ...]
+) -> tuple[dict[str, Order], tuple[Any, ...]]:
+    """A reduction over the same axes of an input in that order.
+
+    Where the axes that are left would not be in the order of the result, the input is brought back.
+    """
+    op, given = equation.op, list(attrs)
+    order = orders[op.inputs[0].name]
+    axes, keeps = op.attr("axis", attrs), op.attr("keepdim", attrs)
+    left = [p for p in order.perm if p not in axes]
+    if not keeps and left != sorted(left):
+        return {}, attrs
+    given[op.attr_names.index("axis")] = tuple(sorted(map(order.perm.index, axes)))
+    return (orders if keeps else {op.inputs[0].name: order}), tuple(given)
 
 
 def _restated_attrs(equation: Equation, asked: KernelKey, key: KernelKey) -> tuple[Any, ...]:
@@ -485,33 +409,6 @@ def _restated_attrs(equation: Equation, asked: KernelKey, key: KernelKey) -> tup
         elif isinstance(attrs[number], np.dtype) and attrs[number] == asked.dtype:
             attrs[number] = key.dtype
     return tuple(attrs)
-
-
-def _restatements(x: Variable, have: Form, form: Form) -> list[tuple[Op, tuple[Any, ...], Any]]:
-    """The calls that bring ``x`` from one order or dtype to the other."""
-    meta = x.meta
-    calls: list[tuple[Op, tuple[Any, ...], Any]] = []
-    if have.order != form.order:
-        assert have.order is None or form.order is None
-        dims = meta.dims
-        if form.order is None:
-            assert have.order is not None
-            perm = tuple(map(have.order.perm.index, range(len(dims))))
-            target = tuple(dims[p] for p in perm)
-        else:
-            perm, target = form.order.perm, form.order.dims(dims)
-        if sum(not dm.is_one(d) for d in dims) > 1:
-            if len(perm) > len(dims):
-                meta = meta.with_dims((1,) * (len(perm) - len(dims)) + tuple(dims))
-                calls.append((OPS["reshape"], (meta.dims,), meta))
-            meta = meta.with_dims(target)
-            calls.append((OPS["transpose"], (perm,), meta))
-        else:  # no element moves
-            meta = meta.with_dims(target)
-            calls.append((OPS["reshape"], (target,), meta))
-    if have.dtype != form.dtype:
-        calls.append((OPS["cast"], (form.dtype,), meta.with_dtype(form.dtype)))
-    return calls
 
 
 def _parts(equation: Equation) -> Graph:

@@ -177,15 +177,19 @@ class Mixed:
         )
         self.gives = tuple(flat(equation.outputs))
         self.ctx = KernelContext(_place(self.gives[0]))
-        self.attrs = map_attrs(lambda g: _Inner(g, self.ctx.place), equation.attrs)  # type: ignore[arg-type, return-value]
+        self.symbols = sorted(symbols_of(equation), key=lambda s: s.number)
+        self.attrs: dict[Any, tuple[Any, ...]] = {}  # with graphs as functions, by sizes
         self.calls: dict[Any, Launcher] = {}
 
     def __call__(self, storage: Sequence[Any], env: Env) -> Sequence[Any]:
         op, values = self.equation.op, dict(zip(self.reads, storage))
         given = map_entries(lambda a: _read(a, values, self.ctx.place), self.equation.inputs)
-        attrs = tuple(a if isinstance(a, _Inner) or _holds_inner(a)
-                      else substitute_attrs((a,), env)[0] for a in self.attrs)  # fmt: skip
-        return structural.RUNS[op.name](self, *op.merge(given, attrs))
+        key = tuple([env.get(s) for s in self.symbols])
+        if key not in self.attrs:
+            attrs = substitute_attrs(self.equation.attrs, env)
+            inner: Any = lambda g: _Inner(g, self.ctx.place)  # noqa: E731
+            self.attrs[key] = map_attrs(inner, attrs)
+        return structural.RUNS[op.name](self, *op.merge(given, self.attrs[key]))
 
     def run(self, op_name: str, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any) -> Any:
         """One call of a primitive on storage of its place."""
@@ -228,10 +232,6 @@ class _Inner:
         env = solve_dims([v.meta for v in self.graph.inputs], shapes)
         metas = [a.meta.substitute(env) for a in self.graph.outputs]
         return [(tuple(map(int, m.dims)), m.dtype) for m in metas]
-
-
-def _holds_inner(value: Any) -> bool:
-    return isinstance(value, tuple) and bool(value) and isinstance(value[0], _Inner)
 
 
 def _form(x: Any) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ TRAITS: dict[str, str] = {
     "promote": "all tensor inputs, or those in parentheses, meet in one dtype",
     "promote_float": "as promote, and integers become the default float",
     "commutative": "its two inputs may change places",
+    "reduces": "it folds the axes in its attribute axis away, whatever their order",
     "random": "the result depends on the random state",
     "nondifferentiable": "the gradient is zero",
     "data_dependent": "the size of the result depends on the data",
