@@ -113,6 +113,36 @@ def test_a_reduction_joins_the_loop_that_stores_what_it_reads() -> None:
     assert lines[at + 1].startswith("a1 = (a1 + t0[")
 
 
+def test_sums_of_everything_share_a_pass_over_memory() -> None:
+    w = Row()
+    x = w.input([5, 7])
+    whole = ((0, 1), None, False), ((), "float32")
+    first, second = w.add(SUM, (x,), *whole), w.add(SUM, (w.apply(SQRT, x),), *whole)
+    expect(
+        w.graph(first, second),
+        """
+        program(x0: float32[5, 7]) -> (o0: float32[], o1: float32[]) {
+          kernel 0:
+            a0: float32 = 0.0
+            a1: float32 = 0.0
+            for i0 in range(35):  # reduction
+              a0 = (a0 + x0[i0])  # any order
+              a1 = (a1 + sqrt(x0[i0]))  # any order
+            o0[0] = a0
+            o1[0] = a1
+        }
+        """,
+    )
+
+
+def test_what_reads_a_sum_of_everything_has_a_loop_after_it() -> None:
+    w = Row()
+    x = w.input([5, 7])
+    total = w.add(SUM, (x,), ((0, 1), None, False), ((), "float32"))
+    text = text_of(w.graph(total, w.apply(SUBTRACT, x, total)))
+    assert text.count("for i0 in range(35)") == 2
+
+
 def test_a_sum_over_rows_walks_memory_in_order() -> None:
     w = Row()
     x = w.input(["n", "m"])

@@ -105,6 +105,27 @@ def test_threads_share_the_rows_of_a_sum_over_them_not_its_columns() -> None:
     assert "for i2 in range(piece.start, piece.end):" in text and "float64[16, 129]" in text
 
 
+def picked(x: Any, at: Any) -> Any:
+    """The mean of one entry a row of the log of a softmax."""
+    return ops.mean(ops.take_along_axis(ops.log_softmax(x), ops.unsqueeze(at, [1]), 1))
+
+
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
+def test_what_picks_entries_of_a_row_is_done_with_the_row(is_known: bool) -> None:
+    at = RNG.integers(-129, 129, 37)  # negative ones count from the end
+    spec = [phix.spec(["n", "m"], "float64"), phix.spec(["n"], "int64")]
+    jitted = phix.jit(picked) if is_known else phix.jit(picked, input_spec=spec)
+    text = (
+        jitted.lower(X, at).as_text("loop ir")
+        if is_known
+        else jitted.lower(*spec).as_text("loop ir")
+    )
+    assert f"local t0: float64[{129 if is_known else 'm'}]" in text
+    assert "temp t0" not in text and text.count("kernel") == 2  # the pieces, and their sum
+    logs = X - np.log(np.exp(X).sum(1, keepdims=True))
+    np.testing.assert_allclose(jitted(X, at), logs[np.arange(37), at].mean(), rtol=1e-12)
+
+
 def test_a_running_sum_is_not_shared() -> None:
     assert "shared" not in loop_text(lambda x: ops.cumsum(x, 0), X[:, 0])
 

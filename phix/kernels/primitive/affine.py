@@ -42,19 +42,21 @@ def slice_form(linear: Expr, index: Expr, extents: dict[Expr, Expr]) -> SliceFor
 
     None unless the inner terms together stay below that stride.
     """
-    terms = index_terms(linear)
-    if terms is None or index not in terms:
+    terms, constants = linear_form(linear, clamped=True) or ({}, frozenset())
+    if constants or index not in terms:
         return None
     stride = terms.pop(index)
-    inner = {v: f for v, f in terms.items() if v in extents}
-    outer = frozenset((v, f) for v, f in terms.items() if v not in extents)
+    sizes = {v: extents[v] if v in extents else clamped_extent(v) for v in terms}
+    inner = {v: f for v, f in terms.items() if sizes[v] is not None}
+    outer = frozenset((v, f) for v, f in terms.items() if v not in inner)
     covered: Factors = UNIT
     while inner:
         following = next((v for v, f in inner.items() if f == covered), None)
         if following is None:
             return None
         del inner[following]
-        extent = factors(extents[following])
+        size = sizes[following]
+        extent = None if size is None else factors(size)
         if extent is None:
             return None
         covered = times(covered, extent)
@@ -87,8 +89,24 @@ def index_terms(linear: Expr) -> dict[Expr, Factors] | None:
     return found[0] if found is not None and not found[1] else None
 
 
-def linear_form(linear: Expr) -> tuple[dict[Expr, Factors], frozenset[Factors]] | None:
-    """``linear`` as a sum of loop indices times strides, and the constant terms beside them."""
+def clamped_extent(e: Expr) -> Expr | None:
+    """``n`` if ``e`` is max(min(.., n - 1), 0), an index from the data kept inside; else None."""
+    if e.fn != "maximum" or e.args[1] is not ir.ZERO or e.args[0].fn != "minimum":
+        return None
+    last = e.args[0].args[1]
+    if last.fn == "const":
+        return last + 1
+    is_less_one = last.fn == "sub" and last.args[1] is ir.ONE
+    return last.args[0] if is_less_one else None
+
+
+def linear_form(
+    linear: Expr, *, clamped: bool = False
+) -> tuple[dict[Expr, Factors], frozenset[Factors]] | None:
+    """``linear`` as a sum of loop indices times strides, and the constant terms beside them.
+
+    ``clamped``: indices from the data that :func:`clamped_extent` knows a bound of may be terms too.
+    """
     terms: dict[Expr, Factors] = {}
     constants: set[Factors] = set()
     stack = [(linear, UNIT)]
@@ -108,7 +126,7 @@ def linear_form(linear: Expr) -> tuple[dict[Expr, Factors], frozenset[Factors]] 
                 return None
         elif e.fn == "const" and (size := times(scale, ((), int(e.data)))) not in constants:
             constants.add(size)
-        elif e.fn == "var" and e not in terms:
+        elif e not in terms and (e.fn == "var" or (clamped and clamped_extent(e) is not None)):
             terms[e] = scale
         else:
             return None
@@ -163,8 +181,11 @@ def stride_of(
     while lower:
         following = next((v for v, f in lower.items() if divides(covered, f)
                           and all(divides(f, g) for g in lower.values())), None)  # fmt: skip
-        size = None if following is None or following not in sizes else _most(sizes[following])
-        if following is None or size is None:
+        if following is None:
+            return None
+        extent = sizes[following] if following in sizes else clamped_extent(following)
+        size = None if extent is None else _most(extent)
+        if size is None:
             return None
         covered = times(lower.pop(following), size)
     return stride if divides(covered, stride) else None

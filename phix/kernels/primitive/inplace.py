@@ -225,6 +225,24 @@ def _is_nested_use(s: ir.Statement, carry: Buffer, new: Buffer) -> bool:
     return new in ir.writes([s]) or carry in ir.reads([s])
 
 
+def parts(
+    body: list[ir.Statement],
+) -> tuple[list[ir.Statement], ir.For | None, list[ir.Statement]]:
+    """What a kernel does before its one loop, the loop, and after it; no loop if there is more.
+
+    Before it are constants that a loop starts from, after it what becomes of them.
+    """
+    loops = [s for s in body if isinstance(s, ir.For)]
+    if len(loops) != 1:
+        return [], None, []
+    at = body.index(loops[0])
+    before, after = body[:at], body[at + 1 :]
+    is_plain = all(isinstance(s, ir.Declare) and s.value.fn == "const" for s in before)
+    if not is_plain or not all(isinstance(s, (ir.Store, ir.Declare)) for s in after):
+        return [], None, []
+    return before, loops[0], after
+
+
 def nest(kernel: Kernel) -> tuple[list[ir.For], list[ir.Statement]]:
     """The loops around the innermost block of a perfect nest, and that block."""
     return _innermost(kernel.body)

@@ -22,6 +22,7 @@ from phix.core import dtypes as dt
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.affine import is_one_digit
+from phix.kernels.primitive.inplace import parts
 from phix.kernels.primitive.loop_ir import Assign, Buffer, Declare, For, Kernel, Statement, Store
 from phix.kernels.primitive.rewriting import change_accesses
 from phix.kernels.primitive.scalar import Expr
@@ -74,8 +75,8 @@ def split(
         size_of: the run-time value of a dim.
         new_temp: makes a temp of these dims and this dtype.
     """
-    loop = _main_loop(kernel.body)
-    if loop is None:
+    _, loop, _ = parts(kernel.body)
+    if loop is None or any(isinstance(s, ir.LibraryCall) for s in ir.walk(loop.body)):
         return None
     found = _scalars(kernel.body, loop), _buffers(loop)
     if None in found or not any(found):
@@ -116,16 +117,6 @@ _quotient = _folded("quotient", lambda a, b: a // b)
 
 
 # -- what accumulates ------------------------------------------------------------------------
-def _main_loop(body: list[Statement]) -> For | None:
-    """The one loop of a kernel, between declarations of constants and statements without loops."""
-    loops = [s for s in body if isinstance(s, For)]
-    if len(loops) != 1 or any(isinstance(s, ir.LibraryCall) for s in ir.walk(body)):
-        return None
-    before, after = body[: body.index(loops[0])], body[body.index(loops[0]) + 1 :]
-    plain = all(isinstance(s, Declare) and s.value.fn == "const" for s in before)
-    return loops[0] if plain and all(isinstance(s, (Store, Declare)) for s in after) else None
-
-
 def _scalars(body: list[Statement], loop: For) -> dict[Expr, str] | None:
     """The scalars declared outside the loop that it changes, and how; None if not so alone."""
     declared = {s.target for s in body if isinstance(s, Declare)}

@@ -60,6 +60,11 @@ class Recorder(Builder):
                         self._equations.setdefault(values[v], equation)
         return self._equations.get(value)
 
+    def stored(self, equation: Equation) -> set[Buffer]:
+        """The buffers that hold its outputs."""
+        found = (values.get(v) for _, values in self.graphs for v in gr.flat(equation.outputs))
+        return {value.buffer for value in found if value is not None and value.buffer is not None}
+
     def _compute(self, value: Value, key: tuple[Any, ...], compute: Callable[[], Element]) -> Any:
         result = super()._compute(value, key, compute)
         if value.buffer is not None:
@@ -194,11 +199,12 @@ class Explanation:
         self.graph, self.contiguous, self.off = graph, contiguous, passes.left_out()
         self.program = lower(graph, contiguous, recorder, lambda *found: tries.append(found))
         (record,) = made
+        into = _joined(tries, record)
         before = _all_kernels(self.program)
         self.prepare(self.program)
-        _follow(before, _all_kernels(self.program), record)
+        into |= _follow(before, _all_kernels(self.program), record)
         self.report = FusionReport(
-            tuple(_kernels(self.program, record, tries)),
+            tuple(_kernels(self.program, record, tries, into)),
             tuple(_buffers(self.program, record)),
             tuple(_fused(self.program, record)),
         )
@@ -223,13 +229,32 @@ def _all_kernels(program: LoopProgram) -> list[Kernel]:
     return [s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)]
 
 
-def _follow(before: list[Kernel], after: list[Kernel], record: Recorder) -> None:
-    """Kernels that came of one kernel each hold what it held."""
+def _joined(tries: list[tuple[Kernel, Kernel, str]], record: Recorder) -> dict[Kernel, Kernel]:
+    """Which kernel each joined one is now a part of; that holds what the other held."""
+    into: dict[Kernel, Kernel] = {}
+    for first, second, obstacle in tries:
+        if not obstacle:
+            into[second] = first
+            record.held[first] = record.held.get(first, {}) | record.held.get(second, {})
+    return into
+
+
+def _follow(before: list[Kernel], after: list[Kernel], record: Recorder) -> dict[Kernel, Kernel]:
+    """The first of the kernels that came of one kernel each.
+
+    It holds what that held, those after it what they write of it.
+    """
     old, new = set(before), set(after)
     gone = [k for k in before if k not in new]
     made = [k for k in after if k not in old]
+    into: dict[Kernel, Kernel] = {}
     for number, kernel in enumerate(made):
-        record.held[kernel] = record.held.get(gone[number * len(gone) // len(made)], {})
+        source = gone[number * len(gone) // len(made)]
+        held = record.held.get(source, {})
+        if into.setdefault(source, kernel) is not kernel:
+            held = {e: None for e in held if record.stored(e) & ir.writes(kernel.body)} or held
+        record.held[kernel] = held
+    return into
 
 
 def _at(source: Source | None) -> str:
@@ -237,13 +262,11 @@ def _at(source: Source | None) -> str:
 
 
 def _kernels(
-    program: LoopProgram, record: Recorder, tries: list[tuple[Kernel, Kernel, str]]
+    program: LoopProgram,
+    record: Recorder,
+    tries: list[tuple[Kernel, Kernel, str]],
+    into: dict[Kernel, Kernel],
 ) -> Iterator[KernelReport]:
-    into: dict[Kernel, Kernel] = {}
-    for first, second, obstacle in tries:
-        if not obstacle:
-            into[second] = first
-            record.held[first] = record.held.get(first, {}) | record.held.get(second, {})
     numbers = {kernel: k for k, kernel in enumerate(_all_kernels(program))}
 
     def number(kernel: Kernel) -> int | None:
@@ -278,7 +301,7 @@ def _buffers(program: LoopProgram, record: Recorder) -> Iterator[BufferReport]:
     # a buffer that needs memory for a row alone is another one, of the same name
     temps = {t.name: t for t in record.temps}
     rows = [temps[b.name] for k in _all_kernels(program) for b in k.locals if b.name in temps]
-    for buffer in [*program.outputs, *program.temps, *rows]:
+    for buffer in dict.fromkeys([*program.outputs, *program.temps, *rows]):
         found = held.get(buffer, [])
         maker = record.makers.get(buffer)
         why = found[0][1] if found else fusion.OUTPUT if buffer in program.outputs else ""

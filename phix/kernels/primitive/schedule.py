@@ -164,26 +164,29 @@ class _Joining:
         why = _obstacle(first, second, conflicts)
         if why:
             return why
-        a, b = first.body[0], second.body[0]
-        assert isinstance(a, For) and isinstance(b, For)
+        (before, a, after), (others, b, rest) = (
+            inplace.parts(first.body),
+            inplace.parts(second.body),
+        )
+        assert a is not None and b is not None
         joined = _joined(a, b)
         if not self.target.joins(a, b, joined):
             return "apart they keep more threads busy"
-        first.body[0] = joined
+        first.body[:] = [*before, *others, joined, *after, *rest]
         return ""
 
 
 def _obstacle(first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
     """Why two kernels cannot be one; "" if they can."""
-    if not _is_one_loop(first) or not _is_one_loop(second):
+    (_, a, after), (_, b, _) = inplace.parts(first.body), inplace.parts(second.body)
+    if a is None or b is None:
         every = (*ir.walk(first.body), *ir.walk(second.body))
         calls = any(isinstance(s, LibraryCall) for s in every)
         return _CALLS if calls else "one of them is no single loop"
-    return obstacle(first.body[0], second.body[0], conflicts)
-
-
-def _is_one_loop(kernel: Kernel) -> bool:
-    return len(kernel.body) == 1 and isinstance(kernel.body[0], For)
+    touched = _Facts(second, ir.reads([b]), ir.writes([b]))
+    if _Facts(first, ir.reads(after), ir.writes(after)).conflicts(touched):
+        return "what follows the loop of one is in the way of the other's"
+    return obstacle(a, b, conflicts)
 
 
 def obstacle(first: Statement, second: Statement, conflicts: set[Buffer]) -> str:

@@ -20,7 +20,7 @@ from phix.kernels.primitive.affine import (
     stride_of,
 )
 from phix.kernels.primitive.affine import factors as factors_of
-from phix.kernels.primitive.inplace import nest
+from phix.kernels.primitive.inplace import nest, parts
 from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Statement
 from phix.kernels.primitive.rewriting import change_accesses
 from phix.kernels.primitive.scalar import Expr
@@ -52,7 +52,10 @@ def shrink(program: LoopProgram, fits: Callable[[Kernel, Buffer, Factors], bool]
 
 def _shrink(kernel: Kernel, temp: Buffer, fits: Callable[[Kernel, Buffer, Factors], bool]) -> None:
     """Make a temp local to the kernel, if one iteration alone uses each of its elements."""
-    loops, block = nest(kernel)
+    before, main, after = parts(kernel.body)
+    if main is None or temp in ir.reads([*before, *after]) | ir.writes(after):
+        return
+    loops, block = nest(Kernel([main]))
     size = _row_size(temp, loops, block)
     if size is None or not fits(kernel, temp, size):
         return
@@ -61,7 +64,7 @@ def _shrink(kernel: Kernel, temp: Buffer, fits: Callable[[Kernel, Buffer, Factor
     kernel.locals[local] = size_expr(size)
 
     def within_row(indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
-        form = linear_form(indices[0])
+        form = linear_form(indices[0], clamped=True)
         assert form is not None
         position: Expr = ir.ZERO
         for index, stride in form[0].items():
@@ -77,7 +80,7 @@ def _row_size(temp: Buffer, loops: list[For], block: list[Statement]) -> Factors
     extents = {loop.index: loop.extent for loop in loops}
     strides: dict[Expr, set[Factors]] = {loop.index: set() for loop in loops}
     for linear, sizes in accesses(temp, block, extents):
-        form = linear_form(linear)
+        form = linear_form(linear, clamped=True)
         if form is None or form[1]:
             return None
         for loop in loops:
