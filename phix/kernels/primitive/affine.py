@@ -105,7 +105,7 @@ def linear_form(
 ) -> tuple[dict[Expr, Factors], frozenset[Factors]] | None:
     """``linear`` as a sum of loop indices times strides, and the constant terms beside them.
 
-    ``clamped``: indices from the data that :func:`clamped_extent` knows a bound of may be terms too.
+    ``clamped``: indices from the data that :func:`clamped_extent` bounds may be terms too.
     """
     terms: dict[Expr, Factors] = {}
     constants: set[Factors] = set()
