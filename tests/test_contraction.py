@@ -10,6 +10,7 @@ import pytest
 
 import phix
 from harness import differences, references
+from phix import ops
 
 MATMULS = [
     ((4,), (4,)),
@@ -40,7 +41,7 @@ def test_matmul_derivatives(xs: Any, ys: Any, flip_x: bool, flip_y: bool) -> Non
     arrays = [rng.normal(size=xs), rng.normal(size=ys)]
 
     def f(x: Any, y: Any) -> tuple[Any, ...]:
-        return (phix.ops.matmul(x, y, flip_x, flip_y),)
+        return (ops.matmul(x, y, flip_x, flip_y),)
 
     differences.check_pullback(f, arrays, rng=rng, tolerance=1e-6)
     for order in (2, 3):
@@ -55,7 +56,7 @@ def test_matmul_under_vmap(xs: Any, ys: Any, flip_x: bool, flip_y: bool, axes: A
     y = rng.normal(size=ys if axes[1] is None else (3, *ys))
 
     def f(a: Any, b: Any) -> Any:
-        return phix.ops.matmul(a, b, flip_x, flip_y)
+        return ops.matmul(a, b, flip_x, flip_y)
 
     rows = ((x if axes[0] is None else x[i], y if axes[1] is None else y[i]) for i in range(3))
     wanted = np.stack([f(*row).numpy() for row in rows])
@@ -83,7 +84,7 @@ def test_einsum(equation: str, shapes: Any) -> None:
     wanted = np.einsum(equation, *arrays)
 
     def f(*operands: Any) -> tuple[Any, ...]:
-        return (phix.ops.einsum(list(operands), equation),)
+        return (ops.einsum(list(operands), equation),)
 
     np.testing.assert_allclose(f(*arrays)[0].numpy(), wanted, rtol=1e-12, atol=1e-14)
     unknown = phix.jit(f, input_spec=[phix.spec([-1] * a.ndim, a.dtype) for a in arrays])
@@ -93,7 +94,7 @@ def test_einsum(equation: str, shapes: Any) -> None:
 
 
 def test_einsum_makes_matrix_products_without_moving_operands() -> None:
-    graph = phix.decompose(lambda x, y: phix.ops.einsum([x, y], "bqd,bkd->bqk"))(
+    graph = phix.decompose(lambda x, y: ops.einsum([x, y], "bqd,bkd->bqk"))(
         phix.spec(["b", "q", "d"]), phix.spec(["b", "k", "d"])
     )
     names = [e.op.name for e in graph.equations]
@@ -102,7 +103,7 @@ def test_einsum_makes_matrix_products_without_moving_operands() -> None:
 
 
 def test_einsum_takes_the_cheap_order() -> None:
-    graph = phix.decompose(lambda *x: phix.ops.einsum(list(x), "ij,jk,k->i"))(
+    graph = phix.decompose(lambda *x: ops.einsum(list(x), "ij,jk,k->i"))(
         phix.spec([64, 64]), phix.spec([64, 64]), phix.spec([64])
     )
     sizes = [e.outputs[0].meta.size for e in graph.equations if e.op.name == "matmul"]
@@ -126,7 +127,7 @@ def test_conv2d(case: dict[str, Any], data_format: str) -> None:
     w = rng.normal(size=case["w"])
 
     def f(a: Any, b: Any) -> tuple[Any, ...]:
-        return (phix.ops.conv2d(a, b, **attrs),)
+        return (ops.conv2d(a, b, **attrs),)
 
     np.testing.assert_allclose(
         f(x, w)[0].numpy(), references.conv2d(x, w, **attrs), rtol=1e-11, atol=1e-12
@@ -141,8 +142,8 @@ def test_conv2d_gradient_with_unknown_dims(algorithm: str) -> None:
     rng = np.random.default_rng(0)
 
     def loss(x: Any, w: Any) -> Any:
-        y = phix.ops.conv2d(x, w, [2, 1], [1, 0], algorithm)
-        return phix.ops.sum(y * y)
+        y = ops.conv2d(x, w, [2, 1], [1, 0], algorithm)
+        return ops.sum(y * y)
 
     gradient = phix.grad(loss, argnums=(0, 1))
     specs = [phix.spec(["n", 2, "h", "w"], "float64"), phix.spec([3, 2, 3, 2], "float64")]
@@ -156,10 +157,30 @@ def test_conv2d_gradient_with_unknown_dims(algorithm: str) -> None:
 
 def test_conv2d_same_has_a_window_for_each_stride() -> None:
     specs = phix.spec(["n", 3, "h", "w"]), phix.spec([4, 3, 3, 3])
-    found = phix.infer_meta(lambda x, w: phix.ops.conv2d(x, w, [1, 1], [], "SAME"))
+    found = phix.infer_meta(lambda x, w: ops.conv2d(x, w, [1, 1], [], "SAME"))
     with pytest.raises(phix.errors.AttributeValueError, match="paddings"):
         found(*specs)
-    same = phix.infer_meta(lambda x, w: phix.ops.conv2d(x, w, padding_algorithm="SAME"))
+    same = phix.infer_meta(lambda x, w: ops.conv2d(x, w, padding_algorithm="SAME"))
     assert str(same(*specs)) == "float32[n, 4, h, w]"
-    halved = phix.infer_meta(lambda x, w: phix.ops.conv2d(x, w, [2, 2], padding_algorithm="SAME"))
+    halved = phix.infer_meta(lambda x, w: ops.conv2d(x, w, [2, 2], padding_algorithm="SAME"))
     assert halved(phix.spec([1, 3, 7, 8]), specs[1]).dims == (1, 4, 4, 4)
+
+
+@pytest.mark.parametrize("off", ["", "dot_products"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("shapes", [([37, 19], [19, 1]), ([1, 19], [37, 19]), ([37, 1], [1, 19])])
+def test_products_with_a_dim_of_one(shapes: list[list[int]], dtype: str, off: str) -> None:
+    rng = np.random.default_rng([3, *shapes[0]])
+    x, y = (rng.standard_normal((5, *s)).astype(dtype) for s in shapes)
+    swap = shapes[1] == [37, 19]
+    product = phix.jit(lambda x, y: ops.matmul(x, y, False, swap), disable=off or ())
+    expected = x @ (np.swapaxes(y, -1, -2) if swap else y)
+    tolerance = 1e-5 if dtype == "float32" else 1e-13
+    np.testing.assert_allclose(product(x, y), expected, rtol=tolerance, atol=tolerance)
+
+
+def test_a_product_with_one_column_is_a_loop_of_sums() -> None:
+    lowered = phix.jit(ops.matmul).lower(phix.spec(["n", 64]), phix.spec([64, 1]))
+    assert "gemm" not in lowered.as_text("loop ir")
+    lowered = phix.jit(ops.matmul).lower(phix.spec(["n", 64]), phix.spec([64, 9]))
+    assert "gemm" in lowered.as_text("loop ir")

@@ -54,7 +54,7 @@ def matmul(b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool)
     x, transpose_x = _untransposed(x, transpose_x)
     y, transpose_y = _untransposed(y, transpose_y)
     product = _Product(b, x, y, transpose_x, transpose_y, meta)
-    if meta.dtype in b.target.product_dtypes and not product.is_small:
+    if meta.dtype in b.target.product_dtypes and not (product.is_small or product.is_dots):
         return b.written((meta,), product.by_library)[0]
     if meta.dtype in (dt.float16, dt.bfloat16):
         wide = MetaTensor(meta.dims, dt.float32)
@@ -92,6 +92,16 @@ class _Product:
         sizes = (self.m, self.n, self.k)
         is_tiny = all(isinstance(d, int) and d <= self.b.target.small_product for d in sizes)
         return is_tiny and passes.is_on("small_products")
+
+    @property
+    def is_dots(self) -> bool:
+        """Whether each result is a sum along memory, or one term: a loop reads once, and at once
+        goes on with what it found."""
+        columns = dm.is_one(self.n) and not self.transpose_x
+        rows = dm.is_one(self.m) and self.transpose_y
+        one = columns or rows or dm.is_one(self.k)
+        is_own = self.meta.dtype in self.b.target.own_products
+        return one and is_own and passes.is_on("dot_products")
 
     def _stack_index(self, dims: dm.Shape, batch: tuple[Expr, ...]) -> tuple[Expr, ...]:
         """The batch indices of an operand, broadcast."""
