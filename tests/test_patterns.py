@@ -325,3 +325,18 @@ def test_gradients_of_attention_on_a_device(device: Toy) -> None:
     eager = ops.attention(*on(Q, K, V), None, 0.5, True)
     np.testing.assert_allclose(eager, ops.attention(Q, K, V, None, 0.5, True), rtol=1e-5, atol=1e-6)
     assert device.counted(lambda: ops.attention(*on(Q, K, V), None, 0.5, True))["attention"] == 1
+
+
+def test_patterns_speak_of_ops_and_attributes_that_are_there() -> None:
+    def calls(node: Any) -> Iterator[Any]:
+        yield from (c for part in getattr(node, "forms", ()) for c in calls(part))
+        if hasattr(node, "op_name"):
+            yield node
+            yield from (c for part in node.inputs for c in calls(part))
+
+    found = [c for p in patterns.PATTERNS.values() for c in calls(p.form)]
+    assert {"matmul", "softmax", "where"} <= {c.op_name for c in found}
+    for each in found:
+        op = OPS[each.op_name]
+        assert len(each.inputs) == len(op.inputs) and set(each.attrs) <= set(op.attr_names)
+    assert {p.gives for p in patterns.PATTERNS.values()} <= OPS.keys()

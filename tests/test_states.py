@@ -409,9 +409,8 @@ def half() -> Iterator[None]:
 
 @pytest.mark.parametrize("name", CASES)
 def test_op_table(name: str, half: None, seed: int) -> None:
-    """Typed graphs give what untyped ones give, whatever is missing."""
+    """Values against the references, whatever kernels are missing."""
     case = dataclasses.replace(CASES[name], seed=seed)
-    with phix.device("half"):
-        for check in ("forward", "jit"):
-            if check not in case.skip:
-                CHECKS[check](case)
+    if "forward" not in case.skip:
+        with phix.device("half"):
+            CHECKS["forward"](case)

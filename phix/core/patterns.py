@@ -223,13 +223,16 @@ class Finder:
         """Why a form that is there is not to be replaced."""
         for inner in found.inside:
             for variable in flat(inner.outputs):
-                if inner is not root and not all(r in found.inside for r in self.readers[variable]):
+                if inner is not root and not self.is_read_inside(variable, found):
                     return f"{variable.name} of {inner.op.name} is used elsewhere"
         match = self.as_match(found)
         for text, holds in pattern.conditions:
             if not holds(match):
                 return f"it does not hold that {text}"
         return None
+
+    def is_read_inside(self, variable: Variable, found: _Found) -> bool:
+        return all(reader in found.inside for reader in self.readers.get(variable, ()))
 
     def as_match(self, found: _Found) -> Match:
         """``m.finder`` of a match finds further forms in the same graph."""
