@@ -16,7 +16,7 @@ from phix.kernels import KernelKey
 from phix.kernels.gpu.attention import Attention
 
 RNG = np.random.default_rng(0)
-pytestmark = pytest.mark.xdist_group("gpu kernels")
+pytestmark = pytest.mark.xdist_group("gpu attention")
 
 
 def normal(*dims: int, dtype: str = "float32") -> np.ndarray:

@@ -6,6 +6,7 @@ and shuffles included, so that whole programs are checked against the CPU engine
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from typing import Any
 
@@ -53,6 +54,11 @@ def table_sources() -> list[str]:
 
 def test_every_kernel_of_the_table_compiles_for_the_gpu() -> None:
     compile_all(table_sources())
+
+
+def test_no_kernel_of_the_table_uses_atomics() -> None:
+    for source in table_sources():
+        assert not re.search(r"\batomic|__reduce_|\bred\.|\batom\.", source)
 
 
 @needs_compiler

@@ -14,10 +14,9 @@ from phix import ops
 from phix.core import dtypes as dt
 from phix.core.precision import matmul_precision
 from phix.kernels.gpu import cublas, rows
-from test_gpu_kernels import table_sources
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu kernels")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu rows")]
 
 
 def floats(*dims: int) -> np.ndarray:
@@ -42,6 +41,8 @@ def test_exponentials_of_a_softmax_are_in_shared_memory(columns: int) -> None:
     kernel = only_kernel(made)
     ((row, size),) = kernel.locals.items()
     assert (row.dtype, size.data) == (np.float32, columns) and teams(made) == ["block"]
+    (launch,) = made.launches.values()
+    assert launch.size("block", {})[0] == 9, "a block a row"
     assert loads_of_outputs(made) == 0, "each row is written once"
     text = made.sections["cuda"]
     assert re.search(rf"__shared__ __align__\(16\) float b0\[{columns}\];", text)
@@ -52,6 +53,8 @@ def test_exponentials_of_a_softmax_are_in_shared_memory(columns: int) -> None:
 def test_of_longer_rows_they_are_computed_again(dims: Any) -> None:
     sizes = [d if isinstance(d, int) else 700 for d in dims]
     made = check(lambda x: ops.softmax(x), floats(*sizes), specs=[phix.spec(list(dims))])
+    (launch,) = made.launches.values()
+    assert launch.size("block", {"m": sizes[0], "n": sizes[1]})[0] == sizes[0]
     assert not only_kernel(made).locals and loads_of_outputs(made) == 0
 
 
@@ -120,12 +123,7 @@ def test_they_compile_for_the_gpu() -> None:
     compile_all([made.sections["cuda"] for made in modules])
 
 
-# -- determinism and precision -----------------------------------------------------------------
-def test_no_kernel_of_the_table_uses_atomics() -> None:
-    for source in table_sources():
-        assert not re.search(r"\batomic|__reduce_|\bred\.|\batom\.", source)
-
-
+# -- precision ---------------------------------------------------------------------------------
 def test_float32_products_are_float32_unless_asked_otherwise() -> None:
     tf32, full, double = 77, 68, 70  # CUBLAS_COMPUTE_32F_FAST_TF32, _32F, _64F
     found = {}

@@ -19,7 +19,7 @@ from phix.kernels.gpu.program import GpuProgram
 from phix.kernels.primitive import loop_ir as ir
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu kernels")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu schedule")]
 
 
 def floats(*dims: int) -> np.ndarray:

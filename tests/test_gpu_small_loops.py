@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,12 +10,12 @@ import pytest
 import phix
 from gpu_programs import check, compile_all, needs_compiler, program, shapes
 from phix import ops
-from phix.kernels.gpu import device, small_loops
+from phix.kernels.gpu import small_loops
 from phix.kernels.primitive import loop_ir as ir
 from test_donation import PROGRAMS
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu kernels")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu small loops")]
 
 
 def floats(*dims: int) -> np.ndarray:
@@ -161,26 +160,3 @@ def test_results_lie_where_a_donated_argument_did(name: str, unknown: bool) -> N
         if name != "one row, read before":
             assert np.shares_memory(out, given) is fits
     assert not np.shares_memory(made.launcher(shapes([x, w]))(x, w)[0], x)
-
-
-def test_an_array_is_alone_if_nothing_else_refers_to_its_memory(monkeypatch: Any) -> None:
-    """The rule for CuPy's arrays, which refer to blocks of memory, on objects of that form."""
-
-    def array(memory: Any) -> Any:
-        return SimpleNamespace(data=SimpleNamespace(mem=memory))
-
-    class Memory:
-        pass
-
-    fake = SimpleNamespace(empty=lambda size: array(Memory()))
-    monkeypatch.setattr(device, "cupy", lambda: fake)
-    device._references_of_memory.cache_clear()
-    try:
-        one = array(Memory())
-        assert device.DEVICE.is_alone(one)
-        view = array(one.data.mem)
-        assert not device.DEVICE.is_alone(one) and not device.DEVICE.is_alone(view)
-        del view
-        assert device.DEVICE.is_alone(one)
-    finally:
-        device._references_of_memory.cache_clear()

@@ -192,7 +192,8 @@ class Eager(Interpreter):
             return _viewing(op, view)
         if op.view and op.decomposition is not None:
             return partial(self.decomposed, op, map_entries(lambda x: x.meta, inputs), attrs)
-        flattened = _flattened(op, inputs) if op.is_pointwise and here.flattens else None
+        flattens = op.is_pointwise and here.flattens and not donated  # results are no views then
+        flattened = _flattened(op, inputs) if flattens else None
         program, shapes = self.program(place, op, inputs, attrs, flattened)
         launch = program.launcher(shapes, donated)
         if flattened is not None:

@@ -80,7 +80,9 @@ class Scan(Spread):
 def items_of(kernel: Kernel) -> Nest:
     """The items of a kernel: one alone if it does not begin with a parallel loop."""
     nest = _nest(kernel.body, lambda loop: loop.kind in ("parallel", INDEPENDENT))
-    while any(loop.kind != INDEPENDENT for loop in nest.loops) and not _are_apart(nest):
+    # a local is memory that an item has for itself
+    others = {b for b in ir.reads(nest.body) | ir.writes(nest.body) if b.kind != "local"}
+    while any(loop.kind != INDEPENDENT for loop in nest.loops) and not _are_apart(nest, others):
         nest = Nest(nest.loops[:-1], [nest.loops[-1]])
     return nest
 
@@ -96,12 +98,14 @@ def _nest(body: list[Statement], wanted: Callable[[For], bool]) -> Nest:
     return Nest(loops, body)
 
 
-def _are_apart(nest: Nest) -> bool:
-    """Whether no iteration of parallel loops reads what another one writes.
+def _are_apart(nest: Nest, buffers: set[Buffer] | None = None) -> bool:
+    """Whether no iteration of parallel loops reads what another one writes, in these buffers.
 
     They may do so through memory that one iteration after the other uses for itself.
     """
     written = ir.writes(nest.body)
+    if buffers is not None:
+        written &= buffers
     shared = {ir.owner(b) for b in written} & {ir.owner(b) for b in ir.reads(nest.body)}
     touched = [b for b in written | ir.reads(nest.body) if ir.owner(b) in shared]
     if len(touched) != len(shared):

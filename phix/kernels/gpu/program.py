@@ -247,8 +247,8 @@ class _Launcher:
         outputs: list[Any] = []
         for buffer, reused, shape in zip(loops.outputs, loops.reused, self.out_shapes):
             if reused is not None:
-                assert shape is not None
-                outputs.append(inputs[reused].reshape(shape))
+                given = inputs[reused]  # a view of it would not be alone with its memory
+                outputs.append(given if given.shape == shape else given.reshape(shape))
                 continue
             if shape is not None:
                 arrays[buffer] = empty(shape, buffer.dtype)
