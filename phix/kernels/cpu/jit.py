@@ -89,6 +89,12 @@ def vector_registers() -> tuple[int, int]:
     return 16, 16 if features.get("sse2") else 32
 
 
+@lru_cache(maxsize=1)
+def has_masks() -> bool:
+    """Whether a vector instruction of the CPU can leave out some of its lanes."""
+    return bool(llvm.get_host_cpu_features().get("avx512f"))
+
+
 def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
     """The module after LLVM's passes; with ``is_final``, those alone that find registers.
 

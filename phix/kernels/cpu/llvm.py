@@ -12,6 +12,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.kernels.cpu import instructions as ins
+from phix.kernels.cpu import jit
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.affine import UNIT, linear_form
 from phix.kernels.primitive.loop_ir import Buffer, Pointer, Store
@@ -27,9 +28,12 @@ MOST_ON_STACK = 64 << 10
 ROLLED = "!llvm.loop !0"
 # What keeps it from making vectors of several iterations.
 APART = "!llvm.loop !2"
+# What makes the last vector of a loop one that is not full.
+MASKED = "!llvm.loop !4"
 METADATA = (
     "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',
     "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
+    "!4 = distinct !{!4, !1, !5}", '!5 = !{!"llvm.loop.vectorize.predicate.enable", i1 true}',
 )  # fmt: skip
 # An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
 # vectors across the loop around it, in gathers and scatters. Longer ones it leaves alone.
@@ -37,6 +41,8 @@ _LEAST_ROLLED, _MOST_ROLLED = 16, 256
 _LONG = 64
 # The fewest neighbours that are worth a vector.
 _FEWEST = 3
+# Loops of so many vectors and more have the rest behind them.
+_MOST_MASKED = 6
 
 
 def _stays_rolled(loop: ir.For) -> bool:
@@ -50,6 +56,19 @@ def _stays_rolled(loop: ir.For) -> bool:
     if is_inner and _LEAST_ROLLED <= loop.extent.data <= _MOST_ROLLED:
         return True
     return loop.extent.data > _LONG and loop.kind == "parallel"
+
+
+def _is_masked(loop: ir.For) -> bool:
+    """Whether the last vector should take what is left, where the CPU has masks for that.
+
+    LLVM takes the rest in half a vector and one by one: of 20 elements 4 one by one.
+    """
+    stores = [s.buffer.dtype.itemsize for s in loop.body if isinstance(s, Store)]
+    if not jit.has_masks() or not stores or loop.kind == "reduction" or not _stays_rolled(loop):
+        return False
+    lanes = 64 // max(stores)
+    is_short = lanes < loop.extent.data < _MOST_MASKED * lanes
+    return bool(is_short and loop.extent.data % (lanes // 2) > lanes // 8)
 
 
 def _stays_apart(loop: ir.For) -> bool:
@@ -70,6 +89,12 @@ def _stays_apart(loop: ir.For) -> bool:
         return False
     form = linear_form(last.indices[0]) if len(last.indices) == 1 else None
     return form is not None and form[0].get(inner.index) == UNIT
+
+
+def _advice(loop: ir.For) -> str:
+    """What LLVM is told of a loop, behind its last branch."""
+    rules = ((_is_masked, MASKED), (_stays_rolled, ROLLED), (_stays_apart, APART))
+    return next((f", {told}" for holds, told in rules if holds(loop)), "")
 
 
 class KernelText:
@@ -231,8 +256,7 @@ class _Printer:
         self._inner(loop.body)
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         again = self.let(f"icmp slt i64 {index}.next, {extent}")
-        how = f", {ROLLED}" if _stays_rolled(loop) else f", {APART}" if _stays_apart(loop) else ""
-        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}{how}")
+        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}{_advice(loop)}")
         start, back = f"[{first}, %{before}]", f"[{index}.next, %{self.label}]"
         self.lines[phi] = f"  {index} = phi i64 {start}, {back}"
         self._start(end)

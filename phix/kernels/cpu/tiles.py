@@ -1,0 +1,282 @@
+"""LLVM text of what a product of matrices is made of: packing of panels, and tiles in registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from itertools import chain, product
+
+# What LLVM calls a dtype, and its bytes.
+KINDS = {"float32": ("float", 4), "float64": ("double", 8)}
+
+
+@dataclass(frozen=True)
+class Tile:
+    """The tiles held in registers: ``rows`` and, as vectors of so many lanes, ``columns``.
+
+    The first of each make the largest tile; smaller ones are for the edges of a matrix. Widths are
+    multiples of 4.
+    """
+
+    rows: tuple[int, ...]
+    columns: tuple[tuple[int, ...], ...]
+
+    @property
+    def widths(self) -> tuple[int, ...]:
+        return tuple(map(sum, self.columns))
+
+
+def tile(dtype: str, vector_bytes: int, registers: int) -> Tile:
+    """Tiles that leave registers for a row of y and one element of x."""
+    lanes = vector_bytes // KINDS[dtype][1]
+    rows, vectors = ((12, 8, 1), 2) if registers >= 32 else ((4, 1), 3)
+    half = ((lanes,) * (vectors - 1) + (lanes // 2,),) if lanes >= 8 else ()
+    every = ((lanes,) * vectors, *half, (lanes,) * (vectors - 1))
+    return Tile(rows, tuple(c for c in every if sum(c) % 4 == 0))
+
+
+class Text:
+    """LLVM text of a function under construction; loops count in memory, LLVM finds registers."""
+
+    def __init__(self, kind: str, size: int) -> None:
+        self.kind, self.size = kind, size
+        self.head: list[str] = []
+        self.lines: list[str] = []
+        self.count = 0
+
+    def let(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %v{self.count} = {text}")
+        return f"%v{self.count}"
+
+    def put(self, text: str) -> None:
+        self.lines.append(f"  {text}")
+
+    def op(self, name: str, a: str | int, b: str | int) -> str:
+        return self.let(f"{name} i64 {a}, {b}")
+
+    def least(self, a: str | int, b: str | int) -> str:
+        return self.let(f"call i64 @llvm.smin.i64(i64 {a}, i64 {b})")
+
+    def at(self, base: str, *offsets: str | int) -> str:
+        """The address of the element so many elements behind ``base``."""
+        for offset in offsets:
+            base = self.let(f"getelementptr inbounds {self.kind}, ptr {base}, i64 {offset}")
+        return base
+
+    def load(self, address: str, lanes: int = 0) -> str:
+        kind = f"<{lanes} x {self.kind}>" if lanes else self.kind
+        return self.let(f"load {kind}, ptr {address}, align {self.size}")
+
+    def store(self, value: str, address: str, lanes: int = 0) -> None:
+        kind = f"<{lanes} x {self.kind}>" if lanes else self.kind
+        self.put(f"store {kind} {value}, ptr {address}, align {self.size}")
+
+    @contextmanager
+    def loop(self, start: str | int, end: str | int, step: str | int = 1) -> Iterator[str]:
+        self.count += 1
+        n = self.count
+        self.head.append(f"  %slot{n} = alloca i64")
+        self.put(f"store i64 {start}, ptr %slot{n}")
+        self.put(f"br label %test{n}")
+        self.lines.append(f"test{n}:")
+        index = self.let(f"load i64, ptr %slot{n}")
+        more = self.let(f"icmp slt i64 {index}, {end}")
+        self.put(f"br i1 {more}, label %body{n}, label %end{n}")
+        self.lines.append(f"body{n}:")
+        yield index
+        self.put(f"store i64 {self.op('add nsw', index, step)}, ptr %slot{n}")
+        self.put(f"br label %test{n}")
+        self.lines.append(f"end{n}:")
+
+    @contextmanager
+    def where(self, condition: str) -> Iterator[None]:
+        self.count += 1
+        n = self.count
+        self.put(f"br i1 {condition}, label %then{n}, label %after{n}")
+        self.lines.append(f"then{n}:")
+        yield
+        self.put(f"br label %after{n}")
+        self.lines.append(f"after{n}:")
+
+    def function(self, signature: str, linkage: str = "internal ") -> str:
+        body = "\n".join(["entry:", *self.head, "  br label %start", "start:", *self.lines])
+        return f"define {linkage}void {signature} #0 {{\n{body}\n  ret void\n}}"
+
+
+# -- packing -------------------------------------------------------------------------------------
+def _pack(kind: str, size: int, lanes: int) -> str:
+    """``to[q * width + r] = from[r * row + q * inner]``, and 0 for r from ``count`` on.
+
+    One of the strides is 1. Whole vectors, then fours, then the rest.
+    """
+    t = Text(kind, size)
+    unit = t.let("icmp eq i64 %row, 1")
+    fours = t.op("and", "%count", -4)
+    wide = t.op("and", "%count", -lanes)
+    wide = t.let(f"select i1 {unit}, i64 {wide}, i64 0")
+    if lanes > 4:
+        with t.loop(0, wide, lanes) as r, t.loop(0, "%k") as q:
+            value = t.load(t.at("%from", r, t.op("mul", q, "%inner")), lanes)
+            t.store(value, t.at("%to", r, t.op("mul", q, "%width")), lanes)
+    else:
+        wide = "0"
+    aligned = t.op("and", "%k", -4)
+    squares = t.let(f"select i1 {unit}, i64 0, i64 {aligned}")
+    with t.loop(wide, fours, 4) as r:
+        source = t.at("%from", t.op("mul", r, "%row"))
+        with t.loop(0, squares, 4) as q:
+            _transpose(t, t.at(source, q), t.at("%to", r, t.op("mul", q, "%width")))
+        with t.where(unit), t.loop(0, "%k") as q:
+            value = t.load(t.at(source, t.op("mul", q, "%inner")), 4)
+            t.store(value, t.at("%to", r, t.op("mul", q, "%width")), 4)
+    apart = t.let(f"select i1 {unit}, i64 %k, i64 {aligned}")
+    _pack_rest(t, "0", fours, apart)  # the last steps of k, beside the squares
+    part = t.least(t.op("add", fours, 4), "%width")
+    _pack_rest(t, fours, part, "0")
+    with t.loop(part, "%width", 4) as r, t.loop(0, "%k") as q:
+        t.store("zeroinitializer", t.at("%to", r, t.op("mul", q, "%width")), 4)
+    return t.function(
+        "@pack(ptr %from, i64 %row, i64 %inner, i64 %count, i64 %k, ptr %to, i64 %width) noinline"
+    )
+
+
+def _pack_rest(t: Text, first: str, end: str, start: str) -> None:
+    """Element by element; rows from ``%count`` on are 0."""
+    with t.loop(start, "%k") as q, t.loop(first, end) as r:
+        inside = t.let(f"icmp slt i64 {r}, %count")
+        row = t.let(f"select i1 {inside}, i64 {r}, i64 0")
+        source = t.at("%from", t.op("mul", row, "%row"), t.op("mul", q, "%inner"))
+        value = t.load(source)
+        value = t.let(f"select i1 {inside}, {t.kind} {value}, {t.kind} 0.0")
+        t.store(value, t.at("%to", r, t.op("mul", q, "%width")))
+
+
+def _transpose(t: Text, source: str, to: str) -> None:
+    """Four elements of each of four rows, as four columns."""
+    four = f"<4 x {t.kind}>"
+    rows = [t.load(t.at(source, t.op("mul", "%row", r)), 4) for r in range(4)]
+
+    def shuffled(a: str, b: str, *order: int) -> str:
+        mask = ", ".join(f"i32 {n}" for n in order)
+        return t.let(f"shufflevector {four} {a}, {four} {b}, <4 x i32> <{mask}>")
+
+    low = [shuffled(rows[k], rows[k + 1], 0, 4, 1, 5) for k in (0, 2)]
+    high = [shuffled(rows[k], rows[k + 1], 2, 6, 3, 7) for k in (0, 2)]
+    orders = ((0, 1, 4, 5), (2, 3, 6, 7))
+    columns = [shuffled(a, b, *order) for a, b in (low, high) for order in orders]
+    for q, column in enumerate(columns):
+        t.store(column, t.at(to, t.op("mul", "%width", q)), 4)
+
+
+# -- one tile --------------------------------------------------------------------------------------
+_ARGUMENTS = (
+    "i64 %depth, ptr %a, i64 %row, i64 %inner, ptr %b, i64 %pitch, ptr %to, i64 %lead, "
+    "i64 %rows, i64 %columns, i1 %add"
+)
+
+
+def _tile_function(kind: str, size: int, rows: int, columns: tuple[int, ...]) -> str:
+    """``to = a b``, or that added to it: ``depth`` columns of a panel a by rows of a panel b."""
+    t = Text(kind, size)
+    starts = [sum(columns[:c]) for c in range(len(columns))]
+    vectors = [f"<{lanes} x {kind}>" for lanes in columns]
+    offsets = [t.op("mul nsw", "%row", r) for r in range(rows)]
+    t.put("br label %test")
+    t.lines.append("test:")
+    t.put("%q = phi i64 [0, %start], [%q.next, %body]")
+    for r in range(rows):
+        for c, vector in enumerate(vectors):
+            t.put(f"%s{r}.{c} = phi {vector} [zeroinitializer, %start], [%n{r}.{c}, %body]")
+    t.put("%more = icmp slt i64 %q, %depth")
+    t.put("br i1 %more, label %body, label %sum")
+    t.lines.append("body:")
+    a, b = t.at("%a", t.op("mul nsw", "%q", "%inner")), t.at("%b", t.op("mul nsw", "%q", "%pitch"))
+    row = [t.load(t.at(b, at), lanes) for at, lanes in zip(starts, columns)]
+    for r in range(rows):
+        factor = t.load(t.at(a, offsets[r]))
+        for c, (vector, lanes) in enumerate(zip(vectors, columns)):
+            spread = _spread(t, kind, factor, lanes)
+            terms = f"{vector} {spread}, {vector} {row[c]}, {vector} %s{r}.{c}"
+            t.put(f"%n{r}.{c} = call {vector} @llvm.fmuladd.{_mangled(kind, lanes)}({terms})")
+    t.put("%q.next = add nuw nsw i64 %q, 1")
+    t.put("br label %test")
+    t.lines.append("sum:")
+    _store_tile(t, rows, columns)
+    return t.function(f"@tile_{rows}_{sum(columns)}({_ARGUMENTS}) noinline")
+
+
+def _mangled(kind: str, lanes: int) -> str:
+    return f"v{lanes}f{32 if kind == 'float' else 64}"
+
+
+def _spread(t: Text, kind: str, scalar: str, lanes: int) -> str:
+    vector = f"<{lanes} x {kind}>"
+    one = t.let(f"insertelement {vector} poison, {kind} {scalar}, i64 0")
+    return t.let(f"shufflevector {vector} {one}, {vector} poison, <{lanes} x i32> zeroinitializer")
+
+
+def _store_tile(t: Text, rows: int, columns: tuple[int, ...]) -> None:
+    """Put the sums into memory; at the edges of a matrix some rows and columns are not there."""
+    starts = [sum(columns[:c]) for c in range(len(columns))]
+    wide = t.let("trunc i64 %columns to i32")
+    masks = []
+    for at, lanes in zip(starts, columns):
+        steps = ", ".join(f"i32 {at + n}" for n in range(lanes))
+        every = _spread(t, "i32", wide, lanes)
+        masks.append(t.let(f"icmp slt <{lanes} x i32> <{steps}>, {every}"))
+    # what is not added to is not read: it may just have been written, by a store of other bytes
+    t.put("br i1 %add, label %add0, label %set0")
+    for label in ("set", "add"):
+        for r in range(rows):
+            t.lines.append(f"{label}{r}:")
+            to = t.at("%to", t.op("mul nsw", "%lead", r))
+            for c, lanes in enumerate(columns):
+                vector, name = f"<{lanes} x {t.kind}>", _mangled(t.kind, lanes)
+                place = f"ptr {t.at(to, starts[c])}, i32 {t.size}, <{lanes} x i1> {masks[c]}"
+                new = f"%s{r}.{c}"
+                if label == "add":
+                    old = t.let(
+                        f"call {vector} @llvm.masked.load.{name}.p0({place}, {vector} "
+                        "zeroinitializer)"
+                    )
+                    new = t.let(f"fadd {vector} {old}, {new}")
+                t.put(f"call void @llvm.masked.store.{name}.p0({vector} {new}, {place})")
+            if r + 1 < rows:
+                has = t.let(f"icmp slt i64 {r + 1}, %rows")
+                t.put(f"br i1 {has}, label %{label}{r + 1}, label %done")
+        t.put("br label %done")
+    t.lines.append("done:")
+
+
+def _choice(kind: str, size: int, tile: Tile) -> str:
+    """The tile of so many rows and columns."""
+    t = Text(kind, size)
+    for rows, width in product(tile.rows, tile.widths):
+        one = t.let(f"icmp eq i64 %height, {rows}")
+        other = t.let(f"icmp eq i64 %width, {width}")
+        with t.where(t.let(f"and i1 {one}, {other}")):
+            t.put(f"call void @tile_{rows}_{width}({_ARGUMENTS})")
+    return t.function(f"@tile(i64 %height, i64 %width, {_ARGUMENTS}) noinline")
+
+
+def functions(dtype: str, tile: Tile) -> list[str]:
+    """Declarations, and the functions ``@pack`` and ``@tile``."""
+    kind, size = KINDS[dtype]
+    parts = []
+    for lanes in sorted(set(chain(*tile.columns))):
+        vector, suffix = f"<{lanes} x {kind}>", _mangled(kind, lanes)
+        masked = f"ptr, i32, <{lanes} x i1>"
+        parts += [
+            f"declare {vector} @llvm.fmuladd.{suffix}({vector}, {vector}, {vector})",
+            f"declare {vector} @llvm.masked.load.{suffix}.p0({masked}, {vector})",
+            f"declare void @llvm.masked.store.{suffix}.p0({vector}, {masked})",
+        ]
+    shapes = product(tile.rows, tile.columns)
+    return [
+        *parts,
+        _pack(kind, size, max(chain(*tile.columns))),
+        *(_tile_function(kind, size, *shape) for shape in shapes),
+        _choice(kind, size, tile),
+    ]
