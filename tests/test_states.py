@@ -16,12 +16,29 @@ from harness.checks import CHECKS
 from phix import ops
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import graphs_in
+from phix.interpreters import jit as jit_passes
 from phix.interpreters.jit import lower_to_places
 from toy_device import FUNCTIONS, toy
 
 RNG = np.random.default_rng(11)
 HALF = [name for number, name in enumerate(sorted(FUNCTIONS)) if number % 2]
 WITHOUT = {name: [n for n in FUNCTIONS if n != name] for name in FUNCTIONS}
+
+
+@pytest.fixture(autouse=True)
+def checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every graph with states is well-formed: its metas are inferred again."""
+
+    def wrapped(step: Any) -> Any:
+        def run(*args: Any) -> Any:
+            graph = step(*args)
+            phix.check_graph(graph)
+            return graph
+
+        return run
+
+    for name in ("settle", "hoist"):
+        monkeypatch.setattr(jit_passes, name, wrapped(getattr(jit_passes, name)))
 
 
 def normal(*dims: int) -> np.ndarray:
@@ -359,6 +376,28 @@ def test_casts_of_what_a_loop_does_not_change_go_out(looping: str) -> None:
         assert (counts["cast"], counts["matmul"]) == (1 + each * 4, 4)
         apart = device.counted(lambda: phix.jit(f, disable="hoist")(*args))
         assert apart["cast"] == (each + 1) * 4
+
+
+def test_layouts_of_filters_and_views_leave_loops() -> None:
+    def f(x: Any, w: Any) -> Any:
+        step = lambda c, _: (ops.tanh(ops.matmul(c, ops.transpose(w, [1, 0]))), None)  # noqa: E731
+        return phix.scan(step, x, None, length=4)[0]
+
+    x, w = normal(3, 5), normal(5, 5)
+    with toy("toy") as device:
+        run = phix.jit(f)
+        close(run(*on("toy", x, w)), f(phix.to_tensor(x), phix.to_tensor(w)))
+        assert device.counted(lambda: run(*on("toy", x, w)))["transpose"] == 1
+    (loop,) = [e for e in phix.jit(f).lower(x, w).graph.equations if e.op.has_graphs]
+    assert "transpose" in ran(loop.attrs[0])  # on the CPU the product takes it as it lies
+
+
+def test_single_values_of_the_host_are_copied_once() -> None:
+    with toy("toy") as device:
+        f = phix.jit(lambda x, s: x * s)
+        x = on("toy", normal(3))
+        f(x, phix.to_tensor(2.0))
+        assert device.counted(lambda: f(x, phix.to_tensor(2.0))) == {"multiply": 1}
 
 
 def test_autocast_casts_the_weights_of_a_loop_once() -> None:

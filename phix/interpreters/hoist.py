@@ -25,24 +25,33 @@ from phix.core.graph import (
     substitute_attrs,
     symbols_of,
 )
+from phix.core.kernels import lookup
 from phix.core.op import Op
 from phix.interpreters.stage import finish
 
-RESTATES = frozenset({"restates"})
-# where every equation is a kernel of its own, a view costs one too
-RESTATES_OR_VIEWS = frozenset({"restates", "view"})
 Made = dict[Any, Variable]  # op, inputs and attributes -> the variable that has the result
 
 
-def hoist(graph: Graph, traits: frozenset[str] = RESTATES) -> Graph:
-    """``graph`` with the equations of ops that have one of ``traits`` out of its loops, as far as
-    they depend on what does not change there."""
+def hoist(graph: Graph) -> Graph:
+    """``graph`` with what restates a value out of its loops, where the value does not change."""
     if not passes.is_on("hoist"):
         return graph
-    return _hoisted(graph, traits, frozenset())
+    return _hoisted(graph, frozenset())
 
 
-def _hoisted(graph: Graph, traits: frozenset[str], fixed: frozenset[Any]) -> Graph:
+def _restates(equation: Equation) -> bool:
+    """Whether an equation may go out of a loop: a cast or a copy, or a view that is a kernel of its
+    own (an engine that makes loops takes views for nothing)."""
+    op, key = equation.op, equation.kernel
+    if op.has_graphs or not op.single_output:
+        return False
+    if "restates" in op.traits:
+        return True
+    found = lookup(op, key) if op.view and key is not None else None
+    return found is not None and found.function is not None
+
+
+def _hoisted(graph: Graph, fixed: frozenset[Any]) -> Graph:
     """``fixed`` are the inputs that are the same in each step of the loop that the graph is in."""
     if not any(e.op.has_graphs for e in graph.equations):
         return graph
@@ -51,11 +60,11 @@ def _hoisted(graph: Graph, traits: frozenset[str], fixed: frozenset[Any]) -> Gra
     changed = False
     for equation in graph.equations:
         if equation.op.has_graphs:
-            before, new = _lifted(equation, traits, fixed, made)
+            before, new = _lifted(equation, fixed, made)
             changed = changed or new is not equation
             equations += (*before, new)
             continue
-        if traits & equation.op.traits and equation.op.single_output:
+        if _restates(equation):
             made.setdefault(_key(equation, equation.inputs), next(flat(equation.outputs)))
         equations.append(equation)
     return finish(replace(graph, equations=tuple(equations))) if changed else graph
@@ -66,7 +75,7 @@ def _key(equation: Equation, inputs: Any) -> Any:
 
 
 def _lifted(
-    equation: Equation, traits: frozenset[str], fixed: frozenset[Any], made: Made
+    equation: Equation, fixed: frozenset[Any], made: Made
 ) -> tuple[list[Equation], Equation]:
     """What goes in front of an equation with graphs, and the equation without it.
 
@@ -74,7 +83,7 @@ def _lifted(
     """
     op = equation.op
     if not op.invariant:
-        attrs = map_attrs(lambda g: _hoisted(g, traits, frozenset()), equation.attrs)
+        attrs = map_attrs(lambda g: _hoisted(g, frozenset()), equation.attrs)
         return [], _with_graphs(equation, attrs)
     number = next(i for i, a in enumerate(op.inputs) if a.name in op.invariant)
     operands: Any = equation.inputs[number]
@@ -82,10 +91,10 @@ def _lifted(
 
     def inner(graph: Graph) -> Graph:
         own = graph.inputs[len(graph.inputs) - len(operands) :]
-        return _hoisted(graph, traits, frozenset(v for v, s in zip(own, same) if s))
+        return _hoisted(graph, frozenset(v for v, s in zip(own, same) if s))
 
     equation = _with_graphs(equation, map_attrs(inner, equation.attrs))
-    lifting = _Lifting(operands, same, traits, made)
+    lifting = _Lifting(operands, same, made)
     for graph in graphs_in(equation.attrs):
         lifting.collect(graph)
     if not lifting.inside:
@@ -136,10 +145,8 @@ class _Lifting:
     """The equations that leave the graphs of one equation for the front of it: those that depend
     on operands alone of which ``same`` says so."""
 
-    def __init__(
-        self, operands: tuple[Any, ...], same: list[bool], traits: frozenset[str], made: Made
-    ) -> None:
-        self.operands, self.same, self.traits, self.made = operands, same, traits, made
+    def __init__(self, operands: tuple[Any, ...], same: list[bool], made: Made) -> None:
+        self.operands, self.same, self.made = operands, same, made
         self.equations: list[Equation] = []
         self.outside: list[Variable] = []  # what is handed in, each variable once
         self.inside: dict[Variable, Variable] = {}  # an output in a graph -> what has it outside
@@ -151,10 +158,8 @@ class _Lifting:
         # the graph has unknown dims of its own, which are these outside
         env = solve_dims([v.meta for v in own], [a.meta.dims for a in self.operands])
         for equation in graph.equations:
-            op, given = equation.op, list(flat(equation.inputs))
-            if not self.traits & op.traits or op.has_graphs or not op.single_output:
-                continue
-            if not any(isinstance(a, Variable) for a in given):
+            given = list(flat(equation.inputs))
+            if not _restates(equation) or not any(isinstance(a, Variable) for a in given):
                 continue
             leaves = all(isinstance(a, Literal) or a in known for a in given)
             if leaves and symbols_of(equation) <= env.keys():

@@ -15,7 +15,7 @@ from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer
 from phix.interpreters.check import infer_again
 from phix.interpreters.decompose import decompose
-from phix.interpreters.hoist import RESTATES_OR_VIEWS, hoist
+from phix.interpreters.hoist import hoist
 from phix.interpreters.placement import is_loose
 from phix.interpreters.recognise import recognise
 from phix.interpreters.simplify import simplify
@@ -62,7 +62,7 @@ def lower_to_places(graph: Graph, homes: Homes, main: Place) -> dict[str, Graph]
         ("decompose", lambda g: decompose(g, lambda op: is_kept(op, kinds))),
         ("simplify primitives", simplify),
         ("choose kernels", lambda g: settle(g, homes, main)),
-        ("hoist", lambda g: hoist(g, RESTATES_OR_VIEWS)),
+        ("hoist", hoist),
     )
     for name, step in steps:
         graph = stages[name] = step(graph)

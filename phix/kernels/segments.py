@@ -38,7 +38,7 @@ from phix.core.kernels import KernelContext
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.rules import OPS
-from phix.core.tensor import moved, tensor_from_scalar
+from phix.core.tensor import Tensor, moved, tensor_from_scalar
 from phix.kernels import structural
 
 Env = dict[dm.Symbol, Any]
@@ -107,7 +107,7 @@ class Copy:
         self.place = _place(self.target)
 
     def __call__(self, storage: Sequence[Any], env: Env) -> Sequence[Any]:
-        return (places.moved(storage[0], self.place),)
+        return (moved(Tensor(storage[0]), self.place).data,)
 
     def __str__(self) -> str:
         return f"copy {self.source.name} to {self.place}, as {self.target.name}"
