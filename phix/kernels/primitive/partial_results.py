@@ -44,6 +44,8 @@ IDENTITIES: dict[str, Callable[[np.dtype], Any]] = {
     "mul": lambda dtype: 1,
     "maximum": _lowest,
     "minimum": _highest,
+    "or": lambda dtype: 0,
+    "and": lambda dtype: -1 if dtype.kind in "iu" else 1,
 }
 
 
@@ -78,7 +80,7 @@ def split(
     _, loop, _ = parts(kernel.body)
     if loop is None or any(isinstance(s, ir.LibraryCall) for s in ir.walk(loop.body)):
         return None
-    found = _scalars(kernel.body, loop), _buffers(loop)
+    found = scalar_totals(kernel.body, loop), _buffers(loop)
     if None in found or not any(found):
         return None
     operations = {what: fn for fns in found for what, fn in fns.items()}  # type: ignore[union-attr]
@@ -117,7 +119,7 @@ _quotient = _folded("quotient", lambda a, b: a // b)
 
 
 # -- what accumulates ------------------------------------------------------------------------
-def _scalars(body: list[Statement], loop: For) -> dict[Expr, str] | None:
+def scalar_totals(body: list[Statement], loop: For) -> dict[Expr, str] | None:
     """The scalars declared outside the loop that it changes, and how; None if not so alone."""
     declared = {s.target for s in body if isinstance(s, Declare)}
     changes: dict[Expr, list[Expr]] = {}

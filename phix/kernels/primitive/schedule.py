@@ -28,6 +28,7 @@ from phix.kernels.primitive.loop_ir import (
     step_reads,
     step_writes,
 )
+from phix.kernels.primitive.partial_results import scalar_totals
 from phix.kernels.primitive.scalar import Expr
 from phix.kernels.primitive.target import CPU, Target
 
@@ -183,6 +184,10 @@ def _obstacle(first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
         every = (*ir.walk(first.body), *ir.walk(second.body))
         calls = any(isinstance(s, LibraryCall) for s in every)
         return _CALLS if calls else "one of them is no single loop"
+    if any(scalar_totals(k.body, loop) is None for k, loop in ((first, a), (second, b))):
+        return (
+            "one of them goes from iteration to iteration"  # and would keep the other from threads
+        )
     touched = _Facts(second, ir.reads([b]), ir.writes([b]))
     if _Facts(first, ir.reads(after), ir.writes(after)).conflicts(touched):
         return "what follows the loop of one is in the way of the other's"
