@@ -17,7 +17,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core.analysis import CostAnalysis, MemoryAnalysis
 from phix.core.dims import Solution, Symbol
-from phix.core.errors import DeviceError, ShapeError
+from phix.core.errors import ArgumentError, DeviceError, ShapeError
 from phix.core.graph import Graph
 from phix.core.places import Place
 
@@ -57,6 +57,19 @@ class Explanation(Protocol):
 
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         """The memory of one run; every dim of the graph's inputs must have a size."""
+
+
+class Uncounted:
+    """The explanation of a program whose engine does not know what it costs, and says why."""
+
+    def __init__(self, report: str, why: str) -> None:
+        self.report, self.why = report, why
+
+    def cost(self, sizes: Mapping[Symbol, int]) -> CostAnalysis:
+        raise ArgumentError(f"cost_analysis: {self.why}")
+
+    def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
+        raise ArgumentError(f"memory_analysis: {self.why}")
 
 
 class Engine(Protocol):

@@ -325,7 +325,7 @@ def substitute_attrs(attrs: tuple[Any, ...], env: Mapping[Symbol, DimLike]) -> t
     return tuple(_substitute(a, env) for a in attrs) if env else attrs
 
 
-def map_attrs(fn: Callable[[Graph], Graph], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+def map_attrs(fn: Callable[[Graph], Any], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Attributes with ``fn`` applied to the graphs among them."""
 
     def mapped(value: Any) -> Any:

@@ -15,9 +15,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import kernels, places
-from phix.core.analysis import CostAnalysis, MemoryAnalysis
-from phix.core.engines import Launcher, environment
-from phix.core.errors import ArgumentError
+from phix.core.engines import Launcher, Uncounted, environment
 from phix.core.graph import (
     Equation,
     Graph,
@@ -27,7 +25,6 @@ from phix.core.graph import (
     map_attrs,
     map_entries,
     plain_symbol,
-    solve_dims,
     substitute_attrs,
 )
 from phix.core.kernels import Kernel, KernelContext, KernelKey, Unsized
@@ -59,9 +56,9 @@ class KernelEngine:
         here = place or Place(self.name)
         return KernelProgram(lower() if lower else graph, KernelContext(here), self.backends[0])
 
-    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Steps:
+    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Uncounted:
         """See :class:`phix.core.engines.Engine`."""
-        return Steps(self.compile(graph, contiguous))
+        return Uncounted(self.compile(graph, contiguous).sections["kernels"], _UNCOUNTED)
 
     def supports(self, op_name: str, dtype: np.dtype) -> bool:
         """Whether the op is one of those that graphs are held together by."""
@@ -75,24 +72,10 @@ class KernelEngine:
         return None
 
 
-class Steps:
-    """See :class:`phix.core.engines.Explanation`: one kernel an equation, of a cost of its own."""
-
-    def __init__(self, program: KernelProgram) -> None:
-        self.report = program.sections["kernels"]
-
-    def cost(self, sizes: Any) -> CostAnalysis:
-        raise _uncounted("cost_analysis")
-
-    def memory(self, sizes: Any) -> MemoryAnalysis:
-        raise _uncounted("memory_analysis")
-
-
-def _uncounted(what: str) -> ArgumentError:
-    return ArgumentError(
-        f"{what}: registered kernels do not say what they cost; lower the function on a place "
-        'whose engine generates loops, as in `with phix.device("cpu")`'
-    )
+_UNCOUNTED = (
+    "registered kernels do not say what they cost; lower the function on a place whose engine "
+    'generates loops, as in `with phix.device("cpu")`'
+)
 
 
 class KernelProgram:
@@ -143,6 +126,10 @@ class KernelProgram:
             return moved(scalar, self.ctx.place).data
         return values[atom]
 
+    def inner(self, graph: Graph) -> structural.Function:
+        """A graph inside an equation."""
+        return structural.Function(graph, KernelProgram(graph, self.ctx, self.backend))
+
     def step(self, number: int, env: Env) -> Callable[[dict[Any, Any], Env], None]:
         """An equation as a function of the values so far, to which it adds its outputs."""
         equation, kernel = self.graph.equations[number], self.kernels[number]
@@ -151,7 +138,7 @@ class KernelProgram:
         outputs = tuple(flat(equation.outputs))
         if kernel.function is None:
             run = structural.RUNS[equation.op.name]
-            attrs = map_attrs(lambda g: _Inner(g, self), attrs)  # type: ignore[arg-type, return-value]
+            attrs = map_attrs(self.inner, attrs)
 
             def structure(values: dict[Any, Any], sizes: Env) -> None:
                 given = map_entries(lambda a: self.read(a, values), entries)
@@ -191,28 +178,6 @@ class KernelProgram:
         result = self.ctx.allocate(shape, dtype)
         kernel.function(self.ctx, *kernels.kernel_arguments(OPS[op_name], inputs, attrs), result)
         return result
-
-
-class _Inner:
-    """A graph inside an equation, compiled for the sizes it meets."""
-
-    def __init__(self, graph: Graph, outer: KernelProgram) -> None:
-        self.graph = graph
-        self.program = KernelProgram(graph, outer.ctx, outer.backend)
-        self.launchers: dict[Any, Launcher] = {}
-
-    def __call__(self, *storage: Any) -> tuple[Any, ...]:
-        shapes = tuple(tuple(x.shape) for x in storage)
-        launch = self.launchers.get(shapes)
-        if launch is None:
-            launch = self.launchers[shapes] = self.program.launcher(shapes)
-        return launch(*storage)
-
-    def out_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[Any, np.dtype]]:
-        """Shape and dtype of what it would give for inputs of these shapes."""
-        env = solve_dims([v.meta for v in self.graph.inputs], shapes)
-        metas = [a.meta.substitute(env) for a in self.graph.outputs]
-        return [(tuple(map(int, m.dims)), m.dtype) for m in metas]
 
 
 def _kernel_of(equation: Equation, backend: str) -> Kernel:

@@ -15,9 +15,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import places
-from phix.core.analysis import CostAnalysis, MemoryAnalysis
-from phix.core.engines import Launcher, Program, engine, environment
-from phix.core.errors import ArgumentError
+from phix.core.engines import Launcher, Program, Uncounted, engine, environment
 from phix.core.graph import (
     Equation,
     Graph,
@@ -30,7 +28,6 @@ from phix.core.graph import (
     map_attrs,
     map_entries,
     plain_symbol,
-    solve_dims,
     substitute_attrs,
     symbols_of,
 )
@@ -62,9 +59,9 @@ class SeveralPlaces:
         """See :class:`phix.core.engines.Engine`; ``place`` is that of results without one."""
         return SegmentsProgram(lower() if lower else graph, place or places.CPU)
 
-    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Segments:
+    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Uncounted:
         """See :class:`phix.core.engines.Engine`."""
-        return Segments(self.compile(graph, contiguous))
+        return Uncounted(self.compile(graph, contiguous).sections["segments"], _UNCOUNTED)
 
     def supports(self, op_name: str, dtype: np.dtype) -> bool:
         """False: kernels are those of the places."""
@@ -75,24 +72,10 @@ class SeveralPlaces:
         return None
 
 
-class Segments:
-    """See :class:`phix.core.engines.Explanation`: the segments are the report."""
-
-    def __init__(self, program: SegmentsProgram) -> None:
-        self.report = program.sections["segments"]
-
-    def cost(self, sizes: Any) -> CostAnalysis:
-        raise _uncounted("cost_analysis")
-
-    def memory(self, sizes: Any) -> MemoryAnalysis:
-        raise _uncounted("memory_analysis")
-
-
-def _uncounted(what: str) -> ArgumentError:
-    return ArgumentError(
-        f"{what}: the graph runs in several places, and what copies between them cost is not "
-        "known; lower the parts of the function that run in one"
-    )
+_UNCOUNTED = (
+    "the graph runs in several places, and what copies between them cost is not known; lower the "
+    "parts of the function that run in one"
+)
 
 
 # -- steps -----------------------------------------------------------------------------------
@@ -187,9 +170,12 @@ class Mixed:
         key = tuple([env.get(s) for s in self.symbols])
         if key not in self.attrs:
             attrs = substitute_attrs(self.equation.attrs, env)
-            inner: Any = lambda g: _Inner(g, self.ctx.place)  # noqa: E731
-            self.attrs[key] = map_attrs(inner, attrs)
+            self.attrs[key] = map_attrs(self.inner, attrs)
         return structural.RUNS[op.name](self, *op.merge(given, self.attrs[key]))
+
+    def inner(self, graph: Graph) -> structural.Function:
+        """A graph over several places inside the equation."""
+        return structural.Function(graph, SegmentsProgram(graph, self.ctx.place))
 
     def run(self, op_name: str, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any) -> Any:
         """One call of a primitive on storage of its place."""
@@ -211,27 +197,6 @@ class Mixed:
 
     def __str__(self) -> str:
         return f"step by step: {self.equation.op.name}"
-
-
-class _Inner:
-    """A graph over several places inside an equation, as a function of storage."""
-
-    def __init__(self, graph: Graph, place: Place) -> None:
-        self.graph = graph
-        self.program = SegmentsProgram(graph, place)
-        self.launchers: dict[Any, Launcher] = {}
-
-    def __call__(self, *storage: Any) -> tuple[Any, ...]:
-        shapes = tuple(tuple(x.shape) for x in storage)
-        if shapes not in self.launchers:
-            self.launchers[shapes] = self.program.launcher(shapes)
-        return self.launchers[shapes](*storage)
-
-    def out_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[Any, np.dtype]]:
-        """Shape and dtype of what it would give for inputs of these shapes."""
-        env = solve_dims([v.meta for v in self.graph.inputs], shapes)
-        metas = [a.meta.substitute(env) for a in self.graph.outputs]
-        return [(tuple(map(int, m.dims)), m.dtype) for m in metas]
 
 
 def _form(x: Any) -> tuple[Any, ...]:

@@ -14,9 +14,32 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core import places
+from phix.core.engines import Launcher, Program
+from phix.core.graph import Graph, solve_dims
 
 Storages = Sequence[Any]
 Graphs = Callable[..., tuple[Any, ...]]
+
+
+class Function:
+    """A graph inside an equation, as a function of storage: its program, at the sizes it meets."""
+
+    def __init__(self, graph: Graph, program: Program) -> None:
+        self.graph, self.program = graph, program
+        self.launchers: dict[Any, Launcher] = {}
+
+    def __call__(self, *storage: Any) -> tuple[Any, ...]:
+        shapes = tuple(tuple(x.shape) for x in storage)
+        launch = self.launchers.get(shapes)
+        if launch is None:
+            launch = self.launchers[shapes] = self.program.launcher(shapes)
+        return launch(*storage)
+
+    def out_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[Any, np.dtype]]:
+        """Shape and dtype of what it would give for inputs of these shapes."""
+        env = solve_dims([v.meta for v in self.graph.inputs], shapes)
+        metas = [a.meta.substitute(env) for a in self.graph.outputs]
+        return [(tuple(map(int, m.dims)), m.dtype) for m in metas]
 
 
 def _number(storage: Any) -> Any:
