@@ -4,6 +4,7 @@ import sys as _sys
 
 from phix import checkpoint_policies as checkpoint_policies
 from phix import debug as debug
+from phix import fft as fft
 from phix import kernels as kernels
 from phix import linalg as linalg
 from phix import nn as nn

@@ -181,6 +181,12 @@ __all__ = [
     "expm1_",
     "expm1_grad",
     "eye",
+    "fft_c2c",
+    "fft_c2c_grad",
+    "fft_c2r",
+    "fft_c2r_grad",
+    "fft_r2c",
+    "fft_r2c_grad",
     "flatten",
     "flatten_",
     "flip",
@@ -2674,6 +2680,195 @@ def triu_indices(
         place: place; None is the default place.
     """
     return bind(_triu_indices, (), (row, col, offset, dtype, place))
+
+
+_fft_c2c = define(
+    "fft_c2c",
+    "(Tensor x, int64_t[] axes, str normalization, bool forward)",
+    "Tensor(out)",
+    family="fft",
+    infer_meta=("FFTC2CInferMeta", None),
+    backward="fft_c2c_grad",
+    jvp="linear",
+    traits=("promote",),
+    dtypes=("complex",),
+    doc=(
+        "The sums out_k = sum_j x_j exp(-2 pi i j k / n) over each of the axes, n its size; with + "
+        'in the exponent unless forward. normalization is "backward", "ortho" or "forward": where '
+        "they are divided by their number."
+    ),
+    where="yaml/fft.yaml:10",
+)
+
+
+def fft_c2c(x: TensorLike, axes: IntArrayLike, normalization: str, forward: bool) -> Tensor:
+    """The sums out_k = sum_j x_j exp(-2 pi i j k / n) over each of the axes, n its size; with + in
+    the exponent unless forward. normalization is "backward", "ortho" or "forward": where they are
+    divided by their number.
+
+    Args:
+        x: tensor, complex.
+        axes: sequence of ints.
+        normalization: str.
+        forward: bool.
+    """
+    return bind(_fft_c2c, (x,), (axes, normalization, forward))
+
+
+_fft_c2c_grad = define(
+    "fft_c2c_grad",
+    "(Tensor out_grad, int64_t[] axes, str normalization, bool forward)",
+    "Tensor(x_grad)",
+    family="fft",
+    forward="fft_c2c",
+    where="yaml/fft.yaml:33",
+)
+
+
+def fft_c2c_grad(
+    out_grad: TensorLike, axes: IntArrayLike, normalization: str, forward: bool
+) -> Tensor:
+    """Backward of :func:`fft_c2c`.
+
+    Args:
+        out_grad: tensor.
+        axes: sequence of ints.
+        normalization: str.
+        forward: bool.
+    """
+    return bind(_fft_c2c_grad, (out_grad,), (axes, normalization, forward))
+
+
+_fft_r2c = define(
+    "fft_r2c",
+    "(Tensor x, int64_t[] axes, str normalization, bool forward, bool onesided)",
+    "Tensor(out)",
+    family="fft",
+    infer_meta=("FFTR2CInferMeta", None),
+    backward="fft_r2c_grad",
+    jvp="linear",
+    traits=("promote_float", "full_precision"),
+    dtypes=("float32", "float64"),
+    doc=(
+        "As :func:`fft_c2c`, of real x: out_k = sum_j x_j exp(-2 pi i j k / n) over each of the "
+        "axes. onesided: along the last of them only k = 0, ..., n // 2; the others are conjugates "
+        "of these."
+    ),
+    where="yaml/fft.yaml:38",
+)
+
+
+def fft_r2c(
+    x: TensorLike, axes: IntArrayLike, normalization: str, forward: bool, onesided: bool
+) -> Tensor:
+    """As :func:`fft_c2c`, of real x: out_k = sum_j x_j exp(-2 pi i j k / n) over each of the axes.
+    onesided: along the last of them only k = 0, ..., n // 2; the others are conjugates of these.
+
+    Args:
+        x: tensor, float32 or float64.
+        axes: sequence of ints.
+        normalization: str.
+        forward: bool.
+        onesided: bool.
+    """
+    return bind(_fft_r2c, (x,), (axes, normalization, forward, onesided))
+
+
+_fft_r2c_grad = define(
+    "fft_r2c_grad",
+    "(Tensor x, Tensor out_grad, int64_t[] axes, str normalization, bool forward, bool onesided)",
+    "Tensor(x_grad)",
+    family="fft",
+    no_need_buffer=("x",),
+    forward="fft_r2c",
+    where="yaml/fft.yaml:63",
+)
+
+
+def fft_r2c_grad(
+    x: TensorLike,
+    out_grad: TensorLike,
+    axes: IntArrayLike,
+    normalization: str,
+    forward: bool,
+    onesided: bool,
+) -> Tensor:
+    """Backward of :func:`fft_r2c`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+        axes: sequence of ints.
+        normalization: str.
+        forward: bool.
+        onesided: bool.
+    """
+    return bind(_fft_r2c_grad, (x, out_grad), (axes, normalization, forward, onesided))
+
+
+_fft_c2r = define(
+    "fft_c2r",
+    "(Tensor x, int64_t[] axes, str normalization, bool forward, int64_t last_dim_size=0)",
+    "Tensor(out)",
+    family="fft",
+    infer_meta=("FFTC2RInferMeta", None),
+    backward="fft_c2r_grad",
+    jvp="linear",
+    traits=("promote",),
+    dtypes=("complex",),
+    doc=(
+        "As :func:`fft_c2c`, of what is its own conjugate when mirrored, so out is real: of the "
+        "last of the axes x has the points k = 0, ..., n // 2 alone, where n is last_dim_size, or "
+        "2 (size - 1) if that is 0. The imaginary parts at k = 0 and n / 2 count for nothing."
+    ),
+    where="yaml/fft.yaml:69",
+)
+
+
+def fft_c2r(
+    x: TensorLike, axes: IntArrayLike, normalization: str, forward: bool, last_dim_size: DimLike = 0
+) -> Tensor:
+    """As :func:`fft_c2c`, of what is its own conjugate when mirrored, so out is real: of the last
+    of the axes x has the points k = 0, ..., n // 2 alone, where n is last_dim_size, or 2 (size - 1)
+    if that is 0. The imaginary parts at k = 0 and n / 2 count for nothing.
+
+    Args:
+        x: tensor, complex.
+        axes: sequence of ints.
+        normalization: str.
+        forward: bool.
+        last_dim_size: int.
+    """
+    return bind(_fft_c2r, (x,), (axes, normalization, forward, last_dim_size))
+
+
+_fft_c2r_grad = define(
+    "fft_c2r_grad",
+    "(Tensor out_grad, int64_t[] axes, str normalization, bool forward, int64_t last_dim_size)",
+    "Tensor(x_grad)",
+    family="fft",
+    forward="fft_c2r",
+    where="yaml/fft.yaml:95",
+)
+
+
+def fft_c2r_grad(
+    out_grad: TensorLike,
+    axes: IntArrayLike,
+    normalization: str,
+    forward: bool,
+    last_dim_size: DimLike,
+) -> Tensor:
+    """Backward of :func:`fft_c2r`.
+
+    Args:
+        out_grad: tensor.
+        axes: sequence of ints.
+        normalization: str.
+        forward: bool.
+        last_dim_size: int.
+    """
+    return bind(_fft_c2r_grad, (out_grad,), (axes, normalization, forward, last_dim_size))
 
 
 _gather = define(

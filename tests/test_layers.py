@@ -28,6 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "debug": {"api", "interpreters", "ops", "core"},
     "nn": {"api", "ops", "core"},
     "random": {"api", "ops", "core"},
+    "fft": {"ops", "core"},
     "linalg": {"ops", "core"},
 }
 ENGINE_LIBRARIES = {"numba", "llvmlite", "cupy", "cupyx", "scipy"}

@@ -209,6 +209,9 @@ M, N, K = 13, 21, 34
         (lambda x, y: x * y, [(M, N), (N,)], M * N, 0),
         (lambda x, y: ops.tanh(x * y + 1.0) * ops.exp(-y), [(M,), (M,)], 4 * M, 2 * M),
         (lambda x: ops.sum(x), [(M, N)], M * N, 0),
+        # 2.5 n log2(n) of n real points, on whichever side they are
+        (phix.fft.rfft, [(M, 64)], M * 2.5 * 64 * 6, 0),
+        (lambda x: phix.fft.irfftn(ops.complex(x, x), axes=(0, 1)), [(8, 33)], 2.5 * 512 * 9, 0),
         (lambda x: ops.sum(ops.exp(x), 0), [(M, N)], M * N, M * N),
         (lambda x: ops.softmax(x, 1), [(M, N)], 4 * M * N + M, M * N),  # M reciprocals
         (lambda x: ops.transpose(x, [1, 0]) + 1.0, [(70, 90)], 70 * 90, 0),  # in tiles
@@ -233,6 +236,8 @@ def test_complex_products_count_their_real_ones():
     assert phix.jit(ops.matmul).lower(x, x).cost_analysis().flops == 8 * 12**3
     assert phix.jit(lambda x: x * x).lower(x).cost_analysis().flops == 6 * 12**2
     assert phix.jit(lambda n: n + n).lower(np.arange(4)).cost_analysis().flops == 0
+    y = normal(3, 16, dtype="complex64")
+    assert phix.jit(phix.fft.fft).lower(y).cost_analysis().flops == 3 * 5 * 16 * 4
 
 
 def test_bytes_are_those_of_one_pass():
@@ -252,6 +257,10 @@ def test_unknown_sizes_stay_in_the_counts():
     lowered = phix.jit(softmax_of_network).lower(phix.spec(["n", 12]), phix.spec([12, "m"]))
     cost = lowered.cost_analysis()
     assert repr(cost.flops) == "28*m*n" and repr(cost.transcendentals) == "m*n"
+    rows = phix.jit(phix.fft.rfft)
+    assert repr(rows.lower(phix.spec(["n", 8])).cost_analysis().flops) == "60*n"
+    unknown = rows.lower(phix.spec([3, "n"]))
+    assert unknown.cost_analysis().uncounted and unknown.cost_analysis(n=8).flops == 180
     at = lowered.cost_analysis(n=3, m=40)
     known = phix.jit(softmax_of_network).lower(normal(3, 12), normal(12, 40)).cost_analysis()
     assert at.flops == known.flops == 28 * 3 * 40

@@ -12,6 +12,7 @@ from phix.primitives import convolution as convolution
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
 from phix.primitives import einsum as einsum
+from phix.primitives import fft as fft
 from phix.primitives import indexing as indexing
 from phix.primitives import layer as layer
 from phix.primitives import linalg as linalg

@@ -418,7 +418,34 @@ def _random_bits(key: Array, shape: Sequence[int], width: int) -> Array:
     return x.reshape((*key.shape[:-1], *shape))
 
 
-_OTHERS = {"matmul": _matmul, "conv2d": _conv2d, "random_bits": _random_bits}
+# -- Fourier transforms ------------------------------------------------------------------------
+# norm -> the one that divides in the other direction
+_SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
+
+
+def _fft(x: Array, axes: Any, norm: str, forward: bool) -> Array:
+    return (np.fft.fftn if forward else np.fft.ifftn)(x, axes=axes, norm=norm)
+
+
+def _fft_of_real(x: Array, axes: Any, norm: str, forward: bool, onesided: bool) -> Array:
+    if not onesided:
+        return _fft(x, axes, norm, forward)
+    if forward:
+        return np.fft.rfftn(x, axes=axes, norm=norm)
+    return np.conj(np.fft.rfftn(x, axes=axes, norm=_SWAPPED[norm]))
+
+
+def _fft_to_real(x: Array, axes: Any, norm: str, forward: bool, size: int) -> Array:
+    if forward:
+        x, norm = np.conj(x), _SWAPPED[norm]
+    sizes = [x.shape[a] for a in axes[:-1]] + [size or 2 * (x.shape[axes[-1]] - 1)]
+    return np.fft.irfftn(x, sizes, axes, norm)
+
+
+_OTHERS = {
+    "matmul": _matmul, "conv2d": _conv2d, "random_bits": _random_bits, "fft_c2c": _fft,
+    "fft_r2c": _fft_of_real, "fft_c2r": _fft_to_real,
+}  # fmt: skip
 
 _SEVERAL = {
     "argsort": _argsort, "topk": _topk, "lu": lu,

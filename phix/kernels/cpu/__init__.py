@@ -20,7 +20,7 @@ class CpuEngine:
     """Compiles graphs of primitives to native programs, cached on disk."""
 
     name = "cpu"
-    backends = ("BLAS", "NUMPY", "CPU")
+    backends = ("BLAS", "SCIPY", "NUMPY", "CPU")
     flattens = True
 
     def compile(

@@ -16,7 +16,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.engines import Launcher
-from phix.kernels.cpu import jit
+from phix.kernels.cpu import host_steps, jit
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.loop_ir import Buffer, LoopProgram, Step
@@ -108,10 +108,11 @@ class Stepwise:
 
     def _hoststep(self, step: ir.HostStep, sources: Sources) -> Run:
         reads, writes = tuple(zip(step.inputs, step.dims)), step.outputs
+        function = host_steps.find(step.name, step.attrs) or step.function
 
         def run(state: _State) -> None:
             arrays = [state.array(b).reshape(state.shape(dims)) for b, dims in reads]
-            step.function(*arrays, *[state.array(b) for b in writes])
+            function(*arrays, *[state.array(b) for b in writes])
 
         return run
 

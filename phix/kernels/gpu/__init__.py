@@ -27,6 +27,10 @@ provides("attention", "GPU", (dt.float16, dt.bfloat16, dt.float32, dt.float64))
 for _name in ("cholesky", "lu", "lu_solve", "triangular_solve"):
     provides(_name, "GPUSOLVER", (dt.float32, dt.float64, dt.complex64, dt.complex128))
 
+provides("fft_r2c", "GPUFFT", (dt.float32, dt.float64))
+for _name in ("fft_c2c", "fft_c2r"):
+    provides(_name, "GPUFFT", (dt.complex64, dt.complex128))
+
 
 class GpuEngine:
     """Compiles graphs of primitives to CUDA kernels, cached on disk."""

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from phix.core import dtypes as dt
+from phix.kernels.primitive.host_steps import FOURIER
 
 log = logging.getLogger("phix.kernels")
 
@@ -58,7 +59,19 @@ def _sort(cp: Any, attrs: Mapping[str, Any], x: Any, out: Any) -> None:
     out[...] = _taken(cp, x, _ordered(cp, x, axis, descending), axis)
 
 
-_STEPS: dict[str, Step] = {"argsort": _argsort, "topk": _argsort, "sort": _sort}
+def _fourier(name: str) -> Step:
+    """cuFFT, by the functions of CuPy that have the names and arguments of NumPy's."""
+
+    def step(cp: Any, attrs: Mapping[str, Any], x: Any, out: Any) -> None:
+        if out.size:  # cuFFT takes no empty batch
+            FOURIER[name](cp.fft, x, out, **attrs)
+
+    return step
+
+
+_STEPS: dict[str, Step] = {
+    "argsort": _argsort, "topk": _argsort, "sort": _sort, **{n: _fourier(n) for n in FOURIER},
+}  # fmt: skip
 
 
 def find(name: str, cp: Any, attrs: Mapping[str, Any]) -> Callable[..., None] | None:

@@ -6,6 +6,7 @@ ints or, where sizes are unknown, dims.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -159,7 +160,12 @@ class _Counter:
         self.flops, self.transcendentals, self.bytes_read, self.bytes_written = totals
 
     def _host(self, step: ir.HostStep, times: DimLike) -> None:
-        self.uncounted.append(f"operations of {step.name}, which Python runs")
+        rule = _HOST.get(step.name)
+        flops = None if rule is None else rule(step, self.symbols)
+        if flops is None:
+            self.uncounted.append(f"operations of {step.name}, which Python runs")
+        else:
+            self.flops += times * flops
         self.bytes_read += times * sum((self._bytes(b) for b in step.inputs), start=0)
         self.bytes_written += times * sum((self._bytes(b) for b in step.outputs), start=0)
 
@@ -307,6 +313,26 @@ def _potrf(upper: DimLike, n: DimLike) -> Any:
 # behind each of its pointers.
 _LIBRARY: dict[str, Callable[..., tuple[DimLike, tuple[DimLike, ...]]]] = {
     "gemm_": _gemm, "trsm_": _trsm, "getrf_": _getrf, "potrf_": _potrf,
+}  # fmt: skip
+
+
+def _fourier(step: ir.HostStep, sizes: Sizes) -> DimLike | None:
+    """5 N log2(N) of N points, which is what the radix-2 algorithm takes; half of it where one
+    side is real, which is the side that has all N."""
+    sides = [*step.dims, *(b.dims for b in step.outputs)]
+    both = [tuple(dm.substitute(d, sizes) for d in dims) for dims in sides]
+    axes = step.attrs["axes"]
+    if not dm.is_known(*(dims[a] for dims in both for a in axes)):
+        return None
+    n = math.prod(max(dims[a] for dims in both) for a in axes)
+    is_complex = all(dt.is_complex(b.dtype) for b in (*step.inputs, *step.outputs))
+    batch = dm.product(tuple(d for a, d in enumerate(both[0]) if a not in axes))
+    return batch * round((5 if is_complex else 2.5) * n * math.log2(n))
+
+
+# The name of a host step -> its operations, None where they cannot be told.
+_HOST: dict[str, Callable[[ir.HostStep, Sizes], DimLike | None]] = {
+    "fft_c2c": _fourier, "fft_r2c": _fourier, "fft_c2r": _fourier,
 }  # fmt: skip
 
 

@@ -43,6 +43,7 @@ _FAMILIES = (
     "lowering_factor",
     "lowering_solve",
     "lowering_conv",
+    "lowering_fft",
     "lowering_index",
     "lowering_scatter",
     "lowering_sort",

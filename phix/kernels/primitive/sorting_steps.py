@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 
 from phix.kernels.primitive.builder import Builder, Value
-from phix.kernels.primitive.loop_ir import Buffer
-
-
-def host(
-    b: Builder, name: str, function: Callable[..., Any], *inputs: Value, **attrs: Any
-) -> tuple[Value, ...]:
-    """The outputs of the equation, computed by ``function(*input arrays, *output arrays)``."""
-
-    def write(*out: Buffer) -> None:
-        b.host(name, function, inputs, out, **attrs)
-
-    return b.written(b.out_metas, write)
+from phix.kernels.primitive.host_steps import host
 
 
 def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
