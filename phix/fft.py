@@ -412,7 +412,7 @@ def ifftshift(x: TensorLike, axes: int | Axes | None = None) -> Any:
     return _shifted("ifftshift", x, axes, -1)
 
 
-def _shifted(name: str, x: TensorLike, axes: int | Axes | None, direction: int) -> Any:
+def _shifted(name: str, x: Any, axes: int | Axes | None, direction: int) -> Any:
     x = _tensor(x)
     over = _axes(name, x, axes, None)
     return ops.roll(x, [direction * (x.meta.dims[a] // 2) for a in over], over) if over else x
@@ -420,7 +420,7 @@ def _shifted(name: str, x: TensorLike, axes: int | Axes | None, direction: int) 
 
 # -- the transforms ------------------------------------------------------------------------------
 def _complex(
-    name: str, x: TensorLike, s: Sizes | None, axes: Axes | None, norm: str | None, forward: bool
+    name: str, x: Any, s: Sizes | None, axes: Axes | None, norm: str | None, forward: bool
 ) -> Any:
     """To complex numbers; those of real ones are half as much work."""
     x, over, sizes = _prepared(name, x, s, axes)
@@ -431,7 +431,7 @@ def _complex(
 
 
 def _from_real(
-    name: str, x: TensorLike, s: Sizes | None, axes: Axes | None, norm: str | None, forward: bool
+    name: str, x: Any, s: Sizes | None, axes: Axes | None, norm: str | None, forward: bool
 ) -> Any:
     x, over, sizes = _prepared(name, x, s, axes)
     if dt.is_complex(x.dtype):
@@ -443,7 +443,7 @@ def _from_real(
 
 
 def _to_real(
-    name: str, x: TensorLike, s: Sizes | None, axes: Axes | None, norm: str | None, forward: bool
+    name: str, x: Any, s: Sizes | None, axes: Axes | None, norm: str | None, forward: bool
 ) -> Any:
     x, over, sizes = _prepared(name, x, s, axes)
     last = sizes[-1] if s is not None and s[-1] is not None else 2 * (sizes[-1] - 1)
@@ -467,7 +467,7 @@ def _tensor(x: Any) -> Any:
 
 
 def _prepared(
-    name: str, x: TensorLike, s: Sizes | None, axes: Axes | None
+    name: str, x: Any, s: Sizes | None, axes: Axes | None
 ) -> tuple[Any, tuple[int, ...], tuple[Any, ...]]:
     """The tensor in a dtype that is transformed, the axes from the front, and the sizes of these:
     those asked for, else its own."""
