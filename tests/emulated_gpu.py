@@ -119,7 +119,8 @@ class EmulatedRuntime(Emulator):
 def emulated() -> Iterator[EmulatedRuntime]:
     """Inside the with block there is a place ``gpu``."""
     runtime, before = EmulatedRuntime(), device.runtime
-    module = places._MODULES.pop("gpu")
+    module, real = places._MODULES["gpu"], places._DEVICES.get("gpu")
+    places.unregister_device("gpu")
     device.runtime = lambda index=0: runtime  # type: ignore[assignment, misc]
     places.register_device("gpu", EmulatedDevice())
     try:
@@ -127,6 +128,8 @@ def emulated() -> Iterator[EmulatedRuntime]:
     finally:
         places.unregister_device("gpu")
         places._MODULES["gpu"] = module
+        if real is not None:  # somebody has asked for a GPU before
+            places._add("gpu", real)
         device.runtime = before
         for plans in (EAGER.plans, EAGER.mixed, EAGER.programs):
             plans.clear()
