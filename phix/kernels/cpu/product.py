@@ -21,8 +21,8 @@ DEPTH = 512
 BLOCK = 256 << 10
 # An operand that meets so few panels of the other is read where it lies.
 FEW = 2
-# Multiplications below which a product is not shared.
-LEAST_SHARED = 150_000
+# Multiplications, and elements to pack, below which threads do not share them: some microseconds.
+LEAST_SHARED, LEAST_PACKED = 300_000, 32_000
 # Packed operands up to this many bytes need no memory from the pool.
 ON_STACK = 32 << 10
 
@@ -175,6 +175,15 @@ def _strides(t: Text, tile: Tile) -> dict[str, str]:
     return found
 
 
+def _shared(t: Text, job: str, extent: str, work: str, least: int) -> None:
+    """Run a job in pieces by threads, where there is so much work, or here."""
+    pays = t.let(f"icmp sge i64 {work}, {least}")
+    with t.where(pays):
+        t.put(f"call void @phix_share(ptr @{job}, ptr %job, i64 {extent}, i64 1)")
+    with t.where(t.let(f"xor i1 {pays}, true")):
+        t.put(f"call void @{job}(ptr %job, i64 0, i64 {extent})")
+
+
 def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
     """Memory for the panels, and the two jobs."""
     t = Text(kind, size)
@@ -202,13 +211,13 @@ def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
     tasks = t.op("mul", t.op("sdiv", blocks, per_block), values["row_panels"])
     packs = t.op("add", values["row_panels"], values["column_panels"])
     work = t.op("mul", t.op("mul", "%m", "%n"), "%k")
-    shares = t.let(f"icmp sge i64 {work}, {LEAST_SHARED}")
-    with t.where(shares):
-        t.put(f"call void @phix_share(ptr @pack_job, ptr %job, i64 {packs}, i64 1)")
-        t.put(f"call void @phix_share(ptr @tile_job, ptr %job, i64 {tasks}, i64 1)")
-    with t.where(t.let(f"xor i1 {shares}, true")):
-        t.put(f"call void @pack_job(ptr %job, i64 0, i64 {packs})")
-        t.put(f"call void @tile_job(ptr %job, i64 0, i64 {tasks})")
+    moved = [
+        t.let(f"select i1 {t.let(f'icmp eq i64 {values[lies]}, 0')}, i64 {count}, i64 0")
+        for count, lies in (("%m", "x_lies"), ("%n", "y_lies"))
+    ]
+    elements = t.op("mul", t.op("add", *moved), "%k")
+    _shared(t, "pack_job", packs, elements, LEAST_PACKED)
+    _shared(t, "tile_job", tasks, work, LEAST_SHARED)
     with t.where(is_large):
         t.put(f"call void @phix_give(ptr {memory})")
     return t.function(f"@{name}({ARGUMENTS})", "")
