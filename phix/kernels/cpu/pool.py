@@ -99,7 +99,7 @@ DECLARATIONS = ("declare ptr @phix_take(i64)", "declare void @phix_give(ptr)")
 @cache
 def bind() -> tuple[int, int]:
     """Make the two functions known to compiled code; their addresses."""
-    take, give = jit.addresses(_TEXT, ("phix_take", "phix_give"))
+    take, give = jit.addresses(_TEXT, ("phix_take", "phix_give"), is_final=True)
     jit.add_symbol("phix_take", take)
     jit.add_symbol("phix_give", give)
     return take, give

@@ -250,7 +250,8 @@ def thread_count() -> int:
 @cache
 def bind() -> None:
     """Make ``phix_share`` known to compiled code, and start the workers."""
-    start, share = jit.addresses(_text(), ("phix_start_workers", "phix_share"))
+    names = ("phix_start_workers", "phix_share")
+    start, share = jit.addresses(_text(), names, is_final=True)
     jit.add_symbol("phix_share", share)
     start_workers = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(start)
     workers = thread_count() - 1

@@ -227,27 +227,43 @@ def _store_tile(t: Text, rows: int, columns: tuple[int, ...]) -> None:
         every = _spread(t, "i32", wide, lanes)
         masks.append(t.let(f"icmp slt <{lanes} x i32> <{steps}>, {every}"))
     # what is not added to is not read: it may just have been written, by a store of other bytes
-    t.put("br i1 %add, label %add0, label %set0")
-    for label in ("set", "add"):
-        for r in range(rows):
-            t.lines.append(f"{label}{r}:")
-            to = t.at("%to", t.op("mul nsw", "%lead", r))
-            for c, lanes in enumerate(columns):
-                vector, name = f"<{lanes} x {t.kind}>", _mangled(t.kind, lanes)
-                place = f"ptr {t.at(to, starts[c])}, i32 {t.size}, <{lanes} x i1> {masks[c]}"
-                new = f"%s{r}.{c}"
-                if label == "add":
-                    old = t.let(
-                        f"call {vector} @llvm.masked.load.{name}.p0({place}, {vector} "
-                        "zeroinitializer)"
-                    )
-                    new = t.let(f"fadd {vector} {old}, {new}")
-                t.put(f"call void @llvm.masked.store.{name}.p0({vector} {new}, {place})")
-            if r + 1 < rows:
-                has = t.let(f"icmp slt i64 {r + 1}, %rows")
-                t.put(f"br i1 {has}, label %{label}{r + 1}, label %done")
-        t.put("br label %done")
+    t.put("br i1 %add, label %added, label %set0")
+    for r in range(rows):
+        t.lines.append(f"set{r}:")
+        to = t.at("%to", t.op("mul nsw", "%lead", r))
+        for c, (lanes, mask) in enumerate(zip(columns, masks)):
+            _masked_store(t, f"%s{r}.{c}", t.at(to, starts[c]), lanes, mask)
+        if r + 1 < rows:
+            has = t.let(f"icmp slt i64 {r + 1}, %rows")
+            t.put(f"br i1 {has}, label %set{r + 1}, label %done")
+    t.put("br label %done")
+    t.lines.append("added:")
+    _add_tile(t, rows, list(zip(starts, columns, masks)))
+    t.put("br label %done")
     t.lines.append("done:")
+
+
+def _add_tile(t: Text, rows: int, parts: list[tuple[int, int, str]]) -> None:
+    """Add the sums to memory, by way of the stack: few products need it, and a loop is short."""
+    width = sum(lanes for _, lanes, _ in parts)
+    t.head.append(f"  %sums = alloca [{rows * width} x {t.kind}], align 64")
+    for r, (c, (at, lanes, _)) in product(range(rows), enumerate(parts)):
+        t.store(f"%s{r}.{c}", t.at("%sums", r * width + at), lanes)
+    with t.loop(0, "%rows") as row:
+        to = t.at("%to", t.op("mul nsw", "%lead", row))
+        sums = t.at("%sums", t.op("mul", row, width))
+        for at, lanes, mask in parts:
+            vector, place = f"<{lanes} x {t.kind}>", t.at(to, at)
+            known = f"ptr {place}, i32 {t.size}, <{lanes} x i1> {mask}, {vector} zeroinitializer"
+            old = t.let(f"call {vector} @llvm.masked.load.{_mangled(t.kind, lanes)}.p0({known})")
+            new = t.let(f"fadd {vector} {old}, {t.load(t.at(sums, at), lanes)}")
+            _masked_store(t, new, place, lanes, mask)
+
+
+def _masked_store(t: Text, value: str, address: str, lanes: int, mask: str) -> None:
+    place = f"ptr {address}, i32 {t.size}, <{lanes} x i1> {mask}"
+    name = f"@llvm.masked.store.{_mangled(t.kind, lanes)}.p0"
+    t.put(f"call void {name}(<{lanes} x {t.kind}> {value}, {place})")
 
 
 def _choice(kind: str, size: int, tile: Tile) -> str:
