@@ -4450,6 +4450,7 @@ _cross_entropy_with_softmax_grad = define(
     "use_softmax, bool numeric_stable_mode, int ignore_index, int axis)",
     "Tensor(input_grad), Tensor(label_grad)",
     family="loss",
+    optional=("softmax_grad", "loss_grad"),
     forward="cross_entropy_with_softmax",
     where="yaml/loss.yaml:133",
 )
@@ -4458,8 +4459,8 @@ _cross_entropy_with_softmax_grad = define(
 def cross_entropy_with_softmax_grad(
     label: TensorLike,
     softmax: TensorLike,
-    softmax_grad: TensorLike,
-    loss_grad: TensorLike,
+    softmax_grad: TensorLike | None,
+    loss_grad: TensorLike | None,
     soft_label: bool,
     use_softmax: bool,
     numeric_stable_mode: bool,
@@ -4471,8 +4472,8 @@ def cross_entropy_with_softmax_grad(
     Args:
         label: tensor.
         softmax: tensor.
-        softmax_grad: tensor.
-        loss_grad: tensor.
+        softmax_grad: tensor, may be None.
+        loss_grad: tensor, may be None.
         soft_label: bool.
         use_softmax: bool.
         numeric_stable_mode: bool.

@@ -97,6 +97,10 @@ def scatter_gradient(x, rows):
     return phix.grad(lambda x: ops.sum(x * x) + ops.sum(ops.tanh(x[rows])))(x)
 
 
+def class_gradient(x, labels):
+    return phix.value_and_grad(lambda x: -ops.mean(ops.log_softmax(x)[np.arange(9), labels]))(x)
+
+
 def loop_with_a_row(x):
     return phix.fori_loop(0, 5, lambda i, v: v.at[i].set(ops.sin(v[i]) + v[0]), x)
 
@@ -126,6 +130,7 @@ PROGRAMS = {
         [normal(20, 50)],
     ),
     "scatter": (scatter_gradient, [normal(50, 4), np.array([3, 3, 7])]),
+    "classes": (class_gradient, [normal(9, 5), np.arange(9) % 5]),
     "loop": (loop_with_a_row, [normal(8, 3)]),
     "transposed": (
         lambda x, y: (ops.transpose(ops.exp(x), [1, 0]) + y, ops.transpose(x, [1, 0]) @ x),

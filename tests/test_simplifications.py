@@ -138,6 +138,65 @@ def test_sums_of_many_equal_values():
     assert [e.op.name for e in graph.equations] == ["expand", "sum"]  # n may be 0
 
 
+ROWS = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
+PLACES = np.array([[3, -1, 0], [1, 1, 2]])
+OWN_ROW = [
+    (lambda x, j: x[0][np.arange(3), j[0]], ROWS[0][np.arange(3), PLACES[0]]),
+    (lambda x, j: x[:, 0][phix.arange(2), j[:, 2]], ROWS[:, 0][np.arange(2), PLACES[:, 2]]),
+    (
+        lambda x, j: x[phix.arange(2)[:, None], phix.arange(3), j],
+        ROWS[np.arange(2)[:, None], np.arange(3), PLACES],
+    ),
+    (
+        lambda x, j: x[:, :2, 1][j[:, 0] * 0 + 1, np.arange(2)],
+        ROWS[:, :2, 1][[1, 1], np.arange(2)],
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(OWN_ROW)))
+def test_reads_in_the_own_row_go_along_an_axis(number):
+    function, wanted = OWN_ROW[number]
+    assert "take_along_axis" in calls(function, ROWS, PLACES)
+    np.testing.assert_array_equal(phix.jit(function)(ROWS, PLACES), wanted)
+    np.testing.assert_array_equal(raw(function, ROWS, PLACES), wanted)
+
+
+OTHER_ROWS = {
+    "a later row": lambda x, j: x[phix.arange(1, 3), j],
+    "every second row": lambda x, j: x[phix.arange(0, 4, 2), j],
+    "fewer rows": lambda x, j: x[phix.arange(2), j],
+    "constants in another order": lambda x, j: x[np.array([1, 0]), j],
+    "rows from the data": lambda x, j: x[j, j],
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ROWS)
+def test_reads_in_other_rows_stay(name):
+    x, j = np.arange(12, dtype=np.float32).reshape(4, 3), np.array([2, 0])
+    function = OTHER_ROWS[name]
+    assert "take_along_axis" not in calls(function, x, j)
+    rows = {"a later row": [1, 2], "every second row": [0, 2], "fewer rows": [0, 1],
+            "constants in another order": [1, 0], "rows from the data": [2, 0]}[name]  # fmt: skip
+    np.testing.assert_array_equal(phix.jit(function)(x, j), x[rows, j])
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("axes", [(1,), (0, 1), (0,)])
+def test_the_sum_of_what_was_put_into_zeros(axes, keepdim):
+    values = np.array([[-0.0, 2.0], [np.nan, np.inf], [1e30, -3.0]], np.float32)
+    index = np.array([[1, 1], [3, 0], [-1, 2]])
+
+    def f(index, values):
+        put = ops.put_along_axis(phix.zeros([3, 4], "float32"), index, values, 1, "add", True)
+        return ops.sum(put, axes, keepdim=keepdim)
+
+    put = np.zeros((3, 4), np.float32)
+    np.add.at(put, (np.arange(3)[:, None], index), values)
+    same_bits(phix.jit(f)(index, values), put.sum(axes, keepdims=keepdim))
+    assert ("put_along_axis" in calls(f, index, values)) is (1 not in axes)
+
+
 def test_gradients_are_readable():
     def loss(scores, targets):
         return -ops.sum(ops.log_softmax(scores) * targets)

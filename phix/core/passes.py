@@ -41,6 +41,7 @@ for _row in (
     ("fuse", "fusion", "a value that one kernel reads is computed in it, and has no buffer"),
     ("recompute_cheap", "fusion", "a value of few operations is computed again, not stored"),
     ("scatter_in_place", "fusion", "x + scatter(zeros, i, v) adds v to x at i alone"),
+    ("put_as_choice", "fusion", "a put at one place of each row of a constant is pointwise"),
     ("transposed_operands", "fusion", "a product takes a transposed operand as it lies"),
     ("small_products", "fusion", "a product of tiny matrices is a loop, no call of a library"),
     ("dot_products", "fusion", "a product with one column, or of one, is a loop of sums, or terms"),

@@ -13,6 +13,7 @@ from phix.primitives import creation as creation
 from phix.primitives import custom as custom
 from phix.primitives import einsum as einsum
 from phix.primitives import fft as fft
+from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
 from phix.primitives import layer as layer
 from phix.primitives import linalg as linalg

@@ -194,20 +194,38 @@ def cross_entropy_with_softmax_grad(
     axis: int,
 ) -> Any:
     """softmax - label for a label that sums to 1, and what comes back through softmax itself."""
-    to_label = None
+    if loss_grad is None and softmax_grad is None:
+        return None, None
+    terms, to_label = [], None
+    if loss_grad is not None:
+        target, total = _target(softmax, label, soft_label, ignore_index, axis)
+        if use_softmax:
+            terms.append((softmax * total - target) * loss_grad)
+        else:
+            terms.append(-ops.where(target == 0, 0.0, target / softmax) * loss_grad)
+        if soft_label:
+            to_label = as_dtype(_soft_label_grad(softmax) * loss_grad, label.dtype)
+    if softmax_grad is not None and not use_softmax:
+        terms.append(softmax_grad)
+    elif softmax_grad is not None:
+        back = softmax * softmax_grad
+        terms.append(back - softmax * ops.sum(back, [axis], keepdim=True))
+    return sum(terms[1:], start=terms[0]), to_label
+
+
+def _target(
+    softmax: Any, label: Any, soft_label: bool, ignore_index: int, axis: int
+) -> tuple[Any, Any]:
+    """The probability that the label has for each class, and the sum of these."""
     if soft_label:
         target = as_dtype(label, softmax.dtype)
-        least = float(ml_dtypes.finfo(softmax.dtype).tiny)
-        log_p = ops.log(ops.where(softmax < least, least, softmax))
-        to_label = as_dtype(-log_p * loss_grad, label.dtype)
-    else:
-        number = _class_numbers(softmax, label, axis)
-        hit = (number == numbers_along(axis, softmax.meta.dims)) & (number != ignore_index)
-        target = ops.cast(hit, softmax.dtype)
-    if not use_softmax:
-        return softmax_grad - ops.where(target == 0, 0.0, target / softmax) * loss_grad, to_label
-    total = ops.sum(target, [axis], keepdim=True)
-    back = softmax * softmax_grad
-    to_input = (softmax * total - target) * loss_grad
-    to_input = to_input + back - softmax * ops.sum(back, [axis], keepdim=True)
-    return to_input, to_label
+        return target, ops.sum(target, [axis], keepdim=True)
+    number = _class_numbers(softmax, label, axis)
+    counts = number != ignore_index
+    hit = (number == numbers_along(axis, softmax.meta.dims)) & counts
+    return ops.cast(hit, softmax.dtype), ops.cast(counts, softmax.dtype)
+
+
+def _soft_label_grad(softmax: Any) -> Any:
+    least = float(ml_dtypes.finfo(softmax.dtype).tiny)
+    return -ops.log(ops.where(softmax < least, least, softmax))

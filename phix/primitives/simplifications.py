@@ -18,6 +18,7 @@
 All hold for NaN, infinities and both zeros, which is why x + 0.0 (it turns -0.0 into 0.0) and x * 0
 are missing. A rule gets the args of the call. It answers with a tensor, with another call, or
 with None where its pattern does not match. ``rules.origin(x)`` is the call that made ``x``.
+What reads and writes at computed places has its rows in :mod:`.index_simplifications`.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def _is(x: Any, value: Any) -> bool:
     return math.copysign(1.0, found) == math.copysign(1.0, value)
 
 
-def _made_by(x: Any, *names: str) -> tuple[Any, ...] | None:
+def made_by(x: Any, *names: str) -> tuple[Any, ...] | None:
     """The args of the call that made ``x``, if it is of one of these ops."""
     call = rules.origin(x)
     return call.args if call is not None and call.op in names else None
@@ -60,7 +61,7 @@ def _made_by(x: Any, *names: str) -> tuple[Any, ...] | None:
 
 def _is_negative(x: Any) -> Any:
     """What ``x`` is the negative of, or None."""
-    args = _made_by(x, "scale")
+    args = made_by(x, "scale")
     return args[0] if args is not None and _factor(*args[1:]) == -1 else None
 
 
@@ -175,13 +176,13 @@ def negative_of_negative(op: str, x: Any, scale: Any, bias: Any, bias_after_scal
 
 @rules.simplify("own_inverse", "", "conj", "bitwise_not", "flip")
 def twice(op: str, x: Any, *attrs: Any) -> Any:
-    inner = _made_by(x, op)
+    inner = made_by(x, op)
     return inner[0] if inner is not None and inner[1:] == attrs else None
 
 
 @rules.simplify("own_inverse", "", "logical_not")
 def not_of_not(op: str, x: Any) -> Any:
-    inner = _made_by(x, op)  # of a number, not(not(x)) is a truth value
+    inner = made_by(x, op)  # of a number, not(not(x)) is a truth value
     return inner[0] if inner is not None and inner[0].dtype == dt.bool_ else None
 
 
@@ -190,7 +191,7 @@ def not_of_not(op: str, x: Any) -> Any:
     "abs", "floor", "ceil", "trunc", "round", "sign",
 )  # fmt: skip
 def again(op: str, x: Any, *attrs: Any) -> Any:
-    inner = _made_by(x, op)
+    inner = made_by(x, op)
     return x if inner is not None and inner[1:] == attrs else None
 
 
@@ -236,7 +237,7 @@ _WIDER = {
 
 @rules.simplify("cast_of_cast", "a cast to a dtype that holds every value goes", "cast")
 def cast_of_cast(op: str, x: Any, dtype: Any) -> Any:
-    inner = _made_by(x, "cast")
+    inner = made_by(x, "cast")
     if inner is None or x.dtype not in _WIDER.get(inner[0].dtype, ()):
         return None
     return Call("cast", (inner[0], dtype))
@@ -244,23 +245,23 @@ def cast_of_cast(op: str, x: Any, dtype: Any) -> Any:
 
 @rules.simplify("view_of_view", "two transposes, reshapes or expands are one", "reshape", "expand")
 def reshape_of_reshape(op: str, x: Any, shape: Any) -> Any:
-    inner = _made_by(x, op)
+    inner = made_by(x, op)
     return None if inner is None else Call(op, (inner[0], shape))
 
 
 @rules.simplify("view_of_view", "", "transpose")
 def transpose_of_transpose(op: str, x: Any, perm: Any) -> Any:
-    inner = _made_by(x, op)
+    inner = made_by(x, op)
     return None if inner is None else Call(op, (inner[0], tuple(inner[1][p] for p in perm)))
 
 
 def _unexpanded(x: Any) -> Any:
     """What ``x`` is an expansion of; a tensor of one element without its dims."""
-    args = _made_by(x, "expand")
+    args = made_by(x, "expand")
     if args is None:
         return None
     inner = args[0]
-    while (viewed := _made_by(inner, "reshape")) is not None and _is_single(viewed[0]):
+    while (viewed := made_by(inner, "reshape")) is not None and _is_single(viewed[0]):
         inner = viewed[0]
     return inner
 
@@ -285,7 +286,7 @@ def expanded_operand(op: str, x: Any, y: Any) -> Any:
 
 @rules.simplify("sum_of_expand", "the sum of n equal values is n times the value", "sum")
 def sum_of_expand(op: str, x: Any, axis: Any, dtype: Any, keepdim: bool) -> Any:
-    args = _made_by(x, "expand")
+    args = made_by(x, "expand")
     if args is None or x.dtype != dtype or not axis:
         return None
     source, dims = args[0], x.meta.dims

@@ -3,7 +3,8 @@
 ``x + put(zeros, i, v, "add")`` costs as much as ``x``; ``put(x, i, v, "add")``, in place, only as
 much as ``v``. A slice's gradient is such a sum too: ``v`` with zeros around it. And of
 ``put(x, i, v, "assign")`` that is only read at the same ``i``, nothing of ``x`` is read, so it
-need not be copied.
+need not be copied. A put at one place of each row of a constant, as the gradient of the classes'
+log-probabilities is one, is a choice for each element, so no array need be filled first.
 """
 
 from __future__ import annotations
@@ -116,12 +117,34 @@ def _adds_to_zeros(scatter: Equation, made: dict[Any, Equation]) -> bool:
         return False
     if scatter.op.name == "pad":
         return True
-    zeros = made.get(scatter.inputs[0])
-    while zeros is not None and zeros.op.name in ("reshape", "expand"):
-        zeros = made.get(zeros.inputs[0])
-    if zeros is None or zeros.op.name != "full":
+    zeros = _constant(scatter.inputs[0], made)
+    return zeros is not None and _is_zero(_attributes(zeros).get("value"))
+
+
+def _constant(atom: Any, made: dict[Any, Equation]) -> Equation | None:
+    """What fills all of ``atom`` with one value, if something does."""
+    source = made.get(atom)
+    while source is not None and source.op.name in ("reshape", "expand"):
+        source = made.get(source.inputs[0])
+    return source if source is not None and source.op.name == "full" else None
+
+
+def chosen(graph: Graph) -> set[Equation]:
+    """The puts of ``graph`` at one place of each row of a constant."""
+    if not passes.is_on("put_as_choice"):
+        return set()
+    made = {v: e for e in graph.equations for v in gr.flat(e.outputs)}
+    puts = (e for e in graph.equations if e.op.name == "put_along_axis")
+    return {e for e in puts if _is_one_a_row(e) and _constant(e.inputs[0], made) is not None}
+
+
+def _is_one_a_row(put: Equation) -> bool:
+    of_put = _attributes(put)
+    if of_put["reduce"] == "mean":
         return False
-    return _is_zero(_attributes(zeros).get("value"))
+    into, indices = (atom.meta.dims for atom in put.inputs[:2])  # type: ignore[union-attr]
+    row = tuple(1 if k == of_put["axis"] else d for k, d in enumerate(into))
+    return dm.same_shape(indices, row)
 
 
 def covered(graph: Graph) -> set[Equation]:

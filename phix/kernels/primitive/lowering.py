@@ -23,7 +23,7 @@ from phix.core.rules import note_origin
 from phix.kernels.primitive import fusion
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.accumulation import accumulated, covered
+from phix.kernels.primitive.accumulation import accumulated, chosen, covered
 from phix.kernels.primitive.builder import ZERO, Builder, Value, buffer_value
 from phix.kernels.primitive.loop_ir import Buffer, Element, LoopProgram
 from phix.kernels.primitive.scalar import Complex, Expr
@@ -140,6 +140,7 @@ class _GraphLowering:
     def __init__(self, builder: Builder, graph: Graph, inputs: Sequence[Value]) -> None:
         self.builder, self.graph = builder, accumulated(graph)
         self.covered = covered(self.graph)
+        self.chosen = chosen(self.graph)
         self.uses = Counter(a for e in self.graph.equations for a in gr.flat(e.inputs))
         self.uses.update(self.graph.outputs)
         self.effects: dict[Equation, Callable[[], None]] = {}
@@ -159,7 +160,7 @@ class _GraphLowering:
         for equation in graph.equations:
             self._lower(equation)
         self._set_targets(outputs)
-        stored = fusion.stored_variables(graph, kind_of, cost_of)
+        stored = stored_variables(graph)
         for equation in graph.equations:
             # an effect, or a dim that what comes later may use, has its place in the order
             runs = equation.op.binds_dim or gr.is_effect(equation)
@@ -204,6 +205,7 @@ class _GraphLowering:
         inputs = gr.map_entries(self._value, equation.inputs)
         b.out_metas = gr.map_entries(lambda v: v.meta, equation.outputs)
         b.is_covered = equation in self.covered
+        b.is_chosen = equation in self.chosen
         b.is_consumed = self.uses[next(gr.flat(equation.inputs), None)] == 1
         rule = _LOWERINGS.get(op.name)
         if rule is not None:
@@ -221,14 +223,21 @@ class _GraphLowering:
             self.values[v] = value
 
 
-def kind_of(equation: Equation) -> str:
-    """How an equation reads its inputs: see :mod:`phix.kernels.primitive.fusion`."""
+def stored_variables(graph: Graph) -> dict[Any, str]:
+    """The variables that get a buffer, and why: see :mod:`phix.kernels.primitive.fusion`."""
+    choices = chosen(graph)
+    kind = lambda e: "pointwise" if e in choices else _kind_of(e)  # noqa: E731
+    return fusion.stored_variables(graph, kind, _cost_of)
+
+
+def _kind_of(equation: Equation) -> str:
+    """How an equation reads its inputs."""
     return _KINDS.get(equation.op.name, "pointwise")
 
 
-def cost_of(equation: Equation) -> int:
+def _cost_of(equation: Equation) -> int:
     """Weighted scalar operations for one element of the equation's output."""
-    kind = kind_of(equation)
+    kind = _kind_of(equation)
     if kind == "whole":
         return 0
     if kind == "reduce":
@@ -310,7 +319,7 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
             ]
         )
 
-    own = cost_of(equation)
+    own = _cost_of(equation)
     cost = own + sum(v.cost if v.buffer is None else 1 for v in operands)
     every_flat = all(is_single(v) or (dm.same_shape(v.dims, dims) and v.is_flat) for v in operands)
     result = Value(dims, meta.dtype, at, flat if every_flat else None, cost)

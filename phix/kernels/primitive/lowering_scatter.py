@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.kernels.primitive import loop_ir as ir
@@ -28,13 +30,14 @@ from phix.kernels.primitive.lowering_reduce import (
     as_dtype,
     sum_of,
 )
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.scalar import Complex, Expr
 
 Indices = tuple[Expr, ...]
 Place = Callable[[Indices], Indices]
 
 _MONOIDS = {"add": SUM, "sum": SUM, "mul": PROD, "multiply": PROD, "amax": MAX, "amin": MIN,
             "max": MAX, "min": MIN, "mean": SUM}  # fmt: skip
+_OF_BOOLS = {SUM: ANY, PROD: ALL}
 
 
 def _each(
@@ -46,7 +49,10 @@ def _each(
         dims = (dims[0] * dm.minimum(size, 1), *dims[1:])
     with b.kernel(), b.loops(dims, "reduction") as idx:
         at = (b.linear(place(idx), out.dims),)
-        b.emit(*ir.stores(out, at, new(idx, ir.load(out, at))))
+        old = ir.load(out, at)
+        if isinstance(old, Complex):  # both of its parts are needed when one is stored already
+            old = Complex(*b.mutable(old.real, old.imag))
+        b.emit(*ir.stores(out, at, new(idx, old)))
 
 
 def _combined(
@@ -160,22 +166,26 @@ def put_along_axis(
     include_self: bool,
 ) -> Value:
     dims, is_covered = indices.dims, b.is_covered
+    monoid = _monoid(reduce, arr.dtype)
+    read = lambda idx: broadcast_element(b, values, dims, idx)  # noqa: E731
 
     def place(idx: Indices) -> Indices:
         i = wrapped(b, b.element(indices, idx), arr.dims[axis])
         return (*idx[:axis], i, *idx[axis + 1 :])
+
+    def choice(idx: Indices) -> Any:
+        row = (*idx[:axis], ZERO, *idx[axis + 1 :])
+        is_there = sc.eq(idx[axis], place(row)[axis])
+        old, new = b.element(arr, idx), as_dtype(read(row), arr.dtype)
+        if monoid is not None and include_self:
+            new = monoid.combine(old, new)
+        return b.body("where")(is_there, new, old)
 
     def write(out: Buffer) -> None:
         b.settled(indices)
         b.settled(values)
         if not is_covered:
             b.fill(out, arr)
-        read = lambda idx: broadcast_element(b, values, dims, idx)  # noqa: E731
-        monoid = None if reduce == "assign" else _MONOIDS[reduce]
-        if monoid is SUM and out.dtype == dt.bool_:
-            monoid = ANY
-        if monoid is PROD and out.dtype == dt.bool_:
-            monoid = ALL
         if monoid is not None and not include_self:
             initial = constant(monoid.initial(out.dtype), out.dtype)
             _each(b, out, dims, place, lambda idx, old: initial)
@@ -183,7 +193,17 @@ def put_along_axis(
         if reduce == "mean":
             _divide_by_counts(b, out, dims, place, include_self)
 
+    if b.is_chosen:
+        return Value(arr.dims, arr.dtype, choice, None, values.cost + 4)
     return b.written((b.out,), write)[0]
+
+
+def _monoid(reduce: str, dtype: np.dtype) -> Monoid | None:
+    """How ``put_along_axis`` combines what is there with what comes; None: it replaces it."""
+    if reduce == "assign":
+        return None
+    monoid = _MONOIDS[reduce]
+    return _OF_BOOLS.get(monoid, monoid) if dtype == dt.bool_ else monoid
 
 
 def _divide_by_counts(

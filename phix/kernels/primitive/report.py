@@ -22,7 +22,7 @@ from phix.kernels.primitive import cost, fusion, registry
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder, Value
 from phix.kernels.primitive.loop_ir import Buffer, Element, Kernel, LoopProgram
-from phix.kernels.primitive.lowering import cost_of, kind_of, lower
+from phix.kernels.primitive.lowering import lower, stored_variables
 from phix.kernels.primitive.scalar import Complex, Expr
 from phix.kernels.primitive.target import CPU, Target
 
@@ -291,7 +291,7 @@ def _kernels(
 def _buffers(program: LoopProgram, record: Recorder) -> Iterator[BufferReport]:
     held: dict[Buffer, list[tuple[Variable, str]]] = {}
     for graph, values in record.graphs:
-        stored = fusion.stored_variables(graph, kind_of, cost_of)
+        stored = stored_variables(graph)
         for equation in graph.equations:
             for v in gr.flat(equation.outputs):
                 value = values.get(v)

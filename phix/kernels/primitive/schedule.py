@@ -114,6 +114,11 @@ class _Facts:
     def touched(self) -> set[Buffer]:
         return self.reads | self.writes
 
+    @property
+    def is_total(self) -> bool:
+        """Whether all it writes are single numbers, which later loops can only wait for."""
+        return bool(self.writes) and all(not b.dims for b in self.writes)
+
     def conflicts(self, other: _Facts) -> set[Buffer]:
         return (self.writes & (other.reads | other.writes)) | (self.reads & other.writes)
 
@@ -132,9 +137,7 @@ class _Joining:
                 block[:] = self.steps(block)
             facts = _Facts(step, step_reads(step), step_writes(step))
             if not self._to_one(done, facts):
-                # a start depends on nothing, and would stand between the loops around it
-                first = isinstance(step, Kernel) and step.start
-                done.insert(head if first else len(done), facts)
+                done.insert(_place(done, facts, head), facts)
             if isinstance(step, ir.BindStep):
                 head = len(done)
         return [f.step for f in done]
@@ -147,9 +150,10 @@ class _Joining:
         for earlier in reversed(done[-_LOOK_BACK:]):
             conflicts = earlier.conflicts(facts)
             other = earlier.step
-            if isinstance(other, Kernel):
+            has_shared = bool(earlier.touched & facts.touched)
+            if isinstance(other, Kernel) and (has_shared or not facts.is_total):
                 why = self._join(other, step, conflicts)
-                if self.tried is not None and earlier.touched & facts.touched:
+                if self.tried is not None and has_shared:
                     self.tried(other, step, why)
                 if not why:
                     other.start = other.start and step.start
@@ -175,6 +179,21 @@ class _Joining:
             return "apart they keep more threads busy"
         first.body[:] = [*before, *others, joined, *after, *rest]
         return ""
+
+
+def _place(done: list[_Facts], facts: _Facts, head: int) -> int:
+    """Where a step that joins none goes: out of the way of loops that might become one.
+
+    A start depends on nothing. A total that they all wait for comes before what it does not need.
+    """
+    if not isinstance(facts.step, Kernel):
+        return len(done)
+    if facts.step.start:
+        return head
+    at = len(done)
+    while facts.is_total and at > head and not done[at - 1].conflicts(facts):
+        at -= 1
+    return at
 
 
 def _obstacle(first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
