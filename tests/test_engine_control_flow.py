@@ -429,7 +429,8 @@ def test_a_stencil_takes_turns_in_two_buffers(shape: tuple[int, int]) -> None:
 
     check(f, floats(*shape))
     text = loop_ir(f, phix.spec((9, 8))).split("# steps")[1]
-    assert text.count("for i0 in range(7)") == 3 and "swap" in text, text
+    # the rows of the box in one pass, their ends included
+    assert text.count("for i0 in range(7)") == 1 and "swap" in text, text
 
 
 def test_a_place_that_comes_twice_is_not_updated_in_place() -> None:

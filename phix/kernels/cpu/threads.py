@@ -1,9 +1,11 @@
 """The threads that share the iterations of one loop.
 
 A pool of workers is started with the first program that has a loop worth sharing. A job is a
-range of iterations, handed out in pieces; the caller takes pieces too, and returns when all are
-done. Between jobs a worker looks for work for some microseconds, then sleeps. A job that finds
-the pool busy (two Python threads, or a job inside a job) is done by its caller alone.
+range of iterations: every thread, the caller as well, has a stripe of them and works through it
+piece by piece, then helps with what is left of the other stripes. Loops over the same rows then
+find a thread's rows in its own cache, where the loop before left them. Between jobs a worker looks
+for work for some microseconds, then sleeps. A job that finds the pool busy (two Python threads, or
+a job inside a job) is done by its caller alone.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from phix.kernels.cpu import jit
 
 # How often a worker looks for work before it sleeps: some tens of microseconds.
 SPINS = 4000
-# More pieces than threads even out what else runs on the machine.
+# Pieces of a thread's stripe: those left over even out what else runs on the machine.
 PIECES_PER_THREAD = 4
 
 # What a job is: @fn(@data, from, to) on pieces of 0..@extent. Each worker counts itself into
@@ -27,8 +29,10 @@ _TEXT = """
 @fn = internal global ptr null
 @data = internal global ptr null
 @extent = internal global i64 0
+@stripe = internal global i64 1
 @piece = internal global i64 1
-@next = internal global i64 0, align 64
+; of each stripe the first iteration that nobody has taken, in a cache line of its own
+@next = internal global [THREADS x [8 x i64]] zeroinitializer, align 64
 @inside = internal global i64 0, align 64
 @open = internal global i64 0, align 64
 @number = internal global i64 0, align 64
@@ -47,23 +51,47 @@ declare i32 @pthread_cond_wait(ptr, ptr)
 declare i32 @pthread_cond_broadcast(ptr)
 declare i32 @sched_yield()
 
-define internal void @take_pieces() nounwind {
+; Works on the stripe number %own, then on those behind it and those before.
+define internal void @take_pieces(i64 %own) nounwind {
 entry:
   %fn = load ptr, ptr @fn
   %data = load ptr, ptr @data
   %extent = load i64, ptr @extent
+  %stripe = load i64, ptr @stripe
   %piece = load i64, ptr @piece
-  br label %again
-again:
-  %from = atomicrmw add ptr @next, i64 %piece monotonic
-  %more = icmp slt i64 %from, %extent
-  br i1 %more, label %work, label %done
+  %workers = load i64, ptr @workers
+  %threads = add i64 %workers, 1
+  br label %choose
+choose:
+  %tried = phi i64 [0, %entry], [%tried.next, %following]
+  %number = add i64 %own, %tried
+  %is_beyond = icmp uge i64 %number, %threads
+  %below = sub i64 %number, %threads
+  %k = select i1 %is_beyond, i64 %below, i64 %number
+  %next = getelementptr inbounds [8 x i64], ptr @next, i64 %k
+  %start = mul i64 %k, %stripe
+  %stop = add i64 %start, %stripe
+  %is_short = icmp sgt i64 %stop, %extent
+  %bound = select i1 %is_short, i64 %extent, i64 %stop
+  br label %look
+look:
+  %seen = load atomic i64, ptr %next monotonic, align 8
+  %is_open = icmp slt i64 %seen, %bound
+  br i1 %is_open, label %take, label %following
+take:
+  %from = atomicrmw add ptr %next, i64 %piece monotonic
+  %more = icmp slt i64 %from, %bound
+  br i1 %more, label %work, label %following
 work:
   %end = add nsw i64 %from, %piece
-  %is_last = icmp sgt i64 %end, %extent
-  %to = select i1 %is_last, i64 %extent, i64 %end
+  %is_last = icmp sgt i64 %end, %bound
+  %to = select i1 %is_last, i64 %bound, i64 %end
   call void %fn(ptr %data, i64 %from, i64 %to)
-  br label %again
+  br label %look
+following:
+  %tried.next = add i64 %tried, 1
+  %is_over = icmp uge i64 %tried.next, %threads
+  br i1 %is_over, label %done, label %choose
 done:
   ret void
 }
@@ -104,9 +132,11 @@ found:
   ret i64 %number
 }
 
-define internal ptr @worker(ptr %seen.start) nounwind {
+; A worker that comes late misses a job, whose other threads do it all.
+define internal ptr @worker(ptr %own.stripe) nounwind {
 entry:
-  %first = ptrtoint ptr %seen.start to i64
+  %own = ptrtoint ptr %own.stripe to i64
+  %first = load atomic i64, ptr @number seq_cst, align 8
   br label %loop
 loop:
   %seen = phi i64 [%first, %entry], [%number, %leave]
@@ -116,7 +146,7 @@ loop:
   %go = icmp ne i64 %is_open, 0
   br i1 %go, label %work, label %leave
 work:
-  call void @take_pieces()
+  call void @take_pieces(i64 %own)
   br label %leave
 leave:
   atomicrmw sub ptr @inside, i64 1 seq_cst
@@ -133,25 +163,37 @@ entry:
   store i64 0, ptr @inside
   store i64 0, ptr @sleepers
   store i64 0, ptr @busy
-  %number = load i64, ptr @number
-  %seen = inttoptr i64 %number to ptr
   br label %test
 test:
   %count = load i64, ptr @workers
   %more = icmp slt i64 %count, %wanted
   br i1 %more, label %start, label %done
 start:
-  %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %seen)
+  %counted = add i64 %count, 1
+  %own.stripe = inttoptr i64 %counted to ptr
+  %failed = call i32 @pthread_create(ptr %thread, ptr null, ptr @worker, ptr %own.stripe)
   %works = icmp eq i32 %failed, 0
   br i1 %works, label %count_it, label %done
 count_it:
   %id = load ptr, ptr %thread
   call i32 @pthread_detach(ptr %id)
-  %counted = add i64 %count, 1
   store i64 %counted, ptr @workers
   br label %test
 done:
   ret void
+}
+
+; The length of each of %count parts of %whole, a multiple of %grain.
+define internal i64 @part(i64 %whole, i64 %count, i64 %grain) nounwind {
+entry:
+  %raised = add i64 %whole, %count
+  %above = sub i64 %raised, 1
+  %even = udiv i64 %above, %count
+  %grained = add i64 %even, %grain
+  %less = sub i64 %grained, 1
+  %grains = udiv i64 %less, %grain
+  %length = mul i64 %grains, %grain
+  ret i64 %length
 }
 
 ; %fn(%data, from, to) on pieces that together are 0..%extent, each a multiple of %grain long.
@@ -169,19 +211,23 @@ alone:
   ret void
 share:
   %threads = add i64 %workers, 1
-  %pieces = mul i64 %threads, PIECES
-  %raised = add i64 %extent, %pieces
-  %above = sub i64 %raised, 1
-  %even = udiv i64 %above, %pieces
-  %grained = add i64 %even, %grain
-  %less = sub i64 %grained, 1
-  %grains = udiv i64 %less, %grain
-  %length = mul i64 %grains, %grain
+  %stripe = call i64 @part(i64 %extent, i64 %threads, i64 %grain)
+  %piece = call i64 @part(i64 %stripe, i64 PIECES, i64 %grain)
   store ptr %fn, ptr @fn
   store ptr %data, ptr @data
   store i64 %extent, ptr @extent
-  store i64 %length, ptr @piece
-  store i64 0, ptr @next
+  store i64 %stripe, ptr @stripe
+  store i64 %piece, ptr @piece
+  br label %set
+set:
+  %k = phi i64 [0, %share], [%k.next, %set]
+  %next = getelementptr inbounds [8 x i64], ptr @next, i64 %k
+  %start = mul i64 %k, %stripe
+  store i64 %start, ptr %next
+  %k.next = add i64 %k, 1
+  %is_set = icmp uge i64 %k.next, %threads
+  br i1 %is_set, label %publish, label %set
+publish:
   store atomic i64 1, ptr @open seq_cst, align 8
   %old = atomicrmw add ptr @number, i64 1 seq_cst
   %asleep = load atomic i64, ptr @sleepers seq_cst, align 8
@@ -193,7 +239,7 @@ ring:
   call i32 @pthread_mutex_unlock(ptr @mutex)
   br label %work
 work:
-  call void @take_pieces()
+  call void @take_pieces(i64 0)
   store atomic i64 0, ptr @open seq_cst, align 8
   br label %wait
 wait:
@@ -267,7 +313,10 @@ def provide(name: str) -> None:
 
 
 def _text() -> str:
-    text = _TEXT.replace("SPINS", str(SPINS)).replace("PIECES", str(PIECES_PER_THREAD))
+    numbers = {"SPINS": SPINS, "PIECES": PIECES_PER_THREAD, "THREADS": thread_count()}
+    text = _TEXT
+    for name, number in numbers.items():
+        text = text.replace(name, str(number))
     pause = _PAUSES.get(platform.machine())
     if pause is None:
         return text.replace("PAUSE", "")

@@ -15,7 +15,7 @@ from phix.core import passes
 from phix.kernels.primitive import inplace
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.affine import SliceForm, accesses, slice_form
+from phix.kernels.primitive.affine import accesses, slice_form
 from phix.kernels.primitive.loop_ir import (
     Buffer,
     For,
@@ -30,6 +30,7 @@ from phix.kernels.primitive.loop_ir import (
 )
 from phix.kernels.primitive.partial_results import scalar_totals
 from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.spans import share_stretches
 from phix.kernels.primitive.target import CPU, Target
 
 # How many steps back to look for a loop to join, and the size a joined loop may reach.
@@ -286,17 +287,12 @@ def _scalars_meet(first: For, second: For) -> bool:
 
 def _is_aligned(buffer: Buffer, index: Expr, loops: list[For]) -> bool:
     """Whether iteration ``i`` of all loops stays in slice ``i`` of the buffer."""
-    found: set[SliceForm] = set()
-    for loop in loops:
-        found_here = list(accesses(buffer, loop.body, {}))
-        if not found_here:
-            return False  # touched through a slice
-        for linear, extents in found_here:
-            form = slice_form(linear, index, extents)
-            if form is None:
-                return False
-            found.add(form)
-    return len(found) <= 1
+    touched = [list(accesses(buffer, loop.body, {})) for loop in loops]
+    if not all(touched):
+        return False  # touched through a slice
+    every = [access for found in touched for access in found]
+    forms = {slice_form(linear, index, extents) for linear, extents in every}
+    return (len(forms) == 1 and None not in forms) or share_stretches(every, index)
 
 
 # -- temps that are read where they are written ----------------------------------------------

@@ -17,11 +17,12 @@ from phix.core import dtypes as dt
 from phix.core import passes
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.affine import is_one_digit
+from phix.kernels.primitive.affine import accesses, is_one_digit
 from phix.kernels.primitive.inplace import nest
 from phix.kernels.primitive.loop_ir import For, Kernel, LoopProgram, Statement, Step
 from phix.kernels.primitive.partial_results import split
 from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.spans import share_stretches
 
 # Scalar operations below which waking a thread costs more than it saves, some 25 us.
 LEAST_WORK = 300_000
@@ -113,7 +114,11 @@ def _is_shareable(loop: For, loops: list[For], block: list[Statement]) -> bool:
     names = [b for b in touched if ir.owner(b) in written]
     if len(names) != len(written):
         return False  # a buffer and a slice of it
-    return all(is_one_digit(b, loop.index, block, extents) for b in names)
+    return all(
+        is_one_digit(b, loop.index, block, extents)
+        or share_stretches(accesses(b, block, extents), loop.index)
+        for b in names
+    )
 
 
 # -- work ------------------------------------------------------------------------------------

@@ -1,0 +1,134 @@
+"""Stretches of memory that iterations have to themselves, and the loops joined and shared by them.
+
+What is proved of indices is compared with all elements that loops of small extents touch.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core import dtypes as dt
+from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.spans import share_stretches
+
+RNG = np.random.default_rng(0)
+I, J, K, AROUND = (sc.var(name) for name in ("i0", "i1", "i2", "i7"))
+N, M = sc.var("n"), sc.var("m")
+Access = tuple[Expr, dict[Expr, Expr]]
+
+
+def number(value: int) -> Expr:
+    return sc.const(value, dt.int64)
+
+
+def row_with_its_ends(n: Expr) -> list[Access]:
+    """The first, the last and the other elements of each row but the first."""
+    row = (I + 1) * n
+    return [(row, {}), (row + n - 1, {}), (row + J + 1, {J: n - 2})]
+
+
+# name -> (accesses, whether iterations of I are proved to stay apart)
+CASES: dict[str, tuple[list[Access], bool]] = {
+    "one element": ([(I, {})], True),
+    "neighbours": ([(I, {}), (I + 1, {})], False),
+    "two of two": ([(I * 2, {}), (I * 2 + 1, {})], True),
+    "three of two": ([(I * 2, {}), (I * 2 + 2, {})], False),
+    "box and its sides": (row_with_its_ends(number(9)), True),
+    "of any size": (row_with_its_ends(N + 2), True),
+    "that may be empty": (row_with_its_ends(N), False),
+    "beyond the row": ([(I * N + J + 1, {J: N})], True),
+    "one too many": ([(I * N + J, {J: N + 1})], False),
+    "this row and the next": ([(I * N + J, {J: N}), ((I + 1) * N + J, {J: N})], False),
+    "planes": ([(I * (N * M) + J * M + K, {J: N, K: M})], True),
+    "columns": ([(I + J * N, {J: M})], False),
+    "in a loop around": ([(AROUND * 99 + I * 3, {}), (AROUND * 99 + I * 3 + 2, {})], True),
+    "in other places of a loop around": ([(AROUND * 99 + I, {}), (AROUND * 98 + I, {})], False),
+    "other strides": ([(I * 3, {}), (I * 4, {})], False),
+    "backwards": ([(I * 9 - J, {J: number(3)})], False),  # not tried
+    "by a scalar that changes": ([(I * 9 + sc.var("a0"), {})], False),
+    "squared": ([(I * I, {})], False),
+    "nothing": ([], False),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_iterations_that_stay_apart_are_found(name: str) -> None:
+    accesses, are_apart = CASES[name]
+    assert share_stretches(accesses, I) is are_apart
+
+
+def elements(access: Access, i: int) -> set[int]:
+    linear, extents = access
+    counts = [range(e.data) for e in extents.values()]
+    return {_value(linear, {I: i, **dict(zip(extents, at))}) for at in itertools.product(*counts)}
+
+
+def _value(e: Expr, of: dict[Expr, int]) -> int:
+    if e.fn in ("const", "var"):
+        return int(e.data) if e.fn == "const" else of[e]
+    a, b = (_value(x, of) for x in e.args)
+    return {"add": a + b, "sub": a - b, "mul": a * b}[e.fn]
+
+
+def drawn_access() -> Access:
+    step, start, inner, count = RNG.integers(0, [9, 9, 4, 5]).tolist()
+    return I * step + J * inner + start, {J: number(count + 1)}
+
+
+def test_what_is_proved_apart_has_no_element_in_common() -> None:
+    proved = 0
+    for _ in range(3000):
+        accesses = [drawn_access() for _ in range(RNG.integers(1, 4))]
+        if not share_stretches(accesses, I):
+            continue
+        proved += 1
+        touched = [set().union(*(elements(a, i) for a in accesses)) for i in range(12)]
+        for a, b in itertools.combinations(touched, 2):
+            assert not a & b, accesses
+    assert proved > 100
+
+
+# -- programs ------------------------------------------------------------------------------------
+def smoothed(u: Any) -> Any:
+    around = u[:-2, 1:-1] + u[2:, 1:-1] + u[1:-1, :-2] + u[1:-1, 2:]
+    return u.at[1:-1, 1:-1].set(0.25 * around)
+
+
+def test_the_sides_of_a_box_are_written_with_its_rows_and_shared() -> None:
+    x = RNG.standard_normal((700, 301))
+    jitted = phix.jit(smoothed)
+    text = jitted.lower(x).as_text("loop ir")
+    assert text.count("kernel") == 3  # the first row, the last, all others
+    assert "kernel 2:  # shared: 698" in text
+    expected = x.copy()
+    expected[1:-1, 1:-1] = 0.25 * (x[:-2, 1:-1] + x[2:, 1:-1] + x[1:-1, :-2] + x[1:-1, 2:])
+    np.testing.assert_allclose(jitted(x), expected, rtol=1e-13, atol=1e-13)
+
+
+@pytest.mark.parametrize("rows", [40_000, "n"], ids=["known", "unknown"])
+def test_interleaved_values_are_written_in_one_pass(rows: Any) -> None:
+    x, y = RNG.standard_normal((2, 40_000))
+    jitted = phix.jit(
+        lambda x, y: ops.stack([ops.exp(x), x + y, -y], 1),
+        input_spec=[phix.spec([rows], "float64")] * 2,
+    )
+    text = jitted.lower(*[phix.spec([rows], "float64")] * 2).as_text("loop ir")
+    assert text.count("kernel") == 1 and "shared" in text
+    np.testing.assert_allclose(jitted(x, y), np.stack([np.exp(x), x + y, -y], 1), rtol=1e-13)
+
+
+def test_rows_that_reach_into_the_next_stay_apart() -> None:
+    def shifted(x: Any) -> Any:
+        flat = ops.concat([ops.reshape(x, [-1]), x[0]], 0)
+        return flat.at[:-5].add(ops.reshape(ops.sin(x), [-1]))
+
+    x = RNG.standard_normal((30, 5))
+    expected = np.concatenate([x.ravel() + np.sin(x).ravel(), x[0]])
+    np.testing.assert_allclose(phix.jit(shifted)(x), expected, rtol=1e-13)
