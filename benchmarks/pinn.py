@@ -2,8 +2,9 @@
 
 Loss and parameter gradient of a physics-informed network whose residual is the n-th derivative of
 the network (3 hidden layers of 32, tanh), at 256 points in float32. Taylor mode against gradients
-of gradients and tangents of tangents, all vmapped over the points and jitted. The graphs of the
-nested modes grow almost threefold with each order, so these stop at ``NESTED_UP_TO``.
+of gradients and tangents of tangents, all vmapped over the points and jitted. The graphs of
+gradients of gradients, and the time to trace tangents of tangents, double with each order, so these
+stop at ``NESTED_UP_TO``.
 """
 
 from __future__ import annotations

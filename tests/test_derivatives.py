@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 
 import numpy as np
 import pytest
@@ -128,6 +129,70 @@ def test_stop_gradient():
 def test_eval_shape():
     found = phix.eval_shape(lambda x, *, k: {"y": x @ x * k}, phix.spec(["n", "n"]), k=2.0)
     assert str(found["y"]) == "float32[n, n]"
+
+
+# -- equal calls under reverse mode --------------------------------------------------------------
+def _tangents(function, times):
+    for _ in range(times):
+        function = functools.partial(_tangent, function)
+    return function
+
+
+def _tangent(function, x, *rest):
+    along = ops.full(x.shape, 1.0, x.dtype)
+    return phix.jvp(lambda at: function(at, *rest), (x,), (along,))[1]
+
+
+def test_nested_tangents_are_differentiated_once():
+    """The 2^n tangents of tangents of tanh(sin(x) w) are n + 1 derivatives, one product each."""
+    f = lambda x, w: ops.tanh(ops.sin(x) @ w)  # noqa: E731
+    x, w = X[:, None], np.full((1, 2), 0.5)
+
+    def products(n, **options):
+        loss = lambda w: ops.sum(_tangents(f, n)(x, w))  # noqa: E731
+        lowered = phix.jit(phix.grad(loss), **options).lower(w)
+        return lowered.as_text("graph: traced").count("= matmul(")
+
+    counts = [products(n) for n in (1, 2, 3, 4)]
+    assert counts == [4, 6, 8, 10]  # and for each the product that is its gradient
+    assert products(4, disable="common_subexpressions") == 32
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_gradient_of_nested_tangents(order):
+    """d/dw of d^n/dx^n sin(w x) = w^n sin(w x + n pi/2)."""
+    derived = _tangents(lambda x, w: ops.sin(w * x), order)
+    loss = lambda w: ops.sum(derived(phix.to_tensor(X), w))  # noqa: E731
+    w, shift = 0.7, order * np.pi / 2
+    inside = w * X + shift
+    wanted = order * w ** (order - 1) * np.sin(inside) + w**order * X * np.cos(inside)
+    for gradient in (phix.grad(loss), phix.jit(phix.grad(loss))):
+        np.testing.assert_allclose(gradient(np.float64(w)), wanted.sum(), rtol=1e-10)
+
+
+def test_operands_change_places_only_where_derivatives_allow_it():
+    def f(op):
+        return lambda x, y: (op(x, y) * 2.0 + op(y, x) * 3.0).sum()
+
+    tie = np.ones(2)
+    for op, wanted in ((ops.multiply, (5, 5)), (ops.fmax, (2, 3)), (ops.maximum, (2.5, 2.5))):
+        gradient = phix.jit(phix.grad(f(op), argnums=(0, 1)))(tie, tie)
+        assert [g.tolist() for g in gradient] == [[w, w] for w in map(float, wanted)], op
+    traced = phix.make_graph(phix.value_and_grad(f(ops.multiply)))(tie, tie)
+    both = [e for e in traced.equations if set(e.inputs) == set(traced.inputs)]
+    assert [e.op.name for e in both] == ["multiply"]
+
+
+def test_equal_values_end_one_by_one():
+    """An op that works in place ends the tensor it is given, and no other of the same value."""
+
+    def f(x, y):
+        first, second = ops.sin(x), ops.sin(x)
+        cosines = ops.cos(y), ops.cos(y)
+        return (ops.relu_(first) + second + ops.relu_(cosines[0]) * cosines[1]).sum()
+
+    gradient = phix.jit(phix.grad(f))(X, X)
+    np.testing.assert_allclose(gradient, np.cos(X) * (1 + (np.sin(X) > 0)))
 
 
 # -- trees -----------------------------------------------------------------------------------

@@ -411,6 +411,11 @@ class Tracer(TensorBase):
     def __repr__(self) -> str:
         return f"Tracer<{self.interpreter.name}>({self.meta})"
 
+    @property
+    def identity(self) -> Any:
+        """What tracers that stand for one value have in common."""
+        return id(self)
+
 
 class ValueTracer(Tracer):
     """A tracer around a value of the interpreter's parent, which can be looked at."""

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from phix.core import passes
 from phix.core.dispatch import Interpreter
-from phix.core.graph import Graph, graphs_in, map_attrs
+from phix.core.graph import Graph, map_attrs
 from phix.core.op import Op
-from phix.core.tensor import Tensor
 from phix.interpreters.decompose import rewrite
-from phix.interpreters.stage import Stage, StageTracer
+from phix.interpreters.equal_calls import call_key
+from phix.interpreters.stage import Stage
 
 
 class Simplify(Interpreter):
@@ -31,32 +30,12 @@ class Simplify(Interpreter):
         assert self.parent is not None
         if op.has_graphs:
             attrs = map_attrs(simplify, attrs)
-        has_effects = "side_effect" in op.traits or any(g.has_effects for g in graphs_in(attrs))
-        if has_effects or not passes.is_on("common_subexpressions"):
+        key = call_key(op, inputs, attrs)
+        if key is None:
             return self.parent.process(op, inputs, attrs)
-        key = (op, _attr_key(attrs), tuple(map(_key, inputs)))
         if key not in self.seen:
             self.seen[key] = self.parent.process(op, inputs, attrs)
         return self.seen[key]
-
-
-def _key(entry: Any) -> Any:
-    if isinstance(entry, tuple):
-        return tuple(map(_key, entry))
-    if isinstance(entry, StageTracer):
-        return entry.variable
-    if isinstance(entry, Tensor) and entry.ndim == 0:
-        return (entry.dtype, entry.host.tobytes())
-    return id(entry)
-
-
-def _attr_key(value: Any) -> Any:
-    """Attributes compared by type and text: 0.0 is not -0.0, True is not 1."""
-    if isinstance(value, tuple):
-        return tuple(map(_attr_key, value))
-    if isinstance(value, (bool, int, float, complex)):
-        return (type(value), repr(value))
-    return getattr(value, "key", value)
 
 
 def simplify(graph: Graph) -> Graph:

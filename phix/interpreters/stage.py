@@ -47,6 +47,10 @@ class StageTracer(Tracer):
     def meta(self) -> MetaTensor:
         return self.variable.meta
 
+    @property
+    def identity(self) -> Variable:
+        return self.variable
+
     def concrete(self, asked: str) -> Tensor:
         raise no_value(self, asked)
 

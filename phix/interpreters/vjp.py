@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from copy import copy
 from functools import cache
 from typing import Any
 
@@ -16,8 +17,9 @@ from phix.core.op import Op
 from phix.core.places import Place, device, is_host_alone
 from phix.core.rules import OPS, get_op
 from phix.core.source import derivation, is_recording, user_source
-from phix.core.tensor import TensorBase, ValueTracer, following, home
+from phix.core.tensor import TensorBase, Tracer, ValueTracer, following, home
 from phix.interpreters.decompose import as_entries
+from phix.interpreters.equal_calls import call_key
 
 
 class VJPTracer(ValueTracer):
@@ -29,6 +31,10 @@ class VJPTracer(ValueTracer):
         self.interpreter = interpreter
         self.value = value
         self.node = node
+
+    @property
+    def identity(self) -> tuple[Interpreter, int]:
+        return self.interpreter, self.node
 
 
 class Record:
@@ -120,7 +126,11 @@ def uncovered(op: Op) -> tuple[int, ...]:
 
 
 class VJP(Interpreter):
-    """Ops on its tracers run in the parent and leave a record; all others just run there."""
+    """Ops on its tracers run in the parent and leave a record; all others just run there.
+
+    While a graph is written down, equal calls are made once: tangents of tangents repeat each
+    other, and each record would send a cotangent of its own all the way back.
+    """
 
     name = "vjp"
 
@@ -128,6 +138,8 @@ class VJP(Interpreter):
         super().__init__(parent)
         self.tape: list[Record] = []
         self.nodes = 0
+        # (inputs, outputs) of calls by what equal ones have in common
+        self.calls: dict[Any, Any] | None = None if dispatch.runs_at_once() else {}
 
     def new(self, value: TensorBase) -> VJPTracer:
         self.nodes += 1
@@ -154,6 +166,15 @@ class VJP(Interpreter):
         return value.node if self.owns(value) else -1
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        key = None if self.calls is None else call_key(op, inputs, attrs)
+        if self.calls is None or key is None:
+            return self.perform(op, inputs, attrs)
+        if key not in self.calls:
+            self.calls[key] = inputs, self.perform(op, inputs, attrs)
+            return self.calls[key][1]
+        return _again(self.calls[key][1])
+
+    def perform(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         parent = self.parent
         assert parent is not None
         nodes = map_entries(self.node, inputs)
@@ -218,6 +239,13 @@ class VJP(Interpreter):
 
     def wrap(self, value: TensorBase) -> TensorBase:
         return self.new(value) if dt.is_differentiable(value.dtype) else value
+
+
+def _again(outs: Any) -> Any:
+    """The same values in tracers of their own: an op that works in place ends those it is given."""
+    if isinstance(outs, tuple):
+        return tuple(map(_again, outs))
+    return copy(outs) if isinstance(outs, Tracer) else outs
 
 
 def is_constant(op: Op) -> bool:

@@ -1,0 +1,51 @@
+"""What makes two calls of an op equal, so that one of them is enough."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix.core import passes
+from phix.core.graph import graphs_in
+from phix.core.op import Op
+from phix.core.tensor import Tensor, Tracer
+
+
+def call_key(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+    """What equal calls have in common; None where each must be made.
+
+    Tensors are told apart by their addresses: whoever keeps the key keeps the inputs alive.
+    """
+    if not passes.is_on("common_subexpressions"):
+        return None
+    if "side_effect" in op.traits or any(g.has_effects for g in graphs_in(attrs)):
+        return None
+    keys = tuple(map(_input_key, inputs))
+    return op, _attr_key(attrs), frozenset(keys) if may_swap(op) else keys
+
+
+def may_swap(op: Op) -> bool:
+    """Whether the two inputs may change places, in derivatives as well.
+
+    Not so those of maximum and its like: which of them has the gradient at a tie, or the sign of
+    a zero, depends on their order.
+    """
+    return "commutative" in op.traits and op.jvp in ("linear", "bilinear")
+
+
+def _input_key(entry: Any) -> Any:
+    if isinstance(entry, tuple):
+        return tuple(map(_input_key, entry))
+    if isinstance(entry, Tracer):
+        return entry.identity
+    if isinstance(entry, Tensor) and entry.ndim == 0:
+        return (entry.dtype, entry.host.tobytes())
+    return id(entry)
+
+
+def _attr_key(value: Any) -> Any:
+    """Attributes compared by type and text: 0.0 is not -0.0, True is not 1."""
+    if isinstance(value, tuple):
+        return tuple(map(_attr_key, value))
+    if isinstance(value, (bool, int, float, complex)):
+        return (type(value), repr(value))
+    return getattr(value, "key", value)
