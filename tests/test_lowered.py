@@ -228,12 +228,24 @@ M, N, K = 13, 21, 34
         (lambda x, k: ops.conv2d(x, k), [(2, 3, 8, 8), (4, 3, 3, 3)], 2 * 4 * 36 * (27 + 26), 0),
         (lambda x, k: ops.conv2d(x, k), [(2, 16, 8, 8), (32, 16, 1, 1)],
          2 * 2 * 32 * 64 * 16, 0),
+        # by patches, block by block of the images, the last of which is smaller
+        (lambda x, k: ops.conv2d(x, k), [(37, 16, 20, 20), (24, 16, 5, 5)],
+         2 * 37 * 24 * 16**2 * 16 * 25, 0),
     ],
 )  # fmt: skip
 def test_operations_have_their_closed_forms(function, shapes, flops, transcendentals):
     cost = phix.jit(function).lower(*(normal(*s) for s in shapes)).cost_analysis()
     assert (cost.flops, cost.transcendentals) == (flops, transcendentals)
     assert not cost.uncounted
+
+
+def test_blocks_of_images_are_all_counted():
+    """Winograd's tiles of 4 x 4 take 36 products for each pair of channels."""
+    f = phix.jit(lambda x, k: ops.conv2d(x, k, paddings=(1, 1)))
+    x, k = normal(37, 16, 20, 20), normal(24, 16, 3, 3)
+    cost = f.lower(x, k).cost_analysis()
+    products = 2 * 37 * 5**2 * 36 * 24 * 16
+    assert products < cost.flops < 1.5 * products and not cost.uncounted
 
 
 def test_complex_products_count_their_real_ones():

@@ -7,7 +7,7 @@ ints or, where sizes are unknown, dims.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -120,6 +120,7 @@ class _Counter:
         self.bytes_written: DimLike = 0
         self.uncounted: list[str] = []
         self.blocks: list[_Block] = []
+        self.tiled: set[Expr | None] = set()  # steps whose turns together make what is counted
         self.written: set[Buffer] = set()
         self.levels: dict[Expr, int] = {}  # inside the open loops
         # of one kernel: bytes by buffer
@@ -134,12 +135,28 @@ class _Counter:
             elif isinstance(step, ir.HostStep):
                 self._host(step, times)
             elif isinstance(step, ir.ForStep):
-                self.steps(step.body, times * self._extent(step.extent))
+                self._loop(step, times)
             elif isinstance(step, ir.WhileStep):
                 self.uncounted.append("turns of a while loop beyond the first")
                 self.steps([*step.test, *step.body], times)
             elif isinstance(step, ir.SwitchStep):
                 self._switch(step, times)
+
+    def _loop(self, step: ir.ForStep, times: DimLike) -> None:
+        """All turns are like the first but for the last: a loop over blocks may end in a part."""
+        turns = self._extent(step.extent)
+        name = step.index.data
+        if isinstance(turns, int):
+            self.sizes[name] = 0
+            self.steps(step.body, times * (turns - 1))
+            self.sizes[name] = turns - 1
+            self.steps(step.body, times)
+            del self.sizes[name]
+        elif _has_tiles(step):  # which are counted as what they make together
+            self.tiled.add(step.index)
+            self.steps(step.body, times)
+        else:
+            self.steps(step.body, times * turns)
 
     def _switch(self, step: ir.SwitchStep, times: DimLike) -> None:
         """The dearest branch, where that can be told; else the last."""
@@ -217,12 +234,18 @@ class _Counter:
         """Turns of a loop; those of a pair of loops that walk over tiles are the inner one's."""
         if any(_is_in(loop.index, s.extent) for s in ir.walk(loop.body) if isinstance(s, ir.For)):
             return 1
-        whole = _tiled_size(loop.extent)
-        return self._extent(loop.extent if whole is None else whole)
+        return self._extent(self._whole(loop.extent)[0])
 
-    def _times(self, level: int | None = None) -> DimLike:
+    def _whole(self, extent: Expr) -> tuple[Expr, Expr | None]:
+        """What the tiles of an open loop make together, and its index, where it is one of them."""
+        size, index = _tiled_size(extent) or (extent, None)
+        is_open = index in self.tiled or any(b.index is index for b in self.blocks)
+        return (size, index) if is_open else (extent, None)
+
+    def _times(self, level: int | None = None, but: Sequence[Expr | None] = ()) -> DimLike:
+        """How often what stands at that level runs, loops over some indices ``but`` once."""
         blocks = self.blocks if level is None else self.blocks[: level + 1]
-        return dm.product(tuple(b.turns for b in blocks))
+        return dm.product(tuple(b.turns for b in blocks if b.index is None or b.index not in but))
 
     def _level(self, root: Expr) -> int:
         """The innermost open loop that changes the value."""
@@ -265,17 +288,19 @@ class _Counter:
     # -- libraries
     def _library(self, call: LibraryCall) -> None:
         rule = next((r for name, r in _LIBRARY.items() if call.name.startswith(name)), None)
-        sizes = []
+        sizes, whole = [], []
         for argument in call.arguments:
-            is_size = isinstance(argument, Expr)
-            sizes.append(self._extent(argument) if is_size else None)  # type: ignore[arg-type]
+            if isinstance(argument, Expr):  # calls on the tiles of a size are one on all of it
+                size, index = self._whole(argument)
+                sizes.append(self._extent(size))
+                whole.append(index)
         pointers = [a.buffer for a in call.arguments if isinstance(a, ir.Pointer)]
-        times = self._times()
+        times = self._times(but=whole)
         if rule is None:
             self.uncounted.append(f"operations of {call.name}")
             self._moved(pointers, call, [times * self._bytes(b) for b in pointers])
             return
-        flops, elements = rule(*(s for s in sizes if s is not None))
+        flops, elements = rule(*sizes)
         is_complex = dt.is_complex(pointers[-1].dtype)
         self.flops += times * flops * (4 if is_complex else 1)
         self._moved(pointers, call, [times * n * b.dtype.itemsize
@@ -356,10 +381,22 @@ def _is_in(index: Expr, expr: Expr) -> bool:
     return expr is index or any(_is_in(index, a) for a in expr.args)
 
 
-def _tiled_size(extent: Expr) -> Expr | None:
-    """What the tiles make together, if the extent is that of one: min(size - i * tile, tile)."""
+def _has_tiles(step: ir.ForStep) -> bool:
+    """Whether a loop inside goes over a tile of what the step walks over."""
+    kernels = (s for s in ir.walk_steps(step.body) if isinstance(s, Kernel))
+    loops = (s for k in kernels for s in ir.walk(k.body) if isinstance(s, ir.For))
+    tiled = (_tiled_size(s.extent) for s in loops)
+    return any(t is not None and t[1] is step.index for t in tiled)
+
+
+def _tiled_size(extent: Expr) -> tuple[Expr, Expr] | None:
+    """What the tiles ``i`` make together, and ``i``, if the extent is that of one of them.
+
+    That is ``min(size - i * tile, tile)``.
+    """
     if extent.fn != "minimum" or extent.args[1].fn != "const" or extent.args[0].fn != "sub":
         return None
     size, start = extent.args[0].args
-    is_tile = start.fn == "mul" and extent.args[1] in start.args
-    return size if is_tile else None
+    if start.fn != "mul" or start.args[1] is not extent.args[1] or start.args[0].fn != "var":
+        return None
+    return size, start.args[0]
