@@ -80,6 +80,41 @@ def test_the_first_of_equals_come_first_in_topk(size: int, largest: bool) -> Non
     np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
 
 
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize(
+    "name", ["bool", "int8", "uint32", "int64", "float16", "float32", "float64"]
+)
+def test_a_few_are_found_without_sorting(name: str, largest: bool) -> None:
+    """Rows that end with a block, within one, and before the first; more than a few are sorted."""
+    for seed, (k, size) in enumerate([(1, 1), (3, 19), (3, 20), (32, 32), (5, 200), (33, 60)]):
+        x = numbers((3, size, 2), np.dtype(name), seed)
+        spec = [phix.spec(["rows", "size", 2], name)] if size > 32 else None
+        values, indices = phix.jit(lambda t, k=k: ops.topk(t, k, 1, largest), input_spec=spec)(x)
+        order = stable_order(x, 1, largest)[:, :k]
+        np.testing.assert_array_equal(indices, order)
+        np.testing.assert_array_equal(values, np.take_along_axis(x, order, 1))
+
+
+@pytest.mark.parametrize("order", ["rising", "falling", "equal"])
+def test_rows_in_which_each_is_better_than_the_one_before(order: str) -> None:
+    row = {"rising": np.arange(100), "falling": -np.arange(100), "equal": np.zeros(100, int)}[order]
+    values, indices = phix.jit(lambda t: ops.topk(t, 4))(row)
+    wanted = {"rising": [99, 98, 97, 96]}.get(order, [0, 1, 2, 3])
+    assert indices.tolist() == wanted
+    assert values.tolist() == row[wanted].tolist()
+
+
+def test_threads_sort_rows_of_their_own() -> None:
+    x = np.random.default_rng(1).standard_normal((900, 500)).astype(np.float32)
+    for function, wanted in (
+        (lambda t: ops.sort(t, 1), np.sort(x, 1)),
+        (lambda t: ops.topk(t, 5)[0], -np.sort(-x, 1)[:, :5]),
+    ):
+        jitted = phix.jit(function)
+        assert "shared: 900" in jitted.lower(x).as_text("loop ir")
+        np.testing.assert_array_equal(jitted(x), wanted)
+
+
 def test_a_row_is_sorted_in_each_iteration() -> None:
     x = np.random.default_rng(0).standard_normal((4, 100))
 

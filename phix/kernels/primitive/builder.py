@@ -354,6 +354,12 @@ class Builder:
         self.temps.append(buffer)
         return buffer
 
+    def local(self, kernel: Kernel, size: DimLike, dtype: np.dtype) -> Buffer:
+        """Memory for ``size`` elements that a kernel has for itself, each thread its own."""
+        buffer = Buffer(self._next("l"), dtype, (size,), "local")
+        kernel.locals[buffer] = self.dim(size)
+        return buffer
+
     def contiguous(self, value: Value) -> Buffer:
         """A C-contiguous buffer that holds ``value``."""
         if value.buffer is None or value.buffer.strided:

@@ -47,6 +47,7 @@ _FAMILIES = (
     "lowering_index",
     "lowering_scatter",
     "lowering_sort",
+    "lowering_topk",
     "lowering_random",
     "lowering_control",
     "lowering_callback",

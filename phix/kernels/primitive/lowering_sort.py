@@ -9,7 +9,6 @@ them in one int if they have 32 bits, else in a buffer of its own.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
@@ -20,7 +19,7 @@ from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive import sorting_steps
 from phix.kernels.primitive.builder import CHEAP, ZERO, Builder, Value
-from phix.kernels.primitive.loop_ir import Buffer
+from phix.kernels.primitive.loop_ir import Buffer, Kernel
 from phix.kernels.primitive.lowering import lowering
 from phix.kernels.primitive.lowering_shape import moved_axis
 from phix.kernels.primitive.scalar import Expr
@@ -30,15 +29,15 @@ Indices = tuple[Expr, ...]
 # Rows of up to so many elements are sorted by insertion, up to so many with short digits.
 SHORT, MIDDLE = 48, 2048
 _FEW_BITS, _MANY_BITS = 8, 11
-_UINT32, _UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
+UINT32, UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
 
 
 # -- keys ----------------------------------------------------------------------------------------
-def _key_dtype(dtype: np.dtype) -> np.dtype:
-    return _UINT64 if ir.scalar_dtype(dtype).itemsize == 8 else _UINT32
+def key_dtype(dtype: np.dtype) -> np.dtype:
+    return UINT64 if ir.scalar_dtype(dtype).itemsize == 8 else UINT32
 
 
-def _key(x: Expr, descending: bool, is_exact: bool) -> Expr:
+def sort_key(x: Expr, descending: bool, is_exact: bool) -> Expr:
     """An unsigned int that is ordered as ``x``, NaN the largest; all bits turned if descending.
 
     An exact one tells -0.0 from 0.0, so that ``x`` can be had back from it.
@@ -46,12 +45,12 @@ def _key(x: Expr, descending: bool, is_exact: bool) -> Expr:
     if x.dtype.kind == "f":
         key = _float_key(x if is_exact else x + 0.0)
     elif x.dtype.kind == "b":
-        key = sc.cast(x, _UINT32)
+        key = sc.cast(x, UINT32)
     else:
         wide = dt.int64 if x.dtype.itemsize == 8 else dt.int32
         signed = x.dtype.kind == "i"
-        key = sc.cast(sc.cast(x, wide), _key_dtype(x.dtype)) if signed else x
-        key = sc.cast(key, _key_dtype(x.dtype))
+        key = sc.cast(sc.cast(x, wide), key_dtype(x.dtype)) if signed else x
+        key = sc.cast(key, key_dtype(x.dtype))
         if signed:  # the least one becomes 0
             key = key - sc.cast(sc.const(np.iinfo(x.dtype).min, wide), key.dtype)
     return ~key if descending else key
@@ -59,7 +58,7 @@ def _key(x: Expr, descending: bool, is_exact: bool) -> Expr:
 
 def _float_key(x: Expr) -> Expr:
     """The bits of a float, turned so that they are ordered as it is."""
-    dtype = _key_dtype(x.dtype)
+    dtype = key_dtype(x.dtype)
     bits = sc.bitcast(x, dtype)
     top = sc.const(1 << (8 * dtype.itemsize - 1), dtype)
     key = sc.select(bits >= top, ~bits, bits | top)
@@ -74,7 +73,7 @@ def _element(key: Expr, dtype: np.dtype, descending: bool) -> Expr:
         top = sc.const(1 << (8 * key.dtype.itemsize - 1), key.dtype)
         return sc.bitcast(sc.select(key >= top, key ^ top, ~key), scalar)
     if scalar.kind == "i":
-        wide = dt.int64 if key.dtype == _UINT64 else dt.int32
+        wide = dt.int64 if key.dtype == UINT64 else dt.int32
         key = key + sc.cast(sc.const(np.iinfo(scalar).min, wide), key.dtype)
         return sc.cast(sc.cast(key, wide), scalar)
     return sc.cast(key, scalar)
@@ -84,20 +83,22 @@ def _element(key: Expr, dtype: np.dtype, descending: bool) -> Expr:
 class _Row:
     """A row of ``size`` keys on its way: ``keys`` and ``order`` hold two rows, from and to."""
 
-    def __init__(self, b: Builder, size: dm.DimLike, dtype: np.dtype, with_order: bool) -> None:
+    def __init__(
+        self, b: Builder, kernel: Kernel, size: dm.DimLike, dtype: np.dtype, with_order: bool
+    ) -> None:
         self.b, self.size, self.n = b, size, b.dim(size)
-        self.dtype = _key_dtype(dtype)
+        self.dtype = key_dtype(dtype)
         self.width = 8 * self.dtype.itemsize
         self.packs = with_order and self.width == 32
         self.low = 32 if self.packs else 0
-        self.keys = b.temp((2 * size,), _UINT64 if self.packs else self.dtype)
+        self.keys = b.local(kernel, 2 * size, UINT64 if self.packs else self.dtype)
         own = with_order and not self.packs
-        self.order = b.temp((2 * size,), _UINT32) if own else None
+        self.order = b.local(kernel, 2 * size, UINT32) if own else None
         is_middle = isinstance(size, int) and size <= MIDDLE
         self.bits = _FEW_BITS if is_middle else _MANY_BITS
         self.passes = -(-self.width // self.bits)
         is_short = isinstance(size, int) and size <= SHORT
-        self.counts = None if is_short else b.temp((self.passes << self.bits,), _UINT32)
+        self.counts = None if is_short else b.local(kernel, self.passes << self.bits, UINT32)
 
     def sort(self, key_at: Callable[[Expr], Expr]) -> None:
         """Sort the keys; sets ``start``, where in the buffers they are then."""
@@ -119,7 +120,7 @@ class _Row:
     def sorted_from(self, i: Expr) -> Expr:
         """Where the i-th element of the sorted row was before."""
         from_ = self._load(self.order or self.keys, self.start + i)
-        return sc.cast(sc.cast(from_, _UINT32), dt.int64)
+        return sc.cast(sc.cast(from_, UINT32), dt.int64)
 
     def _load(self, buffer: Buffer, i: Expr) -> Expr:
         element = ir.load(buffer, (i,))
@@ -138,11 +139,11 @@ class _Row:
         """Store the i-th key, with its place in the row."""
         key = key_at(i)
         if self.packs:
-            key = (sc.cast(key, _UINT64) << 32) | sc.cast(i, _UINT64)
+            key = (sc.cast(key, UINT64) << 32) | sc.cast(i, UINT64)
         (key,) = self.b.mutable(key)
         self._put([(self.keys, key)], i)
         if self.order is not None:
-            self._put([(self.order, sc.cast(i, _UINT32))], i)
+            self._put([(self.order, sc.cast(i, UINT32))], i)
         return key
 
     def _insert(self, key_at: Callable[[Expr], Expr]) -> None:
@@ -161,7 +162,7 @@ class _Row:
 
     def _by_digits(self, counts: Buffer, key_at: Callable[[Expr], Expr]) -> None:
         b, size = self.b, 1 << self.bits
-        zero = sc.const(0, _UINT32)
+        zero = sc.const(0, UINT32)
         with b.loop(b.dim(self.passes * size)) as i:
             b.emit(ir.Store(counts, (i,), zero))
         with b.loop(self.n, "reduction") as i:
@@ -171,7 +172,7 @@ class _Row:
                 b.emit(ir.Store(counts, (at,), self._load(counts, at) + 1))
         with b.loop(b.dim(self.passes), "reduction") as number:
             (first,) = b.mutable(self._digit(self._load(self.keys, self.start), number))
-            differ = sc.ne(self._load(counts, first), sc.cast(self.n, _UINT32))
+            differ = sc.ne(self._load(counts, first), sc.cast(self.n, UINT32))
             with b.block(lambda body: ir.If(differ, body)):
                 self._pass(counts, number)
 
@@ -184,7 +185,7 @@ class _Row:
     def _pass(self, counts: Buffer, number: Expr) -> None:
         b = self.b
         first = number * (1 << self.bits)
-        (total,) = b.mutable(sc.const(0, _UINT32))
+        (total,) = b.mutable(sc.const(0, UINT32))
         with b.loop(b.dim(1 << self.bits), "reduction") as i:
             (count,) = b.mutable(self._load(counts, first + i))
             b.emit(ir.Store(counts, (first + i,), total))
@@ -200,7 +201,7 @@ class _Row:
 
 
 # -- all rows ------------------------------------------------------------------------------------
-def _last(b: Builder, x: Value, axis: int) -> Value:
+def rows_of(b: Builder, x: Value, axis: int) -> Value:
     """``x`` with the axis to be sorted moved to the end."""
     rank = len(x.dims)
     return moved_axis(b, x, axis, rank - 1) if rank and axis != rank - 1 else x
@@ -212,14 +213,14 @@ def sort(b: Builder, x: Value, axis: int, descending: bool, *stable: bool) -> Va
         return sorting_steps.sort(b, x, axis, descending)
     if not x.dims:
         return x
-    rows = _last(b, x, axis)
+    rows = rows_of(b, x, axis)
     dtype = x.dtype
 
     def write(out: Buffer) -> None:
-        with b.kernel():
-            row = _Row(b, rows.dims[-1], dtype, False)
-            with b.loops(rows.dims[:-1], "reduction") as head:
-                row.sort(lambda i: _key(_read(b, rows, (*head, i)), descending, True))
+        with b.kernel() as kernel:
+            row = _Row(b, kernel, rows.dims[-1], dtype, False)
+            with b.loops(rows.dims[:-1], "independent") as head:
+                row.sort(lambda i: sort_key(read(b, rows, (*head, i)), descending, True))
                 with b.loop(row.n) as i:
                     b.store(out, (*head, i), _element(row.sorted_key(i), dtype, descending))
 
@@ -227,7 +228,7 @@ def sort(b: Builder, x: Value, axis: int, descending: bool, *stable: bool) -> Va
     return out if rows is x else moved_axis(b, out, len(x.dims) - 1, axis)
 
 
-def _read(b: Builder, x: Value, indices: Indices) -> Expr:
+def read(b: Builder, x: Value, indices: Indices) -> Expr:
     element = b.element(x, indices)
     assert isinstance(element, Expr)
     return element
@@ -237,38 +238,49 @@ def _read(b: Builder, x: Value, indices: Indices) -> Expr:
 def argsort(b: Builder, x: Value, axis: int, descending: bool, stable: bool) -> tuple[Value, ...]:
     if not b.target.sorts_in_loops:
         return sorting_steps.argsort(b, x, axis, descending)
-    return _ordered(b, x, axis, descending, x.dims[axis] if x.dims else 1)
+    return ordered(b, x, axis, descending, x.dims[axis] if x.dims else 1)
 
 
-@lowering("topk", "whole")
-def topk(
-    b: Builder, x: Value, k: Any, axis: int, largest: bool, sorted_: bool
-) -> tuple[Value, ...]:
-    if not b.target.sorts_in_loops:
-        return sorting_steps.topk(b, x, axis, largest)
-    return _ordered(b, x, axis, largest, k)
-
-
-def _ordered(
+def ordered(
     b: Builder, x: Value, axis: int, descending: bool, count: dm.DimLike
 ) -> tuple[Value, ...]:
     """The first ``count`` elements of each sorted row, and where they were."""
     if not x.dims:
         return x, b.constant(0, (), dt.int64)
-    rows = _last(b, x, axis)
+    rows = rows_of(b, x, axis)
 
     def write(out: Buffer, indices: Buffer) -> None:
         if rows.buffer is None and rows.cost > CHEAP:
             b.materialize(rows)
-        with b.kernel():
-            row = _Row(b, rows.dims[-1], x.dtype, True)
-            with b.loops(rows.dims[:-1], "reduction") as head:
-                row.sort(lambda i: _key(_read(b, rows, (*head, i)), descending, False))
-                with b.loop(b.dim(count)) as i:
-                    b.store(indices, (*head, i), row.sorted_from(i))
-                with b.loop(b.dim(count)) as i:
-                    b.store(out, (*head, i), b.element(rows, (*head, row.sorted_from(i))))
+        with b.kernel() as kernel:
+            row = _Row(b, kernel, rows.dims[-1], x.dtype, True)
+            with b.loops(rows.dims[:-1], "independent") as head:
+                row.sort(lambda i: sort_key(read(b, rows, (*head, i)), descending, False))
+                picked(b, count, rows, head, row.sorted_from, out, indices)
 
+    return in_rows(b, x, rows, axis, count, write)
+
+
+def picked(
+    b: Builder,
+    count: dm.DimLike,
+    rows: Value,
+    head: Indices,
+    place: Callable[[Expr], Expr],
+    out: Buffer,
+    indices: Buffer,
+) -> None:
+    """Store ``count`` elements of the row ``head``, and their places."""
+    with b.loop(b.dim(count)) as i:
+        b.store(indices, (*head, i), place(i))
+    with b.loop(b.dim(count)) as i:
+        b.store(out, (*head, i), b.element(rows, (*head, place(i))))
+
+
+def in_rows(
+    b: Builder, x: Value, rows: Value, axis: int, count: dm.DimLike, write: Callable[..., None]
+) -> tuple[Value, ...]:
+    """What ``write`` puts into values and indices of rows, with the axis where ``x`` has it."""
     dims = (*rows.dims[:-1], count)
     made = b.written((MetaTensor(dims, x.dtype), MetaTensor(dims, dt.int64)), write)
     if rows is x:
