@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -59,3 +61,26 @@ def test_a_sign_read_from_a_float16_that_came_from_a_float64(spec):
     rest, squashed = f(x)
     np.testing.assert_array_equal(rest, x % np.float16(0.75))
     np.testing.assert_allclose(squashed, np.tanh((x % np.float16(0.75)).astype("f")), rtol=2e-3)
+
+
+# What Python does when it ends, made to go wrong each time: modules are cleared before functions,
+# what they held is freed and written over (with floats whose bits, read as the flags of a method,
+# say that it has a class), and the collector visits the functions.
+_END = """
+import gc, struct, sys
+import phix
+
+phix.jit(lambda x: x * 2.0 + 1.0)(1.0)
+programs = [o for o in gc.get_objects() if getattr(o, "__name__", "") == "phix_program"]
+assert programs
+sys.modules["phix.kernels.cpu.jit"].__dict__.clear()
+gc.collect()
+bits = struct.pack("<II", 0x200, 0x3FF00000)
+floats = [struct.unpack("d", bits) for _ in range(100000)]
+gc.collect()
+"""
+
+
+def test_programs_outlive_the_modules_that_made_them():
+    run = subprocess.run([sys.executable, "-c", _END], capture_output=True, text=True)
+    assert run.returncode == 0, run.stderr

@@ -374,6 +374,54 @@ def test_a_gradient_lives_where_the_new_weight_will():
     assert sizes[1] - sizes[0] > weight / 2 and sizes[0] < weight < sizes[1]
 
 
+def test_a_temp_lives_where_the_one_it_replaces_did():
+    """tanh(x w) takes the place of x w, unless that is read again."""
+    x, w, product = normal(50, 64), normal(64, 64), 4 * 50 * 64
+
+    def once(x, w):
+        return ops.tanh(x @ w) @ w
+
+    def again(x, w):
+        inside = x @ w
+        return ops.tanh(inside) @ w * inside
+
+    for function, temps in ((once, 1), (again, 2)):
+        results = []
+        for off, count in (((), temps), ("reuse_temps", 2)):
+            jitted = phix.jit(function, disable=off)
+            planned = jitted.lower(x, w).memory_analysis().temp_size_in_bytes
+            assert planned == count * product, (function, off)
+            results.append(np.asarray(jitted(x, w)))
+        np.testing.assert_array_equal(*results)
+
+
+def test_temps_that_are_alive_together_lie_apart(monkeypatch, rng):
+    from phix.kernels.primitive import workspace
+    from phix.kernels.primitive.loop_ir import Buffer
+
+    def planned(spans):
+        lives = {
+            Buffer(f"t{k}", np.dtype("int8"), (size,), "temp"): (begin, end)
+            for k, (size, begin, end) in enumerate(spans)
+        }
+        monkeypatch.setattr(workspace, "lifetimes", lambda steps: lives)
+        slots = workspace.plan_slots([], lambda b: True)
+        assert sorted(b.name for s in slots for b in s) == sorted(b.name for b in lives)
+        for slot in slots:
+            times = [t for b in slot for t in range(*lives[b])]
+            assert len(times) == len(set(times))
+        return sum(max(b.dims[0] for b in slot) for slot in slots)
+
+    # the small one does not take the place that the second large one could have
+    assert planned([(100, 0, 1), (10, 1, 3), (100, 1, 3)]) == 110
+    for _ in range(50):
+        begins = rng.integers(0, 20, 30)
+        spans = [(int(n), int(b), int(b + d)) for n, b, d in
+                 zip(rng.choice([8, 64, 512], 30), begins, rng.integers(1, 8, 30))]  # fmt: skip
+        peak = max(sum(n for n, b, e in spans if b <= t < e) for t in range(28))
+        assert peak <= planned(spans) < sum(n for n, _, _ in spans)
+
+
 def test_memory_of_unknown_sizes():
     lowered = phix.jit(lambda x: ops.sum(ops.tanh(x @ x), 0)).lower(phix.spec(["n", "n"]))
     with pytest.raises(ArgumentError, match=r"sizes of the dims n are not known.*memory_analysis"):

@@ -30,8 +30,6 @@ _CALLS = re.compile(r"^declare [^@\n]*@(phix_\w+)\(", re.MULTILINE)
 _lock = threading.RLock()
 _loaded: dict[str, Code] = {}
 _provided: set[str] = set()
-# CPython keeps a pointer to a method's definition for as long as the function lives.
-_definitions: list[Any] = []
 
 
 class _MethodDefinition(ctypes.Structure):
@@ -208,7 +206,9 @@ def python_function(code: Code) -> Callable[..., Any]:
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     definition = _MethodDefinition(b"phix_program", code.address, _METH_FASTCALL, None)
-    _definitions.append(definition)
+    # The function points to its definition for as long as it lives: when Python ends, longer than
+    # anything that a module holds. So the definition stays.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))
     function: Callable[..., Any] = new(ctypes.addressof(definition), None, None)
     return function
 

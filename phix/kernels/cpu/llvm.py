@@ -71,6 +71,12 @@ def _is_masked(loop: ir.For) -> bool:
     return bool(is_short and loop.extent.data % (lanes // 2) > lanes // 8)
 
 
+def has_masked_stores(kernel: ir.Kernel) -> bool:
+    """Whether vectors are stored in part: what is loaded next from the lanes left out, which a
+    row written over itself does, waits until the store is in memory."""
+    return any(isinstance(s, ir.For) and _is_masked(s) for s in ir.walk(kernel.body))
+
+
 def _stays_apart(loop: ir.For) -> bool:
     """Whether the vectors are inside an iteration: sums along the rows of a small matrix.
 

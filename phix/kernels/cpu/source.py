@@ -12,6 +12,7 @@ from phix.core.errors import ShapeError
 from phix.core.graph import Graph
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.entry import Segment, SymbolSource
+from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
 from phix.kernels.primitive import inplace, loop_text, several_rows, sharing, shrinking
@@ -93,6 +94,8 @@ def prepare(program: LoopProgram, builder: Builder) -> None:
         inplace.use_outputs(program)
     if passes.is_on("shrink_temps"):
         shrinking.shrink(program)
+    if passes.is_on("reuse_temps"):
+        inplace.reuse_temps(program, lambda kernel: not has_masked_stores(kernel))
     if passes.is_on("share_loops"):
         sharing.share(program, builder.dim)
     if passes.is_on("several_rows"):

@@ -9,7 +9,7 @@ costs one row. Else the two exchange their memory after each iteration, or tiny 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from phix.core import dims as dm
 from phix.core import passes
@@ -143,6 +143,35 @@ def _hands_over(
         return False
     is_read = any(temp in touched.of(s)[0] for s in after[:1])
     return is_read and _check(after, temp, output, False, touched) is not None
+
+
+def reuse_temps(program: ir.LoopProgram, allowed: Callable[[Kernel], bool]) -> None:
+    """Let a temp live where another does, if its elements are the last to need those of that.
+
+    Of what a loop or a branch has inside, nothing is changed. ``allowed`` says whether a kernel may
+    write over what it reads.
+    """
+    touched, steps = Touched(), program.steps
+    spans: dict[Buffer, tuple[int, int]] = {}  # the first and the last step that touch a buffer
+    for k, step in enumerate(steps):
+        for buffer in set().union(*touched.of(step)):
+            spans[buffer] = spans.get(buffer, (k, k))[0], k
+    hosts = [b for s in steps if _has_host_step([s]) for part in touched.of(s) for b in part]
+    kept = {*hosts, *(b.base for b in spans)}  # arrays of Python's, and what has slices
+    large = {b for b in spans if b.kind == "temp" and not is_tiny(b)} - kept
+    for k, step in enumerate(steps):
+        if not isinstance(step, Kernel) or not allowed(step):
+            continue
+        reads, writes = (sorted(b & large, key=lambda b: b.name) for b in touched.of(step))
+        over = [b for b in reads if spans[b][0] < k == spans[b][1]]
+        for new in [b for b in writes if spans[b][0] == k < spans[b][1]]:
+            fit = (b for b in over if b.dtype == new.dtype and _fits(steps, new, b))
+            old = next((b for b in fit if _is_elementwise(step, b, new)), None)
+            if old is not None:
+                over.remove(old)
+                rename(steps, new, old, touched)
+                spans[old] = spans[old][0], spans[new][1]
+                program.temps.remove(new)
 
 
 # -- order -----------------------------------------------------------------------------------

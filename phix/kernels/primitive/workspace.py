@@ -66,17 +66,27 @@ def _number(steps: list[Step], start: int, lives: Lives, outer: set[Buffer]) -> 
 
 
 def plan_slots(steps: list[Step], wanted: Callable[[Buffer], bool]) -> list[list[Buffer]]:
-    """Groups of temps, no two of a group alive at once; sizes that fit best go together."""
+    """Groups of temps, no two of a group alive at once; sizes that fit best go together.
+
+    The largest come first, so that smaller ones find the times at which these are not needed.
+    """
     lives = {b: span for b, span in lifetimes(steps).items() if wanted(b)}
     slots: list[list[Buffer]] = []
-    for buffer in sorted(lives, key=lambda t: (lives[t][0], int(t.name[1:]))):
-        free = [s for s in slots if max(lives[b][1] for b in s) <= lives[buffer][0]]
+    for buffer in sorted(lives, key=lambda t: (-_known_size(t), lives[t][0], int(t.name[1:]))):
+        begin, end = lives[buffer]
+        free = [s for s in slots if all(lives[b][1] <= begin or end <= lives[b][0] for b in s)]
         best = min(free, key=lambda s: _misfit(s[0], buffer), default=None)
         if best is None or _misfit(best[0], buffer) == _WORST:
             slots.append([buffer])
         else:
             best.append(buffer)
     return slots
+
+
+def _known_size(buffer: Buffer) -> int:
+    """The bytes of a buffer; of unknown dims more than of any others, as they stay apart."""
+    size = dm.product(buffer.dims) * buffer.dtype.itemsize
+    return size if isinstance(size, int) else _WORST
 
 
 def _misfit(held: Buffer, buffer: Buffer) -> int:
