@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -431,6 +432,30 @@ def test_a_stencil_takes_turns_in_two_buffers(shape: tuple[int, int]) -> None:
     text = loop_ir(f, phix.spec((9, 8))).split("# steps")[1]
     # the rows of the box in one pass, their ends included
     assert text.count("for i0 in range(7)") == 1 and "swap" in text, text
+
+
+# body of a loop over vectors -> whether LLVM should leave it without vectors
+LANES: dict[str, tuple[Callable[[Any], Any], bool]] = {
+    "turned": (lambda y: y * ops.roll(y, [1], [0]) * 0.5, True),
+    "scalars": (lambda y: ops.concat([y[1:2] * y[0], *[-y[k : k + 1] for k in range(5)]], 0), True),
+    "in order": (lambda y: ops.sin(y) + 0.5 * y, False),
+    "a sum": (lambda y: y * 0.1 / ops.sum(y * y), False),
+    "turned, beside others": (lambda y: ops.roll(ops.cumsum(y) * 0.1, [2], [0]), False),
+}
+
+
+@pytest.mark.parametrize("name", LANES)
+def test_small_bodies_that_cross_lanes_stay_scalar(name: str) -> None:
+    step, is_scalar = LANES[name]
+
+    def looped(y: Any) -> Any:
+        return phix.fori_loop(0, 4, lambda _, y: step(y), y)
+
+    y = floats(6)
+    check(looped, y)
+    text = phix.jit(looped).lower(y).as_text("llvm")
+    (inlined,) = [line for line in text.splitlines() if line.startswith("attributes #3")]
+    assert ("noimplicitfloat" in inlined) is is_scalar, text
 
 
 def test_a_place_that_comes_twice_is_not_updated_in_place() -> None:

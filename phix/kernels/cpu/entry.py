@@ -16,7 +16,13 @@ from phix.core import dims as dm
 from phix.core import passes
 from phix.kernels.cpu import blas, jit, pool, product, threads
 from phix.kernels.cpu import instructions as ins
-from phix.kernels.cpu.llvm import METADATA, KernelText, Parameter
+from phix.kernels.cpu.llvm import (
+    METADATA,
+    KernelText,
+    Parameter,
+    crosses_lanes,
+    fills_vectors,
+)
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive import sharing, workspace
@@ -70,6 +76,7 @@ class _Entry:
         self.pieces: dict[str, str] = {}
         self.declarations: set[str] = set()
         self.libraries: set[str] = set()
+        self.inlined: list[Kernel] = []
         self.scopes: list[dict[Any, str]] = [{}]
         self.label = "entry"
         self.count = 0
@@ -103,7 +110,8 @@ class _Entry:
         parts.append(f"attributes #0 = {{ noinline {attributes} }}")
         parts.append("attributes #1 = { nounwind willreturn memory(none) }")
         parts.append(f"attributes #2 = {{ {attributes} }}")
-        parts.append(f"attributes #3 = {{ alwaysinline {attributes} }}")
+        apart = "noimplicitfloat " if self._stays_scalar() else ""
+        parts.append(f"attributes #3 = {{ alwaysinline {apart}{attributes} }}")
         parts += METADATA
         return "\n".join(parts) + "\n"
 
@@ -167,6 +175,8 @@ class _Entry:
             self._declare_pool()
         is_tiny = len(text.text) < _TINY_TEXT and _trips(kernel.body) <= _TINY_TRIPS
         inlined = self.depth > 0 and is_tiny
+        if inlined:
+            self.inlined.append(kernel)
         key = (text.text.replace(" #0 {", " #3 {", 1) if inlined else text.text, inlined)
         name = self.functions.setdefault(key, f"@kernel{len(self.functions)}")
         if kernel.shared is not None:
@@ -174,6 +184,14 @@ class _Entry:
             return
         arguments = ", ".join(map(self._argument, text.parameters))
         self.lines.append(f"  call void {name}({arguments})")
+
+    def _stays_scalar(self) -> bool:
+        """Whether LLVM should leave the bodies of small loops as they are, without vectors.
+
+        An iteration waits for the one before: what moves values between lanes makes it wait longer.
+        """
+        is_crossed = any(map(crosses_lanes, self.inlined))
+        return is_crossed and not any(map(fills_vectors, self.inlined))
 
     def _share(self, shared: ir.Shared, name: str, parameters: list[Parameter]) -> None:
         """Run a kernel on its whole loop here, or in pieces by threads if that pays."""

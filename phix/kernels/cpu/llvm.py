@@ -97,6 +97,30 @@ def _stays_apart(loop: ir.For) -> bool:
     return form is not None and form[0].get(inner.index) == UNIT
 
 
+def crosses_lanes(kernel: ir.Kernel) -> bool:
+    """Whether vectors of what a kernel computes would be put together element by element.
+
+    It has no loop, or reads elements in another order than theirs: a vector turned by one place.
+    """
+    if not any(isinstance(s, ir.For) for s in ir.walk(kernel.body)):
+        return True
+    return any(linear_form(e) is None for load in ir.loads(kernel.body) for e in load.args)
+
+
+def fills_vectors(kernel: ir.Kernel) -> bool:
+    """Whether a kernel computes with neighbours, enough for a vector, side by side."""
+    if crosses_lanes(kernel):
+        return False
+    long = [
+        s for s in ir.walk(kernel.body)
+        if isinstance(s, ir.For) and s.extent.fn == "const" and s.extent.data > _FEWEST
+    ]  # fmt: skip
+    steps = [s for loop in long for s in loop.body]
+    return any(isinstance(s, Store) and s.value.fn != "load" for s in steps) or any(
+        isinstance(s, ir.Assign) for s in steps
+    )
+
+
 def _advice(loop: ir.For) -> str:
     """What LLVM is told of a loop, behind its last branch."""
     rules = ((_is_masked, MASKED), (_stays_rolled, ROLLED), (_stays_apart, APART))
