@@ -18,7 +18,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.engines import engine
 from phix.kernels.cpu import pool
-from phix.kernels.cpu.llvm import ROLLED
+from phix.kernels.cpu.llvm import PAIRED, ROLLED
 
 POINTWISE = {
     name: make_op(f"{name}({args}) -> out", "pointwise")
@@ -607,3 +607,15 @@ def test_long_loops_that_store_are_not_unrolled_whole() -> None:
     assert rolled(ops.tanh, 8) == 0  # short: unrolled, and joined with what is around it
     assert rolled(ops.max, 1000) == 0  # an accumulator, which several are faster than
     assert rolled(ops.tanh, "n") == 0  # LLVM cannot unroll what it does not know
+
+
+def test_long_chains_of_floats_take_two_vectors_at_a_time() -> None:
+    def is_paired(function: Any, size: int) -> bool:
+        text = phix.jit(function).lower(phix.spec([size])).as_text("llvm")
+        return f", {PAIRED}\n" in text
+
+    assert is_paired(ops.gelu, 1 << 20)
+    assert not is_paired(ops.gelu, 1000)  # no work for threads
+    assert not is_paired(lambda x: x + 1.0, 1 << 20)  # no chain
+    x = RNG.standard_normal(200_003).astype("float32")  # vectors left over
+    np.testing.assert_array_equal(phix.jit(ops.gelu)(x), np.asarray(ops.gelu(x)))

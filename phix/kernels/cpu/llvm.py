@@ -30,10 +30,13 @@ ROLLED = "!llvm.loop !0"
 APART = "!llvm.loop !2"
 # What makes the last vector of a loop one that is not full.
 MASKED = "!llvm.loop !4"
+# What makes it work on two vectors at a time.
+PAIRED = "!llvm.loop !6"
 METADATA = (
     "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',
     "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
     "!4 = distinct !{!4, !1, !5}", '!5 = !{!"llvm.loop.vectorize.predicate.enable", i1 true}',
+    "!6 = distinct !{!6, !7}", '!7 = !{!"llvm.loop.interleave.count", i32 2}',
 )  # fmt: skip
 # An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
 # vectors across the loop around it, in gathers and scatters. Longer ones it leaves alone.
@@ -43,6 +46,8 @@ _LONG = 64
 _FEWEST = 3
 # Loops of so many vectors and more have the rest behind them.
 _MOST_MASKED = 6
+# So many operations on floats are a chain longer than a CPU looks ahead, and compile soon.
+_PAIRED = range(16, 41)
 
 
 def _stays_rolled(loop: ir.For) -> bool:
@@ -97,6 +102,17 @@ def _stays_apart(loop: ir.For) -> bool:
     return form is not None and form[0].get(inner.index) == UNIT
 
 
+def _is_paired(loop: ir.For) -> bool:
+    """Whether two vectors at a time keep the CPU busier: while one waits, the other goes on."""
+    if loop.extent is not ir.PIECE_END or not all(isinstance(s, Store) for s in loop.body):
+        return False
+    values: list[ir.Statement] = [
+        ir.Declare(s.value, s.value) for s in loop.body if isinstance(s, Store)
+    ]
+    operations = (e for e in ir.expressions(values) if e.args and e.fn != "load")
+    return sum(1 for e in operations if e.dtype.kind == "f") in _PAIRED
+
+
 def crosses_lanes(kernel: ir.Kernel) -> bool:
     """Whether vectors of what a kernel computes would be put together element by element.
 
@@ -123,7 +139,12 @@ def fills_vectors(kernel: ir.Kernel) -> bool:
 
 def _advice(loop: ir.For) -> str:
     """What LLVM is told of a loop, behind its last branch."""
-    rules = ((_is_masked, MASKED), (_stays_rolled, ROLLED), (_stays_apart, APART))
+    rules = (
+        (_is_masked, MASKED),
+        (_stays_rolled, ROLLED),
+        (_stays_apart, APART),
+        (_is_paired, PAIRED),
+    )
     return next((f", {told}" for holds, told in rules if holds(loop)), "")
 
 

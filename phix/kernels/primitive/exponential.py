@@ -54,10 +54,10 @@ def expm1_reduced(r: Expr, low: Expr | None = None) -> Expr:
     return r + (rest if low is None else rest + low)
 
 
-def reduce_by_log2(x: Expr) -> tuple[Expr, Expr, Expr, Expr]:
-    """``(n, bits, r, low)``: x = n log(2) + r + low, n an integer, also in the low bits."""
+def reduce_by_log2(x: Expr, bias: int = 0) -> tuple[Expr, Expr, Expr, Expr]:
+    """``(n, bits, r, low)``: x = n log(2) + r + low, n an integer; n + bias in the low bits."""
     ln2 = pick(x, LN2_SINGLE, LN2_DOUBLE)
-    n, bits = round_to_integer(x, _LOG2_E)
+    n, bits = round_to_integer(x, _LOG2_E, bias)
     exact = fma(-n, ln2[0], x)
     r = fma(-n, ln2[1], exact)
     return n, bits, r, fma(-n, ln2[1], exact - r)
@@ -83,8 +83,9 @@ def quarter_expm1(x: Expr) -> Expr:
     """(exp(x) - 1) / 4, finite; the sign of a zero is lost, subnormals are not kept."""
     overflow, minus_one = pick(x, (89.75, -18.5), (710.8, -39.0))
     x = at_least(at_most(x, overflow), minus_one)
-    _, n, r, low = reduce_by_log2(x)
-    quarter = power_of_two(n, -2, like=x)
+    bias = format_of(x).bias - 2
+    _, biased, r, low = reduce_by_log2(x, bias)
+    quarter = power_of_two(biased, -2 - bias, like=x)
     return fma(expm1_reduced(r, low), quarter, quarter - 0.25)
 
 

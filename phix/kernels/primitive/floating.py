@@ -103,15 +103,18 @@ def flip_sign(x: Expr, sign_bits: Expr) -> Expr:
     return bitcast(bits_of(x) ^ (sign_bits & fmt.sign_mask), x.dtype)
 
 
-def round_to_integer(x: Expr, factor: float) -> tuple[Expr, Expr]:
+def round_to_integer(x: Expr, factor: float, bias: int = 0) -> tuple[Expr, Expr]:
     """``x * factor`` rounded to an integer: as a float, and in the low bits of an unsigned int.
+
+    There it stands with ``bias`` added, at no cost.
 
     Good for results below 2^22 (float32) or 2^51 (float64); without a conversion instruction,
     which float64 has none of on older vector units, and which is undefined on NaN.
     """
     fmt = format_of(x)
-    shifted = fma(x, factor, fmt.to_integer)
-    return shifted - fmt.to_integer, bits_of(shifted)
+    to_integer = fmt.to_integer + bias
+    shifted = fma(x, factor, to_integer)
+    return shifted - to_integer, bits_of(shifted)
 
 
 def offset(n: Expr, k: int) -> Expr:

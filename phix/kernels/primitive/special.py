@@ -10,6 +10,7 @@ from phix.kernels.primitive.floating import (
     INF,
     NAN,
     at_most,
+    format_of,
     horner,
     is_nan,
     power_of_two,
@@ -71,9 +72,10 @@ def _erf_single(a: Expr) -> Expr:
     """1 - 2^log2(erfc(a)): one range, no division, and nothing cancels where the log is small."""
     a = at_most(a, 4.0)
     log2_erfc = a * horner(a, _LOG2_ERFC_SINGLE)
-    n, bits = round_to_integer(log2_erfc, 1.0)
+    bias = format_of(a).bias
+    n, biased = round_to_integer(log2_erfc, 1.0, bias)
     r = log2_erfc - n
-    power = power_of_two(bits, 0, like=a)
+    power = power_of_two(biased, -bias, like=a)
     return fma(-power, r * horner(r, _EXP2M1_SINGLE), 1.0 - power)
 
 
