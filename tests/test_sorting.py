@@ -134,3 +134,15 @@ def test_a_row_is_sorted_in_each_iteration() -> None:
 def test_a_row_of_too_many_elements_is_refused(function: Any) -> None:
     with pytest.raises(PhixError, match="sort it in parts"):
         phix.infer_meta(function)(phix.spec([2**32]))
+
+
+def test_rows_sorted_twice_are_one_pass_with_memory_for_both() -> None:
+    x = np.random.default_rng(5).standard_normal((6, 9)).astype("float32")
+
+    def both(x: Any) -> Any:
+        return ops.sort(x, 1), ops.sort(ops.sin(x), 1)
+
+    text = phix.jit(both).lower(x).as_text("loop ir")
+    assert text.count("kernel") == 1 and text.count("local l") > 1, text
+    for got, expected in zip(phix.jit(both)(x), (np.sort(x, 1), np.sort(np.sin(x), 1))):
+        np.testing.assert_allclose(got, expected, rtol=1e-6)

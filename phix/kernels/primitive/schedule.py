@@ -179,6 +179,7 @@ class _Joining:
         if not self.target.joins(a, b, joined):
             return "apart they keep more threads busy"
         first.body[:] = [*before, *others, joined, *after, *rest]
+        first.locals |= second.locals
         return ""
 
 
