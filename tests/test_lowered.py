@@ -8,6 +8,7 @@ import pytest
 import phix
 from phix import ops
 from phix.core.errors import ArgumentError
+from phix.kernels.primitive import ordering
 
 
 def normal(*shape, dtype="float32", seed=0):
@@ -116,6 +117,16 @@ def every_pattern(x):
     return total + ops.expand(x[:1], x.shape) + 1.0 * x
 
 
+def descent_of_layers(weights, x):
+    def loss(weights):
+        y = x
+        for w in weights:
+            y = ops.tanh(y @ w)
+        return ops.sum(y)
+
+    return [w - 0.001 * g for w, g in zip(weights, phix.grad(loss)(weights))]
+
+
 PROGRAMS = {
     "algebra": (every_pattern, [normal(7, 6)]),
     "large sum": (lambda x: (ops.sum(ops.tanh(x)), ops.tanh(x) + 1.0), [normal(500, 700)]),
@@ -145,6 +156,7 @@ PROGRAMS = {
         lambda x, w: w - 0.1 * phix.grad(lambda w: ops.sum(ops.tanh(x @ w)))(w),
         [normal(40, 30), normal(30, 20)],
     ),
+    "layers": (descent_of_layers, [[normal(64, 64) for _ in range(6)], normal(512, 64)]),
     "columns": (lambda x: (ops.sum(x, 0), ops.max(x, 0)), [normal(40, 30)]),
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "one column": (lambda x, w: x @ w, [normal(40, 30), normal(30, 1)]),
@@ -420,6 +432,49 @@ def test_temps_that_are_alive_together_lie_apart(monkeypatch, rng):
                  zip(rng.choice([8, 64, 512], 30), begins, rng.integers(1, 8, 30))]  # fmt: skip
         peak = max(sum(n for n, b, e in spans if b <= t < e) for t in range(28))
         assert peak <= planned(spans) < sum(n for n, _, _ in spans)
+
+
+def test_what_frees_memory_comes_early():
+    """The gradient of a weight needs the input of its layer, and is not made after all others."""
+
+    layers, (weights, x) = PROGRAMS["layers"]
+    temp = 4 * x.shape[0] * x.shape[1]
+    assert temp > ordering.LEAST_FREED
+    jits = [phix.jit(layers, disable=off) for off in ((), "free_early")]
+    sizes = [j.lower(weights, x).memory_analysis().temp_size_in_bytes / temp for j in jits]
+    # what the tanh of each layer gave, and a cotangent; else all cotangents
+    assert sizes[0] < len(weights) + 2 and sizes[1] > 2 * len(weights) - 2
+    for found, wanted in zip(*(j(weights, x) for j in jits)):
+        np.testing.assert_array_equal(found, wanted)
+
+
+def test_steps_that_meet_keep_their_order(monkeypatch, rng):
+    from phix.kernels.primitive import loop_ir as ir
+
+    monkeypatch.setattr(ordering, "LEAST_FREED", 1)
+    moved = 0
+    for _ in range(100):
+        buffers = [ir.Buffer(f"t{k}", np.dtype("float32"), (9,), "temp") for k in range(8)]
+        buffers += [ir.Buffer(f"o{k}", np.dtype("float32"), (9,), "output") for k in range(8)]
+        steps = []
+        for _ in range(20):
+            one, other, to = (buffers[k] for k in rng.choice(16, 3, replace=False))
+            value = ir.load(one, (ir.ZERO,)) + ir.load(other, (ir.ZERO,))
+            steps.append(ir.Kernel([ir.Store(to, (ir.ZERO,), value)]))
+        if rng.integers(2):
+            steps.insert(10, ir.BindStep("n", buffers[0]))
+        program = ir.LoopProgram([], [], buffers[8:], buffers[:8], list(steps), {})
+        ordering.free_early(program)
+        place = {step: k for k, step in enumerate(program.steps)}
+        assert len(place) == len(steps)
+        for k, first in enumerate(steps):
+            for second in steps[k + 1 :]:
+                reads, writes = ir.step_reads(second), ir.step_writes(second)
+                meet = ir.step_writes(first) & (reads | writes) or ir.step_reads(first) & writes
+                if meet or isinstance(first, ir.BindStep):
+                    assert place[first] < place[second]
+        moved += program.steps != steps
+    assert moved > 10
 
 
 def test_memory_of_unknown_sizes():

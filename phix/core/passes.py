@@ -53,6 +53,7 @@ for _row in (
     ("forward_temps", "loops", "a buffer read only where it is written becomes a scalar"),
     ("drop_dead_stores", "loops", "stores that nothing reads, and kernels they leave empty, go"),
     ("use_outputs", "loops", "a temp lives in the output whose elements replace its own"),
+    ("free_early", "loops", "steps that free memory run as soon as they can"),
     ("reuse_temps", "loops", "a temp lives in the temp whose elements its own replace"),
     ("shrink_temps", "loops", "a temp used one row at a time has memory for one row"),
     ("share_loops", "loops", "threads share loops whose iterations are proved independent"),
