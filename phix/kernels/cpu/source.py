@@ -15,7 +15,7 @@ from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
-from phix.kernels.primitive import inplace, loop_text, several_rows, sharing, shrinking
+from phix.kernels.primitive import collapse, inplace, loop_text, several_rows, sharing, shrinking
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import LoopProgram
@@ -92,6 +92,8 @@ def prepare(program: LoopProgram, builder: Builder) -> None:
     """What the CPU wants done to the loops: memory that stays in the cache, and threads."""
     if passes.is_on("use_outputs"):
         inplace.use_outputs(program)
+    if passes.is_on("collapse_loops"):
+        collapse.collapse(program)
     if passes.is_on("shrink_temps"):
         shrinking.shrink(program)
     if passes.is_on("reuse_temps"):
