@@ -158,6 +158,7 @@ PROGRAMS = {
     ),
     "layers": (descent_of_layers, [[normal(64, 64) for _ in range(6)], normal(512, 64)]),
     "columns": (lambda x: (ops.sum(x, 0), ops.max(x, 0)), [normal(40, 30)]),
+    "channels": (lambda x: (x - ops.mean(x, [0, 2, 3], True)) * ops.exp(x), [normal(5, 9, 12, 12)]),
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "one column": (lambda x, w: x @ w, [normal(40, 30), normal(30, 1)]),
     "convolution": (

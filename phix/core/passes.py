@@ -50,6 +50,8 @@ for _row in (
     ("tiles", "fusion", "loops that read across memory go in tiles"),
     ("merge_copies", "loops", "what is only copied is computed where the copy goes"),
     ("join_loops", "loops", "loops over the same elements become one pass over memory"),
+    ("interchange_loops", "loops", "loops over images and channels change places to be joined"),
+    ("collapse_loops", "loops", "loops that together walk along one run of memory become one"),
     ("forward_temps", "loops", "a buffer read only where it is written becomes a scalar"),
     ("drop_dead_stores", "loops", "stores that nothing reads, and kernels they leave empty, go"),
     ("use_outputs", "loops", "a temp lives in the output whose elements replace its own"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any
 
@@ -15,10 +16,18 @@ from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
-from phix.kernels.primitive import inplace, loop_text, ordering, several_rows, sharing, shrinking
+from phix.kernels.primitive import (
+    collapse,
+    inplace,
+    loop_text,
+    ordering,
+    several_rows,
+    sharing,
+    shrinking,
+)
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.loop_ir import LoopProgram
+from phix.kernels.primitive.loop_ir import Kernel, LoopProgram
 from phix.kernels.primitive.lowering import lower
 
 
@@ -88,20 +97,28 @@ class Source:
         return "\n".join(jit.assembly(s.text) for s in self.segments)
 
 
+# What the CPU wants done to the loops, in order: memory that stays in the cache, and threads.
+_CHANGES: dict[str, Callable[[LoopProgram, Builder], None]] = {
+    "use_outputs": lambda program, _: inplace.use_outputs(program),
+    "free_early": lambda program, _: ordering.free_early(program),
+    "collapse_loops": lambda program, _: collapse.collapse(program),
+    "shrink_temps": lambda program, _: shrinking.shrink(program),
+    "reuse_temps": lambda program, _: inplace.reuse_temps(program, _may_replace),
+    "share_loops": lambda program, builder: sharing.share(program, builder.dim),
+    "several_rows": lambda program, _: several_rows.take_several_rows(program),
+}
+
+
 def prepare(program: LoopProgram, builder: Builder) -> None:
-    """What the CPU wants done to the loops: memory that stays in the cache, and threads."""
-    if passes.is_on("use_outputs"):
-        inplace.use_outputs(program)
-    if passes.is_on("free_early"):
-        ordering.free_early(program)
-    if passes.is_on("shrink_temps"):
-        shrinking.shrink(program)
-    if passes.is_on("reuse_temps"):
-        inplace.reuse_temps(program, lambda kernel: not has_masked_stores(kernel))
-    if passes.is_on("share_loops"):
-        sharing.share(program, builder.dim)
-    if passes.is_on("several_rows"):
-        several_rows.take_several_rows(program)
+    """Make the changes that are not switched off."""
+    for name, change in _CHANGES.items():
+        if passes.is_on(name):
+            change(program, builder)
+
+
+def _may_replace(kernel: Kernel) -> bool:
+    """Whether a kernel may write over what it reads."""
+    return not has_masked_stores(kernel)
 
 
 def _symbol_sources(program: LoopProgram) -> dict[str, SymbolSource]:

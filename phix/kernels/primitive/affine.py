@@ -83,6 +83,11 @@ def times(a: Factors, b: Factors) -> Factors:
     return tuple(sorted(a[0] + b[0])), a[1] * b[1]
 
 
+def over(a: Factors, b: Factors) -> Factors:
+    """``a / b``, which :func:`divides` says is a size."""
+    return tuple(sorted((Counter(a[0]) - Counter(b[0])).elements())), a[1] // b[1]
+
+
 def index_terms(linear: Expr) -> dict[Expr, Factors] | None:
     """``linear`` as a sum of loop indices times strides; None if it is anything else."""
     found = linear_form(linear)

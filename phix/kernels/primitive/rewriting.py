@@ -1,8 +1,9 @@
-"""Changes of the places that the statements of a kernel touch."""
+"""Changes of what the statements of a kernel compute, and of the places they touch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.loop_ir import Buffer, Pointer, Statement
@@ -66,3 +67,50 @@ def change_accesses(body: list[Statement], changes: Mapping[Buffer, Change]) -> 
             s.arguments = tuple(map(argument, s.arguments))
             zero = (ir.ZERO,)
             s.writes = tuple(changes[b](zero)[0] if b in changes else b for b in s.writes)
+
+
+def substituted(root: Expr, changes: Mapping[Expr, Expr]) -> Expr:
+    """``root`` with each key of ``changes`` replaced by its value, all at once."""
+    done = dict(changes)
+    stack = [root]
+    while stack:
+        e = stack[-1]
+        if e in done:
+            stack.pop()
+            continue
+        pending = [a for a in e.args if a not in done]
+        if pending:
+            stack.extend(pending)
+            continue
+        args = tuple(done[a] for a in e.args)
+        done[e] = e if args == e.args else Expr(e.fn, args, e.dtype, e.data)
+        stack.pop()
+    return done[root]
+
+
+def replaced(body: list[Statement], changes: Mapping[Expr, Expr]) -> list[Statement]:
+    """A copy of a block with each key of ``changes`` replaced by its value, all at once."""
+
+    def expr(e: Expr) -> Expr:
+        return substituted(e, changes)
+
+    def argument(a: Pointer | Expr) -> Pointer | Expr:
+        return Pointer(a.buffer, expr(a.offset)) if isinstance(a, Pointer) else expr(a)
+
+    def copy(s: Statement) -> Statement:
+        if isinstance(s, ir.For):
+            return replace(s, start=expr(s.start), extent=expr(s.extent), body=block(s.body))
+        if isinstance(s, ir.Store):
+            return replace(s, indices=tuple(map(expr, s.indices)), value=expr(s.value))
+        if isinstance(s, ir.Declare):
+            return replace(s, value=expr(s.value))
+        if isinstance(s, ir.Assign):
+            return replace(s, values=tuple(map(expr, s.values)))
+        if isinstance(s, (ir.If, ir.While)):
+            return replace(s, condition=expr(s.condition), body=block(s.body))
+        return replace(s, arguments=tuple(map(argument, s.arguments)))
+
+    def block(statements: list[Statement]) -> list[Statement]:
+        return [copy(s) for s in statements]
+
+    return block(body)

@@ -7,7 +7,7 @@ touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from phix.core import dtypes as dt
@@ -15,7 +15,8 @@ from phix.core import passes
 from phix.kernels.primitive import inplace
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.affine import accesses, slice_form
+from phix.kernels.primitive.affine import accesses, is_one_digit, slice_form
+from phix.kernels.primitive.interchange import interchanged
 from phix.kernels.primitive.loop_ir import (
     Buffer,
     For,
@@ -29,6 +30,7 @@ from phix.kernels.primitive.loop_ir import (
     step_writes,
 )
 from phix.kernels.primitive.partial_results import scalar_totals
+from phix.kernels.primitive.rewriting import substituted
 from phix.kernels.primitive.scalar import Expr
 from phix.kernels.primitive.spans import share_stretches
 from phix.kernels.primitive.target import CPU, Target
@@ -168,6 +170,8 @@ class _Joining:
     def _join(self, first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
         """Make ``second`` a part of ``first``; why not, where that cannot be, else ""."""
         why = _obstacle(first, second, conflicts)
+        if why and (conflicts or ir.reads(first.body) & ir.reads(second.body)):
+            why = self._interchange(first, second, conflicts) and why
         if why:
             return why
         (before, a, after), (others, b, rest) = (
@@ -181,6 +185,20 @@ class _Joining:
         first.body[:] = [*before, *others, joined, *after, *rest]
         first.locals |= second.locals
         return ""
+
+    def _interchange(self, first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
+        """Exchange two loops of one of the kernels, so that they can be one; why not, or ""."""
+        if not passes.is_on("interchange_loops"):
+            return "loops stay as they are"
+        for kernel in (second, first):
+            changed = interchanged(kernel)
+            if changed is None:
+                continue
+            pair = (first, changed) if kernel is second else (changed, second)
+            if not _obstacle(*pair, conflicts):
+                kernel.body[:] = changed.body
+                return ""
+        return "that does not help"
 
 
 def _place(done: list[_Facts], facts: _Facts, head: int) -> int:
@@ -293,7 +311,10 @@ def _is_aligned(buffer: Buffer, index: Expr, loops: list[For]) -> bool:
         return False  # touched through a slice
     every = [access for found in touched for access in found]
     forms = {slice_form(linear, index, extents) for linear, extents in every}
-    return (len(forms) == 1 and None not in forms) or share_stretches(every, index)
+    if (len(forms) == 1 and None not in forms) or share_stretches(every, index):
+        return True
+    block = [s for loop in loops for s in loop.body]
+    return is_one_digit(buffer, index, block, {index: loops[0].extent})
 
 
 # -- temps that are read where they are written ----------------------------------------------
@@ -374,22 +395,3 @@ def _changes_between(value: Expr, statements: Sequence[Statement]) -> bool:
         if isinstance(s, ir.Assign) and names & set(s.targets):
             return True
     return False
-
-
-def substituted(root: Expr, changes: Mapping[Expr, Expr]) -> Expr:
-    """``root`` with each key of ``changes`` replaced by its value, all at once."""
-    done = dict(changes)
-    stack = [root]
-    while stack:
-        e = stack[-1]
-        if e in done:
-            stack.pop()
-            continue
-        pending = [a for a in e.args if a not in done]
-        if pending:
-            stack.extend(pending)
-            continue
-        args = tuple(done[a] for a in e.args)
-        done[e] = e if args == e.args else Expr(e.fn, args, e.dtype, e.data)
-        stack.pop()
-    return done[root]

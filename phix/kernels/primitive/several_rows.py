@@ -18,8 +18,8 @@ from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.affine import divides, factors, linear_form, times
 from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Statement, Store
+from phix.kernels.primitive.rewriting import substituted
 from phix.kernels.primitive.scalar import Expr
-from phix.kernels.primitive.schedule import substituted
 
 # So many rows at most, of so many operations together.
 MOST_ROWS = 8

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.affine import (
     UNIT,
     Factors,
     accesses,
+    clamped_extent,
     divides,
     linear_form,
+    over,
     size_expr,
     stride_of,
+    times,
 )
 from phix.kernels.primitive.affine import factors as factors_of
 from phix.kernels.primitive.inplace import nest, parts
@@ -56,29 +60,49 @@ def _shrink(kernel: Kernel, temp: Buffer, fits: Callable[[Kernel, Buffer, Factor
     if main is None or temp in ir.reads([*before, *after]) | ir.writes(after):
         return
     loops, block = nest(Kernel([main]))
-    size = _row_size(temp, loops, block)
-    if size is None or not fits(kernel, temp, size):
+    row = _row(temp, loops, block)
+    if row is None or not fits(kernel, temp, row.size):
         return
-    gone = {loop.index for loop in loops}
     local = Buffer(temp.name, temp.dtype, temp.dims, "local")
-    kernel.locals[local] = size_expr(size)
+    kernel.locals[local] = size_expr(row.size)
 
     def within_row(indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
         form = linear_form(indices[0], clamped=True)
         assert form is not None
         position: Expr = ir.ZERO
         for index, stride in form[0].items():
-            if index not in gone:
-                position = position + index * size_expr(stride)
+            if index not in row.gone:
+                position = position + index * size_expr(row.stride(stride))
         return local, (position, *indices[1:])
 
     change_accesses(block, {temp: within_row})
 
 
-def _row_size(temp: Buffer, loops: list[For], block: list[Statement]) -> Factors | None:
-    """How many elements of ``temp`` an iteration of the loops touches, if they are its own."""
+@dataclass(frozen=True)
+class _Row:
+    """The elements an iteration of some loops has to itself.
+
+    Their numbers are those in the buffer without the digits of the loops. Of several loops all
+    other digits are below; above that of one loop, which has ``above`` elements and takes
+    ``extent`` values, there may be others.
+    """
+
+    gone: frozenset[Expr]
+    size: Factors
+    above: Factors | None = None
+    extent: Factors = UNIT
+
+    def stride(self, stride: Factors) -> Factors:
+        """What an index is multiplied with in the row, from its stride in the buffer."""
+        is_above = self.above is not None and divides(self.above, stride)
+        return over(stride, self.extent) if is_above else stride
+
+
+def _row(temp: Buffer, loops: list[For], block: list[Statement]) -> _Row | None:
+    """The elements of ``temp`` that an iteration of the loops touches, if they are its own."""
     extents = {loop.index: loop.extent for loop in loops}
     strides: dict[Expr, set[Factors]] = {loop.index: set() for loop in loops}
+    terms: list[tuple[Factors, Expr]] = []  # of the loops inside: stride and extent
     for linear, sizes in accesses(temp, block, extents):
         form = linear_form(linear, clamped=True)
         if form is None or form[1]:
@@ -89,7 +113,30 @@ def _row_size(temp: Buffer, loops: list[For], block: list[Statement]) -> Factors
             if stride is None:
                 return None
             strides[loop.index].add(stride)
+        inside = (
+            (f, sizes.get(v, clamped_extent(v))) for v, f in form[0].items() if v not in strides
+        )
+        terms += [(f, e) for f, e in inside if e is not None]
     if not loops or any(len(found) != 1 for found in strides.values()):
         return None
     every = [found.pop() for found in strides.values()]
-    return next((s for s in every if all(divides(s, other) for other in every)), UNIT)
+    size = next((s for s in every if all(divides(s, other) for other in every)), UNIT)
+    return _with_digits_above(loops, size, terms)
+
+
+def _with_digits_above(
+    loops: list[For], size: Factors, terms: list[tuple[Factors, Expr]]
+) -> _Row | None:
+    """The row of ``size`` elements, as many times as the digits above that of the loop say."""
+    gone = frozenset(loop.index for loop in loops)
+    extent = factors_of(loops[0].extent)
+    assert extent is not None
+    above = times(size, extent)
+    higher = [(f, factors_of(e)) for f, e in terms if not divides(f, size) or f == size]
+    if not higher:
+        return _Row(gone, size)
+    if len(loops) > 1 or any(e is None or not divides(above, f) for f, e in higher):
+        return None
+    ends = [times(over(f, extent), e) for f, e in higher if e is not None]
+    largest = next((s for s in ends if all(divides(other, s) for other in ends)), None)
+    return None if largest is None else _Row(gone, largest, above, extent)
