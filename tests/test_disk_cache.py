@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +283,35 @@ def test_another_source_of_phix_another_cpu_or_other_rewrites_miss(
     with passes.without(frozenset({"fuse"})):
         assert key_of(ops.tanh, A) not in (None, own)
     assert key_of(ops.tanh, A) == own
+
+
+def _module_returning(number: int, width: int) -> str:
+    made.append(number)
+    return f"define i64 @number_{number}_{width}() {{\n  ret i64 {number}\n}}\n"
+
+
+made: list[int] = []  # the numbers that a module was made for
+
+
+def test_text_is_made_where_no_disk_has_its_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code is found by what its text follows from: phix's source, the maker, and its arguments."""
+
+    def value(number: int, width: int = 1) -> int:
+        text, name = partial(_module_returning, number, width), f"number_{number}_{width}"
+        (address,) = jit.addresses(text, (name,))
+        return ctypes.CFUNCTYPE(ctypes.c_int64)(address)()
+
+    made.clear()
+    assert [value(7), value(7), value(8), value(7, 2)] == [7, 7, 8, 7]
+    assert made == [7, 8, 7]
+    monkeypatch.setattr(disk_cache, "source_digest", lambda: "another version")
+    assert value(7) == 7
+    assert made == [7, 8, 7, 7]
+    monkeypatch.setattr(disk_cache, "source_digest", lambda: None)  # the text itself decides
+    assert [value(7), value(7)] == [7, 7]
+    assert made == [7, 8, 7, 7, 7, 7, 7]
 
 
 def test_source_newer_than_the_process_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ import pytest
 import phix
 from phix import ops
 from phix.core import passes
-from phix.kernels.cpu import product, tiles
+from phix.kernels.cpu import product_code
 from phix.kernels.cpu.llvm import APART
 
 TOLERANCES = {"float32": 1e-5, "float64": 1e-13}
@@ -30,10 +30,9 @@ SIZES = [
 
 @cache
 def native(dtype: str, machine: tuple[int, int]) -> Any:
-    tile = tiles.tile(dtype, *machine)
     name = f"test_product_{dtype}_{machine[0]}_{machine[1]}"
     kinds = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 3
-    return ctypes.CFUNCTYPE(None, *kinds)(product.address(name, dtype, tile))
+    return ctypes.CFUNCTYPE(None, *kinds)(product_code.address(name, dtype, *machine))
 
 
 def stored(values: np.ndarray, transposed: bool, beside: int) -> np.ndarray:

@@ -13,7 +13,7 @@ from phix.api.arguments import flat_specs, flat_tensors, function_name, meta_key
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import Call, explanation
-from phix.core import dispatch, passes, pytrees
+from phix.core import collector, dispatch, passes, pytrees
 from phix.core.errors import ArgumentError, RetraceError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor, Tracer
@@ -101,10 +101,13 @@ class Jitted:
         key = (treedef, static, *[x.key for x in tensors]) if runs else None
         found = self._launchers.get(key)
         if found is None:
-            traced = self._traced(dynamic, static, [x.meta for x in flat], treedef)
-            if key is None or not can_run(traced.compiled):
+            with collector.paused():
+                traced = self._traced(dynamic, static, [x.meta for x in flat], treedef)
+                if key is not None and can_run(traced.compiled):
+                    found = (traced.compiled.launcher(tensors), traced)
+            if key is None or found is None:
                 return traced.replay(flat)
-            found = self._launchers[key] = (traced.compiled.launcher(tensors), traced)
+            self._launchers[key] = found
             plain = len(args) == len(tensors) and all(isinstance(a, Tensor) for a in args)
             if plain and not static and not kwargs:
                 self._launchers[key[2:]] = found

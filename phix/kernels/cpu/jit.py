@@ -9,7 +9,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import llvmlite
@@ -24,7 +24,7 @@ _METH_FASTCALL = 0x80
 
 # Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
 _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
-_PROVIDERS |= {f"phix_product_{dtype}": "product" for dtype in ("float32", "float64")}
+_PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", "float64")}
 _CALLS = re.compile(r"^declare [^@\n]*@(phix_\w+)\(", re.MULTILINE)
 
 _lock = threading.RLock()
@@ -166,13 +166,23 @@ def compiled(text: str) -> Callable[..., Any]:
     return python_function(code_of(text))
 
 
-def addresses(text: str, names: tuple[str, ...], is_final: bool = False) -> tuple[int, ...]:
-    """The addresses of functions of a module, which is to be loaded once; see ``_optimised``."""
+def addresses(
+    text: str | partial[str], names: tuple[str, ...], is_final: bool = False
+) -> tuple[int, ...]:
+    """The addresses of functions of a module, which is to be loaded once; see ``_optimised``.
+
+    Text that a function of phix makes from plain arguments need not be made to be found on disk.
+    """
     with _lock:
         return _load(_key(text), text, names, is_final)
 
 
-def _key(text: str) -> str:
+def _key(text: str | partial[str]) -> str:
+    """The name of a module's object: a digest of its text, or of what the text follows from."""
+    if isinstance(text, partial):
+        source, made = disk_cache.source_digest(), text.func
+        known = (made.__module__, made.__qualname__, text.args, source)
+        text = text() if source is None else repr(known)
     return hashlib.sha256((identity() + text).encode()).hexdigest()
 
 
@@ -180,10 +190,13 @@ def _name(key: str) -> str:
     return f"phix_{key[:32]}"
 
 
-def _load(key: str, text: str, names: tuple[str, ...], is_final: bool = False) -> tuple[int, ...]:
+def _load(
+    key: str, text: str | partial[str], names: tuple[str, ...], is_final: bool = False
+) -> tuple[int, ...]:
     body = disk_cache.load(key)
     if body is None:
-        body = _machine().emit_object(_optimised(text, is_final))
+        module = _optimised(text if isinstance(text, str) else text(), is_final)
+        body = _machine().emit_object(module)
         disk_cache.save(key, body)
     return _linked(body, names)
 
