@@ -314,6 +314,29 @@ def test_text_is_made_where_no_disk_has_its_code(
     assert made == [7, 8, 7, 7, 7, 7, 7]
 
 
+def test_code_begun_early_is_what_is_asked_for_later(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def value(text: Any, width: int) -> int:
+        (address,) = jit.addresses(text, (f"number_5_{width}",))
+        return ctypes.CFUNCTYPE(ctypes.c_int64)(address)()
+
+    made.clear()
+    text = partial(_module_returning, 5, 3)
+    jit.begin(text)
+    jit.begin(text)
+    assert made == [5] and len(jit._begun) == 1
+    assert value(text, 3) == 5
+    assert made == [5] and not jit._begun and len(kept(folder)) == 1
+    jit.begin(text)  # on disk already
+    assert made == [5] and not jit._begun
+    monkeypatch.setattr(jit._Emission, "run", lambda self: None)  # it went wrong
+    other = partial(_module_returning, 5, 4)
+    jit.begin(other)
+    assert value(other, 4) == 5
+    assert made == [5, 5, 5]
+
+
 def test_source_newer_than_the_process_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
     digest = disk_cache.source_digest.__wrapped__
     assert digest() == disk_cache.source_digest()

@@ -63,6 +63,12 @@ def load(key: str) -> bytes | None:
     return found
 
 
+def has(key: str) -> bool:
+    """Whether something is kept under ``key``; ``load`` says whether it is whole."""
+    folder = directory()
+    return folder is not None and (folder / f"{key}{_SUFFIX}").exists()
+
+
 def _read(path: Path) -> bytes | None:
     try:
         with open(path, "rb") as file:

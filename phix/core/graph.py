@@ -97,9 +97,8 @@ def flat(entries: tuple[Any, ...]) -> Iterator[Any]:
 
 def map_entries(fn: Callable[[Any], Any], entries: tuple[Any, ...]) -> tuple[Any, ...]:
     """``fn`` over the atoms of structured inputs or outputs, the structure kept."""
-    found: list[
-        Any
-    ] = []  # a loop: a comprehension would be one call more, for two or three entries
+    # for two or three entries a comprehension would be one call more
+    found: list[Any] = []
     for entry in entries:
         if entry is None:
             found.append(None)

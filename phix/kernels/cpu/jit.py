@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import importlib
@@ -30,6 +31,7 @@ _CALLS = re.compile(r"^declare [^@\n]*@(phix_\w+)\(", re.MULTILINE)
 _lock = threading.RLock()
 _loaded: dict[str, Code] = {}
 _provided: set[str] = set()
+_begun: dict[str, _Emission] = {}
 
 
 class _MethodDefinition(ctypes.Structure):
@@ -193,12 +195,45 @@ def _name(key: str) -> str:
 def _load(
     key: str, text: str | partial[str], names: tuple[str, ...], is_final: bool = False
 ) -> tuple[int, ...]:
-    body = disk_cache.load(key)
+    begun = _begun.pop(key, None)
+    body = None if begun else disk_cache.load(key)
     if body is None:
-        module = _optimised(text if isinstance(text, str) else text(), is_final)
-        body = _machine().emit_object(module)
+        body = begun.result() if begun else None
+        if body is None:
+            module = _optimised(text if isinstance(text, str) else text(), is_final)
+            body = _machine().emit_object(module)
         disk_cache.save(key, body)
     return _linked(body, names)
+
+
+class _Emission(threading.Thread):
+    """A module on its way to machine code, beside Python: LLVM needs no lock of the interpreter.
+
+    One long call is all that the thread makes. Each return from a call waits until another thread
+    lets the interpreter go, which takes that one as long as a good part of the work.
+    """
+
+    def __init__(self, module: llvm.ModuleRef) -> None:
+        super().__init__()
+        self.module = module
+        self.body: bytes | None = None  # None in the end: it went wrong, as it will again
+        self.start()
+
+    def run(self) -> None:
+        with contextlib.suppress(Exception):
+            self.body = _machine().emit_object(self.module)
+
+    def result(self) -> bytes | None:
+        self.join()
+        return self.body
+
+
+def begin(text: partial[str]) -> None:
+    """Start on the machine code of final text that will soon be asked for, if no disk has it."""
+    with _lock:
+        key = _key(text)
+        if key not in _begun and not disk_cache.has(key):
+            _begun[key] = _Emission(_optimised(text(), is_final=True))
 
 
 def _linked(body: bytes, names: tuple[str, ...]) -> tuple[int, ...]:
@@ -232,6 +267,11 @@ def _provide(calls: tuple[str, ...]) -> None:
         if name not in _provided:
             module = importlib.import_module(f"{__package__}.{_PROVIDERS.get(name, 'blas')}")
             module.provide(name)
+
+
+def is_provided(name: str) -> bool:
+    """Whether compiled code can call a native function of that name."""
+    return name in _provided
 
 
 def add_symbol(name: str, address: int) -> None:
