@@ -590,7 +590,7 @@ def test_a_block_given_back_is_handed_out_again() -> None:
 def test_large_blocks_are_of_huge_pages() -> None:
     huge = 2 << 20
     take, give = pool.functions()
-    blocks = {size: take(size) for size in (huge * 6 // 10, 2 * huge, 9 * huge + 4096)}
+    blocks = {size: take(size) for size in (huge * 8 // 10, 2 * huge, 9 * huge + 4096)}
     advised = _advised_ranges()
     for size, block in blocks.items():
         assert (block - 64) % huge == 0  # behind a header

@@ -30,12 +30,12 @@ declare i32 @madvise(ptr, i64, i32)
 declare i64 @llvm.smax.i64(i64, i64)
 
 ; A block of at least %bytes bytes, and at most four times as many: one kept, else a fresh one. Who
-; would fill more than half of a last huge page gets all of it, which is quicker than small pages.
+; would fill three quarters of a last huge page gets all of it, which is quicker than small pages.
 define ptr @phix_take(i64 %bytes) nounwind {{
 entry:
   %raised = add i64 %bytes, {_HEADER + 4095}
   %pages = and i64 %raised, -4096
-  %above = add i64 %pages, HALF_HUGE
+  %above = add i64 %pages, REST_OF_HUGE
   %near = and i64 %above, ROUNDED_HUGE
   %size = call i64 @llvm.smax.i64(i64 %pages, i64 %near)
   %most = shl i64 %size, 2
@@ -116,7 +116,7 @@ DECLARATIONS = ("declare ptr @phix_take(i64)", "declare void @phix_give(ptr)")
 def _text(system: str) -> str:
     """The module; where there are no huge pages to ask for, no block is large enough."""
     least, rounded = (_HUGE, -_HUGE) if system == "linux" else (-1, 0)
-    text = _TEXT.replace("LEAST_HUGE", str(least)).replace("HALF_HUGE", str(_HUGE // 2))
+    text = _TEXT.replace("LEAST_HUGE", str(least)).replace("REST_OF_HUGE", str(_HUGE // 4))
     return text.replace("ROUNDED_HUGE", str(rounded))
 
 
