@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -87,7 +88,7 @@ def test_a_folder_that_can_only_be_read_is_read(
 
     disk_cache.save("key", b"machine code")
     monkeypatch.setattr(os, "utime", refuse)
-    monkeypatch.setattr(disk_cache.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
     assert disk_cache.load("key") == b"machine code"
     disk_cache.save("other", b"more")
     assert disk_cache.load("other") is None
@@ -97,9 +98,9 @@ def test_the_least_recently_used_go_first(folder: Path) -> None:
     for age, key in enumerate("abcd"):
         disk_cache.save(key, bytes(1000))
         os.utime(folder / f"{key}.bin", (1000 - age, 1000 - age))
-    disk_cache.trim(folder, 6000)
+    disk_cache.trim(str(folder), 6000)
     assert kept(folder) == {"a", "b", "c", "d"}
-    disk_cache.trim(folder, 3500)  # down to three quarters
+    disk_cache.trim(str(folder), 3500)  # down to three quarters
     assert kept(folder) == {"a", "b"}
 
 
@@ -121,7 +122,7 @@ def test_files_of_writers_that_died_go(folder: Path) -> None:
         (folder / name).write_bytes(b"half")
         written = (folder / name).stat().st_mtime - age
         os.utime(folder / name, (written, written))
-    disk_cache.trim(folder, 1000)
+    disk_cache.trim(str(folder), 1000)
     assert [p.name for p in folder.iterdir()] == ["alive.tmp"]
 
 
