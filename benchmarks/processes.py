@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import subprocess
 import sys
@@ -151,6 +152,12 @@ PROCESS_ROWS = [
 WANTED.update({r.name: r.wanted for r in PROCESS_ROWS})
 
 
+def write_byte_code() -> None:
+    """Compile phix's own Python, as pip does with what it installs: the others come with theirs."""
+    for package in (phix, sys.modules[__package__]):
+        compileall.compile_dir(os.path.dirname(str(package.__file__)), quiet=2)
+
+
 def _spawn(row: ProcessRow, contender: str, cache: str) -> float:
     environment = os.environ | {"PHIX_CACHE_DIR": os.path.join(cache, "phix")}
     if row.job == PEAK:  # freed memory is given back at once, so that a peak is one
@@ -172,6 +179,7 @@ def run_process_row(
     row: ProcessRow, names: tuple[str, ...], repeats: int
 ) -> tuple[list[Measurement], list[str]]:
     """Like ``harness.run_row``."""
+    write_byte_code()
     found: list[Measurement] = []
     notes: list[str] = []
     for contender in (c for c in row.contenders if c in names):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -582,6 +584,31 @@ def test_a_block_given_back_is_handed_out_again() -> None:
     assert third not in (first, second)
     for block in (first, second, third):
         give(block)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="madvise is asked on Linux alone")
+def test_large_blocks_are_of_huge_pages() -> None:
+    huge = 2 << 20
+    take, give = pool.functions()
+    blocks = {size: take(size) for size in (huge * 8 // 10, 2 * huge, 9 * huge + 4096)}
+    advised = _advised_ranges()
+    for size, block in blocks.items():
+        assert (block - 64) % huge == 0  # behind a header
+        assert any(first <= block and block + size <= last for first, last in advised)
+        give(block)
+
+
+def _advised_ranges() -> list[tuple[int, int]]:
+    """Where in this process's memory huge pages were asked for."""
+    found, place = [], (0, 0)
+    for line in Path("/proc/self/smaps").read_text().splitlines():
+        first, _, rest = line.partition(" ")
+        if "-" in first and not first.endswith(":"):
+            start, end = first.split("-")
+            place = (int(start, 16), int(end, 16))
+        elif first == "VmFlags:" and "hg" in rest.split():
+            found.append(place)
+    return found
 
 
 def test_threads_share_the_pool() -> None:

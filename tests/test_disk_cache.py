@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +88,7 @@ def test_a_folder_that_can_only_be_read_is_read(
 
     disk_cache.save("key", b"machine code")
     monkeypatch.setattr(os, "utime", refuse)
-    monkeypatch.setattr(disk_cache.tempfile, "mkstemp", refuse)
+    monkeypatch.setattr(tempfile, "mkstemp", refuse)
     assert disk_cache.load("key") == b"machine code"
     disk_cache.save("other", b"more")
     assert disk_cache.load("other") is None
@@ -95,9 +98,9 @@ def test_the_least_recently_used_go_first(folder: Path) -> None:
     for age, key in enumerate("abcd"):
         disk_cache.save(key, bytes(1000))
         os.utime(folder / f"{key}.bin", (1000 - age, 1000 - age))
-    disk_cache.trim(folder, 6000)
+    disk_cache.trim(str(folder), 6000)
     assert kept(folder) == {"a", "b", "c", "d"}
-    disk_cache.trim(folder, 3500)  # down to three quarters
+    disk_cache.trim(str(folder), 3500)  # down to three quarters
     assert kept(folder) == {"a", "b"}
 
 
@@ -119,7 +122,7 @@ def test_files_of_writers_that_died_go(folder: Path) -> None:
         (folder / name).write_bytes(b"half")
         written = (folder / name).stat().st_mtime - age
         os.utime(folder / name, (written, written))
-    disk_cache.trim(folder, 1000)
+    disk_cache.trim(str(folder), 1000)
     assert [p.name for p in folder.iterdir()] == ["alive.tmp"]
 
 
@@ -281,6 +284,58 @@ def test_another_source_of_phix_another_cpu_or_other_rewrites_miss(
     with passes.without(frozenset({"fuse"})):
         assert key_of(ops.tanh, A) not in (None, own)
     assert key_of(ops.tanh, A) == own
+
+
+def _module_returning(number: int, width: int) -> str:
+    made.append(number)
+    return f"define i64 @number_{number}_{width}() {{\n  ret i64 {number}\n}}\n"
+
+
+made: list[int] = []  # the numbers that a module was made for
+
+
+def test_text_is_made_where_no_disk_has_its_code(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Code is found by what its text follows from: phix's source, the maker, and its arguments."""
+
+    def value(number: int, width: int = 1) -> int:
+        text, name = partial(_module_returning, number, width), f"number_{number}_{width}"
+        (address,) = jit.addresses(text, (name,))
+        return ctypes.CFUNCTYPE(ctypes.c_int64)(address)()
+
+    made.clear()
+    assert [value(7), value(7), value(8), value(7, 2)] == [7, 7, 8, 7]
+    assert made == [7, 8, 7]
+    monkeypatch.setattr(disk_cache, "source_digest", lambda: "another version")
+    assert value(7) == 7
+    assert made == [7, 8, 7, 7]
+    monkeypatch.setattr(disk_cache, "source_digest", lambda: None)  # the text itself decides
+    assert [value(7), value(7)] == [7, 7]
+    assert made == [7, 8, 7, 7, 7, 7, 7]
+
+
+def test_code_begun_early_is_what_is_asked_for_later(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def value(text: Any, width: int) -> int:
+        (address,) = jit.addresses(text, (f"number_5_{width}",))
+        return ctypes.CFUNCTYPE(ctypes.c_int64)(address)()
+
+    made.clear()
+    text = partial(_module_returning, 5, 3)
+    jit.begin(text)
+    jit.begin(text)
+    assert made == [5] and len(jit._begun) == 1
+    assert value(text, 3) == 5
+    assert made == [5] and not jit._begun and len(kept(folder)) == 1
+    jit.begin(text)  # on disk already
+    assert made == [5] and not jit._begun
+    monkeypatch.setattr(jit._Emission, "run", lambda self: None)  # it went wrong
+    other = partial(_module_returning, 5, 4)
+    jit.begin(other)
+    assert value(other, 4) == 5
+    assert made == [5, 5, 5]
 
 
 def test_source_newer_than_the_process_is_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:

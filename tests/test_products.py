@@ -6,6 +6,7 @@ import ctypes
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -15,8 +16,11 @@ import pytest
 import phix
 from phix import ops
 from phix.core import passes
-from phix.kernels.cpu import product, tiles
+from phix.kernels.cpu import product_code
 from phix.kernels.cpu.llvm import APART
+from phix.kernels.primitive.builder import Builder
+from phix.kernels.primitive.lowering import lower
+from phix.kernels.primitive.target import CPU
 
 TOLERANCES = {"float32": 1e-5, "float64": 1e-13}
 # bytes of a vector register, and how many registers: AVX-512, AVX2, SSE, Neon
@@ -30,10 +34,31 @@ SIZES = [
 
 @cache
 def native(dtype: str, machine: tuple[int, int]) -> Any:
-    tile = tiles.tile(dtype, *machine)
     name = f"test_product_{dtype}_{machine[0]}_{machine[1]}"
     kinds = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 3
-    return ctypes.CFUNCTYPE(None, *kinds)(product.address(name, dtype, tile))
+    return ctypes.CFUNCTYPE(None, *kinds)(product_code.address(name, dtype, *machine))
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dtype", "told"),
+    [
+        ([(20, 30), (30, 40)], "float32", ["gemm_float32"]),
+        ([(20, 30), (30, 40)], "float64", ["gemm_float64"]),
+        ([(4, 4), (4, 4)], "float32", []),  # a loop
+        ([(20, 30), (30, 1)], "float32", []),  # a loop of sums
+    ],
+)
+def test_a_product_is_foreseen_where_it_will_be_called(
+    shapes: list[tuple[int, int]], dtype: str, told: list[str]
+) -> None:
+    heard: list[str] = []
+
+    class Hearing(Builder):
+        target = replace(CPU, foresees=heard.append)
+
+    graph = phix.make_graph(ops.matmul)(*(phix.spec(s, dtype) for s in shapes))
+    lower(graph, (True, True), Hearing)
+    assert heard == told
 
 
 def stored(values: np.ndarray, transposed: bool, beside: int) -> np.ndarray:

@@ -10,15 +10,31 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
 from phix.api.arguments import flat_specs, flat_tensors, function_name, meta_key
+from phix.api.flat_calls import MISS, FlatCall, flat_call
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import Call, explanation
-from phix.core import dispatch, passes, pytrees
+from phix.core import collector, dispatch, passes, pytrees
+from phix.core.engines import Launcher
 from phix.core.errors import ArgumentError, RetraceError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor, Tracer
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
 from phix.interpreters.jit import can_run
+
+_OFTEN = 3  # calls of a kind before it gets a flat function, which takes a hundred to pay off
+_MOST_FLAT = 2
+
+
+class _Known:
+    """How arguments are run whose like has been seen before."""
+
+    __slots__ = ("calls", "launch", "order", "traced")
+
+    def __init__(self, launch: Launcher, traced: Traced, order: Any) -> None:
+        self.launch, self.traced = launch, traced
+        self.order = order  # picks the leaves in the tree's order; None: they are in it
+        self.calls = 0
 
 
 class Jitted:
@@ -43,26 +59,17 @@ class Jitted:
         self._calls: list[Call] = []  # what each trace was made for, in order
         self._traces: dict[Any, Traced] = {}
         self._launchers: dict[Any, tuple[Any, Traced]] = {}
-        self._quick: dict[Any, tuple[Any, Traced, Any]] = {}
+        self._quick: dict[Any, _Known] = {}
+        self._flat: tuple[FlatCall, ...] = ()  # for the last of those that come often
         self._lock = threading.RLock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs:
-            # The short way: plain tensors whose like has been seen before.
-            try:
-                launch, traced = self._launchers[tuple([x.known_key or x.key for x in args])]
-            except (KeyError, AttributeError):
-                pass
-            else:
-                if dispatch.current() is _EAGER:
-                    outs = launch(*[x.data for x in args])
-                    return (
-                        Tensor(outs[0])
-                        if traced.is_single
-                        else traced.rebuild([Tensor(o) for o in outs])
-                    )
-            if not self.static_argnums and dispatch.current() is _EAGER:
-                return self._call_quick(args)
+        if not kwargs and not self.static_argnums and dispatch.current() is _EAGER:
+            for call in self._flat:
+                result = call(args)
+                if result is not MISS:
+                    return result
+            return self._call_quick(args)
         return self._call(args, kwargs)
 
     def _call_quick(self, args: tuple[Any, ...]) -> Any:
@@ -78,9 +85,12 @@ class Jitted:
             result = self._call(args, {})
             self._remember(key, args, leaves)
             return result
-        launch, traced, order = found
-        tensors = leaves if order is None else order(leaves)
-        return traced.rebuild(map(Tensor, launch(*[x.data for x in tensors])))
+        tensors = leaves if found.order is None else found.order(leaves)
+        outs = [Tensor(o) for o in found.launch(*[x.data for x in tensors])]
+        found.calls += 1
+        if found.calls == _OFTEN:
+            self._flatten(found, args, leaves, outs)
+        return found.traced.rebuild(outs)
 
     def _remember(self, key: Any, args: tuple[Any, ...], leaves: list[Any]) -> None:
         """Let ``_call_quick`` find the launcher of a call, and the tree's order of its leaves."""
@@ -91,7 +101,20 @@ class Jitted:
         if found is not None and len(numbers) == len(leaves):
             order = sorted(range(len(numbers)), key=numbers.__getitem__)
             is_same = order == list(range(len(numbers)))
-            self._quick[key] = (*found, None if is_same else operator.itemgetter(*order))
+            self._quick[key] = _Known(*found, None if is_same else operator.itemgetter(*order))
+
+    def _flatten(
+        self, found: _Known, args: tuple[Any, ...], leaves: list[Any], outs: list[Tensor]
+    ) -> None:
+        """Have a function of its own for what comes so often; ``outs`` are what it gave here."""
+        is_placed = any(x.ndim for x in leaves)  # single values alone follow the phix.device
+        atoms = found.traced.compiled.graph.outputs
+        keys = [
+            x.key if is_placed and atom.meta.is_static() else None for x, atom in zip(outs, atoms)
+        ]
+        made = flat_call(args, found.launch, found.traced.out_tree, keys)
+        if made is not None:
+            self._flat = (made, *self._flat)[:_MOST_FLAT]
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dynamic, static = self._split(args, kwargs)
@@ -101,13 +124,13 @@ class Jitted:
         key = (treedef, static, *[x.key for x in tensors]) if runs else None
         found = self._launchers.get(key)
         if found is None:
-            traced = self._traced(dynamic, static, [x.meta for x in flat], treedef)
-            if key is None or not can_run(traced.compiled):
+            with collector.paused():
+                traced = self._traced(dynamic, static, [x.meta for x in flat], treedef)
+                if key is not None and can_run(traced.compiled):
+                    found = (traced.compiled.launcher(tensors), traced)
+            if key is None or found is None:
                 return traced.replay(flat)
-            found = self._launchers[key] = (traced.compiled.launcher(tensors), traced)
-            plain = len(args) == len(tensors) and all(isinstance(a, Tensor) for a in args)
-            if plain and not static and not kwargs:
-                self._launchers[key[2:]] = found
+            self._launchers[key] = found
         launch, traced = found
         outs = launch(*[x.data for x in tensors])
         return traced.rebuild([Tensor(o) for o in outs])
@@ -204,6 +227,7 @@ class Jitted:
             self._traces.clear()
             self._launchers.clear()
             self._quick.clear()
+            self._flat = ()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

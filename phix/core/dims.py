@@ -231,7 +231,14 @@ def same(a: DimLike, b: DimLike) -> bool:
 
 
 def same_shape(a: Shape, b: Shape) -> bool:
-    return len(a) == len(b) and all(same(x, y) for x, y in zip(a, b))
+    if a is b:
+        return True
+    if len(a) != len(b):
+        return False
+    for x, y in zip(a, b):  # noqa: SIM110 - called for every op: no generator
+        if x is not y and not same(x, y):
+            return False
+    return True
 
 
 def may_equal(a: DimLike, b: DimLike) -> bool:

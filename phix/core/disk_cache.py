@@ -7,24 +7,28 @@ of its content: a damaged one counts as missing, and is written anew.
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+# Modules that take milliseconds to import are imported where they are used: `import phix` needs
+# none of this.
 
 # Least recently used files go when the folder is larger than this, down to three quarters of it.
 LARGEST_BYTES = 512 << 20
 _CHECK_EVERY = 64  # writes
 _STALE_SECONDS = 3600  # a file still being written after that long has no writer any more
 _MAGIC = b"phix-entry-2\n"
-_BODY = len(_MAGIC) + hashlib.sha256().digest_size
+_BODY = len(_MAGIC) + 32
 _SUFFIX = ".bin"
 
-_PACKAGE = str(Path(__file__).resolve().parents[1])
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 # What stands between a traced graph and machine code.
 _ROOMS = ("core", "interpreters", "kernels", "primitives")
 _IMPORTED = time.time_ns()
@@ -44,33 +48,49 @@ class CacheInfo:
     misses: int
 
 
-def directory() -> Path | None:
+def directory() -> str | None:
     """Where entries are kept (PHIX_CACHE_DIR, else the user's cache); None if PHIX_CACHE=0."""
     if os.environ.get("PHIX_CACHE", "1") == "0":
         return None
     named = os.environ.get("PHIX_CACHE_DIR")
     if named:
-        return Path(named)
+        return named
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(base) / "phix"
+    return os.path.join(base, "phix")
 
 
 def load(key: str) -> bytes | None:
     """What is kept under ``key``; None where there is nothing, or where the file is damaged."""
     folder = directory()
-    found = None if folder is None else _read(folder / f"{key}{_SUFFIX}")
+    found = None if folder is None else _read(_path(folder, key))
     _counts["misses" if found is None else "hits"] += 1
     return found
 
 
-def _read(path: Path) -> bytes | None:
+def has(key: str) -> bool:
+    """Whether something is kept under ``key``; ``load`` says whether it is whole."""
+    folder = directory()
+    return folder is not None and os.path.exists(_path(folder, key))
+
+
+def _path(folder: str, key: str) -> str:
+    return os.path.join(folder, f"{key}{_SUFFIX}")
+
+
+def _digest(body: bytes) -> bytes:
+    import hashlib
+
+    return hashlib.sha256(body).digest()
+
+
+def _read(path: str) -> bytes | None:
     try:
         with open(path, "rb") as file:
             content = file.read()
     except OSError:
         return None
     head, body = content[:_BODY], content[_BODY:]
-    if head != _MAGIC + hashlib.sha256(body).digest():
+    if head != _MAGIC + _digest(body):
         return None
     with contextlib.suppress(OSError):  # a folder that is read alone
         os.utime(path)  # used now, so among the last to go
@@ -82,15 +102,17 @@ def save(key: str, body: bytes) -> None:
     folder = directory()
     if folder is None:
         return
+    import tempfile
+
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        os.makedirs(folder, exist_ok=True)
         handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
     except OSError:
         return
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(body).digest() + body)
-        os.replace(temporary, folder / f"{key}{_SUFFIX}")
+            file.write(_MAGIC + _digest(body) + body)
+        os.replace(temporary, _path(folder, key))
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -100,15 +122,20 @@ def save(key: str, body: bytes) -> None:
         trim(folder, LARGEST_BYTES)
 
 
-def _entries(folder: Path, pattern: str = f"*{_SUFFIX}") -> Iterator[tuple[float, int, Path]]:
+def _entries(folder: str, suffix: str = _SUFFIX) -> Iterator[tuple[float, int, str]]:
     """When each file was last used, its size, and where it is."""
-    for path in folder.glob(pattern):
-        with contextlib.suppress(OSError):  # another process deleted it
-            status = path.stat()
-            yield status.st_mtime, status.st_size, path
+    names: list[str] = []
+    with contextlib.suppress(OSError):  # there is no such folder yet
+        names = os.listdir(folder)
+    for name in names:
+        if name.endswith(suffix):
+            path = os.path.join(folder, name)
+            with contextlib.suppress(OSError):  # another process deleted it
+                status = os.stat(path)
+                yield status.st_mtime, status.st_size, path
 
 
-def trim(folder: Path, largest: int) -> None:
+def trim(folder: str, largest: int) -> None:
     """Delete the least recently used entries if they are more than ``largest`` bytes together."""
     found = sorted(_entries(folder))
     total = sum(size for _, size, _ in found)
@@ -118,14 +145,14 @@ def trim(folder: Path, largest: int) -> None:
             break
         _delete(path)
         total -= size
-    for written, _, path in _entries(folder, "*.tmp"):
+    for written, _, path in _entries(folder, ".tmp"):
         if written < time.time() - _STALE_SECONDS:
             _delete(path)
 
 
-def _delete(path: Path) -> None:
+def _delete(path: str) -> None:
     with contextlib.suppress(OSError):
-        path.unlink()
+        os.unlink(path)
 
 
 def cache_info() -> CacheInfo:
@@ -140,10 +167,17 @@ def cache_info() -> CacheInfo:
     >>> info.bytes <= info.largest_bytes
     True
     """
+    from pathlib import Path
+
     folder = directory()
     sizes = [] if folder is None else [size for _, size, _ in _entries(folder)]
     return CacheInfo(
-        folder, len(sizes), sum(sizes), LARGEST_BYTES, _counts["hits"], _counts["misses"]
+        None if folder is None else Path(folder),
+        len(sizes),
+        sum(sizes),
+        LARGEST_BYTES,
+        _counts["hits"],
+        _counts["misses"],
     )
 
 
@@ -156,8 +190,8 @@ def clear_cache() -> None:
     folder = directory()
     if folder is None:
         return
-    for pattern in (f"*{_SUFFIX}", "*.tmp"):
-        for _, _, path in _entries(folder, pattern):
+    for suffix in (_SUFFIX, ".tmp"):
+        for _, _, path in _entries(folder, suffix):
             _delete(path)
 
 
@@ -167,6 +201,8 @@ def source_digest() -> str | None:
 
     None where the files cannot be read, or are newer than this process: it may run older ones.
     """
+    import hashlib
+
     digest = hashlib.sha256()
     try:
         for path in _sources():

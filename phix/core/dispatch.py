@@ -235,6 +235,14 @@ def _keep_sources(outs: Any) -> None:
 
 def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Everything a tensor, but Python scalars, which stay weak until promotion."""
+    for value in inputs:
+        if not isinstance(value, Tensor) and not (
+            isinstance(value, Tracer) and value.interpreter.alive
+        ):
+            break
+    else:
+        if not op.has_lists:
+            return inputs
     converted: list[Any] = []
     place = home(_leaves(inputs))
     for arg, value in zip(op.inputs, inputs):
@@ -342,9 +350,12 @@ def _have_met(op: Op, inputs: tuple[Any, ...]) -> bool:
     """Whether all inputs are tensors of one dtype that the op takes: the usual case, made quick."""
     dtype = None
     for x in inputs:
-        if not isinstance(x, TensorBase) or (dtype is not None and x.dtype is not dtype):
+        if not isinstance(x, TensorBase):
             return False
-        dtype = x.dtype
+        own = x.dtype
+        if own is not dtype and dtype is not None:
+            return False
+        dtype = own
     if op.dtypes and dtype not in op.dtypes:
         return "promote" not in op.traits
     return "promote_float" not in op.traits or dtype is None or dt.is_differentiable(dtype)

@@ -7,18 +7,18 @@ metas follow from them. Names of variables and the user's lines are left out.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from phix.core import dims as dm
 from phix.core import rules
-from phix.core.graph import Equation, Graph, Literal, flat
+from phix.core.graph import Graph, Literal, Variable, flat
 from phix.core.places import Place
 from phix.core.tensor import Tensor
 
 _PLAIN = frozenset({bool, int, float, complex, str, type(None), Place})
+_KNOWN = {int}  # what a known dim is
 
 
 class _Unwritten(Exception):
@@ -53,11 +53,13 @@ class _Writer:
         for variable in (*graph.inputs, *(c.variable for c in graph.constants)):
             numbers[variable] = len(numbers)
 
-        def atom(a: Any) -> Any:
-            return (a.value, a.meta.dtype) if isinstance(a, Literal) else numbers[a]
-
         def entry(e: Any) -> Any:
-            return tuple(map(atom, e)) if isinstance(e, tuple) else None if e is None else atom(e)
+            kind = type(e)
+            if kind is Variable:
+                return numbers[e]
+            if kind is Literal:
+                return (e.value, e.meta.dtype)
+            return None if e is None else tuple(map(entry, e))
 
         equations = []
         for equation in graph.equations:
@@ -65,18 +67,13 @@ class _Writer:
             if name not in rules.BUILT_IN or rules.OPS[name] is not equation.op:
                 raise _Unwritten
             read = tuple(map(entry, equation.inputs))
-            equations.append((name, read, *self.own(equation)))
+            equations.append((name, read, *map(self.attribute, equation.attrs)))
             for variable in flat(equation.outputs):
                 numbers[variable] = len(numbers)
-        return (inputs, constants, equations, tuple(map(atom, graph.outputs)))
-
-    def own(self, equation: Equation) -> Iterator[Any]:
-        """The attributes, and the outputs' dims where they are unknown: they may be new."""
-        for value in equation.attrs:
-            yield self.attribute(value)
-        for variable in flat(equation.outputs):
-            if not all(type(d) is int for d in variable.meta.dims):
-                yield self.dims(variable.meta.dims)
+                dims = variable.meta.dims
+                if set(map(type, dims)) - _KNOWN:  # unknown ones may be new
+                    equations.append(self.dims(dims))
+        return (inputs, constants, equations, tuple(map(entry, graph.outputs)))
 
     def attribute(self, value: Any) -> Any:
         kind = type(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Union
+from typing import Any, NamedTuple, Union
 
 from phix.core import dims as dm
 from phix.core.dims import Dim, DimLike, Shape, Symbol
@@ -15,8 +15,7 @@ from phix.core.op import Op
 from phix.core.places import Place
 
 
-@dataclass(frozen=True)
-class Source:
+class Source(NamedTuple):
     """Where in the user's code an equation was made.
 
     ``passes`` are the derivatives on the way from there, as in ("backward", "tangent") for the
@@ -35,7 +34,8 @@ class Source:
 
     def underived(self) -> Source:
         """The source that this one was derived from."""
-        return replace(self, passes=self.passes[:-1], op=self.op if len(self.passes) > 1 else "")
+        left = self.passes[:-1]
+        return Source(self.file, self.line, self.function, left, self.op if left else "")
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}"
@@ -97,9 +97,16 @@ def flat(entries: tuple[Any, ...]) -> Iterator[Any]:
 
 def map_entries(fn: Callable[[Any], Any], entries: tuple[Any, ...]) -> tuple[Any, ...]:
     """``fn`` over the atoms of structured inputs or outputs, the structure kept."""
-    return tuple(
-        [tuple(map(fn, e)) if isinstance(e, tuple) else e if e is None else fn(e) for e in entries]
-    )
+    # for two or three entries a comprehension would be one call more
+    found: list[Any] = []
+    for entry in entries:
+        if entry is None:
+            found.append(None)
+        elif isinstance(entry, tuple):
+            found.append(tuple(map(fn, entry)))
+        else:
+            found.append(fn(entry))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,6 +123,20 @@ class Equation:
     outputs: Outputs
     source: Source | None = None
     kernel: Any = None
+
+    def __init__(
+        self,
+        op: Op,
+        inputs: Inputs,
+        attrs: tuple[Any, ...],
+        outputs: Outputs,
+        source: Source | None = None,
+        kernel: Any = None,
+    ) -> None:
+        # as a frozen dataclass does it, in half the time: graphs are made of thousands
+        fields = self.__dict__
+        fields["op"], fields["inputs"], fields["attrs"] = op, inputs, attrs
+        fields["outputs"], fields["source"], fields["kernel"] = outputs, source, kernel
 
 
 @dataclass(frozen=True, eq=False)
@@ -240,9 +261,9 @@ def named_axes(op: Op, attrs: tuple[Any, ...]) -> Iterator[str]:
 def is_effect(equation: Equation) -> bool:
     """Whether the equation is to run though nobody uses its outputs."""
     op = equation.op
-    if "side_effect" in op.traits:
-        return not op.binds_dim
-    return op.has_graphs and any(g.has_effects for g in graphs_in(equation.attrs))
+    if op.has_effect or not op.has_graphs:
+        return op.has_effect
+    return any(g.has_effects for g in graphs_in(equation.attrs))
 
 
 def all_places(graph: Graph) -> set[Place]:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, count, filterfalse, product
+from string import ascii_lowercase
 from typing import Any
 
 import numpy as np
@@ -416,14 +418,6 @@ def parse_graph(text: str, constants: Sequence[Any] = ()) -> Graph:
 def variable_names(taken: Iterable[str] = ()) -> Iterator[str]:
     """a, b, ..., z, aa, ab, ... without those taken or with a meaning of their own."""
     reserved = {*taken, *_WORDS, *dt.BY_NAME, "graph", "const", "return", "complex", "place"}
-    number = 0
-    while True:
-        name, rest = "", number
-        while True:
-            name = chr(ord("a") + rest % 26) + name
-            rest = rest // 26 - 1
-            if rest < 0:
-                break
-        number += 1
-        if name not in reserved:
-            yield name
+    letters = (product(ascii_lowercase, repeat=length) for length in count(1))
+    names = map("".join, chain.from_iterable(letters))
+    return filterfalse(reserved.__contains__, names)

@@ -7,7 +7,6 @@ scalar bodies and lowerings it answers for by ``Engine.supports``. :func:`find` 
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -24,8 +23,6 @@ from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
 from phix.core.tensor import place_of
-
-log = logging.getLogger("phix.kernels")
 
 ANY = "any"  # the layout of kernels that do not care
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -342,9 +339,11 @@ def _wider(op: Op, dtype: np.dtype, backends: Iterable[str]) -> Iterator[np.dtyp
 
 
 def _log_fallback(name: str, asked: KernelKey, found: KernelKey) -> None:
+    import logging  # which takes longer than all that is said with it, mostly nothing
+
     own, other = BACKENDS[asked.backend].place_kind, BACKENDS[found.backend].place_kind
     copies = f"; its inputs are copied from {own} to {other}, its results back"
-    log.warning(
+    logging.getLogger("phix.kernels").warning(
         "%s has no kernel for (%s); (%s) runs it%s", name, asked, found,
         copies if own != other else "",
     )  # fmt: skip

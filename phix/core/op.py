@@ -111,6 +111,7 @@ class Op:
         )
         self.has_graphs = any(a.type.startswith("Graph") for a in self.attrs)
         self.binds_dim = "binds_dim" in self.traits
+        self.has_effect = "side_effect" in self.traits and not self.binds_dim
         self.single_output = len(self.outputs) == 1 and not self.outputs[0].is_list
 
     @property

@@ -300,6 +300,11 @@ def install_methods(ops_module: Any) -> None:
                 setattr(TensorBase, name, function)
 
 
+# Equal keys are mostly one object, so that a look tells.
+_keys: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+_MOST_KEYS = 4096
+
+
 class Tensor(TensorBase):
     """A dense tensor: data on a place, a NumPy array on the CPU's. Immutable.
 
@@ -327,10 +332,13 @@ class Tensor(TensorBase):
         if key is None:
             data = self.data
             if isinstance(data, np.ndarray):
-                key = self.known_key = (data.dtype, data.shape, data.flags.c_contiguous)
+                key = (data.dtype, data.shape, data.flags.c_contiguous)
             else:
                 whole = places.is_contiguous(data)
-                key = self.known_key = (data.dtype, data.shape, whole, places.place_of(data))
+                key = (data.dtype, data.shape, whole, places.place_of(data))
+            if len(_keys) > _MOST_KEYS:
+                _keys.clear()
+            key = self.known_key = _keys.setdefault(key, key)
         return key
 
     @property

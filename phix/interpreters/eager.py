@@ -11,6 +11,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dispatch, places
 from phix.core import dtypes as dt
+from phix.core import indexing as _indexing  # noqa: F401 - x[i] is not to wait for it later
 from phix.core.dispatch import Interpreter
 from phix.core.engines import engine
 from phix.core.errors import UnknownDimError

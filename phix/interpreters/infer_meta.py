@@ -84,6 +84,8 @@ def check_dtypes(op: Op, metas: tuple[Any, ...]) -> None:
         if op.promoted and arg.name not in op.promoted:
             continue
         for meta in entry if isinstance(entry, tuple) else () if entry is None else (entry,):
+            if meta.dtype is found:
+                continue
             if op.dtypes and meta.dtype not in op.dtypes:
                 names = ", ".join(n for n, d in dt.BY_NAME.items() if d in op.dtypes)
                 raise DTypeError(f"{arg.name} must be one of {names}, found {meta.dtype}; cast it")
@@ -98,15 +100,24 @@ def _infer_named(
     rule = INFER_META[op.infer_meta_name or ""]
     args = op.merge(metas, attrs)
     if op.infer_meta_params is not None:
-        by_name = dict(zip((a.name for a in op.args), args))
-        args = tuple(by_name[p] for p in op.infer_meta_params)
+        args = tuple([args[n] for n in _parameter_places(op)])
     outs = rule(*args, config=config) if _takes_config(rule) else rule(*args)
     return (outs,) if len(op.outputs) == 1 else outs
 
 
 @cache
+def _parameter_places(op: Op) -> tuple[int, ...]:
+    """Where the parameters of an op's infer_meta function stand among its args."""
+    names = [a.name for a in op.args]
+    return tuple(map(names.index, op.infer_meta_params or ()))
+
+
+@cache
 def _takes_config(rule: Any) -> bool:
-    return "config" in inspect.signature(rule).parameters
+    code = getattr(rule, "__code__", None)  # a signature takes longer than the rule
+    if code is None or hasattr(rule, "__wrapped__"):
+        return "config" in inspect.signature(rule).parameters
+    return "config" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
 
 
 def _infer_decomposed(

@@ -41,13 +41,13 @@ class JVP(Interpreter):
     name = "jvp"
 
     def owns(self, value: Any) -> bool:
-        return isinstance(value, JVPTracer) and value.interpreter is self
+        return type(value) is JVPTracer and value.interpreter is self
 
     def lower(self, value: Any) -> Any:
-        return value.value if self.owns(value) else value
+        return value.value if type(value) is JVPTracer and value.interpreter is self else value
 
     def tangent(self, value: Any) -> Any:
-        return value.tangent if self.owns(value) else None
+        return value.tangent if type(value) is JVPTracer and value.interpreter is self else None
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         parent = self.parent

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from operator import attrgetter
 from typing import Any
 
 from phix.core import dims as dm
@@ -37,8 +38,14 @@ class StageTracer(Tracer):
 
     __slots__ = ("origin", "source", "variable")
 
-    def __init__(self, interpreter: Stage, variable: Variable, source: Source | None) -> None:
-        self.origin: Call | None = None
+    def __init__(
+        self,
+        interpreter: Stage,
+        variable: Variable,
+        source: Source | None,
+        origin: Call | None = None,
+    ) -> None:
+        self.origin = origin
         self.interpreter = interpreter
         self.variable = variable
         self.source = source
@@ -53,6 +60,9 @@ class StageTracer(Tracer):
 
     def concrete(self, asked: str) -> Tensor:
         raise no_value(self, asked)
+
+
+_meta = attrgetter("meta")
 
 
 class Stage(Interpreter):
@@ -70,20 +80,20 @@ class Stage(Interpreter):
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         args = op.merge(inputs, attrs)
         for name, rule in op.simplifications:  # x * 1.0 is x: graphs stay readable
-            simpler = rule(op.name, *args) if passes.is_on(name) else None
-            if simpler is not None:
+            simpler = rule(op.name, *args)
+            if simpler is not None and passes.is_on(name):
                 return self._made(simpler)
         atoms = map_entries(self.atom, inputs)
-        metas = infer(op, map_entries(lambda a: a.meta, atoms), attrs)
+        metas = infer(op, map_entries(_meta, atoms), attrs)
         source = self.source or user_source()
+        if op.single_output:
+            variable = Variable("", metas[0])
+            self.equations.append(Equation(op, atoms, attrs, (variable,), source))
+            return StageTracer(self, variable, source, Call(op.name, args))
         outputs = map_entries(lambda m: Variable("", m), metas)
         self.equations.append(Equation(op, atoms, attrs, outputs, source))
         tracers = map_entries(lambda v: StageTracer(self, v, source), outputs)
-        if len(tracers) > 1:
-            return tracers
-        if op.single_output:
-            tracers[0].origin = Call(op.name, args)
-        return tracers[0]
+        return tracers if len(tracers) > 1 else tracers[0]
 
     def _made(self, simpler: Any) -> Any:
         """The value of a call that a rule asks for, and of those among its args."""
@@ -156,10 +166,13 @@ def finish(graph: Graph) -> Graph:
     needed: set[Atom] = {a for a in graph.outputs if isinstance(a, Variable)}
     kept: list[Equation] = []
     for equation in reversed(graph.equations):
-        keep = equation.op.binds_dim or is_effect(equation)
-        if keep or any(v in needed for v in flat(equation.outputs)):
+        if (
+            not needed.isdisjoint(flat(equation.outputs))
+            or equation.op.binds_dim
+            or is_effect(equation)
+        ):
             kept.append(equation)
-            needed.update(a for a in flat(equation.inputs) if isinstance(a, Variable))
+            needed.update([a for a in flat(equation.inputs) if type(a) is Variable])
     kept.reverse()
     constants = tuple(c for c in graph.constants if c.variable in needed)
     names = variable_names({v.name for v in graph.inputs})

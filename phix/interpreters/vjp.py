@@ -149,7 +149,7 @@ class VJP(Interpreter):
         return type(value) is VJPTracer and value.interpreter is self
 
     def lower(self, value: Any) -> Any:
-        return value.value if self.owns(value) else value
+        return value.value if type(value) is VJPTracer and value.interpreter is self else value
 
     def is_active(self, nodes: tuple[Any, ...]) -> bool:
         """Whether a derivative is wanted of any of these."""
@@ -163,7 +163,7 @@ class VJP(Interpreter):
 
     def node(self, value: Any) -> int:
         """The number of the value on the tape; -1 where no derivative is wanted."""
-        return value.node if self.owns(value) else -1
+        return value.node if type(value) is VJPTracer and value.interpreter is self else -1
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         key = None if self.calls is None else call_key(op, inputs, attrs)

@@ -6,7 +6,6 @@ arguments, when a place is asked for that nobody knows yet, and calls :func:`reg
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -19,7 +18,6 @@ from phix.core.places import Device
 from phix.kernels.kernel_engine import KernelEngine
 
 GROUP = "phix.backends"
-log = logging.getLogger("phix.kernels")
 
 _loaded: list[str] = []
 
@@ -117,7 +115,11 @@ def load_installed() -> None:
         except Exception as error:
             why = f"{type(error).__name__}: {error}"
             places.FAILURES[f"{entry.name} ({entry.value})"] = why
-            log.warning("backend %s failed to load: %s", entry.name, why)
+            import logging
+
+            logging.getLogger("phix.kernels").warning(
+                "backend %s failed to load: %s", entry.name, why
+            )
             warnings.warn(
                 f"the backend {entry.name!r} of {entry.value} failed to load and is left out: "
                 f"{why}",

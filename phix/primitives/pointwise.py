@@ -21,7 +21,10 @@ def broadcast_shapes(*shapes: dm.Shape) -> dm.Shape:
         ShapeError: two dims known to differ, neither of them 1.
     """
     first = shapes[0]
-    if all(s is first or dm.same_shape(s, first) for s in shapes):
+    for shape in shapes:
+        if not dm.same_shape(shape, first):
+            break
+    else:
         return first
     rank = max(map(len, shapes))
     out: list[dm.DimLike] = []
@@ -49,7 +52,8 @@ def unchanged(x: MetaTensor, *attrs: Any) -> MetaTensor:
 
 @rules.infer_meta("ElementwiseInferMeta")
 def elementwise(x: MetaTensor, y: MetaTensor) -> MetaTensor:
-    return MetaTensor(broadcast_shapes(x.dims, y.dims), x.dtype)
+    dims = broadcast_shapes(x.dims, y.dims)
+    return x if dims is x.dims else MetaTensor(dims, x.dtype)
 
 
 @rules.infer_meta("CompareInferMeta")

@@ -275,11 +275,9 @@ def _is_single(x: Any) -> bool:
     "add", "subtract", "multiply", "divide", "maximum", "minimum",
 )  # fmt: skip
 def expanded_operand(op: str, x: Any, y: Any) -> Any:
-    if not dm.same_shape(x.meta.dims, y.meta.dims):
-        return None
     for number, operand in enumerate((x, y)):
         inner = _unexpanded(operand)
-        if inner is not None:
+        if inner is not None and dm.same_shape(x.meta.dims, y.meta.dims):
             return Call(op, (inner, y) if number == 0 else (x, inner))
     return None
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import hashlib
 import importlib
@@ -9,7 +10,7 @@ import re
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import llvmlite
@@ -24,12 +25,13 @@ _METH_FASTCALL = 0x80
 
 # Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
 _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
-_PROVIDERS |= {f"phix_product_{dtype}": "product" for dtype in ("float32", "float64")}
+_PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", "float64")}
 _CALLS = re.compile(r"^declare [^@\n]*@(phix_\w+)\(", re.MULTILINE)
 
 _lock = threading.RLock()
 _loaded: dict[str, Code] = {}
 _provided: set[str] = set()
+_begun: dict[str, _Emission] = {}
 
 
 class _MethodDefinition(ctypes.Structure):
@@ -166,13 +168,23 @@ def compiled(text: str) -> Callable[..., Any]:
     return python_function(code_of(text))
 
 
-def addresses(text: str, names: tuple[str, ...], is_final: bool = False) -> tuple[int, ...]:
-    """The addresses of functions of a module, which is to be loaded once; see ``_optimised``."""
+def addresses(
+    text: str | partial[str], names: tuple[str, ...], is_final: bool = False
+) -> tuple[int, ...]:
+    """The addresses of functions of a module, which is to be loaded once; see ``_optimised``.
+
+    Text that a function of phix makes from plain arguments need not be made to be found on disk.
+    """
     with _lock:
         return _load(_key(text), text, names, is_final)
 
 
-def _key(text: str) -> str:
+def _key(text: str | partial[str]) -> str:
+    """The name of a module's object: a digest of its text, or of what the text follows from."""
+    if isinstance(text, partial):
+        source, made = disk_cache.source_digest(), text.func
+        known = (made.__module__, made.__qualname__, text.args, source)
+        text = text() if source is None else repr(known)
     return hashlib.sha256((identity() + text).encode()).hexdigest()
 
 
@@ -180,12 +192,48 @@ def _name(key: str) -> str:
     return f"phix_{key[:32]}"
 
 
-def _load(key: str, text: str, names: tuple[str, ...], is_final: bool = False) -> tuple[int, ...]:
-    body = disk_cache.load(key)
+def _load(
+    key: str, text: str | partial[str], names: tuple[str, ...], is_final: bool = False
+) -> tuple[int, ...]:
+    begun = _begun.pop(key, None)
+    body = None if begun else disk_cache.load(key)
     if body is None:
-        body = _machine().emit_object(_optimised(text, is_final))
+        body = begun.result() if begun else None
+        if body is None:
+            module = _optimised(text if isinstance(text, str) else text(), is_final)
+            body = _machine().emit_object(module)
         disk_cache.save(key, body)
     return _linked(body, names)
+
+
+class _Emission(threading.Thread):
+    """A module on its way to machine code, beside Python: LLVM needs no lock of the interpreter.
+
+    One long call is all that the thread makes. Each return from a call waits until another thread
+    lets the interpreter go, which takes that one as long as a good part of the work.
+    """
+
+    def __init__(self, module: llvm.ModuleRef) -> None:
+        super().__init__()
+        self.module = module
+        self.body: bytes | None = None  # None in the end: it went wrong, as it will again
+        self.start()
+
+    def run(self) -> None:
+        with contextlib.suppress(Exception):
+            self.body = _machine().emit_object(self.module)
+
+    def result(self) -> bytes | None:
+        self.join()
+        return self.body
+
+
+def begin(text: partial[str]) -> None:
+    """Start on the machine code of final text that will soon be asked for, if no disk has it."""
+    with _lock:
+        key = _key(text)
+        if key not in _begun and not disk_cache.has(key):
+            _begun[key] = _Emission(_optimised(text(), is_final=True))
 
 
 def _linked(body: bytes, names: tuple[str, ...]) -> tuple[int, ...]:
@@ -219,6 +267,11 @@ def _provide(calls: tuple[str, ...]) -> None:
         if name not in _provided:
             module = importlib.import_module(f"{__package__}.{_PROVIDERS.get(name, 'blas')}")
             module.provide(name)
+
+
+def is_provided(name: str) -> bool:
+    """Whether compiled code can call a native function of that name."""
+    return name in _provided
 
 
 def add_symbol(name: str, address: int) -> None:

@@ -1,15 +1,17 @@
 """Memory for temps: blocks given back are handed out again, already in the process's pages.
 
-A fresh block costs a page fault every 4 KiB, often more than the arithmetic on it. Up to SLOTS
-blocks of at most LARGEST bytes are kept, for all programs and threads together; an exchange of
-one pointer takes a block out of its slot or puts it back, so there is no lock.
+A fresh block costs a page fault every 4 KiB, often more than the arithmetic on it; large ones are
+of huge pages where the system has them, a fifth of that. Up to SLOTS blocks of at most LARGEST
+bytes are kept, for all programs and threads together; an exchange of one pointer takes a block out
+of its slot or puts it back, so there is no lock.
 """
 
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 
 from phix.kernels.cpu import jit
 
@@ -17,17 +19,25 @@ SLOTS = 8
 SMALLEST = 64 << 10  # below this the C library is quick enough
 LARGEST = 128 << 20
 _HEADER = 64  # holds the size of the block; as wide as temps are aligned
+_HUGE = 2 << 20  # the size of a huge page, and of the least block that is asked to lie in some
+_MADV_HUGEPAGE = 14  # of Linux
 
 _TEXT = f"""
 @slots = internal global [{SLOTS} x i64] zeroinitializer
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
+declare i32 @madvise(ptr, i64, i32)
+declare i64 @llvm.smax.i64(i64, i64)
 
-; A block of at least %bytes bytes, and at most four times as many: one kept, else a fresh one.
+; A block of at least %bytes bytes, and at most four times as many: one kept, else a fresh one. Who
+; would fill three quarters of a last huge page gets all of it, which is quicker than small pages.
 define ptr @phix_take(i64 %bytes) nounwind {{
 entry:
   %raised = add i64 %bytes, {_HEADER + 4095}
-  %size = and i64 %raised, -4096
+  %pages = and i64 %raised, -4096
+  %above = add i64 %pages, REST_OF_HUGE
+  %near = and i64 %above, ROUNDED_HUGE
+  %size = call i64 @llvm.smax.i64(i64 %pages, i64 %near)
   %most = shl i64 %size, 2
   %is_small = icmp ult i64 %size, {SMALLEST}
   br i1 %is_small, label %fresh, label %search
@@ -57,11 +67,18 @@ next:
   %is_last = icmp eq i64 %following, {SLOTS}
   br i1 %is_last, label %fresh, label %search
 fresh:
-  %new = call ptr @aligned_alloc(i64 {_HEADER}, i64 %size)
+  %may_be_huge = icmp uge i64 %size, LEAST_HUGE
+  %alignment = select i1 %may_be_huge, i64 {_HUGE}, i64 {_HEADER}
+  %new = call ptr @aligned_alloc(i64 %alignment, i64 %size)
+  br i1 %may_be_huge, label %advise, label %note
+advise:
+  call i32 @madvise(ptr %new, i64 %size, i32 {_MADV_HUGEPAGE})
+  br label %note
+note:
   store i64 %size, ptr %new
   br label %found
 found:
-  %taken = phi ptr [%block, %look], [%new, %fresh]
+  %taken = phi ptr [%block, %look], [%new, %note]
   %data = getelementptr inbounds i8, ptr %taken, i64 {_HEADER}
   ret ptr %data
 }}
@@ -96,10 +113,18 @@ done:
 DECLARATIONS = ("declare ptr @phix_take(i64)", "declare void @phix_give(ptr)")
 
 
+def _text(system: str) -> str:
+    """The module; where there are no huge pages to ask for, no block is large enough."""
+    least, rounded = (_HUGE, -_HUGE) if system == "linux" else (-1, 0)
+    text = _TEXT.replace("LEAST_HUGE", str(least)).replace("REST_OF_HUGE", str(_HUGE // 4))
+    return text.replace("ROUNDED_HUGE", str(rounded))
+
+
 @cache
 def bind() -> tuple[int, int]:
     """Make the two functions known to compiled code; their addresses."""
-    take, give = jit.addresses(_TEXT, ("phix_take", "phix_give"), is_final=True)
+    names = ("phix_take", "phix_give")
+    take, give = jit.addresses(partial(_text, sys.platform), names, is_final=True)
     jit.add_symbol("phix_take", take)
     jit.add_symbol("phix_give", give)
     return take, give

@@ -258,17 +258,3 @@ def text(name: str, dtype: str, tile: Tile) -> str:
         f"attributes #0 = {{ {jit.function_attributes()} }}",
     ]
     return "\n".join(parts) + "\n"
-
-
-def provide(name: str) -> None:
-    """See ``jit._provide``; ``name`` is ``phix_product_<dtype>``."""
-    dtype = name.rsplit("_", 1)[1]
-    jit.add_symbol(name, address(name, dtype, tiles.tile(dtype, *jit.vector_registers())))
-
-
-def address(name: str, dtype: str, tile: Tile) -> int:
-    """The machine code of a product, under a name that no other has."""
-    pool.bind()
-    threads.bind()
-    (found,) = jit.addresses(text(name, dtype, tile), (name,), is_final=True)
-    return found

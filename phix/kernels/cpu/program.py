@@ -111,6 +111,16 @@ def _single(
 
         return launch_one
 
+    if all(empty is np.empty for empty, _, _ in outputs):
+        shapes, dtypes = [shape for _, shape, _ in outputs], [dtype for _, _, dtype in outputs]
+
+        def launch_small(*inputs: Any) -> tuple[Any, ...]:
+            made = tuple(map(np.empty, shapes, dtypes))
+            native(*inputs, *constants, *made)
+            return made
+
+        return launch_small
+
     def launch(*inputs: Any) -> tuple[Any, ...]:
         made = tuple([empty(shape, dtype) for empty, shape, dtype in outputs])
         native(*inputs, *constants, *made)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -11,7 +12,7 @@ from phix.core import passes
 from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
-from phix.kernels.cpu import jit
+from phix.kernels.cpu import jit, product_code
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.stepwise import Stepwise, is_native
@@ -29,6 +30,13 @@ from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import Kernel, LoopProgram
 from phix.kernels.primitive.lowering import lower
+from phix.kernels.primitive.target import CPU
+
+
+class _Builder(Builder):
+    """Has products compiled while it goes on."""
+
+    target = replace(CPU, foresees=product_code.begin)
 
 
 class Source:
@@ -37,7 +45,7 @@ class Source:
     def __init__(
         self, graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...] = ()
     ) -> None:
-        program = self.loops = lower(graph, contiguous, donated=donated)
+        program = self.loops = lower(graph, contiguous, _Builder, donated=donated)
         self.sizes = tuple((a.meta.dims, a.meta.dtype) for a in graph.outputs)
         self.values = program.constant_values
         self.constants = [as_array(v) for v in self.values]

@@ -13,7 +13,7 @@ from __future__ import annotations
 import ctypes
 import os
 import platform
-from functools import cache
+from functools import cache, partial
 
 from phix.kernels.cpu import jit
 
@@ -297,7 +297,8 @@ def thread_count() -> int:
 def bind() -> None:
     """Make ``phix_share`` known to compiled code, and start the workers."""
     names = ("phix_start_workers", "phix_share")
-    start, share = jit.addresses(_text(), names, is_final=True)
+    text = partial(_text, platform.machine(), thread_count())
+    start, share = jit.addresses(text, names, is_final=True)
     jit.add_symbol("phix_share", share)
     start_workers = ctypes.CFUNCTYPE(None, ctypes.c_int64, ctypes.c_int64)(start)
     workers = thread_count() - 1
@@ -312,12 +313,12 @@ def provide(name: str) -> None:
     bind()
 
 
-def _text() -> str:
-    numbers = {"SPINS": SPINS, "PIECES": PIECES_PER_THREAD, "THREADS": thread_count()}
+def _text(machine: str, threads: int) -> str:
+    numbers = {"SPINS": SPINS, "PIECES": PIECES_PER_THREAD, "THREADS": threads}
     text = _TEXT
     for name, number in numbers.items():
         text = text.replace(name, str(number))
-    pause = _PAUSES.get(platform.machine())
+    pause = _PAUSES.get(machine)
     if pause is None:
         return text.replace("PAUSE", "")
     name, types, values = pause

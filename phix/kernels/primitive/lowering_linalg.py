@@ -55,6 +55,7 @@ def matmul(b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool)
     y, transpose_y = _untransposed(y, transpose_y)
     product = _Product(b, x, y, transpose_x, transpose_y, meta)
     if meta.dtype in b.target.product_dtypes and not (product.is_small or product.is_dots):
+        b.target.foresees(f"gemm_{meta.dtype}")
         return b.written((meta,), product.by_library)[0]
     if meta.dtype in (dt.float16, dt.bfloat16):
         wide = MetaTensor(meta.dims, dt.float32)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
     from phix.kernels.primitive.loop_ir import For
 
 
+def _unheard(library: str) -> None:
+    pass
+
+
 def _always(first: For, second: For, joined: For) -> bool:
     return True
 
@@ -34,6 +38,8 @@ class Target:
     ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
     over taps are cut into so many parts; None: it has no such call.
     ``joins(first, second, joined)``: whether two top-level loops that may become one should.
+    ``foresees(library)`` is told of a call of a product as soon as it is sure that there will be
+    one, so that its code can be made beside the lowering of all else.
     """
 
     sums_in_memory: bool = True
@@ -46,6 +52,7 @@ class Target:
     attention_size: int = 0
     convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
     joins: Callable[[For, For, For], bool] = _always
+    foresees: Callable[[str], None] = _unheard
 
 
 CPU = Target()

@@ -1,0 +1,160 @@
+"""Calls that come often run through a flat function of their own: the same results and errors."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.api.flat_calls import MISS
+from phix.core.errors import DonatedTensorError, LeakedTracerError
+
+TIMES = 6  # until a kind of arguments has its flat function, and some more
+
+
+def tensor(*shape: int, dtype: str = "float32") -> Any:
+    return phix.to_tensor(np.arange(np.prod(shape), dtype=dtype).reshape(shape))
+
+
+def often(jitted: Any, *args: Any) -> Any:
+    """The result of a call that has come often, which the flat function gives."""
+    for _ in range(TIMES):
+        jitted(*args)
+    (flat, *_) = jitted._flat
+    found = flat(args)
+    assert found is not MISS
+    return found
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+TREES: dict[str, Any] = {
+    "one": lambda: (tensor(3),),
+    "two": lambda: (tensor(3), tensor(2, 2)),
+    "the same twice": lambda: (lambda x: (x, x))(tensor(3)),
+    "a dict out of order": lambda: ({"b": tensor(3), "a": tensor(2), 3: tensor(4)},),
+    "nested": lambda: ([tensor(2), (tensor(3), {"k": tensor(4)})], {}, (), tensor(1)),
+    "a single value": lambda: (tensor(), {"x": tensor(3)}),
+    "empty ones": lambda: (tensor(0), [tensor(2, 0)]),
+    "dtypes": lambda: (tensor(3, dtype="int32"), tensor(3, dtype="float64")),
+    "a view": lambda: (phix.Tensor(np.arange(12.0).reshape(3, 4).T), tensor(3)),
+}
+
+
+@pytest.mark.parametrize("kind", TREES)
+def test_the_result_is_that_of_the_function(kind: str) -> None:
+    args = TREES[kind]()
+
+    def function(*args: Any) -> Any:
+        leaves = phix.tree.leaves(args)
+        return {"z": [x * 2 + 1 for x in leaves], "a": (args, None), 5: leaves[0].sum()}
+
+    got, wanted = often(phix.jit(function), *args), function(*args)
+    assert list(got) == list(phix.jit(function)(*args))  # dicts keep their order
+    (leaves, tree), (expected, shape) = phix.tree.flatten(got), phix.tree.flatten(wanted)
+    assert tree == shape
+    for x, y in zip(leaves, expected):
+        np.testing.assert_array_equal(x, y)
+        assert x.dtype == y.dtype and x.shape == y.shape and x.key == phix.Tensor(x.data).key
+
+
+def test_a_result_may_be_of_other_containers() -> None:
+    jitted = phix.jit(lambda x: Pair(x + 1, {"s": x * 2}))
+    got = often(jitted, tensor(3))
+    assert type(got) is Pair
+    np.testing.assert_array_equal(got.first, [1, 2, 3])
+    np.testing.assert_array_equal(got.second["s"], [0, 2, 4])
+
+
+def test_arguments_of_other_kinds_are_left_to_the_long_way() -> None:
+
+    def added(tree: Any, y: Any) -> Any:
+        return phix.tree.map(lambda v: v + y, tree)
+
+    jitted = phix.jit(added)
+    often(jitted, {"a": tensor(3), "b": tensor(3)}, tensor(3))
+    (flat,) = jitted._flat
+    for tree, y in (
+        ({"a": tensor(3), "b": tensor(3)}, tensor(1)),
+        ({"a": tensor(3), "b": tensor(3)}, np.ones(3, "f")),
+        ({"a": tensor(3), "b": tensor(3, dtype="float64")}, tensor(3)),
+        ({"b": tensor(3), "a": tensor(3)}, tensor(3)),
+        ({"a": tensor(3), "c": tensor(3)}, tensor(3)),
+        ({"a": tensor(3)}, tensor(3)),
+        ([tensor(3), tensor(3)], tensor(3)),
+        (Pair(tensor(3), tensor(3)), tensor(3)),
+        ({"a": tensor(3), "b": None}, tensor(3)),
+        ({"a": tensor(3), "b": 2.0}, tensor(3)),
+    ):
+        assert flat((tree, y)) is MISS
+        got, wanted = jitted(tree, y), added(tree, y)
+        assert phix.tree.flatten(got)[1] == phix.tree.flatten(wanted)[1]
+        for a, b in zip(phix.tree.leaves(got), phix.tree.leaves(wanted)):
+            np.testing.assert_array_equal(a, b)
+    assert flat(({"a": tensor(3), "b": tensor(3)},)) is MISS
+    assert jitted.trace_count == 9  # arrays and the dict in another order are no new kinds
+
+
+def test_results_that_come_back_as_arguments_are_known() -> None:
+    step = phix.jit(lambda state: {"x": state["x"] * 0.5, "n": state["n"] + 1})
+    state = {"x": tensor(4), "n": tensor()}
+    for _ in range(10):
+        state = step(state)
+    np.testing.assert_array_equal(state["x"], np.arange(4) / 2**10)
+    assert state["n"].item() == 10 and step.trace_count == 1
+    assert step._flat[0]((state,)) is not MISS
+
+
+def test_sizes_that_are_found_while_running() -> None:
+    jitted = phix.jit(lambda x, n: ops.full([n], 2.0) * x)
+    for _ in range(TIMES):
+        for n in (2, 5):
+            found = jitted(tensor(1) + 1, phix.to_tensor(n))
+            assert found.shape == (n,) and found.key[1] == (n,)
+            np.testing.assert_array_equal(found, [2.0] * n)
+
+
+def test_under_a_transformation_the_long_way_is_taken() -> None:
+    jitted = phix.jit(lambda x: (x * x).sum())
+    x = tensor(3)
+    often(jitted, x)
+    np.testing.assert_array_equal(phix.grad(jitted)(x), [0, 2, 4])
+    np.testing.assert_array_equal(phix.vmap(jitted)(tensor(2, 3)), [5, 50])
+    assert [e.op.name for e in phix.make_graph(jitted)(x).equations] == ["multiply", "sum"]
+
+
+def test_what_may_not_be_used_is_refused() -> None:
+    jitted = phix.jit(lambda x: x + 1)
+    often(jitted, tensor(3))
+    given = tensor(3)
+    phix.jit(lambda x: x * 2, donate_argnums=0)(given)
+    with pytest.raises(DonatedTensorError, match="donated"):
+        jitted(given)
+    kept: list[Any] = []
+    phix.make_graph(lambda x: kept.append(x) or x)(tensor(3))
+    with pytest.raises(LeakedTracerError):
+        jitted(kept[0])
+
+
+def test_two_kinds_are_kept_and_a_cleared_cache_keeps_none() -> None:
+    jitted = phix.jit(lambda x: x + 1)
+    for size in (1, 2, 3):
+        np.testing.assert_array_equal(often(jitted, tensor(size)), np.arange(size) + 1)
+    assert len(jitted._flat) == 2
+    np.testing.assert_array_equal(jitted(tensor(1)), [1])
+    jitted.cache_clear()
+    assert jitted._flat == ()
+    np.testing.assert_array_equal(jitted(tensor(3)), [1, 2, 3])
+
+
+def test_results_of_single_values_follow_the_device() -> None:
+    jitted = phix.jit(lambda x: ops.full([2], 3.0) * x)
+    often(jitted, tensor())
+    (flat,) = jitted._flat
+    assert flat((tensor(),)).known_key is None
