@@ -96,6 +96,33 @@ def test_attention_is_kept_whole_for_the_gpu(gpu) -> None:
     np.testing.assert_allclose(attend(q, k, v), wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_registered_kernels_are_steps_of_programs(gpu) -> None:
+    seen = []
+
+    @phix.kernels.register_kernel("split", "GPUDNN", dtypes="float32")
+    def split(ctx: Any, x: Any, sections: Any, axis: int, parts: Any) -> None:
+        seen.append((str(ctx.place), sections, axis, [p.shape for p in parts]))
+        for part, value in zip(
+            parts, np.split(x.array, np.cumsum(sections)[:-1], axis), strict=True
+        ):
+            part.array[...] = value
+
+    try:
+        x = on(6, 4)
+        f = phix.jit(lambda x: ops.sin(ops.split(ops.exp(x), [3, 3], 0)[1]) * 2.0)
+        np.testing.assert_allclose(f(x), 2 * np.sin(np.exp(x.numpy()[3:])), rtol=1e-5)
+        rows = phix.jit(
+            lambda x: ops.split(x, [x.shape[0] - 1, 1], 0)[1], input_spec=[phix.spec(["n", "m"])]
+        )
+        for n in (2, 8):
+            x = on(n, 3)
+            np.testing.assert_array_equal(rows(x), x.numpy()[-1:])
+    finally:
+        phix.kernels.unregister_kernel("split", "GPUDNN")
+    assert seen[0] == ("gpu:0", (3, 3), 0, [(3, 4), (3, 4)])
+    assert [s[1:] for s in seen[1:]] == [((1, 1), 0, [(1, 3)] * 2), ((7, 1), 0, [(7, 3), (1, 3)])]
+
+
 def test_a_call_that_comes_again_is_replayed(gpu, monkeypatch) -> None:
     recorded = []
     monkeypatch.setattr(gpu, "recorded", lambda run: recorded.append(run) or run)

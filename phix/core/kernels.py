@@ -66,20 +66,26 @@ class Kernel:
     ``function(ctx, *inputs, *attrs, *outputs)`` returns nothing and fills the outputs: storage in
     the order of the op's inputs (None for an absent one, a tuple for a list), attributes, storage
     for each output (a tuple for a list), allocated from its meta. An output whose size depends on
-    the data comes as an :class:`Unsized`.
+    the data comes as an :class:`Unsized`. With ``takes_unread``, one that nothing reads comes as
+    None where the engine knows.
     """
 
     op_name: str
     key: KernelKey
     function: Callable[..., None] | None = None
+    takes_unread: bool = False
 
 
 @dataclass(frozen=True)
 class KernelContext:
-    """What a kernel runs with: the place it allocates on and the stream it is to work on."""
+    """What a kernel runs with: the place it allocates on and the stream it is to work on.
+
+    ``made`` keeps what a kernel allocates, for as long as the work it starts may be done again.
+    """
 
     place: Place
     stream: Any = None
+    made: list[Any] | None = None
 
     def allocate(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Storage on the place, its values not set.
@@ -87,7 +93,10 @@ class KernelContext:
         Raises:
             DeviceError: there is no room, also after the pool was emptied.
         """
-        return places.allocate(self.place, tuple(shape), dt.as_dtype(dtype))
+        storage = places.allocate(self.place, tuple(shape), dt.as_dtype(dtype))
+        if self.made is not None:
+            self.made.append(storage)
+        return storage
 
 
 class Unsized:
@@ -153,7 +162,12 @@ def as_dtypes(dtypes: DTypes) -> tuple[np.dtype, ...]:
 
 
 def register_kernel(
-    op_name: str, backend: str, layout: str = ANY, dtypes: DTypes = "all"
+    op_name: str,
+    backend: str,
+    layout: str = ANY,
+    dtypes: DTypes = "all",
+    *,
+    takes_unread: bool = False,
 ) -> Callable[[_F], _F]:
     """Register the decorated function as a kernel of an op.
 
@@ -162,6 +176,7 @@ def register_kernel(
         backend: a registered backend, such as ``"BLAS"``, ``"GPU"`` or a plug-in's name.
         layout: ``"NCHW"`` or ``"NHWC"`` where the kernel cares, else ``"any"``.
         dtypes: what it is for: names, groups (``"float"``, ``"int"``, ...) or ``"all"``.
+        takes_unread: whether it may get None for an output that nothing reads.
 
     The form of the function is that of PHI's kernels, ``kernel(ctx, *inputs, *attrs, *outputs)``:
     see :class:`Kernel`.
@@ -171,10 +186,25 @@ def register_kernel(
     """
 
     def decorator(function: _F) -> _F:
-        _add(op_name, backend, layout, as_dtypes(dtypes), function)
+        _add(op_name, backend, layout, as_dtypes(dtypes), function, takes_unread)
         return function
 
     return decorator
+
+
+def unregister_kernel(op_name: str, backend: str) -> None:
+    """Forget the kernels that ``backend`` has for an op; what is compiled already keeps them.
+
+    Raises:
+        KernelRegistrationError: it has none.
+    """
+    kernels = _KERNELS.get(op_name, {})
+    found = [key for key in kernels if key.backend == backend]
+    if not found:
+        raise KernelRegistrationError(f"{backend} has no registered kernel of {op_name!r}")
+    for key in found:
+        del kernels[key]
+    _clear()
 
 
 def provides(op_name: str, backend: str, dtypes: DTypes, layout: str = ANY) -> None:
@@ -185,7 +215,9 @@ def provides(op_name: str, backend: str, dtypes: DTypes, layout: str = ANY) -> N
 LAYOUTS = (ANY, "NCHW", "NHWC")
 
 
-def _add(op_name: str, backend: str, layout: str, dtypes: Any, function: Any) -> None:
+def _add(
+    op_name: str, backend: str, layout: str, dtypes: Any, function: Any, takes_unread: bool = False
+) -> None:
     _known(backend)
     if layout not in LAYOUTS:
         raise KernelRegistrationError(
@@ -200,7 +232,7 @@ def _add(op_name: str, backend: str, layout: str, dtypes: Any, function: Any) ->
                 f"op {op_name!r} has a kernel for ({key}) already, of {there}; remove one of the "
                 "two, or give them different dtypes or layouts"
             )
-        kernels[key] = Kernel(op_name, key, function)
+        kernels[key] = Kernel(op_name, key, function, takes_unread)
     _clear()
 
 
