@@ -91,7 +91,7 @@ class KernelContext:
         """Storage on the place, its values not set.
 
         Raises:
-            DeviceError: there is no room, also after the pool was emptied.
+            OutOfMemoryError: there is no room, also after the pool was emptied.
         """
         storage = places.allocate(self.place, tuple(shape), dt.as_dtype(dtype))
         if self.made is not None:
