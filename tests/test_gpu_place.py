@@ -97,6 +97,33 @@ def test_attention_is_kept_whole_for_the_gpu(gpu) -> None:
     np.testing.assert_allclose(attend(q, k, v), wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_gradients_of_attention_are_kept_whole_for_the_gpu(gpu) -> None:
+    q, k, v = on(2, 9, 8), on(2, 11, 8), on(2, 11, 4)
+
+    def loss(q: Any, k: Any, v: Any) -> Any:
+        return ops.sum(ops.sin(ops.attention(q, k, v, None, 0.3, True)))
+
+    def gradients(q: Any, k: Any, v: Any) -> Any:
+        return phix.grad(loss, (0, 1, 2))(q, k, v)
+
+    def curvature(q: Any, k: Any, v: Any) -> Any:
+        return phix.grad(lambda q: ops.sum(phix.grad(loss, 1)(q, k, v) ** 2))(q)
+
+    def batched(q: Any, k: Any, v: Any) -> Any:
+        return phix.vmap(gradients, (0, 0, None))(q, k, v[0])
+
+    def forward(q: Any, k: Any, v: Any) -> Any:
+        return phix.jvp(lambda q: gradients(q, k, v), (q,), (ops.cos(q),))
+
+    text = phix.jit(gradients).lower(q, k, v).as_text("loop ir")
+    assert "querygrad_float32" in text and "keygrad_float32" in text
+    for function in (gradients, curvature, batched, forward):
+        found = phix.tree.leaves(phix.jit(function)(q, k, v))
+        wanted = phix.tree.leaves(function(*(x.to("cpu") for x in (q, k, v))))
+        for f, w in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(f, w, rtol=1e-3, atol=1e-4)
+
+
 def test_registered_kernels_are_steps_of_programs(gpu) -> None:
     seen = []
 

@@ -21,7 +21,8 @@ from phix.kernels.primitive import bodies
 from phix.kernels.primitive.lowering import has_lowering
 
 # Composites that this engine has whole.
-provides("attention", "GPU", (dt.float16, dt.bfloat16, dt.float32, dt.float64))
+for _name in ("attention", "attention_grad"):
+    provides(_name, "GPU", (dt.float16, dt.bfloat16, dt.float32, dt.float64))
 
 
 for _name in ("cholesky", "lu", "lu_solve", "triangular_solve"):

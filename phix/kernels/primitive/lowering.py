@@ -40,6 +40,7 @@ _FAMILIES = (
     "lowering_recurrence",
     "lowering_linalg",
     "lowering_attention",
+    "lowering_attention_grad",
     "lowering_factor",
     "lowering_solve",
     "lowering_conv",
