@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -89,6 +90,26 @@ def test_out_of_memory_says_what_was_asked_and_what_to_do(runtime: Any, pool: Po
     assert "cudaErrorMemoryAllocation" in message and "phix.checkpoint" in message
     assert isinstance(info.value, DeviceError) and isinstance(info.value, MemoryError)
     assert pool.log.count("empty") == 1
+
+
+def test_the_pools_of_all_gpus_are_emptied(monkeypatch: Any) -> None:
+    """CuPy's pool is that of the current device, which need not be the one that is full."""
+    current, emptied = [0], []
+
+    @contextmanager
+    def on(index: int) -> Any:
+        before, current[0] = current[0], index
+        yield
+        current[0] = before
+
+    pool = SimpleNamespace(free_all_blocks=lambda: emptied.append(current[0]))
+    runtime = SimpleNamespace(getDeviceCount=lambda: 3)
+    fake = SimpleNamespace(
+        cuda=SimpleNamespace(Device=on, runtime=runtime), get_default_memory_pool=lambda: pool
+    )
+    monkeypatch.setattr(device, "cupy", lambda: fake)
+    device.DEVICE.empty_pool()
+    assert emptied == [0, 1, 2] and current == [0]
 
 
 class Absent(Pool):

@@ -124,6 +124,23 @@ def test_gradients_of_attention_are_kept_whole_for_the_gpu(gpu) -> None:
             np.testing.assert_allclose(f, w, rtol=1e-3, atol=1e-4)
 
 
+def test_training_with_attention_written_out_is_fused(gpu) -> None:
+    def loss(q: Any, k: Any, v: Any) -> Any:
+        seen = ops.reshape(ops.arange(0, 9, 1, "int64"), (9, 1)) >= ops.arange(0, 9, 1, "int64")
+        scores = ops.where(seen, ops.matmul(q * 0.3, k, False, True), float("-inf"))
+        return ops.sum(ops.sin(ops.softmax(scores, -1) @ v))
+
+    step = phix.jit(phix.value_and_grad(loss, (0, 1, 2)))
+    q, k, v = on(2, 9, 8), on(2, 9, 8), on(2, 9, 4)
+    text = step.lower(q, k, v).as_text("loop ir")
+    assert [text.count(f"{n}_float32(") for n in ("attention", "querygrad", "keygrad")] == [1] * 3
+    assert "9, 9]" not in text, "no scores in memory"
+    found = phix.tree.leaves(step(q, k, v))
+    wanted = phix.tree.leaves(step(*(x.to("cpu") for x in (q, k, v))))
+    for f, w in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-5)
+
+
 def test_registered_kernels_are_steps_of_programs(gpu) -> None:
     seen = []
 

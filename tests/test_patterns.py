@@ -240,7 +240,9 @@ def test_attention_and_its_gradients_in_the_ways_it_is_written(name: str, wanted
 
 
 def test_gradients_of_dims_unknown_and_to_a_bias() -> None:
-    function = sine(lambda q, k, v, b: soft(ops.matmul(q, k, False, True) * 0.5 + b) @ v, (0, 1, 2, 3))
+    function = sine(
+        lambda q, k, v, b: soft(ops.matmul(q, k, False, True) * 0.5 + b) @ v, (0, 1, 2, 3)
+    )
     specs = [spec("b", "q", 6), spec("b", "k", 6), spec("b", "k", 4), spec("k")]
     graph = phix.make_graph(function)(*specs)
     found = recognise(graph, lambda op: True)

@@ -111,8 +111,10 @@ class GpuDevice:
         return sys.getrefcount(storage.data.mem) == _references_of_memory()
 
     def empty_pool(self) -> None:
-        """Give the memory that CuPy keeps for later back to the driver."""
-        cupy().get_default_memory_pool().free_all_blocks()
+        """Give the memory that CuPy keeps for later, on any GPU, back to the driver."""
+        for index in range(self.count()):
+            with cupy().cuda.Device(index):
+                cupy().get_default_memory_pool().free_all_blocks()
 
 
 DEVICE = GpuDevice()
