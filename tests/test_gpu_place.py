@@ -115,8 +115,9 @@ def test_gradients_of_attention_are_kept_whole_for_the_gpu(gpu) -> None:
     def forward(q: Any, k: Any, v: Any) -> Any:
         return phix.jvp(lambda q: gradients(q, k, v), (q,), (ops.cos(q),))
 
-    text = phix.jit(gradients).lower(q, k, v).as_text("loop ir")
-    assert "querygrad_float32" in text and "keygrad_float32" in text
+    for function in (gradients, batched):
+        text = phix.jit(function).lower(q, k, v).as_text("loop ir")
+        assert "querygrad_float32" in text and "keygrad_float32" in text
     for function in (gradients, curvature, batched, forward):
         found = phix.tree.leaves(phix.jit(function)(q, k, v))
         wanted = phix.tree.leaves(function(*(x.to("cpu") for x in (q, k, v))))

@@ -292,6 +292,28 @@ def test_weights_that_more_than_the_derivative_reads_stay(function: Any) -> None
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("axes", [(0, 0, 0, 0), (0, None, None, None), (None, 1, 0, None),
+                                  (None, None, None, 0)], ids=str)  # fmt: skip
+def test_gradients_of_a_batch_against_a_loop(axes: Any) -> None:
+    shapes = ((4, 3), (5, 3), (2, 5, 2), (4, 5))
+    lanes = 3
+    arrays = [
+        normal(*s) if a is None else normal(*s[:a], lanes, *s[a:]) for s, a in zip(shapes, axes)
+    ]  # fmt: skip
+
+    def gradients(*args: Any) -> Any:
+        return phix.grad(lambda *a: ops.sum(ops.sin(ops.attention(*a, 0.5, False))),
+                         (0, 1, 2, 3))(*args)  # fmt: skip
+
+    found = phix.vmap(gradients, axes)(*arrays)
+    text = str(phix.make_graph(phix.vmap(gradients, axes))(*arrays))
+    assert text.count("attention_grad(") == 1 and "softmax" not in text
+    for lane in range(lanes):
+        one = [x if a is None else np.take(x, lane, a) for x, a in zip(arrays, axes)]
+        for f, w in zip(found, gradients(*one), strict=True):
+            np.testing.assert_allclose(f[lane], w, rtol=2e-4, atol=1e-6)
+
+
 def test_without_a_kernel_for_the_gradient_nothing_is_replaced() -> None:
     graph = phix.make_graph(sine(FORMS["plain"][0]))(*(spec(*a.shape) for a in (Q, K, V)))
     assert counted(recognise(graph, lambda op: op.name == "attention")) == {"softmax": 1}

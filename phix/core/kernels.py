@@ -16,10 +16,11 @@ from typing import Any, TypeVar, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core import places
 from phix.core.engines import engine, has_engine
 from phix.core.errors import KernelNotFoundError, KernelRegistrationError
 from phix.core.graph import Equation, flat
+from phix.core.kernel_context import KernelContext as KernelContext
+from phix.core.kernel_context import Unsized as Unsized
 from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
@@ -74,38 +75,6 @@ class Kernel:
     key: KernelKey
     function: Callable[..., None] | None = None
     takes_unread: bool = False
-
-
-@dataclass(frozen=True)
-class KernelContext:
-    """What a kernel runs with: the place it allocates on and the stream it is to work on.
-
-    ``made`` keeps what a kernel allocates, for as long as the work it starts may be done again.
-    """
-
-    place: Place
-    stream: Any = None
-    made: list[Any] | None = None
-
-    def allocate(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Storage on the place, its values not set.
-
-        Raises:
-            OutOfMemoryError: there is no room, also after the pool was emptied.
-        """
-        storage = places.allocate(self.place, tuple(shape), dt.as_dtype(dtype))
-        if self.made is not None:
-            self.made.append(storage)
-        return storage
-
-
-class Unsized:
-    """An output whose size the kernel finds: it allocates by its context, and sets ``data``."""
-
-    __slots__ = ("data", "dtype", "ndim")
-
-    def __init__(self, ndim: int, dtype: np.dtype) -> None:
-        self.ndim, self.dtype, self.data = ndim, dtype, None
 
 
 BACKENDS: dict[str, Backend] = {}
