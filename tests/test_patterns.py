@@ -314,6 +314,15 @@ def test_gradients_of_a_batch_against_a_loop(axes: Any) -> None:
             np.testing.assert_allclose(f[lane], w, rtol=2e-4, atol=1e-6)
 
 
+def test_a_batch_of_gradients_written_out() -> None:
+    gradients = phix.vmap(sine(lambda q, k, v: soft(ops.matmul(q, k, False, True) * 0.5) @ v))
+    graph = phix.make_graph(gradients)(*(spec(*a.shape) for a in (Q, K, V)))
+    found = recognise(graph, lambda op: True)
+    assert counted(found) == {"attention": 1, "attention_grad": 1}
+    for got, want in zip(found(Q, K, V), graph(Q, K, V), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
+
+
 def test_without_a_kernel_for_the_gradient_nothing_is_replaced() -> None:
     graph = phix.make_graph(sine(FORMS["plain"][0]))(*(spec(*a.shape) for a in (Q, K, V)))
     assert counted(recognise(graph, lambda op: op.name == "attention")) == {"softmax": 1}

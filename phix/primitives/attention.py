@@ -119,7 +119,8 @@ def attention_grad_batch(batched: Any, *args: Any) -> Any:
         for t, is_batched in zip(given, batched)
     ]
     rank = max(t.ndim - 1 for t in tensors if t is not None)
-    q, k, v, mask, cotangent = (None if t is None else _in_front(t, rank) for t in tensors)
+    aligned: list[Any] = [None if t is None else _in_front(t, rank) for t in tensors]
+    q, k, v, mask, cotangent = aligned
     found = ops.attention_grad(q, k, v, mask, cotangent, scale, causal)
     return tuple(None if g is None else ops.reshape(g, t.meta.dims) for g, t in zip(found, tensors))
 
