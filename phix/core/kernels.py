@@ -68,13 +68,15 @@ class Kernel:
     the order of the op's inputs (None for an absent one, a tuple for a list), attributes, storage
     for each output (a tuple for a list), allocated from its meta. An output whose size depends on
     the data comes as an :class:`Unsized`. With ``takes_unread``, one that nothing reads comes as
-    None where the engine knows.
+    None where the engine knows. A ``recordable`` one only starts work on the stream of ``ctx``, in
+    memory that is given or allocated through ``ctx``: an engine may record what it starts.
     """
 
     op_name: str
     key: KernelKey
     function: Callable[..., None] | None = None
     takes_unread: bool = False
+    recordable: bool = False
 
 
 BACKENDS: dict[str, Backend] = {}
@@ -137,6 +139,7 @@ def register_kernel(
     dtypes: DTypes = "all",
     *,
     takes_unread: bool = False,
+    recordable: bool = False,
 ) -> Callable[[_F], _F]:
     """Register the decorated function as a kernel of an op.
 
@@ -146,6 +149,8 @@ def register_kernel(
         layout: ``"NCHW"`` or ``"NHWC"`` where the kernel cares, else ``"any"``.
         dtypes: what it is for: names, groups (``"float"``, ``"int"``, ...) or ``"all"``.
         takes_unread: whether it may get None for an output that nothing reads.
+        recordable: whether it only starts work on ``ctx.stream`` and never waits for it, in memory
+            that is given or comes from ``ctx.allocate``; programs with it may become CUDA graphs.
 
     The form of the function is that of PHI's kernels, ``kernel(ctx, *inputs, *attrs, *outputs)``:
     see :class:`Kernel`.
@@ -155,7 +160,8 @@ def register_kernel(
     """
 
     def decorator(function: _F) -> _F:
-        _add(op_name, backend, layout, as_dtypes(dtypes), function, takes_unread)
+        how = (takes_unread, recordable)
+        _add(op_name, backend, layout, as_dtypes(dtypes), function, how)
         return function
 
     return decorator
@@ -185,8 +191,9 @@ LAYOUTS = (ANY, "NCHW", "NHWC")
 
 
 def _add(
-    op_name: str, backend: str, layout: str, dtypes: Any, function: Any, takes_unread: bool = False
-) -> None:
+    op_name: str, backend: str, layout: str, dtypes: Any, function: Any,
+    how: tuple[bool, bool] = (False, False),
+) -> None:  # fmt: skip
     _known(backend)
     if layout not in LAYOUTS:
         raise KernelRegistrationError(
@@ -201,7 +208,7 @@ def _add(
                 f"op {op_name!r} has a kernel for ({key}) already, of {there}; remove one of the "
                 "two, or give them different dtypes or layouts"
             )
-        kernels[key] = Kernel(op_name, key, function, takes_unread)
+        kernels[key] = Kernel(op_name, key, function, *how)
     _clear()
 
 

@@ -423,5 +423,6 @@ def register() -> bool:
         log.info("convolutions are kernels of phix: no cuDNN (%s)", error)
         return False
     for name, function in KERNELS.items():
-        register_kernel(name, "GPUDNN", "NCHW", DTYPES, takes_unread=True)(function)
+        how = register_kernel(name, "GPUDNN", "NCHW", DTYPES, takes_unread=True, recordable=True)
+        how(function)
     return True

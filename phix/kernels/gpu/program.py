@@ -86,8 +86,11 @@ class GpuProgram:
     @cached_property
     def is_recordable(self) -> bool:
         """Whether the host never waits for data on the way."""
-        plain = (ir.Kernel, ir.ForStep, ir.LibraryStep)
-        return all(isinstance(s, plain) for s in ir.walk_steps(self.loops.steps))
+        return all(
+            isinstance(s, (ir.Kernel, ir.ForStep))
+            or (isinstance(s, ir.LibraryStep) and s.recordable)
+            for s in ir.walk_steps(self.loops.steps)
+        )
 
     def _team(self, launch: Launch | Routine, numbers: dict[str, int]) -> str:
         if launch.names <= set(numbers):

@@ -51,7 +51,8 @@ def emit(
     def write(*out: Buffer) -> None:
         read = tuple(b.contiguous(v) for v in given)
         dims = tuple(v.dims for v in given)
-        b.steps.append(ir.LibraryStep(equation.op.name, run, read, out, dims))
+        name, how = equation.op.name, kernel.recordable
+        b.steps.append(ir.LibraryStep(name, run, read, out, dims, recordable=how))
 
     metas = [v.meta for v in gr.flat(equation.outputs)]
     made = iter(b.written([m for m, is_wanted in zip(metas, wanted) if is_wanted], write))

@@ -181,7 +181,10 @@ class HostStep:
 @dataclass(eq=False)
 class LibraryStep(HostStep):
     """A registered kernel: ``function(ctx, env, *input arrays, *output arrays)``, on arrays of the
-    engine's place; ``env`` has the values of the dims in its attributes."""
+    engine's place; ``env`` has the values of the dims in its attributes. A ``recordable`` one only
+    starts work."""
+
+    recordable: bool = False
 
 
 @dataclass(eq=False)
