@@ -16,6 +16,7 @@ from phix.core.graph import Graph
 from phix.kernels import KernelKey
 from phix.kernels.gpu.attention import Attention
 from phix.kernels.gpu.attention_grad import KeyGradient, QueryGradient
+from phix.kernels.gpu.products import Product
 from phix.kernels.primitive import loop_ir as ir
 
 RNG = np.random.default_rng(0)
@@ -269,12 +270,14 @@ def test_gradients_of_heads_that_are_too_large_or_unknown(causal: bool) -> None:
     check_grads(half, 0.2, causal, specs, tolerance=4e-3)
 
 
-def test_gradients_to_masks_that_nobody_wants_are_not_computed() -> None:
+@pytest.mark.parametrize("wanted", [False, True])
+def test_scores_are_in_memory_where_a_mask_has_a_gradient(wanted: bool) -> None:
     arrays = [normal(9, 8), normal(11, 8), normal(11, 3), normal(9, 11)]
     like = [phix.Tensor(a) for a in arrays]
-    made = program(kept(grads(0.3, False, 3), "attention", "attention_grad", like=like))
-    kinds = [type(s) for s in made.loops.steps]
-    assert kinds == [Attention, ir.Kernel, QueryGradient, KeyGradient]
+    made = program(kept(grads(0.3, False, 3 + wanted), "attention", "attention_grad", like=like))
+    kinds = {type(s) for s in made.loops.steps}
+    assert Attention in kinds and (Product in kinds) is wanted
+    assert ({QueryGradient, KeyGradient} <= kinds) is not wanted
 
 
 def test_it_compiles_for_the_gpu() -> None:

@@ -16,6 +16,7 @@ from phix.core.kernels import Kernel, KernelContext
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder, Value
 from phix.kernels.primitive.loop_ir import Buffer
+from phix.kernels.primitive.value import unread
 
 
 def kernel_of(equation: Equation) -> Kernel | None:
@@ -30,13 +31,11 @@ def kernel_of(equation: Equation) -> Kernel | None:
     return found if found is not None and found.function is not None else None
 
 
-def emit(
-    b: Builder, equation: Equation, kernel: Kernel, inputs: Any, is_read: Mapping[Any, bool]
-) -> tuple[Value, ...]:
+def emit(b: Builder, equation: Equation, kernel: Kernel, inputs: Any) -> tuple[Value, ...]:
     """The outputs of an equation, filled by the kernel; unread ones have no memory where it
     takes that."""
     given: list[Value] = list(gr.flat(inputs))
-    wanted = [not kernel.takes_unread or is_read[v] for v in gr.flat(equation.outputs)]
+    wanted = [not kernel.takes_unread or is_read for is_read in b.is_read]
     count = len(given)
 
     def run(ctx: KernelContext, env: Mapping[dm.Symbol, int], *arrays: Any) -> None:
@@ -56,11 +55,4 @@ def emit(
 
     metas = [v.meta for v in gr.flat(equation.outputs)]
     made = iter(b.written([m for m, is_wanted in zip(metas, wanted) if is_wanted], write))
-    return tuple(next(made) if w else _unread(m.dims, m.dtype) for m, w in zip(metas, wanted))
-
-
-def _unread(dims: dm.Shape, dtype: Any) -> Value:
-    """A value that nothing asks for: it is never written."""
-    value = Value(dims, dtype)
-    value.writer, value.group = lambda *_: None, (value,)
-    return value
+    return tuple(next(made) if w else unread(m) for m, w in zip(metas, wanted))

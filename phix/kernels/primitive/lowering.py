@@ -209,11 +209,11 @@ class _GraphLowering:
         b.is_covered = equation in self.covered
         b.is_chosen = equation in self.chosen
         b.is_consumed = self.uses[next(gr.flat(equation.inputs), None)] == 1
+        b.is_read = tuple(self.uses[v] > 0 for v in gr.flat(equation.outputs))
         made: Any
         rule, kernel = _LOWERINGS.get(op.name), library_step.kernel_of(equation)
         if kernel is not None and b.target.calls_kernels:
-            is_read = {v: self.uses[v] > 0 for v in gr.flat(equation.outputs)}
-            made = library_step.emit(b, equation, kernel, inputs, is_read)
+            made = library_step.emit(b, equation, kernel, inputs)
         elif rule is not None:
             made = rule(b, *op.merge(inputs, equation.attrs))
         else:

@@ -21,6 +21,7 @@ from phix.kernels.primitive.lowering_attention import AttentionCall
 from phix.kernels.primitive.lowering_linalg import Matrix, multiply
 from phix.kernels.primitive.lowering_reduce import converted
 from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.value import unread
 
 
 @lowering("attention_grad", "whole")
@@ -32,10 +33,10 @@ def attention_grad(
     call = _Gradients(b, (query, key, value, out_grad), mask, float(scale), causal)
     sizes = (query.dims[-1], value.dims[-1])
     is_one_call = all(isinstance(d, int) and 0 < d <= b.target.attention_size for d in sizes)
+    if len(metas) > 3 and b.is_read[3]:  # of all scores, which are in memory then
+        return b.written(metas, call.by_products)
     found = b.written(metas[:3], call.by_calls if is_one_call else call.by_products)
-    if len(metas) == 3:
-        return found
-    return (*found, *b.written(metas[3:], call.to_mask))
+    return (*found, *(unread(m) for m in metas[3:]))
 
 
 class _Gradients(AttentionCall):
@@ -107,6 +108,7 @@ class _Gradients(AttentionCall):
         return weights, slopes, operands
 
     def by_products(self, *outs: Buffer) -> None:
+        """The gradients, the fourth to numbers that are added to the scores if it is wanted."""
         b = self.b
         weights, slopes, (query, key, _, out_grad) = self.to_scores()
         q, k, _, g = (x.dims for x in self.operands)
@@ -133,11 +135,8 @@ class _Gradients(AttentionCall):
             )  # fmt: skip
         for whole, out, factor in zip(made, outs, (self.scale, self.scale, 1.0)):
             self.fold(whole, out, factor)
-
-    def to_mask(self, out: Buffer) -> None:
-        """The gradient to numbers that are added to the scores."""
-        _, slopes, _ = self.to_scores()
-        self.fold(slopes, out)
+        for out in outs[3:]:
+            self.fold(slopes, out)
 
     def fold(self, whole: Buffer, out: Buffer, factor: float = 1.0) -> None:
         """Sums over the axes that an operand of the dims of ``out`` was broadcast along."""
