@@ -171,7 +171,8 @@ class _Part:
         outer.update((targets[n], variable) for n, variable in there.items())
         new = {v for e in made.graph.equations for v in flat(e.outputs)}
         chosen = {made.graph.outputs[0], *(targets[n] for n in there)}
-        if not chosen <= new or len(chosen) != 1 + len(there):
+        gone = set(there.values())
+        if not chosen <= new or not len(chosen) - 1 == len(there) == len(gone):
             return None  # an output that is an input, or two that are one
 
         def read(atom: Any) -> Any:
@@ -188,7 +189,6 @@ class _Part:
             ]
             for some in (first, second)
         )  # fmt: skip
-        gone = set(there.values())
         equations: list[Equation] = []
         waits = {next(flat(self.root.outputs)), cotangent} & _made(graph.equations)
         for equation in graph.equations:
