@@ -212,6 +212,18 @@ def test_errors_are_typed_and_say_what_cudnn_says(stand_in) -> None:
 
 
 @needs_compiler
+def test_what_a_convolution_costs(stand_in) -> None:
+    x, w = operands("groups and steps")
+    cost = phix.jit(convolve("groups and steps")).lower(x, w).cost_analysis()
+    images, filters, height, width = 2, 10, 6, 8
+    assert cost.flops == 2 * images * filters * height * width * 3 * 3 * 2
+    grad = phix.jit(phix.grad(lambda x, w: ops.sum(convolve("groups and steps")(x, w)), (0, 1)))
+    both = grad.lower(x, w).cost_analysis()
+    assert both.flops == 2 * cost.flops, "the value is not asked for, and not computed"
+    assert both.bytes_written >= 4 * (x.size + w.size)
+
+
+@needs_compiler
 def test_descriptors_are_destroyed_with_their_plans(stand_in, monkeypatch) -> None:
     monkeypatch.setattr(cudnn, "_MOST_PLANS", 2)
     w = phix.ones((2, 3, 2, 2)).to("gpu")
