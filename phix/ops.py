@@ -1611,6 +1611,7 @@ _attention_grad = define(
     "causal)",
     "Tensor(query_grad), Tensor(key_grad), Tensor(value_grad), Tensor(mask_grad)",
     family="attention",
+    traits=("whole", "low_precision"),
     optional=("mask",),
     forward="attention",
     where="yaml/attention.yaml:33",
@@ -1767,6 +1768,7 @@ _conv2d_grad = define(
     "padding_algorithm, int[] dilations, int groups, str data_format)",
     "Tensor(input_grad), Tensor(filter_grad)",
     family="contraction",
+    traits=("whole", "low_precision", "layout(input, out_grad, input_grad)"),
     forward="conv2d",
     where="yaml/contraction.yaml:56",
 )
@@ -1815,7 +1817,7 @@ _depthwise_conv2d = define(
     traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Convolution of each channel by itself: :func:`conv2d` with a group for each channel.",
-    where="yaml/contraction.yaml:61",
+    where="yaml/contraction.yaml:62",
 )
 
 
@@ -1862,7 +1864,7 @@ _conv2d_transpose = define(
         ":func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter "
         "- 1) * dilation + 1 + output_padding, or output_size."
     ),
-    where="yaml/contraction.yaml:70",
+    where="yaml/contraction.yaml:71",
 )
 
 
@@ -1924,7 +1926,7 @@ _einsum = define(
         "-> the result has the labels that occur once, in alphabetical order. Axes of size 1 "
         "broadcast."
     ),
-    where="yaml/contraction.yaml:83",
+    where="yaml/contraction.yaml:84",
 )
 
 
@@ -1951,7 +1953,7 @@ _tensordot = define(
         "Sum of products over pairs of axes, axes_x[i] of x with axes_y[i] of y; the other axes of "
         "x, then those of y, are left."
     ),
-    where="yaml/contraction.yaml:111",
+    where="yaml/contraction.yaml:112",
 )
 
 
@@ -1976,7 +1978,7 @@ _bmm = define(
     traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Matrix products of two batches, out[b] = x[b] @ y[b].",
-    where="yaml/contraction.yaml:124",
+    where="yaml/contraction.yaml:125",
 )
 
 
@@ -1998,7 +2000,7 @@ _mv = define(
     traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Product of a matrix and a vector.",
-    where="yaml/contraction.yaml:134",
+    where="yaml/contraction.yaml:135",
 )
 
 
@@ -2020,7 +2022,7 @@ _dot = define(
     traits=("promote", "low_precision"),
     dtypes=("int", "float", "complex"),
     doc="Sum of products along the last axis, of two vectors or of the rows of two matrices.",
-    where="yaml/contraction.yaml:142",
+    where="yaml/contraction.yaml:143",
 )
 
 
@@ -2043,7 +2045,7 @@ _addmm = define(
     dtypes=("int", "float", "complex"),
     inplace=(("input", "out"),),
     doc="beta * input + alpha * (x @ y) for matrices x and y; input broadcasts.",
-    where="yaml/contraction.yaml:153",
+    where="yaml/contraction.yaml:154",
 )
 
 
@@ -2078,7 +2080,7 @@ _baddbmm = define(
     dtypes=("int", "float", "complex"),
     inplace=(("input", "out"),),
     doc="beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts.",
-    where="yaml/contraction.yaml:164",
+    where="yaml/contraction.yaml:165",
 )
 
 
@@ -2112,7 +2114,7 @@ _kron = define(
     traits=("promote",),
     dtypes=("int", "float", "complex"),
     doc="Kronecker product: each element of x replaced by its product with y.",
-    where="yaml/contraction.yaml:174",
+    where="yaml/contraction.yaml:175",
 )
 
 

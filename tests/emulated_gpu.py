@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from cuda_emulator import Emulator
-from phix.core import places
+from phix.core import kernels, places
 from phix.interpreters.eager import EAGER
-from phix.kernels.gpu import device
+from phix.kernels.gpu import cudnn, device
 
 
 class GpuArray:
@@ -117,7 +117,10 @@ class EmulatedRuntime(Emulator):
 
 @contextmanager
 def emulated() -> Iterator[EmulatedRuntime]:
-    """Inside the with block there is a place ``gpu``."""
+    """Inside the with block there is a place ``gpu``, without what libraries have for it."""
+    kernels_of = [n for n in cudnn.KERNELS if kernels.keys(n, ["GPUDNN"])]
+    for name in kernels_of:
+        kernels.unregister_kernel(name, "GPUDNN")
     runtime, before = EmulatedRuntime(), device.runtime
     module, real = places._MODULES["gpu"], places._DEVICES.get("gpu")
     places.unregister_device("gpu")
@@ -131,5 +134,7 @@ def emulated() -> Iterator[EmulatedRuntime]:
         if real is not None:  # somebody has asked for a GPU before
             places._add("gpu", real)
         device.runtime = before
+        if kernels_of:
+            cudnn.register()
         for plans in (EAGER.plans, EAGER.mixed, EAGER.programs):
             plans.clear()

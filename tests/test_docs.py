@@ -76,7 +76,7 @@ def test_errors_has_a_row_for_each_error() -> None:
         and issubclass(cls, phix.errors.PhixError)
         and cls is not phix.errors.PhixError
     }
-    assert dict(rows) == {c.__name__: c.__mro__[2].__name__ for c in classes}
+    assert dict(rows) == {c.__name__: c.__bases__[-1].__name__ for c in classes}
 
 
 # -- docstrings --------------------------------------------------------------------------------

@@ -10,10 +10,14 @@ import pytest
 import phix
 from gpu_programs import compile_all, kept, needs_compiler, program, shapes
 from phix import ops
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.graph import Graph
 from phix.kernels import KernelKey
 from phix.kernels.gpu.attention import Attention
+from phix.kernels.gpu.attention_grad import KeyGradient, QueryGradient
+from phix.kernels.gpu.products import Product
+from phix.kernels.primitive import loop_ir as ir
 
 RNG = np.random.default_rng(0)
 pytestmark = pytest.mark.xdist_group("gpu attention")
@@ -164,6 +168,118 @@ def test_it_stands_inside_loops_and_beside_other_kernels() -> None:
         np.testing.assert_allclose(got, wanted, rtol=2e-5, atol=2e-5)
 
 
+# -- gradients ---------------------------------------------------------------------------------
+def grads(scale: float, causal: bool, count: int) -> Any:
+    """The gradients of a function of attention to its first ``count`` arguments."""
+
+    def call(*arrays: Any) -> Any:
+        def loss(*args: Any) -> Any:
+            mask = args[3] if len(args) > 3 else None
+            return ops.sum(ops.sin(ops.attention(*args[:3], mask, scale, causal)))
+
+        return phix.grad(loss, tuple(range(count)))(*arrays)
+
+    return call
+
+
+def check_grads(arrays: Any, scale: float = 0.3, causal: bool = False, specs: Any = None,
+                tolerance: float = 2e-5) -> Any:  # fmt: skip
+    """The kernels' gradients against those of the parts, in float64."""
+    count = len(arrays) - (len(arrays) > 3 and arrays[3].dtype == bool)
+    function = grads(scale, causal, count)
+    like = specs or [phix.Tensor(a) for a in arrays]
+    made = program(kept(function, "attention", "attention_grad", like=like))
+    found = made.launcher(shapes(arrays))(*arrays)
+    wide = [a if a.dtype == bool else a.astype(np.float64) for a in arrays]
+    for got, wanted, array in zip(found, function(*map(phix.Tensor, wide)), arrays, strict=False):
+        assert got.dtype == array.dtype and got.shape == array.shape
+        largest = max(np.nanmax(np.abs(wanted.numpy()), initial=0), 1e-3)
+        np.testing.assert_allclose(
+            got.astype(np.float64), wanted, rtol=0, atol=tolerance * largest, equal_nan=True
+        )
+    return made
+
+
+@needs_compiler
+@pytest.mark.parametrize("dtype", TOLERANCES)
+@pytest.mark.parametrize(
+    ("queries", "keys", "size", "width"),
+    [(1, 1, 1, 1), (3, 200, 64, 64), (130, 65, 33, 17), (17, 20, 256, 256)],
+)
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_of_sizes_and_dtypes(dtype, queries, keys, size, width, causal) -> None:
+    arrays = [normal(queries, size, dtype=dtype), normal(keys, size, dtype=dtype),
+              normal(keys, width, dtype=dtype)]  # fmt: skip
+    made = check_grads(arrays, size**-0.5, causal, tolerance=2 * TOLERANCES[dtype])
+    kinds = [type(s) for s in made.loops.steps if type(s) is not ir.Kernel]
+    assert kinds == [Attention, QueryGradient, KeyGradient]
+    squares = [t for t in made.loops.temps if dm.same(dm.product(t.dims), queries * keys)]
+    assert not squares or 1 in (queries, keys), "scores never leave the block"
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", ["bool", "float32", "float16"])
+@pytest.mark.parametrize("dims", [(70, 90), (1, 90), (90,), (2, 1, 70, 1), (2, 3, 70, 90)])
+def test_gradients_where_masks_and_operands_broadcast(kind: str, dims: tuple[int, ...]) -> None:
+    mask = RNG.random(dims) > 0.2 if kind == "bool" else normal(*dims, dtype=kind)
+    arrays = [normal(2, 1, 70, 8), normal(3, 90, 8), normal(90, 5), mask]
+    tolerance = 2e-3 if kind == "float16" else 5e-5
+    if kind == "bool" or dims[-1] != 1:  # numbers for whole rows change nothing: all noise
+        check_grads(arrays, tolerance=tolerance)
+    if dims[-1] != 1:
+        if kind == "bool":
+            mask[..., 0] = True  # else rows that see nothing make other keys NaN, or do not
+        check_grads(arrays, causal=True, tolerance=tolerance)
+
+
+@needs_compiler
+def test_gradients_of_queries_that_see_nothing() -> None:
+    q, k, v = normal(100, 16), normal(80, 16), normal(80, 4)
+    mask = RNG.random((100, 80)) > 0.5
+    mask[[3, 99]] = False
+    made = program(kept(grads(0.3, False, 3), "attention", "attention_grad",
+                        like=[phix.Tensor(a) for a in (q, k, v, mask)]))  # fmt: skip
+    found = made.launcher(shapes([q, k, v, mask]))(q, k, v, mask)
+    with np.errstate(all="ignore"):
+        wanted = grads(0.3, False, 3)(*map(phix.Tensor, (q, k, v, mask)))
+    for got, want in zip(found, wanted, strict=True):
+        np.testing.assert_array_equal(np.isnan(got), np.isnan(want.numpy()))
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=1e-5)
+    assert np.isnan(found[0][[3, 99]]).all() and not np.isnan(found[0][:3]).any()
+
+
+@needs_compiler
+def test_one_program_of_gradients_for_all_sizes() -> None:
+    specs = [phix.spec(["b", "q", 8]), phix.spec(["k", 8]), phix.spec(["k", 8]),
+             phix.spec(["q", 1], "bool")]  # fmt: skip
+    for b, q, k in [(1, 1, 1), (2, 70, 3), (3, 5, 129), (0, 4, 4), (2, 0, 4)]:
+        mask = np.ones((q, 1), bool)
+        check_grads([normal(b, q, 8), normal(k, 8), normal(k, 8), mask], specs=specs)
+
+
+@needs_compiler
+@pytest.mark.parametrize("causal", [False, True])
+def test_gradients_of_heads_that_are_too_large_or_unknown(causal: bool) -> None:
+    arrays = [normal(2, 9, 300), normal(2, 11, 300), normal(11, 3), normal(9, 11)]
+    made = check_grads(arrays, 0.05, causal, tolerance=5e-5)
+    assert not any(isinstance(s, Attention) for s in made.loops.steps)
+    specs = [phix.spec([9, "d"], "float16"), phix.spec([11, "d"], "float16"),
+             phix.spec([11, "w"], "float16")]  # fmt: skip
+    half = [normal(9, 20, dtype="float16"), normal(11, 20, dtype="float16"),
+            normal(11, 7, dtype="float16")]  # fmt: skip
+    check_grads(half, 0.2, causal, specs, tolerance=4e-3)
+
+
+@pytest.mark.parametrize("wanted", [False, True])
+def test_scores_are_in_memory_where_a_mask_has_a_gradient(wanted: bool) -> None:
+    arrays = [normal(9, 8), normal(11, 8), normal(11, 3), normal(9, 11)]
+    like = [phix.Tensor(a) for a in arrays]
+    made = program(kept(grads(0.3, False, 3 + wanted), "attention", "attention_grad", like=like))
+    kinds = {type(s) for s in made.loops.steps}
+    assert Attention in kinds and (Product in kinds) is wanted
+    assert ({QueryGradient, KeyGradient} <= kinds) is not wanted
+
+
 def test_it_compiles_for_the_gpu() -> None:
     modules = []
     for dtype in TOLERANCES:
@@ -174,9 +290,13 @@ def test_it_compiles_for_the_gpu() -> None:
                 mask = [] if causal else [phix.spec(["q", "k"], "bool" if size == 64 else dtype)]
                 made = program(graph_of((), 0.125, causal, [*specs, *mask]))
                 modules.append(made.sections["cuda"])
+                both = kept(grads(0.125, causal, 3), "attention", "attention_grad",
+                            like=[*specs, *mask])  # fmt: skip
+                modules.append(program(both).sections["cuda"])
     compile_all(modules)
 
 
 def test_the_engine_says_that_it_has_it() -> None:
     for dtype in (dt.float16, dt.bfloat16, dt.float32, dt.float64):
-        assert phix.kernels.find("attention", KernelKey("GPU", "any", dtype)).key.backend == "GPU"
+        for name in ("attention", "attention_grad"):
+            assert phix.kernels.find(name, KernelKey("GPU", "any", dtype)).key.backend == "GPU"

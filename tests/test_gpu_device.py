@@ -93,6 +93,47 @@ def test_precision_of_float32_products() -> None:
     assert errors["highest"] < 1e-4 < errors["high"] < 0.5
 
 
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("pads", [(1, 1), (1, 0, 2, 1)], ids=["even", "uneven"])
+def test_convolutions_by_cudnn_and_their_gradients(dtype: str, pads: Any) -> None:
+    if not phix.kernels.keys("conv2d", ["GPUDNN"]):
+        pytest.skip("no cuDNN: pip install nvidia-cudnn-cu12")
+    rng = np.random.default_rng(0)
+    x, w = (phix.to_tensor(rng.standard_normal(d), dtype) for d in [(4, 16, 20, 18), (24, 8, 3, 3)])
+
+    @phix.jit
+    def f(x: Any, w: Any) -> Any:
+        def loss(x: Any, w: Any) -> Any:
+            return ops.sum(ops.sin(ops.conv2d(x, w, (2, 1), pads, groups=2) * 0.1))
+
+        return phix.value_and_grad(loss, (0, 1))(x, w)
+
+    tolerance = {"float16": 2e-2, "bfloat16": 0.1, "float32": 1e-4, "float64": 1e-10}[dtype]
+    wanted = phix.tree.leaves(f(x, w))
+    for _ in range(3):  # as it comes, recorded, replayed
+        for found, want in zip(phix.tree.leaves(f(x.to("gpu"), w.to("gpu"))), wanted, strict=True):
+            largest = np.abs(np.asarray(want, float)).max()
+            np.testing.assert_allclose(
+                np.asarray(found.to("cpu"), float),
+                np.asarray(want, float),
+                atol=tolerance * largest,
+            )
+
+
+@pytest.mark.parametrize("size", [64, 128, 256])
+def test_gradients_of_attention(size: int) -> None:
+    rng = np.random.default_rng(0)
+    q, k, v = (phix.to_tensor(rng.standard_normal((2, 300, size)), "float32") for _ in "qkv")
+
+    @phix.jit
+    def f(q: Any, k: Any, v: Any) -> Any:
+        loss = lambda *x: ops.sum(ops.sin(ops.attention(*x, None, size**-0.5, True)))  # noqa: E731
+        return phix.grad(loss, (0, 1, 2))(q, k, v)
+
+    for found, want in zip(f(*(x.to("gpu") for x in (q, k, v))), f(q, k, v), strict=True):
+        np.testing.assert_allclose(found, want, rtol=1e-3, atol=1e-4)
+
+
 def test_out_of_memory_is_a_typed_error() -> None:
     with pytest.raises(DeviceError, match="out of memory on gpu:0"):
         device.runtime().empty((1 << 50,), np.dtype(np.uint8))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -94,6 +95,204 @@ def test_attention_is_kept_whole_for_the_gpu(gpu) -> None:
     assert "attention_float32" in attend.lower(q, k, v).as_text("loop ir")
     wanted = attend(*(x.to("cpu") for x in (q, k, v)))
     np.testing.assert_allclose(attend(q, k, v), wanted, rtol=1e-4, atol=1e-5)
+
+
+def test_gradients_of_attention_are_kept_whole_for_the_gpu(gpu) -> None:
+    q, k, v = on(2, 9, 8), on(2, 11, 8), on(2, 11, 4)
+
+    def loss(q: Any, k: Any, v: Any) -> Any:
+        return ops.sum(ops.sin(ops.attention(q, k, v, None, 0.3, True)))
+
+    def gradients(q: Any, k: Any, v: Any) -> Any:
+        return phix.grad(loss, (0, 1, 2))(q, k, v)
+
+    def curvature(q: Any, k: Any, v: Any) -> Any:
+        return phix.grad(lambda q: ops.sum(phix.grad(loss, 1)(q, k, v) ** 2))(q)
+
+    def batched(q: Any, k: Any, v: Any) -> Any:
+        return phix.vmap(gradients, (0, 0, None))(q, k, v[0])
+
+    def forward(q: Any, k: Any, v: Any) -> Any:
+        return phix.jvp(lambda q: gradients(q, k, v), (q,), (ops.cos(q),))
+
+    for function in (gradients, batched):
+        text = phix.jit(function).lower(q, k, v).as_text("loop ir")
+        assert "querygrad_float32" in text and "keygrad_float32" in text
+    for function in (gradients, curvature, batched, forward):
+        found = phix.tree.leaves(phix.jit(function)(q, k, v))
+        wanted = phix.tree.leaves(function(*(x.to("cpu") for x in (q, k, v))))
+        for f, w in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(f, w, rtol=1e-3, atol=1e-4)
+
+
+def test_training_with_attention_written_out_is_fused(gpu) -> None:
+    def loss(q: Any, k: Any, v: Any) -> Any:
+        seen = ops.reshape(ops.arange(0, 9, 1, "int64"), (9, 1)) >= ops.arange(0, 9, 1, "int64")
+        scores = ops.where(seen, ops.matmul(q * 0.3, k, False, True), float("-inf"))
+        return ops.sum(ops.sin(ops.softmax(scores, -1) @ v))
+
+    step = phix.jit(phix.value_and_grad(loss, (0, 1, 2)))
+    q, k, v = on(2, 9, 8), on(2, 9, 8), on(2, 9, 4)
+    text = step.lower(q, k, v).as_text("loop ir")
+    assert [text.count(f"{n}_float32(") for n in ("attention", "querygrad", "keygrad")] == [1] * 3
+    assert "9, 9]" not in text, "no scores in memory"
+    found = phix.tree.leaves(step(q, k, v))
+    wanted = phix.tree.leaves(step(*(x.to("cpu") for x in (q, k, v))))
+    for f, w in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(f, w, rtol=1e-4, atol=1e-5)
+
+
+def test_kernels_that_may_wait_for_data_are_not_recorded(gpu, monkeypatch) -> None:
+    monkeypatch.setattr(gpu, "recorded", lambda run: pytest.fail("recorded"))
+    memory = gpu.empty((5,), np.dtype(np.float32))
+
+    @phix.kernels.register_kernel("tanh", "GPU", dtypes="float32")
+    def tanh(ctx: Any, x: Any, out: Any) -> None:
+        out.array[...] = np.tanh(x.array)
+
+    try:
+        x, f = on(5), phix.jit(ops.tanh)
+        monkeypatch.setattr(gpu, "empty", lambda shape, dtype: memory)
+        for _ in range(4):
+            np.testing.assert_allclose(f(x), np.tanh(x.numpy()), rtol=1e-6)
+    finally:
+        phix.kernels.unregister_kernel("tanh", "GPU")
+
+
+def test_registered_kernels_are_steps_of_programs(gpu) -> None:
+    seen = []
+
+    @phix.kernels.register_kernel("split", "GPUDNN", dtypes="float32")
+    def split(ctx: Any, x: Any, sections: Any, axis: int, parts: Any) -> None:
+        seen.append((str(ctx.place), sections, axis, [p.shape for p in parts]))
+        for part, value in zip(
+            parts, np.split(x.array, np.cumsum(sections)[:-1], axis), strict=True
+        ):
+            part.array[...] = value
+
+    try:
+        x = on(6, 4)
+        f = phix.jit(lambda x: ops.sin(ops.split(ops.exp(x), [3, 3], 0)[1]) * 2.0)
+        np.testing.assert_allclose(f(x), 2 * np.sin(np.exp(x.numpy()[3:])), rtol=1e-5)
+        rows = phix.jit(
+            lambda x: ops.split(x, [x.shape[0] - 1, 1], 0)[1], input_spec=[phix.spec(["n", "m"])]
+        )
+        for n in (2, 8):
+            x = on(n, 3)
+            np.testing.assert_array_equal(rows(x), x.numpy()[-1:])
+    finally:
+        phix.kernels.unregister_kernel("split", "GPUDNN")
+    assert seen[0] == ("gpu:0", (3, 3), 0, [(3, 4), (3, 4)])
+    assert [s[1:] for s in seen[1:]] == [((1, 1), 0, [(1, 3)] * 2), ((7, 1), 0, [(7, 3), (1, 3)])]
+
+
+def _over_two_places(x: Any, w: Any) -> Any:
+    y = ops.tanh(x.to("gpu") @ w)
+    return ops.sum(y.to("cpu") * 2.0, (1,)), ops.sum(y, (0,))
+
+
+def test_what_a_graph_over_two_places_costs(gpu) -> None:
+    x, w = phix.zeros([64, 16]), phix.zeros([16, 32]).to("gpu")
+    cost = phix.jit(_over_two_places).lower(x, w).cost_analysis()
+    (cpu, here), (card, there) = cost.places
+    assert (str(cpu), str(card)) == ("cpu", "gpu:0") and not cost.uncounted
+    product, elements = 2 * 64 * 16 * 32, 64 * 32
+    assert (here.flops, there.flops) == (2 * elements, product + elements)
+    assert (here.transcendentals, there.transcendentals) == (0, elements)
+    # x is read to be copied, the copy of y is read; written are that copy and the sums
+    assert here.bytes_read == 4 * (64 * 16 + elements)
+    assert here.bytes_written == 4 * (elements + 64)
+    assert cost.flops == here.flops + there.flops
+    assert cost.bytes_accessed == here.bytes_accessed + there.bytes_accessed
+    named = phix.jit(lambda x: ops.exp(x.to("gpu")).to("cpu") + 1.0).lower(phix.spec(["n"]))
+    assert repr(named.cost_analysis().flops) == "n" and named.cost_analysis(n=7).flops == 7
+    assert "on gpu:0:\n  flops: 67584" in str(cost)
+
+
+def test_the_memory_of_a_graph_over_two_places(gpu) -> None:
+    x, w = phix.zeros([64, 16]), phix.zeros([16, 32]).to("gpu")
+    memory = phix.jit(_over_two_places).lower(x, w).memory_analysis()
+    (_, here), (_, there) = memory.places
+    sizes = [
+        (m.argument_size_in_bytes, m.output_size_in_bytes, m.temp_size_in_bytes)
+        for m in (here, there)
+    ]
+    rows, copy, moved = 64 * 4, 64 * 32 * 4, 64 * 16 * 4
+    # the program on the card keeps the product beside its result
+    assert sizes == [(moved, rows, copy), (16 * 32 * 4, 32 * 4, moved + 2 * copy)]
+    assert memory.peak_memory_in_bytes == sum(map(sum, sizes))
+    assert memory.holders[0].size_in_bytes == copy
+    assert memory.peak_source is not None and memory.peak_source.function == "_over_two_places"
+    loop = phix.jit(
+        lambda x, w: phix.fori_loop(0, 3, lambda i, v: ops.sin(v.to("gpu") @ w).to("cpu"), x)
+    )
+    square = phix.zeros([16, 16]).to("gpu")
+    assert "step by step: scan" in loop.lower(x, square).as_text("segments")
+    cost = loop.lower(x, square).cost_analysis()
+    assert cost.flops == 2 * 64 * 16 * 16 and "turns of scan beyond the first" in str(cost)
+    inside = dict(loop.lower(x, square).memory_analysis().places)[phix.Place("gpu")]
+    assert inside.temp_size_in_bytes >= 2 * moved, "the copy there and what comes of it"
+
+
+def test_donated_arguments_of_two_places(gpu) -> None:
+    def step(x: Any, y: Any, z: Any) -> Any:
+        total = ops.sum(y).to("cpu")
+        return x * 2.0 + total, ops.exp(y) + ops.sum(x).to("gpu"), z + 1.0
+
+    def host(t: Any) -> int:
+        return int(t.data.ctypes.data)
+
+    x, y, z = on(300).to("cpu"), on(7, 5), on(4)
+    wanted = [np.asarray(t.to("cpu")) for t in step(x, y, z)]
+    before = host(x), address(y), address(z)
+    donating = phix.jit(step, donate_argnums=(0, 1))
+    found = donating(x, y, z)
+    for f, e in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(f, e, rtol=1e-5)
+    after = host(found[0]), address(found[1]), address(found[2])
+    assert after[:2] == before[:2] and after[2] != before[2]
+    for dead in (x, y):
+        with pytest.raises(DonatedTensorError):
+            dead.numpy()
+    np.testing.assert_allclose(found[2], z.numpy() + 1, rtol=1e-6)
+
+
+def test_what_a_segment_hands_on_gives_its_memory(gpu, monkeypatch) -> None:
+    @phix.jit
+    def f(x: Any) -> Any:
+        here = ops.exp(x.to("cpu")) * 2.0
+        return ops.sin(here.to("gpu")) + 1.0, here
+
+    x = on(50)
+    made = []
+    allocate = gpu.empty
+    monkeypatch.setattr(gpu, "empty", lambda *args: made.append(args) or allocate(*args))
+    there, here = f(x)
+    np.testing.assert_allclose(here, 2 * np.exp(x.numpy()), rtol=1e-5)
+    np.testing.assert_allclose(there, np.sin(2 * np.exp(x.numpy())) + 1, rtol=1e-4, atol=1e-5)
+    assert not made, "the copy's memory is the result's"
+
+
+def test_a_loop_hands_on_what_it_was_given_and_it_is_left_alone(gpu) -> None:
+    @partial(phix.jit, donate_argnums=0)
+    def f(x: Any, n: Any) -> Any:
+        doubled = x + x
+        moved = phix.while_loop(
+            lambda s: s[0] < n,
+            lambda s: (s[0] + 1, ops.sin(s[1].to("gpu")).to("cpu")),
+            (phix.to_tensor(0), doubled),
+        )[1]
+        return moved * 3.0, doubled - 1.0
+
+    values = RNG.standard_normal(20)
+    for turns in (0, 2):
+        x = phix.to_tensor(values)
+        wanted = 2 * values
+        for _ in range(turns):
+            wanted = np.sin(wanted)
+        tripled, less = f(x, phix.to_tensor(turns))
+        np.testing.assert_allclose(tripled, 3 * wanted, rtol=1e-6, atol=1e-7)
+        np.testing.assert_allclose(less, 2 * values - 1, rtol=1e-6, atol=1e-7)
 
 
 def test_a_call_that_comes_again_is_replayed(gpu, monkeypatch) -> None:

@@ -156,6 +156,19 @@ def batches(made: GpuProgram, *arrays: np.ndarray) -> list[Any]:
     return runtime.products
 
 
+def test_a_large_batch_of_products_is_cut_where_a_grid_ends() -> None:
+    x, y = RNG.standard_normal((70000, 17, 2)), RNG.standard_normal((70000, 2, 1))
+    calls = batches(check(lambda x, y: x @ ops.concat([y] * 18, 2), x, y), x, y)
+    assert [c.count for c in calls] == [65535, 70000 - 65535]
+    assert calls[1].addresses[0] - calls[0].addresses[0] == 65535 * 17 * 2 * 8
+
+
+def test_products_of_no_columns_by_no_rows_are_zero() -> None:
+    x, y = np.ones((20, 0)), np.ones((0, 30))
+    (call,) = batches(check(lambda x, y: x @ y, x, y), x, y)
+    assert len(set(call.addresses)) == 1, "no address of what has no memory"
+
+
 def test_a_batch_of_products_is_one_call() -> None:
     x, y = floats(3, 4, 20, 30), floats(3, 4, 30, 25)
     (call,) = batches(check(lambda x, y: x @ y, x, y, tolerance=1e-4), x, y)

@@ -211,6 +211,123 @@ def test_attention_in_the_ways_it_is_written(name: str) -> None:
     np.testing.assert_allclose(found(Q, K, V)[0], wanted, rtol=2e-5, atol=1e-6)
 
 
+# -- with derivatives --------------------------------------------------------------------------
+def counted(graph: Any) -> dict[str, int]:
+    """How often the ops of interest are in a graph."""
+    names = [e.op.name for e in graph.equations]
+    return {n: names.count(n) for n in ("attention", "attention_grad", "softmax") if n in names}
+
+
+def sine(function: Any, wanted: Any = (0, 1, 2)) -> Any:
+    """The value of a function of attention, and its gradients."""
+
+    def loss(*args: Any) -> Any:
+        return ops.sum(ops.sin(function(*args)))
+
+    return lambda *args: phix.tree.leaves(phix.value_and_grad(loss, wanted)(*args))
+
+
+@pytest.mark.parametrize("name", FORMS)
+@pytest.mark.parametrize("wanted", [(0, 1, 2), (0,), (1,), (2,)], ids=str)
+def test_attention_and_its_gradients_in_the_ways_it_is_written(name: str, wanted: Any) -> None:
+    function = sine(FORMS[name][0], wanted)
+    graph = phix.make_graph(function)(*(spec(*a.shape) for a in (Q, K, V)))
+    found = recognise(graph, lambda op: True)
+    phix.check_graph(found)
+    assert counted(found) == {"attention": 1, "attention_grad": 1}
+    for got, want in zip(found(Q, K, V), graph(Q, K, V), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
+
+
+def test_gradients_of_dims_unknown_and_to_a_bias() -> None:
+    function = sine(
+        lambda q, k, v, b: soft(ops.matmul(q, k, False, True) * 0.5 + b) @ v, (0, 1, 2, 3)
+    )
+    specs = [spec("b", "q", 6), spec("b", "k", 6), spec("b", "k", 4), spec("k")]
+    graph = phix.make_graph(function)(*specs)
+    found = recognise(graph, lambda op: True)
+    assert counted(found) == {"attention": 1, "attention_grad": 1}
+    given = normal(2, 3, 6), normal(2, 5, 6), normal(2, 5, 4), normal(5)
+    for got, want in zip(found(*given), graph(*given), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
+
+
+def test_several_attentions_and_one_of_a_tensor_with_itself() -> None:
+    def layers(x: Any, w: Any) -> Any:
+        for _ in range(3):
+            x = x + soft(ops.matmul(x, x, False, True) * 0.3) @ (x @ w)
+        return x
+
+    x, w = normal(2, 5, 4), normal(4, 4)
+    graph = phix.make_graph(sine(layers, (0, 1)))(spec(*x.shape), spec(*w.shape))
+    found = recognise(graph, lambda op: True)
+    assert counted(found) == {"attention": 3, "attention_grad": 3}
+    for got, want in zip(found(x, w), graph(x, w), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-3, atol=1e-4)
+
+
+def test_gradients_in_low_precision() -> None:
+    function = phix.autocast(lambda q, k, v: soft(ops.matmul(q, k, False, True) * 0.5) @ v)
+    graph = phix.make_graph(sine(function))(*(spec(*a.shape) for a in (Q, K, V)))
+    found = recognise(graph, lambda op: True)
+    assert counted(found) == {"attention": 1, "attention_grad": 1}
+    for got, want in zip(found(Q, K, V), graph(Q, K, V), strict=True):
+        np.testing.assert_allclose(got, want, rtol=0.1, atol=0.1)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda q, k, v: soft(q @ swapped(k)) @ v + ops.sum(soft(q @ swapped(k))),
+        lambda q, k, v: ops.sum(soft(q @ swapped(k)) ** 2) * (soft(q @ swapped(k)) @ v),
+    ],
+)
+def test_weights_that_more_than_the_derivative_reads_stay(function: Any) -> None:
+    graph = phix.make_graph(sine(function))(*(spec(*a.shape) for a in (Q, K, V)))
+    before = str(graph)
+    found = recognise(graph, lambda op: True)
+    assert "softmax" in counted(found) and "attention_grad" not in counted(found)
+    assert str(graph) == before
+    for got, want in zip(found(Q, K, V), graph(Q, K, V), strict=True):
+        np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("axes", [(0, 0, 0, 0), (0, None, None, None), (None, 1, 0, None),
+                                  (None, None, None, 0)], ids=str)  # fmt: skip
+def test_gradients_of_a_batch_against_a_loop(axes: Any) -> None:
+    shapes = ((4, 3), (5, 3), (2, 5, 2), (4, 5))
+    lanes = 3
+    arrays = [
+        normal(*s) if a is None else normal(*s[:a], lanes, *s[a:]) for s, a in zip(shapes, axes)
+    ]  # fmt: skip
+
+    def gradients(*args: Any) -> Any:
+        return phix.grad(lambda *a: ops.sum(ops.sin(ops.attention(*a, 0.5, False))),
+                         (0, 1, 2, 3))(*args)  # fmt: skip
+
+    found = phix.vmap(gradients, axes)(*arrays)
+    text = str(phix.make_graph(phix.vmap(gradients, axes))(*arrays))
+    assert text.count("attention_grad(") == 1 and "softmax" not in text
+    for lane in range(lanes):
+        one = [x if a is None else np.take(x, lane, a) for x, a in zip(arrays, axes)]
+        for f, w in zip(found, gradients(*one), strict=True):
+            np.testing.assert_allclose(f[lane], w, rtol=2e-4, atol=1e-6)
+
+
+def test_a_batch_of_gradients_written_out() -> None:
+    gradients = phix.vmap(sine(lambda q, k, v: soft(ops.matmul(q, k, False, True) * 0.5) @ v))
+    graph = phix.make_graph(gradients)(*(spec(*a.shape) for a in (Q, K, V)))
+    found = recognise(graph, lambda op: True)
+    assert counted(found) == {"attention": 1, "attention_grad": 1}
+    for got, want in zip(found(Q, K, V), graph(Q, K, V), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
+
+
+def test_without_a_kernel_for_the_gradient_nothing_is_replaced() -> None:
+    graph = phix.make_graph(sine(FORMS["plain"][0]))(*(spec(*a.shape) for a in (Q, K, V)))
+    assert counted(recognise(graph, lambda op: op.name == "attention")) == {"softmax": 1}
+
+
 def test_the_library_s_own_attention_is_recognised() -> None:
     q = normal(2, 5, 3, 4)
     for options in ({}, {"is_causal": True}, {"attn_mask": np.tri(5, dtype=bool)}):

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
 
 import phix
+from phix import ops
 from phix.core import dtypes as dt
+from phix.core import places
+from phix.core.errors import OutOfMemoryError
 from phix.kernels.cpu import results
 
 LARGE = (512, 512)
+_Block = results._Block
 
 
 @pytest.fixture(autouse=True)
@@ -77,7 +82,7 @@ def test_a_block_serves_results_of_nearly_its_size() -> None:
 def test_small_and_huge_results_have_memory_of_their_own() -> None:
     assert results.allocator((10,), dt.float32) is np.empty
     assert results.allocator(LARGE, dt.float32) is results.empty
-    assert results.allocator((results.MOST_BYTES // 8 + 1,), dt.float64) is np.empty
+    assert results.allocator((results.MOST_BYTES // 8 + 1,), dt.float64) is not results.empty
 
 
 def test_blocks_kept_are_bounded() -> None:
@@ -122,3 +127,30 @@ def test_a_large_result_seen_by_others_is_not_overwritten() -> None:
     array = np.asarray(x)
     assert address(step(x).data) != address(array)
     np.testing.assert_array_equal(array, 1.0)
+
+
+@pytest.mark.parametrize("shape", [LARGE, (1 << 14, 1 << 14)], ids=["large", "huge"])
+def test_where_memory_runs_out_blocks_are_given_back_first(monkeypatch, shape) -> None:
+    held = results.empty(LARGE, dt.float32)
+    blocks, wanted = [weakref.ref(b) for b in results._blocks], []
+
+    def stingy(*args: object) -> np.ndarray:
+        wanted.append(args)
+        if results._blocks:
+            raise MemoryError("the system has no more")
+        return _Block((LARGE[0] * LARGE[1] * 8 + results._PAGE,), np.uint8)
+
+    monkeypatch.setattr(results, "_Block", stingy)  # what large results are views of
+    monkeypatch.setattr(places.Host, "allocate", lambda self, *args: stingy(*args))  # huge ones
+    results.allocator(shape, dt.float64)(shape, dt.float64)
+    assert len(wanted) == 2 and blocks[0]() is not None, "a result is in it"
+    del held
+    assert blocks[0]() is None
+
+
+def test_no_room_at_all_is_a_typed_error() -> None:
+    huge = (1 << 30, 1 << 28)
+    with pytest.raises(OutOfMemoryError, match=r"out of memory on cpu: asked for 2305843009213693"):
+        results.allocator(huge, dt.float64)(huge, dt.float64)
+    with pytest.raises(MemoryError, match="use smaller batches"):
+        phix.jit(lambda x: ops.expand(x, huge) + 1.0)(np.float64(1.0))

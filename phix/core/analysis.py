@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from phix.core.dims import DimLike
 from phix.core.graph import Source
+from phix.core.places import Place
 
 
 @dataclass(frozen=True)
@@ -19,6 +21,8 @@ class CostAnalysis:
         bytes_read, bytes_written: traffic with memory. Within one kernel a buffer is read at most
             once: what it reads again is in a cache.
         uncounted: what the counts leave out or estimate, in words.
+        places: the same for each place, where there are several; a copy from one place to another
+            reads on the one and writes on the other.
     """
 
     flops: DimLike
@@ -26,6 +30,7 @@ class CostAnalysis:
     bytes_read: DimLike
     bytes_written: DimLike
     uncounted: tuple[str, ...] = ()
+    places: tuple[tuple[Place, CostAnalysis], ...] = ()
 
     @property
     def bytes_accessed(self) -> DimLike:
@@ -35,7 +40,14 @@ class CostAnalysis:
     def __str__(self) -> str:
         names = ("flops", "transcendentals", "bytes_read", "bytes_written")
         lines = [f"{name}: {getattr(self, name)}" for name in names]
-        return "\n".join([*lines, *(f"not counted: {text}" for text in self.uncounted)])
+        lines += [f"not counted: {text}" for text in self.uncounted]
+        return "\n".join([*lines, *_by_place(self.places)])
+
+
+def _by_place(analyses: Iterable[tuple[Place, object]]) -> Iterator[str]:
+    for place, analysis in analyses:
+        yield f"on {place}:"
+        yield from (f"  {line}" for line in str(analysis).split("\n"))
 
 
 @dataclass(frozen=True)
@@ -64,6 +76,8 @@ class MemoryAnalysis:
         peak_memory_in_bytes: all of these together.
         holders: the temps and outputs held at the step where the temps are largest, largest first.
         uncounted: what is known only while running, in words.
+        places: the same for each place, where there are several. Temps are then also what one part
+            of the program hands on to a later one.
     """
 
     argument_size_in_bytes: int
@@ -72,6 +86,7 @@ class MemoryAnalysis:
     temp_size_in_bytes: int
     holders: tuple[Holder, ...] = ()
     uncounted: tuple[str, ...] = ()
+    places: tuple[tuple[Place, MemoryAnalysis], ...] = ()
 
     @property
     def peak_memory_in_bytes(self) -> int:
@@ -100,4 +115,5 @@ class MemoryAnalysis:
         lines.append(f"peak_memory_in_bytes: {self.peak_memory_in_bytes}")
         lines.append(f"peak_source: {self.peak_source}")
         lines += [f"  {holder}" for holder in self.holders]
-        return "\n".join([*lines, *(f"not counted: {text}" for text in self.uncounted)])
+        lines += [f"not counted: {text}" for text in self.uncounted]
+        return "\n".join([*lines, *_by_place(self.places)])

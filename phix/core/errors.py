@@ -90,4 +90,8 @@ class KernelRegistrationError(PhixError, ValueError):
 
 
 class DeviceError(PhixError, RuntimeError):
-    """A place is unknown, has no driver, or ran out of memory."""
+    """A place is unknown, has no driver, or something failed on it."""
+
+
+class OutOfMemoryError(DeviceError, MemoryError):
+    """A place has no room, also after the memory kept for later was given back."""

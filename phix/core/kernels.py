@@ -15,10 +15,11 @@ from typing import Any, TypeVar, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core import places
 from phix.core.engines import engine, has_engine
 from phix.core.errors import KernelNotFoundError, KernelRegistrationError
 from phix.core.graph import Equation, flat
+from phix.core.kernel_context import KernelContext as KernelContext
+from phix.core.kernel_context import Unsized as Unsized
 from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
@@ -63,37 +64,16 @@ class Kernel:
     ``function(ctx, *inputs, *attrs, *outputs)`` returns nothing and fills the outputs: storage in
     the order of the op's inputs (None for an absent one, a tuple for a list), attributes, storage
     for each output (a tuple for a list), allocated from its meta. An output whose size depends on
-    the data comes as an :class:`Unsized`.
+    the data comes as an :class:`Unsized`. With ``takes_unread``, one that nothing reads comes as
+    None where the engine knows. A ``recordable`` one only starts work on the stream of ``ctx``, in
+    memory that is given or allocated through ``ctx``: an engine may record what it starts.
     """
 
     op_name: str
     key: KernelKey
     function: Callable[..., None] | None = None
-
-
-@dataclass(frozen=True)
-class KernelContext:
-    """What a kernel runs with: the place it allocates on and the stream it is to work on."""
-
-    place: Place
-    stream: Any = None
-
-    def allocate(self, shape: tuple[int, ...], dtype: Any) -> Any:
-        """Storage on the place, its values not set.
-
-        Raises:
-            DeviceError: there is no room, also after the pool was emptied.
-        """
-        return places.allocate(self.place, tuple(shape), dt.as_dtype(dtype))
-
-
-class Unsized:
-    """An output whose size the kernel finds: it allocates by its context, and sets ``data``."""
-
-    __slots__ = ("data", "dtype", "ndim")
-
-    def __init__(self, ndim: int, dtype: np.dtype) -> None:
-        self.ndim, self.dtype, self.data = ndim, dtype, None
+    takes_unread: bool = False
+    recordable: bool = False
 
 
 BACKENDS: dict[str, Backend] = {}
@@ -150,7 +130,13 @@ def as_dtypes(dtypes: DTypes) -> tuple[np.dtype, ...]:
 
 
 def register_kernel(
-    op_name: str, backend: str, layout: str = ANY, dtypes: DTypes = "all"
+    op_name: str,
+    backend: str,
+    layout: str = ANY,
+    dtypes: DTypes = "all",
+    *,
+    takes_unread: bool = False,
+    recordable: bool = False,
 ) -> Callable[[_F], _F]:
     """Register the decorated function as a kernel of an op.
 
@@ -159,6 +145,9 @@ def register_kernel(
         backend: a registered backend, such as ``"BLAS"``, ``"GPU"`` or a plug-in's name.
         layout: ``"NCHW"`` or ``"NHWC"`` where the kernel cares, else ``"any"``.
         dtypes: what it is for: names, groups (``"float"``, ``"int"``, ...) or ``"all"``.
+        takes_unread: whether it may get None for an output that nothing reads.
+        recordable: whether it only starts work on ``ctx.stream`` and never waits for it, in memory
+            that is given or comes from ``ctx.allocate``; programs with it may become CUDA graphs.
 
     The form of the function is that of PHI's kernels, ``kernel(ctx, *inputs, *attrs, *outputs)``:
     see :class:`Kernel`.
@@ -168,10 +157,26 @@ def register_kernel(
     """
 
     def decorator(function: _F) -> _F:
-        _add(op_name, backend, layout, as_dtypes(dtypes), function)
+        how = (takes_unread, recordable)
+        _add(op_name, backend, layout, as_dtypes(dtypes), function, how)
         return function
 
     return decorator
+
+
+def unregister_kernel(op_name: str, backend: str) -> None:
+    """Forget the kernels that ``backend`` has for an op; what is compiled already keeps them.
+
+    Raises:
+        KernelRegistrationError: it has none.
+    """
+    kernels = _KERNELS.get(op_name, {})
+    found = [key for key in kernels if key.backend == backend]
+    if not found:
+        raise KernelRegistrationError(f"{backend} has no registered kernel of {op_name!r}")
+    for key in found:
+        del kernels[key]
+    _clear()
 
 
 def provides(op_name: str, backend: str, dtypes: DTypes, layout: str = ANY) -> None:
@@ -182,7 +187,10 @@ def provides(op_name: str, backend: str, dtypes: DTypes, layout: str = ANY) -> N
 LAYOUTS = (ANY, "NCHW", "NHWC")
 
 
-def _add(op_name: str, backend: str, layout: str, dtypes: Any, function: Any) -> None:
+def _add(
+    op_name: str, backend: str, layout: str, dtypes: Any, function: Any,
+    how: tuple[bool, bool] = (False, False),
+) -> None:  # fmt: skip
     _known(backend)
     if layout not in LAYOUTS:
         raise KernelRegistrationError(
@@ -197,7 +205,7 @@ def _add(op_name: str, backend: str, layout: str, dtypes: Any, function: Any) ->
                 f"op {op_name!r} has a kernel for ({key}) already, of {there}; remove one of the "
                 "two, or give them different dtypes or layouts"
             )
-        kernels[key] = Kernel(op_name, key, function)
+        kernels[key] = Kernel(op_name, key, function, *how)
     _clear()
 
 

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any
 
@@ -174,10 +174,12 @@ def form(function: Callable[..., Node]) -> Node:
 # -- finding ---------------------------------------------------------------------------------
 @dataclass(frozen=True)
 class _Found:
-    """What is bound so far, and the equations that were gone through, the root first."""
+    """What is bound so far, the equations that were gone through, the root first, and where they
+    read the values that the pattern starts from: equation, number of the input, name."""
 
     bound: dict[str, Any]
     inside: tuple[Equation, ...]
+    read: tuple[tuple[Equation, int, str], ...] = ()
 
     def bind(self, name: str | None, value: Any) -> _Found | None:
         """With one more name; None where the name stands for something else already."""
@@ -187,7 +189,7 @@ class _Found:
             known = self.bound[name]
             same = known is value or (not isinstance(value, Variable) and known == value)
             return self if same else None
-        return _Found({**self.bound, name: value}, self.inside)
+        return replace(self, bound={**self.bound, name: value})
 
 
 class Finder:
@@ -204,24 +206,27 @@ class Finder:
                     self.readers.setdefault(atom, []).append(equation)
         self.deepest: tuple[int, str] = (0, "")
 
-    def find(self, pattern: Pattern, equation: Equation) -> Match | str | None:
+    def find(
+        self, pattern: Pattern, equation: Equation, shared: bool = False
+    ) -> Match | str | None:
         """The match that ends in ``equation``; else why there is none, None if it is far from it.
 
-        A reason is given where more than the last call of the pattern is there.
+        A reason is given where more than the last call of the pattern is there. With ``shared``,
+        what is computed on the way may be used elsewhere.
         """
         self.deepest = (0, "")
         (out,) = flat(equation.outputs)
         for found in self.match(pattern.form, out, _Found({}, ())):
-            reason = self.refused(pattern, found, equation)
+            reason = self.refused(pattern, found, equation, shared)
             if reason is None:
                 return self.as_match(found)
             self.note(len(found.inside) + 1, reason)
         depth, reason = self.deepest
         return reason if depth > 1 else None
 
-    def refused(self, pattern: Pattern, found: _Found, root: Equation) -> str | None:
+    def refused(self, pattern: Pattern, found: _Found, root: Equation, shared: bool) -> str | None:
         """Why a form that is there is not to be replaced."""
-        for inner in found.inside:
+        for inner in () if shared else found.inside:
             for variable in flat(inner.outputs):
                 if inner is not root and not self.is_read_inside(variable, found):
                     return f"{variable.name} of {inner.op.name} is used elsewhere"
@@ -235,8 +240,10 @@ class Finder:
         return all(reader in found.inside for reader in self.readers.get(variable, ()))
 
     def as_match(self, found: _Found) -> Match:
-        """``m.finder`` of a match finds further forms in the same graph."""
-        return Match({**found.bound, "finder": self})
+        """``m.finder`` of a match finds further forms in the same graph, ``m.inside`` are the
+        equations of the form, ``m.read`` where those read what it starts from."""
+        more = {"finder": self, "inside": found.inside, "read": found.read}
+        return Match({**found.bound, **more})
 
     def bound_by(self, form: Node, value: Any) -> Match | None:
         """What ``form`` binds where ``value`` is computed like that, whoever else uses what is on
@@ -248,11 +255,13 @@ class Finder:
         if depth >= self.deepest[0]:
             self.deepest = (depth, reason)
 
-    def match(self, node: Any, atom: Any, found: _Found) -> Iterator[_Found]:
-        """Every way in which ``atom`` is what ``node`` says."""
+    def match(
+        self, node: Any, atom: Any, found: _Found, reader: tuple[Equation, int] | None = None
+    ) -> Iterator[_Found]:
+        """Every way in which ``atom`` is what ``node`` says; ``reader`` is whose input it is."""
         if isinstance(node, Either):
             for each in node.forms:
-                for inner in self.match(each, atom, found):
+                for inner in self.match(each, atom, found, reader):
                     yield from _given(inner.bind(node.name, atom))
         elif isinstance(node, Number):
             made = self.made_by.get(atom)
@@ -263,7 +272,10 @@ class Finder:
         elif isinstance(node, Call):
             yield from self.match_call(node, atom, found)
         elif atom is not None:
-            yield from _given(found.bind(node.name, atom))
+            bound = found.bind(node.name, atom)
+            if bound is not None and reader is not None:
+                bound = replace(bound, read=(*bound.read, (*reader, node.name)))
+            yield from _given(bound)
 
     def match_call(self, node: Call, atom: Any, found: _Found) -> Iterator[_Found]:
         equation = self.made_by.get(atom)
@@ -282,17 +294,21 @@ class Finder:
                 return
         if bound is None:
             return
-        start = _Found(bound.bound, (*found.inside, equation))
+        start = replace(bound, inside=(*found.inside, equation))
+        in_order = range(len(equation.inputs))
         several = "commutative" in equation.op.traits
-        for given in permutations(equation.inputs) if several else [equation.inputs]:
-            yield from self.match_inputs(node.inputs, given, start)
+        for order in permutations(in_order) if several else [tuple(in_order)]:
+            yield from self.match_inputs(node.inputs, equation, order, start)
 
-    def match_inputs(self, nodes: Any, given: Any, found: _Found) -> Iterator[_Found]:
+    def match_inputs(
+        self, nodes: Any, equation: Equation, order: tuple[int, ...], found: _Found
+    ) -> Iterator[_Found]:
         if not nodes:
             yield found
             return
-        for inner in self.match(nodes[0], given[0], found):
-            yield from self.match_inputs(nodes[1:], given[1:], inner)
+        number = order[0]
+        for inner in self.match(nodes[0], equation.inputs[number], found, (equation, number)):
+            yield from self.match_inputs(nodes[1:], equation, order[1:], inner)
 
 
 def _given(found: _Found | None) -> Iterator[_Found]:

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core.errors import DeviceError
+from phix.core.errors import DeviceError, OutOfMemoryError
 
 
 @dataclass(frozen=True)
@@ -110,10 +110,18 @@ class Host(Device):
     def is_contiguous(self, storage: Any) -> bool:
         return storage.flags.c_contiguous
 
+    def empty_pool(self) -> None:
+        for give_back in HOST_POOLS:
+            give_back()
 
+
+# What keeps memory of the host for later, as functions that give it back.
+HOST_POOLS: list[Callable[[], None]] = []
 _DEVICES: dict[str, Device] = {"cpu": Host()}
 _MODULES: dict[str, str] = {}  # kind -> the module whose variable DEVICE serves it
-_FOREIGN: dict[type, tuple[str, Device]] = {}  # by class of storage, the host's left out
+# The devices in use, by class of storage, the host's left out: those that something has been
+# found on. As long as there are none, nothing can be in the wrong place.
+_FOREIGN: dict[type, tuple[str, Device]] = {}
 _found: dict[Any, Place] = {}
 # Called when a kind is asked for that nobody registered: they may register more.
 SEARCHES: list[Callable[[], None]] = []
@@ -154,11 +162,19 @@ def unregister_device(kind: str) -> None:
     for known in [p for p in _found if _found[p].kind == kind]:
         del _found[known]
     if device is not None:
-        del _FOREIGN[device.storage]
+        _FOREIGN.pop(device.storage, None)
 
 
 def _add(kind: str, device: Device) -> None:
     _DEVICES[kind] = device
+    if device.count():
+        _use(kind, device)
+
+
+def _use(kind: str, device: Device) -> None:
+    """From now on there may be data on the device."""
+    if isinstance(device, Host) or device.storage in _FOREIGN:
+        return
     _FOREIGN[device.storage] = (kind, device)
     for listen in LISTENERS:
         listen()
@@ -233,6 +249,7 @@ def _checked(value: Any) -> Place:
             f"no place {value!r}: there are {count} of kind {kind}, numbered from 0; write "
             f"'{kind}:{count - 1}' for the last"
         )
+    _use(kind, device)  # its driver may have come after it was added
     return Place(kind, number)
 
 
@@ -279,10 +296,10 @@ def allocate(place: Place, shape: tuple[int, ...], dtype: np.dtype) -> Any:
     """Storage on ``place``; where there is no room, its pool is emptied and it is asked again.
 
     Raises:
-        DeviceError: there is still no room.
+        OutOfMemoryError: there is still no room.
     """
     device = device_of(place.kind)
-    return _with_room(place, shape, dtype, lambda: device.allocate(shape, dtype, place.index))
+    return with_room(place, shape, dtype, lambda: device.allocate(shape, dtype, place.index))
 
 
 def moved(storage: Any, place: Place) -> Any:
@@ -294,10 +311,16 @@ def moved(storage: Any, place: Place) -> Any:
         return array
     array = np.asarray(array, order="C")
     device = device_of(place.kind)
-    return _with_room(place, array.shape, array.dtype, lambda: device.from_host(array, place.index))
+    return with_room(place, array.shape, array.dtype, lambda: device.from_host(array, place.index))
 
 
-def _with_room(place: Place, shape: Any, dtype: np.dtype, make: Callable[[], Any]) -> Any:
+def with_room(place: Place, shape: Any, dtype: np.dtype, make: Callable[[], Any]) -> Any:
+    """What ``make`` allocates on ``place``; where it raises MemoryError, the memory that is kept
+    there for later is given back, and it is called again.
+
+    Raises:
+        OutOfMemoryError: there is still no room.
+    """
     try:
         return make()
     except MemoryError:
@@ -306,7 +329,7 @@ def _with_room(place: Place, shape: Any, dtype: np.dtype, make: Callable[[], Any
         return make()
     except MemoryError as error:
         size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-        raise DeviceError(
+        raise OutOfMemoryError(
             f"out of memory on {place}: asked for {size} bytes ({dtype}{list(shape)}), also after "
             f"the pool was emptied{f' ({error})' if str(error) else ''}; use smaller batches, "
             "phix.checkpoint, or drop tensors that are not needed"

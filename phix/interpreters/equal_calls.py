@@ -20,7 +20,7 @@ def call_key(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     if "side_effect" in op.traits or any(g.has_effects for g in graphs_in(attrs)):
         return None
     keys = tuple(map(_input_key, inputs))
-    return op, _attr_key(attrs), frozenset(keys) if may_swap(op) else keys
+    return op, attr_key(attrs), frozenset(keys) if may_swap(op) else keys
 
 
 def may_swap(op: Op) -> bool:
@@ -42,10 +42,10 @@ def _input_key(entry: Any) -> Any:
     return id(entry)
 
 
-def _attr_key(value: Any) -> Any:
+def attr_key(value: Any) -> Any:
     """Attributes compared by type and text: 0.0 is not -0.0, True is not 1."""
     if isinstance(value, tuple):
-        return tuple(map(_attr_key, value))
+        return tuple(map(attr_key, value))
     if isinstance(value, (bool, int, float, complex)):
         return (type(value), repr(value))
     return getattr(value, "key", value)

@@ -25,6 +25,7 @@ from phix.core.op import Op
 from phix.core.patterns import PATTERNS, Finder, Match, Pattern
 from phix.core.rules import OPS
 from phix.core.tensor import tensor_from_scalar
+from phix.interpreters.recognise_derivative import with_derivatives
 from phix.interpreters.stage import finish, trace
 
 Wanted = Callable[[Op], bool]
@@ -34,7 +35,10 @@ def recognise(graph: Graph, wanted: Wanted) -> Graph:
     """``graph`` with what the patterns describe replaced, for ops that ``wanted`` answers True
     for."""
     patterns = [p for p in PATTERNS.values() if passes.is_on(p.name) and wanted(OPS[p.gives])]
-    return _recognised(graph, patterns) if patterns else graph
+    if not patterns:
+        return graph
+    both = [p for p in patterns if wanted(OPS[OPS[p.gives].backward or p.gives])]
+    return _recognised(with_derivatives(graph, both), patterns)
 
 
 def _recognised(graph: Graph, patterns: list[Pattern]) -> Graph:

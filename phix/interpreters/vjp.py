@@ -53,7 +53,7 @@ class Record:
 
 
 class BackwardRule:
-    """The pull of an op of the table: its backward op's decomposition."""
+    """The pull of an op of the table: its backward op, taken apart at once if not ``whole``."""
 
     __slots__ = ("args", "op", "rule")
 
@@ -62,8 +62,12 @@ class BackwardRule:
 
     def __call__(self, *cotangents: Any) -> list[Any]:
         args = [cotangents[a.number] if type(a) is Cotangent else a for a in self.args]
-        assert self.rule.decomposition is not None
-        found = as_outputs(self.rule, self.rule.decomposition(*args))
+        if "whole" in self.rule.traits:
+            outs = dispatch.bind(self.rule, *self.rule.split(tuple(args)))
+        else:
+            assert self.rule.decomposition is not None
+            outs = self.rule.decomposition(*args)
+        found = as_outputs(self.rule, outs)
         return [None if n is None else found[n] for n in gradient_places(self.op, self.rule)]
 
     def may_be_none(self, number: int) -> bool:

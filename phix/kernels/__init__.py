@@ -9,6 +9,7 @@ from phix.core.kernels import find as find
 from phix.core.kernels import keys as keys
 from phix.core.kernels import missing as missing
 from phix.core.kernels import register_kernel as register_kernel
+from phix.core.kernels import unregister_kernel as unregister_kernel
 from phix.core.places import Device as Device
 from phix.kernels.plugins import BackendWarning as BackendWarning
 from phix.kernels.plugins import register_backend as register_backend

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phix.core import dims as dm
 from phix.core import places
-from phix.core.engines import Launcher, Program, Uncounted, engine, environment
+from phix.core.engines import Launcher, Program, engine, environment
 from phix.core.graph import (
     Equation,
     Graph,
@@ -38,6 +38,9 @@ from phix.core.rules import OPS
 from phix.core.tensor import Tensor, moved, tensor_from_scalar
 from phix.kernels import structural
 
+if TYPE_CHECKING:
+    from phix.kernels.segments_explained import SegmentsExplanation
+
 Env = dict[dm.Symbol, Any]
 Values = dict[Any, Any]
 
@@ -59,9 +62,11 @@ class SeveralPlaces:
         """See :class:`phix.core.engines.Engine`; ``place`` is that of results without one."""
         return SegmentsProgram(lower() if lower else graph, place or places.CPU)
 
-    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Uncounted:
+    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> SegmentsExplanation:
         """See :class:`phix.core.engines.Engine`."""
-        return Uncounted(self.compile(graph, contiguous).sections["segments"], _UNCOUNTED)
+        from phix.kernels.segments_explained import SegmentsExplanation
+
+        return SegmentsExplanation(self.compile(graph, contiguous))
 
     def supports(self, op_name: str, dtype: np.dtype) -> bool:
         """False: kernels are those of the places."""
@@ -70,12 +75,6 @@ class SeveralPlaces:
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
         """None: no kernel is left out."""
         return None
-
-
-_UNCOUNTED = (
-    "the graph runs in several places, and what copies between them cost is not known; lower the "
-    "parts of the function that run in one"
-)
 
 
 # -- steps -----------------------------------------------------------------------------------
@@ -87,9 +86,11 @@ class Copy:
     def __init__(self, equation: Equation) -> None:
         (self.source,), (self.target,) = flat(equation.inputs), flat(equation.outputs)
         self.reads, self.gives = (self.source,), (self.target,)
-        self.place = _place(self.target)
+        self.place = place_of(self.target)
 
-    def __call__(self, storage: Sequence[Any], env: Env) -> Sequence[Any]:
+    def __call__(
+        self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
+    ) -> Sequence[Any]:
         return (moved(Tensor(storage[0]), self.place).data,)
 
     def __str__(self) -> str:
@@ -133,13 +134,15 @@ class Segment:
             self.programs[key] = here.compile(graph, contiguous, None, self.place)
         return self.programs[key]
 
-    def __call__(self, storage: Sequence[Any], env: Env) -> Sequence[Any]:
+    def __call__(
+        self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
+    ) -> Sequence[Any]:
         contiguous = tuple([_is_contiguous(x) for x in storage])
         shapes = tuple([tuple(x.shape) for x in storage])
-        key = (contiguous, shapes, *[env.get(s) for s in self.missing])
+        key = (contiguous, shapes, donated, *[env.get(s) for s in self.missing])
         launch = self.launchers.get(key)
         if launch is None:
-            launch = self.program(contiguous, env).launcher(shapes)
+            launch = self.program(contiguous, env).launcher(shapes, donated)
             self.launchers[key] = launch
         return launch(*storage)
 
@@ -159,12 +162,14 @@ class Mixed:
             dict.fromkeys(a for a in flat(equation.inputs) if isinstance(a, Variable))
         )
         self.gives = tuple(flat(equation.outputs))
-        self.ctx = KernelContext(_place(self.gives[0]))
+        self.ctx = KernelContext(place_of(self.gives[0]))
         self.symbols = sorted(symbols_of(equation), key=lambda s: s.number)
         self.attrs: dict[Any, tuple[Any, ...]] = {}  # with graphs as functions, by sizes
         self.calls: dict[Any, Launcher] = {}
 
-    def __call__(self, storage: Sequence[Any], env: Env) -> Sequence[Any]:
+    def __call__(
+        self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
+    ) -> Sequence[Any]:
         op, values = self.equation.op, dict(zip(self.reads, storage))
         given = map_entries(lambda a: _read(a, values, self.ctx.place), self.equation.inputs)
         key = tuple([env.get(s) for s in self.symbols])
@@ -207,7 +212,8 @@ def _is_contiguous(x: Any) -> bool:
     return x.flags.c_contiguous if isinstance(x, np.ndarray) else places.is_contiguous(x)
 
 
-def _place(variable: Variable) -> Place:
+def place_of(variable: Variable) -> Place:
+    """Where a variable of a graph with states lives."""
     assert variable.state is not None
     return variable.state.place
 
@@ -233,7 +239,7 @@ class _Waiting:
 
     def __init__(self, equation: Equation, bound: set[dm.Symbol], effects: int) -> None:
         self.equation = equation
-        self.place = _place(next(flat(equation.outputs)))
+        self.place = place_of(next(flat(equation.outputs)))
         self.is_alone = equation.kernel is None or _is_mixed(equation)
         self.needs: set[Any] = {a for a in flat(equation.inputs) if isinstance(a, Variable)}
         self.gives: set[Any] = set(flat(equation.outputs))
@@ -286,7 +292,7 @@ def _steps(graph: Graph) -> list[Copy | Segment | Mixed]:
         elif _is_mixed(first):
             step = Mixed(first)
         else:
-            step = Segment(_place(next(flat(first.outputs))), group, graph, later)
+            step = Segment(place_of(next(flat(first.outputs))), group, graph, later)
         later.update(step.reads)
         steps.append(step)
     return steps[::-1]
@@ -302,6 +308,7 @@ class SegmentsProgram:
         self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
         self.constants = {c.variable: c.value.data for c in graph.constants}
         self.dead = self._last_reads()
+        self.own = self._of_their_own()
 
     def _last_reads(self) -> list[list[Variable]]:
         """For each step, the variables that nothing after it reads."""
@@ -312,6 +319,23 @@ class SegmentsProgram:
             kept.update(mine)
             dead.append(mine)
         return dead[::-1]
+
+    def _of_their_own(self) -> set[Variable]:
+        """What steps make that nothing else shows: a loop may hand on what it was given."""
+        mixed = [s for s in self.steps if isinstance(s, Mixed)]
+        made = {v for s in self.steps if not isinstance(s, Mixed) for v in s.gives}
+        return made - {v for s in mixed for v in s.reads}
+
+    def _donations(self, donated: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """For each step, which of what it reads it may write over: what is read last there, and is
+        the program's own or was given away by the caller."""
+        given = {self.graph.inputs[n] for n in donated}
+        given -= {v for s in self.steps if isinstance(s, Mixed) for v in s.reads}
+        free = self.own | given
+        return [
+            tuple(n for n, v in enumerate(step.reads) if v in free and v in dead)
+            for step, dead in zip(self.steps, self.dead)
+        ]
 
     @cached_property
     def sections(self) -> dict[str, str]:
@@ -326,14 +350,16 @@ class SegmentsProgram:
     def launcher(
         self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
     ) -> Launcher:
-        """See :class:`phix.core.engines.Program`; donated memory is left alone."""
+        """See :class:`phix.core.engines.Program`: what is donated goes on to the step that reads it
+        last."""
         start = environment(self.graph, self.solutions, shapes)
+        plan = list(zip(self.steps, self.dead, self._donations(donated)))
 
         def launch(*inputs: Any) -> tuple[Any, ...]:
             values: Values = {**self.constants, **dict(zip(self.graph.inputs, inputs))}
             env: Env = dict(start)
-            for step, dead in zip(self.steps, self.dead):
-                found = step([values[v] for v in step.reads], env)
+            for step, dead, free in plan:
+                found = step([values[v] for v in step.reads], env, free)
                 values.update(zip(step.gives, found))
                 for bound, variable in step.binds:
                     env[bound] = max(int(places.to_host(values[variable])), 0)

@@ -29,6 +29,15 @@ def _centred(x: Any, axes: list[int]) -> Any:
     return x if is_empty else x - ops.max(x, axes, True)
 
 
+@rules.batch("softmax")
+def softmax_batch(batched: Any, x: Any, axis: int) -> Any:
+    """Kept whole, so that patterns find it; a 0-d tensor has one element, over no axis."""
+    if x.ndim == 1:
+        rows = ops.reshape(x, (x.meta.dims[0], 1))
+        return ops.reshape(ops.softmax(rows, 1), x.meta.dims)
+    return ops.softmax(x, axis + 1)
+
+
 @rules.decompose("softmax")
 def softmax(x: Any, axis: int) -> Any:
     axes = [axis] if x.ndim else []

@@ -109,6 +109,22 @@ def attention_batch(
     return ops.attention(query, key, value, mask, scale, causal)
 
 
+@rules.batch("attention_grad")
+def attention_grad_batch(batched: Any, *args: Any) -> Any:
+    """Each lane has gradients of its own, also to what all lanes share: that is repeated."""
+    *given, scale, causal = args
+    size = next(t.meta.dims[0] for t, is_batched in zip(given, batched) if is_batched)
+    tensors = [
+        t if t is None or is_batched else ops.expand(t, (size, *t.meta.dims))
+        for t, is_batched in zip(given, batched)
+    ]
+    rank = max(t.ndim - 1 for t in tensors if t is not None)
+    aligned: list[Any] = [None if t is None else _in_front(t, rank) for t in tensors]
+    q, k, v, mask, cotangent = aligned
+    found = ops.attention_grad(q, k, v, mask, cotangent, scale, causal)
+    return tuple(None if g is None else ops.reshape(g, t.meta.dims) for g, t in zip(found, tensors))
+
+
 def _in_front(x: Any, rank: int) -> Any:
     """``x`` with its batch in front of ``rank`` axes."""
     size, *dims = x.meta.dims

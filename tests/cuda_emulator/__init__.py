@@ -16,9 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from phix.core.kernels import KernelContext
+from phix.core.places import Place
 from phix.kernels.gpu import host_steps, prelude
 from phix.kernels.gpu.runtime import Batch, FactorCall
 
+STREAM = 77  # what stands for the current stream
 _SHIM = Path(__file__).with_name("shim.h").read_text()
 COMPILER = shutil.which("g++")
 _OPTIONS = ("-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-ffp-contract=fast", "-march=native")
@@ -93,6 +96,12 @@ class Emulator:
 
     def host_step(self, name: str, attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
         return host_steps.find(name, np, attrs)  # NumPy has the functions of CuPy
+
+    def context(self, made: list[Any]) -> KernelContext:
+        return KernelContext(Place("gpu"), STREAM, made)
+
+    def call(self, work: Callable[[], None]) -> None:
+        work()
 
     def state(self) -> tuple[Any, ...]:
         return (0,)

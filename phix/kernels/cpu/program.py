@@ -80,7 +80,8 @@ class CpuProgram:
         env = environment(self.graph, self.sizes, shapes)
         call = self.call
         if call is None:
-            return self.source.launcher(env)
+            launch = self.source.launcher(env)
+            return _reshaped(launch, self.graph, env) if self.donated else launch
         outputs = [
             _result(tuple(int(dm.substitute(d, env)) for d in dims), dtype)
             for dims, dtype in call.outputs
@@ -88,6 +89,21 @@ class CpuProgram:
         if any(n is not None for n in call.reused):
             return _reusing(call.function, call.constants, outputs, call.reused)
         return _single(call.function, call.constants, outputs)
+
+
+def _reshaped(launch: Launcher, graph: Graph, env: dict[dm.Symbol, int]) -> Launcher:
+    """``launch``, its results in their own dims: a donated input has those it came with."""
+    dims = [atom.meta.dims for atom in graph.outputs]
+
+    def launch_reshaped(*inputs: Any) -> tuple[Any, ...]:
+        made = []
+        for out, of in zip(launch(*inputs), dims):
+            shape = tuple(dm.substitute(d, env) for d in of)
+            is_other = dm.is_known(*shape) and out.shape != shape
+            made.append(out.reshape(shape) if is_other else out)
+        return tuple(made)
+
+    return launch_reshaped
 
 
 Result = tuple[Allocator, tuple[int, ...], np.dtype]

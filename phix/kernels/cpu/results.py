@@ -11,8 +11,12 @@ import math
 import sys
 import threading
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
+
+from phix.core import places
+from phix.core.places import CPU, with_room
 
 SMALLEST = 256 << 10  # bytes; below this the C library is quick enough
 MOST_BLOCKS = 8
@@ -38,16 +42,22 @@ Allocator = Callable[[tuple[int, ...], np.dtype], np.ndarray]
 
 def allocator(shape: tuple[int, ...], dtype: np.dtype) -> Allocator:
     """What makes results of that shape and dtype, values not set: ``empty`` for large ones."""
-    is_large = SMALLEST <= math.prod(shape) * dtype.itemsize <= MOST_BYTES
-    return empty if is_large and _COUNTS else np.empty
+    size = math.prod(shape) * dtype.itemsize
+    if size < SMALLEST:
+        return np.empty
+    return empty if size <= MOST_BYTES and _COUNTS else partial(places.allocate, CPU)
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An array whose values do not matter yet, C-contiguous, where a dropped one was if it fits.
 
     Raises:
-        MemoryError: there is no room.
+        OutOfMemoryError: there is no room.
     """
+    return with_room(CPU, shape, dtype, lambda: _in_block(shape, dtype))
+
+
+def _in_block(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     count = math.prod(shape) * dtype.itemsize
     with _lock:
         block = _taken(count)
@@ -80,6 +90,7 @@ def release() -> None:
             _blocks.pop().keepers = 0
 
 
+places.HOST_POOLS.append(release)
 # The count of a block that only its list holds.
 _ALONE = _holders([_Block(0)], 0)
 # Without a lock around the interpreter, counts of references say nothing certain.

@@ -13,7 +13,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core.graph import Graph
 from phix.core.kernels import provides
-from phix.kernels.gpu import device, views
+from phix.kernels.gpu import cudnn, device, views
 from phix.kernels.gpu.device import DEVICE as DEVICE
 from phix.kernels.gpu.explanation import GpuExplanation
 from phix.kernels.gpu.program import GpuProgram
@@ -21,7 +21,8 @@ from phix.kernels.primitive import bodies
 from phix.kernels.primitive.lowering import has_lowering
 
 # Composites that this engine has whole.
-provides("attention", "GPU", (dt.float16, dt.bfloat16, dt.float32, dt.float64))
+for _name in ("attention", "attention_grad"):
+    provides(_name, "GPU", (dt.float16, dt.bfloat16, dt.float32, dt.float64))
 
 
 for _name in ("cholesky", "lu", "lu_solve", "triangular_solve"):
@@ -30,6 +31,8 @@ for _name in ("cholesky", "lu", "lu_solve", "triangular_solve"):
 provides("fft_r2c", "GPUFFT", (dt.float32, dt.float64))
 for _name in ("fft_c2c", "fft_c2r"):
     provides(_name, "GPUFFT", (dt.complex64, dt.complex128))
+
+cudnn.register()
 
 
 class GpuEngine:

@@ -21,6 +21,8 @@ class Attention(Routine):
     """``attention(queries, keys, size, width, row step and column step of the mask, scale, causal,
     &query, &key, &value, &out[, &mask])``."""
 
+    mask_operand = 4
+
     @property
     def rows(self) -> int:
         """Queries, and keys, of a tile: sixteen threads along each have so many in registers."""
@@ -67,10 +69,10 @@ class Attention(Routine):
 
     def _mask(self, text: RoutineText, row_step: str, column_step: str) -> str:
         """What becomes of a score that is seen, by the mask."""
-        if len(text.operands) < 5:
+        if len(text.operands) <= self.mask_operand:
             return ""
-        dtype = self.pointers[4].buffer.dtype
-        place = f"{text.operands[4]}[row * {row_step} + column * {column_step}]"
+        dtype = self.pointers[self.mask_operand].buffer.dtype
+        place = f"{text.operands[self.mask_operand]}[row * {row_step} + column * {column_step}]"
         if dtype == dt.bool_:
             return f"if (!{ins.loaded(dtype, place)}) score = -unseen;"
         return f"score += ({self._wide}){ins.loaded(dtype, place)};"

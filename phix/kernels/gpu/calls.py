@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from phix.core.errors import KernelNotFoundError
 from phix.kernels.gpu.attention import Attention
+from phix.kernels.gpu.attention_grad import KeyGradient, QueryGradient
 from phix.kernels.gpu.convolution import Convolution
 from phix.kernels.gpu.factors import Cholesky, Lu, Triangle
 from phix.kernels.gpu.products import Product
@@ -16,6 +17,8 @@ from phix.kernels.primitive.loop_ir import For, LibraryCall
 ROUTINES: dict[str, Callable[[ir.Statement, list[For], LibraryCall], ir.Kernel]] = {
     "gemm": Product,
     "attention": Attention,
+    "querygrad": QueryGradient,
+    "keygrad": KeyGradient,
     "convolution": Convolution,
     "potrf": Cholesky,
     "getrf": Lu,

@@ -12,7 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import places
 from phix.core.errors import DeviceError
+from phix.core.kernels import KernelContext
+from phix.core.places import Place
 from phix.core.precision import matmul_precision
 from phix.kernels.gpu import cublas, host_steps, nvrtc
 from phix.kernels.gpu.cusolver import Solver
@@ -108,8 +111,10 @@ class GpuDevice:
         return sys.getrefcount(storage.data.mem) == _references_of_memory()
 
     def empty_pool(self) -> None:
-        """Give the memory that CuPy keeps for later back to the driver."""
-        cupy().get_default_memory_pool().free_all_blocks()
+        """Give the memory that CuPy keeps for later, on any GPU, back to the driver."""
+        for index in range(self.count()):
+            with cupy().cuda.Device(index):
+                cupy().get_default_memory_pool().free_all_blocks()
 
 
 DEVICE = GpuDevice()
@@ -139,19 +144,7 @@ class CupyRuntime:
         return int(self.device.compute_capability)
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype) -> Any:
-        try:
-            return DEVICE.allocate(shape, dtype, self.index)
-        except MemoryError:
-            DEVICE.empty_pool()
-        try:
-            return DEVICE.allocate(shape, dtype, self.index)
-        except MemoryError as error:
-            size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
-            raise DeviceError(
-                f"out of memory on gpu:{self.index}: asked for {size} bytes, also after the pool "
-                f"was emptied ({error}); use smaller batches, phix.checkpoint, or drop tensors "
-                "that are not needed"
-            ) from None
+        return places.allocate(Place("gpu", self.index), shape, dtype)
 
     def view(self, block: Any, offset: int, shape: tuple[int, ...], dtype: np.dtype) -> Any:
         return self.cupy.ndarray(shape, dtype, memptr=block.data + offset)
@@ -223,14 +216,19 @@ class CupyRuntime:
         if solve is None:
             return None
 
-        def run(call: FactorCall) -> None:
-            with self.lock, self.device:
-                solve(call)
-
-        return run
+        return lambda call: self.call(lambda: solve(call))
 
     def host_step(self, name: str, attrs: Mapping[str, Any]) -> Callable[..., Any] | None:
         return host_steps.find(name, self.cupy, attrs)
+
+    def context(self, made: list[Any]) -> KernelContext:
+        with self.device:
+            stream = self.cupy.cuda.get_current_stream().ptr
+        return KernelContext(Place("gpu", self.index), stream, made)
+
+    def call(self, work: Callable[[], None]) -> None:
+        with self.lock, self.device:
+            work()
 
     def state(self) -> tuple[Any, ...]:
         return (self.cupy.cuda.get_current_stream().ptr, matmul_precision())

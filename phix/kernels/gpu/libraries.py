@@ -12,32 +12,36 @@ from typing import Any
 
 from phix.core.errors import DeviceError
 
-_MAJORS = (13, 12)
+_CUDA = (13, 12)
+_INSTALL = 'pip install "phix[cuda12]" or "phix[cuda13]", or set CUDA_PATH to a CUDA toolkit'
 
 
-def load(name: str, wheel_folder: str, purpose: str) -> Any:
-    """The library ``name`` (``nvrtc``, ``cublas``), of CUDA 13 or 12.
+def load(
+    name: str,
+    wheel_folder: str,
+    purpose: str,
+    majors: tuple[int, ...] = _CUDA,
+    install: str = _INSTALL,
+) -> Any:
+    """The library ``name`` (``nvrtc``, ``cublas``), of one of the ``majors``, the first first.
 
     Raises:
         DeviceError: there is none; the message says what to install.
     """
-    files = _file_names(name)
+    files = _file_names(name, majors)
     places = [folder / file for folder in _folders(wheel_folder) for file in files]
     for place in [*(p for p in places if p.is_file()), *map(Path, files)]:
         try:
             return ctypes.CDLL(str(place))
         except OSError:
             continue
-    raise DeviceError(
-        f"{purpose}, and its library was not found: pip install "
-        '"phix[cuda12]" or "phix[cuda13]", or set CUDA_PATH to a CUDA toolkit'
-    )
+    raise DeviceError(f"{purpose}, and its library was not found: {install}")
 
 
-def _file_names(name: str) -> list[str]:
+def _file_names(name: str, majors: tuple[int, ...]) -> list[str]:
     if sys.platform == "win32":
-        return [f"{name}64_{major}{'0_0' if name == 'nvrtc' else ''}.dll" for major in _MAJORS]
-    return [f"lib{name}.so.{major}" for major in _MAJORS]
+        return [f"{name}64_{major}{'0_0' if name == 'nvrtc' else ''}.dll" for major in majors]
+    return [f"lib{name}.so.{major}" for major in majors]
 
 
 def _folders(wheel_folder: str) -> Iterator[Path]:

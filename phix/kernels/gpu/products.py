@@ -15,6 +15,10 @@ from phix.kernels.primitive.loop_ir import Buffer, For, LibraryCall, Pointer
 from phix.kernels.primitive.scalar import Expr
 from phix.kernels.primitive.sizes import integer
 
+# The most products of one call: the library's kernels have them along an axis of the grid that goes
+# no further.
+MOST_AT_ONCE = 65535
+
 
 @dataclass(frozen=True)
 class _Dim:
@@ -56,11 +60,16 @@ class Product(ir.Kernel):
         pitches = tuple(integer(p, numbers) for p in self.pitches)
         for place in itertools.product(*(range(d.count) for d in outer)):
             moved = [sum(p * d.steps[j] for p, d in zip(place, outer)) for j in range(len(first))]
-            x, y, out = (a + (f + o) * size for a, f, o in zip(addresses, first, moved))
-            yield Batch(
-                self.dtype, transpose_x, transpose_y, accumulate, (m, n, k), pitches,
-                (x, y, out), inner.count, inner.steps,
-            )  # fmt: skip
+            for start in range(0, inner.count, MOST_AT_ONCE):
+                at = [f + o + start * step for f, o, step in zip(first, moved, inner.steps)]
+                x, y, out = (a + o * size for a, o in zip(addresses, at))
+                if not k:  # sums of nothing; what has no memory has no address
+                    x = y = out
+                count = min(inner.count - start, MOST_AT_ONCE)
+                yield Batch(
+                    self.dtype, transpose_x, transpose_y, accumulate, (m, n, k), pitches,
+                    (x, y, out), count, inner.steps,
+                )  # fmt: skip
 
     def _offsets(self, numbers: Mapping[str, int], at: list[int]) -> tuple[int, ...]:
         """Where the operands of one product begin, in elements."""

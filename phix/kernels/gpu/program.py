@@ -86,8 +86,11 @@ class GpuProgram:
     @cached_property
     def is_recordable(self) -> bool:
         """Whether the host never waits for data on the way."""
-        plain = (ir.Kernel, ir.ForStep)
-        return all(isinstance(s, plain) for s in ir.walk_steps(self.loops.steps))
+        return all(
+            isinstance(s, (ir.Kernel, ir.ForStep))
+            or (isinstance(s, ir.LibraryStep) and s.recordable)
+            for s in ir.walk_steps(self.loops.steps)
+        )
 
     def _team(self, launch: Launch | Routine, numbers: dict[str, int]) -> str:
         if launch.names <= set(numbers):
@@ -158,6 +161,7 @@ class _State:
         self.plan, self.arrays, self.block = plan, arrays, block
         self.env = dict(plan.env)
         self.numbers = dict(plan.numbers)
+        self.made: list[Any] = []  # what kernels of libraries allocate: a recording keeps it
 
     def array(self, buffer: Buffer) -> Any:
         if buffer.base is not None:
@@ -254,7 +258,8 @@ class _Launcher:
                 arrays[buffer] = empty(shape, buffer.dtype)
             outputs.append(arrays.get(buffer))
         if self.recordings is not None:
-            self.recordings.run([*inputs, *outputs], lambda block: self._start(arrays, block))
+            start = lambda block: self._start(arrays, block).made  # noqa: E731
+            self.recordings.run([*inputs, *outputs], start)
             return tuple(outputs)
         block = empty((self.block_size,), np.dtype(np.uint8)) if self.block_size else None
         state = self._start(arrays, block)
@@ -335,10 +340,7 @@ class _Launcher:
         native = runtime.host_step(step.name, step.attrs)
 
         def run(state: _State) -> None:
-            inputs = [
-                state.array(b).reshape(state.shape(d)) for b, d in zip(step.inputs, step.dims)
-            ]
-            outputs = [state.array(b) for b in step.outputs]
+            inputs, outputs = _operands(step, state)
             if native is not None:
                 native(*inputs, *outputs)
                 return
@@ -346,6 +348,16 @@ class _Launcher:
             step.function(*map(runtime.download, inputs), *made)
             for output, value in zip(outputs, made):
                 runtime.copy(output, value)
+
+        return run
+
+    def _librarystep(self, step: ir.LibraryStep) -> Run:
+        runtime = self.runtime
+
+        def run(state: _State) -> None:
+            inputs, outputs = _operands(step, state)
+            ctx = runtime.context(state.made)
+            runtime.call(lambda: step.function(ctx, state.env, *inputs, *outputs))
 
         return run
 
@@ -404,6 +416,15 @@ class _Launcher:
             if state.arrays[a] is not own:
                 self.runtime.copy(own, state.arrays[a])
                 state.arrays[a], state.arrays[b] = own, state.arrays[a]
+
+
+def _operands(step: ir.HostStep, state: _State) -> tuple[list[Any], list[Any]]:
+    """The arrays that a step reads, in the dims that it reads them in, and those it fills."""
+    reads = zip(step.inputs, step.dims)
+    return (
+        [state.array(b).reshape(state.shape(d)) for b, d in reads],
+        [state.array(b) for b in step.outputs],
+    )
 
 
 def _variables(expr: Expr) -> Iterator[Expr]:

@@ -27,7 +27,8 @@ class Recordings:
     def __init__(self, runtime: Runtime, block_size: int) -> None:
         self.runtime, self.block_size = runtime, block_size
         self.blocks: dict[Any, Any] = {}  # by stream: calls on two of them may overlap
-        self.seen: OrderedDict[Key, Callable[[], None] | None] = OrderedDict()
+        # with each recording the memory that it works on besides
+        self.seen: OrderedDict[Key, tuple[Callable[[], None], list[Any]] | None] = OrderedDict()
         self.lock = threading.Lock()
 
     def run(self, arrays: list[Any], start: Callable[[Any], Any]) -> None:
@@ -49,6 +50,7 @@ class Recordings:
         return self.blocks.get(stream)
 
     def _find(self, key: Key, run: Callable[[], Any]) -> Callable[[], None] | None:
+        """``run`` as a recording, which keeps the memory that ``run`` returns alive."""
         if key not in self.seen:
             self.seen[key] = None
             if len(self.seen) > MOST:
@@ -56,5 +58,8 @@ class Recordings:
             return None
         self.seen.move_to_end(key)
         if self.seen[key] is None:
-            self.seen[key] = self.runtime.recorded(run)
-        return self.seen[key]
+            kept: list[Any] = []
+            replay = self.runtime.recorded(lambda: kept.append(run()))
+            self.seen[key] = None if replay is None else (replay, kept)
+        found = self.seen[key]
+        return None if found is None else found[0]

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from phix.core.kernels import KernelContext
+
 
 @dataclass(frozen=True)
 class Batch:
@@ -90,6 +92,12 @@ class Runtime(Protocol):
 
         It takes the input arrays and the output arrays.
         """
+
+    def context(self, made: list[Any]) -> KernelContext:
+        """What kernels of libraries run with; what they allocate is put into ``made``."""
+
+    def call(self, work: Callable[[], None]) -> None:
+        """Do what starts work by libraries, on this device, nobody else at it."""
 
     def state(self) -> tuple[Any, ...]:
         """What a recording depends on besides its memory: the stream, the precision of products."""

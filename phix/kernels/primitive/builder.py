@@ -70,9 +70,11 @@ class Builder:
         self._mutables = 0
         self._free: dict[Expr, frozenset[Expr]] = {}
         # of the equation being lowered; covered: its output is only read where it was scattered;
-        # consumed: nothing else reads its first input; chosen: it puts one value into a row
+        # consumed: nothing else reads its first input; chosen: it puts one value into a row;
+        # read: which of its outputs anything reads
         self.out_metas: tuple[Any, ...] = ()
         self.is_covered = self.is_consumed = self.is_chosen = False
+        self.is_read: tuple[bool, ...] = ()
         # what emits the steps of an equation without outputs
         self._effect: Callable[[], None] | None = None
         self.constants: dict[int, tuple[Buffer, Any]] = {}

@@ -355,9 +355,17 @@ def _fourier(step: ir.HostStep, sizes: Sizes) -> DimLike | None:
     return batch * round((5 if is_complex else 2.5) * n * math.log2(n))
 
 
+def _convolution(step: ir.HostStep, sizes: Sizes) -> DimLike:
+    """A product and a sum for each tap of each element of the result, for each of the outputs."""
+    filters, results = step.dims[1], step.dims[2] if len(step.dims) > 2 else step.outputs[0].dims
+    taps = dm.substitute(dm.product(filters[1:]), sizes)
+    return len(step.outputs) * 2 * taps * dm.substitute(dm.product(results), sizes)
+
+
 # The name of a host step -> its operations, None where they cannot be told.
 _HOST: dict[str, Callable[[ir.HostStep, Sizes], DimLike | None]] = {
     "fft_c2c": _fourier, "fft_r2c": _fourier, "fft_c2r": _fourier,
+    "conv2d": _convolution, "conv2d_grad": _convolution,
 }  # fmt: skip
 
 

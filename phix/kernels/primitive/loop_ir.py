@@ -179,6 +179,15 @@ class HostStep:
 
 
 @dataclass(eq=False)
+class LibraryStep(HostStep):
+    """A registered kernel: ``function(ctx, env, *input arrays, *output arrays)``, on arrays of the
+    engine's place; ``env`` has the values of the dims in its attributes. A ``recordable`` one only
+    starts work."""
+
+    recordable: bool = False
+
+
+@dataclass(eq=False)
 class ForStep:
     """``for index in range(extent)`` around steps.
 

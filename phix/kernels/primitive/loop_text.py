@@ -48,7 +48,8 @@ class _Steps:
             return [head, *own, *_Text().block(step.body, depth + 1)]
         if isinstance(step, ir.HostStep):
             args = ", ".join(b.name for b in (*step.inputs, *step.outputs))
-            return [f"{pad}host {step.name}({args})"]
+            how = "kernel of a library" if isinstance(step, ir.LibraryStep) else "host"
+            return [f"{pad}{how} {step.name}({args})"]
         if isinstance(step, ir.BindStep):
             return [f"{pad}dim {step.name} = {step.source.name}[0]"]
         if isinstance(step, ir.SwitchStep):

@@ -20,7 +20,7 @@ from phix.core import graph as gr
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Equation, Graph, Literal
 from phix.core.rules import note_origin
-from phix.kernels.primitive import fusion
+from phix.kernels.primitive import fusion, library_step
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.accumulation import accumulated, chosen, covered
@@ -40,6 +40,7 @@ _FAMILIES = (
     "lowering_recurrence",
     "lowering_linalg",
     "lowering_attention",
+    "lowering_attention_grad",
     "lowering_factor",
     "lowering_solve",
     "lowering_conv",
@@ -208,8 +209,12 @@ class _GraphLowering:
         b.is_covered = equation in self.covered
         b.is_chosen = equation in self.chosen
         b.is_consumed = self.uses[next(gr.flat(equation.inputs), None)] == 1
-        rule = _LOWERINGS.get(op.name)
-        if rule is not None:
+        b.is_read = tuple(self.uses[v] > 0 for v in gr.flat(equation.outputs))
+        made: Any
+        rule, kernel = _LOWERINGS.get(op.name), library_step.kernel_of(equation)
+        if kernel is not None and b.target.calls_kernels:
+            made = library_step.emit(b, equation, kernel, inputs)
+        elif rule is not None:
             made = rule(b, *op.merge(inputs, equation.attrs))
         else:
             made = _pointwise(b, equation, inputs)
@@ -233,6 +238,8 @@ def stored_variables(graph: Graph) -> dict[Any, str]:
 
 def _kind_of(equation: Equation) -> str:
     """How an equation reads its inputs."""
+    if library_step.kernel_of(equation) is not None:
+        return "whole"
     return _KINDS.get(equation.op.name, "pointwise")
 
 

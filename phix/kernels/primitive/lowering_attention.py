@@ -26,7 +26,7 @@ def attention(
     causal: bool,
 ) -> Value:  # fmt: skip
     meta = b.out
-    call = _Attention(b, query, key, value, mask, float(scale), causal, meta)
+    call = AttentionCall(b, query, key, value, mask, float(scale), causal, meta)
     sizes = (query.dims[-1], value.dims[-1])
     if all(isinstance(d, int) and 0 < d <= b.target.attention_size for d in sizes):
         return b.written((meta,), call.by_library)[0]
@@ -34,7 +34,7 @@ def attention(
     return converted(b, b.written((wide,), call.by_products)[0], meta.dtype)
 
 
-class _Attention:
+class AttentionCall:
     """One attention, its operands seen as stacks of matrices over the batch of the result."""
 
     def __init__(
@@ -42,7 +42,7 @@ class _Attention:
         causal: bool, meta: MetaTensor,
     ) -> None:  # fmt: skip
         self.b, self.mask, self.scale, self.causal = b, mask, scale, causal
-        self.operands = (query, key, value)
+        self.operands: tuple[Value, ...] = (query, key, value)
         self.batch, self.dims = meta.dims[:-2], meta.dims
         self.rows, self.keys = query.dims[-2], key.dims[-2]
         self.size, self.width = query.dims[-1], value.dims[-1]
@@ -54,22 +54,29 @@ class _Attention:
 
     # -- by one call -------------------------------------------------------------------------
     def by_library(self, out: Buffer) -> None:
+        self.call("attention", out.dtype, [(x, self.b.contiguous(x)) for x in self.operands],
+                  [(self.dims, out)])  # fmt: skip
+
+    def call(
+        self, name: str, dtype: np.dtype, reads: list[tuple[Value, Buffer]],
+        writes: list[tuple[dm.Shape, Buffer]], given: list[tuple[dm.Shape, Buffer]] | None = None,
+    ) -> None:  # fmt: skip
+        """A call for each matrix of the batch; ``given`` is what earlier calls have written."""
         b = self.b
-        values = list(self.operands) if self.mask is None else [*self.operands, self.mask]
-        buffers = [b.contiguous(v) for v in values]
+        mask = None if self.mask is None else b.contiguous(self.mask)
         numbers: list[DimLike] = [self.rows, self.keys, self.size, self.width]
         with b.kernel(), b.loops(self.batch) as batch:
-            pointers = [Pointer(x, self.at(v.dims, batch)) for x, v in zip(buffers[:3], values)]
-            pointers.append(Pointer(out, self.at(self.dims, batch)))
+            places = [(v.dims, x) for v, x in reads] + (given or []) + writes
+            pointers = [Pointer(x, self.at(dims, batch)) for dims, x in places]
             steps: tuple[Expr, ...] = (ZERO, ZERO)
-            if self.mask is not None:
+            if self.mask is not None and mask is not None:
                 dims = (*((1,) * (2 - len(self.mask.dims))), *self.mask.dims)
                 steps = (self.step(dims[-2], b.dim(dims[-1])), self.step(dims[-1], ir.ONE))
-                pointers.append(Pointer(buffers[3], self.at(dims, batch)))
+                pointers.append(Pointer(mask, self.at(dims, batch)))
             how = (sc.const(self.scale, dt.float64), sc.const(self.causal, np.dtype(bool)))
             own: list[Pointer | Expr] = [b.dim(d) for d in numbers]
-            arguments = (*own, *steps, *how, *pointers)
-            b.emit(LibraryCall(f"attention_{out.dtype}", arguments, (out,)))
+            made = tuple(x for _, x in writes)
+            b.emit(LibraryCall(f"{name}_{dtype}", (*own, *steps, *how, *pointers), made))
 
     def step(self, dim: DimLike, own: Expr) -> Expr:
         """How far the mask goes on with the next row or column: not at all where it has one."""
@@ -83,11 +90,23 @@ class _Attention:
     def by_products(self, out: Buffer) -> None:
         b, dtype = self.b, out.dtype
         query, key, value = (b.contiguous(converted(b, v, dtype)) for v in self.operands)
-        q, k, v = (x.dims for x in self.operands)
+        weights = self.weights(query, key)
+        v = self.operands[2].dims
+        rows, keys, width = map(b.dim, (self.rows, self.keys, self.width))
+        with b.kernel(), b.loops(self.batch) as batch:
+            multiply(
+                b, Matrix(weights, self.at(weights.dims, batch), keys),
+                Matrix(value, self.at(v, batch), width),
+                Matrix(out, self.at(out.dims, batch), width), (rows, width, keys),
+            )  # fmt: skip
+
+    def weights(self, query: Buffer, key: Buffer) -> Buffer:
+        """What each query gives to each key, in memory."""
+        b, (q, k) = self.b, (x.dims for x in self.operands[:2])
         if self.mask is not None:
             b.contiguous(self.mask)
-        scores = b.temp((*self.batch, self.rows, self.keys), dtype)
-        rows, keys, size, width = map(b.dim, (self.rows, self.keys, self.size, self.width))
+        scores = b.temp((*self.batch, self.rows, self.keys), query.dtype)
+        rows, keys, size = map(b.dim, (self.rows, self.keys, self.size))
         with b.kernel(), b.loops(self.batch) as batch:
             multiply(
                 b, Matrix(query, self.at(q, batch), size),
@@ -96,12 +115,7 @@ class _Attention:
             )  # fmt: skip
         with b.kernel(), b.loops((*self.batch, self.rows)) as (*batch_, row):
             self.softmax(scores, tuple(batch_), row)
-        with b.kernel(), b.loops(self.batch) as batch:
-            multiply(
-                b, Matrix(scores, self.at(scores.dims, batch), keys),
-                Matrix(value, self.at(v, batch), width),
-                Matrix(out, self.at(out.dims, batch), width), (rows, width, keys),
-            )  # fmt: skip
+        return scores
 
     def softmax(self, scores: Buffer, batch: tuple[Expr, ...], row: Expr) -> None:
         """One row of scores as weights, in place."""

@@ -9,6 +9,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core.dims import Shape
+from phix.core.meta import MetaTensor
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.loop_ir import Buffer, Element
@@ -57,6 +58,13 @@ class Value:
         if self.buffer is not None:
             return not self.buffer.strided or len(self.dims) <= 1
         return self.writer is not None or self.flat is not None or len(self.dims) <= 1
+
+
+def unread(meta: MetaTensor) -> Value:
+    """A value that nothing asks for: it is never written."""
+    value = Value(meta.dims, meta.dtype)
+    value.writer, value.group = lambda *_: None, (value,)
+    return value
 
 
 def buffer_value(buffer: Buffer) -> Value:
