@@ -10,7 +10,7 @@ from phix.core import passes
 from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
-from phix.kernels.cpu import jit
+from phix.kernels.cpu import jit, streaming
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.stepwise import Stepwise, is_native
@@ -100,6 +100,8 @@ def prepare(program: LoopProgram, builder: Builder) -> None:
         sharing.share(program, builder.dim)
     if passes.is_on("several_rows"):
         several_rows.take_several_rows(program)
+    if passes.is_on("stream_results"):
+        streaming.stream_results(program, builder.dim)
 
 
 def _symbol_sources(program: LoopProgram) -> dict[str, SymbolSource]:
