@@ -14,7 +14,7 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.core import passes
-from phix.kernels.cpu import blas, jit, pool, product, threads
+from phix.kernels.cpu import blas, jit, pool, product, streaming, threads
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.llvm import (
     METADATA,
@@ -93,7 +93,9 @@ class _Entry:
         self.block(segment.steps)
         parts = []
         for library in sorted(self.libraries):
-            own = passes.is_on("own_products") and product.wrapper(library)
+            own = streaming.wrapper(library)
+            if own is None and passes.is_on("own_products"):
+                own = product.wrapper(library)
             text_of, needs = own or blas.wrapper(library)
             parts.append(text_of)
             self.declarations.add(needs)

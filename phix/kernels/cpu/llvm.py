@@ -12,7 +12,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.kernels.cpu import instructions as ins
-from phix.kernels.cpu import jit
+from phix.kernels.cpu import jit, streaming
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.affine import UNIT, linear_form
 from phix.kernels.primitive.loop_ir import Buffer, Pointer, Store
@@ -37,6 +37,7 @@ METADATA = (
     "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
     "!4 = distinct !{!4, !1, !5}", '!5 = !{!"llvm.loop.vectorize.predicate.enable", i1 true}',
     "!6 = distinct !{!6, !7}", '!7 = !{!"llvm.loop.interleave.count", i32 2}',
+    "!8 = !{i32 1}",  # of stores past the caches
 )  # fmt: skip
 # An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
 # vectors across the loop around it, in gathers and scatters. Longer ones it leaves alone.
@@ -160,6 +161,10 @@ class KernelText:
         for buffer, size in kernel.locals.items():
             printer.local(buffer, size)
         printer.block(kernel.body)
+        fence = streaming.fence() if streaming.STREAM in self.libraries else None
+        if fence:
+            self.declarations.add(f"declare {fence}")
+            printer.lines.append(f"  call {fence}")
         printer.lines += printer.tail
         arguments = ", ".join(
             f"i64 %p{k}" if kind == "dim" else f"ptr noalias %p{k}"

@@ -12,7 +12,7 @@ from phix.core import passes
 from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
-from phix.kernels.cpu import jit, product_code
+from phix.kernels.cpu import jit, product_code, streaming
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.stepwise import Stepwise, is_native
@@ -114,6 +114,7 @@ _CHANGES: dict[str, Callable[[LoopProgram, Builder], None]] = {
     "reuse_temps": lambda program, _: inplace.reuse_temps(program, _may_replace),
     "share_loops": lambda program, builder: sharing.share(program, builder.dim),
     "several_rows": lambda program, _: several_rows.take_several_rows(program),
+    "stream_results": lambda program, builder: streaming.stream_results(program, builder.dim),
 }
 
 

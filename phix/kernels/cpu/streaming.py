@@ -1,0 +1,197 @@
+"""Large results go past the caches.
+
+A store into a line that is in no cache reads the line first. Where a kernel touches more memory
+than the last cache holds, its results are gone from there before anybody reads them, and that
+reading is in vain. Such a kernel writes some elements of a result into memory of its own, which
+stays in the first cache, and ``stream`` puts them where they belong with stores that bypass the
+caches. That pays where memory is what a kernel waits for, not arithmetic.
+
+Only where all sizes are known while compiling is it known to pay; code for both would take twice
+as long to compile.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive.affine import UNIT, linear_form
+from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Statement, Store
+from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.schedule import substituted
+
+# Bytes of a result that are written at once, and of a row that is written as a whole.
+_BLOCK, _LONGEST_ROW = 1024, 4096
+# Scalar operations for each byte touched, up to which a kernel waits for memory.
+_MOST_WORK = 3
+_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
+_UNKNOWN_CACHE = 32 << 20  # where the system does not tell
+STREAM = "stream"
+
+
+@lru_cache(maxsize=1)
+def least_bytes() -> int:
+    """How many bytes a kernel touches that the last cache certainly does not keep."""
+    try:
+        size = int(_CACHE.read_text(encoding="ascii").strip().removesuffix("K")) << 10
+    except (OSError, ValueError):
+        size = _UNKNOWN_CACHE
+    return size + size // 4
+
+
+def stream_results(program: LoopProgram, size_of: Callable[[dm.DimLike], Expr]) -> None:
+    """Let the kernels of a program that are worth it write their results past the caches.
+
+    ``size_of`` gives the run-time value of a dim.
+    """
+    results = _written_once(program)
+    for kernel in program.steps:
+        if isinstance(kernel, Kernel) and kernel.shared is not None:
+            own = results & ir.writes(kernel.body)
+            if own and _pays(kernel, kernel.shared.work, size_of):
+                _Streams(kernel, own).block(kernel.body)
+
+
+def _written_once(program: LoopProgram) -> set[Buffer]:
+    """The results that one store of the program writes, and nothing reads."""
+    stores: Counter[Buffer] = Counter()
+    touched: set[Buffer] = set()
+    for step in ir.walk_steps(program.steps):
+        if not isinstance(step, Kernel):
+            touched |= ir.step_uses(step)
+            continue
+        touched |= ir.with_bases(ir.reads(step.body))
+        for s in ir.walk(step.body):
+            if isinstance(s, Store):
+                stores[ir.owner(s.buffer)] += 1
+            elif isinstance(s, ir.LibraryCall):
+                touched |= ir.with_bases(set(s.writes))
+    return {
+        b for b in program.outputs
+        if b.kind == "output" and stores[b] == 1 and b not in touched
+        and not dt.is_complex(b.dtype)
+    }  # fmt: skip
+
+
+def _pays(kernel: Kernel, work: Expr, size_of: Callable[[dm.DimLike], Expr]) -> bool:
+    """Whether a kernel is known to wait for memory that no cache holds."""
+    count: Expr = ir.ZERO
+    for buffer in {ir.owner(b) for b in ir.writes(kernel.body) | ir.reads(kernel.body)}:
+        if buffer not in kernel.locals:
+            count = count + size_of(dm.product(buffer.dims)) * buffer.dtype.itemsize
+    if count.fn != "const" or work.fn != "const":
+        return False
+    return bool(count.data >= least_bytes() and work.data <= _MOST_WORK * count.data)
+
+
+@dataclass
+class _Streams:
+    """``results`` of a kernel, to be written past the caches."""
+
+    kernel: Kernel
+    results: set[Buffer]
+
+    def block(self, body: list[Statement]) -> None:
+        """Change the innermost loops of a block that store along a row of a result."""
+        for at in range(len(body) - 1, -1, -1):
+            s = body[at]
+            if not isinstance(s, For):
+                continue
+            if not all(isinstance(inner, (Store, ir.Assign, ir.Declare)) for inner in s.body):
+                self.block(s.body)
+                continue
+            stores = [x for x in s.body if isinstance(x, Store) and self._is_along(x, s.index)]
+            if stores:
+                body[at : at + 1] = self._streamed(s, stores)
+
+    def _is_along(self, store: Store, index: Expr) -> bool:
+        if store.buffer not in self.results:
+            return False
+        form = linear_form(store.indices[0])
+        return form is not None and form[0].get(index) == UNIT
+
+    def _streamed(self, loop: For, stores: list[Store]) -> list[Statement]:
+        """The loop in blocks, each with what takes its results to memory behind it."""
+        size = max(s.buffer.dtype.itemsize for s in stores)
+        length = loop.extent - loop.start
+        if length.fn == "const" and length.data * size <= _LONGEST_ROW:
+            return self._written(loop, stores, length.data, loop.start, loop.extent)
+        count = _BLOCK // size
+        used = [s.index.data for s in ir.walk(self.kernel.body) if isinstance(s, For)]
+        block = sc.var(f"i{1 + max(int(name[1:]) for name in used)}")
+        first = loop.start + block * count
+        end = sc.binary("minimum", first + count, loop.extent)
+        blocks = sc.binary("quotient", length + (count - 1), sc.const(count, dt.int64))
+        return [For(block, blocks, self._written(loop, stores, count, first, end), loop.kind)]
+
+    def _written(
+        self, loop: For, stores: list[Store], count: int, first: Expr, end: Expr
+    ) -> list[Statement]:
+        """The loop from ``first`` to ``end``, at most ``count`` iterations, and the copies."""
+        copies: list[Statement] = []
+        for s in stores:
+            row = Buffer(f"r{len(self.kernel.locals)}", s.buffer.dtype, (count,), "local")
+            self.kernel.locals[row] = sc.const(count, dt.int64)
+            start = substituted(s.indices[0], {loop.index: first})
+            ends = ir.Pointer(s.buffer, start), ir.Pointer(row, ir.ZERO)
+            length = (end - first) * s.buffer.dtype.itemsize
+            copies.append(ir.LibraryCall(STREAM, (*ends, length), (s.buffer,)))
+            s.buffer, s.indices = row, (loop.index - first,)
+        return [For(loop.index, end, loop.body, loop.kind, first), *copies]
+
+
+# -- LLVM text -----------------------------------------------------------------------------------
+_MEMCPY = "declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)"
+
+
+def wrapper(library: str) -> tuple[str, str] | None:
+    """LLVM text that defines ``stream``, and what it declares; None for other routines.
+
+    Whole lines of 64 bytes go past the caches, what is left at both ends does not.
+    """
+    if library != STREAM:
+        return None
+    text = f"""define internal void @{STREAM}(ptr %to, ptr %from, i64 %bytes) #0 {{
+entry:
+  %address = ptrtoint ptr %to to i64
+  %below = sub i64 0, %address
+  %odd = and i64 %below, 63
+  %is_short = icmp sgt i64 %odd, %bytes
+  %head = select i1 %is_short, i64 %bytes, i64 %odd
+  call void @llvm.memcpy.p0.p0.i64(ptr %to, ptr %from, i64 %head, i1 false)
+  %left = sub i64 %bytes, %head
+  %whole = and i64 %left, -64
+  %end = add i64 %head, %whole
+  %is_any = icmp sgt i64 %whole, 0
+  br i1 %is_any, label %line, label %rest
+line:
+  %at = phi i64 [%head, %entry], [%next, %line]
+  %source = getelementptr inbounds i8, ptr %from, i64 %at
+  %target = getelementptr inbounds i8, ptr %to, i64 %at
+  %value = load <16 x i32>, ptr %source, align 1
+  store <16 x i32> %value, ptr %target, align 64, !nontemporal !8
+  %next = add nuw nsw i64 %at, 64
+  %more = icmp slt i64 %next, %end
+  br i1 %more, label %line, label %rest
+rest:
+  %tail = sub i64 %left, %whole
+  %last.source = getelementptr inbounds i8, ptr %from, i64 %end
+  %last = getelementptr inbounds i8, ptr %to, i64 %end
+  call void @llvm.memcpy.p0.p0.i64(ptr %last, ptr %last.source, i64 %tail, i1 false)
+  ret void
+}}"""
+    return text, _MEMCPY
+
+
+def fence() -> str | None:
+    """What makes other threads see streamed stores before later ones; None: they do anyway."""
+    is_x86 = platform.machine() in ("x86_64", "AMD64")
+    return "void @llvm.x86.sse.sfence()" if is_x86 else None
