@@ -25,8 +25,8 @@ from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.affine import UNIT, linear_form
 from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Statement, Store
+from phix.kernels.primitive.rewriting import substituted
 from phix.kernels.primitive.scalar import Expr
-from phix.kernels.primitive.schedule import substituted
 
 # Bytes of a result that are written at once, and of a row that is written as a whole.
 _BLOCK, _LONGEST_ROW = 1024, 4096
