@@ -69,6 +69,7 @@ from phix.api.taylor import derivative as derivative
 from phix.api.taylor import jet as jet
 from phix.core import errors as errors
 from phix.core import pytrees as tree  # noqa: F401
+from phix.core.conversion import to_tensor as to_tensor
 from phix.core.disk_cache import cache_info as cache_info
 from phix.core.disk_cache import clear_cache as clear_cache
 from phix.core.dispatch import bind as _bind
@@ -98,7 +99,6 @@ from phix.core.rules import complete as _complete
 from phix.core.tensor import Tensor as Tensor
 from phix.core.tensor import install_methods as _install_methods
 from phix.core.tensor import install_operators as _install_operators
-from phix.core.tensor import to_tensor as to_tensor
 from phix.kernels.plugins import register_backend as register_backend
 from phix.table.loader import load_ops as load_ops
 

@@ -24,8 +24,9 @@ import numpy as np
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.conversion import to_tensor_shared
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
-from phix.core.tensor import TensorBase, TensorLike, to_tensor_shared
+from phix.core.tensor import TensorBase, TensorLike
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from phix import ops
+from phix.core.conversion import to_tensor_shared
 from phix.core.errors import ArgumentError
-from phix.core.tensor import TensorBase, TensorLike, to_tensor_shared
+from phix.core.tensor import TensorBase, TensorLike
 
 __all__ = [
     "SlogdetResult",

@@ -22,8 +22,9 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.arguments import DTypeLike, IntArrayLike
+from phix.core.conversion import to_tensor_shared
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
-from phix.core.tensor import TensorBase, TensorLike, to_tensor_shared
+from phix.core.tensor import TensorBase, TensorLike
 
 __all__ = [
     "bernoulli",

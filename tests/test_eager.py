@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from phix import ops
-from phix.core.tensor import to_tensor
+from phix.core.conversion import to_tensor
 from phix.interpreters.eager import EAGER
 
 INTS = to_tensor(np.arange(3))

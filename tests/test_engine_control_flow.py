@@ -14,8 +14,8 @@ import phix
 from phix import ops
 from phix.core import dispatch
 from phix.core import graph as gr
+from phix.core.conversion import tensor_from_scalar
 from phix.core.engines import engine
-from phix.core.tensor import tensor_from_scalar
 from phix.interpreters.decompose import decompose
 from phix.interpreters.simplify import simplify
 

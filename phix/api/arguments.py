@@ -9,11 +9,12 @@ from typing import Any
 import numpy as np
 
 from phix.core import dispatch, pytrees
+from phix.core.conversion import home, to_tensor_shared
 from phix.core.errors import ArgumentError
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
-from phix.core.tensor import Tensor, TensorBase, home, to_tensor_shared
+from phix.core.tensor import Tensor, TensorBase
 from phix.core.transforms import transforms
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 

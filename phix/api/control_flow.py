@@ -11,10 +11,11 @@ from phix.api.arguments import Flattened, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
+from phix.core.conversion import tensor_from_scalar, to_tensor_shared
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.graph import Graph
 from phix.core.slices import from_zero
-from phix.core.tensor import TensorBase, tensor_from_scalar, to_tensor_shared
+from phix.core.tensor import TensorBase
 from phix.core.transforms import transforms
 
 

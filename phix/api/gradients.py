@@ -12,9 +12,10 @@ from phix.api.arguments import Flattened, flat_tensors, function_name, split_aux
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
+from phix.core.conversion import place_of, to_tensor_shared
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.places import Place
-from phix.core.tensor import Tensor, TensorBase, place_of, to_tensor_shared
+from phix.core.tensor import Tensor, TensorBase
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 from phix.interpreters import jvp as forward
 from phix.interpreters import vjp as reverse

@@ -15,20 +15,14 @@ from typing import Any
 from phix.core import attrs as at
 from phix.core import donation
 from phix.core import dtypes as dt
+from phix.core.conversion import home, tensor_from_scalar, to_tensor_shared
 from phix.core.dims import Dim
 from phix.core.errors import ArgumentError, DTypeError, LeakedTracerError
 from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
 from phix.core.source import at_user_line, is_recording_tracers, user_source
-from phix.core.tensor import (
-    Tensor,
-    TensorBase,
-    Tracer,
-    home,
-    tensor_from_scalar,
-    to_tensor_shared,
-)
+from phix.core.tensor import Tensor, TensorBase, Tracer
 
 
 class Interpreter:

@@ -8,6 +8,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import dispatch
 from phix.core.attrs import as_dim
+from phix.core.conversion import tensor_from_scalar, to_tensor_shared
 from phix.core.errors import ArgumentError, DTypeError
 from phix.core.graph import (
     Equation,
@@ -20,7 +21,7 @@ from phix.core.graph import (
     substitute_attrs,
 )
 from phix.core.source import replay
-from phix.core.tensor import TensorBase, tensor_from_scalar, to_tensor_shared
+from phix.core.tensor import TensorBase
 
 
 def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:

@@ -10,11 +10,12 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dispatch, slices
 from phix.core import dtypes as dt
+from phix.core.conversion import home, to_tensor_shared
 from phix.core.dims import Dim, DimLike
 from phix.core.errors import ConcretizationError, TensorIndexError
 from phix.core.places import Place
 from phix.core.source import at_user_line
-from phix.core.tensor import Tensor, TensorBase, _bind, home, to_tensor_shared
+from phix.core.tensor import Tensor, TensorBase, bind
 
 
 class Basic(NamedTuple):
@@ -145,12 +146,12 @@ def _basic(x: TensorBase, entries: list[Any]) -> Any:
     if index.axes:
         attrs = (index.axes, index.starts, index.ends)
         if all(s == 1 for s in index.strides):
-            out = _bind("slice", x, attrs=(*attrs, (), index.dropped))
+            out = bind("slice", x, attrs=(*attrs, (), index.dropped))
         else:
-            out = _bind("strided_slice", x, attrs=(*attrs, index.strides))
+            out = bind("strided_slice", x, attrs=(*attrs, index.strides))
     if dm.same_shape(out.meta.dims, index.shape):
         return out
-    return _bind("reshape", out, attrs=(index.shape,))
+    return bind("reshape", out, attrs=(index.shape,))
 
 
 def basic_index(x: TensorBase, entries: list[Any]) -> Basic:
@@ -205,16 +206,16 @@ def _advanced(x: TensorBase, entries: list[Any], dots: int) -> Any:
     x = _basic(x, [slice(None) if i in positions else e for i, e in enumerate(entries)])
     indices = [as_index(entries[i], x.meta.dims[i], i) for i in positions]
     if len(indices) == 1:
-        return _bind("gather", x, indices[0], attrs=(positions[0],))
+        return bind("gather", x, indices[0], attrs=(positions[0],))
     rest = [i for i in range(x.ndim) if i not in positions]
-    front = _bind("transpose", x, attrs=((*positions, *rest),))
+    front = bind("transpose", x, attrs=((*positions, *rest),))
     joined = join(indices)
-    out = _bind("gather_nd", front, joined)
+    out = bind("gather_nd", front, joined)
     rank, lead = joined.ndim - 1, leading(positions, dots)
     if not lead:
         return out
     order = [*range(rank, rank + lead), *range(rank), *range(rank + lead, out.ndim)]
-    return _bind("transpose", out, attrs=(tuple(order),))
+    return bind("transpose", out, attrs=(tuple(order),))
 
 
 def leading(positions: list[int], dots: int) -> int:
@@ -232,7 +233,7 @@ def as_index(e: Any, dim: DimLike, axis: int) -> Any:
     if not isinstance(e, TensorBase):
         if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
             raise TensorIndexError(f"index {e} is out of range for axis {axis} of size {dim}")
-        return _bind("full", attrs=((), e, dt.int64, None))
+        return bind("full", attrs=((), e, dt.int64, None))
     if isinstance(e, Tensor) and isinstance(dim, int) and e.size:
         low, high = e.host.min(), e.host.max()
         if low < -dim or high >= dim:
@@ -244,8 +245,8 @@ def as_index(e: Any, dim: DimLike, axis: int) -> Any:
 def join(indices: list[Any]) -> Any:
     """Index tensors broadcast together and stacked on a last axis, as gather_nd takes them."""
     shape = common_shape([i.meta.dims for i in indices])
-    spread = [_bind("expand", i, attrs=(shape,)) for i in indices]
-    return _bind("stack", spread, attrs=(len(shape),))
+    spread = [bind("expand", i, attrs=(shape,)) for i in indices]
+    return bind("stack", spread, attrs=(len(shape),))
 
 
 def common_shape(shapes: list[dm.Shape]) -> dm.Shape:

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, Union
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.conversion import place_of
 from phix.core.engines import engine, has_engine
 from phix.core.errors import KernelNotFoundError, KernelRegistrationError
 from phix.core.graph import Equation, flat
@@ -23,7 +24,6 @@ from phix.core.kernel_context import Unsized as Unsized
 from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
-from phix.core.tensor import place_of
 
 ANY = "any"  # the layout of kernels that do not care
 _F = TypeVar("_F", bound=Callable[..., Any])

@@ -12,6 +12,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import dispatch
 from phix.core.attrs import as_dim
+from phix.core.conversion import following
 from phix.core.dims import DimLike
 from phix.core.dispatch import Interpreter, bind
 from phix.core.errors import ShapeError
@@ -19,7 +20,7 @@ from phix.core.graph import flat, map_entries, named_axes
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.rules import OPS
-from phix.core.tensor import Tensor, TensorBase, Tracer, following, no_value
+from phix.core.tensor import Tensor, TensorBase, Tracer, no_value
 from phix.interpreters.decompose import as_entries
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from phix.core import dispatch
+from phix.core.conversion import tensor_from_scalar
 from phix.core.dispatch import Interpreter
 from phix.core.graph import Graph, Literal, Variable, flat, map_attrs, map_entries
 from phix.core.op import Op
-from phix.core.tensor import tensor_from_scalar
 from phix.interpreters.stage import Stage, StageTracer, finish
 
 Keep = Callable[[Op], bool]

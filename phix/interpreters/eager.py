@@ -12,6 +12,7 @@ from phix.core import dims as dm
 from phix.core import dispatch, places
 from phix.core import dtypes as dt
 from phix.core import indexing as _indexing  # noqa: F401 - x[i] is not to wait for it later
+from phix.core.conversion import moved
 from phix.core.dispatch import Interpreter
 from phix.core.engines import engine
 from phix.core.errors import UnknownDimError
@@ -20,7 +21,7 @@ from phix.core.kernels import key_place
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
-from phix.core.tensor import Tensor, Tracer, moved
+from phix.core.tensor import Tensor, Tracer
 from phix.interpreters.decompose import as_entries, decompose
 from phix.interpreters.infer_meta import RUN_TIME, infer
 from phix.interpreters.jit import Compiled, compile_to_places, lower_to_places

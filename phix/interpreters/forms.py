@@ -14,13 +14,14 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dispatch, kernels
+from phix.core.conversion import moved
 from phix.core.graph import Equation, State, Variable
 from phix.core.kernels import ANY, Kernel, KernelKey
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
-from phix.core.tensor import Tensor, moved
+from phix.core.tensor import Tensor
 
 
 class Order(NamedTuple):

@@ -15,10 +15,11 @@ from typing import Any
 
 from phix.core import dispatch
 from phix.core import dtypes as dt
+from phix.core.conversion import following
 from phix.core.dispatch import Interpreter
 from phix.core.graph import flat, map_entries
 from phix.core.op import Op
-from phix.core.tensor import ValueTracer, following
+from phix.core.tensor import ValueTracer
 from phix.interpreters import jvp as forward
 from phix.interpreters import vjp as reverse
 from phix.interpreters.decompose import as_entries

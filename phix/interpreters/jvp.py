@@ -14,12 +14,13 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import dispatch
 from phix.core import dtypes as dt
+from phix.core.conversion import following
 from phix.core.dispatch import Interpreter, bind
 from phix.core.graph import flat, map_entries
 from phix.core.op import Op
 from phix.core.rules import OPS, get_op
 from phix.core.source import at, derivation, is_recording, user_source
-from phix.core.tensor import TensorBase, ValueTracer, following
+from phix.core.tensor import TensorBase, ValueTracer
 from phix.interpreters import vjp as reverse
 from phix.interpreters.decompose import as_entries
 

@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix.core import places
+from phix.core.conversion import moved
 from phix.core.errors import DeviceError
 from phix.core.places import CPU, Place
-from phix.core.tensor import Tensor, moved
+from phix.core.tensor import Tensor
 
 
 def is_loose(x: Tensor) -> bool:

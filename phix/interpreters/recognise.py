@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any
 
 from phix.core import passes
+from phix.core.conversion import tensor_from_scalar
 from phix.core.graph import (
     Constant,
     Equation,
@@ -24,7 +25,6 @@ from phix.core.graph_text import equation_text
 from phix.core.op import Op
 from phix.core.patterns import PATTERNS, Finder, Match, Pattern
 from phix.core.rules import OPS
-from phix.core.tensor import tensor_from_scalar
 from phix.interpreters.recognise_derivative import with_derivatives
 from phix.interpreters.stage import finish, trace
 

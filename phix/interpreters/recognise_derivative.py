@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from phix.core import dtypes as dt
+from phix.core.conversion import tensor_from_scalar
 from phix.core.evaluate import evaluate
 from phix.core.graph import (
     Constant,
@@ -25,7 +26,6 @@ from phix.core.graph import (
     map_entries,
 )
 from phix.core.patterns import Finder, Match, Pattern
-from phix.core.tensor import tensor_from_scalar
 from phix.interpreters.equal_calls import attr_key, may_swap
 from phix.interpreters.simplify import simplify
 from phix.interpreters.stage import finish, trace

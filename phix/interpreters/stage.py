@@ -10,6 +10,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import dispatch, passes
 from phix.core import dtypes as dt
+from phix.core.conversion import to_tensor_shared
 from phix.core.dims import DimLike
 from phix.core.dispatch import Interpreter
 from phix.core.graph import (
@@ -29,7 +30,7 @@ from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.rules import OPS, Call
 from phix.core.source import recording, user_source
-from phix.core.tensor import Tensor, TensorBase, Tracer, no_value, to_tensor_shared
+from phix.core.tensor import Tensor, TensorBase, Tracer, no_value
 from phix.interpreters.infer_meta import infer
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from phix.core import dispatch
 from phix.core import dtypes as dt
+from phix.core.conversion import following, home
 from phix.core.dispatch import Interpreter
 from phix.core.errors import DifferentiationError
 from phix.core.graph import flat, map_entries
@@ -17,7 +18,7 @@ from phix.core.op import Op
 from phix.core.places import Place, device, is_host_alone
 from phix.core.rules import OPS, get_op
 from phix.core.source import derivation, is_recording, user_source
-from phix.core.tensor import TensorBase, Tracer, ValueTracer, following, home
+from phix.core.tensor import TensorBase, Tracer, ValueTracer
 from phix.interpreters.decompose import as_entries
 from phix.interpreters.equal_calls import call_key
 

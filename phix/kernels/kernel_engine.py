@@ -15,6 +15,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import kernels, places
+from phix.core.conversion import moved, tensor_from_scalar
 from phix.core.engines import Launcher, Uncounted, environment
 from phix.core.graph import (
     Equation,
@@ -30,7 +31,6 @@ from phix.core.graph import (
 from phix.core.kernels import Kernel, KernelContext, KernelKey, Unsized
 from phix.core.places import Place
 from phix.core.rules import OPS
-from phix.core.tensor import moved, tensor_from_scalar
 from phix.kernels import structural
 
 Run = Callable[..., Any]

@@ -15,6 +15,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import places
+from phix.core.conversion import moved, tensor_from_scalar
 from phix.core.engines import Launcher, Program, engine, environment
 from phix.core.graph import (
     Equation,
@@ -35,7 +36,7 @@ from phix.core.kernels import KernelContext
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.rules import OPS
-from phix.core.tensor import Tensor, moved, tensor_from_scalar
+from phix.core.tensor import Tensor
 from phix.kernels import structural
 
 if TYPE_CHECKING:

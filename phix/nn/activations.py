@@ -6,8 +6,9 @@ from typing import Any, Literal
 
 from phix import ops
 from phix.core.arguments import DTypeLike
+from phix.core.conversion import to_tensor_shared
 from phix.core.errors import ArgumentError
-from phix.core.tensor import TensorBase, TensorLike, to_tensor_shared
+from phix.core.tensor import TensorBase, TensorLike
 
 
 def as_tensor(x: Any) -> Any:

@@ -31,8 +31,9 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
+from phix.core.conversion import tensor_from_scalar
 from phix.core.rules import Call
-from phix.core.tensor import Tensor, tensor_from_scalar
+from phix.core.tensor import Tensor
 
 # Sums of at most this many equal values are products, by the float dtype: the count is exact.
 _EXACT_COUNT = {dt.float32: 2**24, dt.float64: 2**53}
