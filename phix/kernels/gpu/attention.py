@@ -48,20 +48,30 @@ class Attention(Routine):
             "INFINITY": f"PHIX_INFINITY_{letter}",
             "SCALE": f"({wide}){ins.constant(self.numbers[6].data, dt.float64)}",
             "END": f"phix_minimum((long long){keys}, first + {self.rows})" if is_causal else keys,
-            "SEEN": "column < end_of_keys" + (" && column <= row" if is_causal else ""),
-            "LOAD_Q": self._load(text, 0, "(first + r)", "(depth + c)", size),
-            "LOAD_K": self._load(text, 1, "(start + r)", "(depth + c)", size),
+            "SEEN": f"column < {keys}" + (" && column <= row" if is_causal else ""),
+            "SCORES": self.product(text, "scores", (0, 1), size),
             "LOAD_V": self._load(text, 2, "(start + from + r)", "c", width),
             "MASK": self._mask(text, row_step, column_step),
             "OUT": text.operands[3],
             "STORE": ins.stored(self.dtype, "total[i][j] / sum[i]"),
         }  # fmt: skip
-        text.lines_of(text.filled_in(_TEXT, names))
+        text.lines_of(text.filled_in(text.filled_in(_TEXT, names), names))
 
     @property
     def _wide(self) -> str:
         """The C++ type of the sums."""
         return "double" if self.dtype == dt.float64 else "float"
+
+    def product(self, text: RoutineText, name: str, which: tuple[int, int], inner: str) -> str:
+        """A tile of the products of rows of two operands."""
+        ends = {0: "$QUERIES$", 1: "$KEYS$", 2: "$KEYS$", 3: "$QUERIES$"}
+        loads = []
+        for k, start in zip(which, ("first", "start")):
+            load = self._load(text, k, f"({start} + r)", "(depth + c)", inner)
+            loads.append(f"{start} + r < {ends[k]} ? {load}")
+        return text.filled_in(
+            _PRODUCT, {"NAME": name, "INNER": inner, "LEFT": loads[0], "RIGHT": loads[1]}
+        )
 
     def _load(self, text: RoutineText, which: int, row: str, column: str, pitch: str) -> str:
         place = f"{text.operands[which]}[{row} * {pitch} + {column}]"
@@ -78,14 +88,44 @@ class Attention(Routine):
         return f"score += ({self._wide}){ins.loaded(dtype, place)};"
 
 
+# left[i] . right[j] of a tile, into a variable of that name
+_PRODUCT = """
+  #pragma unroll
+  for (int i = 0; i < $PER$; ++i)
+    #pragma unroll
+    for (int j = 0; j < $PER$; ++j) $NAME$[i][j] = 0;
+  for (int depth = 0; depth < $INNER$; depth += $DEPTH$) {
+    __syncthreads();
+    for (int e = threadIdx.x; e < $ROWS$ * $DEPTH$; e += blockDim.x) {
+      const int r = e / $DEPTH$, c = e % $DEPTH$;
+      const bool inside = depth + c < $INNER$;
+      left[r * ($DEPTH$ + 1) + c] = inside && $LEFT$ : 0;
+      right[r * ($DEPTH$ + 1) + c] = inside && $RIGHT$ : 0;
+    }
+    __syncthreads();
+    #pragma unroll 8
+    for (int c = 0; c < $DEPTH$; ++c) {
+      $WIDE$ a[$PER$], b[$PER$];
+      #pragma unroll
+      for (int i = 0; i < $PER$; ++i) a[i] = left[(y * $PER$ + i) * ($DEPTH$ + 1) + c];
+      #pragma unroll
+      for (int j = 0; j < $PER$; ++j) b[j] = right[(x + 16 * j) * ($DEPTH$ + 1) + c];
+      #pragma unroll
+      for (int i = 0; i < $PER$; ++i)
+        #pragma unroll
+        for (int j = 0; j < $PER$; ++j) $NAME$[i][j] += a[i] * b[j];
+    }
+  }
+"""
+
 _TEXT = """
 __shared__ $WIDE$ chunk[$CHUNK$];
 __shared__ $WIDE$ weights[$ROWS$ * ($ROWS$ + 1)];
-$WIDE$* const queries = chunk;
-$WIDE$* const keys = chunk + $ROWS$ * ($DEPTH$ + 1);
+$WIDE$* const left = chunk;
+$WIDE$* const right = chunk + $ROWS$ * ($DEPTH$ + 1);
 const $WIDE$ unseen = $INFINITY$;
 const int x = threadIdx.x & 15, y = threadIdx.x >> 4;
-const long long first = $TILE$ * $ROWS$, end_of_keys = $KEYS$, end = $END$;
+const long long first = $TILE$ * $ROWS$, end = $END$;
 $WIDE$ total[$PER$][$COLUMNS$], largest[$PER$], sum[$PER$];
 #pragma unroll
 for (int i = 0; i < $PER$; ++i) {
@@ -96,32 +136,7 @@ for (int i = 0; i < $PER$; ++i) {
 }
 for (long long start = 0; start < end; start += $ROWS$) {
   $WIDE$ scores[$PER$][$PER$];
-  #pragma unroll
-  for (int i = 0; i < $PER$; ++i)
-    #pragma unroll
-    for (int j = 0; j < $PER$; ++j) scores[i][j] = 0;
-  for (int depth = 0; depth < $SIZE$; depth += $DEPTH$) {
-    __syncthreads();
-    for (int e = threadIdx.x; e < $ROWS$ * $DEPTH$; e += blockDim.x) {
-      const int r = e / $DEPTH$, c = e % $DEPTH$;
-      const bool inside = depth + c < $SIZE$;
-      queries[r * ($DEPTH$ + 1) + c] = inside && first + r < $QUERIES$ ? $LOAD_Q$ : 0;
-      keys[r * ($DEPTH$ + 1) + c] = inside && start + r < end_of_keys ? $LOAD_K$ : 0;
-    }
-    __syncthreads();
-    #pragma unroll 8
-    for (int c = 0; c < $DEPTH$; ++c) {
-      $WIDE$ a[$PER$], b[$PER$];
-      #pragma unroll
-      for (int i = 0; i < $PER$; ++i) a[i] = queries[(y * $PER$ + i) * ($DEPTH$ + 1) + c];
-      #pragma unroll
-      for (int j = 0; j < $PER$; ++j) b[j] = keys[(x + 16 * j) * ($DEPTH$ + 1) + c];
-      #pragma unroll
-      for (int i = 0; i < $PER$; ++i)
-        #pragma unroll
-        for (int j = 0; j < $PER$; ++j) scores[i][j] += a[i] * b[j];
-    }
-  }
+$SCORES$
   #pragma unroll
   for (int i = 0; i < $PER$; ++i) {
     const long long row = first + y * $PER$ + i;
@@ -158,7 +173,7 @@ for (long long start = 0; start < end; start += $ROWS$) {
     __syncthreads();
     for (int e = threadIdx.x; e < $VALUE_ROWS$ * $COLUMNS$ * 16; e += blockDim.x) {
       const int r = e / ($COLUMNS$ * 16), c = e % ($COLUMNS$ * 16);
-      chunk[e] = c < $WIDTH$ && start + from + r < end_of_keys ? $LOAD_V$ : 0;
+      chunk[e] = c < $WIDTH$ && start + from + r < $KEYS$ ? $LOAD_V$ : 0;
     }
     __syncthreads();
     for (int k = 0; k < $VALUE_ROWS$; ++k) {

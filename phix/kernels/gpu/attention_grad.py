@@ -19,37 +19,6 @@ from phix.kernels.primitive.scalar import Expr
 # So many columns of two operands, and rows of what is weighted, are in shared memory at once.
 _DEPTH, _ROWS_AT_ONCE = 16, 8
 
-
-# left[i] . right[j] of a tile, into a variable of that name
-_PRODUCT = """
-  #pragma unroll
-  for (int i = 0; i < $PER$; ++i)
-    #pragma unroll
-    for (int j = 0; j < $PER$; ++j) $NAME$[i][j] = 0;
-  for (int depth = 0; depth < $INNER$; depth += $DEPTH$) {
-    __syncthreads();
-    for (int e = threadIdx.x; e < $ROWS$ * $DEPTH$; e += blockDim.x) {
-      const int r = e / $DEPTH$, c = e % $DEPTH$;
-      const bool inside = depth + c < $INNER$;
-      left[r * ($DEPTH$ + 1) + c] = inside && $LEFT$ : 0;
-      right[r * ($DEPTH$ + 1) + c] = inside && $RIGHT$ : 0;
-    }
-    __syncthreads();
-    #pragma unroll 8
-    for (int c = 0; c < $DEPTH$; ++c) {
-      $WIDE$ a[$PER$], b[$PER$];
-      #pragma unroll
-      for (int i = 0; i < $PER$; ++i) a[i] = left[(y * $PER$ + i) * ($DEPTH$ + 1) + c];
-      #pragma unroll
-      for (int j = 0; j < $PER$; ++j) b[j] = right[(x + 16 * j) * ($DEPTH$ + 1) + c];
-      #pragma unroll
-      for (int i = 0; i < $PER$; ++i)
-        #pragma unroll
-        for (int j = 0; j < $PER$; ++j) $NAME$[i][j] += a[i] * b[j];
-    }
-  }
-"""
-
 _BEGIN = """
 __shared__ $WIDE$ chunk[$CHUNK$];
 __shared__ $WIDE$ weights[$ROWS$ * ($ROWS$ + 1)];
@@ -279,8 +248,8 @@ class AttentionGradient(Attention):
         is_causal = bool(self.numbers[7].data)
         kinds = [p.buffer.dtype for p in self.pointers]
         names = {
-            "SCORES": self._product(text, "scores", self.SCORES, size),
-            "SLOPES": self._product(text, "slopes", self.SLOPES, width),
+            "SCORES": self.product(text, "scores", self.SCORES, size),
+            "SLOPES": self.product(text, "slopes", self.SLOPES, width),
             "WIDE": wide, "ROWS": self.rows, "PER": self.rows // 16, "DEPTH": _DEPTH,
             "AT_ONCE": _ROWS_AT_ONCE, "SIZE": size, "WIDTH": width,
             "SIZES": columns[0], "WIDTHS": columns[1],
@@ -302,17 +271,6 @@ class AttentionGradient(Attention):
             **{f"STORE{k}": ins.stored(kind, "value") for k, kind in enumerate(kinds)},
         }  # fmt: skip
         text.lines_of(text.filled_in(text.filled_in(self.template, names), names))
-
-    def _product(self, text: RoutineText, name: str, which: tuple[int, int], inner: str) -> str:
-        """A tile of the products of rows of two operands."""
-        ends = {0: "$QUERIES$", 1: "$KEYS$", 2: "$KEYS$", 3: "$QUERIES$"}
-        loads = []
-        for k, start in zip(which, ("first", "start")):
-            load = self._load(text, k, f"({start} + r)", "(depth + c)", inner)
-            loads.append(f"{start} + r < {ends[k]} ? {load}")
-        return text.filled_in(
-            _PRODUCT, {"NAME": name, "INNER": inner, "LEFT": loads[0], "RIGHT": loads[1]}
-        )
 
 
 class QueryGradient(AttentionGradient):
