@@ -235,6 +235,7 @@ def test_attention_and_its_gradients_in_the_ways_it_is_written(name: str, wanted
     found = recognise(graph, lambda op: True)
     phix.check_graph(found)
     assert counted(found) == {"attention": 1, "attention_grad": 1}
+    assert any(line.startswith("attention is there with its derivative") for line in report(graph))
     for got, want in zip(found(Q, K, V), graph(Q, K, V), strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-4, atol=2e-5)
 
@@ -287,6 +288,7 @@ def test_weights_that_more_than_the_derivative_reads_stay(function: Any) -> None
     before = str(graph)
     found = recognise(graph, lambda op: True)
     assert "softmax" in counted(found) and "attention_grad" not in counted(found)
+    assert not any("is there" in line for line in report(graph))
     assert str(graph) == before
     for got, want in zip(found(Q, K, V), graph(Q, K, V), strict=True):
         np.testing.assert_array_equal(got, want)

@@ -25,7 +25,7 @@ from phix.core.graph_text import equation_text
 from phix.core.op import Op
 from phix.core.patterns import PATTERNS, Finder, Match, Pattern
 from phix.core.rules import OPS
-from phix.interpreters.recognise_derivative import with_derivatives
+from phix.interpreters.recognise_derivative import replaced_together, with_derivatives
 from phix.interpreters.stage import finish, trace
 
 Wanted = Callable[[Op], bool]
@@ -105,9 +105,19 @@ def report(graph: Graph) -> Iterator[str]:
         if not equation.op.single_output:
             continue
         for pattern in PATTERNS.values():
-            found = finder.find(pattern, equation)
-            if found is None:
-                continue
-            at = f"  # {equation.source}" if equation.source else ""
-            said = "is there" if isinstance(found, Match) else f"is not there: {found}"
-            yield f"{pattern.name} {said}, in {equation_text(graph, equation)}{at}"
+            found = _found(graph, finder, pattern, equation)
+            if found is not None:
+                at = f"  # {equation.source}" if equation.source else ""
+                yield f"{pattern.name} {found}, in {equation_text(graph, equation)}{at}"
+
+
+def _found(graph: Graph, finder: Finder, pattern: Pattern, equation: Equation) -> str | None:
+    """Whether a pattern ends in an equation, and why not; None if it is far from it."""
+    found = finder.find(pattern, equation)
+    if found is None or isinstance(found, Match):
+        return None if found is None else "is there"
+    if pattern.replacement is not None and OPS[pattern.gives].backward is not None:
+        shared = finder.find(pattern, equation, shared=True)
+        if isinstance(shared, Match) and replaced_together(graph, pattern, shared, equation):
+            return "is there with its derivative"
+    return f"is not there: {found}"

@@ -50,14 +50,16 @@ def with_derivatives(graph: Graph, patterns: Sequence[Pattern]) -> Graph:
             continue
         for pattern in patterns:
             match = finder.find(pattern, root, shared=True)
-            found = _replaced(graph, pattern, match, root) if isinstance(match, Match) else None
+            found = (
+                replaced_together(graph, pattern, match, root) if isinstance(match, Match) else None
+            )
             if found is not None:
                 graph, finder = found, Finder(found)
                 break
     return graph
 
 
-def _replaced(graph: Graph, pattern: Pattern, match: Match, root: Equation) -> Graph | None:
+def replaced_together(graph: Graph, pattern: Pattern, match: Match, root: Equation) -> Graph | None:
     """``graph`` without the pattern that ends in ``root``, and without its derivative; None where
     nobody else reads what is computed on the way, or others than its derivative do."""
     part = _Part(graph, match, root)
