@@ -14,6 +14,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import rules
 from phix.core.graph import Graph, Literal, Variable, flat
+from phix.core.kernels import chosen_function
 from phix.core.places import Place
 from phix.core.tensor import Tensor
 
@@ -65,6 +66,8 @@ class _Writer:
         for equation in graph.equations:
             name = equation.op.name
             if name not in rules.BUILT_IN or rules.OPS[name] is not equation.op:
+                raise _Unwritten
+            if chosen_function(equation) is not None:  # whose code may be another one next time
                 raise _Unwritten
             read = tuple(map(entry, equation.inputs))
             equations.append((name, read, *map(self.attribute, equation.attrs)))

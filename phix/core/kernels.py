@@ -210,7 +210,7 @@ def _add(
 
 
 def _clear() -> None:
-    for cached in (lookup, find, choose, available, _libraries):
+    for cached in (lookup, find, choose, available, has_functions, _libraries):
         cached.cache_clear()
 
 
@@ -300,11 +300,28 @@ def available(op: Op, key: KernelKey, kind: str, place_kind: str | None = None) 
     """
     names = _libraries(place_kind or kind)[kind]
     for dtype in (key.dtype, *_wider(op, key.dtype, names)):
-        for name in names:
-            found = lookup(op, KernelKey(name, key.layout, dtype))
-            if found is not None and (op.is_primitive or found.key in _KERNELS.get(op.name, ())):
-                return found
+        every = (lookup(op, KernelKey(name, key.layout, dtype)) for name in names)
+        own = _KERNELS.get(op.name, {})
+        found = [k for k in every if k is not None and (op.is_primitive or k.key in own)]
+        if found:  # what somebody wrote comes before what is generated
+            return next((k for k in found if k.function is not None), found[0])
     return None
+
+
+def chosen_function(equation: Equation) -> Kernel | None:
+    """The kernel that was chosen for an equation, if it is a registered function."""
+    found = None if equation.kernel is None else lookup(equation.op, equation.kernel)
+    return found if found is not None and found.function is not None else None
+
+
+@lru_cache(maxsize=64)
+def has_functions(place_kind: str) -> bool:
+    """Whether somebody registered a function for a backend of that kind of place."""
+    return any(
+        kernel.function is not None and BACKENDS[key.backend].place_kind == place_kind
+        for kernels in _KERNELS.values()
+        for key, kernel in kernels.items()
+    )
 
 
 def fallbacks(place_kind: str) -> tuple[str, ...]:

@@ -17,7 +17,7 @@ from phix.core.dispatch import Interpreter
 from phix.core.engines import engine
 from phix.core.errors import UnknownDimError
 from phix.core.graph import Graph, Variable, flat, graphs_in, map_entries
-from phix.core.kernels import key_place
+from phix.core.kernels import has_functions, key_place
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
@@ -239,7 +239,7 @@ class Eager(Interpreter):
                 metas = _with_dims(inputs, dims)
                 try:
                     graph = single_op_graph(op, metas, attrs)
-                    if place == CPU:
+                    if place == CPU and not has_functions(CPU.kind):
                         program = here.compile(graph, contiguous, partial(decompose, graph), place)
                     else:
                         homes = (place,) * len(tensors)

@@ -10,7 +10,7 @@ from phix.core import dispatch, passes
 from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
 from phix.core.graph import Graph, all_places, graphs_in
-from phix.core.kernels import is_kept
+from phix.core.kernels import has_functions, is_kept
 from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer
 from phix.interpreters.check import infer_again
@@ -32,7 +32,10 @@ Homes = tuple[Place | None, ...]  # where inputs live; None: single values of th
 
 
 def stay_on_host(graph: Graph, homes: Homes, main: Place) -> bool:
-    """Whether all that the graph does is on the CPU, so that no state needs to be found out."""
+    """Whether all that the graph does is done by what the CPU's engine generates, so that no state
+    needs to be found out."""
+    if has_functions(CPU.kind):
+        return False
     if is_host_alone():
         return True
     named = {p for p in (main, *homes) if p is not None} | _places_in(graph)
@@ -179,7 +182,7 @@ class Compiled:
 
 def homes_of(tensors: Sequence[Tensor]) -> tuple[Homes, Place]:
     """Where tensors live, and the place of what follows none of them."""
-    if is_host_alone():
+    if is_host_alone() and not has_functions(CPU.kind):
         return (), CPU
     homes = tuple([None if is_loose(t) else t.place for t in tensors])
     return homes, next((h for h in homes if h is not None), default())

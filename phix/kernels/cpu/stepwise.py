@@ -16,6 +16,8 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.engines import Launcher
+from phix.core.kernel_context import KernelContext
+from phix.core.places import CPU
 from phix.kernels.cpu import host_steps, jit
 from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.primitive import loop_ir as ir
@@ -113,6 +115,16 @@ class Stepwise:
         def run(state: _State) -> None:
             arrays = [state.array(b).reshape(state.shape(dims)) for b, dims in reads]
             function(*arrays, *[state.array(b) for b in writes])
+
+        return run
+
+    def _librarystep(self, step: ir.LibraryStep, sources: Sources) -> Run:
+        ctx = KernelContext(CPU)
+        reads, writes = tuple(zip(step.inputs, step.dims)), step.outputs
+
+        def run(state: _State) -> None:
+            arrays = [state.array(b).reshape(state.shape(dims)) for b, dims in reads]
+            step.function(ctx, state.env, *arrays, *[state.array(b) for b in writes])
 
         return run
 

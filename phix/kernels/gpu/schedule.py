@@ -78,7 +78,6 @@ GPU = Target(
     sorts_in_loops=False,
     attention_size=256,
     convolution_parts=convolution.parts,
-    calls_kernels=True,
     joins=joins,
 )  # fmt: skip
 

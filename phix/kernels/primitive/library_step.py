@@ -25,10 +25,9 @@ def kernel_of(equation: Equation) -> Kernel | None:
     What binds a dim, has graphs in it, or sizes that its data tell, the engine runs itself.
     """
     op = equation.op
-    if equation.kernel is None or op.binds_dim or op.has_graphs or "data_dependent" in op.traits:
+    if op.binds_dim or op.has_graphs or "data_dependent" in op.traits:
         return None
-    found = kernels.lookup(op, equation.kernel)
-    return found if found is not None and found.function is not None else None
+    return kernels.chosen_function(equation)
 
 
 def emit(b: Builder, equation: Equation, kernel: Kernel, inputs: Any) -> tuple[Value, ...]:

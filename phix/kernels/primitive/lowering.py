@@ -212,7 +212,7 @@ class _GraphLowering:
         b.is_read = tuple(self.uses[v] > 0 for v in gr.flat(equation.outputs))
         made: Any
         rule, kernel = _LOWERINGS.get(op.name), library_step.kernel_of(equation)
-        if kernel is not None and b.target.calls_kernels:
+        if kernel is not None:
             made = library_step.emit(b, equation, kernel, inputs)
         elif rule is not None:
             made = rule(b, *op.merge(inputs, equation.attrs))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from phix.core import dims as dm
@@ -219,19 +219,9 @@ class Explanation:
     def cost(self, sizes: Mapping[dm.Symbol, int]) -> CostAnalysis:
         """The work of a run where unknown dims have these sizes; the others stay in the counts."""
         # loops as the CPU has them say what is done; what libraries do is counted by the call
-        target = replace(CPU, calls_kernels=self.target.calls_kernels)
-
-        def make(kind: type[Builder]) -> Callable[[tuple[dm.Symbol, ...]], Builder]:
-            def builder(symbols: tuple[dm.Symbol, ...]) -> Builder:
-                made = kind(symbols)
-                made.target = target
-                return made
-
-            return builder
-
         with passes.without(self.off):
-            operations = lower(self.graph, self.contiguous, make(Opaque))
-            traffic = lower(self.graph, self.contiguous, make(Builder))
+            operations = lower(self.graph, self.contiguous, Opaque)
+            traffic = lower(self.graph, self.contiguous, Builder)
             self.keep_local(traffic)
         return cost.count(operations, traffic, sizes)
 

@@ -37,7 +37,6 @@ class Target:
     ``attention_size``: attention of heads up to that size is one call; else products and loops.
     ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
     over taps are cut into so many parts; None: it has no such call.
-    ``calls_kernels``: a step may be a kernel that a library has registered for the equation.
     ``joins(first, second, joined)``: whether two top-level loops that may become one should.
     ``foresees(library)`` is told of a call of a product as soon as it is sure that there will be
     one, so that its code can be made beside the lowering of all else.
@@ -52,7 +51,6 @@ class Target:
     sorts_in_loops: bool = True
     attention_size: int = 0
     convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
-    calls_kernels: bool = False
     joins: Callable[[For, For, For], bool] = _always
     foresees: Callable[[str], None] = _unheard
 

@@ -1,0 +1,90 @@
+"""Kernels that users register for the CPU: chosen before what its engine generates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def calls() -> Iterator[list[Any]]:
+    """A tanh of float32 for the CPU, which notes the shapes it gets."""
+    seen: list[Any] = []
+
+    @phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")
+    def tanh(ctx: Any, x: np.ndarray, out: np.ndarray) -> None:
+        seen.append((str(ctx.place), x.shape))
+        np.tanh(x, out=out)
+
+    try:
+        yield seen
+    finally:
+        phix.kernels.unregister_kernel("tanh", "CPU")
+
+
+def test_a_compiled_program_calls_it_between_its_own_kernels(calls: list[Any]) -> None:
+    x, w = RNG.standard_normal((4, 3)).astype("f"), RNG.standard_normal((3, 5)).astype("f")
+    found = phix.jit(lambda x, w: ops.exp(ops.tanh(x @ w)) + 1.0)(x, w)
+    np.testing.assert_allclose(found, np.exp(np.tanh(x @ w)) + 1, rtol=1e-6)
+    assert calls == [("cpu", (4, 5))]
+
+
+def test_eager_calls_and_derivatives_use_it(calls: list[Any]) -> None:
+    x = RNG.standard_normal(7).astype("f")
+    np.testing.assert_array_equal(ops.tanh(phix.to_tensor(x)), np.tanh(x))
+    slope = phix.grad(lambda x: ops.sum(ops.tanh(x)))(x)
+    np.testing.assert_allclose(slope, 1 - np.tanh(x.astype("d")) ** 2, rtol=1e-5, atol=1e-6)
+    batch = phix.jit(phix.vmap(phix.grad(ops.tanh)))(x)
+    np.testing.assert_allclose(batch, slope, rtol=1e-6)
+    assert {shape for _, shape in calls} == {(7,)} and len(calls) >= 3
+
+
+def test_loops_and_unknown_dims(calls: list[Any]) -> None:
+    f = phix.jit(
+        lambda x: phix.fori_loop(0, 3, lambda i, c: ops.tanh(c * 2.0), x),
+        input_spec=[phix.spec(["n"])],
+    )
+    for n in (2, 5):
+        x = RNG.standard_normal(n).astype("f")
+        wanted = x
+        for _ in range(3):
+            wanted = np.tanh(wanted * np.float32(2))
+        np.testing.assert_allclose(f(x), wanted, rtol=1e-5)
+    assert [shape for _, shape in calls] == [(2,)] * 3 + [(5,)] * 3
+
+
+def test_other_dtypes_are_the_engine_s_own(calls: list[Any]) -> None:
+    x = RNG.standard_normal(5)
+    np.testing.assert_allclose(phix.jit(ops.tanh)(x), np.tanh(x), rtol=1e-14)
+    assert calls == []
+
+
+def test_a_library_of_the_place_comes_before_the_engine_s_calls() -> None:
+    """Products have a kernel of BLAS already; one that somebody wrote is preferred to it."""
+
+    @phix.kernels.register_kernel("matmul", "SCIPY", dtypes="float64")
+    def matmul(ctx: Any, x: Any, y: Any, tx: bool, ty: bool, out: np.ndarray) -> None:
+        out[...] = np.matmul(x.T if tx else x, y.T if ty else y) + 100
+
+    x, y = RNG.standard_normal((3, 4)), RNG.standard_normal((4, 5))
+    try:
+        np.testing.assert_allclose(phix.jit(ops.matmul)(x, y), x @ y + 100, rtol=1e-12)
+    finally:
+        phix.kernels.unregister_kernel("matmul", "SCIPY")
+    np.testing.assert_allclose(phix.jit(ops.matmul)(x, y), x @ y, rtol=1e-12)
+
+
+def test_programs_with_it_are_not_kept_on_disk(calls: list[Any]) -> None:
+    x = RNG.standard_normal((3, 41)).astype("f")
+    with_it = phix.jit(lambda x: ops.tanh(x) * 3.25)
+    np.testing.assert_allclose(with_it(x), np.tanh(x) * 3.25, rtol=1e-6)
+    phix.jit(lambda x: ops.tanh(x) * 3.25)(x)
+    assert len(calls) == 2
