@@ -37,6 +37,17 @@ def test_a_compiled_program_calls_it_between_its_own_kernels(calls: list[Any]) -
     assert calls == [("cpu", (4, 5))]
 
 
+def test_eager_calls_use_it_at_once(request: pytest.FixtureRequest) -> None:
+    x = phix.to_tensor(RNG.standard_normal(7).astype("f"))
+    own = ops.tanh(x).numpy()
+    calls = request.getfixturevalue("calls")
+    np.testing.assert_array_equal(ops.tanh(x), np.tanh(x.numpy()))
+    assert calls == [("cpu", (7,))]
+    phix.kernels.unregister_kernel("tanh", "CPU")
+    np.testing.assert_array_equal(ops.tanh(x), own)
+    phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")(np.tanh)  # for the fixture's end
+
+
 def test_eager_calls_and_derivatives_use_it(calls: list[Any]) -> None:
     x = RNG.standard_normal(7).astype("f")
     np.testing.assert_array_equal(ops.tanh(phix.to_tensor(x)), np.tanh(x))

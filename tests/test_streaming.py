@@ -53,7 +53,11 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], int]] = {
         1,
     ),
     "bools": (lambda x: x > 0.0, lambda x: x > 0, 1),
-    "halves": (lambda x: ops.cast(x, "float16"), lambda x: x.astype("float16"), 1),
+    "halves": (
+        lambda x: ops.cast(ops.cast(x, "float32"), "float16"),
+        lambda x: x.astype("float32").astype("float16"),
+        1,
+    ),
     "read again": (lambda x: (x * 2.0, ops.sum(ops.exp(x * 2.0), 0)), None, 1),
     "turned": (lambda x: ops.transpose(x, [1, 0]) + 1.0, lambda x: x.T + 1, 0),
 }

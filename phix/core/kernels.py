@@ -209,9 +209,15 @@ def _add(
     _clear()
 
 
+# Called when a kernel comes or goes: what was chosen before may not be what is chosen now.
+LISTENERS: list[Callable[[], None]] = []
+
+
 def _clear() -> None:
     for cached in (lookup, find, choose, available, has_functions, _libraries):
         cached.cache_clear()
+    for listen in LISTENERS:
+        listen()
 
 
 # -- finding ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import dispatch, places
+from phix.core import dispatch, kernels, places
 from phix.core import dtypes as dt
 from phix.core import indexing as _indexing  # noqa: F401 - x[i] is not to wait for it later
 from phix.core.conversion import moved
@@ -421,4 +421,11 @@ def _forget_places() -> None:
     EAGER.programs = {k: p for k, p in EAGER.programs.items() if k[0] == CPU}
 
 
+def _forget_kernels() -> None:
+    """Forget what runs the kernels that were there before."""
+    _forget_places()
+    EAGER.programs.clear()
+
+
 places.LISTENERS.append(_forget_places)
+kernels.LISTENERS.append(_forget_kernels)
