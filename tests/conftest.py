@@ -90,3 +90,11 @@ def seed(request: pytest.FixtureRequest) -> int:
 def rng(request: pytest.FixtureRequest, seed: int) -> np.random.Generator:
     """A generator seeded by the run's seed and the test's name."""
     return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
+
+
+@pytest.fixture(autouse=True)
+def same_numbers(request: pytest.FixtureRequest) -> None:
+    """A test draws the same numbers from its file's generator, whatever ran before it."""
+    for name in ("RNG", "rng"):
+        if isinstance(getattr(request.module, name, None), np.random.Generator):
+            setattr(request.module, name, np.random.default_rng(0))
