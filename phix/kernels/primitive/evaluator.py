@@ -140,7 +140,7 @@ class _Run:
             return int(root.data)
         if root.fn == "var":
             return self.numbers[root.data]
-        return int(scalars.function(root)(*map(self.number, root.args)))
+        return int(scalars.meaning(root)(*map(self.number, root.args)))
 
     # -- steps -------------------------------------------------------------------------------
     def block(self, steps: list[Step]) -> None:

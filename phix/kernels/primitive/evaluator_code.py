@@ -238,7 +238,7 @@ class _Writer:
                 return text
             return f"{self.named(f'wrap_{e.dtype}', scalars.wrapper(e.dtype))}({text})"
         name = "_".join([e.fn, *(str(a.dtype) for a in e.args), str(e.dtype), str(e.data or "")])
-        return f"{self.named(name, scalars.function(e))}({', '.join(operands)})"
+        return f"{self.named(name, scalars.meaning(e))}({', '.join(operands)})"
 
     def place(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """An element as Python writes it, after a look at its indices."""

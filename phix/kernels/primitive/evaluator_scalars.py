@@ -112,6 +112,10 @@ def _to_int(target: np.dtype) -> Function:
     return convert
 
 
+# A product with it parts a float64 into halves.
+_HALVES = 2.0**27 + 1
+
+
 # -- functions -----------------------------------------------------------------------------------
 def _divided(x: Number, y: Number) -> Number:
     if y:
@@ -133,16 +137,16 @@ def _rest(x: int, y: int) -> int:
 
 
 def _fma64(x: float, y: float, z: float) -> float:
-    """x * y + z, rounded once."""
-    from fractions import Fraction
-
-    if not (math.isfinite(x) and math.isfinite(y) and math.isfinite(z)) or not x * y:
-        return x * y + z
-    total = Fraction(x) * Fraction(y) + Fraction(z)
-    try:
-        return float(total) if total else x * y + z
-    except OverflowError:
-        return math.inf if total > 0 else -math.inf
+    """x * y + z rounded once, but where the parts of the product leave the range."""
+    product = x * y
+    total = product + z
+    high, other = x * _HALVES, y * _HALVES
+    high, other = high - (high - x), other - (other - y)
+    low, rest = x - high, y - other
+    lost = ((high * other - product) + high * rest + low * other) + low * rest
+    back = total - product
+    found = total + (lost + ((product - (total - back)) + (z - back)))
+    return found if math.isfinite(found) and total else total
 
 
 def _fma32(x: np.float32, y: np.float32, z: np.float32) -> np.float32:
@@ -188,6 +192,10 @@ _FLOATS: dict[str, Function] = {
     "sqrt": np.sqrt, "floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "rint": np.rint,
     "copysign": np.copysign,
 }  # fmt: skip
+_PLAIN: dict[str, Function] = {
+    "neg": operator.neg, "fabs": abs, "quotient": _quotient, "rest": _rest, "maximum": _larger,
+    "minimum": _smaller,
+}  # fmt: skip
 
 
 def infix(e: Expr) -> str | None:
@@ -202,7 +210,7 @@ def wraps(e: Expr) -> bool:
     return e.dtype.kind in "iu" and e.fn in ("add", "sub", "mul", "neg", "shl", "fabs", "quotient")
 
 
-def function(e: Expr) -> Function:
+def meaning(e: Expr) -> Function:
     """What an operation does to its operands."""
     sign = infix(e)
     found = _OPERATORS[sign] if sign is not None else strict(_named(e))
@@ -213,15 +221,14 @@ def function(e: Expr) -> Function:
 
 
 def _named(e: Expr) -> Function:
+    """The function of an operation that has no sign in Python."""
     dtype = e.dtype
     if e.fn == "select":
         return lambda condition, x, y: x if condition else y
     if e.fn == "cast":
         return cast(e.args[0].dtype, dtype)
     if e.fn == "bitcast":
-        source = e.args[0].dtype
-        return lambda x: np.array([x], source).view(dtype).tolist()[0] \
-            if dtype != dt.float32 else np.array([x], source).view(dtype)[0]  # fmt: skip
+        return _reread(e.args[0].dtype, dtype)
     if e.fn == "call":
         return _called(e.data, dtype)
     if e.fn == "fma":
@@ -236,10 +243,11 @@ def _named(e: Expr) -> Function:
         return (lambda *args: float(apply(*args))) if dtype == dt.float64 else apply
     if e.fn == "not":
         return operator.not_ if dtype.kind == "b" else wrapped(operator.invert, dtype)
-    return {
-        "neg": operator.neg, "fabs": abs, "quotient": _quotient, "rest": _rest,
-        "maximum": _larger, "minimum": _smaller,
-    }[e.fn]  # fmt: skip
+    return _PLAIN[e.fn]
+
+
+def _reread(source: np.dtype, target: np.dtype) -> Function:
+    return lambda x: constant(np.array([x], source).view(target)[0], target)
 
 
 def wrapped(apply: Function, dtype: np.dtype) -> Function:
