@@ -242,14 +242,13 @@ class _Joining:
 def _place(done: list[_Facts], facts: _Facts, head: int) -> int:
     """Where a step that joins none goes: out of the way of loops that might become one.
 
-    A start depends on nothing. A total that they all wait for comes before what it does not need.
+    A start reads nothing, and all it may have to wait for is what the same memory held before. A
+    total that they all wait for comes before what it does not need.
     """
-    if not isinstance(facts.step, Kernel):
-        return len(done)
-    if facts.step.start:
-        return head
     at = len(done)
-    while facts.is_total and at > head and not done[at - 1].conflicts(facts):
+    if not isinstance(facts.step, Kernel) or not (facts.step.start or facts.is_total):
+        return at
+    while at > head and not done[at - 1].conflicts(facts):
         at -= 1
     return at
 
