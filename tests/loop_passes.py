@@ -23,7 +23,7 @@ from phix.core.graph import Graph
 from phix.kernels.cpu import source, stepwise, streaming
 from phix.kernels.gpu import program as gpu_program
 from phix.kernels.gpu import schedule as gpu_schedule
-from phix.kernels.primitive import inplace, loop_text, pipeline, sharing, workspace
+from phix.kernels.primitive import inplace, loop_text, ordering, pipeline, sharing, workspace
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.evaluator import EvaluationError, evaluate
 from phix.kernels.primitive.loop_ir import LoopProgram
@@ -53,7 +53,7 @@ class Prover:
 
     def __call__(self, name: str, program: LoopProgram) -> None:
         before, self.text = self.text, loop_text.program_text(program)
-        if before == self.text and name not in ("share_loops", "slots"):
+        if before == self.text and name != "slots":
             return
         self.changed.append(name)
         try:
@@ -82,11 +82,9 @@ def differences(
     found: Sequence[np.ndarray], wanted: Sequence[np.ndarray], spread: Any = None
 ) -> str:
     """How results differ, "" where they do not: in bits, or by more than ``spread``."""
-    for k, (a, b) in enumerate(zip(found, wanted)):
-        a, b = (v.view(dt.real_dtype(v.dtype)) if v.dtype.kind == "c" and v.ndim else v
-                for v in (a, b))  # fmt: skip
+    for k, (a, b) in enumerate(zip(map(flat, found), map(flat, wanted))):
         if a.shape != b.shape or a.dtype != b.dtype:
-            return f"output {k} is {a.dtype}{list(a.shape)}, not {b.dtype}{list(b.shape)}"
+            return f"output {k} is {a.size} of {a.dtype}, not {b.size} of {b.dtype}"
         x, y = (v.astype(float) if dt.is_float(v.dtype) else v for v in (a, b))
         with np.errstate(all="ignore"):
             if dt.is_float(a.dtype):
@@ -94,12 +92,17 @@ def differences(
             else:
                 same = x == y
             if spread is not None:
-                same = same | (x == y) | (np.abs(x - y) <= spread[k].reshape(x.shape))
+                same = same | (x == y) | (np.abs(x - y) <= spread[k])
         if not np.all(same):
-            at = tuple(int(i[0]) for i in np.nonzero(~np.atleast_1d(same)))
-            pair = (np.atleast_1d(v)[at] for v in (a, b))
-            return "output {} at {} is {}, not {}".format(k, list(at), *pair)
+            at = int(np.argmin(same))
+            return f"output {k} at {at} is {a[at]}, not {b[at]}"
     return ""
+
+
+def flat(x: np.ndarray) -> np.ndarray:
+    """The elements of a result in order, complex numbers as two: an output in the memory of a
+    donated input has the dims of that."""
+    return x.reshape(-1).view(dt.real_dtype(x.dtype))
 
 
 def _spread(
@@ -107,18 +110,17 @@ def _spread(
 ) -> list[np.ndarray]:
     """What rounding may do to each result: many times what it does where inputs are a bit off."""
     rng = np.random.default_rng(0)
-    size = [np.zeros(v.shape) for v in found]
+    plain = [flat(v) for v in found]
+    size = [np.zeros(v.shape) for v in plain]
     for _ in range(2):
         moved = [_nudged(x, rng) for x in sample]
-        for k, (a, b) in enumerate(zip(evaluate(program, moved), found)):
+        for k, (a, b) in enumerate(zip(map(flat, evaluate(program, moved)), plain)):
+            eps = _EPS.get(b.dtype.str[1:], 1e-2)
             with np.errstate(all="ignore"):
-                change = np.abs(a.astype(complex) - b.astype(complex))
-                scale = np.abs(b.astype(complex))
-            eps = _EPS.get(dt.real_dtype(b.dtype).str[1:], 1e-2)
-            scale, change = (np.where(np.isfinite(v), v, 0) for v in (scale, change))
+                change, scale = (np.abs(v) for v in (a.astype(float) - b.astype(float), b))
+            change, scale = (np.where(np.isfinite(v), v, 0) for v in (change, scale))
             size[k] = np.maximum(size[k], 30 * change + 30 * eps * np.max(scale, initial=0))
-    return [np.repeat(s, 2, -1) if v.dtype.kind == "c" and v.ndim else s
-            for s, v in zip(size, found)]  # fmt: skip
+    return size
 
 
 def _nudged(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -153,7 +155,7 @@ def small_thresholds() -> Iterator[None]:
         for owner, name, value in (
             (sharing, "LEAST_WORK", 1), (sharing, "_GRAIN", 2), (sharing, "_GRAIN_INSIDE", 2),
             (streaming, "least_bytes", lambda: 0), (streaming, "_MOST_WORK", 1 << 30),
-            (inplace, "TINY_BYTES", 8),
+            (inplace, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
             (gpu_schedule, "_SMALL", 4), (gpu_schedule, "_SPLIT_FROM", 8),
             (gpu_schedule, "_PART", 2), (gpu_schedule, "_COLUMN_PART", 2),
             (gpu_schedule, "_MOST_PARTS", 8),

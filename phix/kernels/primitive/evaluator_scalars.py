@@ -38,7 +38,16 @@ class Poison:
         return self
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __neg__ = __abs__ = _same
-    __truediv__ = __rtruediv__ = __and__ = __rand__ = __or__ = __ror__ = __xor__ = __rxor__ = _same
+
+    def _and(self, other: Any) -> Any:
+        return other if isinstance(other, (bool, np.bool_)) and not other else self
+
+    def _or(self, other: Any) -> Any:
+        return other if isinstance(other, (bool, np.bool_)) and other else self
+
+    __and__ = __rand__ = _and  # what is false whatever it is
+    __or__ = __ror__ = _or
+    __truediv__ = __rtruediv__ = __xor__ = __rxor__ = _same
     __lt__ = __le__ = __gt__ = __ge__ = __eq__ = __ne__ = _same  # type: ignore[assignment]
     __mod__ = __rmod__ = __lshift__ = __rlshift__ = __rshift__ = __rrshift__ = _same
     __hash__ = None  # type: ignore[assignment]
