@@ -163,7 +163,7 @@ class Builder:
                 self.materialize(value)
                 return self.element(value, indices)
             return self.flat_element(value, self.linear(indices, value.dims))
-        return self._compute(value, indices, lambda: value.at(indices))  # type: ignore[misc]
+        return self._compute(value, indices, value.at, indices)
 
     def flat_element(self, value: Value, i: Expr) -> Element:
         """The element of a flat value at linear index ``i``."""
@@ -174,9 +174,11 @@ class Builder:
             return ir.load(buffer, (i,))
         if buffer is not None or value.flat is None:
             return self.element(value, (i,) if value.dims else ())
-        return self._compute(value, (i, "flat"), lambda: value.flat(i))  # type: ignore[misc]
+        return self._compute(value, (i, "flat"), value.flat, i)
 
-    def _compute(self, value: Value, key: tuple[Any, ...], compute: Callable[[], Element]) -> Any:
+    def _compute(
+        self, value: Value, key: tuple[Any, ...], compute: Callable[[Any], Element], at: Any
+    ) -> Any:
         indices = tuple(k for k in key if isinstance(k, Expr))
         nest = self._nest
         assert nest is not None
@@ -189,7 +191,7 @@ class Builder:
             if key[-1:] == ("flat",):
                 return self.flat_element(value, key[0])
             return self.element(value, key)
-        result = compute()
+        result = compute(at)
         nest.frames[level].memo[value, key] = result
         return result
 

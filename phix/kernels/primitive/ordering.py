@@ -58,9 +58,7 @@ def _freed(number: int, touched: frozenset[Buffer], spans: dict[Buffer, tuple[in
 
 
 def _size(buffer: Buffer) -> int:
-    count = dm.product(buffer.dims)
-    guessed = dm.substitute(count, dict.fromkeys(dm.symbols(count), _GUESS))
-    return int(guessed) * buffer.dtype.itemsize
+    return dm.estimate(dm.product(buffer.dims), _GUESS) * buffer.dtype.itemsize
 
 
 def _keeps_order(step: Step) -> bool:
