@@ -28,6 +28,7 @@ from phix.kernels.primitive.target import CPU, Target
 from phix.kernels.primitive.value import Value as Value
 from phix.kernels.primitive.value import buffer_value as buffer_value
 from phix.kernels.primitive.value import constant as constant
+from phix.kernels.primitive.value import rounded, unrounded
 
 # Up to this many weighted scalar operations a value is computed again rather than stored.
 CHEAP = 4
@@ -189,7 +190,7 @@ class Builder:
             if key[-1:] == ("flat",):
                 return self.flat_element(value, key[0])
             return self.element(value, key)
-        result = compute()
+        result = rounded(compute(), value.dtype)
         nest.frames[level].memo[value, key] = result
         return result
 
@@ -352,12 +353,14 @@ class Builder:
     def put(self, buffer: Buffer, at: Expr, element: Element) -> None:
         """Store at a linear index what may be made of the element that is there.
 
+        Memory rounds, so what is stored need not be.
+
         The second part of a complex product needs the first part as it was: both are computed
         before either is stored.
         """
         if isinstance(element, Complex) and ir.load_part(buffer, (at,), 0) in element.imag.loads:
             element = Complex(*self.mutable(element.real, element.imag))
-        self.emit(*ir.stores(buffer, (at,), element))
+        self.emit(*ir.stores(buffer, (at,), unrounded(element, buffer.dtype)))
 
     # -- materialising ---------------------------------------------------------------------
     def temp(self, dims: Shape, dtype: np.dtype) -> Buffer:

@@ -309,23 +309,15 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
     operands: list[Value] = list(gr.flat(inputs))
     meta = b.out
     dims = meta.dims
-    rounds = meta.dtype in _NARROW and any(ir.scalar_dtype(v.dtype) != dt.float32 or
-                                           v.dtype == dt.float32 for v in operands)  # fmt: skip
-
-    def finish(elements: list[Element]) -> Element:
-        result = _apply(b, equation, elements)
-        return narrowed(result, meta.dtype) if rounds and isinstance(result, Expr) else result
-
     def at(indices: tuple[Expr, ...]) -> Element:
-        return finish([broadcast_element(b, v, dims, indices) for v in operands])
+        return _apply(b, equation, [broadcast_element(b, v, dims, indices) for v in operands])
 
     def flat(i: Expr) -> Element:
-        return finish(
-            [
-                b.flat_element(v, i) if not is_single(v) else b.element(v, (ZERO,) * len(v.dims))
-                for v in operands
-            ]
-        )
+        elements = [
+            b.flat_element(v, i) if not is_single(v) else b.element(v, (ZERO,) * len(v.dims))
+            for v in operands
+        ]
+        return _apply(b, equation, elements)
 
     own = _cost_of(equation)
     cost = own + sum(v.cost if v.buffer is None else 1 for v in operands)
@@ -334,14 +326,6 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
     across = (v.tiled for v in operands if v.buffer is None and len(v.dims) == len(dims))
     result.tiled = next((axis for axis in across if axis is not None), None)
     return result
-
-
-_NARROW = (dt.float16, dt.bfloat16)
-
-
-def narrowed(x: Expr, dtype: np.dtype) -> Expr:
-    """``x`` rounded to a 16-bit float dtype, as float32."""
-    return sc.cast(sc.cast(x, dtype), dt.float32)
 
 
 def is_single(value: Value) -> bool:
