@@ -2500,7 +2500,8 @@ def linspace(
 
 _eye = define(
     "eye",
-    "(Scalar num_rows, Scalar num_columns, DataType dtype=DataType::FLOAT32, Place place={})",
+    "(Scalar(int64_t) num_rows, Scalar(int64_t) num_columns, DataType dtype=DataType::FLOAT32, "
+    "Place place={})",
     "Tensor(out)",
     family="creation",
     traits=("nondifferentiable",),
@@ -2875,7 +2876,7 @@ def fft_c2r_grad(
 
 _gather = define(
     "gather",
-    "(Tensor x, Tensor index, Scalar axis=0)",
+    "(Tensor x, Tensor index, Scalar(int) axis=0)",
     "Tensor(out)",
     family="indexing",
     infer_meta=("GatherInferMeta", None),
@@ -2905,7 +2906,7 @@ def gather(x: TensorLike, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
 
 _gather_grad = define(
     "gather_grad",
-    "(Tensor x, Tensor index, Tensor out_grad, Scalar axis=0)",
+    "(Tensor x, Tensor index, Tensor out_grad, Scalar(int) axis=0)",
     "Tensor(x_grad)",
     family="indexing",
     no_need_buffer=("x",),
@@ -9416,7 +9417,7 @@ def reduce_as_grad(x: TensorLike, target: TensorLike, out_grad: TensorLike) -> T
 
 _cumsum = define(
     "cumsum",
-    "(Tensor x, Scalar axis=-1, bool flatten=false, bool exclusive=false, bool reverse=false)",
+    "(Tensor x, Scalar(int) axis=-1, bool flatten=false, bool exclusive=false, bool reverse=false)",
     "Tensor(out)",
     family="reduction",
     infer_meta=("CumScalarAxisInferMeta", None),
@@ -9467,7 +9468,7 @@ def cumsum_(
 
 _cumsum_grad = define(
     "cumsum_grad",
-    "(Tensor x, Tensor out_grad, Scalar axis, bool flatten, bool exclusive, bool reverse)",
+    "(Tensor x, Tensor out_grad, Scalar(int) axis, bool flatten, bool exclusive, bool reverse)",
     "Tensor(x_grad)",
     family="reduction",
     no_need_buffer=("x",),
@@ -9955,7 +9956,7 @@ def transpose_grad(out_grad: TensorLike, perm: IntArrayLike) -> Tensor:
 
 _concat = define(
     "concat",
-    "(Tensor[] x, Scalar axis=0)",
+    "(Tensor[] x, Scalar(int) axis=0)",
     "Tensor(out)",
     family="shape",
     infer_meta=("ConcatInferMeta", None),
@@ -9979,7 +9980,7 @@ def concat(x: Sequence[TensorLike], axis: ScalarLike = 0) -> Tensor:
 
 _concat_grad = define(
     "concat_grad",
-    "(Tensor[] x, Tensor out_grad, Scalar axis=0)",
+    "(Tensor[] x, Tensor out_grad, Scalar(int) axis=0)",
     "Tensor[](x_grad){x.size()}",
     family="shape",
     no_need_buffer=("x",),
@@ -10029,7 +10030,7 @@ def split(x: TensorLike, sections: IntArrayLike, axis: ScalarLike) -> tuple[Tens
 
 _split_grad = define(
     "split_grad",
-    "(Tensor[] out_grad, Scalar axis=-1)",
+    "(Tensor[] out_grad, Scalar(int) axis=-1)",
     "Tensor(x_grad)",
     family="shape",
     forward="split",
@@ -10072,7 +10073,7 @@ def split_with_num(x: TensorLike, num: int, axis: ScalarLike) -> tuple[Tensor, .
 
 _split_with_num_grad = define(
     "split_with_num_grad",
-    "(Tensor[] out_grad, Scalar axis=-1)",
+    "(Tensor[] out_grad, Scalar(int) axis=-1)",
     "Tensor(x_grad)",
     family="shape",
     forward="split_with_num",
@@ -10990,7 +10991,8 @@ def topk(
 
 _topk_grad = define(
     "topk_grad",
-    "(Tensor x, Tensor indices, Tensor out_grad, Scalar k, int axis, bool largest, bool sorted)",
+    "(Tensor x, Tensor indices, Tensor out_grad, Scalar(int) k, int axis, bool largest, bool "
+    "sorted)",
     "Tensor(x_grad)",
     family="sorting",
     no_need_buffer=("x",),

@@ -17,7 +17,14 @@ from phix.core import donation
 from phix.core import dtypes as dt
 from phix.core.conversion import home, tensor_from_scalar, to_tensor_shared
 from phix.core.dims import Dim
-from phix.core.errors import ArgumentError, DTypeError, LeakedTracerError
+from phix.core.errors import (
+    ArgumentError,
+    DTypeError,
+    LeakedTracerError,
+    PhixError,
+    described,
+    shown,
+)
 from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
@@ -241,12 +248,13 @@ def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     place = home(_leaves(inputs))
     for arg, value in zip(op.inputs, inputs):
         if arg.is_list:
-            if isinstance(value, TensorBase) or not hasattr(value, "__iter__"):
+            entries = value if isinstance(value, (list, tuple)) else _entries(value)
+            if entries is None:
                 raise ArgumentError(
-                    f"{op.name}: {arg.name} is a list of tensors, found {_describe(value)}; "
+                    f"{op.name}: {arg.name} is a list of tensors, found {described(value)}; "
                     f"write {op.name}([...])"
                 )
-            converted.append(tuple(_convert(op, arg.name, v, place) for v in value))
+            converted.append(tuple(_convert(op, arg.name, v, place) for v in entries))
         elif value is None:
             if not arg.optional:
                 raise ArgumentError(f"{op.name}: {arg.name} is a tensor, found None; pass one")
@@ -256,8 +264,14 @@ def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(converted)
 
 
-def _describe(value: Any) -> str:
-    return repr(value) if isinstance(value, TensorBase) else f"{type(value).__name__} {value!r:.60}"
+def _entries(value: Any) -> list[Any] | None:
+    """What a value that is no list or tuple holds, in an order of its own; None: it has none."""
+    if isinstance(value, (TensorBase, str, bytes, dict, set, frozenset)):
+        return None
+    try:
+        return list(value)
+    except Exception:  # whatever the value answers
+        return None
 
 
 def _leaves(inputs: tuple[Any, ...]) -> Iterator[Any]:
@@ -277,11 +291,8 @@ def _convert(op: Op, name: str, value: Any, place: Place | None) -> Any:
         return value
     try:
         return to_tensor_shared(value, place)
-    except (TypeError, ValueError) as error:
-        raise ArgumentError(
-            f"{op.name}: {name} is a tensor, found {_describe(value)}; pass a phix.Tensor, a NumPy "
-            "array or a number"
-        ) from error
+    except PhixError as error:
+        raise type(error)(f"{op.name}: {name} is a tensor: {error}") from None
 
 
 def leaked(tracer: Tracer, where: str) -> LeakedTracerError:
@@ -299,6 +310,13 @@ def promote_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Python scalars made tensors; inputs with the promote traits brought to one dtype."""
     if _have_met(op, inputs):
         return inputs
+    try:
+        return _promoted(op, inputs)
+    except PhixError as error:
+        raise at.with_call(error, op, tuple(map(_described, inputs))) from None
+
+
+def _promoted(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if "promote" not in op.traits:
         return tuple(
             tuple(map(_strong, x)) if isinstance(x, tuple) else None if x is None else _strong(x)
@@ -309,10 +327,7 @@ def promote_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     for x, take in zip(inputs, chosen):
         if take:
             meeting.extend(x if isinstance(x, tuple) else () if x is None else (x,))
-    try:
-        dtype = _meeting_dtype(op, meeting)
-    except DTypeError as error:
-        raise at.with_call(error, op, tuple(map(_described, inputs))) from None
+    dtype = _meeting_dtype(op, meeting)
     out: list[Any] = []
     for x, take in zip(inputs, chosen):
         if isinstance(x, tuple):
@@ -337,7 +352,7 @@ def _described(value: Any) -> Any:
     """What messages say of an input: the meta of a tensor, a Python scalar as it is."""
     if isinstance(value, tuple):
         return tuple(map(_described, value))
-    return value.meta if isinstance(value, TensorBase) else value
+    return value.meta if isinstance(value, TensorBase) else shown(value)
 
 
 def _have_met(op: Op, inputs: tuple[Any, ...]) -> bool:

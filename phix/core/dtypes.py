@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from phix.core.errors import DTypeError
+from phix.core.errors import DTypeError, shown
 
 DType = np.dtype
 
@@ -62,12 +62,17 @@ def as_dtype(value: Any) -> np.dtype:
         return DEFAULT_COMPLEX
     if isinstance(value, str) and value in BY_NAME:
         return BY_NAME[value]
+    # NumPy takes None for float64, and anything with a dtype for that dtype: arrays, tensors, specs.
+    has_one = hasattr(value, "shape") and not isinstance(value, (type, np.dtype))
+    names_one = value is not None and not has_one
     try:
-        dtype = np.dtype(value).newbyteorder("=")
-    except TypeError:
+        dtype = np.dtype(value).newbyteorder("=") if names_one else None
+    except Exception:  # of whatever the value is asked
         dtype = None
     if dtype is None or dtype not in _NATIVE:
-        raise DTypeError(f"{value!r} is not a dtype of phix; write one of {', '.join(BY_NAME)}")
+        raise DTypeError(
+            f"{shown(value)} is not a dtype of phix; write one of {', '.join(BY_NAME)}"
+        )
     return dtype
 
 
