@@ -10,6 +10,7 @@ from phix import checkpoint_policies, ops
 from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError
+from phix.core.exact_keys import Exact
 from phix.core.tensor import Tracer
 
 
@@ -54,7 +55,7 @@ def checkpoint(
             return function(*full, **named)
 
         run = Flattened(of_dynamic, treedef, f"the result of {function_name(function)}")
-        settings = (len(args), *((p, type(v), v) for p, v in sorted(fixed.items())))
+        settings = (len(args), *((p, Exact(fixed[p])) for p in sorted(fixed)))
         graph, closed, out_tree = graphs.of(run, flat, settings)
         outs = ops.checkpoint([*flat, *closed], graph, chosen)
         return pytrees.unflatten(out_tree, outs)

@@ -17,6 +17,7 @@ from phix.api.retracing import Call, explanation
 from phix.core import collector, dispatch, passes, pytrees
 from phix.core.engines import Launcher
 from phix.core.errors import ArgumentError, RetraceError
+from phix.core.exact_keys import Exact, is_hashable
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor, Tracer
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
@@ -143,17 +144,14 @@ class Jitted:
         static: list[tuple[Any, Any]] = [(p, args[p]) for p in sorted(places)]
         static += [(k, kwargs[k]) for k in sorted(kwargs) if k in self.static_argnames]
         for place, value in static:
-            try:
-                hash(value)
-            except TypeError:
+            if not is_hashable(value):
                 raise ArgumentError(
                     f"jit of {function_name(self.function)}: static argument {place!r} must be "
                     f"hashable, found {type(value).__name__}; pass a tuple or a frozen object"
-                ) from None
+                )
         dynamic = tuple(a for i, a in enumerate(args) if i not in places)
         rest = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
-        # 1, 1.0 and True are equal, and yet make different programs.
-        return (dynamic, rest), tuple((p, type(v), v) for p, v in static)
+        return (dynamic, rest), tuple([(p, Exact(v)) for p, v in static])
 
     def _traced(
         self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
@@ -271,8 +269,8 @@ def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Calla
     """The function of the traced arguments alone."""
     if not static:
         return function
-    named = {p: v for p, _, v in static if isinstance(p, str)}
-    placed = {p: v for p, _, v in static if isinstance(p, int)}
+    named = {p: v.value for p, v in static if isinstance(p, str)}
+    placed = {p: v.value for p, v in static if isinstance(p, int)}
 
     @functools.wraps(function)
     def partial(*args: Any, **kwargs: Any) -> Any:
