@@ -120,13 +120,14 @@ def lower(
         for k, atom in enumerate(graph.outputs)
     ]
     lower_into(builder, graph, [buffer_value(b) for b in inputs], outputs)
+    from phix.kernels.primitive.pipeline import Setting
     from phix.kernels.primitive.schedule import finish
 
     names = {name: symbol for symbol, name in builder.symbol_names.items()}
     constants = [b for b, _ in builder.constants.values()]
     values = [value for _, value in builder.constants.values()]
     program = LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
-    return finish(program, tried, builder.target, donated)
+    return finish(program, Setting(builder, donated, tried))
 
 
 def lower_into(
