@@ -190,14 +190,15 @@ class _Custom:
             )
         rest = tuple(a for i, a in enumerate(args) if i not in places)
         flat, in_tree = flat_tensors(rest, name)
-        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
-            return self.function(*args)
 
         def of_rest(*own: Any) -> Any:
             return self.function(*_woven(own, places, fixed.values))
 
         _, treedef = pytrees.flatten((rest, {}))
         run = Flattened(of_rest, treedef, f"the result of {name}")
+        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+            outs = run(*flat)
+            return pytrees.unflatten(run.out_tree, outs)
         settings = (places, *map(Exact, fixed.values))
         graph, closed, out_tree = self.graphs.of(run, flat, settings)
         rule = self.rule(fixed, places, (in_tree, out_tree), len(flat))

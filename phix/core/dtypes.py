@@ -32,7 +32,7 @@ GROUPS: dict[str, tuple[np.dtype, ...]] = {
 }
 ALL = BOOL + UNSIGNED + SIGNED + FLOAT + COMPLEX
 BY_NAME = {str(d): d for d in ALL}
-_NATIVE = frozenset(ALL)
+NATIVE = frozenset(ALL)
 
 # By NumPy's letter; bfloat16, which NumPy has no letter for, is a float too.
 _KINDS = {"b": "bool", "i": "int", "u": "int", "c": "complex"}
@@ -52,7 +52,7 @@ _COMPLEX_OF: dict[np.dtype, np.dtype] = {
 
 def as_dtype(value: Any) -> np.dtype:
     """The dtype named by a string, a NumPy dtype or scalar type, or a Python scalar type."""
-    if isinstance(value, np.dtype) and value in _NATIVE:
+    if isinstance(value, np.dtype) and value in NATIVE:
         return value
     if value is float:
         return DEFAULT_FLOAT
@@ -66,7 +66,7 @@ def as_dtype(value: Any) -> np.dtype:
         dtype = np.dtype(value).newbyteorder("=")
     except TypeError:
         dtype = None
-    if dtype is None or dtype not in _NATIVE:
+    if dtype is None or dtype not in NATIVE:
         raise DTypeError(f"{value!r} is not a dtype of phix; write one of {', '.join(BY_NAME)}")
     return dtype
 
