@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -11,9 +12,10 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core import places
+from phix.core.arrays import plain_array
 from phix.core.errors import ArgumentError, DTypeError, NumberRangeError, described, shown
 from phix.core.places import Place
-from phix.core.tensor import Tensor, TensorBase, Tracer, bind
+from phix.core.tensor import Tensor, TensorBase, Tracer, bind, tensor_of
 
 
 @lru_cache(maxsize=4096)
@@ -109,12 +111,16 @@ def _are_ints(array: np.ndarray) -> bool:
 
 def _no_array(data: Any) -> ArgumentError:
     return ArgumentError(
-        f"found {described(data)}, which is no array of numbers; pass a phix.Tensor, a NumPy array, "
-        "a number, or nested lists of numbers with rows of one length"
+        f"found {described(data)}, which is no array of numbers; pass a phix.Tensor, a NumPy "
+        "array, a number, or nested lists of numbers with rows of one length"
     )
 
 
 def _array(data: Any) -> np.ndarray:
+    """Anything array-like as a plain array, which may share its memory.
+
+    Python lists and scalars become bool, int64, float32 or complex64.
+    """
     if isinstance(data, np.ndarray):
         array = data
     elif isinstance(data, np.generic):
@@ -124,23 +130,44 @@ def _array(data: Any) -> np.ndarray:
     elif hasattr(data, "__dlpack__"):
         array = np.from_dlpack(data)
     else:
+        if "numpy.ma" in sys.modules and isinstance(data, (list, tuple)):
+            data = [plain_array(v) if isinstance(v, np.ma.MaskedArray) else v for v in data]
         array = _of_python(data)
         if array.dtype == np.float64:
             array = array.astype(dt.DEFAULT_FLOAT)
         elif array.dtype == np.complex128:
             array = array.astype(dt.DEFAULT_COMPLEX)
-    return array.astype(dt.as_dtype(array.dtype), copy=False)
+    return plain_array(array)
 
 
-def to_tensor_shared(data: Any, place: Place | None = None) -> Tensor:
-    """A tensor of any array-like; shares the memory of arrays where they stay on the host.
-
-    Python lists and scalars become bool, int64, float32 or complex64. ``place`` None: the default.
-    """
+def _tensor(data: Any, place: Place | None, keep: bool) -> Any:
     if isinstance(data, (list, tuple)) and any(isinstance(v, TensorBase) for v in data):
         return bind("stack", list(data), attrs=(0,))
-    home = place or places.default()
-    return Tensor(places.moved(_array(data), home) if home.kind != "cpu" else _array(data))
+    array, home = _array(data), place or places.default()
+    if home.kind != "cpu":
+        return tensor_of(places.moved(array, home))
+    if keep and not isinstance(data, _MAKES_ITS_OWN):
+        array = np.array(array, order="C")
+    return tensor_of(array)
+
+
+# What an array of these shows is the array's alone.
+_MAKES_ITS_OWN = (bool, int, float, complex, list, tuple, np.generic)
+
+
+def owned_tensor(data: Any, place: Place | None = None) -> Any:
+    """A tensor of any array-like, with memory of its own: what is written to an array afterwards
+    does not reach it. ``place`` None: the default."""
+    return _tensor(data, place, keep=True)
+
+
+def lent_tensor(data: Any, place: Place | None = None) -> Any:
+    """As :func:`owned_tensor`, without a copy where the array can be read as it lies.
+
+    For calls that are over before the array's owner goes on, and of which nothing stays that could
+    show its memory: not a result, not a constant of a graph, not what a derivative keeps.
+    """
+    return _tensor(data, place, keep=False)
 
 
 def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
@@ -220,7 +247,7 @@ def moved(x: Tensor, place: Place) -> Tensor:
     if not x.ndim and isinstance(x.data, np.ndarray) and place.kind != "cpu":
         return _scalar_on(place, x.dtype, x.data.tobytes())
     data = places.moved(x.data, place)
-    return x if data is x.data else Tensor(data)
+    return x if data is x.data else tensor_of(data)
 
 
 places.LISTENERS.append(_scalar_on.cache_clear)

@@ -12,10 +12,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from phix.core import attrs as at
 from phix.core import donation
 from phix.core import dtypes as dt
-from phix.core.conversion import home, tensor_from_scalar, to_tensor_shared
+from phix.core.arrays import apart
+from phix.core.conversion import home, lent_tensor, owned_tensor, tensor_from_scalar
 from phix.core.dims import Dim
 from phix.core.errors import (
     ArgumentError,
@@ -29,7 +32,7 @@ from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
 from phix.core.source import at_user_line, is_recording_tracers, user_source
-from phix.core.tensor import Tensor, TensorBase, Tracer
+from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_of
 
 
 class Interpreter:
@@ -55,6 +58,10 @@ class Interpreter:
     def as_dim(self, value: TensorBase, largest: bool) -> Any:
         """The size that an int tracer of this interpreter stands for."""
         return value.item()
+
+    def own(self, value: Any, place: Place | None) -> Any:
+        """What stays of an array-like value: a tensor with memory of its own."""
+        return owned_tensor(value, place) if self.parent is None else self.parent.own(value, place)
 
     def process_donated(
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], donated: tuple[int, ...]
@@ -186,9 +193,12 @@ def bind(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     if result is not None:
         return result
     given, given_attrs = inputs, attrs
-    inputs = promote_inputs(op, convert_inputs(op, inputs))
+    converted = convert_inputs(op, inputs)
+    inputs = promote_inputs(op, converted)
     attrs = at.normalize(op, inputs, attrs)
     outs = interpreter.process(op, inputs, attrs)
+    if converted is not given and interpreter.parent is None:
+        outs = _kept(outs, _lent(given, converted))
     interpreter.remember(op, given, given_attrs, inputs, attrs)
     if is_recording_tracers():
         _keep_sources(outs)
@@ -215,12 +225,41 @@ def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> An
         attrs = at.normalize(op, converted, attrs)
         numbers = donation.free_numbers(tensors, given)
         outs = _state.current.process_donated(op, converted, attrs, numbers)
+        outs = _kept(outs, _lent(inputs, converted))
         ending += given
     else:
         outs = bind(op, inputs, attrs)
     for x in ending:
         donation.end(x, f"{op.name}_{at_user_line()}", f"call {op.name}")
     return outs
+
+
+def _lent(given: tuple[Any, ...], converted: tuple[Any, ...]) -> list[np.ndarray]:
+    """The memory of the arrays among what the user gave, which is not the results' to keep."""
+    found: list[np.ndarray] = []
+    for value, entry in zip(given, converted):
+        if isinstance(entry, tuple):
+            is_row = isinstance(value, (list, tuple))
+            found += _lent(value if is_row else (value,) * len(entry), entry)
+        elif type(entry) is Tensor and type(value) not in _KEPT:
+            found.append(entry.data)
+    return found
+
+
+# What no array stands behind, or one that is a tensor's already.
+_KEPT = frozenset({Tensor, bool, int, float, complex, Dim, type(None)})
+
+
+def _kept(outs: Any, lent: list[np.ndarray]) -> Any:
+    """The results, apart from memory that was lent for the call alone: no view of an array."""
+    if not lent:
+        return outs
+    if isinstance(outs, tuple):
+        return tuple(_kept(o, lent) for o in outs)
+    if type(outs) is not Tensor:
+        return outs
+    own = apart(outs.data, lent)
+    return outs if own is outs.data else tensor_of(own)
 
 
 def _keep_sources(outs: Any) -> None:
@@ -290,7 +329,8 @@ def _convert(op: Op, name: str, value: Any, place: Place | None) -> Any:
     if type(value) in (bool, int, float, complex, Dim):
         return value
     try:
-        return to_tensor_shared(value, place)
+        current = _state.current
+        return lent_tensor(value, place) if current.parent is None else current.own(value, place)
     except PhixError as error:
         raise type(error)(f"{op.name}: {name} is a tensor: {error}") from None
 

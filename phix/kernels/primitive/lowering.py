@@ -357,6 +357,7 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
     operands: list[Value] = list(gr.flat(inputs))
     meta = b.out
     dims = meta.dims
+
     # of chains of these, few frames an equation: no comprehensions
     def at(indices: tuple[Expr, ...]) -> Element:
         elements = []
