@@ -47,13 +47,53 @@ def _array(data: Any) -> np.ndarray:
     return array.astype(dt.as_dtype(array.dtype), copy=False)
 
 
-def to_tensor_shared(data: Any, place: Place | None = None) -> Tensor:
+def holds_tensors(data: Any) -> bool:
+    """Whether a list or tuple, or one in it, has a tensor among its elements."""
+    kinds = set(map(type, data))
+    if any(issubclass(kind, TensorBase) for kind in kinds):
+        return True
+    nested = any(issubclass(kind, (list, tuple)) for kind in kinds)
+    return nested and any(isinstance(v, (list, tuple)) and holds_tensors(v) for v in data)
+
+
+def stacked(data: Any) -> Any:
+    """Nested lists with tensors among their elements as one tensor, which depends on them all.
+
+    Tensors and arrays meet in one dtype, which numbers take.
+    """
+    from phix.core.dispatch import common_dtype
+
+    return _stacked(data, common_dtype(list(_elements(data))))
+
+
+def _elements(data: Any) -> Iterator[Any]:
+    for value in data:
+        if isinstance(value, (list, tuple)):
+            yield from _elements(value)
+        else:
+            yield Tensor(_array(value)) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _stacked(data: Any, dtype: Any) -> Any:
+    rows = [
+        v if not isinstance(v, (list, tuple))
+        else _stacked(v, dtype) if holds_tensors(v)
+        else np.asarray(v, dtype)
+        for v in data
+    ]  # fmt: skip
+    return bind("stack", rows, attrs=(0,))
+
+
+def to_tensor_shared(data: Any, place: Place | None = None) -> Any:
     """A tensor of any array-like; shares the memory of arrays where they stay on the host.
 
-    Python lists and scalars become bool, int64, float32 or complex64. ``place`` None: the default.
+    Python lists and scalars become bool, int64, float32 or complex64; lists of tensors are
+    stacked, and a tensor stays as it is. ``place`` None: the default.
     """
-    if isinstance(data, (list, tuple)) and any(isinstance(v, TensorBase) for v in data):
-        return bind("stack", list(data), attrs=(0,))
+    if isinstance(data, TensorBase):
+        return data
+    if isinstance(data, (list, tuple)) and holds_tensors(data):
+        return stacked(data)
     home = place or places.default()
     return Tensor(places.moved(_array(data), home) if home.kind != "cpu" else _array(data))
 
@@ -79,8 +119,8 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
     """
     wanted = None if dtype is None else dt.as_dtype(dtype)
     there = places.as_place(place)
-    if isinstance(data, (list, tuple)) and any(isinstance(v, TensorBase) for v in data):
-        data = bind("stack", list(data), attrs=(0,))
+    if isinstance(data, (list, tuple)) and holds_tensors(data):
+        data = stacked(data)
     is_elsewhere = isinstance(data, Tensor) and not isinstance(data.data, np.ndarray)
     if isinstance(data, Tracer) or is_elsewhere:
         x = data if wanted is None else data.astype(wanted)

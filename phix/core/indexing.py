@@ -114,8 +114,8 @@ def _entry(x: TensorBase, e: Any) -> Any:
 
 def _index_tensor(e: Any, place: Place | None) -> Any:
     if isinstance(e, list):
-        e = e or np.empty(0, np.int64)
-    return to_tensor_shared(e if isinstance(e, list) else np.asarray(e), place)
+        return to_tensor_shared(e or np.empty(0, np.int64), place)
+    return to_tensor_shared(np.asarray(e), place)
 
 
 def _is_mask(e: Any) -> bool:
