@@ -227,7 +227,7 @@ def test_argnums_names_each_argument_once(name):
         return x * y * y
 
     for argnums in ((0, 0), (1, -1), [0, 1, 0]):
-        with pytest.raises(ArgumentError, match="argnums .* names argument . of f twice"):
+        with pytest.raises(ArgumentError, match=r"argnums .* names argument . of f twice"):
             transform(f, argnums)(2.0, 3.0)
     for argnums in (True, 1.5, (0, 1.5), "a", None):
         with pytest.raises(ArgumentError, match="argnums is an int, or a tuple of them"):
