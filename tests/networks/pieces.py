@@ -73,16 +73,21 @@ def in_order(name: str) -> Iterator[None]:
 def compiling(work: int, is_quick: bool) -> Iterator[None]:
     """Inside a with block, programs share loops of that much work; none goes to disk.
 
-    ``work`` 0: what the library takes. With ``is_quick``, LLVM leaves code much as it is.
+    Other things that only large programs are worth are done as well. ``work`` 0: what the
+    library takes. With ``is_quick``, LLVM leaves code much as it is.
     """
-    from phix.kernels.cpu import jit
-    from phix.kernels.primitive import sharing
+    from phix.kernels.cpu import jit, streaming
+    from phix.kernels.primitive import inplace, ordering, sharing
 
     patch = pytest.MonkeyPatch()
     patch.setenv("PHIX_CACHE", "0")
     if work:
-        for name, value in (("LEAST_WORK", work), ("_GRAIN", 16), ("_GRAIN_INSIDE", 16)):
-            patch.setattr(sharing, name, value)
+        for owner, name, value in (
+            (sharing, "LEAST_WORK", work), (sharing, "_GRAIN", 16), (sharing, "_GRAIN_INSIDE", 16),
+            (streaming, "least_bytes", lambda: 256), (streaming, "_MOST_WORK", 1 << 30),
+            (inplace, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
+        ):  # fmt: skip
+            patch.setattr(owner, name, value)
     if is_quick:
         patch.setattr(jit, "_optimised", _quick)
     try:
