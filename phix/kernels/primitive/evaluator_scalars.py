@@ -155,7 +155,7 @@ def _fma64(x: float, y: float, z: float) -> float:
     lost = ((high * other - product) + high * rest + low * other) + low * rest
     back = total - product
     found = total + (lost + ((product - (total - back)) + (z - back)))
-    return found if math.isfinite(found) and total else total
+    return found if math.isfinite(found) and found else total
 
 
 def _fma32(x: np.float32, y: np.float32, z: np.float32) -> np.float32:
