@@ -19,6 +19,9 @@ sys.path.append(str(Path(__file__).parents[1] / "examples" / "plugin_backend"))
 
 CACHE_VARIABLE = "PHIX_CACHE_DIR"
 
+# All programs of the tests, those of other processes too, are verified between all passes.
+os.environ.setdefault("PHIX_VERIFY", "1")
+
 settings.register_profile("phix", derandomize=True, deadline=None, max_examples=25)
 settings.load_profile("phix")
 

@@ -9,7 +9,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing
-from phix.core.conversion import home, to_tensor_shared
+from phix.core.conversion import home, owned_tensor
 from phix.core.errors import TensorIndexError
 from phix.core.source import at_user_line
 from phix.core.tensor import TensorBase, bind
@@ -65,7 +65,9 @@ class IndexedUpdate:
     def _put(self, values: Any, reduce: str) -> Any:
         x = self.x
         if not isinstance(values, TensorBase):
-            values = to_tensor_shared(np.asarray(values, dtype=x.dtype), home((x,)))
+            whole = isinstance(values, np.ndarray)
+            values = values if whole else np.asarray(values, dtype=x.dtype)
+            values = owned_tensor(values, home((x,)))
         values = values.astype(x.dtype) if values.dtype != x.dtype else values
         try:
             entries, dots = indexing.expand(x, self.index)

@@ -10,12 +10,12 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dispatch, slices
 from phix.core import dtypes as dt
-from phix.core.conversion import home, to_tensor_shared
+from phix.core.conversion import home, owned_tensor
 from phix.core.dims import Dim, DimLike
 from phix.core.errors import ConcretizationError, TensorIndexError
 from phix.core.places import Place
 from phix.core.source import at_user_line
-from phix.core.tensor import Tensor, TensorBase, bind
+from phix.core.tensor import Tensor, TensorBase, bind, tensor_of
 
 
 class Basic(NamedTuple):
@@ -61,7 +61,8 @@ def _view(x: Tensor, index: Any) -> Tensor | None:
     try:
         view = x.data[index]
         # Where only ints are left of the index, NumPy gives a scalar, and with "..." a view.
-        return Tensor(view if isinstance(view, np.ndarray) else x.data[(*_as_tuple(index), ...)])
+        whole = isinstance(view, np.ndarray)
+        return tensor_of(view if whole else x.data[(*_as_tuple(index), ...)])
     except (IndexError, TypeError, ValueError):
         return None
 
@@ -115,7 +116,7 @@ def _entry(x: TensorBase, e: Any) -> Any:
 def _index_tensor(e: Any, place: Place | None) -> Any:
     if isinstance(e, list):
         e = e or np.empty(0, np.int64)
-    return to_tensor_shared(e if isinstance(e, list) else np.asarray(e), place)
+    return owned_tensor(e if isinstance(e, (list, np.ndarray)) else np.asarray(e), place)
 
 
 def _is_mask(e: Any) -> bool:
@@ -137,7 +138,7 @@ def _mask_indices(mask: TensorBase, dims: dm.Shape) -> list[Tensor]:
             f"x[mask] has a size that depends on the mask's values, which are not known while "
             f"tracing ({mask.meta}); use phix.ops.where(mask, x, other)"
         ) from error
-    return [to_tensor_shared(i, values.place) for i in np.nonzero(values.host)]
+    return [owned_tensor(i, values.place) for i in np.nonzero(values.host)]
 
 
 def _basic(x: TensorBase, entries: list[Any]) -> Any:

@@ -15,7 +15,7 @@ from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.positions import numbers_along
-from phix.primitives.reduction import as_dtype
+from phix.primitives.reduction import as_dtype, in_float32, widened
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -41,6 +41,7 @@ def mse_loss_attrs(input: MetaTensor, label: MetaTensor, reduction: str) -> Any:
 
 
 @rules.decompose("mse_loss")
+@in_float32
 def mse_loss(input: Any, label: Any, reduction: str) -> Any:
     return _reduced(ops.square(input - label), reduction)
 
@@ -54,6 +55,7 @@ def huber_loss(input: Any, label: Any, delta: float) -> Any:
 
 
 @rules.decompose("huber_loss_grad")
+@in_float32
 def huber_loss_grad(
     input: Any, label: Any, residual: Any, out_grad: Any, residual_grad: Any, delta: float
 ) -> Any:
@@ -68,6 +70,7 @@ _LEAST_VARIANCE = 1e-12
 
 
 @rules.decompose("bce_loss")
+@in_float32
 def bce_loss(input: Any, label: Any) -> Any:
     log_p, log_q = (_bounded_log(p) for p in (input, 1 - input))
     return -(label * log_p + (1 - label) * log_q)
@@ -79,6 +82,7 @@ def _bounded_log(p: Any) -> Any:
 
 
 @rules.decompose("bce_loss_grad")
+@in_float32
 def bce_loss_grad(input: Any, label: Any, out_grad: Any) -> Any:
     variance = (1 - input) * input
     variance = ops.where(variance < _LEAST_VARIANCE, _LEAST_VARIANCE, variance)
@@ -88,6 +92,7 @@ def bce_loss_grad(input: Any, label: Any, out_grad: Any) -> Any:
 
 
 @rules.decompose("sigmoid_cross_entropy_with_logits")
+@in_float32
 def sigmoid_cross_entropy_with_logits(
     x: Any, label: Any, pos_weight: Any, normalize: bool, ignore_index: int
 ) -> Any:
@@ -103,6 +108,7 @@ def sigmoid_cross_entropy_with_logits(
 
 
 @rules.decompose("log_loss")
+@in_float32
 def log_loss(input: Any, label: Any, epsilon: float) -> Any:
     return -label * ops.log(input + epsilon) - (1 - label) * ops.log(1 - input + epsilon)
 
@@ -116,6 +122,7 @@ def kldiv_loss_attrs(x: MetaTensor, label: MetaTensor, reduction: str, log_targe
 
 
 @rules.decompose("kldiv_loss")
+@in_float32
 def kldiv_loss(x: Any, label: Any, reduction: str, log_target: bool) -> Any:
     """label (log(label) - x), which is 0 where label is 0."""
     if log_target:
@@ -169,16 +176,17 @@ def cross_entropy_with_softmax(
     ignore_index: int,
     axis: int,
 ) -> Any:
+    dtype, input = input.dtype, widened(input)
     log_p = ops.log_softmax(input, axis) if use_softmax else ops.log(input)
-    softmax = ops.exp(log_p) if use_softmax else input
+    softmax = as_dtype(ops.exp(log_p) if use_softmax else input, dtype)
     if soft_label:
         target = as_dtype(label, log_p.dtype)
         terms = ops.where(target == 0, 0.0, target * log_p)  # log_p may be -inf there
-        return softmax, -ops.sum(terms, [axis], keepdim=True)
+        return softmax, as_dtype(-ops.sum(terms, [axis], keepdim=True), dtype)
     number = _class_numbers(input, label, axis)
     counts = number != ignore_index
     picked = ops.take_along_axis(log_p, ops.where(counts, number, 0), axis)
-    return softmax, ops.where(counts, -picked, 0.0)
+    return softmax, as_dtype(ops.where(counts, -picked, 0.0), dtype)
 
 
 @rules.decompose("cross_entropy_with_softmax_grad")

@@ -14,7 +14,7 @@ from phix.kernels.gpu.rewriting import Rewriter, assigned, declared, scalars
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.inplace import Touched, rename
+from phix.kernels.primitive.effects import Uses
 from phix.kernels.primitive.loop_ir import (
     Assign,
     Buffer,
@@ -371,15 +371,14 @@ def _drop_private_rows(program: LoopProgram) -> None:
     A row of a temp that one block writes, reads, and turns into a row of an output of the same
     dims would go to memory twice.
     """
-    touched = Touched()
+    uses = Uses(program.steps)
     for step in program.steps:
         if type(step) is not Kernel:
             continue
         for temp in [b for b in ir.writes(step.body) if b.kind == "temp"]:
             output = _heir(step, temp)
-            others = [s for s in ir.walk_steps(program.steps) if s is not step]
-            if output is not None and not any(temp in set().union(*touched.of(s)) for s in others):
-                rename([step], temp, output, touched)
+            if output is not None and uses.users(temp) == [step]:
+                uses.rename(temp, output)
 
 
 def _heir(kernel: Kernel, temp: Buffer) -> Buffer | None:

@@ -7,6 +7,7 @@ The tables read top to bottom: ``schedule.PASSES`` for every engine, then ``cpu.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -57,8 +58,22 @@ def switchable(name: str, change: Callable[[LoopProgram, Setting], Any]) -> Loop
     return LoopPass(name, change, name)
 
 
+def is_verifying() -> bool:
+    """Whether ``PHIX_VERIFY`` asks for all programs of the process to be verified."""
+    return os.environ.get("PHIX_VERIFY", "0") not in ("", "0")
+
+
+def _standing() -> tuple[Watcher, ...]:
+    """Who watches all programs of the process."""
+    if not is_verifying():
+        return ()
+    from phix.kernels.primitive.verifier import verify
+
+    return (verify,)
+
+
 class _Watched(threading.local):
-    watchers: tuple[Watcher, ...] = ()
+    watchers: tuple[Watcher, ...] = _standing()
 
 
 _watched = _Watched()

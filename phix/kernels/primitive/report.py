@@ -65,8 +65,10 @@ class Recorder(Builder):
         found = (values.get(v) for _, values in self.graphs for v in gr.flat(equation.outputs))
         return {value.buffer for value in found if value is not None and value.buffer is not None}
 
-    def _compute(self, value: Value, key: tuple[Any, ...], compute: Callable[[], Element]) -> Any:
-        result = super()._compute(value, key, compute)
+    def _compute(
+        self, value: Value, key: tuple[Any, ...], compute: Callable[[Any], Element], at: Any
+    ) -> Any:
+        result = super()._compute(value, key, compute, at)
         if value.buffer is not None:
             self.why[value] = IN_A_LOOP
         else:

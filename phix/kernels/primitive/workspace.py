@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from phix.core import dims as dm
 from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import pipeline
 from phix.kernels.primitive.inplace import is_tiny
 from phix.kernels.primitive.loop_ir import Buffer, Step
 
@@ -80,6 +81,10 @@ def plan_slots(steps: list[Step], wanted: Callable[[Buffer], bool]) -> list[list
             slots.append([buffer])
         else:
             best.append(buffer)
+    if pipeline.is_verifying():
+        from phix.kernels.primitive import verifier
+
+        verifier.verify_slots(steps, slots)
     return slots
 
 
