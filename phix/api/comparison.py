@@ -15,15 +15,20 @@ from phix.core import dtypes as dt
 from phix.core import graph as gr
 from phix.core import passes, pytrees
 from phix.core.conversion import to_tensor
+from phix.core.engines import engine
 from phix.core.errors import ArgumentError
 from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
+from phix.core.places import CPU
 from phix.core.tensor import Tensor
+from phix.interpreters.jit import Compiled
 
 # How many times the last bits of the largest number, and of what inputs a bit off make of a
 # result, may rounding in another order come to.
 _ROUNDINGS = 30
 _NUDGES = 2
+# Operations and bytes of a program that is evaluated by its meaning: some seconds.
+_MOST_EVALUATED = 1_000_000
 Arrays = list[np.ndarray]
 
 
@@ -67,7 +72,9 @@ class Comparison:
         name: the function's.
         runs: what is wrong with each run, by its name ("jit", "jit without join_loops", ...);
             None where it agrees with eager calls.
-        rewrites: without any one of these, jit agrees.
+        rewrites: those at fault: without any one of them, jit agrees. The most likely is first.
+        proved: how the first of them changes what the loops mean, if that was found by evaluating
+            the loops before and after it.
         equation: the first equation of the function's graph whose result differs, as text.
         op, source: its op, and the user's line.
     """
@@ -75,6 +82,7 @@ class Comparison:
     name: str
     runs: dict[str, Wrong | None]
     rewrites: tuple[str, ...] = ()
+    proved: str = ""
     equation: str = ""
     op: str = ""
     source: Source | None = None
@@ -92,24 +100,33 @@ class Comparison:
         if self.op:
             lines.append(f"first in {self.op}, at {self.source or 'a line that is not known'}")
             lines.append(f"  {self.equation:.160}")
-        if self.rewrites:
-            what = passes.REWRITES[self.rewrites[0]].what
-            lines.append(f"jit agrees without {' or '.join(self.rewrites)}: {what}")
-            lines.append(f"  until it is mended: phix.jit(f, disable={self.rewrites[0]!r})")
-        elif first == "jit":
-            lines.append(f"leaving out one rewrite does not help; {self._all_left_out()}")
-        elif len(wrong) > 1:
-            lines.append(f"{len(wrong) - 1} more ways differ: {', '.join([*wrong][1:]):.80}")
+        lines += self._blame(first == "jit")
         return "\n".join(lines)
 
     __repr__ = __str__
 
-    def _all_left_out(self) -> str:
-        is_wrong = self.runs.get(f"{_WITHOUT}all rewrites")
-        return "without all of them jit differs, too" if is_wrong else "without all, jit agrees"
+    def _blame(self, is_jit: bool) -> Iterator[str]:
+        every = bool(self.runs[EVERY])
+        if not self.rewrites:
+            yield "leaving out one rewrite does not help; without all of them jit " + (
+                "differs, too" if every else "agrees"
+            )
+            return
+        names = " or ".join(self.rewrites)
+        if not is_jit and every:
+            yield "eager calls of loops and compiled functions run compiled code, too, and may be"
+            yield f"what is wrong: {names} at fault in them as in jit"
+        else:
+            yield f"jit agrees without {names}" if is_jit else f"jit is wrong without {names}"
+        first = self.rewrites[0]
+        if self.proved:
+            yield f"proved: {first} changes what the loops mean: {self.proved}"
+        if first in passes.REWRITES:
+            yield f"{first}: {passes.REWRITES[first].what}; jit(f, disable={first!r}) leaves it out"
 
 
 _WITHOUT = "jit without "
+EVERY = _WITHOUT + "all rewrites"
 
 
 def compare(
@@ -152,8 +169,11 @@ def compare(
             )
         function = function.function
 
+    donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
+
     def compared(*args: Any) -> Comparison:
-        return _Comparing(function, args, donate_argnums, left_out).result()
+        numbers = tuple(n % len(args) for n in donated if -len(args) <= n < len(args))
+        return _Comparing(function, args, numbers, left_out).result()
 
     return compared
 
@@ -163,11 +183,15 @@ class _Comparing:
         self,
         function: Callable[..., Any],
         args: tuple[Any, ...],
-        donated: int | Sequence[int],
+        donated: tuple[int, ...],
         left_out: list[str],
     ) -> None:
         self.function, self.donated, self.left_out = function, donated, left_out
         leaves, self.tree = pytrees.flatten(args)
+        counts = [len(pytrees.leaves(a)) for a in args]
+        self.given = [
+            k for n in donated for k in range(sum(counts[:n]), sum(counts[: n + 1]))
+        ]  # the numbers of the leaves that are given away
         self.leaves = [np.array(to_tensor(x).numpy()) for x in leaves]
         self.graph = gr.without_effects(make_graph(function)(*args))
         self.precision = _coarsest(self.graph)
@@ -180,20 +204,36 @@ class _Comparing:
         runs: dict[str, Wrong | None] = {"jit": self._wrong((), expected)}
         for name in self.left_out:
             runs[_WITHOUT + name] = self._wrong((name,), expected)
-        runs[_WITHOUT + "all rewrites"] = self._wrong(tuple(passes.REWRITES), expected)
+        runs[EVERY] = self._wrong(tuple(passes.REWRITES), expected)
         found = Comparison(function_name(self.function), runs)
         if found:
             return found
-        rewrites: tuple[str, ...] = ()
-        if runs["jit"]:
-            rewrites = tuple(n for n in self.left_out if not runs[_WITHOUT + n])
-        off = () if runs["jit"] else _names_of(next(n for n, w in runs.items() if w))
+        # those of loops come last in the table, and are the ones most often at fault
+        is_jit, mended = bool(runs["jit"]), [n for n in self.left_out if runs[_WITHOUT + n]]
+        if is_jit:
+            mended = [n for n in self.left_out if not runs[_WITHOUT + n]]
+        proved = self._proved()
+        rewrites = list(dict.fromkeys([*([proved[0]] if proved else []), *reversed(mended)]))
+        off = () if is_jit else _names_of(next(n for n, w in runs.items() if w))
         equation = self._first(off, next(w for w in runs.values() if w))
+        found = replace(found, rewrites=tuple(rewrites), proved=proved[1] if proved else "")
         if equation is None:
-            return replace(found, rewrites=rewrites)
+            return found
         text = equation_text(self.graph, equation)
-        where = equation.source
-        return replace(found, rewrites=rewrites, equation=text, op=equation.op.name, source=where)
+        return replace(found, equation=text, op=equation.op.name, source=equation.source)
+
+    def _proved(self) -> tuple[str, str] | None:
+        """The pass over loops that changes what they mean, by evaluating them; None where none
+        does, or that would take long."""
+        compiled = Compiled(self.graph)
+        try:
+            explained = engine(CPU.kind).explain(compiled.lower(), (True,) * len(self.leaves))
+            cost = explained.cost({})
+            if int(cost.flops) + int(cost.bytes_accessed) > _MOST_EVALUATED:
+                return None
+            return explained.fault(self.leaves, self.given)
+        except Exception:  # a compiler that fails is told by the runs
+            return None
 
     # -- runs --------------------------------------------------------------------------------
     def _arguments(self, leaves: Arrays) -> Any:
@@ -203,7 +243,7 @@ class _Comparing:
         return _arrays(self.function(*self._arguments(leaves)))
 
     def _wrong(self, off: tuple[str, ...], expected: _Expected) -> Wrong | None:
-        function = jit(self.function, donate_argnums=self.donated or None, disable=off)
+        function = jit(self.function, donate_argnums=self.donated, disable=off)
         try:
             return expected.difference(_arrays(function(*self._arguments(self.leaves))))
         except Exception as error:
@@ -248,7 +288,7 @@ class _Comparing:
 
 def _names_of(run: str) -> tuple[str, ...]:
     name = run.removeprefix(_WITHOUT)
-    return tuple(passes.REWRITES) if name == "all rewrites" else (name,)
+    return tuple(passes.REWRITES) if run == EVERY else (name,)
 
 
 def _up_to(graph: Graph, last: int) -> Graph:

@@ -207,6 +207,17 @@ _PLAIN: dict[str, Function] = {
 }  # fmt: skip
 
 
+def _lgamma(x: Number) -> float:
+    """Infinite at its poles and ends, where Python raises."""
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
+_C_MATH: dict[str, Function] = {"fmod": np.fmod, "pow": np.power, "lgamma": _lgamma}
+
+
 def infix(e: Expr) -> str | None:
     """Python's operator for an operation that is one, but for ints that are to wrap."""
     if e.args and e.args[0].dtype.kind == "b" and e.fn in ("add", "sub", "mul"):
@@ -267,8 +278,5 @@ def wrapped(apply: Function, dtype: np.dtype) -> Function:
 
 def _called(name: str, dtype: np.dtype) -> Function:
     """A C math function; float32 has an f behind its name."""
-    from scipy import special
-
-    known: dict[str, Function] = {"fmod": np.fmod, "pow": np.power, "lgamma": special.gammaln}
-    apply = known[name.removesuffix("f") if dtype == dt.float32 else name]
+    apply = _C_MATH[name.removesuffix("f") if dtype == dt.float32 else name]
     return lambda *args: constant(apply(*args), dtype)
