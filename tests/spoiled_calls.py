@@ -297,9 +297,8 @@ def _apart(subject: Subject) -> bool:
         count = 0
         for argument in subject.args:
             for value in VALUES:
-                print(
-                    f"{subject.name}: {argument} = {value}\r", end="", file=sys.stderr, flush=True
-                )
+                at = f"{subject.name}: {argument} = {value}"
+                print(f"{at}\r", end="", file=sys.stderr, flush=True)
                 what = fault(subject, argument, value)
                 if what is not None:
                     print(Finding(subject.name, argument, value, what), flush=True)

@@ -164,3 +164,12 @@ def test_a_composite_rounds_once(dtype, name) -> None:
     for f in (op, phix.jit(op), lambda x: phix.vmap(op)(x)):
         found = np.asarray(f(phix.to_tensor(x))).astype(np.float64)
         assert (np.abs(found - exact) / unit).max() <= 0.51
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_forward_mode_through_rules_that_are_given_metas_alone(dtype: str) -> None:
+    # the backward rule of huber_loss gets its input for the dims: forward mode transposes it
+    x = phix.to_tensor(np.array([0.25, -0.5, 3.0]), dtype)
+    y, one = phix.to_tensor(np.zeros(3), dtype), phix.to_tensor(np.ones(3), dtype)
+    _, tangent = phix.jvp(lambda x: phix.nn.functional.smooth_l1_loss(x, y, "none"), (x,), (one,))
+    np.testing.assert_array_equal(tangent.numpy().astype(np.float64), [0.25, -0.5, 1.0])

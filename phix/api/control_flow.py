@@ -194,6 +194,7 @@ def fori_loop(
     >>> phix.fori_loop(1, 5, lambda i, v: v * i, 1).item()
     24
     """
+    _check_unroll("fori_loop", unroll)
     known = isinstance(lower, (int, dm.Dim)) and isinstance(upper, (int, dm.Dim))
     length = from_zero(upper - lower) if known else -1
     if unroll > 1 and isinstance(length, int) and length > 0:
@@ -236,6 +237,7 @@ def scan(
     >>> total.item(), sums.tolist()
     (6, [1, 3, 6])
     """
+    _check_unroll("scan", unroll)
     leaves, _ = flat_tensors(init, "scan: init")
     rows, _ = flat_tensors(xs, "scan: xs")
     steps = _length(rows, length)
@@ -252,6 +254,14 @@ def scan(
             break
     final, ys = ops.scan(leaves, rows, closed, graph, steps, reverse)
     return pytrees.unflatten(carry_tree, final), pytrees.unflatten(y_tree, ys)
+
+
+def _check_unroll(where: str, unroll: Any) -> None:
+    if not isinstance(unroll, int) or isinstance(unroll, bool) or unroll < 1:
+        raise ArgumentError(
+            f"{where}: unroll is how many steps to write out in a row, an int from 1, "
+            f"found {unroll!r:.80}"
+        )
 
 
 def _pair(tree: Any) -> tuple[Any, Any]:
@@ -285,7 +295,9 @@ def _unrolled(f: Any, init: Any, xs: Any, steps: int, reverse: bool, unroll: int
     def several(carry: Any, rows: Any) -> Any:
         ys: list[Any] = [None] * unroll
         for i in reversed(order) if reverse else order:
-            carry, ys[i] = f(carry, pytrees.map(lambda x, i=i: x[i], rows))
+            result = f(carry, pytrees.map(lambda x, i=i: x[i], rows))
+            _pair(pytrees.flatten(result)[1])
+            carry, ys[i] = result
         return carry, pytrees.map(lambda *parts: ops.stack(list(parts), 0), *ys)
 
     rows = pytrees.map(lambda x: split(owned_tensor(x)), xs)

@@ -176,27 +176,62 @@ def _with_gradient(
 def argument_places(
     argnums: Argnums, args: Sequence[Any], function: Callable[..., Any]
 ) -> list[int]:
-    """Where the arguments that ``argnums`` names stand."""
-    numbers = (argnums,) if isinstance(argnums, int) else argnums
-    return [_argnum(n, len(args), function) for n in numbers]
+    """Where the arguments that ``argnums`` names stand, each named once.
+
+    Raises:
+        ArgumentError: argnums are no ints, name no argument, or one of them twice.
+    """
+    several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
+    numbers: Any = argnums if several else (argnums,)
+    if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
+        raise ArgumentError(
+            f"argnums is an int, or a tuple of them, found {argnums!r:.80}; write argnums=0 for "
+            f"the first argument of {function_name(function)}"
+        )
+    places = [_argnum(n, len(args), function) for n in numbers]
+    if len(set(places)) < len(places):
+        twice = next(p for p in places if places.count(p) > 1)
+        raise ArgumentError(
+            f"argnums {argnums} names argument {twice} of {function_name(function)} twice; name "
+            "each argument once"
+        )
+    return places
 
 
 def _argnum(number: int, count: int, function: Callable[..., Any]) -> int:
     if not -count <= number < count:
         raise ArgumentError(
             f"argnums names argument {number} of {function_name(function)}, which was "
-            f"called with {count} positional arguments"
+            f"called with {count} positional arguments; pass it by place, or name another"
         )
     return number % count
 
 
 def _check_scalar(outs: list[Any], function: Callable[..., Any]) -> None:
-    if len(outs) != 1 or outs[0].ndim or not dt.is_float(outs[0].dtype):
-        found = ", ".join(str(o.meta) for o in outs) or "nothing"
-        raise DifferentiationError(
-            f"grad needs a function that gives one real number, {function_name(function)} "
-            f"gave {found}; sum the result, pass has_aux=True for extra results, or use phix.vjp"
+    if len(outs) == 1 and not outs[0].ndim and dt.is_float(outs[0].dtype):
+        return
+    found = ", ".join(str(o.meta) for o in outs) or "nothing"
+    raise DifferentiationError(
+        f"grad needs a function that gives one real number, {function_name(function)} "
+        f"gave {found}; {_way_out(outs)}"
+    )
+
+
+def _way_out(outs: list[Any]) -> str:
+    """What to write where a result has no gradient."""
+    if len(outs) != 1:
+        return "sum them, pass has_aux=True for extra results, or use phix.jacrev or phix.vjp"
+    if dt.is_complex(outs[0].dtype):
+        return (
+            "take a real number of it (ops.real, ops.abs), or, for the derivative of a holomorphic "
+            "function, use phix.jacrev or phix.vjp"
         )
+    if outs[0].ndim:
+        return (
+            "sum the result, use phix.jacrev for the derivative of each element, or phix.vjp for "
+            "products with it"
+        )
+    return "cast it to a float"
 
 
 @functools.cache

@@ -11,6 +11,7 @@ from phix.api.arguments import Flattened, flat_specs, flat_tensors, function_nam
 from phix.api.batching import vmap
 from phix.api.gradients import Argnums, argument_places, as_differentiable, grad, jvp, vjp
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.graph import Constant, Equation, Graph, copied, flat
@@ -196,7 +197,8 @@ def jacrev(
 ) -> Callable[..., Any]:
     """A function that gives the Jacobian of ``function``, row by row, in reverse mode.
 
-    Right for fewer results than arguments; see :func:`jacfwd` for the other case.
+    Right for fewer results than arguments; see :func:`jacfwd` for the other case. A complex
+    function of complex arguments is taken to be holomorphic.
 
     Args:
         function: of tensors, or trees of them, to tensors or trees of them.
@@ -219,14 +221,39 @@ def jacrev(
         found = vjp(of_chosen, *chosen, has_aux=has_aux)
         out, pull = found[0], found[1]
         leaves, out_tree = pytrees.flatten(out)
-        basis = pytrees.unflatten(out_tree, _basis(leaves))
-        columns, in_tree = pytrees.flatten(vmap(pull)(basis))
+        basis = _basis(leaves)
+        columns, in_tree = _pulled(pull, out_tree, basis)
         cut = [_rows(c, leaves) for c in columns]  # of each argument, of each result
+        if any(dt.is_complex(x.dtype) for x in leaves):
+            turned, _ = _pulled(pull, out_tree, [_turned(b) for b in basis])
+            cut = [
+                [_complex_rows(*pair, x) for pair, x in zip(zip(rows, _rows(c, leaves)), leaves)]
+                for rows, c in zip(cut, turned)
+            ]
         per_out = [pytrees.unflatten(in_tree, rows) for rows in zip(*cut)]
         result = pytrees.unflatten(out_tree, [_single(p, argnums) for p in per_out])
         return (result, found[2]) if has_aux else result
 
     return jacobian
+
+
+def _pulled(pull: Any, out_tree: Any, basis: list[Any]) -> Any:
+    """The cotangents of all arguments for each row of the basis, and their tree."""
+    return pytrees.flatten(vmap(pull)(pytrees.unflatten(out_tree, basis)))
+
+
+def _turned(row: Any) -> Any:
+    return row * 1j if dt.is_complex(row.dtype) else row
+
+
+def _complex_rows(rows: Any, turned: Any, result: Any) -> Any:
+    """Rows of a Jacobian from cotangents, which are adjoint: those of 1 give the conjugate of
+    f', or its real part for real arguments; those of i its imaginary part."""
+    if not dt.is_complex(result.dtype):
+        return rows
+    if dt.is_complex(rows.dtype):
+        return ops.conj(rows)
+    return ops.complex(rows, turned)
 
 
 def jacfwd(
@@ -235,6 +262,10 @@ def jacfwd(
     """A function that gives the Jacobian of ``function``, column by column, in forward mode.
 
     Right for fewer arguments than results; takes and gives what :func:`jacrev` does.
+
+    Raises:
+        DifferentiationError: an argument is no float, or complex where a result is real: there is
+            no one number that is its derivative (``jacrev`` gives the gradient).
 
     >>> import phix
     >>> phix.jacfwd(lambda x: phix.ops.stack([x, x**2]))(3.0).tolist()
@@ -256,10 +287,22 @@ def jacfwd(
             return found[1]
 
         columns = vmap(pushed, out_axes=-1)(*_basis(leaves))
+        _check_holomorphic(leaves, pytrees.leaves(columns), function)
         result = pytrees.map(lambda c: _arguments(c, leaves, in_tree, argnums), columns)
         return (result, kept[0]) if has_aux else result
 
     return jacobian
+
+
+def _check_holomorphic(leaves: Sequence[Any], columns: Sequence[Any], function: Any) -> None:
+    complex_in = next((x for x in leaves if dt.is_complex(x.dtype)), None)
+    real_out = next((c for c in columns if dt.is_float(c.dtype)), None)
+    if complex_in is not None and real_out is not None:
+        raise DifferentiationError(
+            f"jacfwd: {function_name(function)} takes {complex_in.meta} to a real result, so it is "
+            "not holomorphic; use phix.jacrev, which gives df/dx + i df/dy, or take the real and "
+            "imaginary parts as two arguments"
+        )
 
 
 def _arguments(column: Any, leaves: Sequence[Any], in_tree: Any, argnums: Argnums) -> Any:

@@ -141,8 +141,10 @@ def _array(data: Any) -> np.ndarray:
 
 
 def _tensor(data: Any, place: Place | None, keep: bool) -> Any:
-    if isinstance(data, (list, tuple)) and any(isinstance(v, TensorBase) for v in data):
-        return bind("stack", list(data), attrs=(0,))
+    if isinstance(data, TensorBase):
+        return data
+    if isinstance(data, (list, tuple)) and holds_tensors(data):
+        return stacked(data)
     array, home = _array(data), place or places.default()
     if home.kind != "cpu":
         return tensor_of(places.moved(array, home))
@@ -170,6 +172,52 @@ def lent_tensor(data: Any, place: Place | None = None) -> Any:
     return _tensor(data, place, keep=False)
 
 
+def holds_tensors(data: Any) -> bool:
+    """Whether a list or tuple, or one in it, has a tensor among its elements.
+
+    Raises:
+        ArgumentError: lists are nested too deeply.
+    """
+    _check_nesting(data)
+    return _holds_tensors(data)
+
+
+def _holds_tensors(data: Any) -> bool:
+    kinds = set(map(type, data))
+    if any(issubclass(kind, TensorBase) for kind in kinds):
+        return True
+    nested = any(issubclass(kind, (list, tuple)) for kind in kinds)
+    return nested and any(isinstance(v, (list, tuple)) and _holds_tensors(v) for v in data)
+
+
+def stacked(data: Any) -> Any:
+    """Nested lists with tensors among their elements as one tensor, which depends on them all.
+
+    Tensors and arrays meet in one dtype, which numbers take.
+    """
+    from phix.core.dispatch import common_dtype
+
+    return _stacked(data, common_dtype(list(_elements(data))))
+
+
+def _elements(data: Any) -> Iterator[Any]:
+    for value in data:
+        if isinstance(value, (list, tuple)):
+            yield from _elements(value)
+        else:
+            yield owned_tensor(value) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _stacked(data: Any, dtype: Any) -> Any:
+    rows = [
+        v if not isinstance(v, (list, tuple))
+        else _stacked(v, dtype) if _holds_tensors(v)
+        else np.asarray(v, dtype)
+        for v in data
+    ]  # fmt: skip
+    return bind("stack", rows, attrs=(0,))
+
+
 def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
     """A tensor with a copy of ``data``.
 
@@ -191,8 +239,8 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
     """
     wanted = None if dtype is None else dt.as_dtype(dtype)
     there = places.as_place(place)
-    if isinstance(data, (list, tuple)) and any(isinstance(v, TensorBase) for v in data):
-        data = bind("stack", list(data), attrs=(0,))
+    if isinstance(data, (list, tuple)) and holds_tensors(data):
+        data = stacked(data)
     is_elsewhere = isinstance(data, Tensor) and not isinstance(data.data, np.ndarray)
     if isinstance(data, Tracer) or is_elsewhere:
         x = data if wanted is None else data.astype(wanted)

@@ -9,7 +9,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing
-from phix.core.conversion import home, owned_tensor
+from phix.core.conversion import holds_tensors, home, owned_tensor, stacked
 from phix.core.errors import TensorIndexError
 from phix.core.source import at_user_line
 from phix.core.tensor import TensorBase, bind
@@ -64,7 +64,9 @@ class IndexedUpdate:
 
     def _put(self, values: Any, reduce: str) -> Any:
         x = self.x
-        if not isinstance(values, TensorBase):
+        if isinstance(values, (list, tuple)) and holds_tensors(values):
+            values = stacked(values)
+        elif not isinstance(values, TensorBase):
             whole = isinstance(values, np.ndarray)
             values = values if whole else np.asarray(values, dtype=x.dtype)
             values = owned_tensor(values, home((x,)))

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core import places
+from phix.core import places, refusals
 from phix.core.arrays import plain_array, read_only
 from phix.core.dims import DimLike, Shape
-from phix.core.errors import ArgumentError, ConcretizationError, DTypeError
+from phix.core.errors import ArgumentError, DTypeError
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.rules import OPS
@@ -34,7 +34,6 @@ class TensorBase:
     """
 
     __slots__ = ()
-    __array_priority__ = 100  # NumPy arrays leave `array + tensor` to us
 
     if TYPE_CHECKING:
 
@@ -204,6 +203,17 @@ class TensorBase:
         from phix.core.indexing import get
 
         return get(self, index)
+
+    # -- NumPy's own functions ------------------------------------------------------------------
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        from phix.core import numpy_protocol
+
+        return numpy_protocol.call_ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        from phix.core import numpy_protocol
+
+        return numpy_protocol.call_function(function, types, args, kwargs)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise TypeError("tensors are immutable; write y = x.at[index].set(value)")
@@ -442,6 +452,32 @@ class Tracer(TensorBase):
     def __repr__(self) -> str:
         return f"Tracer<{self.interpreter.name}>({self.meta})"
 
+    def __format__(self, spec: str) -> str:
+        if spec:
+            self.concrete("a formatted number")
+        return repr(self)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.concrete("an array of another library").__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.concrete("an array of another library").__dlpack_device__()
+
+    def __copy__(self) -> Tracer:
+        """The same value in a tracer of its own."""
+        new = object.__new__(type(self))
+        for kind in type(self).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                setattr(new, name, getattr(self, name))
+        return new
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self.concrete("a pickle")
+        return super().__reduce_ex__(protocol)
+
     @property
     def identity(self) -> Any:
         """What tracers that stand for one value have in common."""
@@ -472,42 +508,10 @@ class ValueTracer(Tracer):
         return self.value.ndim
 
     def concrete(self, asked: str) -> Tensor:
-        return self.value.concrete(asked)
-
-
-def no_value(tracer: Tracer, asked: str) -> ConcretizationError:
-    """What a tracer without a value answers where Python needs one."""
-    from phix.core.source import user_source
-
-    meta, source = tracer.meta, user_source()
-    where = f" at {source}" if source else ""
-    return ConcretizationError(
-        f"{asked} was asked{where} of a tensor that is being traced by "
-        f"{tracer.interpreter.name} ({meta}), whose value is not known; {_way_out(meta, asked)}"
-    )
-
-
-def _way_out(meta: MetaTensor, asked: str) -> str:
-    """What to write where Python needs the value of a tensor of this meta."""
-    if asked == "a truth value":
-        if not meta.ndim:
-            return (
-                "write phix.cond(condition, f, g, x) in place of `if`, phix.while_loop in place "
-                "of `while`, phix.ops.where(condition, a, b) to choose a value; or, if the "
-                "condition is a setting, make its argument static (jit's static_argnames)"
-            )
-        return (
-            "use phix.ops.where(condition, a, b) for a choice element by element, or "
-            "phix.ops.all or any for one truth, and phix.cond in place of `if`"
-        )
-    if asked == "an index":
-        return "index with the tensor itself (x[i]), or make the argument static"
-    if not meta.ndim and dt.kind(meta.dtype) == "int":
-        return (
-            "a size or count that Python uses belongs in a static argument (jit's "
-            "static_argnums or static_argnames), or keep it a tensor: phix.fori_loop takes one"
-        )
-    return "keep the value a tensor, compute it outside, or make the argument static"
+        # The truth of a comparison has no derivative to lose: it decides what is computed.
+        if asked == "a truth value" or not dt.is_differentiable(self.dtype):
+            return self.value.concrete(asked)
+        raise refusals.derivative_lost(self, asked)
 
 
 TensorLike = Union[TensorBase, np.ndarray, bool, int, float, complex, Sequence[Any]]

@@ -19,8 +19,9 @@ from phix.core.errors import ShapeError
 from phix.core.graph import flat, map_entries, named_axes
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
+from phix.core.refusals import no_value
 from phix.core.rules import OPS
-from phix.core.tensor import Tensor, TensorBase, Tracer, no_value
+from phix.core.tensor import Tensor, TensorBase, Tracer
 from phix.interpreters.decompose import as_entries
 
 

@@ -15,8 +15,9 @@ from phix.core.errors import DTypeError, PhixError
 from phix.core.graph import map_entries
 from phix.core.meta import MetaConfig, MetaTensor
 from phix.core.op import Op
+from phix.core.refusals import no_value
 from phix.core.rules import INFER_META
-from phix.core.tensor import Tensor, Tracer, no_value
+from phix.core.tensor import Tensor, Tracer
 
 COMPILE_TIME = MetaConfig(is_runtime=False)
 RUN_TIME = MetaConfig(is_runtime=True)

@@ -31,9 +31,10 @@ from phix.core.graph_text import variable_names
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place
+from phix.core.refusals import no_value
 from phix.core.rules import OPS, Call
 from phix.core.source import recording, user_source
-from phix.core.tensor import Tensor, TensorBase, Tracer, no_value
+from phix.core.tensor import Tensor, TensorBase, Tracer
 from phix.interpreters.infer_meta import infer
 
 

@@ -111,8 +111,9 @@ def buffers_have_values(program: LoopProgram) -> Iterator[str]:
     """What is read has been written before, by the caller or by an earlier step."""
     known = {*program.inputs, *program.constants}
     yield from _unwritten(program.steps, known)
-    yield from (f"nothing writes {b}" for b in program.outputs if b not in known and b.dims
-                and 0 not in b.dims)  # fmt: skip
+    yield from (
+        f"nothing writes {b}" for b in program.outputs if b not in known and 0 not in b.dims
+    )
 
 
 def _unwritten(steps: list[ir.Step], known: set[Buffer]) -> Iterator[str]:
@@ -128,7 +129,8 @@ def _unwritten(steps: list[ir.Step], known: set[Buffer]) -> Iterator[str]:
             own = {step.index} if isinstance(step, ir.SwitchStep) else set()
             needed = own if ir.blocks(step) else ir.step_reads(step)
         for b in needed:
-            if b not in known and ir.owner(b) not in known and b.kind != "slice":
+            is_known = b in known or ir.owner(b) in known or b.kind == "slice"
+            if not is_known and 0 not in b.dims:
                 yield f"{b} is read before anything is written there"
         known |= ir.step_writes(step)
 
