@@ -10,6 +10,8 @@ from typing import Any
 
 from phix import ops
 from phix.api.arguments import flat_tensors, function_name
+from phix.api.comparison import Comparison as Comparison
+from phix.api.comparison import compare as compare
 from phix.api.graphs import make_graph
 from phix.api.jitted import Jitted
 from phix.core import dispatch, pytrees
@@ -246,6 +248,7 @@ def _jitted(function: Any, where: str) -> Jitted:
 __all__ = [
     "assert_max_traces",
     "callback",
+    "compare",
     "leaks",
     "nans",
     "passes",

@@ -1,4 +1,4 @@
-"""What library calls in loops mean, in NumPy and SciPy.
+"""What library calls in loops mean, in NumPy.
 
 A call gets its numbers and its :class:`Place`s in the order of its arguments.
 """
@@ -84,23 +84,37 @@ def _trsm(
 
 
 def _potrf(upper: int, n: int, a: Place, info: Place) -> None:
-    """In place of one triangle; LAPACK sees the transpose, so it is the other one."""
-    from scipy.linalg import lapack
-
-    (factor,) = lapack.get_lapack_funcs(("potrf",), dtype=a.dtype)
-    found, code = factor(_matrix(a, n, n, n).T, lower=upper, clean=0)
-    _put(a, found.T, n)
+    """L L^H in place of a triangle: LAPACK sees the transpose, so for ``upper`` its lower one."""
+    whole = _matrix(a, n, n, n)
+    seen = whole.T if upper else np.conj(whole)  # whose lower triangle is factored
+    factor, code = np.tril(seen), 0
+    for j in range(n):
+        factor[j:, j] -= factor[j:, :j] @ np.conj(factor[j, :j])
+        if not factor[j, j].real > 0:
+            code = j + 1
+            break
+        factor[j:, j] /= np.sqrt(factor[j, j].real)
+    made = factor.T if upper else np.conj(factor)
+    _put(a, np.where(np.tri(n, dtype=bool).T if upper else np.tri(n, dtype=bool), made, whole), n)
     info.write(np.array([code], info.dtype))
 
 
 def _getrf(m: int, n: int, columns: Place, pivots: Place, info: Place) -> None:
-    """In place of a matrix that lies column by column."""
-    from scipy.linalg import lapack
-
-    (factor,) = lapack.get_lapack_funcs(("getrf",), dtype=columns.dtype)
-    found, places, code = factor(_matrix(columns, n, m, m).T)
+    """In place of a matrix that lies column by column; pivots are the largest by |re| + |im|."""
+    found = _matrix(columns, n, m, m).T.copy()
+    places, code = np.zeros(min(m, n), pivots.dtype), 0
+    for k in range(min(m, n)):
+        sizes = np.abs(found[k:, k].real) + np.abs(found[k:, k].imag)
+        place = k + int(np.argmax(np.nan_to_num(sizes, nan=-1.0)))
+        places[k] = place + 1
+        found[[k, place]] = found[[place, k]]
+        if found[k, k] == 0:
+            code = code or k + 1
+            continue
+        found[k + 1 :, k] /= found[k, k]
+        found[k + 1 :, k + 1 :] -= np.outer(found[k + 1 :, k], found[k, k + 1 :])
     _put(columns, found.T, m)
-    pivots.write((places + 1).astype(pivots.dtype))
+    pivots.write(places)
     info.write(np.array([code], info.dtype))
 
 

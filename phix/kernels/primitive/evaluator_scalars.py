@@ -155,7 +155,7 @@ def _fma64(x: float, y: float, z: float) -> float:
     lost = ((high * other - product) + high * rest + low * other) + low * rest
     back = total - product
     found = total + (lost + ((product - (total - back)) + (z - back)))
-    return found if math.isfinite(found) and total else total
+    return found if math.isfinite(found) and found else total
 
 
 def _fma32(x: np.float32, y: np.float32, z: np.float32) -> np.float32:
@@ -205,6 +205,17 @@ _PLAIN: dict[str, Function] = {
     "neg": operator.neg, "fabs": abs, "quotient": _quotient, "rest": _rest, "maximum": _larger,
     "minimum": _smaller,
 }  # fmt: skip
+
+
+def _lgamma(x: Number) -> float:
+    """Infinite at its poles and ends, where Python raises."""
+    try:
+        return math.lgamma(x)
+    except (ValueError, OverflowError):
+        return math.inf
+
+
+_C_MATH: dict[str, Function] = {"fmod": np.fmod, "pow": np.power, "lgamma": _lgamma}
 
 
 def infix(e: Expr) -> str | None:
@@ -267,8 +278,5 @@ def wrapped(apply: Function, dtype: np.dtype) -> Function:
 
 def _called(name: str, dtype: np.dtype) -> Function:
     """A C math function; float32 has an f behind its name."""
-    from scipy import special
-
-    known: dict[str, Function] = {"fmod": np.fmod, "pow": np.power, "lgamma": special.gammaln}
-    apply = known[name.removesuffix("f") if dtype == dt.float32 else name]
+    apply = _C_MATH[name.removesuffix("f") if dtype == dt.float32 else name]
     return lambda *args: constant(apply(*args), dtype)
