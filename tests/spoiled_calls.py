@@ -113,7 +113,7 @@ VALUES: dict[str, Callable[[], Any]] = {
     "list of str": lambda: ["a", "b"],
     "list of None": lambda: [None, None],
     "list of lists": lambda: [[], []],
-    "empty list": lambda: [],
+    "empty list": list,
     "2**45": lambda: 2**45,
     "2**62": lambda: 2**62,
     "2**70": lambda: 2**70,
@@ -168,7 +168,7 @@ _NO_INT = (*_NO_NUMBERS, "1.5", "[1.5]", "nan", "inf", "[nan]", "1j", "2**70", "
 # What an argument of a kind can never be: answering is a fault.
 NEVER: dict[str, tuple[str, ...]] = {
     "Tensor": _NO_NUMBERS,
-    "Tensor[]": _NO_NUMBERS,
+    "Tensor[]": tuple(v for v in _NO_NUMBERS if v != "ragged"),  # two vectors
     "int": _NO_INT,
     "int[]": _NO_INT,
     "float": (*_NO_NUMBERS, "1j", "float [2, 3, 5]", "[0, 0]", "complex [2]"),
@@ -297,7 +297,9 @@ def _apart(subject: Subject) -> bool:
         count = 0
         for argument in subject.args:
             for value in VALUES:
-                print(f"{subject.name}: {argument} = {value}\r", end="", file=sys.stderr, flush=True)
+                print(
+                    f"{subject.name}: {argument} = {value}\r", end="", file=sys.stderr, flush=True
+                )
                 what = fault(subject, argument, value)
                 if what is not None:
                     print(Finding(subject.name, argument, value, what), flush=True)

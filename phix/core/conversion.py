@@ -109,8 +109,8 @@ def _are_ints(array: np.ndarray) -> bool:
 
 def _no_array(data: Any) -> ArgumentError:
     return ArgumentError(
-        f"found {described(data)}, which is no array of numbers; pass a phix.Tensor, a NumPy array, "
-        "a number, or nested lists of numbers with rows of one length"
+        f"found {described(data)}, which is no array of numbers; pass a phix.Tensor, a NumPy "
+        "array, a number, or nested lists of numbers with rows of one length"
     )
 
 

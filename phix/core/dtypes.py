@@ -62,7 +62,7 @@ def as_dtype(value: Any) -> np.dtype:
         return DEFAULT_COMPLEX
     if isinstance(value, str) and value in BY_NAME:
         return BY_NAME[value]
-    # NumPy takes None for float64, and anything with a dtype for that dtype: arrays, tensors, specs.
+    # NumPy takes None for float64, and an array, or what is like one, for its dtype.
     has_one = hasattr(value, "shape") and not isinstance(value, (type, np.dtype))
     names_one = value is not None and not has_one
     try:
