@@ -184,6 +184,8 @@ def test_temps_that_are_needed_at_once_do_not_share_memory() -> None:
     assert list(slot_check.faults([first, step([a], [b])], [[a, b]]))
     again = ir.ForStep(sc.var("s0"), size(3), [use_a, second, use_b])
     assert list(slot_check.faults([first, again], [[a, b]]))  # a second round needs a again
+    filled = ir.ForStep(sc.var("s0"), size(3), [second])  # where it runs, what follows does too
+    assert not list(slot_check.faults([first, use_a, filled, use_b], [[a, b]]))
     either = ir.SwitchStep(buffer("t2", dtype=dt.int64), [[second], [use_a]])
     assert list(slot_check.faults([first, either, use_a], [[a, b]]))
 
