@@ -10,7 +10,7 @@ import numpy as np
 
 from phix.core import dispatch, pytrees
 from phix.core.conversion import home, to_tensor_shared
-from phix.core.errors import ArgumentError
+from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
 from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
@@ -29,7 +29,7 @@ def _tensor(value: Any, where: str, place: Place | None = None) -> TensorBase:
     if isinstance(value, (*_SCALARS, np.ndarray, np.generic)) or hasattr(value, "__dlpack__"):
         return to_tensor_shared(value, place)
     raise ArgumentError(
-        f"{where}: an argument holds {value!r:.80} ({type(value).__name__}), which is no tensor; "
+        f"{where}: an argument holds {described(value)}, which is no tensor; "
         "pass tensors, arrays or numbers, and other values as static arguments"
     )
 

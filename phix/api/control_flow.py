@@ -13,6 +13,7 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import tensor_from_scalar, to_tensor_shared
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.given import FLAG, FUNCTION, FUNCTIONS, INT, NONE, SIZE, at_least, takes
 from phix.core.graph import Graph
 from phix.core.slices import from_zero
 from phix.core.tensor import TensorBase
@@ -35,6 +36,7 @@ def _same_tree(found: Any, wanted: Any, where: str) -> None:
 
 
 # -- branches --------------------------------------------------------------------------------
+@takes(true_fn=FUNCTION, false_fn=FUNCTION)
 def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any
 ) -> Any:
@@ -63,6 +65,7 @@ def cond(
     return _choose(index, [false_fn, true_fn], operands, "cond")
 
 
+@takes(branches=FUNCTIONS)
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """``branches[index](*operands)``, the index clamped to the branches there are.
 
@@ -109,6 +112,7 @@ def _with_all(graph: Graph, leaves: Sequence[Any], closed: Sequence[Any], number
     return transforms().trace(run, metas)[0]
 
 
+@takes()
 def select_n(which: Any, *cases: Any) -> Any:
     """Elementwise choice among the cases: element i of ``cases[which[i]]``.
 
@@ -124,6 +128,7 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 
 # -- loops -----------------------------------------------------------------------------------
+@takes(cond_fun=FUNCTION, body_fun=FUNCTION)
 def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any) -> Any:
     """``val = body_fun(val)`` for as long as ``cond_fun(val)`` holds.
 
@@ -179,6 +184,7 @@ def _met(init: Any, leaves: list[Any], graph: Graph) -> tuple[list[Any], bool]:
     return leaves, changed
 
 
+@takes(body_fun=FUNCTION, unroll=at_least(1))
 def fori_loop(
     lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: int = 1
 ) -> Any:
@@ -206,6 +212,7 @@ def fori_loop(
     return pytrees.unflatten(tree, outs)
 
 
+@takes(f=FUNCTION, length=SIZE | NONE, reverse=FLAG, unroll=at_least(1))
 def scan(
     f: Callable[..., Any],
     init: Any,
@@ -293,6 +300,7 @@ def _unrolled(f: Any, init: Any, xs: Any, steps: int, reverse: bool, unroll: int
     return final, pytrees.map(join, ys)
 
 
+@takes(f=FUNCTION, batch_size=at_least(1) | NONE)
 def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """``f`` of each slice of ``xs`` along the leading axis, one after the other, stacked.
 
@@ -327,6 +335,7 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     return pytrees.map(lambda *ys: ops.concat(list(ys), 0) if len(ys) > 1 else ys[0], *parts)
 
 
+@takes(fn=FUNCTION, reverse=FLAG, axis=INT)
 def associative_scan(
     fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:

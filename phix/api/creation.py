@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from phix import ops
 from phix.core import dims as dm
-from phix.core import dtypes as dt
 from phix.core.arguments import DTypeLike, IntArrayLike, ScalarLike
 from phix.core.errors import ArgumentError
 from phix.core.tensor import TensorBase, TensorLike
@@ -42,8 +39,7 @@ def full(shape: IntArrayLike, fill_value: ScalarLike, dtype: DTypeLike | None = 
     if isinstance(fill_value, TensorBase):
         element = fill_value if dtype is None else fill_value.astype(dtype)
         return ops.expand(element, shape)
-    value = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
-    return ops.full(shape, value, dtype or dt.default_dtype(type(value)))
+    return ops.full(shape, fill_value, dtype)  # type: ignore[arg-type]
 
 
 def zeros(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:

@@ -13,12 +13,14 @@ from phix.api.gradients import Argnums, argument_places, as_differentiable, grad
 from phix.core import dims as dm
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.graph import Constant, Equation, Graph, copied, flat
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
 
 
 # -- linear functions ------------------------------------------------------------------------
+@takes(function=FUNCTION, has_aux=FLAG)
 def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``function`` at ``primals``, and its derivative there as a function of tangents.
 
@@ -93,6 +95,7 @@ def with_known_part_done(graph: Graph) -> Graph:
     return stage.finish(copied(after))
 
 
+@takes(function=FUNCTION)
 def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
     """The transpose of a linear ``function``.
 
@@ -191,6 +194,7 @@ def _of_chosen(function: Any, args: Any, kwargs: Any, argnums: Argnums) -> tuple
     return of_chosen, tuple(args[p] for p in places)
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def jacrev(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -214,6 +218,7 @@ def jacrev(
     """
 
     @functools.wraps(function)
+    @named("jacrev")
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen = _of_chosen(function, args, kwargs, argnums)
         found = vjp(of_chosen, *chosen, has_aux=has_aux)
@@ -229,6 +234,7 @@ def jacrev(
     return jacobian
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def jacfwd(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -242,6 +248,7 @@ def jacfwd(
     """
 
     @functools.wraps(function)
+    @named("jacfwd")
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen = _of_chosen(function, args, kwargs, argnums)
         leaves, in_tree = flat_tensors(chosen, function_name(function))
@@ -278,6 +285,7 @@ def _single(found: Any, argnums: Argnums) -> Any:
     return found[0] if isinstance(argnums, int) else found
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def hessian(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -293,6 +301,7 @@ def hessian(
     return jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux)
 
 
+@takes(function=FUNCTION, primals=LIST, tangents=LIST)
 def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     """The Hessian of ``function`` times tangents, without the Hessian.
 

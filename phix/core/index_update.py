@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing
-from phix.core.conversion import home, to_tensor_shared
+from phix.core.conversion import home, to_tensor_shared, values_of
 from phix.core.errors import TensorIndexError
 from phix.core.tensor import TensorBase, bind
 
@@ -64,7 +62,7 @@ class IndexedUpdate:
     def _put(self, values: Any, reduce: str) -> Any:
         x = self.x
         if not isinstance(values, TensorBase):
-            values = to_tensor_shared(np.asarray(values, dtype=x.dtype), home((x,)))
+            values = to_tensor_shared(values_of(values, x.dtype), home((x,)))
         values = values.astype(x.dtype) if values.dtype != x.dtype else values
         try:
             entries, dots = indexing.expand(x, self.index)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
@@ -10,7 +11,13 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import places
 from phix.core.dims import DimLike, Shape
-from phix.core.errors import ArgumentError, ConcretizationError, DTypeError
+from phix.core.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    NumberRangeError,
+    ShapeError,
+)
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.rules import OPS
@@ -175,30 +182,45 @@ class TensorBase:
         return self.concrete("a list").host.tolist()
 
     def __bool__(self) -> bool:
-        return bool(self.concrete("a truth value").host)
+        data = self.concrete("a truth value").host
+        if data.size != 1:
+            raise ShapeError(
+                f"the truth value of {self.meta} is not known: it has {data.size} elements; write "
+                "phix.ops.any(x) or phix.ops.all(x)"
+            )
+        return bool(data)
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_item("an int"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_item("a float"))
+
+    def _real_item(self, asked: str) -> Any:
+        value = self.item()
+        is_finite = asked != "an int" or not isinstance(value, float) or math.isfinite(value)
+        if isinstance(value, complex):
+            raise DTypeError(f"{asked} was asked of {self.meta}; take ops.real(x) or ops.abs(x)")
+        if not is_finite:
+            raise NumberRangeError(f"{asked} was asked of {self.meta}, whose value is {value}")
+        return value
 
     def __complex__(self) -> complex:
         return complex(self.item())
 
     def __index__(self) -> int:
-        if dt.kind(self.dtype) != "int":
-            raise DTypeError(f"an index must be an int tensor, found {self.meta}")
+        if dt.kind(self.dtype) != "int" or self.ndim:
+            raise DTypeError(f"an index must be one int, found {self.meta}; index with x[i]")
         return int(self.concrete("an index").host)
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise TypeError("a 0-d tensor has no length")
+            raise ArgumentError(f"len() needs a tensor with an axis, found {self.meta}")
         return self.shape[0]  # type: ignore[return-value]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
-            raise TypeError("a 0-d tensor cannot be iterated over")
+            raise ArgumentError(f"iter() needs a tensor with an axis, found {self.meta}")
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
@@ -207,7 +229,7 @@ class TensorBase:
         return get(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise TypeError("tensors are immutable; write y = x.at[index].set(value)")
+        raise ArgumentError("tensors are immutable; write y = x.at[index].set(value)")
 
     __hash__ = object.__hash__
 
