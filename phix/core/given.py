@@ -32,9 +32,11 @@ class Kind:
 
     says: str
     holds: Callable[[Any], bool]
+    runs: bool = False  # whether the function that takes it runs it
 
     def __or__(self, other: Kind) -> Kind:
-        return Kind(f"{self.says}, or {other.says}", lambda v: self.holds(v) or other.holds(v))
+        says, runs = f"{self.says}, or {other.says}", self.runs or other.runs
+        return Kind(says, lambda v: self.holds(v) or other.holds(v), runs)
 
 
 def is_int(value: Any) -> bool:
@@ -49,6 +51,11 @@ def at_least(low: int) -> Kind:
     return Kind(f"an int from {low}", lambda v: is_int(v) and v >= low)
 
 
+def between(low: int, high: int) -> Kind:
+    """An int from ``low`` to ``high``."""
+    return Kind(f"an int from {low} to {high}", lambda v: is_int(v) and low <= v <= high)
+
+
 def one_of(*names: str) -> Kind:
     """One of these texts."""
     return Kind(
@@ -56,10 +63,22 @@ def one_of(*names: str) -> Kind:
     )
 
 
-def list_of(kind: Kind, says: str) -> Kind:
-    """A list or tuple of what is of a kind."""
-    lists = (list, tuple, set, frozenset)
-    return Kind(says, lambda v: isinstance(v, lists) and all(map(kind.holds, v)))
+def list_of(kind: Kind, says: str, *others: type) -> Kind:
+    """A list, a tuple, or one of other types, of what is of a kind."""
+    lists: tuple[Any, ...] = (list, tuple, *others)
+    return Kind(says, lambda v: isinstance(v, lists) and all(kind.holds(e) for e in v), kind.runs)
+
+
+def entries(value: Any, where: str) -> tuple[Any, ...]:
+    """What a list, a tuple or a vector holds, in order; a number alone is the one entry."""
+    if isinstance(value, (int, Dim)):
+        return (value,)
+    try:
+        if not isinstance(value, (str, bytes, dict, set, frozenset)):
+            return tuple(value)
+    except Exception:  # whatever the value answers
+        pass
+    raise ArgumentError(f"{where} must be an int or a list of ints, found {described(value)}")
 
 
 def _is_tree_of_axes(value: Any, levels: int = 32) -> bool:
@@ -75,30 +94,78 @@ def _is_flag(value: Any) -> bool:
     return isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1))
 
 
-FUNCTION = Kind("a function", callable)
+FUNCTION = Kind("a function", callable, runs=True)
 FLAG = Kind("True or False", _is_flag)
 INT = Kind("an int", is_int)
 SIZE = Kind("an int from 0, or a dim", lambda v: isinstance(v, Dim) or (is_int(v) and v >= 0))
 PAIRS = list_of(
-    Kind("", lambda v: isinstance(v, (list, tuple)) and len(v) == 2 and all(map(is_int, v))),
+    Kind("", lambda v: isinstance(v, (list, tuple)) and len(v) == 2 and all(is_int(n) for n in v)),
     "a list of pairs of ints",
 )
 INTS = INT | list_of(INT, "a list or tuple of ints")
 TEXT = Kind("a str", lambda v: isinstance(v, str))
-NAMES = TEXT | list_of(TEXT, "a list, tuple or set of them")
+NAMES = TEXT | list_of(TEXT, "a list, tuple or set of them", set, frozenset)
 NONE = Kind("None", lambda v: v is None)
 FUNCTIONS = list_of(FUNCTION, "a list or tuple of functions")
 LIST = Kind("a list or tuple", lambda v: isinstance(v, (list, tuple)))
 AXES = Kind("an int, None, or a tree of them", _is_tree_of_axes)
 
 
+def _is_single(value: Any, kinds: str) -> bool:
+    """Whether a value is an array or tensor without axes, of a dtype of these kinds of NumPy."""
+    if getattr(value, "ndim", None) != 0:
+        return False
+    return getattr(getattr(value, "dtype", None), "kind", " ") in kinds
+
+
+# What faces of ops take where their annotation says so; the ops say the rest.
+_INT_LIKE = Kind("an int", lambda v: isinstance(v, Dim) or is_int(v) or _is_single(v, "iu"))
+_REAL_LIKE = Kind(
+    "a number",
+    lambda v: isinstance(v, (int, float, np.integer, np.floating)) or _is_single(v, "biufV"),
+)
+_INTS_LIKE = Kind(
+    "an int, or a list or tuple of ints",
+    lambda v: (
+        _INT_LIKE.holds(v)
+        or (isinstance(v, (list, tuple)) and all(_INT_LIKE.holds(n) for n in v))
+        or (getattr(v, "ndim", None) == 1 and getattr(v.dtype, "kind", " ") in "iu")
+    ),
+)
+_PADDING = TEXT | Kind(
+    "an int, or a list or tuple of ints or of pairs of them",
+    lambda v: (
+        _INTS_LIKE.holds(v)
+        or (isinstance(v, (list, tuple)) and all(_INTS_LIKE.holds(n) for n in v))
+    ),
+)
+_PLAIN = (
+    ("str", TEXT),
+    ("bool", FLAG),
+    ("int", _INT_LIKE),
+    ("float", _REAL_LIKE),
+    ("Padding", _PADDING),
+    *((name, _INTS_LIKE) for name in ("Size", "Sizes", "Axes", "Sequence[int]")),
+    *((name, _INTS_LIKE) for name in ("int | Sequence[int]", "int | Axes")),
+)
+_BY_ANNOTATION = {
+    name + none: kind | NONE if none else kind for name, kind in _PLAIN for none in ("", " | None")
+}
+
+
 def takes(**kinds: Kind) -> Callable[[F], F]:
-    """A decorator: the arguments of these names are of these kinds."""
+    """A decorator: the arguments of these names are of these kinds.
+
+    Those that are not named are of the kind their annotation says, if that is a plain one.
+    """
 
     def decorator(function: F) -> F:
-        places = {name: n for n, name in enumerate(inspect.signature(function).parameters)}
-        checks = tuple((places[name], name, kind) for name, kind in kinds.items())
-        named = naming(function.__name__)
+        parameters = inspect.signature(function).parameters
+        places = {name: n for n, name in enumerate(parameters)}
+        found = {n: _BY_ANNOTATION.get(p.annotation) for n, p in parameters.items()} | kinds
+        checks = tuple((places[name], name, kind) for name, kind in found.items() if kind)
+        # what runs functions of the user's lets the errors of ops in them through as they are
+        named = naming(function.__name__, not any(kind.runs for kind in kinds.values()))
 
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
@@ -141,20 +208,21 @@ def wrong(where: str, name: str, kind: Kind, value: Any) -> ArgumentError:
 
 
 class naming:
-    """Errors of phix that leave the with block without a place of their own get this name."""
+    """Errors of phix that leave the with block get this name in front, unless they have it.
 
-    __slots__ = ("name",)
+    Those that an op raises, which say where it was called, only if ``of_ops``.
+    """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    __slots__ = ("name", "of_ops")
+
+    def __init__(self, name: str, of_ops: bool = False) -> None:
+        self.name, self.of_ops = name, of_ops
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if not isinstance(error, PhixError) or getattr(error, "located", False):
-            return
-        error.located = True  # type: ignore[attr-defined]
-        text = str(error)
-        if self.name not in text:
-            error.args = (f"{self.name}: {text}",)
+        if isinstance(error, PhixError) and (self.of_ops or not getattr(error, "located", False)):
+            text = str(error)
+            if self.name not in text:
+                error.args = (f"{self.name}: {text}",)

@@ -28,7 +28,7 @@ class MetaTensor:
     __slots__ = ("dims", "dtype", "layout")
 
     def __init__(self, dims: Shape, dtype: Any, layout: str = "any") -> None:
-        self.dims = tuple(dims)
+        self.dims = dims if type(dims) is tuple else _listed(dims, "MetaTensor")
         self.dtype = as_dtype(dtype)
         self.layout = layout
 
@@ -105,12 +105,20 @@ def spec(shape: Sequence[int | str | DimLike], dtype: Any = "float32") -> MetaTe
     >>> phix.spec([-1, 3])
     float32[-1, 3]
     """
-    if isinstance(shape, (str, bytes, dict, set)) or not hasattr(shape, "__iter__"):
-        raise ShapeError(f"spec: a shape is a list of dims, found {described(shape)}")
     try:
-        return MetaTensor(tuple(map(_dim, shape)), as_dtype(dtype))
+        return MetaTensor(tuple(map(_dim, _listed(shape, "spec"))), as_dtype(dtype))
     except DTypeError as error:
         raise DTypeError(f"spec: {error}") from None
+
+
+def _listed(shape: Any, where: str) -> tuple[Any, ...]:
+    """The entries of a shape, which has them in an order."""
+    try:
+        if not isinstance(shape, (str, bytes, dict, set, frozenset)):
+            return tuple(shape)
+    except Exception:  # whatever the value answers
+        pass
+    raise ShapeError(f"{where}: a shape is a list or tuple of dims, found {described(shape)}")
 
 
 def _dim(entry: Any) -> DimLike:

@@ -65,6 +65,8 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> phix.tree.map(lambda x: x + 1, {"a": 1, "b": (2, 3)})
     {'a': 2, 'b': (3, 4)}
     """
+    if not callable(function):
+        raise ArgumentError(f"tree.map: function must be a function, found {described(function)}")
     flat, treedef = flatten(tree)
     others = [_under(tree, treedef, other) for other in rest]
     return optree.tree_unflatten(treedef, [function(*parts) for parts in zip(flat, *others)])

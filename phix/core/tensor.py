@@ -17,6 +17,7 @@ from phix.core.errors import (
     DTypeError,
     NumberRangeError,
     ShapeError,
+    described,
 )
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
@@ -381,15 +382,21 @@ class Tensor(TensorBase):
 
     @property
     def shape(self) -> Shape:
-        return self.data.shape
+        try:
+            return self.data.shape
+        except AttributeError:
+            raise _no_storage(self.data) from None
 
     @property
     def dtype(self) -> np.dtype:
-        return self.data.dtype
+        try:
+            return self.data.dtype
+        except AttributeError:
+            raise _no_storage(self.data) from None
 
     @property
     def ndim(self) -> int:
-        return len(self.data.shape)
+        return len(self.shape)
 
     def concrete(self, asked: str) -> Tensor:
         return self
@@ -423,6 +430,13 @@ class Tensor(TensorBase):
 
     def __reduce__(self) -> Any:
         return (_on_place, (self.host, self.place))
+
+
+def _no_storage(data: Any) -> ArgumentError:
+    return ArgumentError(
+        f"phix.Tensor takes a NumPy array or the storage of a registered device, found "
+        f"{described(data)}; phix.to_tensor takes anything else"
+    )
 
 
 def _on_place(array: np.ndarray, place: Place) -> Tensor:
