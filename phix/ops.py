@@ -3456,7 +3456,7 @@ def one_hot(x: TensorLike, num_classes: ScalarLike) -> Tensor:
 
 _dropout = define(
     "dropout",
-    "(Tensor x, Tensor seed_tensor, Scalar p=0.5, bool is_test=false, str "
+    "(Tensor x, Tensor seed_tensor, Scalar(float) p=0.5, bool is_test=false, str "
     'mode="upscale_in_train", int seed=0, bool fix_seed=false)',
     "Tensor(out), Tensor(mask)",
     family="layer",
@@ -3502,7 +3502,7 @@ def dropout(
 
 _dropout_grad = define(
     "dropout_grad",
-    "(Tensor mask, Tensor out_grad, Scalar p, bool is_test, str mode)",
+    "(Tensor mask, Tensor out_grad, Scalar(float) p, bool is_test, str mode)",
     "Tensor(x_grad)",
     family="layer",
     forward="dropout",
@@ -9818,13 +9818,18 @@ _reshape = define(
     jvp="linear",
     inplace=(("x", "out"),),
     view=(("x", "out"),),
-    doc="The elements of x, in order, in another shape; one dim may be -1, and 0 copies x's dim.",
+    doc=(
+        "The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of "
+        "x where the other dims fit then (where x is empty they need not: a 0 that cannot copy is "
+        "a 0)."
+    ),
     where="yaml/shape.yaml:7",
 )
 
 
 def reshape(x: TensorLike, shape: IntArrayLike) -> Tensor:
-    """The elements of x, in order, in another shape; one dim may be -1, and 0 copies x's dim.
+    """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of x
+    where the other dims fit then (where x is empty they need not: a 0 that cannot copy is a 0).
 
     Args:
         x: tensor.

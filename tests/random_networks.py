@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 import phix
-from phix.core import pytrees
+from phix.core import passes, pytrees
 from tests.networks import checking, pieces
 from tests.networks.backends import Numpy, Phix, jax_backend
 from tests.networks.draw import Draw, Model
@@ -135,14 +135,7 @@ def _in_jax(B: Any, net: Network) -> Any:
     import jax
 
     args = pytrees.map(B.xp.asarray, net.args)
-    made = jax.tree.map(np.asarray, jax.jit(net.target.make(B))(*args))
-    if net.model.is_complex and net.target.name != "forward":
-        return _conjugated(made)  # JAX's gradient of a real loss is the conjugate of ours
-    return made
-
-
-def _conjugated(tree: Any) -> Any:
-    return pytrees.map(np.conj, tree)
+    return jax.tree.map(np.asarray, jax.jit(net.target.make(B))(*args))
 
 
 # -- checks ------------------------------------------------------------------------------------
@@ -155,7 +148,8 @@ def check(net: Network, jax_too: bool, counts: Counter[str]) -> None:
     rng = np.random.default_rng([net.seed, 2])
     eager = net.target.make(Phix)
     wide = leaves(eager(*tensors(net.args)))
-    counts["with NumPy"] += not net.model.is_traced_only and check_against_numpy(net)
+    if net.seed % 2 == 0:
+        counts["with NumPy"] += check_against_numpy(net)
     if jax_too:
         counts["with JAX"] += check_against_jax(net, wide)
     wanted = _expected(net, net.args, wide, rng)
@@ -215,8 +209,8 @@ def _check_way(
     # other data, maybe of other sizes
     sizes = other_sizes(net.draw, net.model) if way.unknown else net.model.sizes
     args = cast(cast(arguments(net.model, rng, sizes), net.dtype), "float64")
-    eager = net.target.make(Phix)
-    others = _expected(net, args, leaves(eager(*tensors(args))), rng)
+    wide = leaves(net.target.make(Phix)(*tensors(args)))
+    others = _expected(net, args, wide, rng) if way.unknown else checking.rescaled(wanted, wide)
     for turn in ("second", "third"):
         found = leaves(compiled(cast(args, net.dtype)))
         _compare(f"{way}, {turn} call, sizes {sizes}", found, others, most)
@@ -253,6 +247,7 @@ class Outcome:
             "donation": replace(self.way, donated=()),
             "unknown dims": replace(self.way, unknown=False),
             "sharing": replace(self.way, work=0),
+            "LLVM's passes": replace(self.way, is_quick=True),
         }
         return [name for name, way in others.items() if way != self.way and self._is_right(way)]
 
@@ -272,7 +267,8 @@ def run_draw(seed: int, jax_too: bool = False, off: tuple[str, ...] = ()) -> Out
     try:
         outcome.network = net = draw_network(seed)
         net.ways = [replace(w, off=tuple(dict.fromkeys((*w.off, *off)))) for w in net.ways]
-        check(net, jax_too, outcome.counts)
+        with passes.without(frozenset(off)):
+            check(net, jax_too, outcome.counts)
     except Mismatch as error:
         outcome.error, outcome.way = f"MISMATCH {error}", error.way
     except Exception:
@@ -310,8 +306,9 @@ def main(argv: list[str] | None = None, run: Callable[..., Outcome] = run_draw) 
         if options.seconds and time.monotonic() - start > options.seconds:
             break
     told = ", ".join(f"{n} {what}" for what, n in counts.items())
-    print(f"{told}, in {time.monotonic() - start:.0f} s; {len(wrong)} mismatches"
-          + (f": seeds {', '.join(map(str, wrong))}" if wrong else ""))  # fmt: skip
+    took = f"{time.monotonic() - start:.0f} s (CPU {time.process_time():.0f} s)"
+    seeds = f": seeds {', '.join(map(str, wrong))}" if wrong else ""
+    print(f"{told}, in {took}; {len(wrong)} mismatches{seeds}")
     return 1 if wrong else 0
 
 

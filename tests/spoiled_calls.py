@@ -168,7 +168,7 @@ _NO_INT = (*_NO_NUMBERS, "1.5", "[1.5]", "nan", "inf", "[nan]", "1j", "2**70", "
 # What an argument of a kind can never be: answering is a fault.
 NEVER: dict[str, tuple[str, ...]] = {
     "Tensor": _NO_NUMBERS,
-    "Tensor[]": _NO_NUMBERS,
+    "Tensor[]": tuple(v for v in _NO_NUMBERS if v != "ragged"),  # two vectors
     "int": _NO_INT,
     "int[]": _NO_INT,
     "float": (*_NO_NUMBERS, "1j", "float [2, 3, 5]", "[0, 0]", "complex [2]"),

@@ -12,6 +12,7 @@ from phix.core import dispatch, pytrees
 from phix.core.conversion import home, lent_tensor, owned_tensor
 from phix.core.errors import ArgumentError
 from phix.core.graph import Graph
+from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
@@ -93,7 +94,7 @@ class Graphs:
         ``settings`` are what else it depends on; if they cannot be hashed, nothing is kept.
         """
         metas = [x.meta for x in leaves]
-        key = (run.treedef, settings, dispatch.bound_axes(), *map(meta_key, metas))
+        key = (run.treedef, settings, dispatch.bound_axes(), is_checking(), *map(meta_key, metas))
         try:
             found = self.found.get(key)
         except TypeError:

@@ -19,6 +19,7 @@ from phix.core.arrays import apart
 from phix.core.engines import Launcher
 from phix.core.errors import ArgumentError, RetraceError
 from phix.core.exact_keys import Exact, is_hashable
+from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tracer, tensor_of
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
@@ -159,7 +160,7 @@ class Jitted:
         self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
     ) -> Traced:
         """The trace for these arguments; made where there is none."""
-        key = self._trace_key(Call(treedef, tuple(metas), static, dispatch.bound_axes()))
+        key = self._trace_key(Call(treedef, tuple(metas), static, *_around()))
         found = self._traces.get(key)
         if found is None:
             with self._lock:
@@ -172,7 +173,7 @@ class Jitted:
         kinds: tuple[Any, ...] = ()  # one trace for every size
         if self.input_spec is None:
             kinds = tuple(map(meta_key, call.metas))
-        return (call.treedef, call.static, kinds, call.axes)
+        return (call.treedef, call.static, kinds, call.axes, call.checks_indices)
 
     def _trace(
         self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
@@ -180,7 +181,7 @@ class Jitted:
         specs = pytrees.unflatten(treedef, metas)
         if self.input_spec is not None:
             specs = (_declared(self.input_spec, specs[0], self.function), specs[1])
-        call = Call(treedef, tuple(metas), static, dispatch.bound_axes())
+        call = Call(treedef, tuple(metas), static, *_around())
         if self.most_traces is not None and self.trace_count >= self.most_traces:
             raise RetraceError(self._explained(self._calls, call))
         self._calls.append(call)
@@ -213,7 +214,7 @@ class Jitted:
             return self._explained(self._calls[:-1], self._calls[-1])
         dynamic, static = self._split(args, kwargs)
         metas, treedef = flat_specs(dynamic, function_name(self.function))
-        call = Call(treedef, tuple(metas), static, dispatch.bound_axes())
+        call = Call(treedef, tuple(metas), static, *_around())
         if self._trace_key(call) in self._traces:
             return f"{function_name(self.function)}: a call with these arguments is not traced anew"
         return self._explained(self._calls, call)
@@ -265,6 +266,11 @@ def _declared(input_spec: Any, args: Any, function: Any) -> Any:
             f"{have}; declare one spec for each tensor of the arguments"
         )
     return declared
+
+
+def _around() -> tuple[Any, bool]:
+    """What a trace depends on besides the arguments: see ``Call``."""
+    return dispatch.bound_axes(), is_checking()
 
 
 def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Callable[..., Any]:

@@ -23,6 +23,7 @@ class Call:
     metas: tuple[MetaTensor, ...]
     static: tuple[tuple[Any, Exact], ...]  # place or name, value
     axes: tuple[tuple[str, Any], ...]  # the named axes in scope
+    checks_indices: bool  # whether it looks at indices each time it runs
 
     def leaves(self, function: Callable[..., Any]) -> dict[str, MetaTensor]:
         """The meta of each leaf by its path, as in ``params['w'][0]``."""
@@ -63,7 +64,7 @@ def _path(path: Sequence[Any], names: Sequence[str], free: Sequence[int]) -> str
 
 def differences(old: Call, new: Call, function: Callable[..., Any]) -> list[str]:
     """One line for each thing that sets ``new`` apart from ``old``."""
-    return [*_settings(old, new, function), *_leaves(old, new, function), *_axes(old, new)]
+    return [*_settings(old, new, function), *_leaves(old, new, function), *_scope(old, new)]
 
 
 def _settings(old: Call, new: Call, function: Callable[..., Any]) -> Iterator[str]:
@@ -102,9 +103,12 @@ def _text(meta: MetaTensor) -> str:
     return dm.shape_text(meta.dims)
 
 
-def _axes(old: Call, new: Call) -> Iterator[str]:
+def _scope(old: Call, new: Call) -> Iterator[str]:
     if old.axes != new.axes:
         yield f"the named axes in scope are {dict(new.axes)}, were {dict(old.axes)}"
+    if old.checks_indices != new.checks_indices:
+        now, before = ("inside", "outside") if new.checks_indices else ("outside", "inside")
+        yield f"it is called {now} phix.debug.check_indices(), was {before}"
 
 
 def explanation(calls: Sequence[Call], new: Call, function: Callable[..., Any], name: str) -> str:

@@ -9,11 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from phix.core.conversion import out_of_range
 from phix.core.dims import Dim
 from phix.core.dtypes import as_dtype, kind
 from phix.core.errors import (
     ArgumentError,
     ConcretizationError,
+    DTypeError,
     NumberRangeError,
     PhixError,
     described,
@@ -123,7 +125,16 @@ def _scalar(value: Any) -> Any:
         value = value.item()
     if not isinstance(value, (bool, int, float, complex, Dim)):
         raise TypeError("not a scalar")
+    if isinstance(value, int):
+        float(value)  # an int that no float can hold is none of any tensor's
     return value
+
+
+def _real(value: Any) -> Any:
+    found = _scalar(value)
+    if isinstance(found, complex):
+        raise TypeError("not a real number")
+    return found
 
 
 def _graph(value: Any) -> Graph:
@@ -175,7 +186,7 @@ def _converter(arg: Arg) -> Callable[[Any], Any]:
     kind = arg.type
     if kind.startswith("Scalar("):
         inner = kind[len("Scalar(") : -1]
-        return _CONVERTERS[inner] if inner in ("int", "int64_t", "bool") else _scalar
+        return _CONVERTERS[inner] if inner in ("int", "int64_t", "bool") else _real
     return _CONVERTERS[kind]
 
 
@@ -229,6 +240,22 @@ def normalize(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[
         return tuple(op.normalize(*op.merge(metas, attrs)))
     except PhixError as error:
         raise with_call(error, op, metas) from None
+
+
+def check_number(value: Any, dtype: np.dtype, name: str = "value") -> None:
+    """Raise where a Scalar is none of the dtype that it is to have: a fraction may be cut off.
+
+    Raises:
+        DTypeError: it is complex, and the dtype is not.
+        NumberRangeError: it is out of the range of an int dtype, or no number at all for it.
+    """
+    if isinstance(value, complex) and kind(dtype) != "complex":
+        raise DTypeError(f"{name} {value} is complex, and is to be {dtype}; cast to a complex one")
+    if kind(dtype) != "int" or isinstance(value, Dim):
+        return
+    limits = np.iinfo(dtype)
+    if not limits.min <= value <= limits.max:  # NaN is not, either
+        raise out_of_range(value, dtype)
 
 
 def with_call(error: PhixError, op: Op, metas: tuple[Any, ...]) -> PhixError:

@@ -24,6 +24,7 @@ from phix.core.errors import (
     ArgumentError,
     DTypeError,
     LeakedTracerError,
+    OutOfMemoryError,
     PhixError,
     described,
     shown,
@@ -40,6 +41,7 @@ class Interpreter:
 
     name = "interpreter"
     stages = False  # whether ops are written down, not run
+    watches = False  # whether it only looks at the ops it performs
     axis_name: str | None = None  # the name of the axis it maps over
     size: Any = None  # the size of that axis
 
@@ -63,6 +65,9 @@ class Interpreter:
         """What stays of an array-like value: a tensor with memory of its own."""
         return owned_tensor(value, place) if self.parent is None else self.parent.own(value, place)
 
+    def examine(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
+        """Check a call that comes from the user, where ``process`` would not find it wrong."""
+
     def process_donated(
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], donated: tuple[int, ...]
     ) -> Any:
@@ -77,6 +82,7 @@ class Interpreter:
 class _State(threading.local):
     current: Interpreter
     mapped: str | None = None
+    inside: bool = False
 
 
 _state = _State()
@@ -99,6 +105,11 @@ def current() -> Interpreter:
 def is_eager() -> bool:
     """Whether ops run at once: no transformation is at work in this thread."""
     return _state.current.parent is None and _state.current is _State.current
+
+
+def is_eager_or_watched() -> bool:
+    """Whether ops run at once, and no transformation but one that watches them is at work."""
+    return all(i.watches or i.parent is None for i in chain())
 
 
 def chain() -> Iterator[Interpreter]:
@@ -152,6 +163,24 @@ def mapping(axis_name: str | None) -> Iterator[None]:
         _state.mapped = before
 
 
+def is_inside() -> bool:
+    """Whether ops are called by rules, or by graphs that run again, and not by the user."""
+    return _state.inside
+
+
+class inside:
+    """What is called inside a with block is called by rules or graphs, not by the user."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = _state.inside
+        _state.inside = True
+
+    def __exit__(self, *exception: object) -> None:
+        _state.inside = self.before
+
+
 class active:
     """Make ``interpreter`` current inside a with block."""
 
@@ -189,20 +218,47 @@ def bind(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         ArgumentError, DTypeError, ShapeError: with the op, the metas found and the user's line.
     """
     interpreter = _state.current
-    result = interpreter.launch_cached(op, inputs, attrs)
-    if result is not None:
-        return result
+    try:
+        result = interpreter.launch_cached(op, inputs, attrs)
+        return _bound(op, inputs, attrs, interpreter) if result is None else result
+    except MemoryError as error:
+        raise _no_room(op, error) from None
+
+
+def _no_room(op: Op, error: MemoryError) -> OutOfMemoryError:
+    """The error where there is no memory for a result, with the op's name and the user's line."""
+    if getattr(error, "located", False):
+        return error  # type: ignore[return-value]
+    named = OutOfMemoryError(f"{op.name}{at_user_line()}: {error or 'out of memory'}")
+    named.located = True  # type: ignore[attr-defined]
+    return named
+
+
+def _bound(
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], interpreter: Interpreter
+) -> Any:
+    """One call of ``op`` that no program is known for yet."""
     given, given_attrs = inputs, attrs
     converted = convert_inputs(op, inputs)
     inputs = promote_inputs(op, converted)
     attrs = at.normalize(op, inputs, attrs)
-    outs = interpreter.process(op, inputs, attrs)
+    if op.index_rule is not None and not _state.inside:
+        _check_indices(op, inputs, attrs)
+    interpreter.examine(op, inputs, attrs)
+    with inside():
+        outs = interpreter.process(op, inputs, attrs)
     if converted is not given and interpreter.parent is None:
         outs = _kept(outs, _lent(given, converted))
     interpreter.remember(op, given, given_attrs, inputs, attrs)
     if is_recording_tracers():
         _keep_sources(outs)
     return outs
+
+
+def _check_indices(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
+    from phix.core.index_ranges import check_call
+
+    check_call(op, inputs, attrs)
 
 
 def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -223,8 +279,11 @@ def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> An
         converted = promote_inputs(op, convert_inputs(op, inputs))
         tensors = [x for x in _leaves(converted) if x is not None]
         attrs = at.normalize(op, converted, attrs)
+        if op.index_rule is not None:
+            _check_indices(op, converted, attrs)
         numbers = donation.free_numbers(tensors, given)
-        outs = _state.current.process_donated(op, converted, attrs, numbers)
+        with inside():
+            outs = _state.current.process_donated(op, converted, attrs, numbers)
         outs = _kept(outs, _lent(inputs, converted))
         ending += given
     else:

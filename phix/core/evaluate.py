@@ -44,7 +44,7 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
             return tensor_from_scalar(atom.value, atom.meta.dtype)
         return values[atom]
 
-    with replay() as mark:
+    with replay() as mark, dispatch.inside():
         for equation in graph.equations:
             mark(equation.source)
             inputs = map_entries(read, equation.inputs)

@@ -11,7 +11,6 @@ from phix.core import dtypes as dt
 from phix.core import indexing
 from phix.core.conversion import holds_tensors, home, owned_tensor, stacked
 from phix.core.errors import TensorIndexError
-from phix.core.source import at_user_line
 from phix.core.tensor import TensorBase, bind
 
 # What combines an element with its new value, where no element is indexed twice.
@@ -77,7 +76,7 @@ class IndexedUpdate:
             done = put(x, entries, dots, values, reduce)
             return _put_by_number(x, self.index, values, reduce) if done is None else done
         except TensorIndexError as error:
-            raise TensorIndexError(f"{error}{at_user_line()}") from None
+            raise indexing.located(error) from None
 
 
 def _put_slice(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: str) -> Any:

@@ -45,7 +45,14 @@ def get(x: TensorBase, index: Any) -> Any:
             return _advanced(x, entries, dots)
         return _basic(x, entries)
     except TensorIndexError as error:
-        raise TensorIndexError(f"{error}{at_user_line()}") from None
+        raise located(error) from None
+
+
+def located(error: TensorIndexError) -> TensorIndexError:
+    """The error with the user's line, unless an op has put it in already."""
+    if getattr(error, "located", False):
+        return error
+    return TensorIndexError(f"{error}{at_user_line()}")
 
 
 _PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -230,12 +237,16 @@ def leading(positions: list[int], dots: int) -> int:
 
 
 def as_index(e: Any, dim: DimLike, axis: int) -> Any:
-    """An int64 index tensor; values that are known must be in range."""
+    """An int64 index tensor; values that are known must be in range.
+
+    Where ops run at once they look at what tensors hold themselves.
+    """
     if not isinstance(e, TensorBase):
         if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
             raise TensorIndexError(f"index {e} is out of range for axis {axis} of size {dim}")
         return bind("full", attrs=((), e, dt.int64, None))
-    if isinstance(e, Tensor) and isinstance(dim, int) and e.size:
+    is_looked_at = isinstance(e, Tensor) and not dispatch.runs_at_once()
+    if is_looked_at and isinstance(dim, int) and e.size:
         low, high = e.host.min(), e.host.max()
         if low < -dim or high >= dim:
             wrong = int(low if low < -dim else high)

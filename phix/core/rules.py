@@ -26,6 +26,7 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "batch_rule": {},
     "collective_rule": {},
     "normalize": {},
+    "index_rule": {},
 }
 # Ops of the table that comes with phix, and ops with rules from elsewhere: programs of those depend
 # on code that no cache on disk knows.
@@ -168,6 +169,14 @@ def normalize(op_name: str) -> Callable[[Rule], Rule]:
     Args come in the op's order; the result is the tuple of all attributes, axes positive.
     """
     return _register("normalize", op_name)
+
+
+def indices(op_name: str) -> Callable[[Rule], Rule]:
+    """Register which inputs hold indices: ``rule(*input_metas, *attrs) -> [IndexRange, ...]``.
+
+    Args come in the op's order; a range has the name of the input, ``"x"`` or ``"x[0]"``.
+    """
+    return _register("index_rule", op_name)
 
 
 class Call(NamedTuple):

@@ -17,6 +17,7 @@ from phix.core.dispatch import Interpreter
 from phix.core.engines import engine
 from phix.core.errors import UnknownDimError
 from phix.core.graph import Graph, Variable, flat, graphs_in, map_entries
+from phix.core.index_ranges import checked
 from phix.core.kernels import has_functions, key_place
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
@@ -92,7 +93,10 @@ class Eager(Interpreter):
         if run is None:
             if len(self.plans) >= _MOST_PLANS:
                 self.plans.clear()
-            run = self.plans[key] = self.plan(op, inputs, attrs)
+            run = self.plan(op, inputs, attrs)
+            if op.index_rule is not None:
+                run = checked(op, map_entries(lambda x: x.meta, inputs), attrs, run)
+            self.plans[key] = run
         return run(*[x.data for x in tensors])
 
     def process_donated(

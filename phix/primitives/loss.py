@@ -11,6 +11,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
@@ -160,10 +161,30 @@ def _check_label(input: MetaTensor, label: MetaTensor, soft_label: bool, axis: i
         raise ShapeError(f"label of {input} must have shape {dm.shape_text(wanted)}, found {label}")
 
 
+@rules.indices("cross_entropy_with_softmax")
+def cross_entropy_indices(
+    input: MetaTensor,
+    label: MetaTensor,
+    soft_label: bool,
+    use_softmax: bool,
+    numeric_stable_mode: bool,
+    ignore_index: int,
+    axis: int,
+) -> list[IndexRange]:
+    if soft_label or dt.kind(label.dtype) != "int" or axis >= input.ndim:
+        return []  # what infers the metas of a call that does not fit says why
+    return [IndexRange("label", (input.dims[axis],), "the classes,", False, ignore_index)]
+
+
 def _class_numbers(input: Any, label: Any, axis: int) -> Any:
     """A hard label as int64, with a 1 for the axis of classes."""
     dims = input.meta.dims
     return ops.reshape(ops.cast(label, dt.int64), (*dims[:axis], 1, *dims[axis + 1 :]))
+
+
+def _in_range(number: Any, input: Any, axis: int) -> Any:
+    """The class nearest to a number: one outside is refused only where the call runs at once."""
+    return ops.minimum(ops.maximum(number, 0), input.meta.dims[axis] - 1)
 
 
 @rules.decompose("cross_entropy_with_softmax")
@@ -185,7 +206,8 @@ def cross_entropy_with_softmax(
         return softmax, as_dtype(-ops.sum(terms, [axis], keepdim=True), dtype)
     number = _class_numbers(input, label, axis)
     counts = number != ignore_index
-    picked = ops.take_along_axis(log_p, ops.where(counts, number, 0), axis)
+    class_ = _in_range(ops.where(counts, number, 0), input, axis)
+    picked = ops.take_along_axis(log_p, class_, axis)
     return softmax, as_dtype(ops.where(counts, -picked, 0.0), dtype)
 
 
@@ -230,7 +252,7 @@ def _target(
         return target, ops.sum(target, [axis], keepdim=True)
     number = _class_numbers(softmax, label, axis)
     counts = number != ignore_index
-    hit = (number == numbers_along(axis, softmax.meta.dims)) & counts
+    hit = (_in_range(number, softmax, axis) == numbers_along(axis, softmax.meta.dims)) & counts
     return ops.cast(hit, softmax.dtype), ops.cast(counts, softmax.dtype)
 
 

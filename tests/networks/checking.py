@@ -48,6 +48,12 @@ def wide(x: Any) -> np.ndarray:
     return x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
 
 
+def _largest(x: np.ndarray) -> float:
+    with np.errstate(all="ignore"):
+        size = np.abs(x)
+    return float(np.max(size[np.isfinite(size)], initial=0.0))
+
+
 def expected(value: Sequence[Any], others: Sequence[Sequence[Any]], dtype: str) -> list[Expected]:
     """From the leaves of a run in float64, and of runs on moved inputs."""
     made = []
@@ -58,11 +64,19 @@ def expected(value: Sequence[Any], others: Sequence[Sequence[Any]], dtype: str) 
         if x.dtype.kind == "i":
             made.append(Expected(x, 0.0, change == 0.0))
             continue
-        with np.errstate(all="ignore"):
-            size = np.abs(x)
-        scale = float(np.max(size[np.isfinite(size)], initial=0.0))
-        error = TIMES * change + ALLOWED[dtype] * EPSILON[dtype] * scale + 1e-30
+        error = TIMES * change + ALLOWED[dtype] * EPSILON[dtype] * _largest(x) + 1e-30
         made.append(Expected(x, error, True))
+    return made
+
+
+def rescaled(like: Sequence[Expected], value: Sequence[Any]) -> list[Expected]:
+    """What other data must give, if rounding does to it what it does to the first."""
+    made = []
+    for first, leaf in zip(like, value):
+        x = wide(leaf)
+        scale = _largest(x) / (_largest(first.value) or 1.0)
+        is_exact = x.dtype.kind != "i" and first.is_exact
+        made.append(Expected(x, 3.0 * first.error * max(1.0, scale), is_exact))
     return made
 
 

@@ -53,7 +53,6 @@ class Model:
     sizes: dict[str, int] = field(default_factory=dict)  # of the names in dims
     is_complex: bool = False
     is_smooth: bool = True  # no kinks: rounding may not change much
-    is_traced_only: bool = False  # has transformations inside: not in NumPy
     forward: Function = lambda B, p, d: None
     loss: Function = lambda B, p, d: None
 

@@ -21,12 +21,23 @@ class Jax(Numpy):
     jit = staticmethod(lambda f: f)
     checkpoint = staticmethod(jax.checkpoint)
     stop_gradient = staticmethod(jax.lax.stop_gradient)
-    grad = staticmethod(jax.grad)
-    value_and_grad = staticmethod(jax.value_and_grad)
     hessian = staticmethod(jax.hessian)
     jacrev = staticmethod(jax.jacrev)
     vmap = staticmethod(jax.vmap)
     jvp = staticmethod(jax.jvp)
+
+    @staticmethod
+    def grad(f: Function) -> Function:
+        """JAX's gradient by a complex number is the conjugate of phix's."""
+        return lambda *args: jax.tree.map(jnp.conj, jax.grad(f)(*args))
+
+    @staticmethod
+    def value_and_grad(f: Function) -> Function:
+        def run(*args: Any) -> Any:
+            value, g = jax.value_and_grad(f)(*args)
+            return value, jax.tree.map(jnp.conj, g)
+
+        return run
 
     def erf(self, x: Any) -> Any:
         return jax.scipy.special.erf(x)

@@ -8,10 +8,12 @@ loops are shared however little they do, so that small programs have them.
 from __future__ import annotations
 
 import ctypes
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
+from typing import Any
+
+import pytest
 
 _JOB = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -68,21 +70,46 @@ def in_order(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def shared_from(work: int, grain: int) -> Iterator[None]:
-    """Inside a with block, programs share loops of that much work; none goes to disk."""
-    from phix.kernels.primitive import sharing
+def compiling(work: int, is_quick: bool) -> Iterator[None]:
+    """Inside a with block, programs share loops of that much work; none goes to disk.
 
-    names = ("LEAST_WORK", "_GRAIN", "_GRAIN_INSIDE")
-    before = [getattr(sharing, n) for n in names]
-    cached = os.environ.get("PHIX_CACHE")
-    os.environ["PHIX_CACHE"] = "0"
-    for name, value in zip(names, (work, grain, grain)):
-        setattr(sharing, name, value)
+    Other things that only large programs are worth are done as well. ``work`` 0: what the
+    library takes. With ``is_quick``, LLVM leaves code much as it is.
+    """
+    from phix.kernels.cpu import jit, streaming
+    from phix.kernels.primitive import inplace, ordering, sharing
+
+    patch = pytest.MonkeyPatch()
+    patch.setenv("PHIX_CACHE", "0")
+    if work:
+        for owner, name, value in (
+            (sharing, "LEAST_WORK", work), (sharing, "_GRAIN", 16), (sharing, "_GRAIN_INSIDE", 16),
+            (streaming, "least_bytes", lambda: 256), (streaming, "_MOST_WORK", 1 << 30),
+            (inplace, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
+        ):  # fmt: skip
+            patch.setattr(owner, name, value)
+    if is_quick:
+        patch.setattr(jit, "_optimised", _quick)
     try:
         yield
     finally:
-        for name, value in zip(names, before):
-            setattr(sharing, name, value)
-        os.environ.pop("PHIX_CACHE")
-        if cached is not None:
-            os.environ["PHIX_CACHE"] = cached
+        patch.undo()
+
+
+def _quick(text: str, is_final: bool = False) -> Any:
+    """A module with its variables in registers, else as it is: a third of the time."""
+    from llvmlite import binding as llvm
+
+    from phix.kernels.cpu import jit
+
+    module = llvm.parse_assembly(text)
+    module.triple = llvm.get_process_triple()
+    module.verify()
+    builder = llvm.create_pass_builder(jit._machine(), llvm.create_pipeline_tuning_options())
+    few = llvm.create_new_function_pass_manager()
+    few.add_sroa_pass()
+    few.add_simplify_cfg_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            few.run(function, builder)
+    return module

@@ -28,6 +28,7 @@ class Way:
     unknown: bool = False
     work: int = 0  # from which loops are shared; 0: the library's own
     strided: bool = False
+    is_quick: bool = False  # LLVM does little
 
     def __str__(self) -> str:
         parts = ["jit"]
@@ -45,18 +46,21 @@ class Way:
             parts.append(f"shared from {self.work}")
         if self.strided:
             parts.append("strided")
+        if not self.is_quick:
+            parts.append("optimised")
         return ", ".join(parts)
 
     def scope(self) -> Any:
-        return pieces.shared_from(self.work, 16) if self.work else nullcontext()
+        is_plain = not self.work and not self.is_quick
+        return nullcontext() if is_plain else pieces.compiling(self.work, self.is_quick)
 
 
-NO_REWRITES = Way(off=REWRITES)
+NO_REWRITES = Way(off=REWRITES, is_quick=True)
 
 
 def draw_ways(draw: Draw, target: Target, has_names: bool) -> list[Way]:
     """One way or two; of two, one is plain or has no rewrites at all."""
-    ways = []
+    ways, quick = [], draw.chance(0.8)
     for _ in range(2 if draw.chance(0.5) else 1):
         off: tuple[str, ...] = ()
         if draw.chance(0.2):
@@ -68,7 +72,7 @@ def draw_ways(draw: Draw, target: Target, has_names: bool) -> list[Way]:
             donated = target.given if draw.chance(0.7) else (int(draw.choose((0, 1, 2))),)
         unknown = has_names and draw.chance(0.25)
         work = int(draw.choose((1, 50, 500))) if draw.chance(0.35) else 0
-        ways.append(Way(tuple(dict.fromkeys(off)), donated, unknown, work, draw.chance(0.1)))
+        ways.append(Way(tuple(dict.fromkeys(off)), donated, unknown, work, draw.chance(0.1), quick))
     return list(dict.fromkeys(ways))
 
 
