@@ -22,7 +22,7 @@ from phix.kernels.primitive.floating import (
 from phix.kernels.primitive.registry import body
 from phix.kernels.primitive.scalar import Expr, const, copysign, eq, fabs, fma, select, sqrt
 
-_LOG2_E = 1.4426950408889634
+LOG2_E = 1.4426950408889634
 # log(2) as a sum of two numbers of each format
 LN2_SINGLE = (0.6931471824645996, -1.9046542121259336e-09)
 LN2_DOUBLE = (0.6931471805599453, 2.3190468138462996e-17)
@@ -57,7 +57,7 @@ def expm1_reduced(r: Expr, low: Expr | None = None) -> Expr:
 def reduce_by_log2(x: Expr, bias: int = 0) -> tuple[Expr, Expr, Expr, Expr]:
     """``(n, bits, r, low)``: x = n log(2) + r + low, n an integer; n + bias in the low bits."""
     ln2 = pick(x, LN2_SINGLE, LN2_DOUBLE)
-    n, bits = round_to_integer(x, _LOG2_E, bias)
+    n, bits = round_to_integer(x, LOG2_E, bias)
     exact = fma(-n, ln2[0], x)
     r = fma(-n, ln2[1], exact)
     return n, bits, r, fma(-n, ln2[1], exact - r)
@@ -173,7 +173,7 @@ def _log_split(x: Expr) -> tuple[Expr, Expr, Expr]:
 @body("log2")
 def log2(x: Expr) -> Expr:
     high_part, low_part = pick(
-        x, (1.4426950216293335, 1.925963033500011e-08), (_LOG2_E, 2.0355273740931033e-17)
+        x, (1.4426950216293335, 1.925963033500011e-08), (LOG2_E, 2.0355273740931033e-17)
     )
     k, high, low = _log_split(x)
     p, e = two_product(high, high_part)

@@ -309,6 +309,7 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
     operands: list[Value] = list(gr.flat(inputs))
     meta = b.out
     dims = meta.dims
+
     def at(indices: tuple[Expr, ...]) -> Element:
         return _apply(b, equation, [broadcast_element(b, v, dims, indices) for v in operands])
 
