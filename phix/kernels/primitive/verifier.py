@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from phix.core import dtypes as dt
-from phix.core.errors import PhixError
+from phix.core.errors import VerificationError
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import sampling, slot_check
 from phix.kernels.primitive.effects import may_meet
@@ -24,10 +24,6 @@ from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Poi
 from phix.kernels.primitive.loop_text import program_text
 from phix.kernels.primitive.sampling import Samples
 from phix.kernels.primitive.scalar import Expr
-
-
-class VerificationError(PhixError, AssertionError):
-    """A pass has left a program that does not mean what it should: a fault of phix."""
 
 
 def verify(after: str, program: LoopProgram) -> None:
