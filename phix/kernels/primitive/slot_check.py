@@ -1,7 +1,8 @@
 """Checks a plan of memory by going through the steps in the order in which they run.
 
 A slot holds what was written there last. A step that reads a temp must find it in its slot, on
-every way there: loops run never, once or twice, a switch takes each of its branches.
+every way there: loops run never, once or twice, a switch takes each of its branches. A loop that is
+known to run does not run never; and what a loop fills row by row has no rows where it does not run.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ class _Check:
                     yield from self.block(branch, way)
                 _merge(held, ways)
             elif isinstance(step, (ir.ForStep, ir.WhileStep)):
-                ways = [dict(held)]
+                ways = [] if _runs(step) else [{**held, **self._filled(step)}]
                 for _ in range(2):
                     for part in ir.blocks(step):
                         yield from self.block(part, held)
@@ -44,6 +45,14 @@ class _Check:
                 _merge(held, ways)
             else:
                 yield from self._touch(ir.step_reads(step), ir.step_writes(step), held)
+
+    def _filled(self, step: Step) -> _Held:
+        """What a loop writes one row an iteration, each in its slot."""
+        if not isinstance(step, ir.ForStep):
+            return {}
+        rows = {b for inner in step.body for b in ir.step_writes(inner) if b.index is step.index}
+        filled = {ir.owner(b) for b in rows} & self.slot_of.keys()
+        return {self.slot_of[b]: frozenset((b,)) for b in filled}
 
     def _touch(self, reads: set[Buffer], writes: set[Buffer], held: _Held) -> Iterator[str]:
         own = [b for b in reads | writes if b in self.slot_of]
@@ -56,6 +65,11 @@ class _Check:
             if lost:
                 yield f"{b} is read where {next(iter(lost))} may have overwritten it"
         held.update((self.slot_of[b], frozenset((b,))) for b in own if b in writes)
+
+
+def _runs(step: Step) -> bool:
+    """Whether a loop is known to run."""
+    return isinstance(step, ir.ForStep) and step.extent.fn == "const" and step.extent.data > 0
 
 
 def _merge(held: _Held, ways: list[_Held]) -> None:
