@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from phix.core import attrs as at
-from phix.core import donation
+from phix.core import donation, stack
 from phix.core import dtypes as dt
 from phix.core.conversion import home, tensor_from_scalar, to_tensor_shared
 from phix.core.dims import Dim
@@ -66,6 +66,7 @@ class _State(threading.local):
 
 
 _state = _State()
+stack.carried(_state)
 
 
 def set_base(interpreter: Interpreter) -> None:

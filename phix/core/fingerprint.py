@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import rules
+from phix.core import rules, stack
 from phix.core.graph import Graph, Literal, Variable, flat
 from phix.core.kernels import chosen_function
 from phix.core.places import Place
@@ -47,6 +47,7 @@ class _Writer:
     def __init__(self) -> None:
         self.symbols: dict[dm.Symbol, int] = {}
 
+    @stack.nests
     def graph(self, graph: Graph) -> tuple[Any, ...]:
         numbers: dict[Any, int] = {}
         inputs = [(v.meta.dtype, self.dims(v.meta.dims)) for v in graph.inputs]

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+from phix.core import stack
 from phix.core.graph import Source
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -27,6 +28,7 @@ class _State(threading.local):
     recording: int = 0
     leaks: int = 0
     watch: Watch | None = None
+    below: Source | None = None  # where the stack that this one goes on from was
 
 
 _state = _State()
@@ -40,9 +42,14 @@ def user_source() -> Source | None:
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE):
+            if code.co_filename == threading.__file__ and _state.below is not None:
+                return _state.below
             return Source(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
+
+
+stack.carried(_state, lambda values: {**values, "below": user_source()})
 
 
 def at_user_line() -> str:

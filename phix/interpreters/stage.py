@@ -8,7 +8,7 @@ from operator import attrgetter
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core import dispatch, passes
+from phix.core import dispatch, passes, stack
 from phix.core import dtypes as dt
 from phix.core.conversion import to_tensor_shared
 from phix.core.dims import DimLike
@@ -125,6 +125,7 @@ class Stage(Interpreter):
         return known.variable
 
 
+@stack.nests
 def trace(
     function: Callable[..., Sequence[Any]],
     metas: Sequence[MetaTensor],

@@ -6,13 +6,12 @@ Nothing that makes code is imported here: a program found in the disk cache need
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import passes
+from phix.core import passes, stack
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.kernels.cpu import stored
@@ -49,7 +48,7 @@ class CpuProgram:
             if key is not None and self.call is not None:
                 stored.keep(key, graph, self.call)
 
-    @cached_property
+    @stack.lazy
     def source(self) -> Source:
         """What the machine code is made from."""
         from phix.kernels.cpu.source import Source

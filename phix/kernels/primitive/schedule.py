@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from phix.core import dtypes as dt
-from phix.core import passes
+from phix.core import passes, stack
 from phix.kernels.primitive import inplace
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
@@ -96,6 +96,7 @@ def _drop_stores(body: list[Statement], read: set[Buffer]) -> int:
     return count
 
 
+@stack.nests
 def _drop_empty(steps: list[Step]) -> None:
     """Leave out kernels that write nothing."""
     for step in steps:
@@ -131,6 +132,7 @@ class _Joining:
     tried: Listener | None
     target: Target
 
+    @stack.nests
     def steps(self, steps: list[Step]) -> list[Step]:
         """The steps with kernels joined, in the blocks inside as well."""
         done: list[_Facts] = []

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from phix.core import dims as dm
+from phix.core import stack
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.inplace import is_tiny
 from phix.kernels.primitive.loop_ir import Buffer, Step
@@ -68,6 +69,7 @@ def lifetimes(steps: list[Step]) -> Lives:
     return lives
 
 
+@stack.nests
 def _number(steps: list[Step], start: int, lives: Lives, outer: set[Buffer]) -> int:
     """Number the steps from ``start``; ``outer`` temps are not theirs alone."""
     users: dict[Buffer, int] = {}
