@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
@@ -14,7 +13,7 @@ from phix.api.flat_calls import MISS, FlatCall, flat_call
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import Call, explanation
-from phix.core import collector, dispatch, passes, pytrees
+from phix.core import collector, dispatch, passes, pytrees, stack
 from phix.core.arrays import apart
 from phix.core.engines import Launcher
 from phix.core.errors import ArgumentError, RetraceError
@@ -65,7 +64,7 @@ class Jitted:
         self._launchers: dict[Any, tuple[Any, Traced]] = {}
         self._quick: dict[Any, _Known] = {}
         self._flat: tuple[FlatCall, ...] = ()  # for the last of those that come often
-        self._lock = threading.RLock()
+        self._lock = stack.Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and not self.static_argnums and dispatch.current() is _EAGER:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import stack
 from phix.core.errors import DeviceError, OutOfMemoryError, shown
 
 
@@ -136,6 +137,7 @@ class _State(threading.local):
 
 
 _state = _State()
+stack.carried(_state)
 
 
 # -- the registry --------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from phix.core import disk_cache
+from phix.core import disk_cache, stack
 from phix.kernels.cpu import runtime
 
 # Raise when the convention of ``entry`` or the layout of what it reads changes.
@@ -28,7 +28,7 @@ _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
 _PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", "float64")}
 _CALLS = re.compile(r"^declare [^@\n]*@(phix_\w+)\(", re.MULTILINE)
 
-_lock = threading.RLock()
+_lock = stack.Lock()
 _loaded: dict[str, Code] = {}
 _provided: set[str] = set()
 _begun: dict[str, _Emission] = {}

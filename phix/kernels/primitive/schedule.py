@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from phix.core import dtypes as dt
-from phix.core import passes
+from phix.core import passes, stack
 from phix.kernels.primitive import inplace
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
@@ -123,6 +123,7 @@ def _drop_stores(body: list[Statement], read: set[Buffer]) -> int:
     return count
 
 
+@stack.nests
 def _drop_empty(steps: list[Step]) -> None:
     """Leave out kernels that write nothing."""
     for step in steps:
@@ -150,6 +151,7 @@ class _Joining:
     tried: Listener | None
     target: Target
 
+    @stack.nests
     def steps(self, steps: list[Step]) -> list[Step]:
         """The steps with kernels joined, in the blocks inside as well."""
         done: list[_Placed] = []

@@ -1,9 +1,9 @@
 """Checks a plan of memory by going through the steps in the order in which they run.
 
 A slot holds what was written there last. A step that reads a temp must not find that another was
-written over it, on any way there: loops run once or twice, a switch takes each of its branches. A
-temp that nothing has written on a way is not asked for on it, though steps may seem to: a loop over
-what an earlier one has left runs as often as that did.
+written over it, on any way there: loops run never, once or twice, a switch takes each of its
+branches. A temp that nothing has written on a way is not asked for on it, though steps may seem to:
+a loop over what an earlier one has left runs as often as that did.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class _Check:
                     yield from self.block(branch, way)
                 _merge(held, ways)
             elif isinstance(step, (ir.ForStep, ir.WhileStep)):
-                ways = []
+                ways = [] if _runs(step) else [dict(held)]
                 for _ in range(2):
                     for part in ir.blocks(step):
                         yield from self.block(part, held)
@@ -67,6 +67,11 @@ class _Check:
                 held[self.slot_of[b]] = frozenset(
                     (*(o for o in order if o is not b), b) for order in orders
                 )
+
+
+def _runs(step: Step) -> bool:
+    """Whether a loop is known to run."""
+    return isinstance(step, ir.ForStep) and step.extent.fn == "const" and step.extent.data > 0
 
 
 def _merge(held: _Held, ways: list[_Held]) -> None:
