@@ -119,13 +119,13 @@ class Pointer:
 class LibraryCall:
     """A call of a library's routine; ``writes`` are the buffers it changes.
 
-    ``updates``: what it writes depends on what was there.
+    ``updates`` are those among them that it reads, too.
     """
 
     name: str
     arguments: tuple[Union[Pointer, Expr], ...]
     writes: tuple[Buffer, ...]
-    updates: bool = False
+    updates: tuple[Buffer, ...] = ()
 
 
 Statement = Union[For, Store, Declare, Assign, If, While, LibraryCall]
@@ -331,7 +331,7 @@ def reads(body: list[Statement]) -> set[Buffer]:
     found = {load.data for load in loads(body)}
     for s in walk(body):
         if isinstance(s, LibraryCall):
-            kept = set() if s.updates else set(s.writes)
+            kept = set(s.writes) - set(s.updates)
             found |= {a.buffer for a in s.arguments if isinstance(a, Pointer)} - kept
     return found
 
