@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from phix.core import attrs as at
-from phix.core import donation
+from phix.core import donation, operands
 from phix.core import dtypes as dt
 from phix.core.conversion import home, tensor_from_scalar, to_tensor_shared
 from phix.core.dims import Dim
@@ -180,6 +180,9 @@ def bind(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         return result
     given, given_attrs = inputs, attrs
     inputs = promote_inputs(op, convert_inputs(op, inputs))
+    for slot in op.number_slots:
+        if isinstance(attrs[slot], Tracer):
+            return operands.call(op, inputs, attrs)
     attrs = at.normalize(op, inputs, attrs)
     outs = interpreter.process(op, inputs, attrs)
     interpreter.remember(op, given, given_attrs, inputs, attrs)
