@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
@@ -43,10 +43,18 @@ def p_norm(x: Any, porder: float, axis: int, epsilon: float, keepdim: bool, asve
         size = ops.pow(size, porder)
     total = ops.sum(size, axes, keepdim=keepdim)
     if porder == 2:
-        total = ops.sqrt(total)
+        total = _at_zero(total, ops.sqrt)
     elif porder not in (0, 1):
-        total = ops.pow(total, 1 / porder)
+        total = _at_zero(total, lambda t: ops.pow(t, 1 / porder), porder > 0)
     return as_dtype(total, x.dtype)
+
+
+def _at_zero(total: Any, root: Callable[[Any], Any], is_zero: bool = True) -> Any:
+    """A root whose slope at 0 is 0, as that of the norm."""
+    if not is_zero:
+        return root(total)
+    nothing = total == 0
+    return ops.where(nothing, 0.0, root(ops.where(nothing, 1.0, total)))
 
 
 @rules.operands("p_norm")
