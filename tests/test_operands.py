@@ -248,3 +248,58 @@ def test_ops_of_a_users_table(tmp_path: Any) -> None:
     x = np.array([0.1, 0.7])
     slope = phix.grad(lambda p: ops.sum(user.sharpened(x, p)))(np.float64(1.5))
     np.testing.assert_allclose(slope, np.sum(2 * x / np.cosh(1.5 * x) ** 2), rtol=1e-13)
+
+
+# -- the layers of phix.nn -------------------------------------------------------------------------
+F = phix.nn.functional
+DRAWN = np.random.default_rng(3)
+X, Y = DRAWN.standard_normal((4, 6)), DRAWN.standard_normal((4, 6))
+IMAGE, HEADS = DRAWN.standard_normal((1, 2, 5, 5)), DRAWN.standard_normal((1, 3, 2, 4))
+LAYERS: dict[str, tuple[Any, float]] = {
+    "softplus beta": (lambda s: F.softplus(X, s), 1.3),
+    "leaky_relu": (lambda s: F.leaky_relu(X, s), 0.0),
+    "elu": (lambda s: F.elu(X, s), 1.0),
+    "hardsigmoid": (lambda s: F.hardsigmoid(X, s, 0.5), 0.2),
+    "hardtanh": (lambda s: F.hardtanh(X, -s, s), 0.5),
+    "attention scale": (
+        lambda s: F.scaled_dot_product_attention(HEADS, HEADS, HEADS, scale=s),
+        0.5,
+    ),
+    "smooth_l1": (lambda s: F.smooth_l1_loss(X, Y, delta=s), 0.7),
+    "smooth_l1, no Huber": (lambda s: F.smooth_l1_loss(X, Y, delta=s, is_huber=False), 0.7),
+    "log_loss": (lambda s: F.log_loss(np.abs(X) / 4, np.abs(Y), s), 0.01),
+    "no label_smoothing": (lambda s: F.cross_entropy(X, [0, 1, 2, 3], label_smoothing=s), 0.0),
+    "label_smoothing": (lambda s: F.cross_entropy(X, [0, 1, 2, 3], label_smoothing=s), 0.1),
+    "layer_norm": (lambda s: F.layer_norm(X, 6, epsilon=s), 0.1),
+    "group_norm": (lambda s: F.group_norm(IMAGE, 2, epsilon=s), 0.1),
+    "normalize p": (lambda s: F.normalize(X, s), 2.0),
+    "normalize epsilon": (lambda s: F.normalize(X, 2, epsilon=s), 10.0),
+    "dropout": (lambda s: F.dropout(X, s, key=phix.random.key(0)), 0.4),
+    "dropout of rows": (lambda s: F.dropout(X, s, 0, key=phix.random.key(0)), 0.4),
+    "pad": (lambda s: F.pad(IMAGE, [1, 1, 1, 1], value=s), 1.5),
+    "avg_pool2d": (lambda s: F.avg_pool2d(IMAGE, 2, divisor_override=s), 3.0),
+    "full_like": (lambda s: phix.full_like(X, s), 2.0),
+    "x.scale": (lambda s: phix.to_tensor(X).scale(s), 2.0),
+    "x.clip": (lambda s: phix.to_tensor(X).clip(-s, s), 0.5),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_numbers_of_layers_are_operands(name: str) -> None:
+    """A number that is 0 must not stand for one that is not given."""
+    f, value = LAYERS[name]
+
+    def total(s: Any) -> Any:
+        out = f(s)
+        return ops.sum(out * np.cos(np.arange(out.size)).reshape(out.shape))
+
+    at, step = np.float64(value), 1e-5
+    ends = [total(phix.to_tensor(at + d)).item() for d in (-step, step)]
+    wanted = (ends[1] - ends[0]) / (2 * step)
+    for slope in (
+        phix.grad(total)(at),
+        phix.jit(phix.grad(total))(at),
+        phix.jvp(total, (at,), (np.float64(1),))[1],
+        phix.vmap(phix.grad(total))(np.stack([at, at]))[1],
+    ):
+        np.testing.assert_allclose(slope, wanted, rtol=1e-5, atol=1e-7)

@@ -21,6 +21,10 @@ from phix.core.errors import ConcretizationError, LeakedTracerError, PhixError
 
 # Each takes a scalar x and answers, if it were let, something of the value of x alone.
 ASKED: dict[str, Callable[[Any], Any]] = {
+    "bool": bool,
+    "truth": lambda x: 1.0 if x else 2.0,
+    "or": lambda x: x or 1.0,
+    "not": operator.not_,
     "float": float,
     "int": int,
     "complex": complex,
@@ -123,7 +127,7 @@ def test_the_message_says_what_to_write(ask: Any, words: list[str]) -> None:
 # -- what is sound -------------------------------------------------------------------------------
 def test_control_flow_on_truths_is_allowed() -> None:
     def f(x: Any) -> Any:
-        if x > 1 and bool(x):
+        if x > 1 and bool(x != 0):
             x = x * 2.0
         while x < 10:
             x = x * x
