@@ -24,7 +24,7 @@ import numpy as np
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.conversion import to_tensor_shared
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
 from phix.core.tensor import TensorBase, TensorLike
 
@@ -464,7 +464,7 @@ def _one(n: Any) -> Sizes | None:
 
 
 def _tensor(x: Any) -> Any:
-    return x if isinstance(x, TensorBase) else to_tensor_shared(x)
+    return x if isinstance(x, TensorBase) else owned_tensor(x)
 
 
 def _prepared(

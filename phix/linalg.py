@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from phix import ops
-from phix.core.conversion import to_tensor_shared
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError
 from phix.core.tensor import TensorBase, TensorLike
 
@@ -203,4 +203,4 @@ def matrix_power(a: TensorLike, n: int) -> Any:
 
 
 def _tensor(x: Any) -> Any:
-    return x if isinstance(x, TensorBase) else to_tensor_shared(x)
+    return x if isinstance(x, TensorBase) else owned_tensor(x)

@@ -2500,7 +2500,8 @@ def linspace(
 
 _eye = define(
     "eye",
-    "(Scalar num_rows, Scalar num_columns, DataType dtype=DataType::FLOAT32, Place place={})",
+    "(Scalar(int64_t) num_rows, Scalar(int64_t) num_columns, DataType dtype=DataType::FLOAT32, "
+    "Place place={})",
     "Tensor(out)",
     family="creation",
     traits=("nondifferentiable",),
@@ -2875,7 +2876,7 @@ def fft_c2r_grad(
 
 _gather = define(
     "gather",
-    "(Tensor x, Tensor index, Scalar axis=0)",
+    "(Tensor x, Tensor index, Scalar(int) axis=0)",
     "Tensor(out)",
     family="indexing",
     infer_meta=("GatherInferMeta", None),
@@ -2905,7 +2906,7 @@ def gather(x: TensorLike, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
 
 _gather_grad = define(
     "gather_grad",
-    "(Tensor x, Tensor index, Tensor out_grad, Scalar axis=0)",
+    "(Tensor x, Tensor index, Tensor out_grad, Scalar(int) axis=0)",
     "Tensor(x_grad)",
     family="indexing",
     no_need_buffer=("x",),
@@ -3455,7 +3456,7 @@ def one_hot(x: TensorLike, num_classes: ScalarLike) -> Tensor:
 
 _dropout = define(
     "dropout",
-    "(Tensor x, Tensor seed_tensor, Scalar p=0.5, bool is_test=false, str "
+    "(Tensor x, Tensor seed_tensor, Scalar(float) p=0.5, bool is_test=false, str "
     'mode="upscale_in_train", int seed=0, bool fix_seed=false)',
     "Tensor(out), Tensor(mask)",
     family="layer",
@@ -3501,7 +3502,7 @@ def dropout(
 
 _dropout_grad = define(
     "dropout_grad",
-    "(Tensor mask, Tensor out_grad, Scalar p, bool is_test, str mode)",
+    "(Tensor mask, Tensor out_grad, Scalar(float) p, bool is_test, str mode)",
     "Tensor(x_grad)",
     family="layer",
     forward="dropout",
@@ -8796,7 +8797,7 @@ _prod_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="prod",
-    where="yaml/reduction.yaml:42",
+    where="yaml/reduction.yaml:46",
 )
 
 
@@ -8828,7 +8829,7 @@ _max = define(
         "Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties "
         "share the gradient."
     ),
-    where="yaml/reduction.yaml:47",
+    where="yaml/reduction.yaml:51",
 )
 
 
@@ -8850,7 +8851,7 @@ _max_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="max",
-    where="yaml/reduction.yaml:63",
+    where="yaml/reduction.yaml:67",
 )
 
 
@@ -8886,7 +8887,7 @@ _min = define(
         "Smallest element over the axes, over all of them if none is given; NaN if one is NaN. "
         "Ties share the gradient."
     ),
-    where="yaml/reduction.yaml:68",
+    where="yaml/reduction.yaml:72",
 )
 
 
@@ -8908,7 +8909,7 @@ _min_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="min",
-    where="yaml/reduction.yaml:84",
+    where="yaml/reduction.yaml:88",
 )
 
 
@@ -8941,7 +8942,7 @@ _amax = define(
     dtypes=("bool", "int", "float"),
     invoke="max(x, axis, keepdim)",
     doc="Largest element over the axes, as :func:`max`: ties share the gradient.",
-    where="yaml/reduction.yaml:89",
+    where="yaml/reduction.yaml:93",
 )
 
 
@@ -8966,7 +8967,7 @@ _amin = define(
     dtypes=("bool", "int", "float"),
     invoke="min(x, axis, keepdim)",
     doc="Smallest element over the axes, as :func:`min`: ties share the gradient.",
-    where="yaml/reduction.yaml:103",
+    where="yaml/reduction.yaml:107",
 )
 
 
@@ -8992,7 +8993,7 @@ _any = define(
         "Whether some element over the axes, over all of them if none is given, is not 0: x != 0 "
         "somewhere."
     ),
-    where="yaml/reduction.yaml:117",
+    where="yaml/reduction.yaml:121",
 )
 
 
@@ -9019,7 +9020,7 @@ _all = define(
         "Whether every element over the axes, over all of them if none is given, is not 0: x != 0 "
         "everywhere."
     ),
-    where="yaml/reduction.yaml:129",
+    where="yaml/reduction.yaml:133",
 )
 
 
@@ -9048,7 +9049,7 @@ _argmax = define(
         "Index of the largest element along the axis, the first of equal ones, the first NaN if "
         "there is one; axis None or flatten: of all elements in order."
     ),
-    where="yaml/reduction.yaml:141",
+    where="yaml/reduction.yaml:145",
 )
 
 
@@ -9085,7 +9086,7 @@ _argmin = define(
         "Index of the smallest element along the axis, the first of equal ones, the first NaN if "
         "there is one; axis None or flatten: of all elements in order."
     ),
-    where="yaml/reduction.yaml:160",
+    where="yaml/reduction.yaml:164",
 )
 
 
@@ -9119,7 +9120,7 @@ _mean = define(
     traits=("promote_float", "full_precision"),
     dtypes=("float", "complex"),
     doc="Mean over the axes, over all of them if none is given; 16-bit floats add up in float32.",
-    where="yaml/reduction.yaml:179",
+    where="yaml/reduction.yaml:183",
 )
 
 
@@ -9141,7 +9142,7 @@ _mean_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="mean",
-    where="yaml/reduction.yaml:192",
+    where="yaml/reduction.yaml:196",
 )
 
 
@@ -9170,7 +9171,7 @@ _mean_all = define(
     dtypes=("float", "complex"),
     invoke="mean(x)",
     doc="Mean of all elements.",
-    where="yaml/reduction.yaml:198",
+    where="yaml/reduction.yaml:202",
 )
 
 
@@ -9190,7 +9191,7 @@ _mean_all_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="mean_all",
-    where="yaml/reduction.yaml:211",
+    where="yaml/reduction.yaml:215",
 )
 
 
@@ -9216,7 +9217,7 @@ _var = define(
         "Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not "
         "unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."
     ),
-    where="yaml/reduction.yaml:217",
+    where="yaml/reduction.yaml:221",
 )
 
 
@@ -9246,7 +9247,7 @@ _var_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="var",
-    where="yaml/reduction.yaml:232",
+    where="yaml/reduction.yaml:236",
 )
 
 
@@ -9282,7 +9283,7 @@ _std = define(
         "Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN "
         "where all elements are equal."
     ),
-    where="yaml/reduction.yaml:237",
+    where="yaml/reduction.yaml:241",
 )
 
 
@@ -9318,7 +9319,7 @@ _logsumexp = define(
         "log(sum(exp(x))) over the axes, over all of them if axis is empty or reduce_all, computed "
         "from x - max(x) so that nothing overflows; of -inf alone it is -inf, with gradient 0."
     ),
-    where="yaml/reduction.yaml:251",
+    where="yaml/reduction.yaml:255",
 )
 
 
@@ -9343,7 +9344,7 @@ _logsumexp_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="logsumexp",
-    where="yaml/reduction.yaml:266",
+    where="yaml/reduction.yaml:270",
 )
 
 
@@ -9378,7 +9379,7 @@ _reduce_as = define(
     traits=("promote(x)", "full_precision"),
     dtypes=("int", "float", "complex"),
     doc="x summed over the axes that broadcasting target to the shape of x adds or stretches.",
-    where="yaml/reduction.yaml:271",
+    where="yaml/reduction.yaml:275",
 )
 
 
@@ -9399,7 +9400,7 @@ _reduce_as_grad = define(
     family="reduction",
     no_need_buffer=("x", "target"),
     forward="reduce_as",
-    where="yaml/reduction.yaml:283",
+    where="yaml/reduction.yaml:287",
 )
 
 
@@ -9416,7 +9417,7 @@ def reduce_as_grad(x: TensorLike, target: TensorLike, out_grad: TensorLike) -> T
 
 _cumsum = define(
     "cumsum",
-    "(Tensor x, Scalar axis=-1, bool flatten=false, bool exclusive=false, bool reverse=false)",
+    "(Tensor x, Scalar(int) axis=-1, bool flatten=false, bool exclusive=false, bool reverse=false)",
     "Tensor(out)",
     family="reduction",
     infer_meta=("CumScalarAxisInferMeta", None),
@@ -9430,7 +9431,7 @@ _cumsum = define(
         "x_k; reverse: from the end; flatten: of all elements in order. Bools and ints add up in "
         "int64."
     ),
-    where="yaml/reduction.yaml:290",
+    where="yaml/reduction.yaml:294",
 )
 
 
@@ -9467,12 +9468,12 @@ def cumsum_(
 
 _cumsum_grad = define(
     "cumsum_grad",
-    "(Tensor x, Tensor out_grad, Scalar axis, bool flatten, bool exclusive, bool reverse)",
+    "(Tensor x, Tensor out_grad, Scalar(int) axis, bool flatten, bool exclusive, bool reverse)",
     "Tensor(x_grad)",
     family="reduction",
     no_need_buffer=("x",),
     forward="cumsum",
-    where="yaml/reduction.yaml:311",
+    where="yaml/reduction.yaml:315",
 )
 
 
@@ -9512,7 +9513,7 @@ _cumprod = define(
         "x_k; reverse: from the end. Bools and ints multiply in int64. The gradient is right with "
         "zeros."
     ),
-    where="yaml/reduction.yaml:317",
+    where="yaml/reduction.yaml:321",
 )
 
 
@@ -9540,7 +9541,7 @@ _cumprod_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="cumprod",
-    where="yaml/reduction.yaml:337",
+    where="yaml/reduction.yaml:341",
 )
 
 
@@ -9572,7 +9573,7 @@ _linear_recurrence = define(
         "out_k = a_k * out_{k-1} + x_k along the axis, from out_0 = x_0 (a_0 is not used); "
         "reverse: from the end, out_k = a_k * out_{k+1} + x_k."
     ),
-    where="yaml/reduction.yaml:342",
+    where="yaml/reduction.yaml:346",
 )
 
 
@@ -9598,7 +9599,7 @@ _linear_recurrence_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="linear_recurrence",
-    where="yaml/reduction.yaml:358",
+    where="yaml/reduction.yaml:362",
 )
 
 
@@ -9634,7 +9635,7 @@ _cummax = define(
         "Largest of the elements up to each along the axis, and where it stands, the last of equal "
         "ones."
     ),
-    where="yaml/reduction.yaml:364",
+    where="yaml/reduction.yaml:368",
 )
 
 
@@ -9660,7 +9661,7 @@ _cummax_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="cummax",
-    where="yaml/reduction.yaml:379",
+    where="yaml/reduction.yaml:383",
 )
 
 
@@ -9692,7 +9693,7 @@ _cummin = define(
         "Smallest of the elements up to each along the axis, and where it stands, the last of "
         "equal ones."
     ),
-    where="yaml/reduction.yaml:385",
+    where="yaml/reduction.yaml:389",
 )
 
 
@@ -9718,7 +9719,7 @@ _cummin_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="cummin",
-    where="yaml/reduction.yaml:400",
+    where="yaml/reduction.yaml:404",
 )
 
 
@@ -9750,7 +9751,7 @@ _logcumsumexp = define(
         "exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements "
         "in order."
     ),
-    where="yaml/reduction.yaml:406",
+    where="yaml/reduction.yaml:410",
 )
 
 
@@ -9780,7 +9781,7 @@ _logcumsumexp_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="logcumsumexp",
-    where="yaml/reduction.yaml:423",
+    where="yaml/reduction.yaml:427",
 )
 
 
@@ -9817,13 +9818,18 @@ _reshape = define(
     jvp="linear",
     inplace=(("x", "out"),),
     view=(("x", "out"),),
-    doc="The elements of x, in order, in another shape; one dim may be -1, and 0 copies x's dim.",
+    doc=(
+        "The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of "
+        "x where the other dims fit then (where x is empty they need not: a 0 that cannot copy is "
+        "a 0)."
+    ),
     where="yaml/shape.yaml:7",
 )
 
 
 def reshape(x: TensorLike, shape: IntArrayLike) -> Tensor:
-    """The elements of x, in order, in another shape; one dim may be -1, and 0 copies x's dim.
+    """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of x
+    where the other dims fit then (where x is empty they need not: a 0 that cannot copy is a 0).
 
     Args:
         x: tensor.
@@ -9955,7 +9961,7 @@ def transpose_grad(out_grad: TensorLike, perm: IntArrayLike) -> Tensor:
 
 _concat = define(
     "concat",
-    "(Tensor[] x, Scalar axis=0)",
+    "(Tensor[] x, Scalar(int) axis=0)",
     "Tensor(out)",
     family="shape",
     infer_meta=("ConcatInferMeta", None),
@@ -9979,7 +9985,7 @@ def concat(x: Sequence[TensorLike], axis: ScalarLike = 0) -> Tensor:
 
 _concat_grad = define(
     "concat_grad",
-    "(Tensor[] x, Tensor out_grad, Scalar axis=0)",
+    "(Tensor[] x, Tensor out_grad, Scalar(int) axis=0)",
     "Tensor[](x_grad){x.size()}",
     family="shape",
     no_need_buffer=("x",),
@@ -10029,7 +10035,7 @@ def split(x: TensorLike, sections: IntArrayLike, axis: ScalarLike) -> tuple[Tens
 
 _split_grad = define(
     "split_grad",
-    "(Tensor[] out_grad, Scalar axis=-1)",
+    "(Tensor[] out_grad, Scalar(int) axis=-1)",
     "Tensor(x_grad)",
     family="shape",
     forward="split",
@@ -10072,7 +10078,7 @@ def split_with_num(x: TensorLike, num: int, axis: ScalarLike) -> tuple[Tensor, .
 
 _split_with_num_grad = define(
     "split_with_num_grad",
-    "(Tensor[] out_grad, Scalar axis=-1)",
+    "(Tensor[] out_grad, Scalar(int) axis=-1)",
     "Tensor(x_grad)",
     family="shape",
     forward="split_with_num",
@@ -10990,7 +10996,8 @@ def topk(
 
 _topk_grad = define(
     "topk_grad",
-    "(Tensor x, Tensor indices, Tensor out_grad, Scalar k, int axis, bool largest, bool sorted)",
+    "(Tensor x, Tensor indices, Tensor out_grad, Scalar(int) k, int axis, bool largest, bool "
+    "sorted)",
     "Tensor(x_grad)",
     family="sorting",
     no_need_buffer=("x",),

@@ -22,7 +22,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.arguments import DTypeLike, IntArrayLike
-from phix.core.conversion import to_tensor_shared
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
 from phix.core.tensor import TensorBase, TensorLike
 
@@ -44,7 +44,7 @@ __all__ = [
 
 
 def _tensor(value: Any) -> Any:
-    return value if isinstance(value, TensorBase) else to_tensor_shared(value)
+    return value if isinstance(value, TensorBase) else owned_tensor(value)
 
 
 def _words(number: Any) -> Any:
@@ -57,7 +57,7 @@ def _words(number: Any) -> Any:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
         raise ArgumentError(f"a seed is an int, found {number!r}")
     words = [(int(number) >> 32) & 0xFFFFFFFF, int(number) & 0xFFFFFFFF]
-    return to_tensor_shared(np.array(words, dt.uint32))
+    return owned_tensor(np.array(words, dt.uint32))
 
 
 def key(seed: int | TensorBase) -> Any:

@@ -7,6 +7,7 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import dims as dm
 from phix.core.errors import ArgumentError
 from phix.kernels.cpu import streaming
 from phix.kernels.primitive import ordering
@@ -479,6 +480,28 @@ def test_steps_that_meet_keep_their_order(monkeypatch, rng):
                     assert place[first] < place[second]
         moved += program.steps != steps
     assert moved > 10
+
+
+def test_sizes_that_were_guessed_need_not_fit_each_other(rng):
+    def sums(x, y):
+        return ops.cumsum(ops.matmul(x[1:] + y, ops.full([3, 2], 1.0)), 0)
+
+    jitted = phix.jit(sums, input_spec=[phix.spec(["n", 3]), phix.spec(["m", 3])])
+    for n, m in ((6, 5), (2, 7), (9, 1)):
+        x, y = rng.standard_normal((n, 3)), rng.standard_normal((m, 3))
+        expected = np.cumsum((x[1:] + y) @ np.ones((3, 2)), 0)
+        given = (ops.cast(phix.to_tensor(a), "float32") for a in (x, y))
+        np.testing.assert_allclose(jitted(*given), expected, rtol=1e-4, atol=1e-4)
+
+
+def test_a_guessed_size_never_raises_and_is_never_negative():
+    n, m = dm.symbol(), dm.symbol()
+    assert dm.estimate(7, 256) == 7
+    assert dm.estimate(n * 3 + m - 1, 256) == 4 * 256 - 1
+    assert dm.estimate(n - 1000, 256) == 0
+    assert dm.estimate(dm.broadcast(n - 1, m), 256) == 256
+    assert dm.estimate(dm.floordiv(n, m - 256), 256) == 256
+    assert dm.estimate(dm.maximum(n, 2 * m) % 7, 256) == 512 % 7
 
 
 def test_memory_of_unknown_sizes():

@@ -12,8 +12,9 @@ from phix import ops
 from phix.api.arguments import flat_specs, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dispatch, pytrees
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
-from phix.core.tensor import Tensor, Tracer
+from phix.core.tensor import Tracer
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ def pure_callback(
     known = all(dm.is_known(*m.dims) for m in metas)
     if known and dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
         outs: Any = host([x.numpy() for x in flat], [m.dims for m in metas])
-        return pytrees.unflatten(out_tree, map(Tensor, outs))
+        return pytrees.unflatten(out_tree, map(owned_tensor, outs))
     dims = [d for m in metas for d in m.dims]
     ranks = [m.ndim for m in metas]
     outs = ops.pure_callback(flat, host, dims, ranks, dtypes, vmap_method or "")

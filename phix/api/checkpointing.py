@@ -10,6 +10,7 @@ from phix import checkpoint_policies, ops
 from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError
+from phix.core.exact_keys import Exact
 from phix.core.tensor import Tracer
 
 
@@ -45,8 +46,6 @@ def checkpoint(
         fixed = {n % len(args): args[n] for n in static if -len(args) <= n < len(args)}
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         flat, treedef = flat_tensors((dynamic, kwargs), function_name(function))
-        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
-            return function(*args, **kwargs)
 
         def of_dynamic(*own: Any, **named: Any) -> Any:
             supply = iter(own)
@@ -54,7 +53,10 @@ def checkpoint(
             return function(*full, **named)
 
         run = Flattened(of_dynamic, treedef, f"the result of {function_name(function)}")
-        settings = (len(args), *((p, type(v), v) for p, v in sorted(fixed.items())))
+        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+            outs: Any = run(*flat)
+            return pytrees.unflatten(run.out_tree, outs)
+        settings = (len(args), *((p, Exact(fixed[p])) for p in sorted(fixed)))
         graph, closed, out_tree = graphs.of(run, flat, settings)
         outs = ops.checkpoint([*flat, *closed], graph, chosen)
         return pytrees.unflatten(out_tree, outs)

@@ -11,7 +11,7 @@ from phix.api.arguments import Flattened, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
-from phix.core.conversion import tensor_from_scalar, to_tensor_shared
+from phix.core.conversion import owned_tensor, tensor_from_scalar
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.graph import Graph
 from phix.core.slices import from_zero
@@ -300,7 +300,7 @@ def _unrolled(f: Any, init: Any, xs: Any, steps: int, reverse: bool, unroll: int
             carry, ys[i] = result
         return carry, pytrees.map(lambda *parts: ops.stack(list(parts), 0), *ys)
 
-    rows = pytrees.map(lambda x: split(to_tensor_shared(x)), xs)
+    rows = pytrees.map(lambda x: split(owned_tensor(x)), xs)
     final, ys = scan(several, init, rows, steps // unroll, reverse)
     return final, pytrees.map(join, ys)
 

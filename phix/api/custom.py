@@ -13,6 +13,7 @@ from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.exact_keys import Exact
 from phix.core.tensor import TensorBase, Tracer
 
 
@@ -49,7 +50,7 @@ class Fixed:
 
 def _equal(a: Any, b: Any) -> bool:
     try:
-        return bool(a == b)
+        return bool(Exact(a) == Exact(b))
     except Exception:
         return False
 
@@ -189,15 +190,16 @@ class _Custom:
             )
         rest = tuple(a for i, a in enumerate(args) if i not in places)
         flat, in_tree = flat_tensors(rest, name)
-        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
-            return self.function(*args)
 
         def of_rest(*own: Any) -> Any:
             return self.function(*_woven(own, places, fixed.values))
 
         _, treedef = pytrees.flatten((rest, {}))
         run = Flattened(of_rest, treedef, f"the result of {name}")
-        settings = (places, *((type(v), v) for v in fixed.values))
+        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+            outs = run(*flat)
+            return pytrees.unflatten(run.out_tree, outs)
+        settings = (places, *map(Exact, fixed.values))
         graph, closed, out_tree = self.graphs.of(run, flat, settings)
         rule = self.rule(fixed, places, (in_tree, out_tree), len(flat))
         outs = self.bind([*flat, *closed], graph, rule)

@@ -12,7 +12,7 @@ from phix.api.arguments import Flattened, flat_tensors, function_name, split_aux
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
-from phix.core.conversion import place_of, to_tensor_shared
+from phix.core.conversion import owned_tensor, place_of
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
@@ -236,7 +236,7 @@ def _way_out(outs: list[Any]) -> str:
 
 @functools.cache
 def _one(dtype: np.dtype, place: Place | None) -> Tensor:
-    return to_tensor_shared(np.ones((), dtype), place)
+    return owned_tensor(np.ones((), dtype), place)
 
 
 def grad(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core.conversion import holds_tensors, to_tensor_shared
+from phix.core.conversion import holds_tensors, owned_tensor
 from phix.core.errors import AttributeValueError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import TensorBase
@@ -18,14 +18,14 @@ from phix.core.tensor import TensorBase
 def operand(value: Any) -> Any:
     """An operand of an op: a list is NumPy's array, of float64 where it holds Python floats."""
     if isinstance(value, (list, tuple)):
-        return to_tensor_shared(value if holds_tensors(value) else np.asarray(value))
+        return owned_tensor(value if holds_tensors(value) else np.asarray(value))
     return value
 
 
 def tensor(value: Any) -> Any:
     """A tensor of what NumPy takes for an array."""
     value = operand(value)
-    return value if isinstance(value, TensorBase) else to_tensor_shared(np.asarray(value))
+    return value if isinstance(value, TensorBase) else owned_tensor(np.asarray(value))
 
 
 def floating(value: Any) -> Any:

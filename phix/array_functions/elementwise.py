@@ -11,7 +11,7 @@ import numpy as np
 from phix import ops
 from phix.array_functions.arguments import floating, operand, refuse, tensor, with_dtype
 from phix.core import dtypes as dt
-from phix.core.conversion import to_tensor_shared
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import TensorBase
@@ -260,7 +260,7 @@ def size(a: Any, axis: Any = None) -> Any:
 
 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
-    return to_tensor_shared(a)
+    return owned_tensor(a)
 
 
 UFUNCS: dict[str, Function] = {n: _ufunc(n, f) for n, f in (_FLOAT | _OTHER).items()}

@@ -338,6 +338,31 @@ def substitute(dim: DimLike, env: Mapping[Symbol, DimLike]) -> DimLike:
     return total
 
 
+def estimate(dim: DimLike, guess: int) -> int:
+    """About how large a dim is, with each of its symbols taken for ``guess``; at least 0.
+
+    Never raises: sizes that were guessed need not fit each other, as those of a program do.
+    """
+    if isinstance(dim, int):
+        return dim
+    total = 0
+    for monomial, coefficient in dim.terms:
+        term = coefficient
+        for atom in monomial:
+            term *= guess if isinstance(atom, Symbol) else _estimated(atom, guess)
+        total += term
+    return max(total, 0)
+
+
+def _estimated(atom: Apply, guess: int) -> int:
+    a, b = (estimate(x, guess) for x in atom.args)
+    if atom.fn == "broadcast":
+        return max(a, b)
+    if atom.fn in ("floordiv", "mod"):
+        b = max(b, 1)
+    return int(_FUNCTIONS[atom.fn](a, b))
+
+
 @dataclass(frozen=True)
 class Solution:
     """A symbol is (size of the shape's axis - rest) / factor."""

@@ -10,12 +10,12 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dispatch, slices
 from phix.core import dtypes as dt
-from phix.core.conversion import home, to_tensor_shared
+from phix.core.conversion import home, owned_tensor
 from phix.core.dims import Dim, DimLike
 from phix.core.errors import ConcretizationError, TensorIndexError
 from phix.core.places import Place
 from phix.core.source import at_user_line
-from phix.core.tensor import Tensor, TensorBase, bind
+from phix.core.tensor import Tensor, TensorBase, bind, tensor_of
 
 
 class Basic(NamedTuple):
@@ -45,7 +45,14 @@ def get(x: TensorBase, index: Any) -> Any:
             return _advanced(x, entries, dots)
         return _basic(x, entries)
     except TensorIndexError as error:
-        raise TensorIndexError(f"{error}{at_user_line()}") from None
+        raise located(error) from None
+
+
+def located(error: TensorIndexError) -> TensorIndexError:
+    """The error with the user's line, unless an op has put it in already."""
+    if getattr(error, "located", False):
+        return error
+    return TensorIndexError(f"{error}{at_user_line()}")
 
 
 _PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -61,7 +68,8 @@ def _view(x: Tensor, index: Any) -> Tensor | None:
     try:
         view = x.data[index]
         # Where only ints are left of the index, NumPy gives a scalar, and with "..." a view.
-        return Tensor(view if isinstance(view, np.ndarray) else x.data[(*_as_tuple(index), ...)])
+        whole = isinstance(view, np.ndarray)
+        return tensor_of(view if whole else x.data[(*_as_tuple(index), ...)])
     except (IndexError, TypeError, ValueError):
         return None
 
@@ -114,8 +122,8 @@ def _entry(x: TensorBase, e: Any) -> Any:
 
 def _index_tensor(e: Any, place: Place | None) -> Any:
     if isinstance(e, list):
-        return to_tensor_shared(e or np.empty(0, np.int64), place)
-    return to_tensor_shared(np.asarray(e), place)
+        e = e or np.empty(0, np.int64)
+    return owned_tensor(e if isinstance(e, (list, np.ndarray)) else np.asarray(e), place)
 
 
 def _is_mask(e: Any) -> bool:
@@ -137,7 +145,7 @@ def _mask_indices(mask: TensorBase, dims: dm.Shape) -> list[Tensor]:
             f"x[mask] has a size that depends on the mask's values, which are not known while "
             f"tracing ({mask.meta}); use phix.ops.where(mask, x, other)"
         ) from error
-    return [to_tensor_shared(i, values.place) for i in np.nonzero(values.host)]
+    return [owned_tensor(i, values.place) for i in np.nonzero(values.host)]
 
 
 def _basic(x: TensorBase, entries: list[Any]) -> Any:
@@ -229,12 +237,16 @@ def leading(positions: list[int], dots: int) -> int:
 
 
 def as_index(e: Any, dim: DimLike, axis: int) -> Any:
-    """An int64 index tensor; values that are known must be in range."""
+    """An int64 index tensor; values that are known must be in range.
+
+    Where ops run at once they look at what tensors hold themselves.
+    """
     if not isinstance(e, TensorBase):
         if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
             raise TensorIndexError(f"index {e} is out of range for axis {axis} of size {dim}")
         return bind("full", attrs=((), e, dt.int64, None))
-    if isinstance(e, Tensor) and isinstance(dim, int) and e.size:
+    is_looked_at = isinstance(e, Tensor) and not dispatch.runs_at_once()
+    if is_looked_at and isinstance(dim, int) and e.size:
         low, high = e.host.min(), e.host.max()
         if low < -dim or high >= dim:
             wrong = int(low if low < -dim else high)

@@ -88,6 +88,7 @@ class Op:
     batch_rule: Callable[..., Any] | None = None
     collective_rule: Callable[..., Any] | None = None
     normalize: Callable[..., Any] | None = None
+    index_rule: Callable[..., Any] | None = None
     operand_rule: Callable[..., Any] | None = None
     simplifications: tuple[tuple[str, Callable[..., Any]], ...] = ()
 

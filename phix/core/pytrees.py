@@ -9,6 +9,7 @@ from typing import Any
 import optree
 
 from phix.core.errors import ArgumentError
+from phix.core.exact_keys import Exact
 
 NAMESPACE = "phix"
 TreeDef = optree.PyTreeSpec
@@ -64,7 +65,8 @@ def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[.
 
     Args:
         cls: the type of the node.
-        flatten_fn: ``node -> (children, aux)``, aux hashable.
+        flatten_fn: ``node -> (children, aux)``, aux hashable and compared exactly: 0.0 is not -0.0,
+            1 is not 1.0.
         unflatten_fn: ``(aux, children) -> node``.
 
     >>> import phix
@@ -77,7 +79,15 @@ def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[.
     >>> phix.tree.map(lambda x: x + 1, Interval(0, 1)).high
     2
     """
-    optree.register_pytree_node(cls, flatten_fn, unflatten_fn, namespace=NAMESPACE)
+
+    def parts(node: Any) -> Any:
+        children, aux, *entries = flatten_fn(node)
+        return (children, Exact(aux), *entries)
+
+    def whole(aux: Any, children: Any) -> Any:
+        return unflatten_fn(aux.value, children)
+
+    optree.register_pytree_node(cls, parts, whole, namespace=NAMESPACE)
 
 
 def register_dataclass(

@@ -26,6 +26,7 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "batch_rule": {},
     "collective_rule": {},
     "normalize": {},
+    "index_rule": {},
     "operand_rule": {},
 }
 # Ops of the table that comes with phix, and ops with rules from elsewhere: programs of those depend
@@ -179,6 +180,14 @@ def operands(op_name: str) -> Callable[[Rule], Rule]:
     decomposition needs no such rule where that does as well.
     """
     return _register("operand_rule", op_name)
+
+
+def indices(op_name: str) -> Callable[[Rule], Rule]:
+    """Register which inputs hold indices: ``rule(*input_metas, *attrs) -> [IndexRange, ...]``.
+
+    Args come in the op's order; a range has the name of the input, ``"x"`` or ``"x[0]"``.
+    """
+    return _register("index_rule", op_name)
 
 
 class Call(NamedTuple):

@@ -9,6 +9,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core import places, refusals
+from phix.core.arrays import plain_array, read_only
 from phix.core.dims import DimLike, Shape
 from phix.core.errors import ArgumentError, DTypeError
 from phix.core.meta import MetaTensor
@@ -152,9 +153,7 @@ class TensorBase:
 
         What another device holds is copied.
         """
-        view = self.concrete("a NumPy array").host.view()
-        view.flags.writeable = False
-        return view
+        return read_only(self.concrete("a NumPy array").host)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         data = self.numpy()
@@ -316,7 +315,8 @@ _MOST_KEYS = 4096
 class Tensor(TensorBase):
     """A dense tensor: data on a place, a NumPy array on the CPU's. Immutable.
 
-    ``phix.Tensor(array)`` shares the array's memory; :func:`phix.to_tensor` copies.
+    ``phix.Tensor(array)`` shares the array's memory, which nobody may write to from then on;
+    :func:`phix.to_tensor` copies, as does all else that keeps an array beyond the call.
     ``key`` is what compiled programs are looked up by: dtype, shape, C-contiguity, and the place
     where it is not the CPU. ``known_key`` is the same, None until somebody asked for it.
 
@@ -330,7 +330,7 @@ class Tensor(TensorBase):
     __slots__ = ("__weakref__", "_meta", "_shown", "data", "known_key")
 
     def __init__(self, data: Any) -> None:
-        self.data = data
+        self.data = plain_array(data) if isinstance(data, np.ndarray) else data
         self.known_key: tuple[Any, ...] | None = None
         self._meta: MetaTensor | None = None
 
@@ -392,15 +392,29 @@ class Tensor(TensorBase):
         self._shown = self.numpy()
         return self._shown.__array_interface__
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._exporting().__dlpack__(**kwargs)
+    def __dlpack__(self, *, copy: bool | None = None, **kwargs: Any) -> Any:
+        """A copy: who takes it may write to it, and many readers know no read-only memory.
+
+        With ``copy=False`` the memory itself, marked as read-only; BufferError where the reader
+        does not know the mark.
+        """
+        data = self._exporting()
+        if copy is False:
+            if not isinstance(data, np.ndarray):
+                raise BufferError(
+                    f"a tensor on {self.place} cannot be handed on as read-only memory; leave out "
+                    "copy=False"
+                )
+            return read_only(data).__dlpack__(copy=False, **kwargs)
+        return data.copy().__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._exporting().__dlpack_device__()
 
     def _exporting(self) -> Any:
         """What speaks DLPack for this tensor: its data, or a host copy of what cannot."""
-        return self.data if hasattr(self.data, "__dlpack__") else self.host
+        data = self.data
+        return data if hasattr(data, "__dlpack__") and hasattr(data, "copy") else self.host
 
     def __repr__(self) -> str:
         values = np.array2string(self.host, separator=", ", prefix="Tensor(", threshold=100)
@@ -411,6 +425,17 @@ class Tensor(TensorBase):
 
     def __reduce__(self) -> Any:
         return (_on_place, (self.host, self.place))
+
+
+_new_tensor = Tensor.__new__
+
+
+def tensor_of(data: Any) -> Tensor:
+    """A tensor of storage that phix made: as ``Tensor(data)``, without a look at it."""
+    made = _new_tensor(Tensor)
+    made.data = data
+    made.known_key = made._meta = None
+    return made
 
 
 def _on_place(array: np.ndarray, place: Place) -> Tensor:

@@ -17,11 +17,12 @@ from phix.core.dispatch import Interpreter
 from phix.core.engines import engine
 from phix.core.errors import UnknownDimError
 from phix.core.graph import Graph, Variable, flat, graphs_in, map_entries
+from phix.core.index_ranges import checked
 from phix.core.kernels import has_functions, key_place
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
-from phix.core.tensor import Tensor, Tracer
+from phix.core.tensor import Tensor, Tracer, tensor_of
 from phix.interpreters.decompose import as_entries, decompose
 from phix.interpreters.infer_meta import RUN_TIME, infer
 from phix.interpreters.jit import Compiled, compile_to_places, lower_to_places
@@ -92,7 +93,10 @@ class Eager(Interpreter):
         if run is None:
             if len(self.plans) >= _MOST_PLANS:
                 self.plans.clear()
-            run = self.plans[key] = self.plan(op, inputs, attrs)
+            run = self.plan(op, inputs, attrs)
+            if op.index_rule is not None:
+                run = checked(op, map_entries(lambda x: x.meta, inputs), attrs, run)
+            self.plans[key] = run
         return run(*[x.data for x in tensors])
 
     def process_donated(
@@ -202,14 +206,14 @@ class Eager(Interpreter):
             given = [x.shape for x in flat(inputs)]
             return _pointwise_run(launch, flattened, given, infer(op, metas, attrs)[0].dims)
         if op.single_output:
-            return lambda *arrays: Tensor(launch(*arrays)[0])
+            return lambda *arrays: tensor_of(launch(*arrays)[0])
         like = infer(op, metas, attrs)
         return lambda *arrays: _structured(launch(*arrays), like)
 
     def decomposed(self, op: Op, like: Any, attrs: tuple[Any, ...], *storage: Any) -> Any:
         """A composite op by op, so that those that are views of an input stay views."""
         supply = iter(storage)
-        inputs = map_entries(lambda _: Tensor(next(supply)), like)
+        inputs = map_entries(lambda _: tensor_of(next(supply)), like)
         with dispatch.active(self):
             assert op.decomposition is not None
             outs = op.decomposition(*op.merge(inputs, attrs))
@@ -335,7 +339,7 @@ def _calling(graph: Graph, tensors: list[Tensor]) -> Run:
     if compiled is None:
         compiled = graph.memo["compiled"] = Compiled(graph)
     launch = compiled.launcher(tensors)
-    return lambda *arrays: tuple(map(Tensor, launch(*arrays)))
+    return lambda *arrays: tuple(map(tensor_of, launch(*arrays)))
 
 
 def _over_places(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
@@ -359,16 +363,16 @@ def _names(op: Op, inputs: tuple[Any, ...]) -> list[str]:
 def _moving(attrs: tuple[Any, ...], tensors: list[Tensor]) -> Run:
     """A copy to the place named, or else to that of the last tensor."""
     place = next((a for a in attrs if isinstance(a, Place)), tensors[-1].place)
-    return lambda x, *_: Tensor(places.moved(x, place))
+    return lambda x, *_: tensor_of(places.moved(x, place))
 
 
 def _viewing(op: Op, view: Run) -> Run:
     if op.single_output:
-        return lambda *arrays: Tensor(view(*arrays))
+        return lambda *arrays: tensor_of(view(*arrays))
     if len(op.outputs) == 1:
-        return lambda *arrays: tuple(map(Tensor, view(*arrays)))
+        return lambda *arrays: tuple(map(tensor_of, view(*arrays)))
     return lambda *arrays: tuple(
-        tuple(map(Tensor, o)) if isinstance(o, tuple) else Tensor(o) for o in view(*arrays)
+        tuple(map(tensor_of, o)) if isinstance(o, tuple) else tensor_of(o) for o in view(*arrays)
     )
 
 
@@ -394,11 +398,11 @@ def _flattened(op: Op, inputs: tuple[Any, ...]) -> Any:
 def _pointwise_run(launch: Run, shapes: Any, given: Any, out_shape: Any) -> Run:
     """Run over the flattened inputs; those that were flat already need no reshape."""
     if [tuple(s) for s in shapes] == [tuple(s) for s in given]:
-        return lambda *arrays: Tensor(launch(*arrays)[0])
+        return lambda *arrays: tensor_of(launch(*arrays)[0])
 
     def run(*arrays: np.ndarray) -> Tensor:
         out = launch(*[a.reshape(s) for a, s in zip(arrays, shapes)])[0]
-        return Tensor(out.reshape(out_shape))
+        return tensor_of(out.reshape(out_shape))
 
     return run
 
@@ -406,7 +410,7 @@ def _pointwise_run(launch: Run, shapes: Any, given: Any, out_shape: Any) -> Run:
 def _structured(arrays: tuple[np.ndarray, ...], like: tuple[Any, ...]) -> Any:
     """The arrays as the entries of the op's outputs: tensors, tuples of them, None where absent."""
     supply = iter(arrays)
-    entries = map_entries(lambda _: Tensor(next(supply)), like)
+    entries = map_entries(lambda _: tensor_of(next(supply)), like)
     return entries[0] if len(entries) == 1 else entries
 
 

@@ -6,14 +6,14 @@ from typing import Any, Literal
 
 from phix import ops
 from phix.core.arguments import DTypeLike
-from phix.core.conversion import to_tensor_shared
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError
 from phix.core.tensor import TensorBase, TensorLike
 
 
 def as_tensor(x: Any) -> Any:
-    """``x`` as a tensor, without a copy where its data allow."""
-    return x if isinstance(x, TensorBase) else to_tensor_shared(x)
+    """``x`` as a tensor; an array is copied."""
+    return x if isinstance(x, TensorBase) else owned_tensor(x)
 
 
 def is_zero(number: Any) -> bool:

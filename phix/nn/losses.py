@@ -7,6 +7,7 @@ from typing import Any
 from phix import ops
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError
+from phix.core.index_ranges import IndexRange, check
 from phix.core.tensor import TensorLike
 from phix.nn.activations import as_tensor, is_zero
 
@@ -233,13 +234,28 @@ def cross_entropy(
     counts = None
     if not soft_label:
         number = ops.squeeze(target, [axis]) if target.ndim == scores.ndim else target
-        counts = ops.unsqueeze(number != ignore_index, [axis])
+        number, counts = _class_numbers("cross_entropy", scores, number, ignore_index, axis)
+        counts = ops.unsqueeze(counts, [axis])
         target = _moved_last_to(ops.one_hot(number, scores.shape[axis]), axis)
         target = target.astype(scores.dtype)
     if not is_zero(label_smoothing):
         target = (1 - label_smoothing) * target + label_smoothing / _size(scores, axis)
     loss = _soft(scores, target, weight, counts, reduction, axis, use_softmax)
     return _without(loss, axis, keepdim)
+
+
+def _class_numbers(
+    name: str, scores: Any, number: Any, ignore_index: int, axis: int
+) -> tuple[Any, Any]:
+    """Labels that are classes, and which of them count: in compiled programs, where nobody looks,
+    a number below the first class is the first, one behind the last the last."""
+    if not -scores.ndim <= axis < scores.ndim:
+        raise ArgumentError(f"{name}: input {scores.meta} has no axis {axis} of classes")
+    classes = scores.shape[axis]
+    check(number, IndexRange("label", (classes,), "the classes,", False, ignore_index), name)
+    number = number.astype("int64")  # which holds ignore_index and the last class
+    counts = number != ignore_index
+    return ops.minimum(ops.maximum(ops.where(counts, number, 0), 0), classes - 1), counts
 
 
 def _without(loss: Any, axis: int, keepdim: bool) -> Any:
@@ -315,8 +331,7 @@ def nll_loss(
     """
     _check("nll_loss", reduction)
     log_p, number = as_tensor(input), as_tensor(label)
-    counts = number != ignore_index
-    safe = ops.where(counts, number, 0)
+    safe, counts = _class_numbers("nll_loss", log_p, number, ignore_index, 1)
     picked = ops.take_along_axis(log_p, ops.unsqueeze(safe, [1]), 1)
     share = counts.astype(log_p.dtype)
     if weight is not None:

@@ -9,6 +9,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
 from phix.primitives import random as rand
 from phix.primitives.positions import numbers
@@ -35,6 +36,15 @@ def embedding_attrs(x: MetaTensor, weight: MetaTensor, padding_idx: int, sparse:
     return padding_idx, sparse
 
 
+@rules.indices("embedding")
+def embedding_indices(
+    x: MetaTensor, weight: MetaTensor, padding_idx: int, sparse: bool
+) -> list[IndexRange]:
+    ignored = None if padding_idx == -1 else padding_idx
+    rows = weight.dims[:1]
+    return [IndexRange("x", rows, "the rows of weight,", ignored=ignored)] if rows else []
+
+
 @rules.decompose("embedding")
 def embedding(x: Any, weight: Any, padding_idx: int, sparse: bool) -> Any:
     _check_numbers(x, "numbers of rows")
@@ -52,6 +62,11 @@ def one_hot_attrs(x: MetaTensor, num_classes: Any) -> Any:
     if dm.is_known(num_classes) and num_classes < 1:
         raise AttributeValueError(f"num_classes must be 1 or more, found {num_classes}")
     return (num_classes,)
+
+
+@rules.indices("one_hot")
+def one_hot_indices(x: MetaTensor, num_classes: Any) -> list[IndexRange]:
+    return [IndexRange("x", (num_classes,), "the classes,", counts_back=False)]
 
 
 @rules.decompose("one_hot")

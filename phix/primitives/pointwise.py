@@ -9,7 +9,8 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.errors import DTypeError, ShapeError
+from phix.core.attrs import check_number
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import TensorBase
 from phix.primitives.broadcasting import unbroadcast
@@ -202,12 +203,40 @@ def cast_grad(x: Any, out_grad: Any) -> Any:
 _NUMBER_OF = {"int": int, "float": float, "complex": complex}
 
 
+_MOST_DECIMALS = 308  # the powers of ten that a float64 holds
+_HIGHEST_POLYGAMMA = 170  # the factorials that it holds
+
+
+@rules.normalize("round")
+def round_attrs(x: MetaTensor, decimals: int) -> Any:
+    return (_within(decimals, -_MOST_DECIMALS, _MOST_DECIMALS, "decimals"),)
+
+
+@rules.normalize("polygamma")
+def polygamma_attrs(x: MetaTensor, n: int) -> Any:
+    return (_within(n, 0, _HIGHEST_POLYGAMMA, "n"),)
+
+
+def _within(value: int, low: int, high: int, name: str) -> int:
+    if not low <= value <= high:
+        raise AttributeValueError(f"{name} must be an int from {low} to {high}, found {value}")
+    return value
+
+
+@rules.normalize("pow")
+def pow_attrs(x: MetaTensor, y: Any) -> Any:
+    if isinstance(y, complex):
+        check_number(y, x.dtype, "y")
+    return (y,)
+
+
 @rules.normalize("scale")
 def scale_attrs(x: MetaTensor, scale: Any, bias: Any, after: bool) -> Any:
     """Both numbers as x's own kind; ints cut off the fraction, as Paddle does."""
     kind = dt.kind(x.dtype)
-    if isinstance(scale, complex) and kind != "complex":
-        raise DTypeError(f"scale {scale} is complex, x is {x}; cast x to a complex dtype")
+    dtype = dt.int64 if kind == "int" else x.dtype  # -1 times unsigned ints wraps around
+    check_number(scale, dtype, "scale")
+    check_number(bias, dtype, "bias")
     return _NUMBER_OF[kind](scale), _NUMBER_OF[kind](bias), after
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable
 from typing import Any
 
 from phix import ops
@@ -55,6 +57,35 @@ def widened(x: Any) -> Any:
 
 def as_dtype(x: Any, dtype: Any) -> Any:
     return x if x.dtype == dtype else ops.cast(x, dtype)
+
+
+def in_float32(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule of a composite that rounds to 16 bits once, at its end, not after each of its ops.
+
+    What it is given in a 16-bit dtype it sees in float32, and what it returns is of that dtype.
+    """
+
+    @functools.wraps(rule)
+    def computed(*args: Any) -> Any:
+        narrow = [a.dtype for a in args if _is_narrow(a)]
+        if not narrow:
+            return rule(*args)
+        outs = rule(*map(_in_float32, args))
+        if isinstance(outs, tuple):
+            return tuple(None if y is None else as_dtype(y, narrow[0]) for y in outs)
+        return as_dtype(outs, narrow[0])
+
+    return computed
+
+
+def _in_float32(value: Any) -> Any:
+    if isinstance(value, MetaTensor) and _is_narrow(value):  # all there is of what no one reads
+        return value.with_dtype(dt.float32)
+    return widened(value) if _is_narrow(value) else value
+
+
+def _is_narrow(value: Any) -> bool:
+    return getattr(value, "dtype", None) in (dt.float16, dt.bfloat16)
 
 
 def summed_dtype(dtype: Any) -> Any:
@@ -247,6 +278,7 @@ def var(x: Any, axis: Any, keepdim: bool, unbiased: bool, correction: float) -> 
 
 
 @rules.decompose("var_grad")
+@in_float32
 def var_grad(
     x: Any, out_grad: Any, axis: Any, keepdim: bool, unbiased: bool, correction: float
 ) -> Any:
@@ -262,6 +294,7 @@ def std(x: Any, axis: Any, keepdim: bool, unbiased: bool, correction: float) -> 
 
 # -- logsumexp ---------------------------------------------------------------------------------
 @rules.decompose("logsumexp")
+@in_float32
 def logsumexp(x: Any, axis: Any, keepdim: bool, reduce_all: bool) -> Any:
     """log(sum(exp(x - m))) + m for the largest element m, or for 0 where that is infinite."""
     if any(dm.is_zero(x.meta.dims[a]) for a in axis):
@@ -273,6 +306,7 @@ def logsumexp(x: Any, axis: Any, keepdim: bool, reduce_all: bool) -> Any:
 
 
 @rules.decompose("logsumexp_grad")
+@in_float32
 def logsumexp_grad(
     x: Any, out: Any, out_grad: Any, axis: Any, keepdim: bool, reduce_all: bool
 ) -> Any:

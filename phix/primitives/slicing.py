@@ -8,6 +8,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules, slices
+from phix.core.attrs import check_number
 from phix.core.dims import DimLike
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
@@ -210,6 +211,7 @@ def pad_attrs(x: MetaTensor, paddings: Any, pad_value: Any) -> Any:
             f"paddings {paddings} must have two numbers, before and after, for each of the "
             f"{x.ndim} axes of {x}"
         )
+    check_number(pad_value, x.dtype, "pad_value")
     return paddings, pad_value
 
 

@@ -150,14 +150,18 @@ def code_of(text: str) -> Code:
 
 
 def recalled(key: str, calls: tuple[str, ...]) -> Code | None:
-    """The machine code that an earlier process kept under ``key``; None where it is gone."""
+    """The machine code that an earlier process kept under ``key``; None where it is gone, or what
+    it calls is not to be had."""
     with _lock:
         found = _loaded.get(key)
         if found is None:
             body = disk_cache.load(key)
-            if body is None:
+            if body is None or _name(key).encode() not in body:
                 return None
-            _provide(calls)
+            try:
+                _provide(calls)
+            except (LookupError, ValueError, AttributeError):
+                return None
             (address,) = _linked(body, (_name(key),))
             found = _loaded[key] = Code(key, calls, address)
     return found

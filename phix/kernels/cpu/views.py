@@ -34,7 +34,8 @@ def _expand(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _diagonal(x: np.ndarray, offset: int, axis1: int, axis2: int) -> np.ndarray:
-    return np.diagonal(x, offset, axis1, axis2)
+    behind = min(max(offset, -x.shape[axis1]), x.shape[axis2])  # NumPy takes no more than 32 bits
+    return np.diagonal(x, behind, axis1, axis2)
 
 
 def _split(x: np.ndarray, sections: Any, axis: int) -> tuple[np.ndarray, ...]:

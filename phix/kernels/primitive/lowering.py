@@ -30,6 +30,10 @@ from phix.kernels.primitive.scalar import Complex, Expr
 
 Lowering = Callable[..., Any]
 
+# Reading a value runs the writers it waits for, each inside the next. What would wait for a chain
+# of more equations than this has its turn before.
+_LONGEST_WAIT = 16
+
 _LOWERINGS: dict[str, Lowering] = {}
 _KINDS: dict[str, str] = {}
 _FAMILIES = (
@@ -120,13 +124,14 @@ def lower(
         for k, atom in enumerate(graph.outputs)
     ]
     lower_into(builder, graph, [buffer_value(b) for b in inputs], outputs)
+    from phix.kernels.primitive.pipeline import Setting
     from phix.kernels.primitive.schedule import finish
 
     names = {name: symbol for symbol, name in builder.symbol_names.items()}
     constants = [b for b, _ in builder.constants.values()]
     values = [value for _, value in builder.constants.values()]
     program = LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
-    return finish(program, tried, builder.target, donated)
+    return finish(program, Setting(builder, donated, tried))
 
 
 def lower_into(
@@ -146,6 +151,11 @@ class _GraphLowering:
         self.uses = Counter(a for e in self.graph.equations for a in gr.flat(e.inputs))
         self.uses.update(self.graph.outputs)
         self.effects: dict[Equation, Callable[[], None]] = {}
+        # whole values that end a long wait, and the equations that wait for none of them (any more)
+        self.milestones: set[Any] = set()
+        self.ready: set[Equation] = set()
+        self.makers: dict[Any, Equation] = {}
+        self.numbers: dict[Any, int] = {}
         self.values: dict[Any, Value] = dict(zip(graph.inputs, inputs))
         for c in graph.constants:
             meta = c.variable.meta
@@ -163,18 +173,56 @@ class _GraphLowering:
             self._lower(equation)
         self._set_targets(outputs)
         stored = stored_variables(graph)
+        self._find_milestones(stored)
         for equation in graph.equations:
             # an effect, or a dim that what comes later may use, has its place in the order
             runs = equation.op.binds_dim or gr.is_effect(equation)
             if runs and equation in self.effects:
+                self._prepare(equation)
                 self.effects[equation]()
             for v in gr.flat(equation.outputs):
                 if runs or (v in stored and self._is_kept(v)):
+                    self._prepare(equation)
                     self._store(self.values[v])
         for atom, buffer in zip(graph.outputs, outputs):
             value = self._value(atom)
+            self._prepare(self.makers.get(atom))
             if value.buffer is not buffer:
                 b.fill(buffer, value)
+
+    def _find_milestones(self, stored: dict[Any, str]) -> None:
+        """Find the whole values that would otherwise run at the end of a long chain of others."""
+        waits: dict[Any, int] = {}  # how many equations computing a variable goes through
+        for equation in self.graph.equations:
+            wait = max((waits.get(a, 0) for a in gr.flat(equation.inputs)), default=0)
+            for v in gr.flat(equation.outputs):
+                has_turn = v in stored and self._is_kept(v)
+                if wait >= _LONGEST_WAIT and self.values[v].writer is not None and not has_turn:
+                    self.milestones.add(v)
+                    has_turn = True
+                waits[v] = 0 if has_turn else wait + 1
+        if self.milestones:
+            self.makers = {v: e for e in self.graph.equations for v in gr.flat(e.outputs)}
+            self.numbers = {v: k for k, v in enumerate(self.makers)}
+
+    def _prepare(self, equation: Equation | None) -> None:
+        """Compute the milestones that an equation waits for, the first of them first."""
+        if equation is None or not self.milestones:
+            return
+        found, stack = set(), [equation]
+        while stack:
+            e = stack.pop()
+            if e in self.ready:
+                continue
+            self.ready.add(e)
+            inputs = e.inputs[1:] if e in self.covered else e.inputs  # what is covered is not read
+            for atom in gr.flat(inputs):
+                if atom in self.makers and self.values[atom].buffer is None:
+                    stack.append(self.makers[atom])
+                    if atom in self.milestones:
+                        found.add(atom)
+        for v in sorted(found, key=self.numbers.__getitem__):
+            self._store(self.values[v])
 
     def _is_kept(self, variable: Any) -> bool:
         return self.values[variable].writer is None or self.values[variable].target is not None
@@ -309,23 +357,21 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
     operands: list[Value] = list(gr.flat(inputs))
     meta = b.out
     dims = meta.dims
-    rounds = meta.dtype in _NARROW and any(ir.scalar_dtype(v.dtype) != dt.float32 or
-                                           v.dtype == dt.float32 for v in operands)  # fmt: skip
 
-    def finish(elements: list[Element]) -> Element:
-        result = _apply(b, equation, elements)
-        return narrowed(result, meta.dtype) if rounds and isinstance(result, Expr) else result
-
+    # of chains of these, few frames an equation: no comprehensions
     def at(indices: tuple[Expr, ...]) -> Element:
-        return finish([broadcast_element(b, v, dims, indices) for v in operands])
+        elements = []
+        for v in operands:
+            own = broadcast_indices(b, v.dims, dims, indices)
+            elements.append(b.element(v, own))
+        return _apply(b, equation, elements)
 
     def flat(i: Expr) -> Element:
-        return finish(
-            [
-                b.flat_element(v, i) if not is_single(v) else b.element(v, (ZERO,) * len(v.dims))
-                for v in operands
-            ]
-        )
+        elements = []
+        for v in operands:
+            first = (ZERO,) * len(v.dims)
+            elements.append(b.element(v, first) if is_single(v) else b.flat_element(v, i))
+        return _apply(b, equation, elements)
 
     own = _cost_of(equation)
     cost = own + sum(v.cost if v.buffer is None else 1 for v in operands)
@@ -334,14 +380,6 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
     across = (v.tiled for v in operands if v.buffer is None and len(v.dims) == len(dims))
     result.tiled = next((axis for axis in across if axis is not None), None)
     return result
-
-
-_NARROW = (dt.float16, dt.bfloat16)
-
-
-def narrowed(x: Expr, dtype: np.dtype) -> Expr:
-    """``x`` rounded to a 16-bit float dtype, as float32."""
-    return sc.cast(sc.cast(x, dtype), dt.float32)
 
 
 def is_single(value: Value) -> bool:

@@ -224,9 +224,9 @@ def _reduce_as_at_run_time(b: Builder, x: Value, meta: MetaTensor) -> Value:
             for d, size, i in zip(out.dims, x.dims[shift:], idx[shift:]):
                 same = dm.same(d, size)
                 own.append(i if same else sc.select(sc.eq(b.dim(d), 1), ZERO, i))
-            at = (b.linear(tuple(own), out.dims),)
-            total: Any = ir.load(out, at)
-            b.emit(*ir.stores(out, at, total + as_dtype(b.element(x, idx), out.dtype)))
+            at = b.linear(tuple(own), out.dims)
+            total: Any = ir.load(out, (at,))
+            b.put(out, at, total + as_dtype(b.element(x, idx), out.dtype))
 
     (stored,) = b.written((wide,), write)
     return converted(b, stored, meta.dtype)

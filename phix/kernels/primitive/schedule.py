@@ -7,7 +7,7 @@ touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from phix.core import dtypes as dt
@@ -30,40 +30,78 @@ from phix.kernels.primitive.loop_ir import (
     step_writes,
 )
 from phix.kernels.primitive.partial_results import scalar_totals
+from phix.kernels.primitive.pipeline import (
+    LOWERED,
+    Listener,
+    LoopPass,
+    Setting,
+    run,
+    switchable,
+    tell,
+)
 from phix.kernels.primitive.rewriting import substituted
 from phix.kernels.primitive.scalar import Expr
 from phix.kernels.primitive.spans import share_stretches
-from phix.kernels.primitive.target import CPU, Target
+from phix.kernels.primitive.target import Target
 
 # How many steps back to look for a loop to join, and the size a joined loop may reach.
 _LOOK_BACK = 12
 _MOST_EXPRESSIONS = 1500
 _CALLS = "one of them calls a library"
 
-# Hears of each try to join two kernels that share a buffer: the earlier one, the later one, and
-# why they stay two ("" where they became one).
-Listener = Callable[[Kernel, Kernel, str], None]
+
+def finish(program: LoopProgram, setting: Setting) -> LoopProgram:
+    """Make the passes of every engine: join loops, drop copies and temps that became scalars."""
+    tell(LOWERED, program)
+    run(PASSES, program, setting)
+    return program
 
 
-def finish(
-    program: LoopProgram,
-    tried: Listener | None = None,
-    target: Target = CPU,
-    donated: Sequence[int] = (),
-) -> LoopProgram:
-    """Join loops where ``target`` wants it, and drop copies and temps that became scalars."""
-    if passes.is_on("merge_copies"):
-        inplace.merge_copies(program.steps)
-    inplace.donate(program, donated)  # while what reads is apart from what replaces
-    if passes.is_on("join_loops"):
-        program.steps = _Joining(tried, target).steps(program.steps)
-    if passes.is_on("forward_temps"):
-        _forward_temps(program)
-    if passes.is_on("drop_dead_stores"):
-        _drop_dead(program)
+def _merge_copies(program: LoopProgram, _: Setting) -> None:
+    every = _uses(program.steps)
+
+    def visit(steps: list[Step]) -> None:
+        for step in steps:
+            for block in ir.blocks(step):
+                visit(block)
+        own = _uses(steps)
+        inplace.merge_copies(steps, {b for b, count in own.items() if count < every[b]})
+        every.subtract(own)
+        every.update(_uses(steps))
+
+    visit(program.steps)
+
+
+def _uses(steps: list[Step]) -> Counter[Buffer]:
+    """How many of the steps, those inside included, touch each buffer themselves."""
+    uses: Counter[Buffer] = Counter()
+    for step in ir.walk_steps(steps):
+        is_kernel = isinstance(step, Kernel)
+        uses.update(step_reads(step) | step_writes(step) if is_kernel else ir.step_uses(step))
+    return uses
+
+
+def _settle_carries(program: LoopProgram, setting: Setting) -> None:
+    """Let the carries of loops be updated in place, those of inner loops first."""
+
+    def visit(steps: list[Step]) -> None:
+        for step in steps:
+            for block in ir.blocks(step):
+                visit(block)
+            if isinstance(step, (ir.ForStep, ir.WhileStep)):
+                step.swaps = inplace.settle(setting.builder, step.body, step.swaps)
+
+    visit(program.steps)
+
+
+def _join_loops(program: LoopProgram, setting: Setting) -> None:
+    program.steps = _Joining(setting.tried, setting.builder.target).steps(program.steps)
+
+
+def drop_temps(program: LoopProgram, _: Setting) -> None:
+    """Forget temps that nothing touches."""
     used: set[Buffer] = set().union(*(step_reads(s) | step_writes(s) for s in program.steps))
     program.temps = [t for t in program.temps if t in used]
-    return program
 
 
 def _drop_dead(program: LoopProgram) -> None:
@@ -204,14 +242,13 @@ class _Joining:
 def _place(done: list[_Facts], facts: _Facts, head: int) -> int:
     """Where a step that joins none goes: out of the way of loops that might become one.
 
-    A start depends on nothing. A total that they all wait for comes before what it does not need.
+    A start reads nothing, and all it may have to wait for is what the same memory held before. A
+    total that they all wait for comes before what it does not need.
     """
-    if not isinstance(facts.step, Kernel):
-        return len(done)
-    if facts.step.start:
-        return head
     at = len(done)
-    while facts.is_total and at > head and not done[at - 1].conflicts(facts):
+    if not isinstance(facts.step, Kernel) or not (facts.step.start or facts.is_total):
+        return at
+    while at > head and not done[at - 1].conflicts(facts):
         at -= 1
     return at
 
@@ -395,3 +432,16 @@ def _changes_between(value: Expr, statements: Sequence[Statement]) -> bool:
         if isinstance(s, ir.Assign) and names & set(s.targets):
             return True
     return False
+
+
+# What every engine wants done to the loops, in order. Outputs are given the memory of inputs
+# while what reads is apart from what replaces.
+PASSES = (
+    switchable("merge_copies", _merge_copies),
+    LoopPass("carry_in_place", _settle_carries),  # without the rewrite, carries are swapped
+    LoopPass("donate", lambda program, setting: inplace.donate(program, setting.donated)),
+    switchable("join_loops", _join_loops),
+    switchable("forward_temps", lambda program, _: _forward_temps(program)),
+    switchable("drop_dead_stores", lambda program, _: _drop_dead(program)),
+    LoopPass("drop_temps", drop_temps),
+)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import bisect
+import heapq
+import itertools
 from collections.abc import Callable
+from typing import Any
 
 from phix.core import dims as dm
 from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import pipeline
 from phix.kernels.primitive.inplace import is_tiny
 from phix.kernels.primitive.loop_ir import Buffer, Step
 
 # Tiny temps go on the stack, up to this many.
 _MOST_ON_STACK = 64
 _WORST = 1 << 62
+# Slots of other sizes that are looked at for a temp.
+_MOST_TRIED = 256
 
 Lives = dict[Buffer, tuple[int, int]]
 
@@ -71,29 +78,72 @@ def plan_slots(steps: list[Step], wanted: Callable[[Buffer], bool]) -> list[list
     The largest come first, so that smaller ones find the times at which these are not needed.
     """
     lives = {b: span for b, span in lifetimes(steps).items() if wanted(b)}
-    slots: list[list[Buffer]] = []
+    plan = _Plan()
     for buffer in sorted(lives, key=lambda t: (-_known_size(t), lives[t][0], int(t.name[1:]))):
-        begin, end = lives[buffer]
-        free = [s for s in slots if all(lives[b][1] <= begin or end <= lives[b][0] for b in s)]
-        best = min(free, key=lambda s: _misfit(s[0], buffer), default=None)
-        if best is None or _misfit(best[0], buffer) == _WORST:
-            slots.append([buffer])
-        else:
-            best.append(buffer)
+        plan.place(buffer, *lives[buffer])
+    slots = [slot.buffers for slot in plan.slots]
+    if pipeline.is_verifying():
+        from phix.kernels.primitive import verifier
+
+        verifier.verify_slots(steps, slots)
     return slots
+
+
+class _Slot:
+    """Buffers in one piece of memory, and when it is taken, in order of time."""
+
+    def __init__(self) -> None:
+        self.buffers: list[Buffer] = []
+        self.spans: list[tuple[int, int]] = []
+
+    def is_free(self, begin: int, end: int) -> bool:
+        at = bisect.bisect_left(self.spans, (begin, begin))
+        is_over = at == 0 or self.spans[at - 1][1] <= begin
+        return is_over and (at == len(self.spans) or end <= self.spans[at][0])
+
+    def take(self, buffer: Buffer, begin: int, end: int) -> None:
+        self.buffers.append(buffer)
+        bisect.insort(self.spans, (begin, end))
+
+
+class _Plan:
+    """Slots for buffers that come largest first, those of one size in order of time."""
+
+    def __init__(self) -> None:
+        self.slots: list[_Slot] = []
+        self.by_size: dict[Any, list[_Slot]] = {}
+        # of the slots made for a size: when each becomes free and its number, and those that are
+        self.busy: dict[Any, list[tuple[int, int]]] = {}
+        self.idle: dict[Any, list[int]] = {}
+
+    def place(self, buffer: Buffer, begin: int, end: int) -> None:
+        size = dm.product(buffer.dims) * buffer.dtype.itemsize
+        key = size if isinstance(size, int) else size.key
+        busy, idle = self.busy.setdefault(key, []), self.idle.setdefault(key, [])
+        while busy and busy[0][0] <= begin:
+            heapq.heappush(idle, heapq.heappop(busy)[1])
+        if idle:
+            number = heapq.heappop(idle)
+        else:
+            larger = self.larger(begin, end) if isinstance(key, int) else None
+            if larger is not None:
+                larger.take(buffer, begin, end)
+                return
+            number = len(self.slots)
+            self.slots.append(_Slot())
+            self.by_size.setdefault(key, []).append(self.slots[number])
+        self.slots[number].take(buffer, begin, end)
+        heapq.heappush(busy, (end, number))
+
+    def larger(self, begin: int, end: int) -> _Slot | None:
+        """A slot that is free then, of the known size that is closest."""
+        sizes = (k for k in reversed(self.by_size) if isinstance(k, int))
+        near = itertools.chain.from_iterable(self.by_size[k] for k in sizes)
+        tried = itertools.islice(near, _MOST_TRIED)
+        return next((slot for slot in tried if slot.is_free(begin, end)), None)
 
 
 def _known_size(buffer: Buffer) -> int:
     """The bytes of a buffer; of unknown dims more than of any others, as they stay apart."""
     size = dm.product(buffer.dims) * buffer.dtype.itemsize
     return size if isinstance(size, int) else _WORST
-
-
-def _misfit(held: Buffer, buffer: Buffer) -> int:
-    """How badly a buffer fits where another was: 0 is exactly."""
-    a, b = (dm.product(x.dims) * x.dtype.itemsize for x in (held, buffer))
-    if dm.same(a, b):
-        return 0
-    if isinstance(a, int) and isinstance(b, int):
-        return abs(a - b)
-    return _WORST
