@@ -11283,7 +11283,7 @@ _custom_vjp_call = define(
     "Tensor[](out)",
     family="transformation",
     infer_meta=("CallInferMeta", ("operands", "graph")),
-    traits=("calls_graph",),
+    traits=("calls_graph", "own_derivative"),
     doc="The outputs of the graph on the operands, with a backward of the user's own.",
     where="yaml/transformation.yaml:26",
 )
@@ -11308,7 +11308,7 @@ _custom_jvp_call = define(
     "Tensor[](out)",
     family="transformation",
     infer_meta=("CallInferMeta", ("operands", "graph")),
-    traits=("calls_graph",),
+    traits=("calls_graph", "own_derivative"),
     doc="The outputs of the graph on the operands, with a tangent of the user's own.",
     where="yaml/transformation.yaml:34",
 )
@@ -11357,7 +11357,7 @@ _stop_gradient = define(
     "Tensor(out)",
     family="transformation",
     infer_meta=("UnchangedInferMeta", None),
-    traits=("nondifferentiable",),
+    traits=("nondifferentiable", "own_derivative"),
     doc="x, with a derivative of zero.",
     where="yaml/transformation.yaml:51",
 )

@@ -55,6 +55,9 @@ def trace(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Graph, 
 def decompose(function: Callable[..., Any]) -> Callable[..., Graph]:
     """The graph of ``function`` in primitives alone.
 
+    Its derivatives are those of the function, so calls with a derivative of their own stay, with
+    what is in them decomposed: ``stop_gradient``, ``custom_vjp`` and ``custom_jvp``.
+
     Takes what :func:`make_graph` takes; a Graph may stand in place of the function.
 
     >>> import phix
@@ -67,7 +70,8 @@ def decompose(function: Callable[..., Any]) -> Callable[..., Graph]:
 
     @named("decompose")
     def decomposed(*args: Any, **kwargs: Any) -> Graph:
-        return decomposing.decompose(trace(function, args, kwargs)[0])
+        traced = trace(function, args, kwargs)[0]
+        return decomposing.decompose(traced, decomposing.keep_derivatives)
 
     return functools.wraps(function)(decomposed) if not isinstance(function, Graph) else decomposed
 

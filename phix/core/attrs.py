@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
@@ -43,9 +43,10 @@ def as_dim(value: TensorBase, largest: bool = False) -> Any:
 
     Of a tensor that is mapped over a batch, the largest, if that is asked for; else an error.
     """
-    value = _lowest(value)
-    if isinstance(value, Tracer) and value.ndim == 0 and kind(value.dtype) == "int":
-        return value.interpreter.as_dim(value, largest)
+    if kind(value.dtype) == "int":
+        value = _lowest(value)
+        if isinstance(value, Tracer) and value.ndim == 0:
+            return value.interpreter.as_dim(value, largest)
     return value.item()
 
 
@@ -198,14 +199,17 @@ def _converters(op: Op) -> tuple[Callable[[Any], Any], ...]:
     return tuple(map(_converter, op.attrs))
 
 
-def convert(op: Op, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Each attribute as its declared type.
+def convert(op: Op, attrs: tuple[Any, ...], tensors: Sequence[int] = ()) -> tuple[Any, ...]:
+    """Each attribute as its declared type; those of the numbers ``tensors`` stay as they are.
 
     Raises:
         ArgumentError: a value that is not of the declared type.
     """
     converted: list[Any] = []
     for arg, converter, value in zip(op.attrs, _converters(op), attrs):
+        if tensors and len(converted) in tensors:
+            converted.append(value)
+            continue
         if value is None and (arg.default is None or arg.type in _MAY_BE_NONE):
             converted.append(None)
             continue
@@ -228,11 +232,16 @@ def convert(op: Op, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(converted)
 
 
-def normalize(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Attributes converted and canonical (axes non-negative, defaults resolved)."""
+def normalize(
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], tensors: Sequence[int] = ()
+) -> tuple[Any, ...]:
+    """Attributes converted and canonical (axes non-negative, defaults resolved).
+
+    Those of the numbers ``tensors`` are tensors, and what is made canonical of them is one too.
+    """
     if not op.attrs:
         return ()
-    attrs = convert(op, attrs)
+    attrs = convert(op, attrs, tensors)
     if op.normalize is None:
         return attrs
     metas = tuple(

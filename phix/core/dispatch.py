@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import attrs as at
-from phix.core import donation, stack
+from phix.core import donation, operands, stack
 from phix.core import dtypes as dt
 from phix.core.arrays import apart
 from phix.core.conversion import home, lent_tensor, owned_tensor, tensor_from_scalar
@@ -242,6 +242,9 @@ def _bound(
     given, given_attrs = inputs, attrs
     converted = convert_inputs(op, inputs)
     inputs = promote_inputs(op, converted)
+    for slot in op.number_slots:
+        if isinstance(attrs[slot], Tracer):
+            return operands.call(op, inputs, attrs)
     attrs = at.normalize(op, inputs, attrs)
     if op.index_rule is not None and not _state.inside:
         _check_indices(op, inputs, attrs)

@@ -46,6 +46,8 @@ def _differentiable_way(asked: str) -> str:
         return _COMPUTE
     if asked == "a formatted number":
         return "print with phix.debug.print"
+    if asked == "a truth value":
+        return "compare it (x != 0), which has no derivative to lose"
     if asked == "a NumPy array":
         return f"{_COMPUTE}, put tensors together with ops.stack, {_CALLBACK}"
     return f"{_COMPUTE}, {_CALLBACK}"

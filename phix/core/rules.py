@@ -27,6 +27,7 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "collective_rule": {},
     "normalize": {},
     "index_rule": {},
+    "operand_rule": {},
 }
 # Ops of the table that comes with phix, and ops with rules from elsewhere: programs of those depend
 # on code that no cache on disk knows.
@@ -169,6 +170,16 @@ def normalize(op_name: str) -> Callable[[Rule], Rule]:
     Args come in the op's order; the result is the tuple of all attributes, axes positive.
     """
     return _register("normalize", op_name)
+
+
+def operands(op_name: str) -> Callable[[Rule], Rule]:
+    """Register what an op is where some of its float and Scalar attributes are tensors.
+
+    ``rule(*args)``: args in the op's order, each of those attributes a number or a 0-d tensor, the
+    others converted, not normalised. It may not ask for the value of a tensor. An op with a
+    decomposition needs no such rule where that does as well.
+    """
+    return _register("operand_rule", op_name)
 
 
 def indices(op_name: str) -> Callable[[Rule], Rule]:

@@ -543,8 +543,8 @@ class ValueTracer(Tracer):
         return self.value.ndim
 
     def concrete(self, asked: str) -> Tensor:
-        # The truth of a comparison has no derivative to lose: it decides what is computed.
-        if asked == "a truth value" or not dt.is_differentiable(self.dtype):
+        # What a comparison gives, or a rounding to ints, has no derivative to lose.
+        if not dt.is_differentiable(self.dtype):
             return self.value.concrete(asked)
         raise refusals.derivative_lost(self, asked)
 

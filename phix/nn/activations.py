@@ -16,6 +16,11 @@ def as_tensor(x: Any) -> Any:
     return x if isinstance(x, TensorBase) else owned_tensor(x)
 
 
+def is_zero(number: Any) -> bool:
+    """Whether a number is known to be 0; what a tensor is may be known later, or differ."""
+    return not isinstance(number, TensorBase) and number == 0
+
+
 def relu(x: TensorLike) -> Any:
     """max(x, 0), elementwise; the slope at 0 is 0.
 

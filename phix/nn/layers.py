@@ -10,7 +10,7 @@ from phix.core import dims as dm
 from phix.core.errors import ArgumentError
 from phix.core.given import takes
 from phix.core.tensor import TensorLike
-from phix.nn.activations import as_tensor
+from phix.nn.activations import as_tensor, is_zero
 
 
 @takes()
@@ -111,13 +111,13 @@ def dropout(
     >>> phix.nn.functional.dropout(phix.ones([4]), 1.0, key=key).tolist()
     [0.0, 0.0, 0.0, 0.0]
     """
-    if training and p != 0 and key is None:
+    if training and not is_zero(p) and key is None:
         raise ArgumentError(
             "dropout: training needs a key, since there is no hidden random state; write "
             "dropout(x, p, key=phix.random.key(seed)), or training=False"
         )
     whole = as_tensor(x)
-    if not training or p == 0:
+    if not training or is_zero(p):
         return ops.dropout(whole, None, p, True, mode)
     if axis is None:
         return ops.dropout(whole, key, p, False, mode)

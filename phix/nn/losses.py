@@ -10,7 +10,7 @@ from phix.core.errors import ArgumentError
 from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, check
 from phix.core.tensor import TensorLike
-from phix.nn.activations import as_tensor
+from phix.nn.activations import as_tensor, is_zero
 
 
 def _check(name: str, reduction: str) -> None:
@@ -238,7 +238,7 @@ def cross_entropy(
     _check("cross_entropy", reduction)
     scores, target = as_tensor(input), as_tensor(label)
     keepdim = target.ndim == scores.ndim or reduction != "none"
-    if not soft_label and not label_smoothing:
+    if not soft_label and is_zero(label_smoothing):
         loss = _hard(scores, target, weight, ignore_index, reduction, axis, use_softmax)
         return _without(loss, axis, keepdim)
     counts = None
@@ -248,7 +248,7 @@ def cross_entropy(
         counts = ops.unsqueeze(counts, [axis])
         target = _moved_last_to(ops.one_hot(number, scores.shape[axis]), axis)
         target = target.astype(scores.dtype)
-    if label_smoothing:
+    if not is_zero(label_smoothing):
         target = (1 - label_smoothing) * target + label_smoothing / _size(scores, axis)
     loss = _soft(scores, target, weight, counts, reduction, axis, use_softmax)
     return _without(loss, axis, keepdim)

@@ -71,11 +71,16 @@ def log_softmax_grad(out: Any, out_grad: Any, axis: int) -> Any:
 
 
 # -- sigmoid and its kin -----------------------------------------------------------------------
+def _minus_size(x: Any) -> Any:
+    """-|x|, whose derivative at 0 is that from the right: 1 + exp of it is smooth there so."""
+    return ops.where(x < 0, x, -x)
+
+
 @rules.decompose("sigmoid")
 @in_float32
 def sigmoid(x: Any) -> Any:
     """exp(min(x, 0)) / (1 + exp(-|x|)): nothing overflows, and the small end keeps its digits."""
-    e = ops.exp(-ops.abs(x))
+    e = ops.exp(_minus_size(x))
     return ops.where(x < 0, e, 1.0) / (1 + e)
 
 
@@ -89,7 +94,7 @@ def sigmoid_grad(out: Any, out_grad: Any) -> Any:
 @in_float32
 def logsigmoid(x: Any) -> Any:
     """min(x, 0) - log(1 + exp(-|x|))."""
-    return ops.where(x < 0, x, 0.0) - ops.log1p(ops.exp(-ops.abs(x)))
+    return ops.where(x < 0, x, 0.0) - ops.log1p(ops.exp(_minus_size(x)))
 
 
 @rules.decompose("logsigmoid_grad")
@@ -103,7 +108,7 @@ def logsigmoid_grad(x: Any, out_grad: Any) -> Any:
 def softplus(x: Any, beta: float, threshold: float) -> Any:
     """max(t, 0) + log(1 + exp(-|t|)) over beta, t = beta x; x itself above the threshold."""
     t = beta * x
-    smooth = (ops.where(t > 0, t, 0.0) + ops.log1p(ops.exp(-ops.abs(t)))) / beta
+    smooth = (ops.where(t < 0, 0.0, t) + ops.log1p(ops.exp(_minus_size(t)))) / beta
     return ops.where(t > threshold, x, smooth)
 
 

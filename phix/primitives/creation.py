@@ -39,6 +39,14 @@ def create_meta(shape: Any, dtype: Any) -> MetaTensor:
     return MetaTensor(shape, dtype or dt.DEFAULT_FLOAT)
 
 
+@rules.operands("full")
+def full_of_tensor(shape: Any, value: Any, dtype: Any, place: Any) -> Any:
+    check_shape(shape)
+    element = value if dtype is None else value.astype(dtype)
+    return ops.expand(element if place is None else element.to(place), shape)
+
+
+@rules.operands("full_like")
 @rules.decompose("full_like")
 def full_like(x: Any, value: Any, dtype: Any, place: Any) -> Any:
     return ops.full(x.meta.dims, value, dtype or x.dtype, place)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -202,7 +203,9 @@ def cross_entropy_with_softmax(
     softmax = as_dtype(ops.exp(log_p) if use_softmax else input, dtype)
     if soft_label:
         target = as_dtype(label, log_p.dtype)
-        terms = ops.where(target == 0, 0.0, target * log_p)  # log_p may be -inf there
+        least = math.log(_least(log_p.dtype))  # log_p may be -inf
+        bounded = ops.where((target == 0) & (log_p < least), least, log_p)
+        terms = target * bounded
         return softmax, as_dtype(-ops.sum(terms, [axis], keepdim=True), dtype)
     number = _class_numbers(input, label, axis)
     counts = number != ignore_index
@@ -256,6 +259,10 @@ def _target(
     return ops.cast(hit, softmax.dtype), ops.cast(counts, softmax.dtype)
 
 
+def _least(dtype: Any) -> float:
+    return float(ml_dtypes.finfo(dtype).tiny)
+
+
 def _soft_label_grad(softmax: Any) -> Any:
-    least = float(ml_dtypes.finfo(softmax.dtype).tiny)
+    least = _least(softmax.dtype)
     return -ops.log(ops.where(softmax < least, least, softmax))

@@ -12,6 +12,7 @@ from phix.core import rules
 from phix.core.attrs import check_number
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.meta import MetaTensor
+from phix.core.tensor import TensorBase
 from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.widening import in_float32
 
@@ -277,6 +278,28 @@ def scale_grad(out_grad: Any, scale: Any) -> Any:
 @rules.jvp("scale")
 def scale_jvp(primals: Any, tangents: Any, scale: Any, bias: Any, after: bool) -> Any:
     return ops.scale(primals[0], scale, bias, after), ops.scale(tangents[0], scale, 0.0, True)
+
+
+@rules.operands("scale")
+def scale_by_tensors(x: Any, scale: Any, bias: Any, after: bool) -> Any:
+    factor, shift = number_for(x, scale), number_for(x, bias)
+    return x * factor + shift if after else (x + shift) * factor
+
+
+def number_for(x: Any, value: Any) -> Any:
+    """A number, or a tensor of one, as x's own kind: ints cut off the fraction."""
+    if not isinstance(value, TensorBase):
+        return _NUMBER_OF[dt.kind(x.dtype)](value)
+    if dt.is_complex(value.dtype) and not dt.is_complex(x.dtype):
+        raise DTypeError(f"a complex number for {x.meta}; cast x to a complex dtype")
+    return value.astype(x.dtype)
+
+
+@rules.operands("pow")
+def pow_of_tensor(x: Any, y: Any) -> Any:
+    if dt.kind(x.dtype) == "int" and dt.is_float(y.dtype):
+        x = x.astype(dt.DEFAULT_FLOAT)
+    return ops.elementwise_pow(x, y.astype(x.dtype))
 
 
 # -- complex parts ------------------------------------------------------------------------------
