@@ -55,7 +55,7 @@ test: $(VENV)/dev.stamp  ## run all tests
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --prove $(PROOFS) $(SEED)
 
 prove: $(VENV)/dev.stamp  ## run slow proofs and property tests over a fresh seed for PROVE_SECONDS
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) -m prove --prove $(PROVE_SECONDS) $(SEED)
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m prove --prove $(PROVE_SECONDS) $(SEED)
 
 check: lint types fresh test  ## what CI runs: format, lint, types, generated code, layers, tests
 

@@ -16,7 +16,7 @@ from contextlib import contextmanager
 
 import pytest
 
-QUICK_SHARE, QUICK_LEAST = 14, 2  # one test in so many, and at least so many of a file
+QUICK_SHARE, QUICK_LEAST = 20, 2  # one test in so many, and at least so many of a file
 PROVED = "proved"  # the property of a report that says what its test drew
 SLOW_SHARE = 0.3  # of the time of --prove for slow proofs on each worker
 _SPENT = pytest.StashKey[float]()

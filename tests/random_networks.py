@@ -44,6 +44,8 @@ from tests.networks.ways import (
 os.environ.setdefault("PHIX_VERIFY", "1")  # loops are verified between all passes
 
 DTYPES = {"float32": 5.0, "float64": 3.0, "float16": 0.8, "bfloat16": 0.8}
+# words of models in whose eager runs something is compiled
+COMPILED_WHEN_EAGER = ("scan", "fori", "while", "checkpoint", "jit", "rnn", "gru", "lstm")
 
 
 class Mismatch(Exception):
@@ -160,7 +162,7 @@ def check(net: Network, jax_too: bool, counts: Counter[str]) -> None:
     own = cast(net.args, net.dtype)
     _compare("eager", leaves(eager(*tensors(own))), wanted, most)
     text = " ".join(net.model.text)
-    is_compiled = any(k in text for k in ("scan", "fori", "while", "checkpoint", "jit"))
+    is_compiled = any(k in text for k in COMPILED_WHEN_EAGER)
     if is_compiled and net.seed % 3 == 0:  # eager loops are compiled as well
         counts["programs"] += 1
         found = Compiled(NO_REWRITES, net.target, net.model, own)(own)
@@ -263,6 +265,17 @@ class Outcome:
         return True
 
 
+def _goes_wrong_again(net: Network) -> bool:
+    """Whether other data goes wrong too: where rounding crossed a kink, it does not."""
+    for turn in (1, 2):
+        args = arguments(net.model, np.random.default_rng([net.seed, 100, turn]), net.model.sizes)
+        try:
+            check(replace(net, args=cast(cast(args, net.dtype), "float64")), False, Counter())
+        except Mismatch:
+            return True
+    return False
+
+
 def run_draw(
     seed: int, jax_too: bool = False, off: tuple[str, ...] = (), most_ways: int = 2
 ) -> Outcome:
@@ -275,7 +288,13 @@ def run_draw(
             replace(w, off=tuple(dict.fromkeys((*w.off, *off)))) for w in net.ways[:most_ways]
         ]
         with passes.without(frozenset(off)):
-            check(net, jax_too, outcome.counts)
+            try:
+                check(net, jax_too, outcome.counts)
+            except Mismatch as error:
+                if net.model.is_smooth or _goes_wrong_again(net):
+                    raise
+                outcome.counts["jumps at kinks"] += 1
+                print(f"seed {seed}, with this data alone, at a kink: {error}", flush=True)
     except Mismatch as error:
         outcome.error, outcome.way = f"MISMATCH {error}", error.way
     except Exception:
