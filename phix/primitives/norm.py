@@ -10,7 +10,8 @@ from phix import ops
 from phix.core import rules
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
-from phix.primitives.reduction import as_dtype, restored, widened
+from phix.primitives.reduction import restored
+from phix.primitives.widening import as_dtype, widened
 
 Axes = Sequence[int]
 
