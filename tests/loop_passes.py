@@ -16,10 +16,15 @@ from phix.core.graph import Graph
 from phix.kernels.cpu import source, streaming
 from phix.kernels.gpu import program as gpu_program
 from phix.kernels.gpu import schedule as gpu_schedule
-from phix.kernels.primitive import inplace, ordering, pipeline, sharing
+from phix.kernels.primitive import inplace, loop_text, ordering, pipeline, sharing
 from phix.kernels.primitive.builder import Builder
+from phix.kernels.primitive.evaluator import evaluate_each
+from phix.kernels.primitive.loop_ir import LoopProgram
 from phix.kernels.primitive.lowering import lower
-from phix.kernels.primitive.prover import SLOTS, PassFault, Prover
+from phix.kernels.primitive.prover import SLOTS, PassFault, Prover, differences, spread
+
+# The rewrites that make a product another sum.
+PRODUCTS = ("small_products", "dot_products", "winograd")
 
 
 # -- programs ------------------------------------------------------------------------------------
@@ -89,12 +94,42 @@ def prove(
     return prover
 
 
+def prove_fusion(graph: Graph, args: Sequence[Any], *, seed: int = 0) -> None:
+    """How equations become loops without each rewrite of the stage "fusion", beside all of them.
+
+    Bits are the same, but for the rewrites of products, which add up in another order.
+
+    Raises:
+        PassFault: a rewrite changes a result.
+    """
+    rng = np.random.default_rng(seed)
+    arrays = [np.asarray(a) for a in args]
+    samples = [arrays, [odd_values(a, rng) for a in arrays]]
+    flags = (True,) * len(graph.inputs)
+
+    def made(*off: str) -> LoopProgram:
+        with passes.without(frozenset(off)):
+            return lower(graph, flags, Builder)
+
+    whole = made()
+    wanted, text = evaluate_each(whole, samples), loop_text.program_text(whole)
+    for rewrite in passes.REWRITES.values():
+        if rewrite.stage != "fusion":
+            continue
+        apart = made(rewrite.name)
+        found = evaluate_each(apart, samples)
+        for sample, mine, theirs in zip(samples, wanted, found):
+            what = differences(mine, theirs)
+            if what and rewrite.name in PRODUCTS:  # what NaN and infinities make there is open
+                is_odd = sample is not samples[0]
+                what = "" if is_odd else differences(mine, theirs, spread(whole, sample, mine))
+            if what:
+                raise PassFault(rewrite.name, what, loop_text.program_text(apart), text)
+
+
 def prove_function(function: Callable[..., Any], *args: Any, **options: Any) -> Prover:
     """:func:`prove` of a function of flat arrays; ``specs`` may name unknown dims."""
     specs = options.pop("specs", args)
     graph = graph_of(function, *specs)
     assert len(graph.inputs) == len(args), "a function of flat arrays"
     return prove(graph, args, **options)
-
-
-__all__ = ["PassFault", "Prover", "graph_of", "prove", "prove_function", "small_thresholds"]

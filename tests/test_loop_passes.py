@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import phix
-from loop_passes import PassFault, Prover, graph_of, prove, small_thresholds
+from loop_passes import PassFault, Prover, graph_of, prove, prove_fusion, small_thresholds
 from phix import ops
 from phix.kernels.cpu import source
 from phix.kernels.primitive import loop_ir as ir
@@ -159,6 +159,14 @@ def narrow(x: Any, y: Any) -> Any:
     return ops.sum(z, 0), ops.max(z, 0), ops.tanh(z + x) * 0.3, ops.mean(z)
 
 
+def rounded(x: Any, y: Any) -> Any:
+    """What compares or widens a product reads it as its dtype has it."""
+    product = x * 0.3
+    slope = phix.grad(lambda v: ops.sum(ops.max(v * 0.7, 0) + ops.amin(v * y, 0)))(x)
+    equal = ops.cast(ops.equal(x * y, ops.cast(x * y, "float64")), "int32")
+    return ops.argmax(product, 0), slope, ops.cast(x * y, "float64"), equal, x * y >= y * x
+
+
 def complex_numbers(x: Any, y: Any) -> Any:
     z = ops.sin(x * 0.5) @ y
     return ops.prod(x, 0), ops.sum(z, 0), z * ops.conj(x[0]), ops.cumsum(z, 0), ops.abs(z)
@@ -229,6 +237,8 @@ PROGRAMS: dict[str, tuple[Function, str, Shapes]] = {
     "solve, more": (solved, F4, ((9, 9), (9, 2))),
     "float16": (narrow, F2, ((9, 5), (9, 5))),
     "bfloat16": (narrow, BF, ((9, 5), (9, 5))),
+    "rounded float16": (rounded, F2, ((4, 5), (4, 5))),
+    "rounded bfloat16": (rounded, BF, ((9, 3), (9, 3))),
     "complex": (complex_numbers, "complex128", ((4, 3), (3, 3))),
     "complex64": (complex_numbers, "complex64", ((9, 2), (2, 2))),
     "int32": (whole_numbers, "int32", ((9, 5), (9, 5))),
@@ -283,6 +293,13 @@ def test_passes_for_a_gpu_keep_it(name: str) -> None:
     donated = range(len(PROGRAMS[name][2]))
     with small_thresholds():
         _proved(name, gpu=True, donated=donated)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_fusion_keeps_what_a_program_computes(name: str) -> None:
+    function, dtype, shapes = PROGRAMS[name]
+    args = _arrays(dtype, shapes, np.random.default_rng(3))
+    prove_fusion(graph_of(function, *args), args)
 
 
 # -- the harness itself --------------------------------------------------------------------------
@@ -374,6 +391,7 @@ def test_passes_keep_random_graphs(seed: int) -> None:
     program = random_graphs.draw_program(1000 + seed)
     graph = graph_of(program, *program.inputs)
     prove(graph, program.inputs, seed=seed)
+    prove_fusion(graph, program.inputs, seed=seed)
     donated = range(len(program.inputs))
     with small_thresholds():
         prove(graph, program.inputs, seed=seed, donated=donated)

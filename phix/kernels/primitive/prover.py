@@ -57,7 +57,7 @@ class Prover:
         for sample, found, wanted in zip(self.samples, results, self.results):
             what = differences(found, wanted)
             if what and name in FREES_ROUNDING:
-                what = differences(found, wanted, _spread(program, sample, found))
+                what = differences(found, wanted, spread(program, sample, found))
             if what:
                 raise PassFault(name, what, before, self.text)
         self.results = results
@@ -98,7 +98,7 @@ def flat(x: np.ndarray) -> np.ndarray:
     return x.reshape(-1).view(dt.real_dtype(x.dtype))
 
 
-def _spread(
+def spread(
     program: LoopProgram, sample: list[np.ndarray], found: Sequence[np.ndarray]
 ) -> list[np.ndarray]:
     """What rounding may do to each result: many times what it does where inputs are a bit off."""
