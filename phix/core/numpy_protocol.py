@@ -21,6 +21,7 @@ _tables: list[Mapping[Any, Function]] = []
 # What NumPy's functions take besides, where it says no more than leaving it out.
 _SAYS_NOTHING = {"where": (True,), "order": ("K", "C"), "casting": ("same_kind",), "subok": (True,)}
 _PLAIN = (np.ndarray, np.generic, bool, int, float, complex, str, bytes, list, tuple, type(None))
+_COMMON = frozenset({Tensor, np.ndarray, np.float64, np.float32, bool, int, float, complex})
 
 
 class NotOfferedError(Exception):
@@ -28,9 +29,14 @@ class NotOfferedError(Exception):
 
 
 def provide(load: Callable[[], Mapping[Any, Function]]) -> None:
-    """Say where the table comes from: functions by NumPy's function, or by ufunc and method."""
+    """Say where the table comes from: functions by NumPy's function, or by ufunc and method.
+
+    From then on NumPy hands calls with tensors over.
+    """
     _loaders[:] = [load]
     _tables.clear()
+    for protocol in (__array_ufunc__, __array_function__):
+        setattr(TensorBase, protocol.__name__, protocol)
 
 
 def table() -> Mapping[Any, Function]:
@@ -40,18 +46,24 @@ def table() -> Mapping[Any, Function]:
     return _tables[0]
 
 
-def call_ufunc(ufunc: Any, method: str, inputs: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def __array_ufunc__(self: TensorBase, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """See ``numpy.ndarray.__array_ufunc__``."""
-    out = kwargs.get("out", ())
-    for value in (*inputs, *out):
+    if not kwargs and method == "__call__" and _COMMON.issuperset(map(type, inputs)):
+        own = table().get(ufunc)  # array + tensor comes here
+        if own is not None:
+            try:
+                return own(*inputs)
+            except NotOfferedError:
+                pass
+    for value in (*inputs, *kwargs.get("out", ())):
         if not isinstance(value, (TensorBase, *_PLAIN)) and _has_own(value, "__array_ufunc__"):
             return NotImplemented
     key = ufunc if method == "__call__" else (ufunc, method)
     return _call(key, getattr(ufunc, method), f"np.{ufunc.__name__}", inputs, kwargs)
 
 
-def call_function(
-    function: Any, types: Sequence[type], args: tuple[Any, ...], kwargs: dict[str, Any]
+def __array_function__(
+    self: TensorBase, function: Any, types: Sequence[type], args: Any, kwargs: dict[str, Any]
 ) -> Any:
     """See ``numpy.ndarray.__array_function__``."""
     if not all(issubclass(t, (TensorBase, np.ndarray)) for t in types):

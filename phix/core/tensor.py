@@ -226,17 +226,6 @@ class TensorBase:
 
         return get(self, index)
 
-    # -- NumPy's own functions ------------------------------------------------------------------
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        from phix.core import numpy_protocol
-
-        return numpy_protocol.call_ufunc(ufunc, method, inputs, kwargs)
-
-    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        from phix.core import numpy_protocol
-
-        return numpy_protocol.call_function(function, types, args, kwargs)
-
     def __setitem__(self, index: Any, value: Any) -> None:
         raise ArgumentError("tensors are immutable; write y = x.at[index].set(value)")
 
