@@ -18,6 +18,7 @@ from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
 from phix.kernels.primitive import (
+    blocked_sums,
     collapse,
     inplace,
     loop_text,
@@ -112,6 +113,7 @@ _CHANGES: dict[str, Callable[[LoopProgram, Builder], None]] = {
     "collapse_loops": lambda program, _: collapse.collapse(program),
     "shrink_temps": lambda program, _: shrinking.shrink(program),
     "reuse_temps": lambda program, _: inplace.reuse_temps(program, _may_replace),
+    "block_sums": lambda program, builder: blocked_sums.block_sums(program, builder.dim),
     "share_loops": lambda program, builder: sharing.share(program, builder.dim),
     "several_rows": lambda program, _: several_rows.take_several_rows(program),
     "stream_results": lambda program, builder: streaming.stream_results(program, builder.dim),
