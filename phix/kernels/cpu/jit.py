@@ -20,6 +20,7 @@ from llvmlite.binding.newpassmanagers import NewPassManager
 
 from phix.core import disk_cache, stack
 from phix.kernels.cpu import runtime
+from phix.kernels.cpu.level import level
 
 # Raise when the convention of ``entry`` or the layout of what it reads changes.
 ENTRY_VERSION = 2
@@ -53,8 +54,8 @@ def _machine() -> llvm.TargetMachine:
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=level().cpu,
+        features=level().features,
         opt=3,
         jit=True,
         codemodel="jitdefault",
@@ -80,33 +81,31 @@ def _engine() -> llvm.ExecutionEngine:
 def identity() -> str:
     """What besides its source decides the machine code of a program."""
     version = ".".join(map(str, llvm.llvm_version_info))
-    features = llvm.get_host_cpu_features().flatten()
-    parts = (llvmlite.__version__, version, llvm.get_host_cpu_name(), features, ENTRY_VERSION)
+    parts = (llvmlite.__version__, version, level().cpu, level().features, ENTRY_VERSION)
     return repr(parts)
 
 
 @lru_cache(maxsize=1)
 def function_attributes() -> str:
     """Attributes of every kernel: LLVM prefers narrower vectors than the CPU has."""
-    width = 512 if llvm.get_host_cpu_features().get("avx512f") else 256
+    width = 512 if "avx512f" in level().has else 256
     return f'nounwind "prefer-vector-width"="{width}"'
 
 
 @lru_cache(maxsize=1)
 def vector_registers() -> tuple[int, int]:
     """How many bytes a vector register of the CPU has, and how many of them there are."""
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f"):
+    if "avx512f" in level().has:
         return 64, 32
-    if features.get("avx2"):
+    if "avx2" in level().has:
         return 32, 16
-    return 16, 16 if features.get("sse2") else 32
+    return 16, 32 if "neon" in level().has else 16
 
 
 @lru_cache(maxsize=1)
 def has_masks() -> bool:
     """Whether a vector instruction of the CPU can leave out some of its lanes."""
-    return bool(llvm.get_host_cpu_features().get("avx512f"))
+    return "avx512f" in level().has
 
 
 def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:

@@ -16,6 +16,7 @@ from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
 from phix.kernels.primitive import (
+    blocked_sums,
     collapse,
     inplace,
     loop_text,
@@ -111,6 +112,7 @@ PASSES = (
     switchable("collapse_loops", lambda program, _: collapse.collapse(program)),
     switchable("shrink_temps", lambda program, _: shrinking.shrink(program)),
     switchable("reuse_temps", lambda program, _: inplace.reuse_temps(program, _may_replace)),
+    switchable("block_sums", lambda program, s: blocked_sums.block_sums(program, s.builder.dim)),
     switchable("share_loops", lambda program, s: sharing.share(program, s.builder.dim)),
     switchable("several_rows", lambda program, _: several_rows.take_several_rows(program)),
     switchable(

@@ -253,7 +253,7 @@ def erfinv(x: Expr) -> Expr:
 
 
 def _sum(x: Expr, coefficients: Sequence[float], lost: Expr | None = None) -> tuple[Expr, Expr]:
-    """The polynomial of ``horner`` at x + lost as a sum of two numbers, if it is about linear."""
+    """The polynomial of ``horner`` at x + lost as a sum of two numbers; lost is tiny."""
     first, *others = coefficients
     slope = horner(x, others)
     value = fma(x, slope, first)
