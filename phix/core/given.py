@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -153,6 +154,10 @@ _BY_ANNOTATION = {
 }
 
 
+# What is given by name alone has no place among the others.
+_BY_PLACE = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
 def takes(**kinds: Kind) -> Callable[[F], F]:
     """A decorator: the arguments of these names are of these kinds.
 
@@ -161,7 +166,10 @@ def takes(**kinds: Kind) -> Callable[[F], F]:
 
     def decorator(function: F) -> F:
         parameters = inspect.signature(function).parameters
-        places = {name: n for n, name in enumerate(parameters)}
+        places = {
+            name: n if parameter.kind in _BY_PLACE else sys.maxsize
+            for n, (name, parameter) in enumerate(parameters.items())
+        }
         found = {n: _BY_ANNOTATION.get(p.annotation) for n, p in parameters.items()} | kinds
         checks = tuple((places[name], name, kind) for name, kind in found.items() if kind)
         # what runs functions of the user's lets the errors of ops in them through as they are
