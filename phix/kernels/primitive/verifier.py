@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import VerificationError
 from phix.kernels.primitive import loop_ir as ir
@@ -109,7 +110,9 @@ def buffers_have_values(program: LoopProgram) -> Iterator[str]:
     known = {*program.inputs, *program.constants}
     yield from _unwritten(program.steps, known)
     yield from (
-        f"nothing writes {b}" for b in program.outputs if b not in known and 0 not in b.dims
+        f"nothing writes {b}"
+        for b in program.outputs
+        if b not in known and not any(map(dm.is_zero, b.dims))
     )
 
 
@@ -127,7 +130,7 @@ def _unwritten(steps: list[ir.Step], known: set[Buffer]) -> Iterator[str]:
             needed = own if ir.blocks(step) else ir.step_reads(step)
         for b in needed:
             is_known = b in known or ir.owner(b) in known or b.kind == "slice"
-            if not is_known and 0 not in b.dims:
+            if not is_known and not any(map(dm.is_zero, b.dims)):
                 yield f"{b} is read before anything is written there"
         known |= ir.step_writes(step)
 
