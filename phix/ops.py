@@ -2892,8 +2892,9 @@ _gather = define(
     jvp="linear",
     doc=(
         "The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes "
-        "of index, of any number, stand in place of axis. A negative index counts from the end; "
-        "one outside the axis is taken as the nearest inside."
+        "of index, of any number, stand in place of axis. A negative index counts from the end. An "
+        "index out of range raises TensorIndexError where the call runs at once; compiled programs "
+        "take the nearest inside, or raise under phix.debug.check_indices()."
     ),
     where="yaml/indexing.yaml:6",
 )
@@ -2901,8 +2902,9 @@ _gather = define(
 
 def gather(x: TensorLike, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
     """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes of
-    index, of any number, stand in place of axis. A negative index counts from the end; one outside
-    the axis is taken as the nearest inside.
+    index, of any number, stand in place of axis. A negative index counts from the end. An index out
+    of range raises TensorIndexError where the call runs at once; compiled programs take the nearest
+    inside, or raise under phix.debug.check_indices().
 
     Args:
         x: tensor.
@@ -2947,7 +2949,8 @@ _gather_nd = define(
     jvp="linear",
     doc=(
         "out[i] = x[index[i, 0], index[i, 1], ...]: the last axis of index names the first axes of "
-        "x."
+        "x. An index out of range raises TensorIndexError where the call runs at once; compiled "
+        "programs take the nearest inside, or raise under phix.debug.check_indices()."
     ),
     where="yaml/indexing.yaml:27",
 )
@@ -2955,6 +2958,8 @@ _gather_nd = define(
 
 def gather_nd(x: TensorLike, index: TensorLike) -> Tensor:
     """out[i] = x[index[i, 0], index[i, 1], ...]: the last axis of index names the first axes of x.
+    An index out of range raises TensorIndexError where the call runs at once; compiled programs
+    take the nearest inside, or raise under phix.debug.check_indices().
 
     Args:
         x: tensor.
@@ -2996,7 +3001,8 @@ _scatter_nd_add = define(
     traits=("promote(x, updates)",),
     doc=(
         "x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again, "
-        "all are added."
+        "all are added. An index out of range raises TensorIndexError where the call runs at once; "
+        "compiled programs write to the nearest inside, or raise under phix.debug.check_indices()."
     ),
     where="yaml/indexing.yaml:49",
 )
@@ -3004,7 +3010,8 @@ _scatter_nd_add = define(
 
 def scatter_nd_add(x: TensorLike, index: TensorLike, updates: TensorLike) -> Tensor:
     """x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again, all
-    are added.
+    are added. An index out of range raises TensorIndexError where the call runs at once; compiled
+    programs write to the nearest inside, or raise under phix.debug.check_indices().
 
     Args:
         x: tensor.
@@ -3051,7 +3058,9 @@ _scatter = define(
     inplace=(("x", "out"),),
     doc=(
         "x with row index[i] replaced by updates[i]: by the last of them where an index comes "
-        "again, or by their sum if not overwrite."
+        "again, or by their sum if not overwrite. An index out of range raises TensorIndexError "
+        "where the call runs at once; compiled programs write to the nearest inside, or raise "
+        "under phix.debug.check_indices()."
     ),
     where="yaml/indexing.yaml:72",
 )
@@ -3061,7 +3070,9 @@ def scatter(
     x: TensorLike, index: TensorLike, updates: TensorLike, overwrite: bool = True
 ) -> Tensor:
     """x with row index[i] replaced by updates[i]: by the last of them where an index comes again,
-    or by their sum if not overwrite.
+    or by their sum if not overwrite. An index out of range raises TensorIndexError where the call
+    runs at once; compiled programs write to the nearest inside, or raise under
+    phix.debug.check_indices().
 
     Args:
         x: tensor.
@@ -3089,7 +3100,8 @@ _take_along_axis = define(
     jvp="linear",
     doc=(
         "out[..., i, ...] = arr[..., indices[..., i, ...], ...] along axis; the other dims "
-        "broadcast."
+        "broadcast. An index out of range raises TensorIndexError where the call runs at once; "
+        "compiled programs take the nearest inside, or raise under phix.debug.check_indices()."
     ),
     where="yaml/indexing.yaml:86",
 )
@@ -3097,6 +3109,8 @@ _take_along_axis = define(
 
 def take_along_axis(arr: TensorLike, indices: TensorLike, axis: int) -> Tensor:
     """out[..., i, ...] = arr[..., indices[..., i, ...], ...] along axis; the other dims broadcast.
+    An index out of range raises TensorIndexError where the call runs at once; compiled programs
+    take the nearest inside, or raise under phix.debug.check_indices().
 
     Args:
         arr: tensor.
@@ -3144,7 +3158,9 @@ _put_along_axis = define(
     doc=(
         "arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its "
         "place (assign), or combined with what is there (add, mul, amax, amin, mean), which is "
-        "left out without include_self."
+        "left out without include_self. An index out of range raises TensorIndexError where the "
+        "call runs at once; compiled programs write to the nearest inside, or raise under "
+        "phix.debug.check_indices()."
     ),
     where="yaml/indexing.yaml:107",
 )
@@ -3160,7 +3176,8 @@ def put_along_axis(
 ) -> Tensor:
     """arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its place
     (assign), or combined with what is there (add, mul, amax, amin, mean), which is left out without
-    include_self.
+    include_self. An index out of range raises TensorIndexError where the call runs at once;
+    compiled programs write to the nearest inside, or raise under phix.debug.check_indices().
 
     Args:
         arr: tensor.
@@ -3239,7 +3256,9 @@ _index_put = define(
     doc=(
         "x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and "
         "the value broadcast. The indices are of the first axes of x, or of those in axes: then "
-        "the axes of the value are theirs, broadcast together, followed by the other axes of x."
+        "the axes of the value are theirs, broadcast together, followed by the other axes of x. An "
+        "index out of range raises TensorIndexError where the call runs at once; compiled programs "
+        "write to the nearest inside, or raise under phix.debug.check_indices()."
     ),
     where="yaml/indexing.yaml:131",
 )
@@ -3254,7 +3273,9 @@ def index_put(
 ) -> Tensor:
     """x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and the
     value broadcast. The indices are of the first axes of x, or of those in axes: then the axes of
-    the value are theirs, broadcast together, followed by the other axes of x.
+    the value are theirs, broadcast together, followed by the other axes of x. An index out of range
+    raises TensorIndexError where the call runs at once; compiled programs write to the nearest
+    inside, or raise under phix.debug.check_indices().
 
     Args:
         x: tensor.
@@ -3320,13 +3341,19 @@ _index_select = define(
     family="indexing",
     infer_meta=("IndexSelectInferMeta", None),
     invoke="gather(x, index, axis)",
-    doc="The slices of x at a 1-d index along axis; gather.",
+    doc=(
+        "The slices of x at a 1-d index along axis; gather. An index out of range raises "
+        "TensorIndexError where the call runs at once; compiled programs take the nearest inside, "
+        "or raise under phix.debug.check_indices()."
+    ),
     where="yaml/indexing.yaml:156",
 )
 
 
 def index_select(x: TensorLike, index: TensorLike, axis: int = 0) -> Tensor:
-    """The slices of x at a 1-d index along axis; gather.
+    """The slices of x at a 1-d index along axis; gather. An index out of range raises
+    TensorIndexError where the call runs at once; compiled programs take the nearest inside, or
+    raise under phix.debug.check_indices().
 
     Args:
         x: tensor.
@@ -3342,13 +3369,19 @@ _index_sample = define(
     "Tensor(out)",
     family="indexing",
     infer_meta=("IndexSampleInferMeta", None),
-    doc="out[i, j] = x[i, index[i, j]].",
+    doc=(
+        "out[i, j] = x[i, index[i, j]]. An index out of range raises TensorIndexError where the "
+        "call runs at once; compiled programs take the nearest inside, or raise under "
+        "phix.debug.check_indices()."
+    ),
     where="yaml/indexing.yaml:167",
 )
 
 
 def index_sample(x: TensorLike, index: TensorLike) -> Tensor:
-    """out[i, j] = x[i, index[i, j]].
+    """out[i, j] = x[i, index[i, j]]. An index out of range raises TensorIndexError where the call
+    runs at once; compiled programs take the nearest inside, or raise under
+    phix.debug.check_indices().
 
     Args:
         x: tensor.
@@ -3415,7 +3448,8 @@ _embedding = define(
     doc=(
         "The rows of weight that the ints in x number, out[..., :] = weight[x[...], :]. "
         "padding_idx, if not -1, is a row that is zero to the result and gets no gradient. A "
-        "number outside the rows is taken as the nearest inside."
+        "number outside the rows raises TensorIndexError where the call runs at once; compiled "
+        "programs take the nearest inside, or raise under phix.debug.check_indices()."
     ),
     where="yaml/layer.yaml:21",
 )
@@ -3426,7 +3460,8 @@ def embedding(
 ) -> Tensor:
     """The rows of weight that the ints in x number, out[..., :] = weight[x[...], :]. padding_idx,
     if not -1, is a row that is zero to the result and gets no gradient. A number outside the rows
-    is taken as the nearest inside.
+    raises TensorIndexError where the call runs at once; compiled programs take the nearest inside,
+    or raise under phix.debug.check_indices().
 
     Args:
         x: tensor.
@@ -3444,16 +3479,18 @@ _one_hot = define(
     family="layer",
     traits=("nondifferentiable",),
     doc=(
-        "float32 with a last axis of num_classes: 1 at the class that x numbers, else 0; all 0 for "
-        "a number that is no class."
+        "float32 with a last axis of num_classes: 1 at the class that x numbers, else 0. A number "
+        "that is no class raises TensorIndexError where the call runs at once; compiled programs "
+        "give all 0 for it, or raise under phix.debug.check_indices()."
     ),
-    where="yaml/layer.yaml:38",
+    where="yaml/layer.yaml:39",
 )
 
 
 def one_hot(x: TensorLike, num_classes: ScalarLike) -> Tensor:
-    """float32 with a last axis of num_classes: 1 at the class that x numbers, else 0; all 0 for a
-    number that is no class.
+    """float32 with a last axis of num_classes: 1 at the class that x numbers, else 0. A number that
+    is no class raises TensorIndexError where the call runs at once; compiled programs give all 0
+    for it, or raise under phix.debug.check_indices().
 
     Args:
         x: tensor.
@@ -3479,7 +3516,7 @@ _dropout = define(
         "multiplied by 1 - p. seed_tensor is the key (phix.random.key), needed unless is_test; "
         "seed and fix_seed say nothing here."
     ),
-    where="yaml/layer.yaml:54",
+    where="yaml/layer.yaml:56",
 )
 
 
@@ -3514,7 +3551,7 @@ _dropout_grad = define(
     "Tensor(x_grad)",
     family="layer",
     forward="dropout",
-    where="yaml/layer.yaml:75",
+    where="yaml/layer.yaml:77",
 )
 
 
@@ -4399,7 +4436,9 @@ _cross_entropy_with_softmax = define(
         "the axis. A label is the number of a class, its axis 1 or left out, and ignore_index "
         "gives loss 0; a soft label has a probability for each class, and the loss is -sum(label * "
         "log(softmax)). Without use_softmax the input is the softmax. It is always computed the "
-        "numerically stable way."
+        "numerically stable way. A label that is no class raises TensorIndexError where the call "
+        "runs at once; compiled programs take the nearest class, or raise under "
+        "phix.debug.check_indices()."
     ),
     where="yaml/loss.yaml:106",
 )
@@ -4417,7 +4456,9 @@ def cross_entropy_with_softmax(
     """softmax of input along the axis, and the loss -log(softmax) at the label, with a 1 for the
     axis. A label is the number of a class, its axis 1 or left out, and ignore_index gives loss 0; a
     soft label has a probability for each class, and the loss is -sum(label * log(softmax)). Without
-    use_softmax the input is the softmax. It is always computed the numerically stable way.
+    use_softmax the input is the softmax. It is always computed the numerically stable way. A label
+    that is no class raises TensorIndexError where the call runs at once; compiled programs take the
+    nearest class, or raise under phix.debug.check_indices().
 
     Args:
         input: tensor, float.
@@ -4463,7 +4504,7 @@ _cross_entropy_with_softmax_grad = define(
     family="loss",
     optional=("softmax_grad", "loss_grad"),
     forward="cross_entropy_with_softmax",
-    where="yaml/loss.yaml:133",
+    where="yaml/loss.yaml:135",
 )
 
 

@@ -297,4 +297,6 @@ def permutation(key: TensorLike, x: int | TensorLike, axis: int = 0) -> Any:
     tensor = _tensor(x)
     if not tensor.ndim:
         raise ShapeError(f"a 0-d tensor has no slices to shuffle, found {tensor.meta}")
+    if not -tensor.ndim <= axis < tensor.ndim:
+        raise AttributeValueError(f"axis {axis} is out of range for {tensor.meta}")
     return ops.gather(tensor, ops.randperm(key, tensor.meta.dims[axis]), axis)

@@ -98,7 +98,7 @@ def _bound(value: Any, where: str) -> Any:
     """A bound of a loop as an int64 tensor."""
     found = value if isinstance(value, dm.Dim) else _single(value, where)
     if not isinstance(found, dm.Dim) and (found.ndim or dt.kind(found.dtype) != "int"):
-        raise DTypeError(f"{where} must be one int, found {found.meta}; cast it to int64")
+        raise DTypeError(f"{where} must be one int64, found {found.meta}; cast or index it")
     return ops.cast(found, dt.int64)  # type: ignore[arg-type]
 
 

@@ -21,7 +21,14 @@ from typing import Any, TypeVar
 import numpy as np
 
 from phix.core.dims import Dim
-from phix.core.errors import ArgumentError, PhixError, described
+from phix.core.errors import (
+    ArgumentError,
+    AttributeValueError,
+    DTypeError,
+    NumberRangeError,
+    ShapeError,
+    described,
+)
 
 F = TypeVar("F", bound=Callable[..., Any])
 _INT64 = np.iinfo(np.int64)
@@ -146,7 +153,8 @@ _PLAIN = (
     ("int", _INT_LIKE),
     ("float", _REAL_LIKE),
     ("Padding", _PADDING),
-    *((name, _INTS_LIKE) for name in ("Size", "Sizes", "Axes", "Sequence[int]")),
+    ("Sizes", list_of(_INT_LIKE | NONE, "a list or tuple of ints")),
+    *((name, _INTS_LIKE) for name in ("Size", "Axes", "Sequence[int]")),
     *((name, _INTS_LIKE) for name in ("int | Sequence[int]", "int | Axes")),
 )
 _BY_ANNOTATION = {
@@ -215,8 +223,12 @@ def wrong(where: str, name: str, kind: Kind, value: Any) -> ArgumentError:
     return ArgumentError(f"{where}: {name} must be {kind.says}, found {described(value)}")
 
 
+# Errors about what a function was given; others have places of their own in their text.
+_ABOUT_ARGUMENTS = (ArgumentError, AttributeValueError, DTypeError, NumberRangeError, ShapeError)
+
+
 class naming:
-    """Errors of phix that leave the with block get this name in front, unless they have it.
+    """Errors about arguments that leave the with block get this name in front, if they lack it.
 
     Those that an op raises, which say where it was called, only if ``of_ops``.
     """
@@ -230,7 +242,8 @@ class naming:
         return None
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
-        if isinstance(error, PhixError) and (self.of_ops or not getattr(error, "located", False)):
+        if isinstance(error, _ABOUT_ARGUMENTS):
             text = str(error)
-            if self.name not in text:
+            is_placed = getattr(error, "located", False) or "(at " in text
+            if self.name not in text and (self.of_ops or not is_placed):
                 error.args = (f"{self.name}: {text}",)

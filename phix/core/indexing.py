@@ -40,6 +40,9 @@ class Basic(NamedTuple):
 def get(x: TensorBase, index: Any) -> Any:
     """``x[index]``: ints, slices, None, Ellipsis, int tensors and bool masks.
 
+    In compiled programs ints of a tensor that are out of range are taken as the nearest inside,
+    unless they were traced inside ``phix.debug.check_indices()``.
+
     Raises:
         TensorIndexError: too many indices, an int out of range, an index of a wrong type.
     """

@@ -216,6 +216,9 @@ def cross_entropy(
 ) -> Any:
     """-log(softmax(input)) at the label.
 
+    A label that is no class raises a TensorIndexError where the call runs at once; compiled
+    programs take the nearest class, or raise under ``phix.debug.check_indices()``.
+
     Args:
         input: a float tensor with an axis of classes.
         label: class numbers, in the shape of input without that axis or with a 1 for it; with
@@ -328,6 +331,9 @@ def nll_loss(
     reduction: str = "mean",
 ) -> Any:
     """-input at the label, for logarithms of probabilities ``input``.
+
+    A label that is no class raises a TensorIndexError where the call runs at once; compiled
+    programs take the nearest class, or raise under ``phix.debug.check_indices()``.
 
     Args:
         input: [n, classes, ...].
