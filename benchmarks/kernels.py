@@ -38,7 +38,7 @@ def _watched_text(segment: Any, counts: int) -> str:
     from phix.kernels.cpu.entry import _Entry
 
     class Watched(_Entry):
-        marks = 0
+        marks, splits = 0, False
 
         def mark(self) -> None:
             self.declare("declare i64 @llvm.readcyclecounter()")

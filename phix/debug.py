@@ -17,6 +17,7 @@ from phix.api.jitted import Jitted
 from phix.core import dispatch, pytrees
 from phix.core import passes as table
 from phix.core.errors import ArgumentError
+from phix.core.given import FUNCTION, at_least, takes
 from phix.core.index_ranges import Checking
 from phix.core.passes import Rewrite
 from phix.core.source import recording, recording_tracers
@@ -54,6 +55,7 @@ class _Printer:
         builtins.print(self.text.format(*args, **kwargs), flush=True)
 
 
+@takes(function=FUNCTION)
 def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Call ``function`` on the values of the arguments, each time a program gets there.
 
@@ -81,6 +83,7 @@ def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         ops.debug_callback(flat, effect)
 
 
+@takes()
 def print(text: str, *args: Any, **kwargs: Any) -> None:
     """Print the values of the arguments, each time a program gets there.
 
@@ -99,6 +102,7 @@ def print(text: str, *args: Any, **kwargs: Any) -> None:
     callback(_Printer(text), *args, **kwargs)
 
 
+@takes(function=FUNCTION)
 def patterns(function: Callable[..., Any], *args: Any) -> str:
     """Where patterns are found in the graph of a function, or nearly, and why they are not.
 
@@ -231,6 +235,7 @@ def why_retraced(function: Any, *args: Any, **kwargs: Any) -> str:
     return _jitted(function, "why_retraced").why_retraced(*args, **kwargs)
 
 
+@takes(most=at_least(0))
 @contextmanager
 def assert_max_traces(function: Any, most: int) -> Iterator[None]:
     """Inside a with block, let a jitted function be traced at most that many times.

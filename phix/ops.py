@@ -168,6 +168,10 @@ __all__ = [
     "erf",
     "erf_",
     "erf_grad",
+    "erfc",
+    "erfc_grad",
+    "erfcx",
+    "erfcx_grad",
     "erfinv",
     "erfinv_",
     "erfinv_grad",
@@ -273,6 +277,8 @@ __all__ = [
     "log_",
     "log_grad",
     "log_loss",
+    "log_ndtr",
+    "log_ndtr_grad",
     "log_softmax",
     "log_softmax_grad",
     "logcumsumexp",
@@ -319,6 +325,8 @@ __all__ = [
     "multiply_",
     "multiply_grad",
     "mv",
+    "ndtr",
+    "ndtr_grad",
     "not_equal",
     "numel",
     "one_hot",
@@ -650,16 +658,16 @@ _gelu = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc=(
-        "Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2, elementwise; approximate: x * "
-        "(1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2."
+        "Gaussian error linear unit, x * ndtr(x) = x * (1 + erf(x / sqrt(2))) / 2, elementwise; "
+        "approximate: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2."
     ),
     where="yaml/activation.yaml:65",
 )
 
 
 def gelu(x: TensorLike, approximate: bool = False) -> Tensor:
-    """Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2, elementwise; approximate: x * (1
-    + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2.
+    """Gaussian error linear unit, x * ndtr(x) = x * (1 + erf(x / sqrt(2))) / 2, elementwise;
+    approximate: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2.
 
     Args:
         x: tensor, float.
@@ -6509,6 +6517,192 @@ def erf_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
     return bind(_erf_grad, (x, out_grad), ())
 
 
+_erfc = define(
+    "erfc",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="erfc_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",),
+    doc=(
+        "1 - erf(x), elementwise, to the last digits where that cancels: 2 / sqrt(pi) * the "
+        "integral of exp(-t ** 2) from x on."
+    ),
+    where="yaml/pointwise.yaml:325",
+)
+
+
+def erfc(x: TensorLike) -> Tensor:
+    """1 - erf(x), elementwise, to the last digits where that cancels: 2 / sqrt(pi) * the integral
+    of exp(-t ** 2) from x on.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_erfc, (x,), ())
+
+
+_erfc_grad = define(
+    "erfc_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="erfc",
+    where="yaml/pointwise.yaml:331",
+)
+
+
+def erfc_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`erfc`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_erfc_grad, (x, out_grad), ())
+
+
+_erfcx = define(
+    "erfcx",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="erfcx_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",),
+    doc="exp(x ** 2) * erfc(x), elementwise, where the factors overflow and vanish too.",
+    where="yaml/pointwise.yaml:336",
+)
+
+
+def erfcx(x: TensorLike) -> Tensor:
+    """exp(x ** 2) * erfc(x), elementwise, where the factors overflow and vanish too.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_erfcx, (x,), ())
+
+
+_erfcx_grad = define(
+    "erfcx_grad",
+    "(Tensor x, Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="erfcx",
+    where="yaml/pointwise.yaml:342",
+)
+
+
+def erfcx_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`erfcx`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_erfcx_grad, (x, out, out_grad), ())
+
+
+_ndtr = define(
+    "ndtr",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="ndtr_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",),
+    doc=(
+        "Probability that a standard normal variable is at most x, elementwise: erfc(-x / sqrt(2)) "
+        "/ 2, without rounding x / sqrt(2)."
+    ),
+    where="yaml/pointwise.yaml:347",
+)
+
+
+def ndtr(x: TensorLike) -> Tensor:
+    """Probability that a standard normal variable is at most x, elementwise: erfc(-x / sqrt(2)) /
+    2, without rounding x / sqrt(2).
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_ndtr, (x,), ())
+
+
+_ndtr_grad = define(
+    "ndtr_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="ndtr",
+    where="yaml/pointwise.yaml:353",
+)
+
+
+def ndtr_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`ndtr`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_ndtr_grad, (x, out_grad), ())
+
+
+_log_ndtr = define(
+    "log_ndtr",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="log_ndtr_grad",
+    jvp="pointwise",
+    traits=("promote_float", "full_precision"),
+    dtypes=("float",),
+    doc="log(ndtr(x)), elementwise, where ndtr vanishes too.",
+    where="yaml/pointwise.yaml:358",
+)
+
+
+def log_ndtr(x: TensorLike) -> Tensor:
+    """log(ndtr(x)), elementwise, where ndtr vanishes too.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_log_ndtr, (x,), ())
+
+
+_log_ndtr_grad = define(
+    "log_ndtr_grad",
+    "(Tensor x, Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="log_ndtr",
+    where="yaml/pointwise.yaml:364",
+)
+
+
+def log_ndtr_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`log_ndtr`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_log_ndtr_grad, (x, out, out_grad), ())
+
+
 _erfinv = define(
     "erfinv",
     "(Tensor x)",
@@ -6521,7 +6715,7 @@ _erfinv = define(
     dtypes=("float",),
     inplace=(("x", "out"),),
     doc="Inverse of erf, elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:325",
+    where="yaml/pointwise.yaml:369",
 )
 
 
@@ -6545,7 +6739,7 @@ _erfinv_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="erfinv",
-    where="yaml/pointwise.yaml:332",
+    where="yaml/pointwise.yaml:376",
 )
 
 
@@ -6571,7 +6765,7 @@ _lgamma = define(
     dtypes=("float",),
     inplace=(("x", "out"),),
     doc="Logarithm of the absolute value of the gamma function, elementwise.",
-    where="yaml/pointwise.yaml:337",
+    where="yaml/pointwise.yaml:381",
 )
 
 
@@ -6595,7 +6789,7 @@ _lgamma_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="lgamma",
-    where="yaml/pointwise.yaml:344",
+    where="yaml/pointwise.yaml:388",
 )
 
 
@@ -6621,7 +6815,7 @@ _digamma = define(
     dtypes=("float",),
     inplace=(("x", "out"),),
     doc="Derivative of lgamma, elementwise.",
-    where="yaml/pointwise.yaml:349",
+    where="yaml/pointwise.yaml:393",
 )
 
 
@@ -6645,7 +6839,7 @@ _digamma_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="digamma",
-    where="yaml/pointwise.yaml:356",
+    where="yaml/pointwise.yaml:400",
 )
 
 
@@ -6671,7 +6865,7 @@ _polygamma = define(
     dtypes=("float",),
     inplace=(("x", "out"),),
     doc="Derivative of order n of digamma, elementwise.",
-    where="yaml/pointwise.yaml:361",
+    where="yaml/pointwise.yaml:405",
 )
 
 
@@ -6696,7 +6890,7 @@ _polygamma_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="polygamma",
-    where="yaml/pointwise.yaml:369",
+    where="yaml/pointwise.yaml:413",
 )
 
 
@@ -6723,7 +6917,7 @@ _abs = define(
     dtypes=("int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="Absolute value, elementwise; of a complex number its modulus, a real number.",
-    where="yaml/pointwise.yaml:374",
+    where="yaml/pointwise.yaml:418",
 )
 
 
@@ -6747,7 +6941,7 @@ _abs_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="abs",
-    where="yaml/pointwise.yaml:382",
+    where="yaml/pointwise.yaml:426",
 )
 
 
@@ -6771,7 +6965,7 @@ _sign = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
     doc="-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0.",
-    where="yaml/pointwise.yaml:387",
+    where="yaml/pointwise.yaml:431",
 )
 
 
@@ -6795,7 +6989,7 @@ _floor = define(
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc="The largest integer not above x, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:393",
+    where="yaml/pointwise.yaml:437",
 )
 
 
@@ -6824,7 +7018,7 @@ _ceil = define(
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc="The smallest integer not below x, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:400",
+    where="yaml/pointwise.yaml:444",
 )
 
 
@@ -6853,7 +7047,7 @@ _round = define(
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc="x rounded to that many decimals, halves to even, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:407",
+    where="yaml/pointwise.yaml:451",
 )
 
 
@@ -6883,7 +7077,7 @@ _trunc = define(
     dtypes=("int", "float"),
     inplace=(("input", "out"),),
     doc="input without its fraction, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:419",
+    where="yaml/pointwise.yaml:463",
 )
 
 
@@ -6915,7 +7109,7 @@ _maximum = define(
         "The larger of x and y, elementwise; NaN if either is. At a tie each gets half the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:427",
+    where="yaml/pointwise.yaml:471",
 )
 
 
@@ -6935,7 +7129,7 @@ _maximum_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="maximum",
-    where="yaml/pointwise.yaml:439",
+    where="yaml/pointwise.yaml:483",
 )
 
 
@@ -6967,7 +7161,7 @@ _minimum = define(
         "The smaller of x and y, elementwise; NaN if either is. At a tie each gets half the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:444",
+    where="yaml/pointwise.yaml:488",
 )
 
 
@@ -6987,7 +7181,7 @@ _minimum_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="minimum",
-    where="yaml/pointwise.yaml:456",
+    where="yaml/pointwise.yaml:500",
 )
 
 
@@ -7019,7 +7213,7 @@ _fmax = define(
         "The larger of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:461",
+    where="yaml/pointwise.yaml:505",
 )
 
 
@@ -7040,7 +7234,7 @@ _fmax_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="fmax",
-    where="yaml/pointwise.yaml:473",
+    where="yaml/pointwise.yaml:517",
 )
 
 
@@ -7072,7 +7266,7 @@ _fmin = define(
         "The smaller of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:478",
+    where="yaml/pointwise.yaml:522",
 )
 
 
@@ -7093,7 +7287,7 @@ _fmin_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="fmin",
-    where="yaml/pointwise.yaml:490",
+    where="yaml/pointwise.yaml:534",
 )
 
 
@@ -7122,7 +7316,7 @@ _elementwise_pow = define(
     traits=("pointwise", "promote", "full_precision"),
     dtypes=("int", "float", "complex"),
     doc="x to the power y, elementwise. At x <= 0 the derivative to y is NaN for x < 0 and 0 at 0.",
-    where="yaml/pointwise.yaml:495",
+    where="yaml/pointwise.yaml:539",
 )
 
 
@@ -7142,7 +7336,7 @@ _elementwise_pow_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="elementwise_pow",
-    where="yaml/pointwise.yaml:508",
+    where="yaml/pointwise.yaml:552",
 )
 
 
@@ -7174,7 +7368,7 @@ _pow = define(
     dtypes=("int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="x to the constant power y, elementwise; an int tensor to a float power is a float tensor.",
-    where="yaml/pointwise.yaml:513",
+    where="yaml/pointwise.yaml:557",
 )
 
 
@@ -7199,7 +7393,7 @@ _pow_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="pow",
-    where="yaml/pointwise.yaml:527",
+    where="yaml/pointwise.yaml:571",
 )
 
 
@@ -7225,7 +7419,7 @@ _atan2 = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="Angle of the point (y, x) in radians, in [-pi, pi]: atan(x / y) in the right quadrant.",
-    where="yaml/pointwise.yaml:532",
+    where="yaml/pointwise.yaml:576",
 )
 
 
@@ -7245,7 +7439,7 @@ _atan2_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="atan2",
-    where="yaml/pointwise.yaml:543",
+    where="yaml/pointwise.yaml:587",
 )
 
 
@@ -7275,7 +7469,7 @@ _remainder = define(
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc="x - y * floor(x / y), elementwise: the rest with the sign of y, as Python's %.",
-    where="yaml/pointwise.yaml:548",
+    where="yaml/pointwise.yaml:592",
 )
 
 
@@ -7300,7 +7494,7 @@ _remainder_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="remainder",
-    where="yaml/pointwise.yaml:561",
+    where="yaml/pointwise.yaml:605",
 )
 
 
@@ -7329,7 +7523,7 @@ _floor_divide = define(
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc="floor(x / y), elementwise, as Python's //; ints divided by 0 give 0. The derivative is 0.",
-    where="yaml/pointwise.yaml:566",
+    where="yaml/pointwise.yaml:610",
 )
 
 
@@ -7358,7 +7552,7 @@ _equal = define(
     traits=("pointwise", "promote", "commutative", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x == y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:579",
+    where="yaml/pointwise.yaml:623",
 )
 
 
@@ -7382,7 +7576,7 @@ _not_equal = define(
     traits=("pointwise", "promote", "commutative", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x != y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:591",
+    where="yaml/pointwise.yaml:635",
 )
 
 
@@ -7406,7 +7600,7 @@ _less_than = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x < y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:603",
+    where="yaml/pointwise.yaml:647",
 )
 
 
@@ -7430,7 +7624,7 @@ _less_equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x <= y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:615",
+    where="yaml/pointwise.yaml:659",
 )
 
 
@@ -7454,7 +7648,7 @@ _greater_than = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x > y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:627",
+    where="yaml/pointwise.yaml:671",
 )
 
 
@@ -7478,7 +7672,7 @@ _greater_equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x >= y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:639",
+    where="yaml/pointwise.yaml:683",
 )
 
 
@@ -7503,7 +7697,7 @@ _logical_and = define(
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="x and y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:651",
+    where="yaml/pointwise.yaml:695",
 )
 
 
@@ -7533,7 +7727,7 @@ _logical_or = define(
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="x or y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:660",
+    where="yaml/pointwise.yaml:704",
 )
 
 
@@ -7563,7 +7757,7 @@ _logical_xor = define(
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="x xor y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:669",
+    where="yaml/pointwise.yaml:713",
 )
 
 
@@ -7593,7 +7787,7 @@ _logical_not = define(
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="Whether x is zero (false), elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:678",
+    where="yaml/pointwise.yaml:722",
 )
 
 
@@ -7622,7 +7816,7 @@ _bitwise_and = define(
     dtypes=("bool", "int"),
     inplace=(("x", "out"),),
     doc="x & y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:686",
+    where="yaml/pointwise.yaml:730",
 )
 
 
@@ -7652,7 +7846,7 @@ _bitwise_or = define(
     dtypes=("bool", "int"),
     inplace=(("x", "out"),),
     doc="x | y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:695",
+    where="yaml/pointwise.yaml:739",
 )
 
 
@@ -7682,7 +7876,7 @@ _bitwise_xor = define(
     dtypes=("bool", "int"),
     inplace=(("x", "out"),),
     doc="x ^ y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:704",
+    where="yaml/pointwise.yaml:748",
 )
 
 
@@ -7712,7 +7906,7 @@ _bitwise_not = define(
     dtypes=("bool", "int"),
     inplace=(("x", "out"),),
     doc="Every bit of x flipped, elementwise; of a bool, its negation.",
-    where="yaml/pointwise.yaml:713",
+    where="yaml/pointwise.yaml:757",
 )
 
 
@@ -7741,7 +7935,7 @@ _bitwise_left_shift = define(
     dtypes=("int",),
     inplace=(("x", "out"),),
     doc="x * 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
-    where="yaml/pointwise.yaml:720",
+    where="yaml/pointwise.yaml:764",
 )
 
 
@@ -7771,7 +7965,7 @@ _bitwise_right_shift = define(
     dtypes=("int",),
     inplace=(("x", "out"),),
     doc="x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
-    where="yaml/pointwise.yaml:729",
+    where="yaml/pointwise.yaml:773",
 )
 
 
@@ -7800,7 +7994,7 @@ _isnan = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is NaN, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:738",
+    where="yaml/pointwise.yaml:782",
 )
 
 
@@ -7823,7 +8017,7 @@ _isinf = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is infinite, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:745",
+    where="yaml/pointwise.yaml:789",
 )
 
 
@@ -7846,7 +8040,7 @@ _isfinite = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is neither infinite nor NaN, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:752",
+    where="yaml/pointwise.yaml:796",
 )
 
 
@@ -7873,7 +8067,7 @@ _where = define(
     doc=(
         "x where the condition holds, else y, elementwise. No gradient crosses from the other side."
     ),
-    where="yaml/pointwise.yaml:759",
+    where="yaml/pointwise.yaml:803",
 )
 
 
@@ -7900,7 +8094,7 @@ _where_grad = define(
     family="pointwise",
     no_need_buffer=("x", "y"),
     forward="where",
-    where="yaml/pointwise.yaml:773",
+    where="yaml/pointwise.yaml:817",
 )
 
 
@@ -7933,7 +8127,7 @@ _cast = define(
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="The values of x converted to dtype, elementwise; to bool: x != 0.",
-    where="yaml/pointwise.yaml:779",
+    where="yaml/pointwise.yaml:823",
 )
 
 
@@ -7959,7 +8153,7 @@ _cast_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="cast",
-    where="yaml/pointwise.yaml:789",
+    where="yaml/pointwise.yaml:833",
 )
 
 
@@ -7988,7 +8182,7 @@ _scale = define(
         "scale * x + bias, or scale * (x + bias) if not bias_after_scale, elementwise; for ints "
         "both numbers lose their fraction first."
     ),
-    where="yaml/pointwise.yaml:795",
+    where="yaml/pointwise.yaml:839",
 )
 
 
@@ -8020,7 +8214,7 @@ _scale_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="scale",
-    where="yaml/pointwise.yaml:811",
+    where="yaml/pointwise.yaml:855",
 )
 
 
@@ -8045,7 +8239,7 @@ _real = define(
     traits=("pointwise", "promote"),
     dtypes=("float", "complex"),
     doc="Real part, elementwise.",
-    where="yaml/pointwise.yaml:816",
+    where="yaml/pointwise.yaml:860",
 )
 
 
@@ -8065,7 +8259,7 @@ _real_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="real",
-    where="yaml/pointwise.yaml:823",
+    where="yaml/pointwise.yaml:867",
 )
 
 
@@ -8090,7 +8284,7 @@ _imag = define(
     traits=("pointwise", "promote"),
     dtypes=("float", "complex"),
     doc="Imaginary part, elementwise; 0 of a real number.",
-    where="yaml/pointwise.yaml:829",
+    where="yaml/pointwise.yaml:873",
 )
 
 
@@ -8110,7 +8304,7 @@ _imag_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="imag",
-    where="yaml/pointwise.yaml:836",
+    where="yaml/pointwise.yaml:880",
 )
 
 
@@ -8135,7 +8329,7 @@ _conj = define(
     traits=("pointwise", "promote"),
     dtypes=("int", "float", "complex"),
     doc="Complex conjugate, elementwise; a real tensor is its own.",
-    where="yaml/pointwise.yaml:842",
+    where="yaml/pointwise.yaml:886",
 )
 
 
@@ -8154,7 +8348,7 @@ _conj_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="conj",
-    where="yaml/pointwise.yaml:849",
+    where="yaml/pointwise.yaml:893",
 )
 
 
@@ -8178,7 +8372,7 @@ _complex = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float32", "float64"),
     doc="real + 1j * imag, elementwise.",
-    where="yaml/pointwise.yaml:854",
+    where="yaml/pointwise.yaml:898",
 )
 
 
@@ -8199,7 +8393,7 @@ _complex_grad = define(
     family="pointwise",
     no_need_buffer=("real", "imag"),
     forward="complex",
-    where="yaml/pointwise.yaml:862",
+    where="yaml/pointwise.yaml:906",
 )
 
 

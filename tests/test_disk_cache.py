@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder, and no machine code in memory."""
     monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("PHIX_CACHE", raising=False)
-    monkeypatch.setattr(jit, "_loaded", {})
+    monkeypatch.setattr(jit, "_loaded", weakref.WeakValueDictionary())
     return tmp_path
 
 

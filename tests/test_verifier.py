@@ -11,11 +11,12 @@ import pytest
 import phix
 from phix import ops
 from phix.core import dtypes as dt
+from phix.core.errors import VerificationError
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import pipeline, several_rows, slot_check, verifier
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Store
-from phix.kernels.primitive.verifier import VerificationError, verify
+from phix.kernels.primitive.verifier import verify
 
 I0, I1 = sc.var("i0"), sc.var("i1")
 NUMBER = sc.const(1.0, dt.float32)
@@ -184,8 +185,43 @@ def test_temps_that_are_needed_at_once_do_not_share_memory() -> None:
     assert list(slot_check.faults([first, step([a], [b])], [[a, b]]))
     again = ir.ForStep(sc.var("s0"), size(3), [use_a, second, use_b])
     assert list(slot_check.faults([first, again], [[a, b]]))  # a second round needs a again
+    filled = ir.ForStep(sc.var("s0"), size(3), [second])  # where it runs, what follows does too
+    assert not list(slot_check.faults([first, use_a, filled, use_b], [[a, b]]))
     either = ir.SwitchStep(buffer("t2", dtype=dt.int64), [[second], [use_a]])
     assert list(slot_check.faults([first, either, use_a], [[a, b]]))
+
+
+def test_what_a_loop_fills_may_take_the_memory_of_what_is_done_with() -> None:
+    """Whether the loop is known to run, or fills nothing where it does not."""
+    a, b, count = buffer("t0", 4), buffer("t1", 4, 4), sc.var("n")
+    row = Buffer("r0", dt.float32, (4,), "slice", base=b, index=sc.var("s0"))
+    first, use_a, use_b = step([X], [a]), step([a], [OUT]), step([b], [OUT])
+    for extent in (size(3), count):
+        filling = ir.ForStep(row.index, extent, [step([X], [row])])
+        assert not list(slot_check.faults([first, use_a, filling, use_b], [[a, b]]))
+        assert list(slot_check.faults([first, filling, use_a, use_b], [[a, b]]))
+    carried = ir.ForStep(row.index, count, [step([X], [b])])  # it may leave what was there before
+    start = step([X], [b])
+    assert list(slot_check.faults([start, first, use_a, carried, use_b], [[a, b]]))
+    runs = ir.ForStep(row.index, size(1), [step([X], [b])])
+    assert not list(slot_check.faults([start, first, use_a, runs, use_b], [[a, b]]))
+
+
+def test_loops_over_rows_made_by_a_product_are_compiled() -> None:
+    """A scan's results may lie where what it goes over was made."""
+
+    def f(y: Any, w: Any) -> Any:
+        h = y @ w
+        rows = h + ops.sin(h) ** 2
+        start = ops.full([5, 8], 0.0, "float64")
+        return ops.max(phix.scan(lambda c, r: (c + r, c * r), start, rows)[1], 0)
+
+    y, w = np.ones((3, 5, 1)), np.ones((1, 8))
+    r = 1.0 + np.sin(1.0) ** 2
+    np.testing.assert_allclose(phix.jit(f)(y, w), np.full((5, 8), 2 * r * r), rtol=1e-14)
+    both = [phix.spec(["n", 5, 1], "float64"), phix.spec([1, 8], "float64")]
+    generic = phix.jit(f, input_spec=both)
+    np.testing.assert_allclose(generic(y, w), np.full((5, 8), 2 * r * r), rtol=1e-14)
 
 
 def test_a_pass_that_breaks_a_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:

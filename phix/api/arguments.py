@@ -10,7 +10,7 @@ import numpy as np
 
 from phix.core import dispatch, pytrees
 from phix.core.conversion import home, lent_tensor, owned_tensor
-from phix.core.errors import ArgumentError
+from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
 from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
@@ -31,7 +31,7 @@ def _tensor(
     if isinstance(value, (*_SCALARS, np.ndarray, np.generic)) or hasattr(value, "__dlpack__"):
         return make(value, place)
     raise ArgumentError(
-        f"{where}: an argument holds {value!r:.80} ({type(value).__name__}), which is no tensor; "
+        f"{where}: an argument holds {described(value)}, which is no tensor; "
         "pass tensors, arrays or numbers, and other values as static arguments"
     )
 

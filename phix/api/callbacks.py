@@ -14,6 +14,7 @@ from phix.core import dims as dm
 from phix.core import dispatch, pytrees
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
+from phix.core.given import FUNCTION, NONE, one_of, takes
 from phix.core.tensor import Tracer
 
 
@@ -56,6 +57,10 @@ class HostFunction:
         return array.astype(dtype, copy=False)
 
 
+_METHOD = one_of("sequential", "expand_dims", "broadcast_all")
+
+
+@takes(function=FUNCTION, vmap_method=_METHOD | NONE)
 def pure_callback(
     function: Callable[..., Any],
     result_specs: Any,

@@ -14,9 +14,11 @@ from phix.core import dims as dm
 from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.exact_keys import Exact
+from phix.core.given import FUNCTION, INTS, naming, takes, wrong
 from phix.core.tensor import TensorBase, Tracer
 
 
+@takes()
 def stop_gradient(x: Any) -> Any:
     """``x``, a tree of tensors, as a constant to every derivative.
 
@@ -163,14 +165,18 @@ class _Custom:
     """What custom_vjp and custom_jvp have in common: how a call becomes an op."""
 
     def __init__(self, function: Callable[..., Any], nondiff_argnums: int | Sequence[int]) -> None:
+        for argument, kind, value in (
+            ("function", FUNCTION, function),
+            ("nondiff_argnums", INTS, nondiff_argnums),
+        ):
+            if not kind.holds(value):
+                raise wrong(type(self).__name__, argument, kind, value)
         functools.update_wrapper(self, function)
         self.function = function
         self.graphs = Graphs()
-        single = isinstance(nondiff_argnums, int)
         self.nondiff_argnums: tuple[int, ...] = (
             (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         )
-        assert single or all(isinstance(n, int) for n in self.nondiff_argnums)
 
     def rule(self, fixed: Fixed, places: tuple[int, ...], trees: Any, count: int) -> Any:
         raise NotImplementedError
@@ -179,6 +185,10 @@ class _Custom:
         raise NotImplementedError
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with naming(type(self).__name__):
+            return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function_name(self.function)
         args = self._positional(args, kwargs)
         places = tuple(sorted({n % len(args) for n in self.nondiff_argnums if n < len(args)}))

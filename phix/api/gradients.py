@@ -14,6 +14,7 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor, place_of
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
@@ -32,6 +33,7 @@ def as_differentiable(x: TensorBase, what: str) -> TensorBase:
     return x
 
 
+@takes(function=FUNCTION, has_aux=FLAG)
 def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``function`` at ``primals``, and the function that pulls cotangents back through it.
 
@@ -81,6 +83,7 @@ def _fit_cotangent(ct: TensorBase, out: TensorBase) -> Any:
     return ct if ct.dtype == out.dtype else ct.astype(out.dtype)
 
 
+@takes(function=FUNCTION, primals=LIST, tangents=LIST, has_aux=FLAG)
 def jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
     """``function`` at ``primals``, and its derivative along ``tangents``: J @ t.
 
@@ -119,6 +122,7 @@ def _fit_tangent(t: TensorBase, x: TensorBase) -> Any:
     return t if t.dtype == x.dtype else t.astype(x.dtype)
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def value_and_grad(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -143,7 +147,8 @@ def value_and_grad(
     (8.0, 12.0)
     """
 
-    return functools.wraps(function)(_with_gradient(function, argnums, has_aux))
+    made = _with_gradient(function, argnums, has_aux)
+    return functools.wraps(function)(named("value_and_grad")(made))
 
 
 def _with_gradient(
@@ -239,6 +244,7 @@ def _one(dtype: np.dtype, place: Place | None) -> Tensor:
     return owned_tensor(np.ones((), dtype), place)
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def grad(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -253,6 +259,7 @@ def grad(
     both = _with_gradient(function, argnums, has_aux)
 
     @functools.wraps(function)
+    @named("grad")
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, found = both(*args, **kwargs)
         return (found, value[1]) if has_aux else found

@@ -14,12 +14,14 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.graph import Constant, Equation, Graph, copied, flat
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
 
 
 # -- linear functions ------------------------------------------------------------------------
+@takes(function=FUNCTION, has_aux=FLAG)
 def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``function`` at ``primals``, and its derivative there as a function of tangents.
 
@@ -94,6 +96,7 @@ def with_known_part_done(graph: Graph) -> Graph:
     return stage.finish(copied(after))
 
 
+@takes(function=FUNCTION)
 def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
     """The transpose of a linear ``function``.
 
@@ -125,6 +128,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     graph = stage.trace(joint, [*metas, *(a.meta for a in traced.outputs)])
     _check_linear(graph, count, name)
 
+    @named("linear_transpose")
     def transposed(ct: Any) -> Any:
         cts, tree = flat_tensors(ct, "the cotangent")
         if tree != run.out_tree:
@@ -192,6 +196,7 @@ def _of_chosen(function: Any, args: Any, kwargs: Any, argnums: Argnums) -> tuple
     return of_chosen, tuple(args[p] for p in places)
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def jacrev(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -216,6 +221,7 @@ def jacrev(
     """
 
     @functools.wraps(function)
+    @named("jacrev")
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen = _of_chosen(function, args, kwargs, argnums)
         found = vjp(of_chosen, *chosen, has_aux=has_aux)
@@ -256,6 +262,7 @@ def _complex_rows(rows: Any, turned: Any, result: Any) -> Any:
     return ops.complex(rows, turned)
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def jacfwd(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -273,6 +280,7 @@ def jacfwd(
     """
 
     @functools.wraps(function)
+    @named("jacfwd")
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen = _of_chosen(function, args, kwargs, argnums)
         leaves, in_tree = flat_tensors(chosen, function_name(function))
@@ -321,6 +329,7 @@ def _single(found: Any, argnums: Argnums) -> Any:
     return found[0] if isinstance(argnums, int) else found
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def hessian(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -333,9 +342,12 @@ def hessian(
     >>> phix.hessian(lambda x: x[0] ** 2 * x[1])(phix.to_tensor([1.0, 2.0])).tolist()
     [[4.0, 2.0], [2.0, 0.0]]
     """
-    return jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux)
+    return functools.wraps(function)(
+        named("hessian")(jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux))
+    )
 
 
+@takes(function=FUNCTION, primals=LIST, tangents=LIST)
 def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     """The Hessian of ``function`` times tangents, without the Hessian.
 

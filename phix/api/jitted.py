@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import inspect
 import operator
-import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
@@ -14,11 +13,12 @@ from phix.api.flat_calls import MISS, FlatCall, flat_call
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import Call, explanation
-from phix.core import collector, dispatch, passes, pytrees
+from phix.core import collector, dispatch, passes, pytrees, stack
 from phix.core.arrays import apart
 from phix.core.engines import Launcher
 from phix.core.errors import ArgumentError, RetraceError
 from phix.core.exact_keys import Exact, is_hashable
+from phix.core.given import FUNCTION, INTS, LIST, NAMES, NONE, named, takes
 from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tracer, tensor_of
@@ -64,7 +64,7 @@ class Jitted:
         self._launchers: dict[Any, tuple[Any, Traced]] = {}
         self._quick: dict[Any, _Known] = {}
         self._flat: tuple[FlatCall, ...] = ()  # for the last of those that come often
-        self._lock = threading.RLock()
+        self._lock = stack.Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and not self.static_argnums and dispatch.current() is _EAGER:
@@ -119,6 +119,7 @@ class Jitted:
         if made is not None:
             self._flat = (made, *self._flat)[:_MOST_FLAT]
 
+    @named("jit")
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dynamic, static = self._split(args, kwargs)
         name = function_name(self.function)
@@ -292,6 +293,14 @@ def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Calla
 Static = Union[int, Iterable[int], None]
 
 
+@takes(
+    function=FUNCTION | NONE,
+    static_argnums=INTS | NONE,
+    static_argnames=NAMES | NONE,
+    input_spec=LIST | NONE,
+    donate_argnums=INTS | NONE,
+    disable=NAMES,
+)
 def jit(
     function: Callable[..., Any] | None = None,
     *,
@@ -348,11 +357,7 @@ def jit(
             donate_argnums=donate_argnums,
             disable=disable,
         )
-    if not callable(function):
-        raise ArgumentError(f"jit takes a function, found {function!r:.80}")
     donated = () if donate_argnums is None else _as_tuple(donate_argnums)
-    if not all(isinstance(n, int) for n in donated):
-        raise ArgumentError(f"donate_argnums are argument numbers, found {donate_argnums!r}")
     numbers = () if static_argnums is None else _as_tuple(static_argnums)
     names = () if static_argnames is None else _as_tuple(static_argnames)
     off = passes.checked(disable, "jit")

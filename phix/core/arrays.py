@@ -42,12 +42,14 @@ def read_only(array: Any) -> Any:
     return view
 
 
-def apart(array: Any, others: Sequence[np.ndarray]) -> Any:
+def apart(array: Any, others: Sequence[Any]) -> Any:
     """The array, or a copy where it may show memory of one of the others."""
     if not isinstance(array, np.ndarray):  # what is on other devices no array of NumPy shows
         return array
     is_view = array.base is not None
     for other in others:
-        if array is other or (is_view and np.may_share_memory(array, other)):
+        if array is other:
+            return array.copy()
+        if is_view and isinstance(other, np.ndarray) and np.may_share_memory(array, other):
             return array.copy()
     return array

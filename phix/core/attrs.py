@@ -183,11 +183,14 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 _MAY_BE_NONE = frozenset({"DataType", "Place", "Object"})
 
 
+# A Scalar holds any number; the table says where it must be a whole or a real one.
+_OF_SCALARS = {"int": _int, "int64_t": _int, "bool": _bool, "float": _real, "double": _scalar}
+
+
 def _converter(arg: Arg) -> Callable[[Any], Any]:
     kind = arg.type
     if kind.startswith("Scalar("):
-        inner = kind[len("Scalar(") : -1]
-        return _CONVERTERS[inner] if inner in ("int", "int64_t", "bool") else _real
+        return _OF_SCALARS[kind[len("Scalar(") : -1]]
     return _CONVERTERS[kind]
 
 

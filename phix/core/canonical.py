@@ -13,13 +13,14 @@ the attributes, ops of the user's.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phix.core import dims as dm
 from phix.core import graph as gr
-from phix.core import rules
+from phix.core import rules, stack
 from phix.core.exact_keys import exact_key
 from phix.core.places import Place
 from phix.core.tensor import Tensor
@@ -35,8 +36,17 @@ class Unwritten(Exception):
     """Something that no plain value stands for, such as a Python function."""
 
 
+@dataclass(frozen=True)
+class Inner:
+    """A graph inside an attribute: its form has this number."""
+
+    number: int
+
+
 class Writer:
-    """Writes graphs as nested tuples of plain values, equal for graphs that compute the same.
+    """Writes graphs as tuples of plain values, equal for graphs that compute the same.
+
+    Each graph inside has a form of its own, so forms do not nest as deeply as graphs do.
 
     Two symbols are one number only if they are one symbol. Those of inputs and results mean
     nothing outside of the graph and are numbered; one that an attribute names first is of a graph
@@ -45,6 +55,7 @@ class Writer:
 
     def __init__(self) -> None:
         self.symbols: dict[dm.Symbol, Any] = {}
+        self.forms: list[tuple[Any, ...]] = []
 
     # -- what the uses differ in -----------------------------------------------------------
     def op(self, equation: Equation) -> Any:
@@ -64,8 +75,14 @@ class Writer:
         raise NotImplementedError
 
     # -- graphs ----------------------------------------------------------------------------
-    def graph(self, graph: Graph) -> tuple[Any, ...]:
-        """The whole of a graph; one inside an attribute sees none of the variables around it."""
+    def whole(self, graph: Graph) -> tuple[Any, ...]:
+        """The forms of a graph and of all inside it, its own as the last."""
+        self.graph(graph)
+        return tuple(self.forms)
+
+    @stack.nests
+    def graph(self, graph: Graph) -> Inner:
+        """Write the form of a graph; one inside an attribute sees no variables around it."""
         numbers: dict[Any, int] = {}
         inputs = tuple([self.declaration(v) for v in graph.inputs])
         constants = tuple([(self.constant(c.value), c.variable.state) for c in graph.constants])
@@ -96,7 +113,8 @@ class Writer:
                 dims = variable.meta.dims
                 if set(map(type, dims)) - _KNOWN:  # unknown ones may be new
                     equations.append(self.dims(dims))
-        return (inputs, constants, tuple(equations), tuple(map(entry, graph.outputs)))
+        self.forms.append((inputs, constants, tuple(equations), tuple(map(entry, graph.outputs))))
+        return Inner(len(self.forms) - 1)
 
     def declaration(self, variable: Any) -> tuple[Any, ...]:
         meta = variable.meta
@@ -171,7 +189,7 @@ class _Identity(Writer):
 
 def identity(graph: Graph) -> tuple[Any, ...]:
     """What graphs of this process have in common if one may stand for the other."""
-    return _Identity().graph(graph)
+    return _Identity().whole(graph)
 
 
 # -- content -----------------------------------------------------------------------------------
@@ -204,4 +222,4 @@ def content(graph: Graph) -> tuple[Any, ...]:
     Raises:
         Unwritten: the graph holds a Python object, or an op of the user's.
     """
-    return _Content().graph(graph)
+    return _Content().whole(graph)

@@ -13,7 +13,14 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import places
 from phix.core.arrays import plain_array
-from phix.core.errors import ArgumentError, DTypeError, NumberRangeError, described, shown
+from phix.core.errors import (
+    ArgumentError,
+    DTypeError,
+    NumberRangeError,
+    PhixError,
+    described,
+    shown,
+)
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase, Tracer, bind, tensor_of
 
@@ -91,6 +98,13 @@ def _of_python(data: Any, dtype: np.dtype | None = None) -> np.ndarray:
         raise out_of_range(data, dtype) from None
     except (TypeError, ValueError):  # a complex number as a float, NaN as an int
         raise DTypeError(f"{described(data)} is nothing that {dtype} can hold") from None
+
+
+def values_of(data: Any, dtype: np.dtype) -> np.ndarray:
+    """The array of what a user puts into a tensor of that dtype; see ``to_tensor`` for errors."""
+    if hasattr(data, "dtype"):
+        return _array(data).astype(dtype, copy=False)
+    return _of_python(data, dtype)
 
 
 def _asked(data: Any) -> np.ndarray:
@@ -237,6 +251,15 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
     >>> phix.to_tensor([1.0, 2.0])
     Tensor([1., 2.], dtype=float32, shape=[2], place=cpu)
     """
+    try:
+        return _copied(data, dtype, place)
+    except PhixError as error:
+        if not getattr(error, "located", False):
+            error.args = (f"to_tensor: {error}",)
+        raise
+
+
+def _copied(data: Any, dtype: Any, place: Any) -> Any:
     wanted = None if dtype is None else dt.as_dtype(dtype)
     there = places.as_place(place)
     if isinstance(data, (list, tuple)) and holds_tensors(data):

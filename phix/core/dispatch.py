@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import attrs as at
-from phix.core import donation, operands
+from phix.core import donation, operands, stack
 from phix.core import dtypes as dt
 from phix.core.arrays import apart
 from phix.core.conversion import home, lent_tensor, owned_tensor, tensor_from_scalar
@@ -86,6 +86,7 @@ class _State(threading.local):
 
 
 _state = _State()
+stack.carried(_state)
 
 
 def set_base(interpreter: Interpreter) -> None:

@@ -94,6 +94,10 @@ class KernelRegistrationError(PhixError, ValueError):
     """A kernel or backend is registered twice, or in a way nothing could find it."""
 
 
+class VerificationError(PhixError, AssertionError):
+    """A pass has left a program that does not mean what it should: a fault of phix."""
+
+
 class DeviceError(PhixError, RuntimeError):
     """A place is unknown, has no driver, or something failed on it."""
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core import dispatch
+from phix.core import dispatch, stack
 from phix.core.attrs import as_dim
 from phix.core.conversion import owned_tensor, tensor_from_scalar
 from phix.core.errors import ArgumentError, DTypeError
@@ -24,6 +24,7 @@ from phix.core.source import replay
 from phix.core.tensor import TensorBase
 
 
+@stack.nests
 def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
     """The outputs of ``graph`` for ``args``; see ``Graph.__call__``."""
     if len(args) != len(graph.inputs):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 
 from phix.core import canonical, rules
-from phix.core.graph import Graph, graphs_in
+from phix.core.graph import Graph, graphs_inside
 from phix.core.kernels import chosen_function
 
 
@@ -27,7 +27,7 @@ def fingerprint(graph: Graph) -> str | None:
 def _has_functions(graph: Graph) -> bool:
     """Whether a kernel was chosen that is a function, whose code may be another one next time."""
     return any(
-        (e.kernel is not None and chosen_function(e) is not None)
-        or (e.op.has_graphs and any(map(_has_functions, graphs_in(e.attrs))))
-        for e in graph.equations
+        e.kernel is not None and chosen_function(e) is not None
+        for inner in graphs_inside(graph)
+        for e in inner.equations
     )

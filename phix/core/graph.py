@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any, NamedTuple, Union
 
 from phix.core import dims as dm
+from phix.core import stack
 from phix.core.dims import Dim, DimLike, Shape, Symbol
 from phix.core.errors import ShapeError
 from phix.core.exact_keys import exact_key
@@ -193,36 +193,39 @@ class Graph:
 
         return evaluate(self, args)
 
-    @cached_property
+    @stack.lazy
     def text(self) -> str:
         """The graph as text."""
         from phix.core.graph_text import print_graph
 
         return print_graph(self)
 
-    @cached_property
+    @stack.lazy
     def memo(self) -> dict[Any, Any]:
         """What rules and interpreters have made of this graph, by a key of their own."""
         return {}
 
-    @cached_property
+    @property
     def has_effects(self) -> bool:
         """Whether running the graph does more than give its outputs."""
-        return any(is_effect(e) for e in self.equations)
+        found = _found(self, "_has_effects", lambda g: any(map(is_effect, g.equations)))
+        return bool(found)
 
-    @cached_property
+    @property
     def axis_names(self) -> frozenset[str]:
         """The named axes whose lanes the graph joins."""
-        return frozenset(n for e in self.equations for n in named_axes(e.op, e.attrs))
+        names = lambda g: frozenset(n for e in g.equations for n in named_axes(e.op, e.attrs))  # noqa: E731
+        found: frozenset[str] = _found(self, "_axis_names", names)
+        return found
 
-    @cached_property
+    @stack.lazy
     def _identity(self) -> tuple[Any, ...]:
         """The canonical form; the text says less: two unknown dims without names print alike."""
         from phix.core.canonical import identity
 
         return identity(self)
 
-    @cached_property
+    @stack.lazy
     def _hash(self) -> int:
         return hash(self._identity)
 
@@ -239,6 +242,31 @@ class Graph:
         return self.text
 
     __repr__ = __str__
+
+
+def graphs_inside(graph: Graph, known: str = "") -> list[Graph]:
+    """The graphs inside a graph, each behind those inside it, and the graph itself as the last; but
+    for those that have an attribute ``known``."""
+    found: dict[int, Graph] = {}
+    stack_of = [(graph, False)]
+    while stack_of:
+        one, is_done = stack_of.pop()
+        if is_done:
+            found[id(one)] = one
+        elif id(one) not in found and known not in vars(one):
+            stack_of.append((one, True))
+            inner = (g for e in one.equations if e.op.has_graphs for g in graphs_in(e.attrs))
+            stack_of += [(g, False) for g in inner]
+    return list(found.values())
+
+
+def _found(graph: Graph, name: str, find: Callable[[Graph], Any]) -> Any:
+    """What ``find`` says of a graph, kept under a name; it is asked of those inside first."""
+    known = vars(graph)
+    if name not in known:
+        for one in graphs_inside(graph, name):
+            vars(one)[name] = find(one)
+    return known[name]
 
 
 def graphs_in(attrs: tuple[Any, ...]) -> Iterator[Graph]:
@@ -267,6 +295,7 @@ def is_effect(equation: Equation) -> bool:
     return any(g.has_effects for g in graphs_in(equation.attrs))
 
 
+@stack.nests
 def all_places(graph: Graph) -> set[Place]:
     """The places of a graph's variables, as far as they have states; graphs inside included."""
     variables = [*graph.inputs, *(c.variable for c in graph.constants)]
@@ -275,6 +304,7 @@ def all_places(graph: Graph) -> set[Place]:
     return {v.state.place for v in variables if v.state is not None}.union(*map(all_places, inner))
 
 
+@stack.nests
 def without_effects(graph: Graph) -> Graph:
     """The graph, doing no more than giving its outputs."""
     if not graph.has_effects:
@@ -287,6 +317,7 @@ def without_effects(graph: Graph) -> Graph:
     return replace(graph, equations=tuple(pure))
 
 
+@stack.nests
 def symbols_of(equation: Equation) -> set[Symbol]:
     """The unknown dims in an equation's metas and attributes, and in those of graphs inside."""
     found = {s for v in flat(equation.outputs) for d in v.meta.dims for s in dm.symbols(d)}
@@ -360,6 +391,7 @@ def map_attrs(fn: Callable[[Graph], Any], attrs: tuple[Any, ...]) -> tuple[Any, 
     return tuple(map(mapped, attrs))
 
 
+@stack.nests
 def _substitute_graph(graph: Graph, env: Mapping[Symbol, DimLike]) -> Graph:
     """A graph with unknown dims replaced, in its metas and attributes."""
     new: dict[Variable, Variable] = {}

@@ -13,6 +13,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import stack
 from phix.core.conversion import owned_tensor
 from phix.core.errors import GraphError
 from phix.core.graph import Atom, Constant, Equation, Graph, Literal, Variable, flat
@@ -42,6 +43,7 @@ class _Printer:
     def text(self) -> str:
         return self.block(self.graph)
 
+    @stack.nests
     def block(self, graph: Graph) -> str:
         states = ", ".join(f"{v.name} on {v.state}" for v in graph.inputs if v.state is not None)
         inputs = ", ".join(map(self.variable, graph.inputs))
@@ -110,11 +112,17 @@ def _object_text(value: Any) -> str:
 
 def _symbols(value: Any) -> set[dm.Symbol]:
     """The unknown dims that attributes use."""
-    if isinstance(value, Graph):
-        return {s for e in value.equations for a in e.attrs for s in _symbols(a)}
-    if isinstance(value, tuple):
-        return {s for v in value for s in _symbols(v)}
-    return dm.symbols(value) if isinstance(value, dm.Dim) else set()
+    found: set[dm.Symbol] = set()
+    values = [value]
+    while values:
+        one = values.pop()
+        if isinstance(one, Graph):
+            values += [a for e in one.equations for a in e.attrs]
+        elif isinstance(one, tuple):
+            values += one
+        elif isinstance(one, dm.Dim):
+            found |= dm.symbols(one)
+    return found
 
 
 def print_graph(graph: Graph) -> str:
@@ -227,6 +235,7 @@ class _Parser:
         finally:
             self.variables = around
 
+    @stack.nests
     def block(self) -> Graph:
         self.expect("(")
         inputs = tuple(self.listed(")", self.declaration))

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing
-from phix.core.conversion import holds_tensors, home, owned_tensor, stacked
+from phix.core.conversion import holds_tensors, home, owned_tensor, stacked, values_of
 from phix.core.errors import TensorIndexError
 from phix.core.tensor import TensorBase, bind
 
@@ -66,9 +64,7 @@ class IndexedUpdate:
         if isinstance(values, (list, tuple)) and holds_tensors(values):
             values = stacked(values)
         elif not isinstance(values, TensorBase):
-            whole = isinstance(values, np.ndarray)
-            values = values if whole else np.asarray(values, dtype=x.dtype)
-            values = owned_tensor(values, home((x,)))
+            values = owned_tensor(values_of(values, x.dtype), home((x,)))
         values = values.astype(x.dtype) if values.dtype != x.dtype else values
         try:
             entries, dots = indexing.expand(x, self.index)

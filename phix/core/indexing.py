@@ -12,7 +12,15 @@ from phix.core import dispatch, slices
 from phix.core import dtypes as dt
 from phix.core.conversion import home, owned_tensor
 from phix.core.dims import Dim, DimLike
-from phix.core.errors import ConcretizationError, TensorIndexError
+from phix.core.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    NumberRangeError,
+    PhixError,
+    TensorIndexError,
+    shown,
+)
 from phix.core.places import Place
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, TensorBase, bind, tensor_of
@@ -52,7 +60,9 @@ def located(error: TensorIndexError) -> TensorIndexError:
     """The error with the user's line, unless an op has put it in already."""
     if getattr(error, "located", False):
         return error
-    return TensorIndexError(f"{error}{at_user_line()}")
+    found = TensorIndexError(f"{error}{at_user_line()}")
+    found.located = True  # type: ignore[attr-defined]
+    return found
 
 
 _PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -111,13 +121,20 @@ def _entry(x: TensorBase, e: Any) -> Any:
     if isinstance(e, (int, np.integer)) and not isinstance(e, (bool, np.bool_)):
         return int(e)
     if isinstance(e, (bool, np.bool_, float, str)):
-        raise TensorIndexError(
-            f"{e!r} is no index; write an int, a slice, None, Ellipsis, an int or bool tensor"
-        )
-    tensor = e if isinstance(e, TensorBase) else _index_tensor(e, home((x,)))
+        raise _no_index(e)
+    try:
+        tensor = e if isinstance(e, TensorBase) else _index_tensor(e, home((x,)))
+    except (ArgumentError, DTypeError, NumberRangeError):
+        raise _no_index(e) from None
     if dt.kind(tensor.dtype) not in ("int", "bool"):
         raise TensorIndexError(f"an index must be an int or bool tensor, found {tensor.meta}")
     return tensor
+
+
+def _no_index(e: Any) -> TensorIndexError:
+    return TensorIndexError(
+        f"{shown(e)} is no index; write an int, a slice, None, Ellipsis, an int or bool tensor"
+    )
 
 
 def _index_tensor(e: Any, place: Place | None) -> Any:
@@ -198,10 +215,18 @@ def _int_index(i: Any, dim: DimLike, axis: int, x: TensorBase) -> DimLike:
 
 def slice_bounds(s: slice, dim: DimLike) -> tuple[DimLike, DimLike, int, DimLike]:
     """Start, end, stride and length of ``s`` over an axis of size ``dim``, as Python counts."""
-    stride = 1 if s.step is None else operator.index(s.step)
+    try:
+        stride = 1 if s.step is None else operator.index(s.step)
+        ends = (s.start, s.stop)
+        parts = [v if v is None or isinstance(v, Dim) else operator.index(v) for v in ends]
+    except TypeError as error:
+        if isinstance(error, PhixError):
+            raise
+        raise TensorIndexError(
+            f"the start, stop and step of a slice must be ints or None, found {shown(s)}"
+        ) from None
     if stride == 0:
         raise TensorIndexError("a slice's step cannot be 0")
-    parts = [v if v is None or isinstance(v, Dim) else operator.index(v) for v in (s.start, s.stop)]
     default = (0, dim) if stride > 0 else (-1, -dim - 1)
     start, end = (d if v is None else v for v, d in zip(parts, default))
     start, end = slices.canonical(start, end, stride, dim)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from phix.core import stack
 from phix.core.errors import ArgumentError
 
 STAGES = ("graph", "places", "fusion", "loops")
@@ -72,6 +73,7 @@ class _State(threading.local):
 
 
 _state = _State()
+stack.carried(_state)
 
 
 def is_on(name: str) -> bool:

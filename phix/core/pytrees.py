@@ -8,11 +8,19 @@ from typing import Any
 
 import optree
 
-from phix.core.errors import ArgumentError
+from phix.core.errors import ArgumentError, described, shown
 from phix.core.exact_keys import Exact
 
 NAMESPACE = "phix"
 TreeDef = optree.PyTreeSpec
+
+
+def _endless() -> ArgumentError:
+    return ArgumentError(
+        "a tree of arguments is nested too deeply, or holds itself; pass finite trees of tuples, "
+        "lists and dicts"
+    )
+
 
 # None is a leaf-less node, as in JAX: an absent optional argument stays absent.
 
@@ -26,7 +34,10 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     >>> phix.tree.flatten({"a": 1, "b": (2, None)})[0]
     [1, 2]
     """
-    return optree.tree_flatten(tree, namespace=NAMESPACE)
+    try:
+        return optree.tree_flatten(tree, namespace=NAMESPACE)
+    except RecursionError:
+        raise _endless() from None
 
 
 def unflatten(treedef: TreeDef, leaves: Any) -> Any:
@@ -37,7 +48,15 @@ def unflatten(treedef: TreeDef, leaves: Any) -> Any:
     >>> phix.tree.unflatten(treedef, [10, 20])
     {'a': 10, 'b': (20, None)}
     """
-    return optree.tree_unflatten(treedef, leaves)
+    try:
+        return optree.tree_unflatten(treedef, leaves)
+    except Exception as error:
+        if isinstance(treedef, TreeDef) and not isinstance(error, (ValueError, TypeError)):
+            raise  # from what puts a node together
+        raise ArgumentError(
+            f"tree.unflatten takes what tree.flatten gives, found {described(treedef)} with leaves "
+            f"{shown(leaves)}: {error}"
+        ) from error
 
 
 def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
@@ -47,7 +66,24 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> phix.tree.map(lambda x: x + 1, {"a": 1, "b": (2, 3)})
     {'a': 2, 'b': (3, 4)}
     """
-    return optree.tree_map(function, tree, *rest, namespace=NAMESPACE)
+    if not callable(function):
+        raise ArgumentError(f"tree.map: function must be a function, found {described(function)}")
+    flat, treedef = flatten(tree)
+    others = [_under(tree, treedef, other) for other in rest]
+    return optree.tree_unflatten(treedef, [function(*parts) for parts in zip(flat, *others)])
+
+
+def _under(tree: Any, treedef: TreeDef, other: Any) -> list[Any]:
+    """What stands in another tree where the first one has its leaves."""
+    try:
+        return treedef.flatten_up_to(other)
+    except RecursionError:
+        raise _endless() from None
+    except ValueError as error:
+        raise ArgumentError(
+            f"tree.map: all trees must have the structure of the first, {treedef}, found "
+            f"{shown(other)}"
+        ) from error
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -57,7 +93,10 @@ def leaves(tree: Any) -> list[Any]:
     >>> phix.tree.leaves({"b": (2, 3), "a": 1})
     [1, 2, 3]
     """
-    return optree.tree_leaves(tree, namespace=NAMESPACE)
+    try:
+        return optree.tree_leaves(tree, namespace=NAMESPACE)
+    except RecursionError:
+        raise _endless() from None
 
 
 def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[..., Any]) -> None:
@@ -79,6 +118,11 @@ def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[.
     >>> phix.tree.map(lambda x: x + 1, Interval(0, 1)).high
     2
     """
+    if not isinstance(cls, type) or not callable(flatten_fn) or not callable(unflatten_fn):
+        raise ArgumentError(
+            "tree.register takes a class and two functions, found "
+            f"{described(cls)}, {described(flatten_fn)} and {described(unflatten_fn)}"
+        )
 
     def parts(node: Any) -> Any:
         children, aux, *entries = flatten_fn(node)
@@ -87,7 +131,13 @@ def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[.
     def whole(aux: Any, children: Any) -> Any:
         return unflatten_fn(aux.value, children)
 
-    optree.register_pytree_node(cls, parts, whole, namespace=NAMESPACE)
+    try:
+        optree.register_pytree_node(cls, parts, whole, namespace=NAMESPACE)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"tree.register: {cls.__name__} is a node already, or can be none; register each class "
+            f"once ({error})"
+        ) from error
 
 
 def register_dataclass(
@@ -171,7 +221,10 @@ def aligned(tree: Any, like: Any, what: str) -> list[Any]:
             for n, p in zip(nodes, parts):
                 walk(n, p)
 
-    walk(tree, like)
+    try:
+        walk(tree, like)
+    except RecursionError:
+        raise _endless() from None
     return out
 
 
@@ -201,10 +254,13 @@ def broadcast_prefix(prefix: Any, tree: Any, what: str) -> list[Any]:
         )
         if len(nodes) != len(parts) or (len(parts) == 1 and parts[0] is below):
             raise ArgumentError(
-                f"{what}: {prefix!r} is no prefix of the structure of {tree!r:.200}"
+                f"{what}: {shown(prefix)} is no prefix of the structure of {shown(tree, 200)}"
             )
         for n, p in zip(nodes, parts):
             walk(n, p)
 
-    walk(prefix, tree)
+    try:
+        walk(prefix, tree)
+    except RecursionError:
+        raise _endless() from None
     return out

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import stack
 from phix.core.graph import Source
 
 _PASSED_OVER = (
@@ -32,6 +33,7 @@ class _State(threading.local):
     recording: int = 0
     leaks: int = 0
     watch: Watch | None = None
+    below: Source | None = None  # where the stack that this one goes on from was
 
 
 _state = _State()
@@ -45,9 +47,14 @@ def user_source() -> Source | None:
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PASSED_OVER):
+            if code.co_filename == threading.__file__ and _state.below is not None:
+                return _state.below
             return Source(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
+
+
+stack.carried(_state, lambda values: {**values, "below": user_source()})
 
 
 def at_user_line() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
@@ -11,7 +12,13 @@ from phix.core import dtypes as dt
 from phix.core import places, refusals
 from phix.core.arrays import plain_array, read_only
 from phix.core.dims import DimLike, Shape
-from phix.core.errors import ArgumentError, DTypeError
+from phix.core.errors import (
+    ArgumentError,
+    DTypeError,
+    NumberRangeError,
+    ShapeError,
+    described,
+)
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.rules import OPS
@@ -173,30 +180,45 @@ class TensorBase:
         return self.concrete("a list").host.tolist()
 
     def __bool__(self) -> bool:
-        return bool(self.concrete("a truth value").host)
+        data = self.concrete("a truth value").host
+        if data.size != 1:
+            raise ShapeError(
+                f"the truth value of {self.meta} is not known: it has {data.size} elements; write "
+                "phix.ops.any(x) or phix.ops.all(x)"
+            )
+        return bool(data)
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_item("an int"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_item("a float"))
+
+    def _real_item(self, asked: str) -> Any:
+        value = self.item()
+        is_finite = asked != "an int" or not isinstance(value, float) or math.isfinite(value)
+        if isinstance(value, complex):
+            raise DTypeError(f"{asked} was asked of {self.meta}; take ops.real(x) or ops.abs(x)")
+        if not is_finite:
+            raise NumberRangeError(f"{asked} was asked of {self.meta}, whose value is {value}")
+        return value
 
     def __complex__(self) -> complex:
         return complex(self.item())
 
     def __index__(self) -> int:
-        if dt.kind(self.dtype) != "int":
-            raise DTypeError(f"an index must be an int tensor, found {self.meta}")
+        if dt.kind(self.dtype) != "int" or self.ndim:
+            raise DTypeError(f"an index must be one int, found {self.meta}; index with x[i]")
         return int(self.concrete("an index").host)
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise TypeError("a 0-d tensor has no length")
+            raise ArgumentError(f"len() needs a tensor with an axis, found {self.meta}")
         return self.shape[0]  # type: ignore[return-value]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
-            raise TypeError("a 0-d tensor cannot be iterated over")
+            raise ArgumentError(f"iter() needs a tensor with an axis, found {self.meta}")
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
@@ -205,7 +227,7 @@ class TensorBase:
         return get(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise TypeError("tensors are immutable; write y = x.at[index].set(value)")
+        raise ArgumentError("tensors are immutable; write y = x.at[index].set(value)")
 
     __hash__ = object.__hash__
 
@@ -358,15 +380,21 @@ class Tensor(TensorBase):
 
     @property
     def shape(self) -> Shape:
-        return self.data.shape
+        try:
+            return self.data.shape
+        except AttributeError:
+            raise _no_storage(self.data) from None
 
     @property
     def dtype(self) -> np.dtype:
-        return self.data.dtype
+        try:
+            return self.data.dtype
+        except AttributeError:
+            raise _no_storage(self.data) from None
 
     @property
     def ndim(self) -> int:
-        return len(self.data.shape)
+        return len(self.shape)
 
     def concrete(self, asked: str) -> Tensor:
         return self
@@ -425,6 +453,13 @@ def tensor_of(data: Any) -> Tensor:
     made.data = data
     made.known_key = made._meta = None
     return made
+
+
+def _no_storage(data: Any) -> ArgumentError:
+    return ArgumentError(
+        f"phix.Tensor takes a NumPy array or the storage of a registered device, found "
+        f"{described(data)}; phix.to_tensor takes anything else"
+    )
 
 
 def _on_place(array: np.ndarray, place: Place) -> Tensor:

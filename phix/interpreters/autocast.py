@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import dispatch
+from phix.core import dispatch, stack
 from phix.core import dtypes as dt
 from phix.core.dispatch import Interpreter
 from phix.core.graph import Graph, flat, map_attrs, map_entries
@@ -145,6 +145,7 @@ def _flat(outs: Any, single: bool) -> Iterator[Any]:
     return flat((outs,) if single else outs)
 
 
+@stack.nests
 def autocast(graph: Graph, policy: Policy) -> Graph:
     """``graph`` with casts: its inputs and outputs have the dtypes they had."""
     known: Graph | None = graph.memo.get(policy)

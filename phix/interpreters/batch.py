@@ -215,6 +215,11 @@ def _place(value: Any, mapped: bool, axis: int | None, size: DimLike) -> Any:
         return value
     if not mapped:
         value = bind(OPS["expand"], (value,), ((size, *value.meta.dims),))
+    if not -value.ndim <= axis < value.ndim:
+        raise ShapeError(
+            f"out_axes {axis} is out of range for a result of {value.ndim} axes, the mapped one "
+            f"among them; write one of {-value.ndim}..{value.ndim - 1}"
+        )
     return move_axis(value, 0, axis)
 
 

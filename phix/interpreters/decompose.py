@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phix.core import dispatch
+from phix.core import dispatch, stack
 from phix.core.conversion import tensor_from_scalar
 from phix.core.dispatch import Interpreter
 from phix.core.graph import Graph, Literal, Variable, flat, map_attrs, map_entries
@@ -49,6 +49,7 @@ def keep_derivatives(op: Op) -> bool:
     return "own_derivative" in op.traits
 
 
+@stack.nests
 def rewrite(graph: Graph, make: Callable[[Stage], Interpreter]) -> Graph:
     """``graph`` replayed under the interpreter ``make`` gives, into a new graph."""
     stage = Stage(None)

@@ -31,7 +31,10 @@ from phix.interpreters.stage import Stage, StageTracer, finish
 
 Run = Callable[..., Any]
 
+# How many are kept; a plan holds on to its program, some 50 KB where it has one of its own.
 _MOST_PLANS = 8192
+_MOST_PROGRAMS = 2048
+_MOST_OVER_GRAPHS = 256
 # Inputs that are part of a plan, where the user wrote them: Python scalars, absent optionals.
 # Programs for matrices of up to this size have it known, so that they can be unrolled.
 _SMALL_MATRIX = 8
@@ -50,7 +53,9 @@ class Eager(Interpreter):
             Any, Run
         ] = {}  # of calls on tensors, attributes also as the user wrote them
         self.mixed: dict[Any, Run] = {}  # of calls with Python scalars among the tensors
+        self.over_graphs: dict[Any, Run] = {}  # plans of ops with graphs in them, each of its own
         self.programs: dict[Any, Any] = {}  # compiled programs, by op and class of shapes
+        self.forgotten = 0  # how often plans were dropped as they did not hold any more
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         call = _call(op, attrs) if op.inexact else (op, attrs)
@@ -88,16 +93,23 @@ class Eager(Interpreter):
         for x in tensors:
             if isinstance(x, Tracer):
                 raise dispatch.leaked(x, op.name)
-        key = _plan_key(op, inputs, attrs)
-        run = self.plans.get(key)
+        key, plans = _plan_key(op, inputs, attrs), self.plans
+        if op.has_graphs:
+            key, plans = (self.forgotten, key), self.plans_over(op, attrs)
+        run = plans.get(key)
         if run is None:
-            if len(self.plans) >= _MOST_PLANS:
-                self.plans.clear()
             run = self.plan(op, inputs, attrs)
             if op.index_rule is not None:
                 run = checked(op, map_entries(lambda x: x.meta, inputs), attrs, run)
-            self.plans[key] = run
+            _keep(plans, key, run, _MOST_PLANS if plans is self.plans else _MOST_OVER_GRAPHS)
         return run(*[x.data for x in tensors])
+
+    def plans_over(self, op: Op, attrs: tuple[Any, ...]) -> dict[Any, Run]:
+        """Where the plan of a call with graphs is kept: with the graph that it calls, so that it
+        goes when the function does whose graph it is; else with few others."""
+        if "calls_graph" not in op.traits:
+            return self.over_graphs
+        return next(graphs_in(attrs)).memo.setdefault("plans", {})
 
     def process_donated(
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], donated: tuple[int, ...]
@@ -107,7 +119,8 @@ class Eager(Interpreter):
         key = (_plan_key(op, inputs, attrs), donated)
         run = self.plans.get(key)
         if run is None:
-            run = self.plans[key] = self.plan(op, inputs, attrs, donated)
+            run = self.plan(op, inputs, attrs, donated)
+            _keep(self.plans, key, run, _MOST_PLANS)
         return run(*[x.data for x in flat(inputs)])
 
     def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
@@ -128,11 +141,9 @@ class Eager(Interpreter):
                 return  # an array, or a tensor that was cast
         key = (_call(op, given_attrs), *keys)
         if len(keys) == fixed.count(None):
-            self.plans[key] = run
+            _keep(self.plans, key, run, _MOST_PLANS)
             return
-        if len(self.mixed) >= _MOST_PLANS:
-            self.mixed.clear()
-        self.mixed[key] = _filled_in(run, fixed)
+        _keep(self.mixed, key, _filled_in(run, fixed), _MOST_PLANS)
 
     def plan(
         self,
@@ -253,9 +264,17 @@ class Eager(Interpreter):
                     if dims is shapes:
                         raise
                     continue
-                self.programs[key] = program
+                _keep(self.programs, key, program, _MOST_PROGRAMS)
             return program, tuple(tuple(s) for s in shapes)
         raise AssertionError("unreachable: the last class has no unknown dims")
+
+
+def _keep(store: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Keep ``value``; where there are ``most``, the oldest quarter of them goes."""
+    if len(store) >= most:
+        for old in list(store)[: most // 4]:
+            store.pop(old, None)
+    store[key] = value
 
 
 def _call(op: Op, attrs: tuple[Any, ...]) -> Any:
@@ -420,8 +439,10 @@ dispatch.set_base(EAGER)
 
 def _forget_places() -> None:
     """Forget what was decided before a device was there, or for another one of its name."""
+    EAGER.forgotten += 1
     EAGER.plans.clear()
     EAGER.mixed.clear()
+    EAGER.over_graphs.clear()
     EAGER.programs = {k: p for k, p in EAGER.programs.items() if k[0] == CPU}
 
 

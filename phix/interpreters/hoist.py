@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import count
 from typing import Any
 
-from phix.core import passes
+from phix.core import passes, stack
 from phix.core.graph import (
     Equation,
     Graph,
@@ -51,6 +51,7 @@ def _restates(equation: Equation) -> bool:
     return found is not None and found.function is not None
 
 
+@stack.nests
 def _hoisted(graph: Graph, fixed: frozenset[Any]) -> Graph:
     """``fixed`` are the inputs that are the same in each step of the loop that the graph is in."""
     if not any(e.op.has_graphs for e in graph.equations):

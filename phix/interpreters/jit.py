@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phix.core import dispatch, passes
+from phix.core import dispatch, passes, stack
 from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
 from phix.core.graph import Graph, all_places, graphs_in
@@ -42,6 +41,7 @@ def stay_on_host(graph: Graph, homes: Homes, main: Place) -> bool:
     return named <= {CPU}
 
 
+@stack.nests
 def _places_in(graph: Graph) -> set[Place]:
     """The places of what a graph closes over, and those that its equations name."""
     found = {c.value.place for c in graph.constants}
@@ -92,7 +92,7 @@ class Compiled:
         self.placed: dict[Any, dict[str, Graph]] = {}  # elsewhere, by homes and main place
         self.programs: dict[Any, Program] = {}
         self.anywhere: dict[Place, Launcher] = {}  # where inputs have no place
-        self.lock = threading.RLock()
+        self.lock = stack.Lock()
         self.is_closed = not any(isinstance(c.value, Tracer) for c in graph.constants)
         self.is_static = all(v.meta.is_static() for v in graph.inputs)
 

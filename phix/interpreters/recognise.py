@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from phix.core import passes
+from phix.core import passes, stack
 from phix.core.conversion import tensor_from_scalar
 from phix.core.graph import (
     Constant,
@@ -41,6 +41,7 @@ def recognise(graph: Graph, wanted: Wanted) -> Graph:
     return _recognised(with_derivatives(graph, both), patterns)
 
 
+@stack.nests
 def _recognised(graph: Graph, patterns: list[Pattern]) -> Graph:
     finder = Finder(graph)
     equations: list[Equation] = []

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from phix.core import dtypes as dt
+from phix.core import stack
 from phix.core.conversion import tensor_from_scalar
 from phix.core.evaluate import evaluate
 from phix.core.graph import (
@@ -34,6 +35,7 @@ from phix.interpreters.vjp import vjp
 Values = dict[Any, Any]
 
 
+@stack.nests
 def with_derivatives(graph: Graph, patterns: Sequence[Pattern]) -> Graph:
     """``graph`` with the patterns replaced whose values are read by their own derivatives alone."""
     if not patterns:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import dispatch, passes
+from phix.core import dispatch, passes, stack
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.dims import DimLike
@@ -147,6 +147,7 @@ def _is_same(array: np.ndarray, copy: Tensor) -> bool:
     return array.shape == copy.shape and np.array_equal(one, two)
 
 
+@stack.nests
 def trace(
     function: Callable[..., Sequence[Any]],
     metas: Sequence[MetaTensor],

@@ -15,7 +15,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from phix.core import kernels, passes
+from phix.core import kernels, passes, stack
 from phix.core.errors import DeviceError, KernelNotFoundError
 from phix.core.graph import (
     Constant,
@@ -315,6 +315,7 @@ def _shared_place(equation: Equation, given: Any) -> Place | None:
     return CPU if values else next((a for a in equation.attrs if isinstance(a, Place)), None)
 
 
+@stack.nests
 def _moves_data(graph: Graph) -> bool:
     """Whether something in a graph is said to live elsewhere than its inputs do."""
     return any(
@@ -426,6 +427,7 @@ def _kind_for_graphs(equation: Equation, kind: str) -> str:
     return kind
 
 
+@stack.nests
 def _runs_on(graph: Graph, kind: str) -> bool:
     for equation in graph.equations:
         op, key = equation.op, kernels.kernel_key(equation, "")
@@ -437,6 +439,7 @@ def _runs_on(graph: Graph, kind: str) -> bool:
     return True
 
 
+@stack.nests
 def settle(
     graph: Graph, homes: Sequence[Place | None], main: Place, end: Place | None = None
 ) -> Graph:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core import dispatch
+from phix.core import dispatch, stack
 from phix.core import dtypes as dt
 from phix.core.dims import DimLike
 from phix.core.graph import (
@@ -71,6 +71,7 @@ class Provided:
         return batching.batch_mapped(function, args, batched, size, dispatch.mapped_axis())
 
 
+@stack.nests
 def split(
     graph: Graph,
     active: Sequence[bool],

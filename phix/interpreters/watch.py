@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import dispatch
+from phix.core import dispatch, stack
 from phix.core import dtypes as dt
 from phix.core.dispatch import Interpreter
 from phix.core.errors import NonFiniteError
@@ -262,6 +262,7 @@ class Watched(Interpreter):
         return outs
 
 
+@stack.nests
 def watched(graph: Graph, watch: Watch) -> Graph:
     """``graph`` with a look at what each of its ops gives."""
     return rewrite(graph, lambda stage: Watched(stage, watch))

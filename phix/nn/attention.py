@@ -9,11 +9,13 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.given import takes
 from phix.core.tensor import TensorLike
 from phix.nn.activations import as_tensor, is_zero
 from phix.nn.layers import dropout
 
 
+@takes()
 def scaled_dot_product_attention(
     query: TensorLike,
     key: TensorLike,

@@ -7,6 +7,7 @@ from typing import Any
 from phix import ops
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError
+from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, check
 from phix.core.tensor import TensorLike
 from phix.nn.activations import as_tensor, is_zero
@@ -33,6 +34,7 @@ def _weighted_mean(loss: Any, weight: Any) -> Any:
     return ops.sum(loss) / ops.where(total == 0, 1.0, total)
 
 
+@takes()
 def mse_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Any:
     """(input - label) ** 2.
 
@@ -54,6 +56,7 @@ def square_error_cost(input: TensorLike, label: TensorLike) -> Any:
     return ops.mse_loss(input, label, "none")
 
 
+@takes()
 def l1_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Any:
     """abs(input - label).
 
@@ -64,6 +67,7 @@ def l1_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> An
     return _reduced("l1_loss", ops.abs(ops.subtract(input, label)), reduction)
 
 
+@takes()
 def smooth_l1_loss(
     input: TensorLike,
     label: TensorLike,
@@ -87,6 +91,7 @@ def smooth_l1_loss(
     return _reduced("smooth_l1_loss", loss if is_huber else loss / delta, reduction)
 
 
+@takes()
 def log_loss(input: TensorLike, label: TensorLike, epsilon: float = 0.0001) -> Any:
     """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise.
 
@@ -97,6 +102,7 @@ def log_loss(input: TensorLike, label: TensorLike, epsilon: float = 0.0001) -> A
     return ops.log_loss(input, label, epsilon)
 
 
+@takes()
 def kl_div(
     input: TensorLike, label: TensorLike, reduction: str = "mean", log_target: bool = False
 ) -> Any:
@@ -118,6 +124,7 @@ def kl_div(
     return ops.kldiv_loss(input, label, reduction, log_target)
 
 
+@takes()
 def binary_cross_entropy(
     input: TensorLike,
     label: TensorLike,
@@ -139,6 +146,7 @@ def binary_cross_entropy(
     return _reduced("binary_cross_entropy", ops.bce_loss(input, label), reduction, weight)
 
 
+@takes()
 def binary_cross_entropy_with_logits(
     logit: TensorLike,
     label: TensorLike,
@@ -163,6 +171,7 @@ def binary_cross_entropy_with_logits(
     return _reduced("binary_cross_entropy_with_logits", loss, reduction, weight)
 
 
+@takes()
 def softmax_with_cross_entropy(
     logits: TensorLike,
     label: TensorLike,
@@ -193,6 +202,7 @@ def softmax_with_cross_entropy(
     return (loss, softmax) if return_softmax else loss
 
 
+@takes()
 def cross_entropy(
     input: TensorLike,
     label: TensorLike,
@@ -309,6 +319,7 @@ def _soft(
     return ops.sum(loss) if reduction == "sum" else loss
 
 
+@takes()
 def nll_loss(
     input: TensorLike,
     label: TensorLike,

@@ -14,7 +14,7 @@ from phix.core import rules
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
-from phix.primitives.reduction import in_float32
+from phix.primitives.widening import in_float32
 
 
 # -- softmax -----------------------------------------------------------------------------------
@@ -173,8 +173,7 @@ _CUBIC = 0.044715  # Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016
 def gelu(x: Any, approximate: bool) -> Any:
     if approximate:
         return 0.5 * x * (1 + ops.tanh(_SQRT_2_OVER_PI * (x + _CUBIC * x * x * x)))
-    half = 0.5 * x
-    return half + half * ops.erf(x * _SQRT_HALF)
+    return x * ops.ndtr(x)
 
 
 @rules.decompose("gelu_grad")
@@ -186,7 +185,7 @@ def gelu_grad(x: Any, out_grad: Any, approximate: bool) -> Any:
         slope = _SQRT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
         return out_grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
     density = ops.exp(-0.5 * x * x) * (_SQRT_HALF / math.sqrt(math.pi))
-    return out_grad * (0.5 + 0.5 * ops.erf(x * _SQRT_HALF) + x * density)
+    return out_grad * (ops.ndtr(x) + x * density)
 
 
 # -- made of pieces; comparisons are written so that NaN comes out as NaN ----------------------

@@ -17,7 +17,7 @@ from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.positions import numbers_along
-from phix.primitives.reduction import as_dtype, in_float32, widened
+from phix.primitives.widening import as_dtype, in_float32, widened
 
 _REDUCTIONS = ("none", "mean", "sum")
 

@@ -11,7 +11,8 @@ from phix.core import rules
 from phix.core.meta import MetaTensor
 from phix.core.tensor import TensorBase
 from phix.primitives import axes as ax
-from phix.primitives.reduction import as_dtype, restored, widened
+from phix.primitives.reduction import restored
+from phix.primitives.widening import as_dtype, widened
 
 Axes = Sequence[int]
 

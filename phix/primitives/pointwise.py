@@ -14,6 +14,7 @@ from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import TensorBase
 from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.widening import in_float32
 
 
 def broadcast_shapes(*shapes: dm.Shape) -> dm.Shape:
@@ -124,7 +125,9 @@ def divide_grad(x: Any, y: Any, out: Any, out_grad: Any) -> Any:
 
 # -- one input: out_grad * conj(f'(x)) ----------------------------------------------------------
 # Where f' is simplest in terms of the result, the rule gets out, else x.
-_TWO_OVER_SQRT_PI = 1.1283791670955126
+TWO_OVER_SQRT_PI = 1.1283791670955126
+_ONE_OVER_SQRT_2_PI = 0.3989422804014327
+_SQRT_HALF = 0.7071067811865476
 _LN_2, _LN_10 = 0.6931471805599453, 2.302585092994046
 
 SLOPES_AT_X: dict[str, Callable[[Any], Any]] = {
@@ -142,7 +145,9 @@ SLOPES_AT_X: dict[str, Callable[[Any], Any]] = {
     "asinh": lambda x: ops.rsqrt(1 + x * x),
     "acosh": lambda x: ops.rsqrt((x - 1) * (x + 1)),
     "atanh": lambda x: 1 / ((1 - x) * (1 + x)),
-    "erf": lambda x: ops.exp(-x * x) * _TWO_OVER_SQRT_PI,
+    "erf": lambda x: ops.exp(-x * x) * TWO_OVER_SQRT_PI,
+    "erfc": lambda x: ops.exp(-x * x) * -TWO_OVER_SQRT_PI,
+    "ndtr": lambda x: ops.exp(-0.5 * x * x) * _ONE_OVER_SQRT_2_PI,
     "lgamma": lambda x: ops.digamma(x),
     "digamma": lambda x: ops.polygamma(x, 1),
 }
@@ -153,7 +158,7 @@ SLOPES_AT_OUT: dict[str, Callable[[Any], Any]] = {
     "rsqrt": lambda out: -0.5 * out * out * out,
     "tan": lambda out: 1 + out * out,
     "tanh": lambda out: 1 - out * out,
-    "erfinv": lambda out: ops.exp(out * out) / _TWO_OVER_SQRT_PI,
+    "erfinv": lambda out: ops.exp(out * out) / TWO_OVER_SQRT_PI,
 }
 
 
@@ -165,6 +170,31 @@ def _register(name: str, slope: Callable[[Any], Any]) -> None:
 
 for _name, _slope in (SLOPES_AT_X | SLOPES_AT_OUT).items():
     _register(_name, _slope)
+
+
+@rules.decompose("erfcx_grad")
+def erfcx_grad(x: Any, out: Any, out_grad: Any) -> Any:
+    return out_grad * (2 * x * out - TWO_OVER_SQRT_PI)
+
+
+@rules.decompose("log_ndtr")
+@in_float32
+def log_ndtr(x: Any) -> Any:
+    """log(erfcx(-x / sqrt(2)) / 2) - x^2 / 2 where x < 0, log(1 - ndtr(-x)) elsewhere."""
+    left = ops.where(x < 0, x, 0.0)
+    below = ops.log(0.5 * ops.erfcx(left * -_SQRT_HALF)) - 0.5 * x * x
+    return ops.where(x < 0, below, ops.log1p(-ops.ndtr(-x)))
+
+
+@rules.decompose("log_ndtr_grad")
+@in_float32
+def log_ndtr_grad(x: Any, out: Any, out_grad: Any) -> Any:
+    """The density over the probability, in which the same powers cancel where x < 0."""
+    left = ops.where(x < 0, x, 0.0)
+    below = 2 * _ONE_OVER_SQRT_2_PI / ops.erfcx(left * -_SQRT_HALF)
+    right = ops.where(x < 0, 0.0, x)
+    above = ops.exp(-0.5 * right * right - out) * _ONE_OVER_SQRT_2_PI
+    return out_grad * ops.where(x < 0, below, above)
 
 
 @rules.decompose("polygamma_grad")

@@ -70,6 +70,11 @@ def reshape_batch(batched: Any, x: Any, shape: Any) -> Any:
 # -- expand ------------------------------------------------------------------------------------
 @rules.normalize("expand")
 def expand_attrs(x: MetaTensor, shape: Any) -> Any:
+    if any(isinstance(d, int) and d < -1 for d in shape):
+        raise ShapeError(
+            f"shape {dm.shape_text(shape)} has a negative dim; write sizes from 0, or -1 to keep "
+            "that of x"
+        )
     lead = len(shape) - x.ndim
     if lead < 0:
         raise ShapeError(

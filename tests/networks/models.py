@@ -47,8 +47,8 @@ def relu_network(draw: Draw) -> None:
 
 
 def _with_head(draw: Draw, run: Function, dims: Any) -> tuple[Function, Any]:
-    """A dense layer to few outputs, most of the time."""
-    if draw.chance(0.4):
+    """A dense layer to few outputs, most of the time; always where there is no parameter yet."""
+    if draw.model.params and draw.chance(0.4):
         return run, dims
     name, head, out = layers.dense(draw, dims, draw.small())
     draw.say(f"head: {name}")

@@ -6,13 +6,12 @@ Nothing that makes code is imported here: a program found in the disk cache need
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import passes
+from phix.core import passes, stack
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.kernels.cpu import stored
@@ -43,7 +42,7 @@ class CpuProgram:
         self.left_out = passes.left_out()
         self.sizes = dm.solutions([v.meta.dims for v in graph.inputs])
 
-    @cached_property
+    @stack.lazy
     def call(self) -> NativeCall | None:
         """The one native call that runs everything; None where Python has steps to run.
 
@@ -58,7 +57,7 @@ class CpuProgram:
                     stored.keep(key, self.graph, call)
             return call
 
-    @cached_property
+    @stack.lazy
     def source(self) -> Source:
         """What the machine code is made from."""
         from phix.kernels.cpu.source import Source

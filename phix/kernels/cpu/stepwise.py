@@ -15,6 +15,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import stack
 from phix.core.arrays import read_only
 from phix.core.engines import Launcher
 from phix.core.kernel_context import KernelContext
@@ -85,6 +86,7 @@ class Stepwise:
         return launch
 
     # -- steps -----------------------------------------------------------------------------
+    @stack.nests
     def _block(self, steps: list[Step], sources: Sources) -> Run:
         sources = dict(sources)
         runs: list[Run] = []
@@ -215,6 +217,7 @@ def share(steps: list[Step]) -> None:
             buffer.kind = "shared"
 
 
+@stack.nests
 def _count_users(steps: list[Step], users: Counter[Buffer]) -> None:
     for part in parts(steps):
         if isinstance(part, list):

@@ -56,12 +56,12 @@ def key(graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...] = (
 
 def _constants_in(graph: Graph) -> Iterator[Any]:
     """The values of the graph's constants, and of those of the graphs inside."""
-    for constant in graph.constants:
-        yield constant.value
-    for equation in graph.equations:
-        if equation.op.has_graphs:
-            for inner in graphs_in(equation.attrs):
-                yield from _constants_in(inner)
+    graphs = [graph]
+    while graphs:
+        one = graphs.pop()
+        yield from (constant.value for constant in one.constants)
+        inner = [g for e in one.equations if e.op.has_graphs for g in graphs_in(e.attrs)]
+        graphs += reversed(inner)
 
 
 def _outputs(graph: Graph) -> tuple[tuple[dm.Shape, np.dtype], ...]:

@@ -58,7 +58,7 @@ VIEWS: dict[str, Callable[..., Any]] = {
     "expand": _expand,
     "slice": _slice,
     "strided_slice": _strided_slice,
-    "flip": np.flip,
+    "flip": lambda x, axis: np.flip(x, axis) if axis else x,  # of no axes: a number, no array
     "squeeze": lambda x, axis: x.squeeze(axis),
     "unsqueeze": np.expand_dims,
     "flatten": _flatten,

@@ -7,12 +7,13 @@ Buffers are told apart by the memory they have: whoever touches a slice touches 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import rewriting
-from phix.kernels.primitive.loop_ir import Buffer, HostStep, Kernel, Step
+from phix.kernels.primitive.loop_ir import Buffer, HostStep, Kernel, Statement, Step
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,35 @@ def effects_of(step: Step) -> Effects:
         has_host_step([step]),
         isinstance(step, ir.BindStep),
     )
+
+
+def of_block(body: list[Statement]) -> Effects:
+    """The effects of statements of a kernel."""
+    return effects_of(Kernel(body))
+
+
+def users_of(steps: list[Step]) -> Counter[Buffer]:
+    """How many of the steps, those inside included, touch each buffer themselves.
+
+    What is no kernel counts twice: a buffer with one user is a kernel's own.
+    """
+    users: Counter[Buffer] = Counter()
+    for step in ir.walk_steps(steps):
+        if isinstance(step, Kernel):
+            users.update(effects_of(step).touched)
+        else:
+            users.update([*ir.step_uses(step), *ir.step_uses(step)])
+    return users
+
+
+def may_meet(a: Buffer, b: Buffer) -> bool:
+    """Whether two buffers may have elements in common: one is memory of the other, or both are
+    slices of a third that are not known to be apart."""
+    if ir.owner(a) is not ir.owner(b):
+        return False
+    if a is b or a.base is None or a.base is not b.base or a.index is None or b.index is None:
+        return True
+    return a.index is b.index or not a.index.fn == b.index.fn == "const"
 
 
 def has_host_step(steps: list[Step]) -> bool:

@@ -49,21 +49,36 @@ def evaluate(
     Raises:
         EvaluationError: the program does what none may do.
     """
+    return evaluate_each(program, [inputs], slots)[0]
+
+
+def evaluate_each(
+    program: LoopProgram, samples: Iterable[Sequence[Any]], slots: Iterable[Sequence[Buffer]] = ()
+) -> list[tuple[np.ndarray, ...]]:
+    """:func:`evaluate` for several inputs."""
+    codes: dict[ir.Kernel, KernelCode] = {}
+    found = []
     with np.errstate(all="ignore"):
-        run = _Run(program, [np.asarray(x) for x in inputs], slots)
-        run.block(program.steps)
-        return tuple(run.result(b) for b in program.outputs)
+        for inputs in samples:
+            run = _Run(program, [np.asarray(x) for x in inputs], slots, codes)
+            run.block(program.steps)
+            found.append(tuple(run.result(b) for b in program.outputs))
+    return found
 
 
 class _Run:
     def __init__(
-        self, program: LoopProgram, inputs: list[np.ndarray], slots: Iterable[Sequence[Buffer]]
+        self,
+        program: LoopProgram,
+        inputs: list[np.ndarray],
+        slots: Iterable[Sequence[Buffer]],
+        codes: dict[ir.Kernel, KernelCode],
     ) -> None:
         self.program = program
         self.memory: dict[Buffer, Memory] = {}
         self.numbers: dict[str, int] = {}
         self.env: dict[dm.Symbol, Any] = {}
-        self.codes: dict[ir.Kernel, KernelCode] = {}
+        self.codes = codes
         self.slot_of = {b: k for k, slot in enumerate(slots) for b in slot}
         self.owner: dict[int, Buffer] = {}  # which buffer of a slot has its values there
         self.private = _private(program.steps)

@@ -64,8 +64,10 @@ class _Writer:
         self.objects: dict[str, Any] = {"outside": outside, "Poison": scalars.Poison}
         self.bound: dict[Expr, str] = {}  # indices of loops, and mutable scalars
         self.mutables: set[Expr] = set()
-        self.known: list[dict[Expr, str]] = [{}]
+        self.known: dict[Expr, str] = {}  # of indices and dims, in the blocks that are open
+        self.scopes: list[list[Expr]] = [[]]  # which of them each block made known
         self.own: dict[Expr, str] = {}  # what depends on data, of one statement
+        self.constants: dict[Expr, str] = {}
         self.of_data: dict[Expr, bool] = {}
 
     def text(self) -> str:
@@ -87,13 +89,18 @@ class _Writer:
     def block(self, body: list[ir.Statement]) -> None:
         if self.depth > _DEEPEST:
             raise EvaluationError("loops stand too deep inside each other")
-        self.known.append({})
+        self.scopes.append([])
         for s in body:
             self.own = {}
             getattr(self, f"_{type(s).__name__.lower()}")(s)
-        self.known.pop()
+        self.forget()
         if not body:
             self.put("pass")
+
+    def forget(self) -> None:
+        """A block is over, and what was known in it alone."""
+        for e in self.scopes.pop():
+            del self.known[e]
 
     def inside(self, body: list[ir.Statement]) -> None:
         self.depth += 1
@@ -118,10 +125,10 @@ class _Writer:
         self.put("while True:")
         self.depth += 1
         self.own = {}
-        self.known.append({})
+        self.scopes.append([])
         self.put(f"if not {self.value(s.condition)}: break")
         self.block(s.body)
-        self.known.pop()
+        self.forget()
         self.depth -= 1
 
     def _declare(self, s: ir.Declare) -> None:
@@ -177,18 +184,15 @@ class _Writer:
     def buffer(self, buffer: Buffer) -> int:
         return self.buffers.setdefault(buffer, len(self.buffers))
 
-    def found(self, e: Expr) -> str | None:
-        return next((k[e] for k in (self.own, *self.known) if e in k), None)
-
     def value(self, root: Expr) -> str:
         """The name of the value of an expression; what it is made of comes first."""
         stack = [root]
         while stack:
             e = stack[-1]
-            if self.found(e) is not None or e.fn in ("const", "var"):
+            if e in self.own or e in self.known or e.fn in ("const", "var"):
                 stack.pop()
                 continue
-            pending = [a for a in e.args if a.fn not in ("const", "var") and self.found(a) is None]
+            pending = [a for a in e.args if a.args and a not in self.own and a not in self.known]
             if pending:
                 stack.extend(reversed(pending))
                 continue
@@ -196,7 +200,11 @@ class _Writer:
             line = self.computed(e)
             name = self.new()
             self.put(f"{name} = {line}")
-            (self.own if self.depends(e) else self.known[-1])[e] = name
+            if self.depends(e):
+                self.own[e] = name
+            else:
+                self.known[e] = name
+                self.scopes[-1].append(e)
         return self.operand(root)
 
     def depends(self, e: Expr) -> bool:
@@ -212,11 +220,14 @@ class _Writer:
             if e in self.bound:
                 return self.bound[e]
             return self.numbers.setdefault(e.data, f"s{len(self.numbers)}")
-        name = self.found(e)
-        assert name is not None
-        return name
+        return self.own[e] if e in self.own else self.known[e]
 
     def constant(self, e: Expr) -> str:
+        if e not in self.constants:
+            self.constants[e] = self._constant(e)
+        return self.constants[e]
+
+    def _constant(self, e: Expr) -> str:
         value = scalars.constant(e.data, e.dtype)
         if e.dtype.kind in "biu":
             return f"({value})"

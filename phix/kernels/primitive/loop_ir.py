@@ -119,13 +119,13 @@ class Pointer:
 class LibraryCall:
     """A call of a library's routine; ``writes`` are the buffers it changes.
 
-    ``updates``: what it writes depends on what was there.
+    ``updates`` are those among them that it reads, too.
     """
 
     name: str
     arguments: tuple[Union[Pointer, Expr], ...]
     writes: tuple[Buffer, ...]
-    updates: bool = False
+    updates: tuple[Buffer, ...] = ()
 
 
 Statement = Union[For, Store, Declare, Assign, If, While, LibraryCall]
@@ -284,10 +284,12 @@ def stores(buffer: Buffer, indices: tuple[Expr, ...], value: Element) -> list[St
 
 def walk(body: list[Statement]) -> Iterator[Statement]:
     """All statements, outer before inner."""
-    for statement in body:
+    left = body[::-1]
+    while left:
+        statement = left.pop()
         yield statement
         if isinstance(statement, (For, If, While)):
-            yield from walk(statement.body)
+            left += reversed(statement.body)
 
 
 def roots(statement: Statement) -> Iterator[Expr]:
@@ -331,7 +333,7 @@ def reads(body: list[Statement]) -> set[Buffer]:
     found = {load.data for load in loads(body)}
     for s in walk(body):
         if isinstance(s, LibraryCall):
-            kept = set() if s.updates else set(s.writes)
+            kept = set(s.writes) - set(s.updates)
             found |= {a.buffer for a in s.arguments if isinstance(a, Pointer)} - kept
     return found
 
@@ -358,10 +360,12 @@ def blocks(step: Step) -> tuple[list[Step], ...]:
 
 def walk_steps(steps: list[Step]) -> Iterator[Step]:
     """All steps, outer before inner."""
-    for step in steps:
+    left = list(reversed(steps))
+    while left:
+        step = left.pop()
         yield step
-        for block in blocks(step):
-            yield from walk_steps(block)
+        for block in reversed(blocks(step)):
+            left += reversed(block)
 
 
 def owner(buffer: Buffer) -> Buffer:
@@ -395,29 +399,29 @@ def step_uses(step: Step) -> set[Buffer]:
 
 def step_reads(step: Step) -> set[Buffer]:
     """The buffers a step reads, those inside it and the bases of slices included."""
+    return set().union(*map(_own_reads, walk_steps([step])))
+
+
+def _own_reads(step: Step) -> set[Buffer]:
     if isinstance(step, Kernel):
         return with_bases(reads(step.body))
     if isinstance(step, HostStep):
         return with_bases(set(step.inputs))
     if isinstance(step, BindStep):
         return {step.source}
-    found = set().union(*(step_reads(s) for block in blocks(step) for s in block))
-    if isinstance(step, SwitchStep):
-        return found | {step.index}
-    if isinstance(step, WhileStep):
-        found.add(step.flag)
-    return found | {b for pair in step.swaps for b in pair}
+    return step_uses(step)
 
 
 def step_writes(step: Step) -> set[Buffer]:
     """The buffers a step changes, those inside it and the bases of slices included."""
+    return set().union(*map(_own_writes, walk_steps([step])))
+
+
+def _own_writes(step: Step) -> set[Buffer]:
     if isinstance(step, Kernel):
         return with_bases(writes(step.body))
     if isinstance(step, HostStep):
         return with_bases(set(step.outputs))
-    found: set[Buffer] = set()
-    for block in blocks(step):
-        found |= set().union(*map(step_writes, block))
     if isinstance(step, (ForStep, WhileStep)):
-        found |= {b for pair in step.swaps for b in pair}
-    return found
+        return {b for pair in step.swaps for b in pair}
+    return set()

@@ -12,6 +12,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import graph as gr
+from phix.core import stack
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.kernels.primitive import inplace
@@ -47,6 +48,7 @@ def _row(b: Builder, value: Value, index: Expr) -> Value:
     )
 
 
+@stack.nests
 def _inside(b: Builder, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Buffer]) -> None:
     """Emit the steps of a graph inside, its unknown dims those of the inputs at hand."""
     env = gr.solve_dims([v.meta for v in graph.inputs], [v.dims for v in inputs])

@@ -16,7 +16,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import loop_text, workspace
-from phix.kernels.primitive.evaluator import EvaluationError, evaluate
+from phix.kernels.primitive.evaluator import EvaluationError, evaluate, evaluate_each
 from phix.kernels.primitive.loop_ir import LoopProgram
 
 # The passes that may add up in another order.
@@ -51,7 +51,7 @@ class Prover:
         self.changed.append(name)
         try:
             slots = _slots(program) if name == SLOTS else ()
-            results = [evaluate(program, sample, slots) for sample in self.samples]
+            results = evaluate_each(program, self.samples, slots)
         except EvaluationError as error:
             raise PassFault(name, str(error), before, self.text) from error
         for sample, found, wanted in zip(self.samples, results, self.results):

@@ -6,16 +6,16 @@ touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from phix.core import dtypes as dt
-from phix.core import passes
+from phix.core import passes, stack
 from phix.kernels.primitive import inplace
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.affine import accesses, is_one_digit, slice_form
+from phix.kernels.primitive.effects import Effects, effects_of, may_meet, of_block, users_of
 from phix.kernels.primitive.interchange import interchanged
 from phix.kernels.primitive.loop_ir import (
     Buffer,
@@ -26,8 +26,6 @@ from phix.kernels.primitive.loop_ir import (
     Statement,
     Step,
     Store,
-    step_reads,
-    step_writes,
 )
 from phix.kernels.primitive.partial_results import scalar_totals
 from phix.kernels.primitive.pipeline import (
@@ -58,27 +56,18 @@ def finish(program: LoopProgram, setting: Setting) -> LoopProgram:
 
 
 def _merge_copies(program: LoopProgram, _: Setting) -> None:
-    every = _uses(program.steps)
+    every = users_of(program.steps)
 
     def visit(steps: list[Step]) -> None:
         for step in steps:
             for block in ir.blocks(step):
                 visit(block)
-        own = _uses(steps)
+        own = users_of(steps)
         inplace.merge_copies(steps, {b for b, count in own.items() if count < every[b]})
         every.subtract(own)
-        every.update(_uses(steps))
+        every.update(users_of(steps))
 
     visit(program.steps)
-
-
-def _uses(steps: list[Step]) -> Counter[Buffer]:
-    """How many of the steps, those inside included, touch each buffer themselves."""
-    uses: Counter[Buffer] = Counter()
-    for step in ir.walk_steps(steps):
-        is_kernel = isinstance(step, Kernel)
-        uses.update(step_reads(step) | step_writes(step) if is_kernel else ir.step_uses(step))
-    return uses
 
 
 def _settle_carries(program: LoopProgram, setting: Setting) -> None:
@@ -100,7 +89,7 @@ def _join_loops(program: LoopProgram, setting: Setting) -> None:
 
 def drop_temps(program: LoopProgram, _: Setting) -> None:
     """Forget temps that nothing touches."""
-    used: set[Buffer] = set().union(*(step_reads(s) | step_writes(s) for s in program.steps))
+    used = frozenset().union(*(effects_of(s).touched for s in program.steps))
     program.temps = [t for t in program.temps if t in used]
 
 
@@ -134,6 +123,7 @@ def _drop_stores(body: list[Statement], read: set[Buffer]) -> int:
     return count
 
 
+@stack.nests
 def _drop_empty(steps: list[Step]) -> None:
     """Leave out kernels that write nothing."""
     for step in steps:
@@ -144,24 +134,16 @@ def _drop_empty(steps: list[Step]) -> None:
 
 # -- joining ---------------------------------------------------------------------------------
 @dataclass(eq=False)
-class _Facts:
-    """What a step touches, found once."""
+class _Placed:
+    """A step that has its place, and its effects."""
 
     step: Step
-    reads: set[Buffer]
-    writes: set[Buffer]
-
-    @property
-    def touched(self) -> set[Buffer]:
-        return self.reads | self.writes
+    effects: Effects
 
     @property
     def is_total(self) -> bool:
         """Whether all it writes are single numbers, which later loops can only wait for."""
-        return bool(self.writes) and all(not b.dims for b in self.writes)
-
-    def conflicts(self, other: _Facts) -> set[Buffer]:
-        return (self.writes & (other.reads | other.writes)) | (self.reads & other.writes)
+        return bool(self.effects.writes) and all(not b.dims for b in self.effects.writes)
 
 
 @dataclass(eq=False)
@@ -169,43 +151,43 @@ class _Joining:
     tried: Listener | None
     target: Target
 
+    @stack.nests
     def steps(self, steps: list[Step]) -> list[Step]:
         """The steps with kernels joined, in the blocks inside as well."""
-        done: list[_Facts] = []
+        done: list[_Placed] = []
         head = 0  # what comes before may not know the dims bound here
         for step in steps:
             for block in ir.blocks(step):
                 block[:] = self.steps(block)
-            facts = _Facts(step, step_reads(step), step_writes(step))
-            if not self._to_one(done, facts):
-                done.insert(_place(done, facts, head), facts)
+            new = _Placed(step, effects_of(step))
+            if not self._to_one(done, new):
+                done.insert(_place(done, new, head), new)
             if isinstance(step, ir.BindStep):
                 head = len(done)
-        return [f.step for f in done]
+        return [placed.step for placed in done]
 
-    def _to_one(self, done: list[_Facts], facts: _Facts) -> bool:
+    def _to_one(self, done: list[_Placed], new: _Placed) -> bool:
         """Join a kernel to an earlier one that nothing in between keeps it from."""
-        step = facts.step
+        step = new.step
         if not isinstance(step, Kernel):
             return False
         for earlier in reversed(done[-_LOOK_BACK:]):
-            conflicts = earlier.conflicts(facts)
+            conflicts = earlier.effects.conflicts(new.effects)
             other = earlier.step
-            has_shared = bool(earlier.touched & facts.touched)
-            if isinstance(other, Kernel) and (has_shared or not facts.is_total):
+            has_shared = bool(earlier.effects.touched & new.effects.touched)
+            if isinstance(other, Kernel) and (has_shared or not new.is_total):
                 why = self._join(other, step, conflicts)
                 if self.tried is not None and has_shared:
                     self.tried(other, step, why)
                 if not why:
                     other.start = other.start and step.start
-                    earlier.reads |= facts.reads
-                    earlier.writes |= facts.writes
+                    earlier.effects = earlier.effects.joined(new.effects)
                     return True
             if conflicts or isinstance(other, ir.BindStep):
                 return False
         return False
 
-    def _join(self, first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
+    def _join(self, first: Kernel, second: Kernel, conflicts: frozenset[Buffer]) -> str:
         """Make ``second`` a part of ``first``; why not, where that cannot be, else ""."""
         why = _obstacle(first, second, conflicts)
         if why and (conflicts or ir.reads(first.body) & ir.reads(second.body)):
@@ -224,7 +206,7 @@ class _Joining:
         first.locals |= second.locals
         return ""
 
-    def _interchange(self, first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
+    def _interchange(self, first: Kernel, second: Kernel, conflicts: frozenset[Buffer]) -> str:
         """Exchange two loops of one of the kernels, so that they can be one; why not, or ""."""
         if not passes.is_on("interchange_loops"):
             return "loops stay as they are"
@@ -239,21 +221,21 @@ class _Joining:
         return "that does not help"
 
 
-def _place(done: list[_Facts], facts: _Facts, head: int) -> int:
+def _place(done: list[_Placed], new: _Placed, head: int) -> int:
     """Where a step that joins none goes: out of the way of loops that might become one.
 
     A start reads nothing, and all it may have to wait for is what the same memory held before. A
     total that they all wait for comes before what it does not need.
     """
     at = len(done)
-    if not isinstance(facts.step, Kernel) or not (facts.step.start or facts.is_total):
+    if not isinstance(new.step, Kernel) or not (new.step.start or new.is_total):
         return at
-    while at > head and not done[at - 1].conflicts(facts):
+    while at > head and not done[at - 1].effects.conflicts(new.effects):
         at -= 1
     return at
 
 
-def _obstacle(first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
+def _obstacle(first: Kernel, second: Kernel, conflicts: frozenset[Buffer]) -> str:
     """Why two kernels cannot be one; "" if they can."""
     (_, a, after), (_, b, _) = inplace.parts(first.body), inplace.parts(second.body)
     if a is None or b is None:
@@ -264,13 +246,12 @@ def _obstacle(first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
         return (
             "one of them goes from iteration to iteration"  # and would keep the other from threads
         )
-    touched = _Facts(second, ir.reads([b]), ir.writes([b]))
-    if _Facts(first, ir.reads(after), ir.writes(after)).conflicts(touched):
+    if of_block(after).conflicts(of_block([b])):
         return "what follows the loop of one is in the way of the other's"
     return obstacle(a, b, conflicts)
 
 
-def obstacle(first: Statement, second: Statement, conflicts: set[Buffer]) -> str:
+def obstacle(first: Statement, second: Statement, conflicts: frozenset[Buffer]) -> str:
     """Why two loops, run one after the other, cannot be one; "" if they can."""
     if not isinstance(first, For) or not isinstance(second, For):
         return "one of them is no loop"
@@ -284,11 +265,20 @@ def obstacle(first: Statement, second: Statement, conflicts: set[Buffer]) -> str
     if _scalars_meet(first, second):
         return "one of them sets a scalar that the other reads"
     for buffer in conflicts:
-        if any(c.base is buffer for c in conflicts):
-            continue  # its slice is in question
-        if not _is_aligned(buffer, first.index, [first, second]):
+        slices = [c for c in conflicts if c.base is buffer]
+        if slices:  # they are in question, each for itself
+            if _has_other_slices(buffer, slices, [first, second]):
+                return f"they touch {buffer.name} under two names"
+        elif not _is_aligned(buffer, first.index, [first, second]):
             return f"their iterations do not stay in their own slices of {buffer.name}"
     return ""
+
+
+def _has_other_slices(buffer: Buffer, slices: list[Buffer], loops: list[Statement]) -> bool:
+    """Whether the loops touch memory of these slices of ``buffer`` by another name too."""
+    own = [b for b in of_block(loops).touched if b.base is buffer or b is buffer]
+    names = [b for b in own if b is not buffer or list(accesses(buffer, loops, {}))]
+    return any(b is not s and may_meet(b, s) for b in names for s in slices)
 
 
 def _joined(first: For, second: For) -> For:
@@ -305,9 +295,8 @@ def _joined_block(first: list[Statement], second: list[Statement]) -> list[State
             at = _last_loop(block)
             if at is not None:
                 declared = block[at + 1 :]
-                facts = [_Facts(Kernel([s]), ir.reads([s]), ir.writes([s]))
-                         for s in (block[at], statement)]  # fmt: skip
-                if not obstacle(block[at], statement, facts[0].conflicts(facts[1])):
+                conflicts = of_block([block[at]]).conflicts(of_block([statement]))
+                if not obstacle(block[at], statement, conflicts):
                     joined = _joined(block[at], statement)  # type: ignore[arg-type]
                     block[at:] = [*declared, joined]
                     continue
@@ -357,11 +346,7 @@ def _is_aligned(buffer: Buffer, index: Expr, loops: list[For]) -> bool:
 # -- temps that are read where they are written ----------------------------------------------
 def _forward_temps(program: LoopProgram) -> None:
     """Put the value of a temp where it is read, if all reads follow its store in one block."""
-    users: Counter[Buffer] = Counter()
-    for step in ir.walk_steps(program.steps):
-        if isinstance(step, Kernel):
-            users.update(step_reads(step) | step_writes(step))
-        users.update([*ir.step_uses(step), *ir.step_uses(step)])
+    users = users_of(program.steps)
     for step in ir.walk_steps(program.steps):
         if isinstance(step, Kernel):
             own = {t for t in ir.writes(step.body) if t.kind == "temp" and users[t] == 1}

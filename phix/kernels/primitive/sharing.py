@@ -14,7 +14,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core import passes
+from phix.core import passes, stack
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.affine import accesses, is_one_digit
@@ -51,6 +51,7 @@ class _Sharing:
     def __init__(self, program: LoopProgram, size_of: Callable[[dm.DimLike], Expr]) -> None:
         self.program, self.size_of = program, size_of
 
+    @stack.nests
     def block(self, steps: list[Step]) -> None:
         """Share the kernels of a block and of those inside it."""
         for step in steps:

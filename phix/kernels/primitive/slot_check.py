@@ -1,7 +1,9 @@
 """Checks a plan of memory by going through the steps in the order in which they run.
 
-A slot holds what was written there last. A step that reads a temp must find it in its slot, on
-every way there: loops run never, once or twice, a switch takes each of its branches.
+A slot holds what was written there last. A step that reads a temp must not find that another was
+written over it, on any way there: loops run never, once or twice, a switch takes each of its
+branches. A temp that nothing has written on a way is not asked for on it, though steps may seem to:
+a loop over what an earlier one has left runs as often as that did.
 """
 
 from __future__ import annotations
@@ -12,8 +14,11 @@ from dataclasses import dataclass
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.loop_ir import Buffer, Step
 
-# What each slot may hold, by the way that was taken.
-_Held = dict[int, frozenset[Buffer]]
+# What was written to each slot, the last at the end, by the way that was taken.
+_Orders = frozenset[tuple[Buffer, ...]]
+_Held = dict[int, _Orders]
+_NOTHING: _Orders = frozenset([()])
+_MOST_WAYS = 64
 
 
 def faults(steps: list[Step], slots: list[list[Buffer]]) -> Iterator[str]:
@@ -35,7 +40,7 @@ class _Check:
                     yield from self.block(branch, way)
                 _merge(held, ways)
             elif isinstance(step, (ir.ForStep, ir.WhileStep)):
-                ways = [dict(held)]
+                ways = [] if _runs(step) else [dict(held)]
                 for _ in range(2):
                     for part in ir.blocks(step):
                         yield from self.block(part, held)
@@ -52,12 +57,24 @@ class _Check:
             others = [o for o in own if o is not b and self.slot_of[o] == slot]
             if others:
                 yield f"{b} and {others[0]} share memory, and one step touches both"
-            lost = held.get(slot, frozenset((b,))) - {b} if b not in writes else frozenset()
-            if lost:
-                yield f"{b} is read where {next(iter(lost))} may have overwritten it"
-        held.update((self.slot_of[b], frozenset((b,))) for b in own if b in writes)
+            for order in held.get(slot, _NOTHING) if b not in writes else ():
+                if b in order and order[-1] is not b:
+                    yield f"{b} is read where {order[-1]} may have overwritten it"
+                    break
+        for b in own:
+            if b in writes:
+                orders = held.get(self.slot_of[b], _NOTHING)
+                held[self.slot_of[b]] = frozenset(
+                    (*(o for o in order if o is not b), b) for order in orders
+                )
+
+
+def _runs(step: Step) -> bool:
+    """Whether a loop is known to run."""
+    return isinstance(step, ir.ForStep) and step.extent.fn == "const" and step.extent.data > 0
 
 
 def _merge(held: _Held, ways: list[_Held]) -> None:
     for slot in {slot for way in ways for slot in way}:
-        held[slot] = frozenset().union(*(way.get(slot, frozenset()) for way in ways))
+        orders = {order for way in ways for order in way.get(slot, _NOTHING)}
+        held[slot] = frozenset(sorted(orders, key=str)[:_MOST_WAYS])

@@ -16,17 +16,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from phix.core import dtypes as dt
-from phix.core.errors import PhixError
+from phix.core.errors import VerificationError
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import sampling, slot_check
+from phix.kernels.primitive.effects import may_meet
 from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Pointer, Statement
 from phix.kernels.primitive.loop_text import program_text
 from phix.kernels.primitive.sampling import Samples
 from phix.kernels.primitive.scalar import Expr
-
-
-class VerificationError(PhixError, AssertionError):
-    """A pass has left a program that does not mean what it should: a fault of phix."""
 
 
 def verify(after: str, program: LoopProgram) -> None:
@@ -140,7 +137,7 @@ def _read_first(body: list[Statement], written: set[Buffer]) -> Iterator[Buffer]
     for s in body:
         here = {load.data for root in ir.roots(s) for load in root.loads}
         if isinstance(s, ir.LibraryCall):
-            here |= ir.reads([s])
+            here |= ir.reads([s]) - set(s.writes)  # where it says what went wrong, nothing is read
         yield from (b for b in here - written if ir.owner(b) not in written)
         if isinstance(s, (For, ir.If, ir.While)):
             # an earlier iteration may have filled a kernel's own memory
@@ -286,19 +283,8 @@ def memory_has_one_name(kernel: Kernel) -> Iterator[str]:
     touched = sorted(written | ir.reads(kernel.body), key=lambda b: b.name)
     for w in sorted(written, key=lambda b: b.name):
         for b in touched:
-            if b is not w and ir.owner(b) is ir.owner(w) and _may_meet(b, w):
+            if b is not w and may_meet(b, w):
                 yield f"{w}, which is written, is memory of {b} too"
-
-
-def _may_meet(a: Buffer, b: Buffer) -> bool:
-    """Whether two buffers of one owner may have elements in common."""
-    if a.base is None or b.base is None or a.base is not b.base:
-        return True
-    both = a.index, b.index
-    if any(i is None for i in both):
-        return True
-    is_known = all(i.fn == "const" for i in both)  # type: ignore[union-attr]
-    return both[0] is both[1] or not is_known
 
 
 def threads_stay_apart(kernel: Kernel) -> Iterator[str]:

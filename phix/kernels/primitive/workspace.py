@@ -5,17 +5,21 @@ from __future__ import annotations
 import bisect
 import heapq
 import itertools
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from phix.core import dims as dm
+from phix.core import stack
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import pipeline
 from phix.kernels.primitive.inplace import is_tiny
 from phix.kernels.primitive.loop_ir import Buffer, Step
 
-# Tiny temps go on the stack, up to this many.
+# Tiny temps go on the stack, up to this many of a function.
 _MOST_ON_STACK = 64
+# Up to so many loops and branches, all are in one function.
+_MOST_LOOPS = 8
 _WORST = 1 << 62
 # Slots of other sizes that are looked at for a temp.
 _MOST_TRIED = 256
@@ -28,11 +32,31 @@ def touched(step: Step) -> set[Buffer]:
     return {b for b in ir.step_reads(step) | ir.step_writes(step) if b.kind == "temp"}
 
 
+def apart(steps: list[Step]) -> dict[Step, list[Buffer]]:
+    """The loops and branches of a program with many of them, and the tiny temps each alone uses.
+
+    They are functions of their own, with those temps on the stack.
+    """
+    inner = [step for step in steps if ir.blocks(step)]
+    if len(inner) <= _MOST_LOOPS:
+        return {}
+    users = Counter(b for step in steps for b in touched(step))
+    return {
+        step: _by_number(b for b in touched(step) if users[b] == 1 and is_tiny(b))[:_MOST_ON_STACK]
+        for step in inner
+    }
+
+
 def on_stack(steps: list[Step]) -> list[Buffer]:
     """The temps that are small enough to live on the stack."""
+    own = [b for temps in apart(steps).values() for b in temps]
     every = set().union(*map(touched, steps)) if steps else set()
-    tiny = sorted((b for b in every if is_tiny(b)), key=lambda b: int(b.name[1:]))
-    return tiny[:_MOST_ON_STACK]
+    tiny = _by_number(b for b in every - set(own) if is_tiny(b))
+    return [*tiny[:_MOST_ON_STACK], *own]
+
+
+def _by_number(temps: Iterable[Buffer]) -> list[Buffer]:
+    return sorted(temps, key=lambda b: int(b.name[1:]))
 
 
 def lifetimes(steps: list[Step]) -> Lives:
@@ -46,6 +70,7 @@ def lifetimes(steps: list[Step]) -> Lives:
     return lives
 
 
+@stack.nests
 def _number(steps: list[Step], start: int, lives: Lives, outer: set[Buffer]) -> int:
     """Number the steps from ``start``; ``outer`` temps are not theirs alone."""
     users: dict[Buffer, int] = {}

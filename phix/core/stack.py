@@ -1,0 +1,118 @@
+"""Depth without a deep stack: what is nested a thousand times is gone through all the same.
+
+Python counts the calls under way of each thread by itself, and refuses the thousandth. A chain of
+equations needs no calls inside calls. Graphs inside graphs do, as rules written in Python trace and
+transform what is inside: functions that go one level down are marked with :func:`nests`, and after
+some levels such a function goes on in a thread of its own, with nothing on its stack, while its
+caller waits. For whoever is called it is the same thread: see ``carried`` and ``Lock``.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import functools
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+# So many marked functions inside each other share a stack.
+_LEVELS = 12
+
+Found = TypeVar("Found")
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class _State(threading.local):
+    level = 0
+    owner: object = None  # of locks: what all stacks of one caller have in common
+
+
+_state = _State()
+Values = dict[str, Any]
+_carried: list[tuple[threading.local, Callable[[Values], Values]]] = [(_state, dict)]
+
+
+def carried(state: threading.local, changed: Callable[[Values], Values] = dict) -> None:
+    """Let what a caller's thread keeps in ``state`` be there on further stacks, too."""
+    _carried.append((state, changed))
+
+
+def nests(function: Function) -> Function:
+    """Mark a function that goes into something nested, by calling itself in the end."""
+
+    @functools.wraps(function)
+    def nested(*args: Any, **kwargs: Any) -> Any:
+        level = _state.level = _state.level + 1
+        try:
+            if level % _LEVELS:
+                return function(*args, **kwargs)
+            return _on_a_stack_of_its_own(lambda: function(*args, **kwargs))
+        finally:
+            _state.level = level - 1
+
+    return nested  # type: ignore[return-value]
+
+
+def _on_a_stack_of_its_own(function: Callable[[], Any]) -> Any:
+    _state.owner = _state.owner or object()
+    kept = [(state, changed(vars(state))) for state, changed in _carried]
+    context = contextvars.copy_context()
+    results: list[Any] = []
+    errors: list[BaseException] = []
+
+    def run() -> None:
+        for state, values in kept:
+            vars(state).update(values)
+        try:
+            results.append(context.run(function))
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, name="phix: deeper")
+    thread.start()
+    thread.join()
+    if errors:
+        raise errors.pop()
+    return results.pop()
+
+
+class lazy(Generic[Found]):
+    """A property that is computed once. ``functools.cached_property`` of Python 3.10 and 3.11 would
+    hold a lock meanwhile, for which further stacks wait."""
+
+    def __init__(self, function: Callable[[Any], Found]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Found:
+        if instance is None:
+            return self  # type: ignore[return-value]
+        found = vars(instance)[self.name] = self.function(instance)
+        return found
+
+
+class Lock:
+    """A lock that its holder may take again, on further stacks as well."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._holder: object = None
+        self._count = 0
+
+    def __enter__(self) -> None:
+        own = _state.owner
+        if own is None:
+            own = _state.owner = object()
+        if self._holder is not own:
+            self._lock.acquire()
+            self._holder = own
+        self._count += 1
+
+    def __exit__(self, *exception: object) -> None:
+        self._count -= 1
+        if not self._count:
+            self._holder = None
+            self._lock.release()

@@ -1,0 +1,510 @@
+"""Prints the steps of a native segment: calls of kernels, loops and branches around them, memory.
+
+What is known by name (a pointer, a size) holds in the block it was computed in and those inside.
+
+LLVM takes time that grows faster than a function, so long programs are printed in :class:`Part`s:
+functions of some steps each. A loop or branch of a program with many of them is a part of its own,
+and equal ones are one function.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from phix.core import dims as dm
+from phix.core import stack
+from phix.kernels.cpu import instructions as ins
+from phix.kernels.cpu import pool, threads
+from phix.kernels.cpu.llvm import KernelText, Parameter
+from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import scalar as sc
+from phix.kernels.primitive import sharing, workspace
+from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step
+
+if TYPE_CHECKING:
+    from phix.kernels.cpu.entry import Segment, SymbolSource
+
+# PyArrayObject: object head, data, nd (padded), dims, strides.
+_HEAD = object.__basicsize__
+_DATA, _DIMS, _STRIDES = _HEAD, _HEAD + 16, _HEAD + 24
+_ALIGNMENT = 64
+# A kernel of at most this many iterations is put into the loop around it.
+_TINY_TRIPS = 64
+_TINY_TEXT = 8000
+# What a piece of a shared loop is told, by the names its kernel has for it.
+_PIECE = {ir.PIECE_START.data: "%from", ir.PIECE_END.data: "%to"}
+# A program of more steps than the first is printed in parts of the second.
+_MOST_STEPS, _STEPS_OF_A_PART = 128, 64
+
+
+@dataclass
+class Module:
+    """The functions of a module, by their texts, and what they call."""
+
+    functions: dict[tuple[str, bool], str] = field(default_factory=dict)
+    pieces: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
+    # the loops and branches that are parts of their own, and the tiny temps that each alone uses
+    apart: dict[Step, list[Buffer]] = field(default_factory=dict)
+    own: set[Buffer] = field(default_factory=set)
+    declarations: set[str] = field(default_factory=set)
+    libraries: set[str] = field(default_factory=set)
+    inlined: list[Kernel] = field(default_factory=list)
+
+
+class Steps:
+    """Prints steps as the body of one function."""
+
+    splits = True
+
+    def __init__(self, segment: Segment, module: Module) -> None:
+        self.segment, self.module = segment, module
+        self.lines: list[str] = []
+        self.stack: list[str] = []
+        self.scopes: list[dict[Any, str]] = [{}]
+        self.label = "entry"
+        self.count = 0
+        self.depth = 0
+
+    # -- names -----------------------------------------------------------------------------
+    def let(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %e{self.count} = {text}")
+        return f"%e{self.count}"
+
+    def declare(self, text: str) -> None:
+        self.module.declarations.add(text)
+
+    def known(self, key: Any) -> str | None:
+        return next((s[key] for s in reversed(self.scopes) if key in s), None)
+
+    def named(self, key: Any, make: Callable[[], str]) -> str:
+        """The name known for ``key``, computed here if there is none."""
+        found = self.known(key)
+        if found is None:
+            found = self.scopes[-1][key] = make()
+        return found
+
+    def labels(self, *words: str) -> list[str]:
+        self.count += 1
+        return [f"{word}{self.count}" for word in words]
+
+    def start(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    # -- steps -----------------------------------------------------------------------------
+    def block(self, steps: list[Step]) -> None:
+        """The steps in order, with memory for those of their temps whose sizes are known."""
+        is_outermost = len(self.scopes) == 1
+        release = self.allocate(steps) if is_outermost else []
+        at = 0
+        while at < len(steps):
+            together = self._part_from(steps, at) if is_outermost else []
+            if together:
+                Part(self, together).call()
+                at += len(together)
+                continue
+            self.step(steps[at])
+            at += 1
+            if isinstance(steps[at - 1], ir.BindStep):
+                release += self.allocate(steps[at:])
+        for memory in release:
+            self.lines.append(f"  call void @phix_give(ptr {memory})")
+
+    def _part_from(self, steps: list[Step], at: int) -> list[Step]:
+        """The steps from there on that make a part; none where there are not many at all."""
+        if not self.splits or len(steps) <= _MOST_STEPS:
+            return []
+        some = steps[at : at + _STEPS_OF_A_PART]
+        binds = (k for k, step in enumerate(some) if isinstance(step, ir.BindStep))
+        return some[: next(binds, len(some))]
+
+    def step(self, step: Step) -> None:
+        if step in self.module.apart:
+            Part(self, [step], is_shared=True).call()
+        else:
+            self.print(step)
+
+    def print(self, step: Step) -> None:
+        getattr(self, f"_{type(step).__name__.lower()}")(step)
+
+    @stack.nests
+    def inner(self, steps: list[Step]) -> None:
+        self.scopes.append({})
+        self.block(steps)
+        self.scopes.pop()
+
+    def _kernel(self, kernel: Kernel) -> None:
+        text = KernelText(kernel)
+        self.module.declarations |= text.declarations
+        self.module.libraries |= text.libraries
+        if text.takes_memory:
+            self._declare_pool()
+        is_tiny = len(text.text) < _TINY_TEXT and _trips(kernel.body) <= _TINY_TRIPS
+        inlined = self.depth > 0 and is_tiny
+        if inlined:
+            self.module.inlined.append(kernel)
+        key = (text.text.replace(" #0 {", " #3 {", 1) if inlined else text.text, inlined)
+        name = self.module.functions.setdefault(key, f"@kernel{len(self.module.functions)}")
+        if kernel.shared is not None:
+            self._share(kernel.shared, name, text.parameters)
+            return
+        arguments = ", ".join(map(self._argument, text.parameters))
+        self.lines.append(f"  call void {name}({arguments})")
+
+    def _share(self, shared: ir.Shared, name: str, parameters: list[Parameter]) -> None:
+        """Run a kernel on its whole loop here, or in pieces by threads if that pays."""
+        extent, work = self.value(shared.extent), self.value(shared.work)
+        ends = {ir.PIECE_START.data: "0", ir.PIECE_END.data: extent}
+        values = [
+            f"i64 {ends[what]}" if kind == "dim" and what in ends else self._argument((kind, what))
+            for kind, what in parameters
+        ]
+        many, alone, end = self.labels("shared", "alone", "end")
+        pays = self.let(f"icmp sge i64 {work}, {sharing.LEAST_WORK}")
+        self.lines.append(f"  br i1 {pays}, label %{many}, label %{alone}")
+        self.start(many)
+        self._call_pieces(name, values, parameters, extent, shared.grain)
+        self.lines.append(f"  br label %{end}")
+        self.start(alone)
+        self.lines.append(f"  call void {name}({', '.join(values)})")
+        self.lines.append(f"  br label %{end}")
+        self.start(end)
+
+    def _call_pieces(
+        self, name: str, values: list[str], parameters: list[Parameter], extent: str, grain: int
+    ) -> None:
+        """Put what the pieces need into a block on the stack, and let threads run them."""
+        self.declare(threads.DECLARATION)
+        data = f"%d{len(self.stack)}"
+        self.stack.append(f"  {data} = alloca [{len(values)} x i64]")
+        loads, arguments = [], []
+        for k, (value, (kind, what)) in enumerate(zip(values, parameters)):
+            if kind == "dim" and what in _PIECE:
+                arguments.append(f"i64 {_PIECE[str(what)]}")
+                continue
+            type_of = value.split(" ", 1)[0]
+            at = self.let(f"getelementptr inbounds i64, ptr {data}, i64 {k}")
+            self.lines.append(f"  store {value}, ptr {at}")
+            loads.append(f"  %a{k} = getelementptr inbounds i64, ptr %data, i64 {k}")
+            loads.append(f"  %v{k} = load {type_of}, ptr %a{k}")
+            arguments.append(f"{type_of} %v{k}")
+        body = "\n".join([*loads, f"  call void {name}({', '.join(arguments)})", "  ret void"])
+        self.module.pieces[name] = f"(ptr %data, i64 %from, i64 %to) #2 {{\n{body}\n}}"
+        self.lines.append(
+            f"  call void @phix_share(ptr {name}.piece, ptr {data}, i64 {extent}, i64 {grain})"
+        )
+
+    def _bindstep(self, step: ir.BindStep) -> None:
+        self.scopes[-1]["dim", step.name] = self.let(f"load i64, ptr {self.data(step.source)}")
+
+    def _forstep(self, loop: ir.ForStep) -> None:
+        extent = self.value(loop.extent)
+        head, body, end = self.labels("loop", "body", "end")
+        index = f"%i{self.count}"
+        before = self.label
+        first = [(a, self.data(a), self.data(b)) for a, b in loop.swaps]
+        self.lines.append(f"  br label %{head}")
+        self.start(head)
+        at = len(self.lines)
+        self.lines.append("")
+        more = self.let(f"icmp slt i64 {index}, {extent}")
+        self.lines.append(f"  br i1 {more}, label %{body}, label %{end}")
+        pointers = self._swapped_names(loop.swaps, head)
+        self.scopes.append({("dim", loop.index.data): index, **pointers})
+        self._body(body, loop.body)
+        self.scopes.pop()
+        self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
+        self.lines.append(f"  br label %{head}")
+        phis = [f"  {index} = phi i64 [0, %{before}], [{index}.next, %{self.label}]"]
+        self.lines[at] = "\n".join([*phis, *self._phis(loop.swaps, pointers, first, before)])
+        self.start(end)
+        self._copy_back(first, pointers)
+
+    def _whilestep(self, loop: ir.WhileStep) -> None:
+        head, body, end = self.labels("test", "body", "end")
+        before = self.label
+        first = [(a, self.data(a), self.data(b)) for a, b in loop.swaps]
+        self.lines.append(f"  br label %{head}")
+        self.start(head)
+        at = len(self.lines)
+        self.lines.append("")
+        pointers = self._swapped_names(loop.swaps, head)
+        self.depth += 1
+        self.scopes.append(dict(pointers))
+        self.inner(loop.test)
+        flag = self.let(f"load i8, ptr {self.data(loop.flag)}")
+        more = self.let(f"icmp ne i8 {flag}, 0")
+        self.lines.append(f"  br i1 {more}, label %{body}, label %{end}")
+        self._body(body, loop.body)
+        self.scopes.pop()
+        self.depth -= 1
+        self.lines.append(f"  br label %{head}")
+        self.lines[at] = "\n".join(self._phis(loop.swaps, pointers, first, before))
+        self.start(end)
+        self._copy_back(first, pointers)
+
+    def _body(self, label: str, steps: list[Step]) -> None:
+        self.start(label)
+        self.depth += 1
+        self.inner(steps)
+        self.depth -= 1
+
+    def _swapped_names(self, swaps: list[tuple[Buffer, Buffer]], head: str) -> dict[Any, str]:
+        """The pointers of buffers that exchange their memory, as phis of the block ``head``."""
+        names: dict[Any, str] = {}
+        for k, (a, b) in enumerate(swaps):
+            names[a, _DATA], names[b, _DATA] = f"%{head}.a{k}", f"%{head}.b{k}"
+        return names
+
+    def _phis(self, swaps: Any, pointers: dict[Any, str], first: Any, before: str) -> list[str]:
+        lines = []
+        for (a, b), (_, start_a, start_b) in zip(swaps, first):
+            own, other = pointers[a, _DATA], pointers[b, _DATA]
+            back = f", %{self.label}]"
+            lines.append(f"  {own} = phi ptr [{start_a}, %{before}], [{other}{back}")
+            lines.append(f"  {other} = phi ptr [{start_b}, %{before}], [{own}{back}")
+        return lines
+
+    def _copy_back(self, first: Any, pointers: dict[Any, str]) -> None:
+        """What ended in the other memory of a swapped pair goes where it belongs."""
+        for a, start, _ in first:
+            now = pointers[a, _DATA]
+            copy, done = self.labels("copy", "done")
+            moved = self.let(f"icmp ne ptr {now}, {start}")
+            size = self._bytes(a)
+            self.lines.append(f"  br i1 {moved}, label %{copy}, label %{done}")
+            self.start(copy)
+            self.declare("declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)")
+            arguments = f"ptr {start}, ptr {now}, i64 {size}, i1 false"
+            self.lines.append(f"  call void @llvm.memcpy.p0.p0.i64({arguments})")
+            self.lines.append(f"  br label %{done}")
+            self.start(done)
+
+    def _switchstep(self, step: ir.SwitchStep) -> None:
+        index = self.let(f"load i64, ptr {self.data(step.index)}")
+        (end,) = self.labels("end")
+        cases = [f"case{self.count}.{k}" for k in range(len(step.branches))]
+        table = " ".join(f"i64 {k}, label %{case}" for k, case in enumerate(cases[:-1]))
+        self.lines.append(f"  switch i64 {index}, label %{cases[-1]} [{table}]")
+        for case, steps in zip(cases, step.branches):
+            self.start(case)
+            self.inner(steps)
+            self.lines.append(f"  br label %{end}")
+        self.start(end)
+
+    # -- arrays and dims -------------------------------------------------------------------
+    def _argument(self, parameter: Parameter) -> str:
+        kind, what = parameter
+        if kind == "dim":
+            return f"i64 {self.symbol(str(what))}"
+        assert isinstance(what, Buffer)
+        return f"ptr {self.data(what) if kind == 'data' else self.strides(what)}"
+
+    def data(self, buffer: Buffer) -> str:
+        """The address of a buffer's first element."""
+        return self.named((buffer, _DATA), lambda: self._find(buffer))
+
+    def put_on_stack(self, buffer: Buffer) -> None:
+        """Give a temp of known size its memory here."""
+        name = f"%t{len(self.stack)}"
+        size = max(1, int(dm.product(buffer.dims)) * buffer.dtype.itemsize)
+        self.stack.append(f"  {name} = alloca [{size} x i8], align {_ALIGNMENT}")
+        self.scopes[0][buffer, _DATA] = name
+
+    def _find(self, buffer: Buffer) -> str:
+        base = buffer.base
+        if base is None:
+            return self._field(buffer, _DATA)
+        assert buffer.index is not None
+        index = self.value(buffer.index)
+        if base.strided:
+            step = self.let(f"load i64, ptr {self.strides(base)}")
+        else:
+            row = dm.product(base.dims[1:]) * base.dtype.itemsize
+            step = self.value(self.segment.dim_expr(row))
+        offset = self.let(f"mul nsw i64 {index}, {step}")
+        return self.let(f"getelementptr inbounds i8, ptr {self.data(base)}, i64 {offset}")
+
+    def strides(self, buffer: Buffer) -> str:
+        if buffer.base is None:
+            return self.named((buffer, _STRIDES), lambda: self._field(buffer, _STRIDES))
+        return self.let(f"getelementptr inbounds i64, ptr {self.strides(buffer.base)}, i64 1")
+
+    def _field(self, buffer: Buffer, offset: int) -> str:
+        """What stands at an offset of an array object."""
+        k = self.segment.places[buffer]
+        at = self.let(f"getelementptr inbounds ptr, ptr %args, i64 {k}")
+        array = self.let(f"load ptr, ptr {at}")
+        at = self.let(f"getelementptr inbounds i8, ptr {array}, i64 {offset}")
+        return self.let(f"load ptr, ptr {at}")
+
+    def symbol(self, name: str) -> str:
+        """The value of a dim or of the index of a loop."""
+        return self.named(("dim", name), lambda: self._read(self.segment.symbols[name]))
+
+    def _read(self, source: SymbolSource) -> str:
+        if source.axis is None:
+            return self.let(f"load i64, ptr {self.data(source.buffer)}")
+        dims = self._field(source.buffer, _DIMS)
+        at = self.let(f"getelementptr inbounds i64, ptr {dims}, i64 {source.axis}")
+        size = self.let(f"load i64, ptr {at}")
+        if source.rest:
+            size = self.let(f"sub nsw i64 {size}, {source.rest}")
+        return self.let(f"sdiv i64 {size}, {source.factor}") if source.factor != 1 else size
+
+    def value(self, expr: sc.Expr) -> str:
+        """The value of an expression of dims and indices."""
+        if expr.fn == "const":
+            return str(expr.data)
+        if expr.fn == "var":
+            return self.symbol(expr.data)
+        return ins.emit(self, expr, [self.value(a) for a in expr.args], None)
+
+    # -- temps -----------------------------------------------------------------------------
+    def allocate(self, steps: list[Step]) -> list[str]:
+        """One block of memory for the temps whose sizes are known here; its name, to be given back.
+
+        Temps that are never alive together share a slot.
+        """
+        slots = workspace.plan_slots(steps, self._is_wanted)
+        if not slots:
+            return []
+        offsets, total = [], "0"
+        for slot in slots:
+            offsets.append(total)
+            total = self._sum(total, self._slot_size(slot))
+        self._declare_pool()
+        memory = self.let(f"call ptr @phix_take(i64 {total})")
+        for slot, offset in zip(slots, offsets):
+            at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
+            for buffer in slot:
+                self.scopes[-1][buffer, _DATA] = at
+        return [memory]
+
+    def _declare_pool(self) -> None:
+        for declaration in pool.DECLARATIONS:
+            self.declare(declaration)
+
+    def _is_wanted(self, buffer: Buffer) -> bool:
+        """Whether a temp has no memory yet, and its size is known."""
+        names = (self.segment.symbol_names[s] for d in buffer.dims for s in dm.symbols(d))
+        is_here = self.known((buffer, _DATA)) is None and buffer not in self.module.own
+        return is_here and all(
+            n in self.segment.symbols or self.known(("dim", n)) is not None for n in names
+        )
+
+    def _sum(self, a: str, b: str) -> str:
+        if a.isdigit() and b.isdigit():
+            return str(int(a) + int(b))
+        return b if a == "0" else self.let(f"add nsw i64 {a}, {b}")
+
+    def _slot_size(self, slot: list[Buffer]) -> str:
+        """Bytes of the largest buffer of a slot, rounded up to the alignment."""
+        sizes: dict[str, None] = {}
+        for buffer in slot:
+            sizes[self._rounded(self._bytes(buffer))] = None
+        known = [int(s) for s in sizes if s.isdigit()]
+        names = [s for s in sizes if not s.isdigit()]
+        size = str(max(known)) if known else names.pop()
+        for name in names:
+            self.declare("declare i64 @llvm.smax.i64(i64, i64)")
+            size = self.let(f"call i64 @llvm.smax.i64(i64 {size}, i64 {name})")
+        return size
+
+    def _rounded(self, size: str) -> str:
+        if size.isdigit():
+            return str(-(-int(size) // _ALIGNMENT) * _ALIGNMENT)
+
+        def rounded() -> str:
+            raised = self.let(f"add nsw i64 {size}, {_ALIGNMENT - 1}")
+            return self.let(f"and i64 {raised}, {-_ALIGNMENT}")
+
+        return self.named(("rounded", size), rounded)
+
+    def _bytes(self, buffer: Buffer) -> str:
+        size = dm.product(buffer.dims) * buffer.dtype.itemsize
+        if isinstance(size, int):
+            return str(size)
+        return self.named(("bytes", size.key), lambda: self.value(self.segment.dim_expr(size)))
+
+
+class Part(Steps):
+    """Steps that become a function of their own: what they know from outside, it is passed.
+
+    One that ``is_shared`` is passed all of it, as what differs between equal parts; others read the
+    array objects themselves.
+    """
+
+    def __init__(self, outer: Steps, steps: list[Step], is_shared: bool = False) -> None:
+        super().__init__(outer.segment, outer.module)
+        self.outer, self.is_shared = outer, is_shared
+        self.scopes = [{}, {}]  # the first for what comes from outside
+        self.head: list[str] = []
+        self.parameters: list[Any] = []
+        self.takes_arguments = False
+        for buffer in self.module.apart[steps[0]] if is_shared else ():
+            self.put_on_stack(buffer)
+        for step in steps:
+            if is_shared:
+                self.print(step)
+            else:
+                self.step(step)
+
+    def known(self, key: Any) -> str | None:
+        found = super().known(key)
+        if found is None and self._is_outside(key) and self.outer.known(key) is not None:
+            found = self.scopes[0][key] = self._passed(key)
+        return found
+
+    def _is_outside(self, key: Any) -> bool:
+        return key[0] == "dim" or (isinstance(key[0], Buffer) and key[0].base is None)
+
+    def _passed(self, key: Any) -> str:
+        what, field_of = key
+        if not self.is_shared and what in self.segment.places:
+            self.takes_arguments = True
+            inside, self.lines = self.lines, self.head
+            found = self._field(what, field_of)
+            self.lines = inside
+            return found
+        self.parameters.append(key)
+        return f"%q{len(self.parameters) - 1}"
+
+    def _outside(self, key: Any) -> str:
+        """What the function is passed for a name."""
+        what, field_of = key
+        if what == "dim":
+            return f"i64 {self.outer.symbol(field_of)}"
+        found = self.outer.data(what) if field_of == _DATA else self.outer.strides(what)
+        return f"ptr {found}"
+
+    def call(self) -> None:
+        """Define the function, if no equal one is there, and call it."""
+        given = [self._outside(key) for key in self.parameters]
+        taken = [f"{g.split(' ', 1)[0]} %q{k}" for k, g in enumerate(given)]
+        if self.takes_arguments:
+            if isinstance(self.outer, Part):
+                self.outer.takes_arguments = True
+            given.append("ptr %args")
+            taken.append("ptr %args")
+        body = "\n".join([*self.stack, *self.head, *self.lines])
+        text = f"({', '.join(taken)}) #0 {{\nentry:\n{body}\n  ret void\n}}"
+        parts = self.module.parts
+        name = parts.setdefault(text, f"@part{len(parts)}")
+        self.outer.lines.append(f"  call void {name}({', '.join(given)})")
+
+
+def _trips(body: list[ir.Statement]) -> int:
+    """How many iterations of its loops a block makes; very many where that is not known."""
+    total = 1
+    for s in body:
+        if isinstance(s, ir.For):
+            extent = s.extent.data if s.extent.fn == "const" else _TINY_TRIPS + 1
+            total += extent * _trips(s.body)
+        elif isinstance(s, (ir.If, ir.While)):
+            total += _trips(s.body)
+    return total
