@@ -52,7 +52,8 @@ quick: $(VENV)/dev.stamp  ## run a slice of every kind of test, in a minute or s
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --quick
 
 test: $(VENV)/dev.stamp  ## run all tests
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --prove $(PROOFS) $(SEED)
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup \
+		--durations 20 --durations-min 5 --prove $(PROOFS) $(SEED)
 
 prove: $(VENV)/dev.stamp  ## run slow proofs and property tests over a fresh seed for PROVE_SECONDS
 	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m prove --prove $(PROVE_SECONDS) $(SEED)

@@ -1,6 +1,7 @@
 """Which tests run: a slice of every kind, all, or the slow proofs too, on a budget of time.
 
-``--quick`` keeps a slice of each file's tests, the same for one ``--seed``. Tests marked ``prove``
+``--quick`` keeps a slice of each file's tests, the same for one ``--seed``, in an order that mixes
+files; those that would begin after QUICK_SECONDS are skipped. Tests marked ``prove``
 run under ``--prove SECONDS`` alone: property tests over fresh seeds, which divide that time, and
 proofs too slow for every run, begun as long as it lasts. ``--prove-seed`` is the first seed, one
 of the clock's if it is not given, and stands in the header of the run.
@@ -17,9 +18,11 @@ from contextlib import contextmanager
 import pytest
 
 QUICK_SHARE, QUICK_LEAST = 20, 2  # one test in so many, and at least so many of a file
+QUICK_SECONDS = 75.0
 PROVED = "proved"  # the property of a report that says what its test drew
 SLOW_SHARE = 0.3  # of the time of --prove for slow proofs on each worker
 _SPENT = pytest.StashKey[float]()
+_START = pytest.StashKey[float]()
 
 
 def add_options(group: pytest.OptionGroup) -> None:
@@ -50,12 +53,16 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
         _keep(config, items, [i for i in items if not i.get_closest_marker("prove")])
     if config.option.quick:
         _keep(config, items, _slice(items, config.option.seed))
+        items.sort(key=lambda i: _digest(config.option.seed, i))
+        return
     items.sort(key=lambda i: _digest(config.option.prove_seed, i) if _is_slow(i) else -1)
 
 
 def _is_slow(item: pytest.Item) -> bool:
     """Whether it is a proof that takes the time it takes."""
-    return bool(item.get_closest_marker("prove")) and "seconds_of" not in item.fixturenames
+    return bool(item.get_closest_marker("prove")) and "seconds_of" not in getattr(
+        item, "fixturenames", ()
+    )
 
 
 def _digest(seed: int, item: pytest.Item) -> int:
@@ -63,7 +70,7 @@ def _digest(seed: int, item: pytest.Item) -> int:
 
 
 def _slice(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
-    """Some tests of each file, and of each check of a table."""
+    """Some tests of each file."""
     kinds: dict[str, list[pytest.Item]] = defaultdict(list)
     for item in items:
         kinds[str(item.path)].append(item)
@@ -92,7 +99,10 @@ def timed(item: pytest.Item) -> Iterator[None]:
 
 
 def begin(item: pytest.Item) -> None:
-    """Skip a slow proof for which no time is left."""
+    """Skip a test for which no time is left."""
+    start = item.config.stash.setdefault(_START, time.monotonic())
+    if item.config.option.quick and time.monotonic() - start > QUICK_SECONDS:
+        pytest.skip(f"the {QUICK_SECONDS:.0f} s of --quick are over")
     most = SLOW_SHARE * item.config.option.prove
     if most and _is_slow(item) and item.config.stash.get(_SPENT, 0.0) > most:
         pytest.skip(f"{most:.0f} s of slow proofs are over: make prove PROVE_SECONDS=... for more")

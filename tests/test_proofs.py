@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -50,3 +52,74 @@ def test_random(
         proofs.PROVED, f"{seed - first} {what} from seed {first}: {len(reports)} mismatches"
     )
     assert not reports, "\n\n".join(reports)
+
+
+# -- which tests run -----------------------------------------------------------------------------
+def chosen(*marked: str, **options: Any) -> list[str]:
+    """The names of the tests that run, of a hundred in each of two files; ``marked`` are proofs."""
+
+    def item(name: str) -> Any:
+        file, number = name.split("::")
+        return SimpleNamespace(
+            nodeid=name, path=file, fixturenames=["seconds_of"] if number == "0" else [],
+            get_closest_marker=lambda mark: mark == "prove" and name in marked,
+        )  # fmt: skip
+
+    items = [item(f"{file}::{k}") for file in ("a.py", "b.py") for k in range(100)]
+    settings = {"prove": 0.0, "prove_seed": 1, "quick": False, "seed": 0, **options}
+    dropped: list[Any] = []
+    config: Any = SimpleNamespace(
+        args=["tests"], option=SimpleNamespace(**settings),
+        hook=SimpleNamespace(pytest_deselected=lambda items: dropped.extend(items)),
+    )  # fmt: skip
+    proofs.choose(config, items)
+    assert len(items) + len(dropped) == 200
+    return [i.nodeid for i in items]
+
+
+def test_proofs_run_where_they_are_asked_for() -> None:
+    slow = ("a.py::7", "a.py::8", "a.py::9")
+    assert len(chosen()) == 200
+    assert not set(slow) & set(chosen(*slow)) and len(chosen(*slow)) == 197
+    proved = chosen(*slow, "a.py::0", prove=60.0)
+    assert len(proved) == 200 and set(proved[-3:]) == set(slow)  # after all others
+    assert proved[0] == "a.py::0"  # a property test watches the time itself
+    orders = {tuple(chosen(*slow, prove=60.0, prove_seed=k)[-3:]) for k in range(9)}
+    assert len(orders) > 1
+
+
+def test_a_slice_of_every_file_is_quick() -> None:
+    quick = chosen("a.py::7", quick=True)
+    assert quick == chosen("a.py::7", quick=True) != chosen("a.py::7", quick=True, seed=1)
+    found = Counter(name.partition("::")[0] for name in quick)
+    assert found == {"a.py": 99 // proofs.QUICK_SHARE, "b.py": 100 // proofs.QUICK_SHARE}
+    assert "a.py::7" not in quick
+
+
+def test_time_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [0.0]
+    monkeypatch.setattr(proofs.time, "monotonic", lambda: now[0])
+
+    def item(is_proof: bool, **options: Any) -> Any:
+        option = SimpleNamespace(**{"quick": False, "prove": 0.0, **options})
+        return SimpleNamespace(
+            config=SimpleNamespace(option=option, stash=stash),
+            get_closest_marker=lambda mark: mark == "prove" and is_proof, fixturenames=[],
+        )  # fmt: skip
+
+    stash = pytest.Stash()
+    proof = item(True, prove=100.0)
+    with proofs.timed(proof):
+        proofs.begin(proof)
+        now[0] = 29.0
+    proofs.begin(proof)
+    with proofs.timed(proof):
+        now[0] = 31.0
+    proofs.begin(item(False, prove=100.0))
+    with pytest.raises(pytest.skip.Exception, match="30 s of slow proofs are over"):
+        proofs.begin(proof)
+    stash = pytest.Stash()
+    proofs.begin(item(False, quick=True))
+    now[0] += proofs.QUICK_SECONDS + 1
+    with pytest.raises(pytest.skip.Exception, match="75 s of --quick are over"):
+        proofs.begin(item(False, quick=True))
