@@ -5,6 +5,11 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 WORKERS ?= 2
+# Seconds of proofs: of `make prove`, and of `make test` beside all tests (.ci/run gives some)
+PROVE_SECONDS ?= 1800
+PROOFS ?= 0
+# The first seed of what is proved, to prove it again: SEED=--prove-seed=N
+SEED ?=
 # More for `make bench`: BENCH=--readme writes the table of the README
 BENCH   ?=
 
@@ -12,7 +17,7 @@ BENCH   ?=
 TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check format lint types layers ops fresh bench test-gpu bench-gpu docs clean
+.PHONY: help venv demo quick test prove check format lint types layers ops fresh bench test-gpu bench-gpu docs clean
 
 help:  ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1|\2/p' Makefile | column -t -s '|'
@@ -43,8 +48,14 @@ venv: $(VENV)/dev.stamp  ## make .venv with all that development needs
 demo: $(VENV)/demo.stamp  ## derivatives, a trained classifier and a physics-informed beam
 	$(BIN)/python examples/demo.py
 
+quick: $(VENV)/dev.stamp  ## run a slice of every kind of test, in a minute or so
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --quick
+
 test: $(VENV)/dev.stamp  ## run all tests
-	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup --prove $(PROOFS) $(SEED)
+
+prove: $(VENV)/dev.stamp  ## run slow proofs and property tests over a fresh seed for PROVE_SECONDS
+	$(TEST_ENV) $(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -m prove --prove $(PROVE_SECONDS) $(SEED)
 
 check: lint types fresh test  ## what CI runs: format, lint, types, generated code, layers, tests
 

@@ -1,5 +1,6 @@
 """phix: trace, transform and compile numeric Python, in the operators of Paddle's PHI library."""
 
+import importlib as _importlib
 import sys as _sys
 
 from phix import checkpoint_policies as checkpoint_policies
@@ -91,6 +92,7 @@ from phix.core.dtypes import uint64 as uint64
 from phix.core.graph import Graph as Graph
 from phix.core.meta import MetaTensor as MetaTensor
 from phix.core.meta import spec as spec
+from phix.core.numpy_protocol import provide as _provide_numpy
 from phix.core.places import Place as Place
 from phix.core.places import device as device
 from phix.core.precision import matmul_precision as matmul_precision
@@ -102,6 +104,7 @@ from phix.core.tensor import install_operators as _install_operators
 from phix.kernels.plugins import register_backend as register_backend
 from phix.table.loader import load_ops as load_ops
 
+_provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
 _install_operators(_bind)
 _install_methods(ops)
 if _sys.argv[:1] == ["-m"] and "phix.ops" in _sys.orig_argv:

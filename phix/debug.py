@@ -10,11 +10,15 @@ from typing import Any
 
 from phix import ops
 from phix.api.arguments import flat_tensors, function_name
+from phix.api.comparison import Comparison as Comparison
+from phix.api.comparison import compare as compare
 from phix.api.graphs import make_graph
 from phix.api.jitted import Jitted
 from phix.core import dispatch, pytrees
 from phix.core import passes as table
 from phix.core.errors import ArgumentError
+from phix.core.given import FUNCTION, at_least, takes
+from phix.core.index_ranges import Checking
 from phix.core.passes import Rewrite
 from phix.core.source import recording, recording_tracers
 from phix.core.tensor import Tracer
@@ -51,6 +55,7 @@ class _Printer:
         builtins.print(self.text.format(*args, **kwargs), flush=True)
 
 
+@takes(function=FUNCTION)
 def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """Call ``function`` on the values of the arguments, each time a program gets there.
 
@@ -78,6 +83,7 @@ def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
         ops.debug_callback(flat, effect)
 
 
+@takes()
 def print(text: str, *args: Any, **kwargs: Any) -> None:
     """Print the values of the arguments, each time a program gets there.
 
@@ -96,6 +102,7 @@ def print(text: str, *args: Any, **kwargs: Any) -> None:
     callback(_Printer(text), *args, **kwargs)
 
 
+@takes(function=FUNCTION)
 def patterns(function: Callable[..., Any], *args: Any) -> str:
     """Where patterns are found in the graph of a function, or nearly, and why they are not.
 
@@ -143,13 +150,48 @@ def nans() -> Iterator[None]:
     if isinstance(base, Watch):
         yield
         return
-    if not dispatch.is_eager():
-        raise ArgumentError(
-            "debug.nans: opened inside a function that is being transformed; open it around the "
-            "call of the transformed function"
-        )
+    _refuse_inside("nans")
     watch = Watch(base)
     with dispatch.active(watch), recording(watch.derivative):
+        yield
+
+
+def _refuse_inside(name: str) -> None:
+    if not dispatch.is_eager_or_watched():
+        raise ArgumentError(
+            f"debug.{name}: opened inside a function that is being transformed; open it around the "
+            "call of the transformed function"
+        )
+
+
+@contextmanager
+def check_indices() -> Iterator[None]:
+    """Inside a with block, compiled programs raise where an index is out of range.
+
+    Outside of it they take the nearest index that exists; calls that run at once always raise.
+    Inside, jitted functions, and the bodies of loops and branches, are traced anew with the checks
+    in them: of ``x[i]``, gathers, scatters, ``embedding`` and class labels. The error names the op
+    and the user's line. A branch that a ``vmap`` computes though no lane takes it is checked too.
+
+    Raises:
+        TensorIndexError: from the call of the compiled function.
+        ArgumentError: opened inside a function that is being transformed.
+
+    >>> import phix
+    >>> row = phix.jit(lambda x, i: phix.ops.gather(x, i))
+    >>> x, i = phix.to_tensor([1.0, 2.0, 3.0]), phix.to_tensor([0, 7])
+    >>> row(x, i).tolist()
+    [1.0, 3.0]
+    >>> try:
+    ...     with phix.debug.check_indices():
+    ...         row(x, i)
+    ... except phix.errors.TensorIndexError as error:
+    ...     message = str(error)
+    >>> "index holds 7, out of range for axis 0 of size 3" in message
+    True
+    """
+    _refuse_inside("check_indices")
+    with dispatch.active(Checking(dispatch.current())):
         yield
 
 
@@ -193,6 +235,7 @@ def why_retraced(function: Any, *args: Any, **kwargs: Any) -> str:
     return _jitted(function, "why_retraced").why_retraced(*args, **kwargs)
 
 
+@takes(most=at_least(0))
 @contextmanager
 def assert_max_traces(function: Any, most: int) -> Iterator[None]:
     """Inside a with block, let a jitted function be traced at most that many times.
@@ -246,6 +289,8 @@ def _jitted(function: Any, where: str) -> Jitted:
 __all__ = [
     "assert_max_traces",
     "callback",
+    "check_indices",
+    "compare",
     "leaks",
     "nans",
     "passes",

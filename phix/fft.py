@@ -24,8 +24,9 @@ import numpy as np
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.conversion import to_tensor_shared
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.given import takes
 from phix.core.tensor import TensorBase, TensorLike
 
 __all__ = [
@@ -38,6 +39,7 @@ Axes = Sequence[int]
 
 
 # -- one axis ------------------------------------------------------------------------------------
+@takes()
 def fft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
     """The discrete Fourier transform X_k = sum_j x_j exp(-2 pi i j k / n) along an axis.
 
@@ -64,6 +66,7 @@ def fft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -
     return _complex("fft", x, _one(n), (axis,), norm, True)
 
 
+@takes()
 def ifft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of ``fft``, x_j = (1 / n) sum_k X_k exp(2 pi i j k / n).
 
@@ -87,6 +90,7 @@ def ifft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
     return _complex("ifft", x, _one(n), (axis,), norm, False)
 
 
+@takes()
 def rfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
     """The points k = 0, ..., n // 2 of ``fft`` of real numbers; the others are their conjugates.
 
@@ -111,6 +115,7 @@ def rfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
     return _from_real("rfft", x, _one(n), (axis,), norm, True)
 
 
+@takes()
 def irfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of ``rfft``: real numbers from the points k = 0, ..., n // 2.
 
@@ -139,6 +144,7 @@ def irfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None)
     return _to_real("irfft", x, _one(n), (axis,), norm, False)
 
 
+@takes()
 def hfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
     """``fft`` of what is its own conjugate when mirrored, x_(n - j) = conj(x_j): real numbers.
 
@@ -162,6 +168,7 @@ def hfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
     return _to_real("hfft", x, _one(n), (axis,), norm, True)
 
 
+@takes()
 def ihfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
     """The inverse of ``hfft``: the points j = 0, ..., n // 2 of ``ifft`` of real numbers.
 
@@ -187,6 +194,7 @@ def ihfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None)
 
 
 # -- several axes --------------------------------------------------------------------------------
+@takes()
 def fftn(
     x: TensorLike, s: Sizes | None = None, axes: Axes | None = None, norm: str | None = None
 ) -> Any:
@@ -213,6 +221,7 @@ def fftn(
     return _complex("fftn", x, s, axes, norm, True)
 
 
+@takes()
 def ifftn(
     x: TensorLike, s: Sizes | None = None, axes: Axes | None = None, norm: str | None = None
 ) -> Any:
@@ -225,6 +234,7 @@ def ifftn(
     return _complex("ifftn", x, s, axes, norm, False)
 
 
+@takes()
 def rfftn(
     x: TensorLike, s: Sizes | None = None, axes: Axes | None = None, norm: str | None = None
 ) -> Any:
@@ -248,6 +258,7 @@ def rfftn(
     return _from_real("rfftn", x, s, axes, norm, True)
 
 
+@takes()
 def irfftn(
     x: TensorLike, s: Sizes | None = None, axes: Axes | None = None, norm: str | None = None
 ) -> Any:
@@ -273,6 +284,7 @@ def irfftn(
     return _to_real("irfftn", x, s, axes, norm, False)
 
 
+@takes()
 def fft2(
     x: TensorLike, s: Sizes | None = None, axes: Axes = (-2, -1), norm: str | None = None
 ) -> Any:
@@ -285,6 +297,7 @@ def fft2(
     return _complex("fft2", x, s, axes, norm, True)
 
 
+@takes()
 def ifft2(
     x: TensorLike, s: Sizes | None = None, axes: Axes = (-2, -1), norm: str | None = None
 ) -> Any:
@@ -297,6 +310,7 @@ def ifft2(
     return _complex("ifft2", x, s, axes, norm, False)
 
 
+@takes()
 def rfft2(
     x: TensorLike, s: Sizes | None = None, axes: Axes = (-2, -1), norm: str | None = None
 ) -> Any:
@@ -309,6 +323,7 @@ def rfft2(
     return _from_real("rfft2", x, s, axes, norm, True)
 
 
+@takes()
 def irfft2(
     x: TensorLike, s: Sizes | None = None, axes: Axes = (-2, -1), norm: str | None = None
 ) -> Any:
@@ -322,6 +337,7 @@ def irfft2(
 
 
 # -- frequencies and their order -----------------------------------------------------------------
+@takes()
 def fftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Any:
     """The frequencies of the points of ``fft``: 0, 1, ..., -2, -1, each divided by n d.
 
@@ -345,6 +361,7 @@ def fftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Any:
     return _frequencies(ops.where(k < (n + 1) // 2, k, k - n), n, d, dtype)
 
 
+@takes()
 def rfftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Any:
     """The frequencies of the points of ``rfft``: 0, 1, ..., n // 2, each divided by n d.
 
@@ -373,6 +390,7 @@ def _frequencies(k: Any, n: Any, d: Any, dtype: Any) -> Any:
     return ops.cast(k, dtype) / (ops.cast(step, dtype) * n)
 
 
+@takes()
 def fftshift(x: TensorLike, axes: int | Axes | None = None) -> Any:
     """The order of ``fft`` changed to that of the frequencies: the point 0 comes to size // 2.
 
@@ -393,6 +411,7 @@ def fftshift(x: TensorLike, axes: int | Axes | None = None) -> Any:
     return _shifted("fftshift", x, axes, 1)
 
 
+@takes()
 def ifftshift(x: TensorLike, axes: int | Axes | None = None) -> Any:
     """The inverse of ``fftshift``: the point at size // 2 comes to 0.
 
@@ -464,7 +483,7 @@ def _one(n: Any) -> Sizes | None:
 
 
 def _tensor(x: Any) -> Any:
-    return x if isinstance(x, TensorBase) else to_tensor_shared(x)
+    return x if isinstance(x, TensorBase) else owned_tensor(x)
 
 
 def _prepared(

@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from phix import ops
-from phix.core.conversion import to_tensor_shared
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError
+from phix.core.given import FLAG, INT, one_of, takes
 from phix.core.tensor import TensorBase, TensorLike
 
 __all__ = [
@@ -39,6 +40,7 @@ class SlogdetResult(NamedTuple):
     logabsdet: Any
 
 
+@takes(upper=FLAG)
 def cholesky(a: TensorLike, *, upper: bool = False) -> Any:
     """The lower triangular L with a positive diagonal and L L^H = a.
 
@@ -59,6 +61,7 @@ def cholesky(a: TensorLike, *, upper: bool = False) -> Any:
     return ops.cholesky(a, upper)
 
 
+@takes()
 def solve(a: TensorLike, b: TensorLike) -> Any:
     """The x with a @ x = b, by LU factorisation with partial pivoting.
 
@@ -85,6 +88,7 @@ def solve(a: TensorLike, b: TensorLike) -> Any:
     return ops.solve(a, b)
 
 
+@takes(lower=FLAG, trans=one_of("N", "T", "C"), unit_diagonal=FLAG)
 def solve_triangular(
     a: TensorLike,
     b: TensorLike,
@@ -123,6 +127,7 @@ def solve_triangular(
     return ops.reshape(out, out.meta.dims[:-1]) if is_vector else out
 
 
+@takes()
 def inv(a: TensorLike) -> Any:
     """The inverse matrix; to solve a system, ``solve`` is faster and more accurate.
 
@@ -142,6 +147,7 @@ def inv(a: TensorLike) -> Any:
     return ops.inverse(a)
 
 
+@takes()
 def det(a: TensorLike) -> Any:
     """The determinant.
 
@@ -164,6 +170,7 @@ def det(a: TensorLike) -> Any:
     return ops.det(a)
 
 
+@takes()
 def slogdet(a: TensorLike) -> SlogdetResult:
     """Sign and logarithm of the absolute value of the determinant, which overflows less easily.
 
@@ -185,6 +192,7 @@ def slogdet(a: TensorLike) -> SlogdetResult:
     return SlogdetResult(*ops.slogdet_v2(a))
 
 
+@takes(n=INT)
 def matrix_power(a: TensorLike, n: int) -> Any:
     """The product of n times the matrix a, by repeated squaring.
 
@@ -203,4 +211,4 @@ def matrix_power(a: TensorLike, n: int) -> Any:
 
 
 def _tensor(x: Any) -> Any:
-    return x if isinstance(x, TensorBase) else to_tensor_shared(x)
+    return x if isinstance(x, TensorBase) else owned_tensor(x)

@@ -168,6 +168,10 @@ __all__ = [
     "erf",
     "erf_",
     "erf_grad",
+    "erfc",
+    "erfc_grad",
+    "erfcx",
+    "erfcx_grad",
     "erfinv",
     "erfinv_",
     "erfinv_grad",
@@ -273,6 +277,8 @@ __all__ = [
     "log_",
     "log_grad",
     "log_loss",
+    "log_ndtr",
+    "log_ndtr_grad",
     "log_softmax",
     "log_softmax_grad",
     "logcumsumexp",
@@ -319,6 +325,8 @@ __all__ = [
     "multiply_",
     "multiply_grad",
     "mv",
+    "ndtr",
+    "ndtr_grad",
     "not_equal",
     "numel",
     "one_hot",
@@ -650,16 +658,16 @@ _gelu = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc=(
-        "Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2, elementwise; approximate: x * "
-        "(1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2."
+        "Gaussian error linear unit, x * ndtr(x) = x * (1 + erf(x / sqrt(2))) / 2, elementwise; "
+        "approximate: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2."
     ),
     where="yaml/activation.yaml:65",
 )
 
 
 def gelu(x: TensorLike, approximate: bool = False) -> Tensor:
-    """Gaussian error linear unit, x * (1 + erf(x / sqrt(2))) / 2, elementwise; approximate: x * (1
-    + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2.
+    """Gaussian error linear unit, x * ndtr(x) = x * (1 + erf(x / sqrt(2))) / 2, elementwise;
+    approximate: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2.
 
     Args:
         x: tensor, float.
@@ -2500,7 +2508,8 @@ def linspace(
 
 _eye = define(
     "eye",
-    "(Scalar num_rows, Scalar num_columns, DataType dtype=DataType::FLOAT32, Place place={})",
+    "(Scalar(int64_t) num_rows, Scalar(int64_t) num_columns, DataType dtype=DataType::FLOAT32, "
+    "Place place={})",
     "Tensor(out)",
     family="creation",
     traits=("nondifferentiable",),
@@ -2875,7 +2884,7 @@ def fft_c2r_grad(
 
 _gather = define(
     "gather",
-    "(Tensor x, Tensor index, Scalar axis=0)",
+    "(Tensor x, Tensor index, Scalar(int) axis=0)",
     "Tensor(out)",
     family="indexing",
     infer_meta=("GatherInferMeta", None),
@@ -2905,7 +2914,7 @@ def gather(x: TensorLike, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
 
 _gather_grad = define(
     "gather_grad",
-    "(Tensor x, Tensor index, Tensor out_grad, Scalar axis=0)",
+    "(Tensor x, Tensor index, Tensor out_grad, Scalar(int) axis=0)",
     "Tensor(x_grad)",
     family="indexing",
     no_need_buffer=("x",),
@@ -3455,7 +3464,7 @@ def one_hot(x: TensorLike, num_classes: ScalarLike) -> Tensor:
 
 _dropout = define(
     "dropout",
-    "(Tensor x, Tensor seed_tensor, Scalar p=0.5, bool is_test=false, str "
+    "(Tensor x, Tensor seed_tensor, Scalar(float) p=0.5, bool is_test=false, str "
     'mode="upscale_in_train", int seed=0, bool fix_seed=false)',
     "Tensor(out), Tensor(mask)",
     family="layer",
@@ -3501,7 +3510,7 @@ def dropout(
 
 _dropout_grad = define(
     "dropout_grad",
-    "(Tensor mask, Tensor out_grad, Scalar p, bool is_test, str mode)",
+    "(Tensor mask, Tensor out_grad, Scalar(float) p, bool is_test, str mode)",
     "Tensor(x_grad)",
     family="layer",
     forward="dropout",
@@ -6508,6 +6517,192 @@ def erf_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
     return bind(_erf_grad, (x, out_grad), ())
 
 
+_erfc = define(
+    "erfc",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="erfc_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",),
+    doc=(
+        "1 - erf(x), elementwise, to the last digits where that cancels: 2 / sqrt(pi) * the "
+        "integral of exp(-t ** 2) from x on."
+    ),
+    where="yaml/pointwise.yaml:325",
+)
+
+
+def erfc(x: TensorLike) -> Tensor:
+    """1 - erf(x), elementwise, to the last digits where that cancels: 2 / sqrt(pi) * the integral
+    of exp(-t ** 2) from x on.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_erfc, (x,), ())
+
+
+_erfc_grad = define(
+    "erfc_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="erfc",
+    where="yaml/pointwise.yaml:331",
+)
+
+
+def erfc_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`erfc`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_erfc_grad, (x, out_grad), ())
+
+
+_erfcx = define(
+    "erfcx",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="erfcx_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",),
+    doc="exp(x ** 2) * erfc(x), elementwise, where the factors overflow and vanish too.",
+    where="yaml/pointwise.yaml:336",
+)
+
+
+def erfcx(x: TensorLike) -> Tensor:
+    """exp(x ** 2) * erfc(x), elementwise, where the factors overflow and vanish too.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_erfcx, (x,), ())
+
+
+_erfcx_grad = define(
+    "erfcx_grad",
+    "(Tensor x, Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="erfcx",
+    where="yaml/pointwise.yaml:342",
+)
+
+
+def erfcx_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`erfcx`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_erfcx_grad, (x, out, out_grad), ())
+
+
+_ndtr = define(
+    "ndtr",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="ndtr_grad",
+    jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",),
+    doc=(
+        "Probability that a standard normal variable is at most x, elementwise: erfc(-x / sqrt(2)) "
+        "/ 2, without rounding x / sqrt(2)."
+    ),
+    where="yaml/pointwise.yaml:347",
+)
+
+
+def ndtr(x: TensorLike) -> Tensor:
+    """Probability that a standard normal variable is at most x, elementwise: erfc(-x / sqrt(2)) /
+    2, without rounding x / sqrt(2).
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_ndtr, (x,), ())
+
+
+_ndtr_grad = define(
+    "ndtr_grad",
+    "(Tensor x, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="ndtr",
+    where="yaml/pointwise.yaml:353",
+)
+
+
+def ndtr_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`ndtr`.
+
+    Args:
+        x: tensor.
+        out_grad: tensor.
+    """
+    return bind(_ndtr_grad, (x, out_grad), ())
+
+
+_log_ndtr = define(
+    "log_ndtr",
+    "(Tensor x)",
+    "Tensor(out)",
+    family="pointwise",
+    infer_meta=("UnchangedInferMeta", None),
+    backward="log_ndtr_grad",
+    jvp="pointwise",
+    traits=("promote_float", "full_precision"),
+    dtypes=("float",),
+    doc="log(ndtr(x)), elementwise, where ndtr vanishes too.",
+    where="yaml/pointwise.yaml:358",
+)
+
+
+def log_ndtr(x: TensorLike) -> Tensor:
+    """log(ndtr(x)), elementwise, where ndtr vanishes too.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_log_ndtr, (x,), ())
+
+
+_log_ndtr_grad = define(
+    "log_ndtr_grad",
+    "(Tensor x, Tensor out, Tensor out_grad)",
+    "Tensor(x_grad)",
+    family="pointwise",
+    forward="log_ndtr",
+    where="yaml/pointwise.yaml:364",
+)
+
+
+def log_ndtr_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Tensor:
+    """Backward of :func:`log_ndtr`.
+
+    Args:
+        x: tensor.
+        out: tensor.
+        out_grad: tensor.
+    """
+    return bind(_log_ndtr_grad, (x, out, out_grad), ())
+
+
 _erfinv = define(
     "erfinv",
     "(Tensor x)",
@@ -6520,7 +6715,7 @@ _erfinv = define(
     dtypes=("float",),
     inplace=(("x", "out"),),
     doc="Inverse of erf, elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:325",
+    where="yaml/pointwise.yaml:369",
 )
 
 
@@ -6544,7 +6739,7 @@ _erfinv_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="erfinv",
-    where="yaml/pointwise.yaml:332",
+    where="yaml/pointwise.yaml:376",
 )
 
 
@@ -6570,7 +6765,7 @@ _lgamma = define(
     dtypes=("float",),
     inplace=(("x", "out"),),
     doc="Logarithm of the absolute value of the gamma function, elementwise.",
-    where="yaml/pointwise.yaml:337",
+    where="yaml/pointwise.yaml:381",
 )
 
 
@@ -6594,7 +6789,7 @@ _lgamma_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="lgamma",
-    where="yaml/pointwise.yaml:344",
+    where="yaml/pointwise.yaml:388",
 )
 
 
@@ -6620,7 +6815,7 @@ _digamma = define(
     dtypes=("float",),
     inplace=(("x", "out"),),
     doc="Derivative of lgamma, elementwise.",
-    where="yaml/pointwise.yaml:349",
+    where="yaml/pointwise.yaml:393",
 )
 
 
@@ -6644,7 +6839,7 @@ _digamma_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="digamma",
-    where="yaml/pointwise.yaml:356",
+    where="yaml/pointwise.yaml:400",
 )
 
 
@@ -6670,7 +6865,7 @@ _polygamma = define(
     dtypes=("float",),
     inplace=(("x", "out"),),
     doc="Derivative of order n of digamma, elementwise.",
-    where="yaml/pointwise.yaml:361",
+    where="yaml/pointwise.yaml:405",
 )
 
 
@@ -6695,7 +6890,7 @@ _polygamma_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="polygamma",
-    where="yaml/pointwise.yaml:369",
+    where="yaml/pointwise.yaml:413",
 )
 
 
@@ -6722,7 +6917,7 @@ _abs = define(
     dtypes=("int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="Absolute value, elementwise; of a complex number its modulus, a real number.",
-    where="yaml/pointwise.yaml:374",
+    where="yaml/pointwise.yaml:418",
 )
 
 
@@ -6746,7 +6941,7 @@ _abs_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="abs",
-    where="yaml/pointwise.yaml:382",
+    where="yaml/pointwise.yaml:426",
 )
 
 
@@ -6770,7 +6965,7 @@ _sign = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("int", "float"),
     doc="-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0.",
-    where="yaml/pointwise.yaml:387",
+    where="yaml/pointwise.yaml:431",
 )
 
 
@@ -6794,7 +6989,7 @@ _floor = define(
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc="The largest integer not above x, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:393",
+    where="yaml/pointwise.yaml:437",
 )
 
 
@@ -6823,7 +7018,7 @@ _ceil = define(
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc="The smallest integer not below x, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:400",
+    where="yaml/pointwise.yaml:444",
 )
 
 
@@ -6852,7 +7047,7 @@ _round = define(
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc="x rounded to that many decimals, halves to even, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:407",
+    where="yaml/pointwise.yaml:451",
 )
 
 
@@ -6882,7 +7077,7 @@ _trunc = define(
     dtypes=("int", "float"),
     inplace=(("input", "out"),),
     doc="input without its fraction, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:419",
+    where="yaml/pointwise.yaml:463",
 )
 
 
@@ -6914,7 +7109,7 @@ _maximum = define(
         "The larger of x and y, elementwise; NaN if either is. At a tie each gets half the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:427",
+    where="yaml/pointwise.yaml:471",
 )
 
 
@@ -6934,7 +7129,7 @@ _maximum_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="maximum",
-    where="yaml/pointwise.yaml:439",
+    where="yaml/pointwise.yaml:483",
 )
 
 
@@ -6966,7 +7161,7 @@ _minimum = define(
         "The smaller of x and y, elementwise; NaN if either is. At a tie each gets half the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:444",
+    where="yaml/pointwise.yaml:488",
 )
 
 
@@ -6986,7 +7181,7 @@ _minimum_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="minimum",
-    where="yaml/pointwise.yaml:456",
+    where="yaml/pointwise.yaml:500",
 )
 
 
@@ -7018,7 +7213,7 @@ _fmax = define(
         "The larger of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:461",
+    where="yaml/pointwise.yaml:505",
 )
 
 
@@ -7039,7 +7234,7 @@ _fmax_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="fmax",
-    where="yaml/pointwise.yaml:473",
+    where="yaml/pointwise.yaml:517",
 )
 
 
@@ -7071,7 +7266,7 @@ _fmin = define(
         "The smaller of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
         "gradient."
     ),
-    where="yaml/pointwise.yaml:478",
+    where="yaml/pointwise.yaml:522",
 )
 
 
@@ -7092,7 +7287,7 @@ _fmin_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="fmin",
-    where="yaml/pointwise.yaml:490",
+    where="yaml/pointwise.yaml:534",
 )
 
 
@@ -7121,7 +7316,7 @@ _elementwise_pow = define(
     traits=("pointwise", "promote", "full_precision"),
     dtypes=("int", "float", "complex"),
     doc="x to the power y, elementwise. At x <= 0 the derivative to y is NaN for x < 0 and 0 at 0.",
-    where="yaml/pointwise.yaml:495",
+    where="yaml/pointwise.yaml:539",
 )
 
 
@@ -7141,7 +7336,7 @@ _elementwise_pow_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="elementwise_pow",
-    where="yaml/pointwise.yaml:508",
+    where="yaml/pointwise.yaml:552",
 )
 
 
@@ -7173,7 +7368,7 @@ _pow = define(
     dtypes=("int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="x to the constant power y, elementwise; an int tensor to a float power is a float tensor.",
-    where="yaml/pointwise.yaml:513",
+    where="yaml/pointwise.yaml:557",
 )
 
 
@@ -7198,7 +7393,7 @@ _pow_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="pow",
-    where="yaml/pointwise.yaml:527",
+    where="yaml/pointwise.yaml:571",
 )
 
 
@@ -7224,7 +7419,7 @@ _atan2 = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float",),
     doc="Angle of the point (y, x) in radians, in [-pi, pi]: atan(x / y) in the right quadrant.",
-    where="yaml/pointwise.yaml:532",
+    where="yaml/pointwise.yaml:576",
 )
 
 
@@ -7244,7 +7439,7 @@ _atan2_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="atan2",
-    where="yaml/pointwise.yaml:543",
+    where="yaml/pointwise.yaml:587",
 )
 
 
@@ -7274,7 +7469,7 @@ _remainder = define(
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc="x - y * floor(x / y), elementwise: the rest with the sign of y, as Python's %.",
-    where="yaml/pointwise.yaml:548",
+    where="yaml/pointwise.yaml:592",
 )
 
 
@@ -7299,7 +7494,7 @@ _remainder_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="remainder",
-    where="yaml/pointwise.yaml:561",
+    where="yaml/pointwise.yaml:605",
 )
 
 
@@ -7328,7 +7523,7 @@ _floor_divide = define(
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc="floor(x / y), elementwise, as Python's //; ints divided by 0 give 0. The derivative is 0.",
-    where="yaml/pointwise.yaml:566",
+    where="yaml/pointwise.yaml:610",
 )
 
 
@@ -7357,7 +7552,7 @@ _equal = define(
     traits=("pointwise", "promote", "commutative", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x == y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:579",
+    where="yaml/pointwise.yaml:623",
 )
 
 
@@ -7381,7 +7576,7 @@ _not_equal = define(
     traits=("pointwise", "promote", "commutative", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x != y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:591",
+    where="yaml/pointwise.yaml:635",
 )
 
 
@@ -7405,7 +7600,7 @@ _less_than = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x < y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:603",
+    where="yaml/pointwise.yaml:647",
 )
 
 
@@ -7429,7 +7624,7 @@ _less_equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x <= y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:615",
+    where="yaml/pointwise.yaml:659",
 )
 
 
@@ -7453,7 +7648,7 @@ _greater_than = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x > y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:627",
+    where="yaml/pointwise.yaml:671",
 )
 
 
@@ -7477,7 +7672,7 @@ _greater_equal = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float"),
     doc="Whether x >= y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:639",
+    where="yaml/pointwise.yaml:683",
 )
 
 
@@ -7502,7 +7697,7 @@ _logical_and = define(
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="x and y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:651",
+    where="yaml/pointwise.yaml:695",
 )
 
 
@@ -7532,7 +7727,7 @@ _logical_or = define(
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="x or y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:660",
+    where="yaml/pointwise.yaml:704",
 )
 
 
@@ -7562,7 +7757,7 @@ _logical_xor = define(
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="x xor y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:669",
+    where="yaml/pointwise.yaml:713",
 )
 
 
@@ -7592,7 +7787,7 @@ _logical_not = define(
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="Whether x is zero (false), elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:678",
+    where="yaml/pointwise.yaml:722",
 )
 
 
@@ -7621,7 +7816,7 @@ _bitwise_and = define(
     dtypes=("bool", "int"),
     inplace=(("x", "out"),),
     doc="x & y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:686",
+    where="yaml/pointwise.yaml:730",
 )
 
 
@@ -7651,7 +7846,7 @@ _bitwise_or = define(
     dtypes=("bool", "int"),
     inplace=(("x", "out"),),
     doc="x | y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:695",
+    where="yaml/pointwise.yaml:739",
 )
 
 
@@ -7681,7 +7876,7 @@ _bitwise_xor = define(
     dtypes=("bool", "int"),
     inplace=(("x", "out"),),
     doc="x ^ y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:704",
+    where="yaml/pointwise.yaml:748",
 )
 
 
@@ -7711,7 +7906,7 @@ _bitwise_not = define(
     dtypes=("bool", "int"),
     inplace=(("x", "out"),),
     doc="Every bit of x flipped, elementwise; of a bool, its negation.",
-    where="yaml/pointwise.yaml:713",
+    where="yaml/pointwise.yaml:757",
 )
 
 
@@ -7740,7 +7935,7 @@ _bitwise_left_shift = define(
     dtypes=("int",),
     inplace=(("x", "out"),),
     doc="x * 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
-    where="yaml/pointwise.yaml:720",
+    where="yaml/pointwise.yaml:764",
 )
 
 
@@ -7770,7 +7965,7 @@ _bitwise_right_shift = define(
     dtypes=("int",),
     inplace=(("x", "out"),),
     doc="x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
-    where="yaml/pointwise.yaml:729",
+    where="yaml/pointwise.yaml:773",
 )
 
 
@@ -7799,7 +7994,7 @@ _isnan = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is NaN, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:738",
+    where="yaml/pointwise.yaml:782",
 )
 
 
@@ -7822,7 +8017,7 @@ _isinf = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is infinite, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:745",
+    where="yaml/pointwise.yaml:789",
 )
 
 
@@ -7845,7 +8040,7 @@ _isfinite = define(
     traits=("pointwise", "promote", "nondifferentiable"),
     dtypes=("bool", "int", "float", "complex"),
     doc="Whether x is neither infinite nor NaN, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:752",
+    where="yaml/pointwise.yaml:796",
 )
 
 
@@ -7872,7 +8067,7 @@ _where = define(
     doc=(
         "x where the condition holds, else y, elementwise. No gradient crosses from the other side."
     ),
-    where="yaml/pointwise.yaml:759",
+    where="yaml/pointwise.yaml:803",
 )
 
 
@@ -7899,7 +8094,7 @@ _where_grad = define(
     family="pointwise",
     no_need_buffer=("x", "y"),
     forward="where",
-    where="yaml/pointwise.yaml:773",
+    where="yaml/pointwise.yaml:817",
 )
 
 
@@ -7932,7 +8127,7 @@ _cast = define(
     dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),),
     doc="The values of x converted to dtype, elementwise; to bool: x != 0.",
-    where="yaml/pointwise.yaml:779",
+    where="yaml/pointwise.yaml:823",
 )
 
 
@@ -7958,7 +8153,7 @@ _cast_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="cast",
-    where="yaml/pointwise.yaml:789",
+    where="yaml/pointwise.yaml:833",
 )
 
 
@@ -7987,7 +8182,7 @@ _scale = define(
         "scale * x + bias, or scale * (x + bias) if not bias_after_scale, elementwise; for ints "
         "both numbers lose their fraction first."
     ),
-    where="yaml/pointwise.yaml:795",
+    where="yaml/pointwise.yaml:839",
 )
 
 
@@ -8019,7 +8214,7 @@ _scale_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="scale",
-    where="yaml/pointwise.yaml:811",
+    where="yaml/pointwise.yaml:855",
 )
 
 
@@ -8044,7 +8239,7 @@ _real = define(
     traits=("pointwise", "promote"),
     dtypes=("float", "complex"),
     doc="Real part, elementwise.",
-    where="yaml/pointwise.yaml:816",
+    where="yaml/pointwise.yaml:860",
 )
 
 
@@ -8064,7 +8259,7 @@ _real_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="real",
-    where="yaml/pointwise.yaml:823",
+    where="yaml/pointwise.yaml:867",
 )
 
 
@@ -8089,7 +8284,7 @@ _imag = define(
     traits=("pointwise", "promote"),
     dtypes=("float", "complex"),
     doc="Imaginary part, elementwise; 0 of a real number.",
-    where="yaml/pointwise.yaml:829",
+    where="yaml/pointwise.yaml:873",
 )
 
 
@@ -8109,7 +8304,7 @@ _imag_grad = define(
     family="pointwise",
     no_need_buffer=("x",),
     forward="imag",
-    where="yaml/pointwise.yaml:836",
+    where="yaml/pointwise.yaml:880",
 )
 
 
@@ -8134,7 +8329,7 @@ _conj = define(
     traits=("pointwise", "promote"),
     dtypes=("int", "float", "complex"),
     doc="Complex conjugate, elementwise; a real tensor is its own.",
-    where="yaml/pointwise.yaml:842",
+    where="yaml/pointwise.yaml:886",
 )
 
 
@@ -8153,7 +8348,7 @@ _conj_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="conj",
-    where="yaml/pointwise.yaml:849",
+    where="yaml/pointwise.yaml:893",
 )
 
 
@@ -8177,7 +8372,7 @@ _complex = define(
     traits=("pointwise", "promote_float"),
     dtypes=("float32", "float64"),
     doc="real + 1j * imag, elementwise.",
-    where="yaml/pointwise.yaml:854",
+    where="yaml/pointwise.yaml:898",
 )
 
 
@@ -8198,7 +8393,7 @@ _complex_grad = define(
     family="pointwise",
     no_need_buffer=("real", "imag"),
     forward="complex",
-    where="yaml/pointwise.yaml:862",
+    where="yaml/pointwise.yaml:906",
 )
 
 
@@ -8796,7 +8991,7 @@ _prod_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="prod",
-    where="yaml/reduction.yaml:42",
+    where="yaml/reduction.yaml:46",
 )
 
 
@@ -8828,7 +9023,7 @@ _max = define(
         "Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties "
         "share the gradient."
     ),
-    where="yaml/reduction.yaml:47",
+    where="yaml/reduction.yaml:51",
 )
 
 
@@ -8850,7 +9045,7 @@ _max_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="max",
-    where="yaml/reduction.yaml:63",
+    where="yaml/reduction.yaml:67",
 )
 
 
@@ -8886,7 +9081,7 @@ _min = define(
         "Smallest element over the axes, over all of them if none is given; NaN if one is NaN. "
         "Ties share the gradient."
     ),
-    where="yaml/reduction.yaml:68",
+    where="yaml/reduction.yaml:72",
 )
 
 
@@ -8908,7 +9103,7 @@ _min_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="min",
-    where="yaml/reduction.yaml:84",
+    where="yaml/reduction.yaml:88",
 )
 
 
@@ -8941,7 +9136,7 @@ _amax = define(
     dtypes=("bool", "int", "float"),
     invoke="max(x, axis, keepdim)",
     doc="Largest element over the axes, as :func:`max`: ties share the gradient.",
-    where="yaml/reduction.yaml:89",
+    where="yaml/reduction.yaml:93",
 )
 
 
@@ -8966,7 +9161,7 @@ _amin = define(
     dtypes=("bool", "int", "float"),
     invoke="min(x, axis, keepdim)",
     doc="Smallest element over the axes, as :func:`min`: ties share the gradient.",
-    where="yaml/reduction.yaml:103",
+    where="yaml/reduction.yaml:107",
 )
 
 
@@ -8992,7 +9187,7 @@ _any = define(
         "Whether some element over the axes, over all of them if none is given, is not 0: x != 0 "
         "somewhere."
     ),
-    where="yaml/reduction.yaml:117",
+    where="yaml/reduction.yaml:121",
 )
 
 
@@ -9019,7 +9214,7 @@ _all = define(
         "Whether every element over the axes, over all of them if none is given, is not 0: x != 0 "
         "everywhere."
     ),
-    where="yaml/reduction.yaml:129",
+    where="yaml/reduction.yaml:133",
 )
 
 
@@ -9048,7 +9243,7 @@ _argmax = define(
         "Index of the largest element along the axis, the first of equal ones, the first NaN if "
         "there is one; axis None or flatten: of all elements in order."
     ),
-    where="yaml/reduction.yaml:141",
+    where="yaml/reduction.yaml:145",
 )
 
 
@@ -9085,7 +9280,7 @@ _argmin = define(
         "Index of the smallest element along the axis, the first of equal ones, the first NaN if "
         "there is one; axis None or flatten: of all elements in order."
     ),
-    where="yaml/reduction.yaml:160",
+    where="yaml/reduction.yaml:164",
 )
 
 
@@ -9119,7 +9314,7 @@ _mean = define(
     traits=("promote_float", "full_precision"),
     dtypes=("float", "complex"),
     doc="Mean over the axes, over all of them if none is given; 16-bit floats add up in float32.",
-    where="yaml/reduction.yaml:179",
+    where="yaml/reduction.yaml:183",
 )
 
 
@@ -9141,7 +9336,7 @@ _mean_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="mean",
-    where="yaml/reduction.yaml:192",
+    where="yaml/reduction.yaml:196",
 )
 
 
@@ -9170,7 +9365,7 @@ _mean_all = define(
     dtypes=("float", "complex"),
     invoke="mean(x)",
     doc="Mean of all elements.",
-    where="yaml/reduction.yaml:198",
+    where="yaml/reduction.yaml:202",
 )
 
 
@@ -9190,7 +9385,7 @@ _mean_all_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="mean_all",
-    where="yaml/reduction.yaml:211",
+    where="yaml/reduction.yaml:215",
 )
 
 
@@ -9216,7 +9411,7 @@ _var = define(
         "Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not "
         "unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."
     ),
-    where="yaml/reduction.yaml:217",
+    where="yaml/reduction.yaml:221",
 )
 
 
@@ -9246,7 +9441,7 @@ _var_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="var",
-    where="yaml/reduction.yaml:232",
+    where="yaml/reduction.yaml:236",
 )
 
 
@@ -9282,7 +9477,7 @@ _std = define(
         "Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN "
         "where all elements are equal."
     ),
-    where="yaml/reduction.yaml:237",
+    where="yaml/reduction.yaml:241",
 )
 
 
@@ -9318,7 +9513,7 @@ _logsumexp = define(
         "log(sum(exp(x))) over the axes, over all of them if axis is empty or reduce_all, computed "
         "from x - max(x) so that nothing overflows; of -inf alone it is -inf, with gradient 0."
     ),
-    where="yaml/reduction.yaml:251",
+    where="yaml/reduction.yaml:255",
 )
 
 
@@ -9343,7 +9538,7 @@ _logsumexp_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="logsumexp",
-    where="yaml/reduction.yaml:266",
+    where="yaml/reduction.yaml:270",
 )
 
 
@@ -9378,7 +9573,7 @@ _reduce_as = define(
     traits=("promote(x)", "full_precision"),
     dtypes=("int", "float", "complex"),
     doc="x summed over the axes that broadcasting target to the shape of x adds or stretches.",
-    where="yaml/reduction.yaml:271",
+    where="yaml/reduction.yaml:275",
 )
 
 
@@ -9399,7 +9594,7 @@ _reduce_as_grad = define(
     family="reduction",
     no_need_buffer=("x", "target"),
     forward="reduce_as",
-    where="yaml/reduction.yaml:283",
+    where="yaml/reduction.yaml:287",
 )
 
 
@@ -9416,7 +9611,7 @@ def reduce_as_grad(x: TensorLike, target: TensorLike, out_grad: TensorLike) -> T
 
 _cumsum = define(
     "cumsum",
-    "(Tensor x, Scalar axis=-1, bool flatten=false, bool exclusive=false, bool reverse=false)",
+    "(Tensor x, Scalar(int) axis=-1, bool flatten=false, bool exclusive=false, bool reverse=false)",
     "Tensor(out)",
     family="reduction",
     infer_meta=("CumScalarAxisInferMeta", None),
@@ -9430,7 +9625,7 @@ _cumsum = define(
         "x_k; reverse: from the end; flatten: of all elements in order. Bools and ints add up in "
         "int64."
     ),
-    where="yaml/reduction.yaml:290",
+    where="yaml/reduction.yaml:294",
 )
 
 
@@ -9467,12 +9662,12 @@ def cumsum_(
 
 _cumsum_grad = define(
     "cumsum_grad",
-    "(Tensor x, Tensor out_grad, Scalar axis, bool flatten, bool exclusive, bool reverse)",
+    "(Tensor x, Tensor out_grad, Scalar(int) axis, bool flatten, bool exclusive, bool reverse)",
     "Tensor(x_grad)",
     family="reduction",
     no_need_buffer=("x",),
     forward="cumsum",
-    where="yaml/reduction.yaml:311",
+    where="yaml/reduction.yaml:315",
 )
 
 
@@ -9512,7 +9707,7 @@ _cumprod = define(
         "x_k; reverse: from the end. Bools and ints multiply in int64. The gradient is right with "
         "zeros."
     ),
-    where="yaml/reduction.yaml:317",
+    where="yaml/reduction.yaml:321",
 )
 
 
@@ -9540,7 +9735,7 @@ _cumprod_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="cumprod",
-    where="yaml/reduction.yaml:337",
+    where="yaml/reduction.yaml:341",
 )
 
 
@@ -9572,7 +9767,7 @@ _linear_recurrence = define(
         "out_k = a_k * out_{k-1} + x_k along the axis, from out_0 = x_0 (a_0 is not used); "
         "reverse: from the end, out_k = a_k * out_{k+1} + x_k."
     ),
-    where="yaml/reduction.yaml:342",
+    where="yaml/reduction.yaml:346",
 )
 
 
@@ -9598,7 +9793,7 @@ _linear_recurrence_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="linear_recurrence",
-    where="yaml/reduction.yaml:358",
+    where="yaml/reduction.yaml:362",
 )
 
 
@@ -9634,7 +9829,7 @@ _cummax = define(
         "Largest of the elements up to each along the axis, and where it stands, the last of equal "
         "ones."
     ),
-    where="yaml/reduction.yaml:364",
+    where="yaml/reduction.yaml:368",
 )
 
 
@@ -9660,7 +9855,7 @@ _cummax_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="cummax",
-    where="yaml/reduction.yaml:379",
+    where="yaml/reduction.yaml:383",
 )
 
 
@@ -9692,7 +9887,7 @@ _cummin = define(
         "Smallest of the elements up to each along the axis, and where it stands, the last of "
         "equal ones."
     ),
-    where="yaml/reduction.yaml:385",
+    where="yaml/reduction.yaml:389",
 )
 
 
@@ -9718,7 +9913,7 @@ _cummin_grad = define(
     family="reduction",
     no_need_buffer=("x",),
     forward="cummin",
-    where="yaml/reduction.yaml:400",
+    where="yaml/reduction.yaml:404",
 )
 
 
@@ -9750,7 +9945,7 @@ _logcumsumexp = define(
         "exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements "
         "in order."
     ),
-    where="yaml/reduction.yaml:406",
+    where="yaml/reduction.yaml:410",
 )
 
 
@@ -9780,7 +9975,7 @@ _logcumsumexp_grad = define(
     "Tensor(x_grad)",
     family="reduction",
     forward="logcumsumexp",
-    where="yaml/reduction.yaml:423",
+    where="yaml/reduction.yaml:427",
 )
 
 
@@ -9817,13 +10012,18 @@ _reshape = define(
     jvp="linear",
     inplace=(("x", "out"),),
     view=(("x", "out"),),
-    doc="The elements of x, in order, in another shape; one dim may be -1, and 0 copies x's dim.",
+    doc=(
+        "The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of "
+        "x where the other dims fit then (where x is empty they need not: a 0 that cannot copy is "
+        "a 0)."
+    ),
     where="yaml/shape.yaml:7",
 )
 
 
 def reshape(x: TensorLike, shape: IntArrayLike) -> Tensor:
-    """The elements of x, in order, in another shape; one dim may be -1, and 0 copies x's dim.
+    """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of x
+    where the other dims fit then (where x is empty they need not: a 0 that cannot copy is a 0).
 
     Args:
         x: tensor.
@@ -9955,7 +10155,7 @@ def transpose_grad(out_grad: TensorLike, perm: IntArrayLike) -> Tensor:
 
 _concat = define(
     "concat",
-    "(Tensor[] x, Scalar axis=0)",
+    "(Tensor[] x, Scalar(int) axis=0)",
     "Tensor(out)",
     family="shape",
     infer_meta=("ConcatInferMeta", None),
@@ -9979,7 +10179,7 @@ def concat(x: Sequence[TensorLike], axis: ScalarLike = 0) -> Tensor:
 
 _concat_grad = define(
     "concat_grad",
-    "(Tensor[] x, Tensor out_grad, Scalar axis=0)",
+    "(Tensor[] x, Tensor out_grad, Scalar(int) axis=0)",
     "Tensor[](x_grad){x.size()}",
     family="shape",
     no_need_buffer=("x",),
@@ -10029,7 +10229,7 @@ def split(x: TensorLike, sections: IntArrayLike, axis: ScalarLike) -> tuple[Tens
 
 _split_grad = define(
     "split_grad",
-    "(Tensor[] out_grad, Scalar axis=-1)",
+    "(Tensor[] out_grad, Scalar(int) axis=-1)",
     "Tensor(x_grad)",
     family="shape",
     forward="split",
@@ -10072,7 +10272,7 @@ def split_with_num(x: TensorLike, num: int, axis: ScalarLike) -> tuple[Tensor, .
 
 _split_with_num_grad = define(
     "split_with_num_grad",
-    "(Tensor[] out_grad, Scalar axis=-1)",
+    "(Tensor[] out_grad, Scalar(int) axis=-1)",
     "Tensor(x_grad)",
     family="shape",
     forward="split_with_num",
@@ -10990,7 +11190,8 @@ def topk(
 
 _topk_grad = define(
     "topk_grad",
-    "(Tensor x, Tensor indices, Tensor out_grad, Scalar k, int axis, bool largest, bool sorted)",
+    "(Tensor x, Tensor indices, Tensor out_grad, Scalar(int) k, int axis, bool largest, bool "
+    "sorted)",
     "Tensor(x_grad)",
     family="sorting",
     no_need_buffer=("x",),
@@ -11082,7 +11283,7 @@ _custom_vjp_call = define(
     "Tensor[](out)",
     family="transformation",
     infer_meta=("CallInferMeta", ("operands", "graph")),
-    traits=("calls_graph",),
+    traits=("calls_graph", "own_derivative"),
     doc="The outputs of the graph on the operands, with a backward of the user's own.",
     where="yaml/transformation.yaml:26",
 )
@@ -11107,7 +11308,7 @@ _custom_jvp_call = define(
     "Tensor[](out)",
     family="transformation",
     infer_meta=("CallInferMeta", ("operands", "graph")),
-    traits=("calls_graph",),
+    traits=("calls_graph", "own_derivative"),
     doc="The outputs of the graph on the operands, with a tangent of the user's own.",
     where="yaml/transformation.yaml:34",
 )
@@ -11156,7 +11357,7 @@ _stop_gradient = define(
     "Tensor(out)",
     family="transformation",
     infer_meta=("UnchangedInferMeta", None),
-    traits=("nondifferentiable",),
+    traits=("nondifferentiable", "own_derivative"),
     doc="x, with a derivative of zero.",
     where="yaml/transformation.yaml:51",
 )

@@ -22,8 +22,9 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.arguments import DTypeLike, IntArrayLike
-from phix.core.conversion import to_tensor_shared
-from phix.core.errors import ArgumentError, DTypeError, ShapeError
+from phix.core.conversion import owned_tensor
+from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.given import entries, takes
 from phix.core.tensor import TensorBase, TensorLike
 
 __all__ = [
@@ -44,7 +45,7 @@ __all__ = [
 
 
 def _tensor(value: Any) -> Any:
-    return value if isinstance(value, TensorBase) else to_tensor_shared(value)
+    return value if isinstance(value, TensorBase) else owned_tensor(value)
 
 
 def _words(number: Any) -> Any:
@@ -57,9 +58,10 @@ def _words(number: Any) -> Any:
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
         raise ArgumentError(f"a seed is an int, found {number!r}")
     words = [(int(number) >> 32) & 0xFFFFFFFF, int(number) & 0xFFFFFFFF]
-    return to_tensor_shared(np.array(words, dt.uint32))
+    return owned_tensor(np.array(words, dt.uint32))
 
 
+@takes()
 def key(seed: int | TensorBase) -> Any:
     """The key of a seed: uint32[2], the high and the low 32 bits of it.
 
@@ -73,6 +75,7 @@ def key(seed: int | TensorBase) -> Any:
     return _words(seed)
 
 
+@takes()
 def split(key: TensorLike, num: int | tuple[int, ...] = 2) -> Any:
     """New keys out of one, uint32[num, 2]; the old one is not to be used again.
 
@@ -87,6 +90,7 @@ def split(key: TensorLike, num: int | tuple[int, ...] = 2) -> Any:
     return ops.random_bits(key, (*shape, 2), 32)
 
 
+@takes()
 def fold_in(key: TensorLike, data: int | TensorBase) -> Any:
     """A new key out of a key and an int, such as the number of a step.
 
@@ -103,6 +107,7 @@ def fold_in(key: TensorLike, data: int | TensorBase) -> Any:
     return ops.random_bits(ops.random_bits(key, (2,), 32) ^ _words(data), (2,), 32)
 
 
+@takes()
 def bits(key: TensorLike, shape: IntArrayLike = (), bit_width: int = 32) -> Any:
     """Random bits, as uint32 or uint64 (bit_width 64).
 
@@ -113,6 +118,7 @@ def bits(key: TensorLike, shape: IntArrayLike = (), bit_width: int = 32) -> Any:
     return ops.random_bits(key, shape, bit_width)
 
 
+@takes()
 def uniform(
     key: TensorLike,
     shape: IntArrayLike = (),
@@ -136,6 +142,7 @@ def uniform(
     return ops.uniform(key, shape, dtype, min, max)
 
 
+@takes()
 def normal(
     key: TensorLike,
     shape: IntArrayLike = (),
@@ -159,6 +166,7 @@ def normal(
     return ops.gaussian(key, shape, mean, std, dtype)
 
 
+@takes()
 def truncated_normal(
     key: TensorLike,
     lower: TensorLike,
@@ -178,6 +186,7 @@ def truncated_normal(
     return ops.truncated_gaussian_random(key, shape, mean, std, lower, upper, dtype)
 
 
+@takes()
 def randint(
     key: TensorLike,
     low: int,
@@ -202,6 +211,7 @@ def randint(
     return ops.randint(key, low, high, shape, dtype)
 
 
+@takes()
 def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None = None) -> Any:
     """True with probability p; the shape is that of p, or ``shape``, to which p broadcasts.
 
@@ -215,6 +225,7 @@ def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None =
     return ops.bernoulli(key, chance if shape is None else ops.expand(chance, shape)) != 0
 
 
+@takes()
 def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Any:
     """Numbers with density exp(-x) for x >= 0.
 
@@ -225,6 +236,7 @@ def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "f
     return -ops.log1p(-ops.uniform(key, shape, dtype, 0.0, 1.0))
 
 
+@takes()
 def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Any:
     """Numbers with distribution function exp(-exp(-x)).
 
@@ -239,6 +251,7 @@ def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float3
     return drawn if wide == dtype else ops.cast(drawn, dtype)
 
 
+@takes()
 def categorical(
     key: TensorLike, logits: TensorLike, axis: int = -1, shape: IntArrayLike | None = None
 ) -> Any:
@@ -258,12 +271,15 @@ def categorical(
     scores = _tensor(logits)
     if not scores.ndim:
         raise ShapeError(f"logits need an axis of alternatives, found {scores.meta}")
+    if not -scores.ndim <= axis < scores.ndim:
+        raise AttributeValueError(f"axis {axis} is out of range for {scores.meta}")
     order = [i for i in range(scores.ndim) if i != axis % scores.ndim]
     rows = ops.transpose(scores, [*order, axis % scores.ndim])
-    dims = rows.meta.dims if shape is None else (*_dims(shape), rows.meta.dims[-1])
+    dims = rows.meta.dims if shape is None else (*entries(shape, "shape"), rows.meta.dims[-1])
     return ops.argmax(rows + gumbel(key, dims, rows.dtype), -1)
 
 
+@takes()
 def permutation(key: TensorLike, x: int | TensorLike, axis: int = 0) -> Any:
     """The numbers 0, ..., x - 1 in random order; of a tensor its slices along ``axis``.
 
@@ -282,7 +298,3 @@ def permutation(key: TensorLike, x: int | TensorLike, axis: int = 0) -> Any:
     if not tensor.ndim:
         raise ShapeError(f"a 0-d tensor has no slices to shuffle, found {tensor.meta}")
     return ops.gather(tensor, ops.randperm(key, tensor.meta.dims[axis]), axis)
-
-
-def _dims(shape: Any) -> tuple[Any, ...]:
-    return (shape,) if isinstance(shape, (int, dm.Dim)) else tuple(shape)

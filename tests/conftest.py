@@ -9,15 +9,21 @@ import tempfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import settings
 
+import proofs
+
 # The example of a plug-in is no installed package here.
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "plugin_backend"))
 
 CACHE_VARIABLE = "PHIX_CACHE_DIR"
+
+# All programs of the tests, those of other processes too, are verified between all passes.
+os.environ.setdefault("PHIX_VERIFY", "1")
 
 settings.register_profile("phix", derandomize=True, deadline=None, max_examples=25)
 settings.load_profile("phix")
@@ -36,6 +42,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="keep compiled kernels there between runs (default: a fresh folder)",
     )
+    proofs.add_options(group)
 
 
 @pytest.fixture(autouse=True)
@@ -58,11 +65,19 @@ def _is_worker(config: pytest.Config) -> bool:
 
 def pytest_configure(config: pytest.Config) -> None:
     if _is_worker(config):
+        config.option.prove_seed = config.workerinput["prove_seed"]
         return  # xdist's workers inherit the folder, so a kernel is compiled once a session
+    proofs.settle(config)
     kept = config.getoption("--kernel-cache")
     folder = os.path.abspath(kept) if kept else tempfile.mkdtemp(prefix="phix-test-cache-")
     config.stash[_folder] = (folder, bool(kept))
     os.environ[CACHE_VARIABLE] = folder
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_configure_node(node: Any) -> None:
+    """What xdist tells its workers beside the command line."""
+    node.workerinput["prove_seed"] = node.config.option.prove_seed
 
 
 _folder = pytest.StashKey[tuple[str, bool]]()
@@ -74,10 +89,31 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def pytest_report_header(config: pytest.Config) -> str:
+def pytest_report_header(config: pytest.Config) -> list[str]:
     kept = config.getoption("--kernel-cache")
     state = f"kept in {kept}" if kept else "cold"
-    return f"phix: seed {config.getoption('--seed')}, kernel cache {state}"
+    line = f"phix: seed {config.getoption('--seed')}, kernel cache {state}"
+    return [line, *proofs.header(config)]
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    proofs.choose(config, items)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    proofs.begin(item)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    with proofs.timed(item):
+        yield
+
+
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    reports = [*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")]
+    for line in proofs.summary(reports):
+        terminalreporter.write_line(line)
 
 
 @pytest.fixture(scope="session")

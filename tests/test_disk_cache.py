@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import weakref
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -29,7 +30,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache folder, and no machine code in memory."""
     monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path))
     monkeypatch.delenv("PHIX_CACHE", raising=False)
-    monkeypatch.setattr(jit, "_loaded", {})
+    monkeypatch.setattr(jit, "_loaded", weakref.WeakValueDictionary())
     return tmp_path
 
 
@@ -53,7 +54,7 @@ def forget() -> None:
 
 
 def kept(folder: Path) -> set[str]:
-    return {path.stem for path in folder.glob("*.bin")}
+    return {path.stem for path in folder.glob("*.phixcache")}
 
 
 # -- files ---------------------------------------------------------------------------------------
@@ -97,7 +98,7 @@ def test_a_folder_that_can_only_be_read_is_read(
 def test_the_least_recently_used_go_first(folder: Path) -> None:
     for age, key in enumerate("abcd"):
         disk_cache.save(key, bytes(1000))
-        os.utime(folder / f"{key}.bin", (1000 - age, 1000 - age))
+        os.utime(folder / f"{key}.phixcache", (1000 - age, 1000 - age))
     disk_cache.trim(str(folder), 6000)
     assert kept(folder) == {"a", "b", "c", "d"}
     disk_cache.trim(str(folder), 3500)  # down to three quarters
@@ -118,12 +119,114 @@ def test_the_bound_holds_while_entries_are_written(
 
 
 def test_files_of_writers_that_died_go(folder: Path) -> None:
-    for name, age in (("dead.tmp", 10_000), ("alive.tmp", 0)):
-        (folder / name).write_bytes(b"half")
+    for name, age in (("dead.phixcache-tmp", 10_000), ("alive.phixcache-tmp", 0)):
+        (folder / name).write_bytes(b"phix-en")
         written = (folder / name).stat().st_mtime - age
         os.utime(folder / name, (written, written))
     disk_cache.trim(str(folder), 1000)
-    assert [p.name for p in folder.iterdir()] == ["alive.tmp"]
+    assert [p.name for p in folder.iterdir()] == ["alive.phixcache-tmp"]
+
+
+# -- a folder with other things in it --------------------------------------------------------------
+def test_nothing_is_deleted_but_what_the_cache_wrote(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    outside = folder.parent / "outside"
+    outside.write_bytes(b"phix-entry-3\n" + bytes(5000))
+    (folder / "weights.bin").write_bytes(bytes(100_000))
+    (folder / "notes.phixcache").write_bytes(b"the user's own")
+    (folder / "old.phixcache-tmp").write_bytes(b"the user's own")
+    (folder / "link.phixcache").symlink_to(outside)
+    (folder / "folder.phixcache").mkdir()
+    os.mkfifo(folder / "pipe.phixcache")
+    os.utime(folder / "old.phixcache-tmp", (1000, 1000))
+    there = set(folder.iterdir())
+    for number in range(20):
+        disk_cache.save(f"k{number}", bytes(1000))
+    disk_cache.trim(str(folder), 5000)
+    assert there < set(folder.iterdir()) and len(kept(folder)) < 15
+    for name in ("link", "folder", "pipe", "notes"):
+        assert disk_cache.load(name) is None
+    phix.clear_cache()
+    assert set(folder.iterdir()) == there and outside.exists()
+
+
+def test_a_new_folder_is_for_its_owner_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PHIX_CACHE_SHARED", raising=False)
+    new, old = tmp_path / "a" / "new", tmp_path / "old"
+    old.mkdir(mode=0o755)
+    for folder, mode in ((new, 0o700), (old, 0o755)):
+        monkeypatch.setenv("PHIX_CACHE_DIR", str(folder))
+        disk_cache.save("key", b"machine code")
+        assert folder.stat().st_mode & 0o777 == mode
+        assert (folder / "key.phixcache").stat().st_mode & 0o777 == 0o600
+    monkeypatch.setenv("PHIX_CACHE_SHARED", "1")
+    disk_cache.save("other", b"machine code")
+    assert (old / "other.phixcache").stat().st_mode & 0o777 == 0o644
+
+
+def test_entries_of_others_count_only_where_the_folder_is_shared(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PHIX_CACHE_SHARED", raising=False)
+    f = phix.jit(lambda x: x * 7 - 1)
+    assert f(1.0).item() == 6.0
+    before = {p: p.stat().st_mtime_ns for p in folder.glob("*.phixcache")}
+    own = os.getuid()
+    monkeypatch.setattr(os, "getuid", lambda: own + 1)
+    assert all(disk_cache.load(p.stem) is None for p in before)
+    phix.clear_cache()
+    assert set(folder.glob("*.phixcache")) == set(before)
+    monkeypatch.setenv("PHIX_CACHE_SHARED", "1")
+    assert all(disk_cache.load(p.stem) is not None for p in before)
+
+
+def test_an_entry_under_another_name_is_none(folder: Path, lowered: list[Any]) -> None:
+    """Swapped, entries would run another program, or none: the linker ends the process."""
+    f, g = phix.jit(lambda x: x * 8 + 1), phix.jit(lambda x: x * 9 + 1)
+    assert (f(1.0).item(), g(1.0).item()) == (9.0, 10.0)
+    paths = sorted(folder.glob("*.phixcache"))
+    contents = [p.read_bytes() for p in paths]
+    for path, content in zip(paths, contents[1:] + contents[:1]):
+        path.write_bytes(content)
+    assert all(disk_cache.load(p.stem) is None for p in paths)
+    forget()
+    for h in (f, g):
+        h.cache_clear()
+    made = len(lowered)
+    assert (f(1.0).item(), g(1.0).item()) == (9.0, 10.0)
+    assert len(lowered) == made + 2
+
+
+GOOD = {"object": "0" * 64, "calls": [], "constants": [], "reused": [None]}
+HEADS: list[Any] = [
+    b"", b"{", b"\xff\xfe", b"null", b"[]", b"7", b"{}", b'"object"',
+    *({k: v for k, v in GOOD.items() if k != left_out} for left_out in GOOD),
+    *(GOOD | {"object": o} for o in (None, 7, "../../etc/passwd", "0" * 63, "z" * 64)),
+    *(GOOD | {"calls": c} for c in (None, 7, [7], ["system"], ["phix_nothing"], "phix")),
+    *(GOOD | {"constants": c} for c in (
+        None, 7, [99], [["float32", [3], 12]], [["nonsense", [1], 4]], [[1, 2]], ["abc"],
+        [["float32", [-5], 4]],
+    )),
+    *(GOOD | {"reused": r} for r in (None, 7, [], [99], ["a"], [None, None])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("head", HEADS, ids=repr)
+def test_malformed_heads_count_as_missing(
+    folder: Path, head: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    graph = phix.make_graph(lambda x: x * 3 + 5)(1.0)
+    key = stored.key(graph, (True,))
+    assert key is not None
+    text = head if isinstance(head, bytes) else json.dumps(head).encode()
+    disk_cache.save(key, text + b"\n")
+    disk_cache.save("0" * 64, b"no machine code")
+    assert head == GOOD or stored.recall(key, graph) is None
+    if isinstance(head, bytes):
+        assert phix.jit(lambda x: x * 3 + 5)(1.0).item() == 8.0
 
 
 def test_clearing_deletes_what_is_on_disk_and_nothing_in_memory(folder: Path) -> None:
@@ -239,27 +342,27 @@ def test_eager_programs_are_found_too(folder: Path, lowered: list[Any]) -> None:
     np.testing.assert_array_equal(*results)
 
 
-@pytest.mark.parametrize("content", [b"", b"phix-entry-2\n", b"\0" * 500])
+@pytest.mark.parametrize("content", [b"", b"phix-entry-3\n", b"\0" * 500])
 def test_damaged_entries_are_ignored_and_written_again(folder: Path, content: bytes) -> None:
     f = phix.jit(lambda x: x * 5 + 1)
     assert f(1.0).item() == 6.0
-    good = {path: path.read_bytes() for path in folder.glob("*.bin")}
+    good = {path: path.read_bytes() for path in folder.glob("*.phixcache")}
     assert len(good) == 2  # the program, and its machine code
     for path in good:
         path.write_bytes(content)
     forget()
     f.cache_clear()
     assert f(1.0).item() == 6.0
-    assert {path: path.read_bytes() for path in folder.glob("*.bin")} == good
+    assert {path: path.read_bytes() for path in folder.glob("*.phixcache")} == good
 
 
 def test_an_entry_whose_machine_code_is_gone_is_made_anew(folder: Path, lowered: list[Any]) -> None:
     f = phix.jit(lambda x: x * 6)
     assert f(1.0).item() == 6.0
-    for path in folder.glob("*.bin"):
+    for path in folder.glob("*.phixcache"):
         body = disk_cache.load(path.stem)
         if body is not None and body.startswith(b"{"):
-            (folder / f"{json.loads(body.partition(bytes([10]))[0])['object']}.bin").unlink()
+            (folder / f"{json.loads(body.partition(bytes([10]))[0])['object']}.phixcache").unlink()
     forget()
     f.cache_clear()
     assert f(1.0).item() == 6.0 and len(lowered) == 2
@@ -441,5 +544,5 @@ def test_processes_share_a_folder(tmp_path: Path) -> None:
     assert [p.wait() for p in running] == [0, 0, 0]
     for process in running:
         process.communicate()
-    assert not list(tmp_path.glob("*.tmp"))
+    assert not list(tmp_path.glob("*.phixcache-tmp"))
     assert _process(tmp_path).communicate()[0].split() == ["0"]

@@ -31,41 +31,56 @@ from phix import ops
 from phix.core.engines import engine
 from phix.core.graph import Graph
 
-CASES = {c.op.name: c for c in table_cases() if "elsewhere" not in c.test}
 # One worker compiles the kernels of the whole table at once.
 pytestmark = pytest.mark.xdist_group("gpu kernels")
 
+CASES = {c.op.name: c for c in table_cases() if "elsewhere" not in c.test}
+# Every fourth op runs in every run, the others where there is time to prove.
+PARTS = 4
+PART_OF = {name: number % PARTS for number, name in enumerate(CASES)}
+
+
+def marked(part: int, *values: Any, id: str) -> Any:
+    return pytest.param(*values, id=id, marks=[pytest.mark.prove if part else pytest.mark.slow])
+
+
+each_part = pytest.mark.parametrize("part", [marked(p, p, id=str(p)) for p in range(PARTS)])
+
 
 @cache
-def table_graphs() -> dict[str, list[tuple[Call, Graph]]]:
-    """The samples of every op, with the graphs of primitives they are compiled as."""
+def table_graphs(part: int) -> dict[str, list[tuple[Call, Graph]]]:
+    """The samples of a part of the ops, with the graphs of primitives they are compiled as."""
     return {
         name: [(call, phix.jit(call.fn).lower(*call.arrays).graph) for call in case.calls()]
         for name, case in CASES.items()
+        if PART_OF[name] == part
     }
 
 
 @cache
-def table_sources() -> list[str]:
-    """The modules of every sample."""
-    every = (pair for graphs in table_graphs().values() for pair in graphs)
+def table_sources(part: int) -> list[str]:
+    """The modules of every sample of a part."""
+    every = (pair for graphs in table_graphs(part).values() for pair in graphs)
     return [module for call, graph in every for module in sources(graph, call.arrays)]
 
 
-def test_every_kernel_of_the_table_compiles_for_the_gpu() -> None:
-    compile_all(table_sources())
+@each_part
+def test_every_kernel_of_the_table_compiles_for_the_gpu(part: int) -> None:
+    compile_all(table_sources(part))
 
 
-def test_no_kernel_of_the_table_uses_atomics() -> None:
-    for source in table_sources():
+@each_part
+def test_no_kernel_of_the_table_uses_atomics(part: int) -> None:
+    for source in table_sources(part):
         assert not re.search(r"\batomic|__reduce_|\bred\.|\batom\.", source)
 
 
 @needs_compiler
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize("case", [marked(PART_OF[n], c, id=n) for n, c in CASES.items()])
 def test_kernels_compute_what_the_cpu_engine_does(case: Case) -> None:
-    cuda_emulator.prepare(table_sources())
-    for call, graph in table_graphs()[case.op.name]:
+    part = PART_OF[case.op.name]
+    cuda_emulator.prepare(table_sources(part))
+    for call, graph in table_graphs(part)[case.op.name]:
         arrays = [np.asarray(a, order="C") for a in call.arrays]
         launch = program(graph).launcher(shapes(arrays))
         native = engine("cpu").compile(graph, (True,) * len(arrays)).launcher(shapes(arrays))

@@ -242,6 +242,7 @@ def test_rows_are_scanned_by_blocks(exclusive: bool) -> None:
     assert "phix_scan" in made.sections["cuda"]
 
 
+@pytest.mark.prove
 def test_a_long_scan_is_done_in_parts() -> None:
     x = RNG.integers(-9, 9, 100_000)
     made = check(lambda a: ops.cumsum(a, 0), x)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -151,3 +153,59 @@ def test_broadcast_with_an_unknown_dim_that_turns_out_to_be_one():
         np.testing.assert_array_equal(f(x, y), x + y)
     with pytest.raises(ShapeError, match="broadcast"):
         f(np.ones(2, "f"), np.ones(3, "f"))
+
+
+# -- which graphs are equal ------------------------------------------------------------------------
+def test_unknown_dims_that_print_alike_make_other_graphs() -> None:
+    def added(*metas: Any) -> Any:
+        return phix.make_graph(lambda x, y: x + y)(*metas)
+
+    s, t = phix.spec([-1]), phix.spec([-1])
+    one, two, again = added(s, s), added(s, t), added(t, t)
+    assert str(one) == str(two) == str(again)
+    assert one == again and hash(one) == hash(again)
+    assert one != two
+    named = added(phix.spec(["n"]), phix.spec(["n"]))
+    assert named == one and named != two
+    x, y = np.ones(3, "f"), np.ones(1, "f")
+    np.testing.assert_array_equal(ops.call([x, y], two)[0], [2, 2, 2])
+    with pytest.raises(phix.errors.ShapeError):  # and runs no plan of the other's
+        ops.call([x, y], one)
+
+
+def test_names_lines_and_the_order_of_symbols_do_not_tell_graphs_apart() -> None:
+    m, n = phix.spec([-1, 3]), phix.spec([-1, 3])
+    one = phix.make_graph(lambda x, y: ops.concat([ops.tanh(x), y], 0))(m, n)
+    two = phix.make_graph(lambda left, right: ops.concat([ops.tanh(left), right], 0))(n, m)
+    assert one == two and hash(one) == hash(two)
+
+
+def test_graphs_over_other_constants_objects_or_kinds_of_numbers_differ() -> None:
+    a, b = phix.to_tensor([1.0, 2.0]), phix.to_tensor([1.0, 2.0])
+    x = phix.spec([2])
+
+    def called(function: Any) -> Any:
+        return phix.make_graph(lambda x: phix.pure_callback(function, phix.spec([2]), x))(x)
+
+    graphs = [
+        *(phix.make_graph(lambda x, c=c: x + c)(x) for c in (a, b, 0.0, -0.0)),
+        *(phix.make_graph(lambda x, s=s: ops.scale(x, s))(x) for s in (0.0, -0.0)),
+        called(np.sin), called(np.cos),
+    ]  # fmt: skip
+    assert len(set(graphs)) == len(graphs)
+    assert called(np.sin) == called(np.sin)
+    nan = [phix.make_graph(lambda x: x + float("nan"))(x) for _ in range(2)]
+    assert nan[0] == nan[1]
+
+
+def test_branches_that_differ_in_an_outer_dim_are_two() -> None:
+    """The dims of the graph around stand in the branches alone: nothing else tells them apart."""
+
+    def f(x: Any, y: Any) -> Any:
+        def sized(n: Any) -> Any:
+            return phix.cond(ops.sum(x) > 0, lambda: ops.full([n], 1.0), lambda: ops.full([n], 2.0))
+
+        return sized(x.shape[0]), sized(y.shape[0])
+
+    g = phix.jit(f, input_spec=[phix.spec([-1]), phix.spec([-1])])
+    assert [o.shape for o in g(np.ones(3, "f"), np.ones(5, "f"))] == [(3,), (5,)]

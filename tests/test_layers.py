@@ -30,6 +30,7 @@ ROOMS: dict[str, set[str]] = {
     "random": {"api", "ops", "core"},
     "fft": {"ops", "core"},
     "linalg": {"ops", "core"},
+    "array_functions": {"linalg", "fft", "ops", "core"},
 }
 ENGINE_LIBRARIES = {"numba", "llvmlite", "cupy", "cupyx", "scipy"}
 ENGINES = PACKAGE / "kernels"

@@ -10,6 +10,7 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import kernels
 
 RNG = np.random.default_rng(0)
 
@@ -99,3 +100,50 @@ def test_programs_with_it_are_not_kept_on_disk(calls: list[Any]) -> None:
     np.testing.assert_allclose(with_it(x), np.tanh(x) * 3.25, rtol=1e-6)
     phix.jit(lambda x: ops.tanh(x) * 3.25)(x)
     assert len(calls) == 2
+
+
+def test_unknown_ops_are_refused() -> None:
+    with pytest.raises(phix.errors.UnknownOpError, match=r"no op 'tahn'.*did you mean .*tanh"):
+        phix.kernels.register_kernel("tahn", "CPU")(np.tanh)
+    with pytest.raises(phix.errors.UnknownOpError):
+        phix.kernels.register_kernel("my_own_op", "CPU")(np.tanh)
+
+
+def test_a_registration_that_fails_leaves_nothing_behind(calls: list[Any]) -> None:
+    with pytest.raises(phix.errors.KernelRegistrationError, match="already"):
+        phix.kernels.register_kernel("tanh", "CPU", dtypes=("float64", "float32"))(np.tanh)
+    keys = [k for k in phix.kernels.keys("tanh") if k.dtype == phix.float64]
+    assert all(phix.kernels.find("tanh", k).function is None for k in keys)
+
+
+@pytest.mark.parametrize("fallback", ["CPU", None])
+def test_a_library_that_is_added_to_a_place_is_chosen(fallback: str | None) -> None:
+    x = RNG.standard_normal(6).astype("f")
+    seen: list[int] = []
+    kernels.add_backend(kernels.Backend("MINE", "cpu", "a library of one's own", fallback))
+    try:
+        for number in (1, 2):  # of two kernels for one op, that of the added library
+
+            def tanh(ctx: Any, x: Any, out: Any, number: int = number) -> None:
+                seen.append(number)
+                np.tanh(x, out=out)
+
+            phix.kernels.register_kernel("tanh", ("SCIPY", "MINE")[number - 1])(tanh)
+        for run in (ops.tanh, phix.jit(lambda x: ops.tanh(x) * 1.0), phix.vmap(ops.tanh)):
+            seen.clear()
+            np.testing.assert_allclose(run(x), np.tanh(x), rtol=1e-6)
+            assert set(seen) == {2}
+        np.testing.assert_allclose(ops.exp(x), np.exp(x), rtol=1e-6)  # which it has not
+    finally:
+        phix.kernels.unregister_kernel("tanh", "SCIPY")
+        kernels.remove_backend("MINE")
+    seen.clear()
+    np.testing.assert_allclose(ops.tanh(x), np.tanh(x), rtol=1e-6)
+    assert not seen
+
+
+def test_a_kernel_that_cannot_be_chosen_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", "phix.kernels"):
+        phix.kernels.register_kernel("while_loop", "NUMPY")(np.tanh)
+        phix.kernels.unregister_kernel("while_loop", "NUMPY")
+    assert "while_loop for NUMPY will not be chosen" in caplog.text

@@ -218,6 +218,51 @@ def test_errors_of_grad():
         phix.grad(lambda x: x, has_aux=True)(1.0)
 
 
+@pytest.mark.parametrize("name", ["grad", "value_and_grad", "jacrev", "jacfwd", "hessian"])
+def test_argnums_names_each_argument_once(name):
+    """A duplicate took the place of its twin, whose derivative was 0."""
+    transform = getattr(phix, name)
+
+    def f(x, y):
+        return x * y * y
+
+    for argnums in ((0, 0), (1, -1), [0, 1, 0]):
+        with pytest.raises(ArgumentError, match=r"argnums .* names argument . of f twice"):
+            transform(f, argnums)(2.0, 3.0)
+    for argnums in (True, 1.5, (0, 1.5), "a", None):
+        with pytest.raises(ArgumentError, match="argnums is an int, or a tuple of them"):
+            transform(f, argnums)(2.0, 3.0)
+    negative = phix.tree.leaves(transform(f, (-1, -2))(2.0, 3.0))
+    positive = phix.tree.leaves(transform(f, (1, 0))(2.0, 3.0))
+    assert [x.item() for x in negative] == [x.item() for x in positive]
+    assert phix.grad(f, ())(2.0, 3.0) == ()
+
+
+def test_grad_says_what_gives_the_derivative_it_has_not():
+    with pytest.raises(DifferentiationError, match=r"holomorphic.*phix.jacrev or phix.vjp"):
+        phix.grad(lambda z: z * z)(1j)
+    with pytest.raises(DifferentiationError, match=r"phix.jacrev for .* each element, or phix.vjp"):
+        phix.grad(lambda x: x * x)(np.ones(3))
+    with pytest.raises(DifferentiationError, match=r"has_aux=True.*phix.jacrev or phix.vjp"):
+        phix.grad(lambda x: (x, x))(1.0)
+
+
+def test_jacobians_of_complex_functions(rng):
+    """Both modes give f' of a holomorphic function, and of a complex function of real numbers."""
+    z = rng.standard_normal(3) + 1j * rng.standard_normal(3)
+    holomorphic = np.diag(2 * z * 1j + np.exp(z))
+    for jacobian in (phix.jacrev, phix.jacfwd):
+        found = jacobian(lambda z: z * z * 1j + ops.exp(z))(z)
+        np.testing.assert_allclose(found, holomorphic, rtol=1e-12)
+        of_real = jacobian(lambda x: ops.exp(x * (1 + 2j)))(z.real)
+        expected = np.diag((1 + 2j) * np.exp(z.real * (1 + 2j)))
+        np.testing.assert_allclose(of_real, expected, rtol=1e-12)
+    found = phix.jacrev(lambda z: ops.abs(z) ** 2)(z)
+    np.testing.assert_allclose(found, np.diag(2 * z), rtol=1e-12)
+    with pytest.raises(DifferentiationError, match=r"not holomorphic; use phix.jacrev"):
+        phix.jacfwd(lambda z: ops.abs(z) ** 2)(z)
+
+
 def test_errors_of_vmap_vjp_jvp():
     with pytest.raises(ArgumentError, match="one size"):
         phix.vmap(lambda a, b: a)(np.ones(2), np.ones(3))

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from phix.core import dispatch, pytrees
-from phix.core.conversion import home, to_tensor_shared
-from phix.core.errors import ArgumentError
+from phix.core.conversion import home, lent_tensor, owned_tensor
+from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
+from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
@@ -21,28 +22,42 @@ from phix.interpreters import eager as _eager  # noqa: F401 - the base of all in
 _SCALARS = (bool, int, float, complex)
 
 
-def _tensor(value: Any, where: str, place: Place | None = None) -> TensorBase:
+def _tensor(
+    value: Any, where: str, place: Place | None = None, make: Callable[..., Any] = owned_tensor
+) -> TensorBase:
     """A leaf of the arguments as a tensor."""
     if isinstance(value, TensorBase):
         return value
     if isinstance(value, (*_SCALARS, np.ndarray, np.generic)) or hasattr(value, "__dlpack__"):
-        return to_tensor_shared(value, place)
+        return make(value, place)
     raise ArgumentError(
-        f"{where}: an argument holds {value!r:.80} ({type(value).__name__}), which is no tensor; "
+        f"{where}: an argument holds {described(value)}, which is no tensor; "
         "pass tensors, arrays or numbers, and other values as static arguments"
     )
 
 
 def flat_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
+    """The leaves of a tree as tensors that own their memory: arrays are copied."""
     leaves, treedef = pytrees.flatten(tree)
     place = home(leaves)
     return [_tensor(leaf, where, place) for leaf in leaves], treedef
 
 
+def lent_tensors(tree: Any, where: str) -> tuple[list[TensorBase], pytrees.TreeDef]:
+    """As ``flat_tensors``, for a call that keeps none of them: arrays lend their memory."""
+    leaves, treedef = pytrees.flatten(tree)
+    place = home(leaves)
+    return [_tensor(leaf, where, place, lent_tensor) for leaf in leaves], treedef
+
+
 def flat_specs(tree: Any, where: str) -> tuple[list[MetaTensor], pytrees.TreeDef]:
     """Metas of the arguments: of specs themselves, of tensors theirs."""
     leaves, treedef = pytrees.flatten(tree)
-    return [x if isinstance(x, MetaTensor) else _tensor(x, where).meta for x in leaves], treedef
+    metas = [
+        x if isinstance(x, MetaTensor) else _tensor(x, where, None, lent_tensor).meta
+        for x in leaves
+    ]
+    return metas, treedef
 
 
 class Flattened:
@@ -79,7 +94,7 @@ class Graphs:
         ``settings`` are what else it depends on; if they cannot be hashed, nothing is kept.
         """
         metas = [x.meta for x in leaves]
-        key = (run.treedef, settings, dispatch.bound_axes(), *map(meta_key, metas))
+        key = (run.treedef, settings, dispatch.bound_axes(), is_checking(), *map(meta_key, metas))
         try:
             found = self.found.get(key)
         except TypeError:

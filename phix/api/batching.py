@@ -12,6 +12,20 @@ from phix.core import dims as dm
 from phix.core import dispatch, pytrees
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.given import (
+    AXES,
+    FLAG,
+    FUNCTION,
+    INT,
+    NAMES,
+    NONE,
+    PAIRS,
+    SIZE,
+    TEXT,
+    at_least,
+    named,
+    takes,
+)
 from phix.core.tensor import TensorBase
 from phix.core.transforms import transforms
 from phix.interpreters import batch as batching
@@ -20,6 +34,14 @@ AxisNames = Union[str, Sequence[str]]
 
 
 # -- vmap ------------------------------------------------------------------------------------
+@takes(
+    function=FUNCTION,
+    in_axes=AXES,
+    out_axes=AXES,
+    axis_size=SIZE | NONE,
+    axis_name=TEXT | NONE,
+    chunk_size=at_least(1) | NONE,
+)
 def vmap(
     function: Callable[..., Any],
     in_axes: Any = 0,
@@ -55,6 +77,7 @@ def vmap(
         _check_chunks(chunk_size, axis_name, out_axes)
 
     @functools.wraps(function)
+    @named("vmap")
     def mapped(*args: Any, **kwargs: Any) -> Any:
         where = f"vmap of {function_name(function)}"
         flat, treedef = flat_tensors((args, kwargs), where)
@@ -100,8 +123,6 @@ def _mapped_size(
 
 
 def _check_chunks(chunk_size: int, axis_name: str | None, out_axes: Any) -> None:
-    if chunk_size < 1:
-        raise ArgumentError(f"vmap: chunk_size must be at least 1, found {chunk_size}")
     if axis_name is not None:
         raise ArgumentError(
             "vmap: lanes of different chunks cannot be joined; leave out axis_name or chunk_size"
@@ -152,6 +173,7 @@ def _each(x: Any, where: str, function: Callable[[Any], Any]) -> Any:
     return pytrees.unflatten(treedef, [function(v) for v in flat])
 
 
+@takes(axis_name=NAMES)
 def psum(x: Any, axis_name: AxisNames) -> Any:
     """The sum of ``x`` over the lanes of a named axis; every lane has the same result.
 
@@ -176,6 +198,7 @@ def psum(x: Any, axis_name: AxisNames) -> Any:
     return _each(x, "psum", over)
 
 
+@takes(axis_name=NAMES)
 def pmean(x: Any, axis_name: AxisNames) -> Any:
     """The mean of ``x`` over the lanes of a named axis; see :func:`psum`.
 
@@ -189,6 +212,7 @@ def pmean(x: Any, axis_name: AxisNames) -> Any:
     return pytrees.map(lambda total: total / count, psum(x, axis_name))
 
 
+@takes(axis_name=NAMES)
 def pmax(x: Any, axis_name: AxisNames) -> Any:
     """The largest ``x`` of the lanes of a named axis, elementwise; see :func:`psum`.
 
@@ -199,6 +223,7 @@ def pmax(x: Any, axis_name: AxisNames) -> Any:
     return _extreme(x, axis_name, "pmax", ops.max)
 
 
+@takes(axis_name=NAMES)
 def pmin(x: Any, axis_name: AxisNames) -> Any:
     """The smallest ``x`` of the lanes of a named axis, elementwise; see :func:`psum`.
 
@@ -218,6 +243,7 @@ def _extreme(x: Any, axis_name: AxisNames, where: str, reduce: Callable[..., Any
     return _each(x, where, over)
 
 
+@takes(axis_name=TEXT, axis=INT, tiled=FLAG)
 def all_gather(x: Any, axis_name: str, *, axis: int = 0, tiled: bool = False) -> Any:
     """The ``x`` of every lane, in every lane.
 
@@ -256,6 +282,7 @@ def _divided(x: Any, axis: int, count: Any, where: str) -> Any:
     return ops.reshape(x, (*dims[:axis], count, rest, *dims[axis + 1 :]))
 
 
+@takes(axis_name=TEXT, scatter_dimension=INT, tiled=FLAG)
 def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
     """The sum over the lanes, of which lane i has row i.
 
@@ -280,6 +307,7 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
     return _each(x, "psum_scatter", over)
 
 
+@takes(axis_name=TEXT, split_axis=INT, concat_axis=INT, tiled=FLAG)
 def all_to_all(
     x: Any, axis_name: str, split_axis: int, concat_axis: int, *, tiled: bool = False
 ) -> Any:
@@ -310,6 +338,7 @@ def all_to_all(
     return _each(x, "all_to_all", over)
 
 
+@takes(axis_name=TEXT, perm=PAIRS)
 def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
     """The ``x`` of another lane.
 
@@ -330,6 +359,7 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
     return _each(x, "ppermute", lambda v: ops.ppermute(v, axis_name, sources, targets))
 
 
+@takes(axis_name=TEXT)
 def axis_index(axis_name: str) -> Any:
     """The number of the lane along a named axis, an int64.
 
@@ -341,6 +371,7 @@ def axis_index(axis_name: str) -> Any:
     return ops.axis_index(axis_name)
 
 
+@takes(axis_name=TEXT)
 def axis_size(axis_name: str) -> Any:
     """The number of lanes of a named axis: an int, or an unknown dim.
 

@@ -12,8 +12,10 @@ from phix import ops
 from phix.api.arguments import flat_specs, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dispatch, pytrees
+from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
-from phix.core.tensor import Tensor, Tracer
+from phix.core.given import FUNCTION, NONE, one_of, takes
+from phix.core.tensor import Tracer
 
 
 @dataclass(frozen=True)
@@ -55,6 +57,10 @@ class HostFunction:
         return array.astype(dtype, copy=False)
 
 
+_METHOD = one_of("sequential", "expand_dims", "broadcast_all")
+
+
+@takes(function=FUNCTION, vmap_method=_METHOD | NONE)
 def pure_callback(
     function: Callable[..., Any],
     result_specs: Any,
@@ -90,7 +96,7 @@ def pure_callback(
     known = all(dm.is_known(*m.dims) for m in metas)
     if known and dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
         outs: Any = host([x.numpy() for x in flat], [m.dims for m in metas])
-        return pytrees.unflatten(out_tree, map(Tensor, outs))
+        return pytrees.unflatten(out_tree, map(owned_tensor, outs))
     dims = [d for m in metas for d in m.dims]
     ranks = [m.ndim for m in metas]
     outs = ops.pure_callback(flat, host, dims, ranks, dtypes, vmap_method or "")

@@ -9,10 +9,12 @@ from typing import Any
 from phix import checkpoint_policies, ops
 from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.core import dispatch, pytrees
-from phix.core.errors import ArgumentError
+from phix.core.exact_keys import Exact
+from phix.core.given import FUNCTION, INTS, NONE, TEXT, named, takes
 from phix.core.tensor import Tracer
 
 
+@takes(function=FUNCTION | NONE, policy=FUNCTION | NONE, static_argnums=INTS)
 def checkpoint(
     function: Callable[..., Any] | None = None,
     *,
@@ -34,19 +36,16 @@ def checkpoint(
     """
     if function is None:
         return functools.partial(checkpoint, policy=policy, static_argnums=static_argnums)
-    if not callable(function):
-        raise ArgumentError(f"checkpoint takes a function, found {function!r:.80}")
     chosen = policy or checkpoint_policies.nothing_saveable
     static = (static_argnums,) if isinstance(static_argnums, int) else tuple(static_argnums)
     graphs = Graphs()
 
     @functools.wraps(function)
+    @named("checkpoint")
     def checkpointed(*args: Any, **kwargs: Any) -> Any:
         fixed = {n % len(args): args[n] for n in static if -len(args) <= n < len(args)}
         dynamic = tuple(a for i, a in enumerate(args) if i not in fixed)
         flat, treedef = flat_tensors((dynamic, kwargs), function_name(function))
-        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
-            return function(*args, **kwargs)
 
         def of_dynamic(*own: Any, **named: Any) -> Any:
             supply = iter(own)
@@ -54,7 +53,10 @@ def checkpoint(
             return function(*full, **named)
 
         run = Flattened(of_dynamic, treedef, f"the result of {function_name(function)}")
-        settings = (len(args), *((p, type(v), v) for p, v in sorted(fixed.items())))
+        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+            outs: Any = run(*flat)
+            return pytrees.unflatten(run.out_tree, outs)
+        settings = (len(args), *((p, Exact(fixed[p])) for p in sorted(fixed)))
         graph, closed, out_tree = graphs.of(run, flat, settings)
         outs = ops.checkpoint([*flat, *closed], graph, chosen)
         return pytrees.unflatten(out_tree, outs)
@@ -62,6 +64,7 @@ def checkpoint(
     return checkpointed
 
 
+@takes(name=TEXT)
 def checkpoint_name(x: Any, name: str) -> Any:
     """``x``, a tree of tensors, under a name by which a policy of :func:`checkpoint` can keep it.
 

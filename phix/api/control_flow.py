@@ -11,8 +11,9 @@ from phix.api.arguments import Flattened, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
-from phix.core.conversion import tensor_from_scalar, to_tensor_shared
-from phix.core.errors import ArgumentError, ShapeError
+from phix.core.conversion import owned_tensor, tensor_from_scalar
+from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
+from phix.core.given import FLAG, FUNCTION, FUNCTIONS, INT, NONE, SIZE, at_least, takes
 from phix.core.graph import Graph
 from phix.core.slices import from_zero
 from phix.core.tensor import TensorBase
@@ -35,6 +36,7 @@ def _same_tree(found: Any, wanted: Any, where: str) -> None:
 
 
 # -- branches --------------------------------------------------------------------------------
+@takes(true_fn=FUNCTION, false_fn=FUNCTION)
 def cond(
     pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any
 ) -> Any:
@@ -53,7 +55,7 @@ def cond(
     >>> f(4.0).item(), f(-3.0).item()
     (2.0, 3.0)
     """
-    (pred,), _ = flat_tensors((pred,), "cond")
+    pred = _single(pred, "cond: pred")
     if pred.ndim:
         raise ShapeError(
             f"cond: pred must be one value, found {pred.meta}; use phix.ops.where for a choice "
@@ -63,6 +65,7 @@ def cond(
     return _choose(index, [false_fn, true_fn], operands, "cond")
 
 
+@takes(branches=FUNCTIONS)
 def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
     """``branches[index](*operands)``, the index clamped to the branches there are.
 
@@ -77,8 +80,26 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
     """
     if not branches:
         raise ArgumentError("switch: branches is empty; give at least one function")
-    (index,), _ = flat_tensors((index,), "switch")
+    index = _single(index, "switch: index")
+    if index.ndim or dt.kind(index.dtype) != "int":
+        raise DTypeError(f"switch: index must be one int, found {index.meta}")
     return _choose(index, branches, operands, "switch")
+
+
+def _single(value: Any, where: str) -> TensorBase:
+    """The tensor that a value is."""
+    found, tree = flat_tensors(value, where)
+    if tree != pytrees.flatten(0)[1]:
+        raise ArgumentError(f"{where} must be one tensor or number, found {described(value)}")
+    return found[0]
+
+
+def _bound(value: Any, where: str) -> Any:
+    """A bound of a loop as an int64 tensor."""
+    found = value if isinstance(value, dm.Dim) else _single(value, where)
+    if not isinstance(found, dm.Dim) and (found.ndim or dt.kind(found.dtype) != "int"):
+        raise DTypeError(f"{where} must be one int, found {found.meta}; cast it to int64")
+    return ops.cast(found, dt.int64)  # type: ignore[arg-type]
 
 
 def _choose(index: Any, branches: Sequence[Any], operands: Any, where: str) -> Any:
@@ -109,6 +130,7 @@ def _with_all(graph: Graph, leaves: Sequence[Any], closed: Sequence[Any], number
     return transforms().trace(run, metas)[0]
 
 
+@takes()
 def select_n(which: Any, *cases: Any) -> Any:
     """Elementwise choice among the cases: element i of ``cases[which[i]]``.
 
@@ -124,6 +146,7 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 
 # -- loops -----------------------------------------------------------------------------------
+@takes(cond_fun=FUNCTION, body_fun=FUNCTION)
 def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any) -> Any:
     """``val = body_fun(val)`` for as long as ``cond_fun(val)`` holds.
 
@@ -179,6 +202,7 @@ def _met(init: Any, leaves: list[Any], graph: Graph) -> tuple[list[Any], bool]:
     return leaves, changed
 
 
+@takes(body_fun=FUNCTION, unroll=at_least(1))
 def fori_loop(
     lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: int = 1
 ) -> Any:
@@ -194,18 +218,20 @@ def fori_loop(
     >>> phix.fori_loop(1, 5, lambda i, v: v * i, 1).item()
     24
     """
+    _check_unroll("fori_loop", unroll)
     known = isinstance(lower, (int, dm.Dim)) and isinstance(upper, (int, dm.Dim))
     length = from_zero(upper - lower) if known else -1
     if unroll > 1 and isinstance(length, int) and length > 0:
         steps = ops.arange(lower, upper, 1, dt.int64)
         step = lambda v, i: (body_fun(i, v), None)  # noqa: E731
         return scan(step, init_val, steps, unroll=unroll)[0]
-    lower, upper = (ops.cast(bound, dt.int64) for bound in (lower, upper))
+    lower, upper = _bound(lower, "fori_loop: lower"), _bound(upper, "fori_loop: upper")
     leaves, graph, closed, tree = _body(body_fun, (lower,), init_val, "fori_loop")
     outs = ops.fori_loop(lower, upper, leaves, closed, graph, length)
     return pytrees.unflatten(tree, outs)
 
 
+@takes(f=FUNCTION, length=SIZE | NONE, reverse=FLAG, unroll=at_least(1))
 def scan(
     f: Callable[..., Any],
     init: Any,
@@ -236,6 +262,7 @@ def scan(
     >>> total.item(), sums.tolist()
     (6, [1, 3, 6])
     """
+    _check_unroll("scan", unroll)
     leaves, _ = flat_tensors(init, "scan: init")
     rows, _ = flat_tensors(xs, "scan: xs")
     steps = _length(rows, length)
@@ -252,6 +279,14 @@ def scan(
             break
     final, ys = ops.scan(leaves, rows, closed, graph, steps, reverse)
     return pytrees.unflatten(carry_tree, final), pytrees.unflatten(y_tree, ys)
+
+
+def _check_unroll(where: str, unroll: Any) -> None:
+    if not isinstance(unroll, int) or isinstance(unroll, bool) or unroll < 1:
+        raise ArgumentError(
+            f"{where}: unroll is how many steps to write out in a row, an int from 1, "
+            f"found {unroll!r:.80}"
+        )
 
 
 def _pair(tree: Any) -> tuple[Any, Any]:
@@ -285,14 +320,17 @@ def _unrolled(f: Any, init: Any, xs: Any, steps: int, reverse: bool, unroll: int
     def several(carry: Any, rows: Any) -> Any:
         ys: list[Any] = [None] * unroll
         for i in reversed(order) if reverse else order:
-            carry, ys[i] = f(carry, pytrees.map(lambda x, i=i: x[i], rows))
+            result = f(carry, pytrees.map(lambda x, i=i: x[i], rows))
+            _pair(pytrees.flatten(result)[1])
+            carry, ys[i] = result
         return carry, pytrees.map(lambda *parts: ops.stack(list(parts), 0), *ys)
 
-    rows = pytrees.map(lambda x: split(to_tensor_shared(x)), xs)
+    rows = pytrees.map(lambda x: split(owned_tensor(x)), xs)
     final, ys = scan(several, init, rows, steps // unroll, reverse)
     return final, pytrees.map(join, ys)
 
 
+@takes(f=FUNCTION, batch_size=at_least(1) | NONE)
 def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
     """``f`` of each slice of ``xs`` along the leading axis, one after the other, stacked.
 
@@ -327,6 +365,7 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     return pytrees.map(lambda *ys: ops.concat(list(ys), 0) if len(ys) > 1 else ys[0], *parts)
 
 
+@takes(fn=FUNCTION, reverse=FLAG, axis=INT)
 def associative_scan(
     fn: Callable[..., Any], elems: Any, reverse: bool = False, axis: int = 0
 ) -> Any:
@@ -343,6 +382,9 @@ def associative_scan(
     [1, 3, 6, 10]
     """
     leaves, treedef = flat_tensors(elems, "associative_scan")
+    for x in leaves:
+        if not -x.ndim <= axis < x.ndim:
+            raise ShapeError(f"associative_scan: {x.meta} has no axis {axis} to go along")
     sizes = {x.shape[axis] for x in leaves}
     if len(sizes) != 1 or not all(isinstance(s, int) for s in sizes):
         raise ShapeError(f"associative_scan: the elems must have one known size, found {sizes}")

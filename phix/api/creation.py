@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from phix import ops
 from phix.core import dims as dm
-from phix.core import dtypes as dt
 from phix.core.arguments import DTypeLike, IntArrayLike, ScalarLike
 from phix.core.errors import ArgumentError
+from phix.core.given import SIZE, takes
 from phix.core.tensor import TensorBase, TensorLike
 
 __all__ = [
@@ -27,6 +25,7 @@ __all__ = [
 ]
 
 
+@takes()
 def full(shape: IntArrayLike, fill_value: ScalarLike, dtype: DTypeLike | None = None) -> Any:
     """A tensor with every element ``fill_value``.
 
@@ -42,10 +41,10 @@ def full(shape: IntArrayLike, fill_value: ScalarLike, dtype: DTypeLike | None = 
     if isinstance(fill_value, TensorBase):
         element = fill_value if dtype is None else fill_value.astype(dtype)
         return ops.expand(element, shape)
-    value = fill_value.item() if isinstance(fill_value, np.generic) else fill_value
-    return ops.full(shape, value, dtype or dt.default_dtype(type(value)))
+    return ops.full(shape, fill_value, dtype)  # type: ignore[arg-type]
 
 
+@takes()
 def zeros(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
     """A tensor of zeros.
 
@@ -56,6 +55,7 @@ def zeros(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
     return ops.full(shape, 0, dtype)
 
 
+@takes()
 def ones(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
     """A tensor of ones.
 
@@ -66,6 +66,7 @@ def ones(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
     return ops.full(shape, 1, dtype)
 
 
+@takes()
 def empty(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
     """A tensor whose values do not matter; they are 0.
 
@@ -76,6 +77,7 @@ def empty(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
     return ops.empty(shape, dtype)
 
 
+@takes()
 def full_like(x: TensorLike, fill_value: ScalarLike, dtype: DTypeLike | None = None) -> Any:
     """A tensor of the shape of ``x``, and of its dtype if none is given.
 
@@ -86,6 +88,7 @@ def full_like(x: TensorLike, fill_value: ScalarLike, dtype: DTypeLike | None = N
     return ops.full_like(x, fill_value, dtype)
 
 
+@takes()
 def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Any:
     """Zeros in the shape of ``x``, and in its dtype if none is given.
 
@@ -96,6 +99,7 @@ def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Any:
     return ops.full_like(x, 0, dtype)
 
 
+@takes()
 def ones_like(x: TensorLike, dtype: DTypeLike | None = None) -> Any:
     """Ones in the shape of ``x``, and in its dtype if none is given.
 
@@ -106,6 +110,7 @@ def ones_like(x: TensorLike, dtype: DTypeLike | None = None) -> Any:
     return ops.full_like(x, 1, dtype)
 
 
+@takes()
 def arange(
     start: float | dm.DimLike,
     end: float | dm.DimLike | None = None,
@@ -128,6 +133,7 @@ def arange(
     return ops.arange(start, end, step, dtype)  # type: ignore[arg-type]
 
 
+@takes(num=SIZE)
 def linspace(
     start: TensorLike, stop: TensorLike, num: int = 50, dtype: DTypeLike | None = None
 ) -> Any:
@@ -147,6 +153,7 @@ def linspace(
     return ops.linspace(start, stop, num, dtype)
 
 
+@takes()
 def eye(
     num_rows: dm.DimLike, num_columns: dm.DimLike | None = None, dtype: DTypeLike = "float32"
 ) -> Any:

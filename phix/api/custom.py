@@ -13,9 +13,12 @@ from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.core import dims as dm
 from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.exact_keys import Exact
+from phix.core.given import FUNCTION, INTS, naming, takes, wrong
 from phix.core.tensor import TensorBase, Tracer
 
 
+@takes()
 def stop_gradient(x: Any) -> Any:
     """``x``, a tree of tensors, as a constant to every derivative.
 
@@ -49,7 +52,7 @@ class Fixed:
 
 def _equal(a: Any, b: Any) -> bool:
     try:
-        return bool(a == b)
+        return bool(Exact(a) == Exact(b))
     except Exception:
         return False
 
@@ -162,14 +165,18 @@ class _Custom:
     """What custom_vjp and custom_jvp have in common: how a call becomes an op."""
 
     def __init__(self, function: Callable[..., Any], nondiff_argnums: int | Sequence[int]) -> None:
+        for argument, kind, value in (
+            ("function", FUNCTION, function),
+            ("nondiff_argnums", INTS, nondiff_argnums),
+        ):
+            if not kind.holds(value):
+                raise wrong(type(self).__name__, argument, kind, value)
         functools.update_wrapper(self, function)
         self.function = function
         self.graphs = Graphs()
-        single = isinstance(nondiff_argnums, int)
         self.nondiff_argnums: tuple[int, ...] = (
             (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
         )
-        assert single or all(isinstance(n, int) for n in self.nondiff_argnums)
 
     def rule(self, fixed: Fixed, places: tuple[int, ...], trees: Any, count: int) -> Any:
         raise NotImplementedError
@@ -178,6 +185,10 @@ class _Custom:
         raise NotImplementedError
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with naming(type(self).__name__):
+            return self._called(args, kwargs)
+
+    def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function_name(self.function)
         args = self._positional(args, kwargs)
         places = tuple(sorted({n % len(args) for n in self.nondiff_argnums if n < len(args)}))
@@ -189,15 +200,16 @@ class _Custom:
             )
         rest = tuple(a for i, a in enumerate(args) if i not in places)
         flat, in_tree = flat_tensors(rest, name)
-        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
-            return self.function(*args)
 
         def of_rest(*own: Any) -> Any:
             return self.function(*_woven(own, places, fixed.values))
 
         _, treedef = pytrees.flatten((rest, {}))
         run = Flattened(of_rest, treedef, f"the result of {name}")
-        settings = (places, *((type(v), v) for v in fixed.values))
+        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+            outs = run(*flat)
+            return pytrees.unflatten(run.out_tree, outs)
+        settings = (places, *map(Exact, fixed.values))
         graph, closed, out_tree = self.graphs.of(run, flat, settings)
         rule = self.rule(fixed, places, (in_tree, out_tree), len(flat))
         outs = self.bind([*flat, *closed], graph, rule)

@@ -8,7 +8,7 @@ from phix.api.arguments import flat_tensors, function_name
 from phix.api.jitted import Jitted
 from phix.core import dispatch, donation, pytrees
 from phix.core.source import at_user_line
-from phix.core.tensor import Tensor, Tracer
+from phix.core.tensor import Tensor, Tracer, tensor_of
 from phix.interpreters.jit import can_run
 
 
@@ -45,7 +45,7 @@ class Donating(Jitted):
         where = f"{function_name(self.function)}{at_user_line()}"
         for x in gifts:
             donation.end(x, where, "leave the argument out of donate_argnums")
-        return traced.rebuild([Tensor(o) for o in outs])
+        return traced.rebuild([tensor_of(o) for o in outs])
 
     def _gifts(self, args: tuple[Any, ...]) -> list[Tensor]:
         """The tensors among the donated arguments; arrays, numbers and constants stay."""

@@ -12,8 +12,9 @@ from phix.api.arguments import Flattened, flat_tensors, function_name, split_aux
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
-from phix.core.conversion import place_of, to_tensor_shared
+from phix.core.conversion import owned_tensor, place_of
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
@@ -32,6 +33,7 @@ def as_differentiable(x: TensorBase, what: str) -> TensorBase:
     return x
 
 
+@takes(function=FUNCTION, has_aux=FLAG)
 def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``function`` at ``primals``, and the function that pulls cotangents back through it.
 
@@ -81,6 +83,7 @@ def _fit_cotangent(ct: TensorBase, out: TensorBase) -> Any:
     return ct if ct.dtype == out.dtype else ct.astype(out.dtype)
 
 
+@takes(function=FUNCTION, primals=LIST, tangents=LIST, has_aux=FLAG)
 def jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool = False) -> Any:
     """``function`` at ``primals``, and its derivative along ``tangents``: J @ t.
 
@@ -119,6 +122,7 @@ def _fit_tangent(t: TensorBase, x: TensorBase) -> Any:
     return t if t.dtype == x.dtype else t.astype(x.dtype)
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def value_and_grad(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -143,7 +147,8 @@ def value_and_grad(
     (8.0, 12.0)
     """
 
-    return functools.wraps(function)(_with_gradient(function, argnums, has_aux))
+    made = _with_gradient(function, argnums, has_aux)
+    return functools.wraps(function)(named("value_and_grad")(made))
 
 
 def _with_gradient(
@@ -176,34 +181,70 @@ def _with_gradient(
 def argument_places(
     argnums: Argnums, args: Sequence[Any], function: Callable[..., Any]
 ) -> list[int]:
-    """Where the arguments that ``argnums`` names stand."""
-    numbers = (argnums,) if isinstance(argnums, int) else argnums
-    return [_argnum(n, len(args), function) for n in numbers]
+    """Where the arguments that ``argnums`` names stand, each named once.
+
+    Raises:
+        ArgumentError: argnums are no ints, name no argument, or one of them twice.
+    """
+    several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
+    numbers: Any = argnums if several else (argnums,)
+    if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
+        raise ArgumentError(
+            f"argnums is an int, or a tuple of them, found {argnums!r:.80}; write argnums=0 for "
+            f"the first argument of {function_name(function)}"
+        )
+    places = [_argnum(n, len(args), function) for n in numbers]
+    if len(set(places)) < len(places):
+        twice = next(p for p in places if places.count(p) > 1)
+        raise ArgumentError(
+            f"argnums {argnums} names argument {twice} of {function_name(function)} twice; name "
+            "each argument once"
+        )
+    return places
 
 
 def _argnum(number: int, count: int, function: Callable[..., Any]) -> int:
     if not -count <= number < count:
         raise ArgumentError(
             f"argnums names argument {number} of {function_name(function)}, which was "
-            f"called with {count} positional arguments"
+            f"called with {count} positional arguments; pass it by place, or name another"
         )
     return number % count
 
 
 def _check_scalar(outs: list[Any], function: Callable[..., Any]) -> None:
-    if len(outs) != 1 or outs[0].ndim or not dt.is_float(outs[0].dtype):
-        found = ", ".join(str(o.meta) for o in outs) or "nothing"
-        raise DifferentiationError(
-            f"grad needs a function that gives one real number, {function_name(function)} "
-            f"gave {found}; sum the result, pass has_aux=True for extra results, or use phix.vjp"
+    if len(outs) == 1 and not outs[0].ndim and dt.is_float(outs[0].dtype):
+        return
+    found = ", ".join(str(o.meta) for o in outs) or "nothing"
+    raise DifferentiationError(
+        f"grad needs a function that gives one real number, {function_name(function)} "
+        f"gave {found}; {_way_out(outs)}"
+    )
+
+
+def _way_out(outs: list[Any]) -> str:
+    """What to write where a result has no gradient."""
+    if len(outs) != 1:
+        return "sum them, pass has_aux=True for extra results, or use phix.jacrev or phix.vjp"
+    if dt.is_complex(outs[0].dtype):
+        return (
+            "take a real number of it (ops.real, ops.abs), or, for the derivative of a holomorphic "
+            "function, use phix.jacrev or phix.vjp"
         )
+    if outs[0].ndim:
+        return (
+            "sum the result, use phix.jacrev for the derivative of each element, or phix.vjp for "
+            "products with it"
+        )
+    return "cast it to a float"
 
 
 @functools.cache
 def _one(dtype: np.dtype, place: Place | None) -> Tensor:
-    return to_tensor_shared(np.ones((), dtype), place)
+    return owned_tensor(np.ones((), dtype), place)
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def grad(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -218,6 +259,7 @@ def grad(
     both = _with_gradient(function, argnums, has_aux)
 
     @functools.wraps(function)
+    @named("grad")
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, found = both(*args, **kwargs)
         return (found, value[1]) if has_aux else found

@@ -8,12 +8,14 @@ from typing import Any
 
 from phix.api.arguments import Flattened, argument_names, flat_specs, function_name
 from phix.core import pytrees
+from phix.core.given import FUNCTION, LIST, TEXT, Kind, named, takes
 from phix.core.graph import Graph
 from phix.interpreters import check, stage
 from phix.interpreters import decompose as decomposing
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 
 
+@takes(function=FUNCTION)
 def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
     """The graph of ``function`` for given arguments.
 
@@ -34,6 +36,7 @@ def make_graph(function: Callable[..., Any]) -> Callable[..., Graph]:
     """
 
     @functools.wraps(function)
+    @named("make_graph")
     def traced(*args: Any, **kwargs: Any) -> Graph:
         return trace(function, args, kwargs)[0]
 
@@ -48,8 +51,12 @@ def trace(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Graph, 
     return graph, flat.out_tree
 
 
+@takes(function=FUNCTION)
 def decompose(function: Callable[..., Any]) -> Callable[..., Graph]:
     """The graph of ``function`` in primitives alone.
+
+    Its derivatives are those of the function, so calls with a derivative of their own stay, with
+    what is in them decomposed: ``stop_gradient``, ``custom_vjp`` and ``custom_jvp``.
 
     Takes what :func:`make_graph` takes; a Graph may stand in place of the function.
 
@@ -61,12 +68,15 @@ def decompose(function: Callable[..., Any]) -> Callable[..., Graph]:
     }
     """
 
+    @named("decompose")
     def decomposed(*args: Any, **kwargs: Any) -> Graph:
-        return decomposing.decompose(trace(function, args, kwargs)[0])
+        traced = trace(function, args, kwargs)[0]
+        return decomposing.decompose(traced, decomposing.keep_derivatives)
 
     return functools.wraps(function)(decomposed) if not isinstance(function, Graph) else decomposed
 
 
+@takes(function=FUNCTION)
 def infer_meta(function: Callable[..., Any]) -> Callable[..., Any]:
     """The metas of what ``function`` would give, without computing it.
 
@@ -76,6 +86,7 @@ def infer_meta(function: Callable[..., Any]) -> Callable[..., Any]:
     """
 
     @functools.wraps(function)
+    @named("infer_meta")
     def inferred(*args: Any, **kwargs: Any) -> Any:
         graph, out_tree = trace(function, args, kwargs)
         return pytrees.unflatten(out_tree, [a.meta for a in graph.outputs])
@@ -83,6 +94,7 @@ def infer_meta(function: Callable[..., Any]) -> Callable[..., Any]:
     return inferred
 
 
+@takes(function=FUNCTION)
 def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """The metas of ``function(*args, **kwargs)``: :func:`infer_meta` under the name of JAX.
 
@@ -93,6 +105,7 @@ def eval_shape(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     return infer_meta(function)(*args, **kwargs)
 
 
+@takes(text=TEXT, constants=LIST)
 def parse_graph(text: str, constants: Sequence[Any] = ()) -> Graph:
     """The graph that a text, as ``str(graph)`` gives it, stands for.
 
@@ -111,6 +124,7 @@ def parse_graph(text: str, constants: Sequence[Any] = ()) -> Graph:
     return check.parse(text, constants)
 
 
+@takes(graph=Kind("a graph", lambda v: isinstance(v, Graph)))
 def check_graph(graph: Graph) -> None:
     """Raise GraphError unless ``graph`` is well-formed and every meta is what its op infers.
 

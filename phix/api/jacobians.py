@@ -11,14 +11,17 @@ from phix.api.arguments import Flattened, flat_specs, flat_tensors, function_nam
 from phix.api.batching import vmap
 from phix.api.gradients import Argnums, argument_places, as_differentiable, grad, jvp, vjp
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.graph import Constant, Equation, Graph, copied, flat
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
 
 
 # -- linear functions ------------------------------------------------------------------------
+@takes(function=FUNCTION, has_aux=FLAG)
 def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``function`` at ``primals``, and its derivative there as a function of tangents.
 
@@ -93,6 +96,7 @@ def with_known_part_done(graph: Graph) -> Graph:
     return stage.finish(copied(after))
 
 
+@takes(function=FUNCTION)
 def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..., Any]:
     """The transpose of a linear ``function``.
 
@@ -124,6 +128,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     graph = stage.trace(joint, [*metas, *(a.meta for a in traced.outputs)])
     _check_linear(graph, count, name)
 
+    @named("linear_transpose")
     def transposed(ct: Any) -> Any:
         cts, tree = flat_tensors(ct, "the cotangent")
         if tree != run.out_tree:
@@ -191,12 +196,14 @@ def _of_chosen(function: Any, args: Any, kwargs: Any, argnums: Argnums) -> tuple
     return of_chosen, tuple(args[p] for p in places)
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def jacrev(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
     """A function that gives the Jacobian of ``function``, row by row, in reverse mode.
 
-    Right for fewer results than arguments; see :func:`jacfwd` for the other case.
+    Right for fewer results than arguments; see :func:`jacfwd` for the other case. A complex
+    function of complex arguments is taken to be holomorphic.
 
     Args:
         function: of tensors, or trees of them, to tensors or trees of them.
@@ -214,14 +221,21 @@ def jacrev(
     """
 
     @functools.wraps(function)
+    @named("jacrev")
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen = _of_chosen(function, args, kwargs, argnums)
         found = vjp(of_chosen, *chosen, has_aux=has_aux)
         out, pull = found[0], found[1]
         leaves, out_tree = pytrees.flatten(out)
-        basis = pytrees.unflatten(out_tree, _basis(leaves))
-        columns, in_tree = pytrees.flatten(vmap(pull)(basis))
+        basis = _basis(leaves)
+        columns, in_tree = _pulled(pull, out_tree, basis)
         cut = [_rows(c, leaves) for c in columns]  # of each argument, of each result
+        if any(dt.is_complex(x.dtype) for x in leaves):
+            turned, _ = _pulled(pull, out_tree, [_turned(b) for b in basis])
+            cut = [
+                [_complex_rows(*pair, x) for pair, x in zip(zip(rows, _rows(c, leaves)), leaves)]
+                for rows, c in zip(cut, turned)
+            ]
         per_out = [pytrees.unflatten(in_tree, rows) for rows in zip(*cut)]
         result = pytrees.unflatten(out_tree, [_single(p, argnums) for p in per_out])
         return (result, found[2]) if has_aux else result
@@ -229,6 +243,26 @@ def jacrev(
     return jacobian
 
 
+def _pulled(pull: Any, out_tree: Any, basis: list[Any]) -> Any:
+    """The cotangents of all arguments for each row of the basis, and their tree."""
+    return pytrees.flatten(vmap(pull)(pytrees.unflatten(out_tree, basis)))
+
+
+def _turned(row: Any) -> Any:
+    return row * 1j if dt.is_complex(row.dtype) else row
+
+
+def _complex_rows(rows: Any, turned: Any, result: Any) -> Any:
+    """Rows of a Jacobian from cotangents, which are adjoint: those of 1 give the conjugate of
+    f', or its real part for real arguments; those of i its imaginary part."""
+    if not dt.is_complex(result.dtype):
+        return rows
+    if dt.is_complex(rows.dtype):
+        return ops.conj(rows)
+    return ops.complex(rows, turned)
+
+
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def jacfwd(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -236,12 +270,17 @@ def jacfwd(
 
     Right for fewer arguments than results; takes and gives what :func:`jacrev` does.
 
+    Raises:
+        DifferentiationError: an argument is no float, or complex where a result is real: there is
+            no one number that is its derivative (``jacrev`` gives the gradient).
+
     >>> import phix
     >>> phix.jacfwd(lambda x: phix.ops.stack([x, x**2]))(3.0).tolist()
     [1.0, 6.0]
     """
 
     @functools.wraps(function)
+    @named("jacfwd")
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen = _of_chosen(function, args, kwargs, argnums)
         leaves, in_tree = flat_tensors(chosen, function_name(function))
@@ -256,10 +295,22 @@ def jacfwd(
             return found[1]
 
         columns = vmap(pushed, out_axes=-1)(*_basis(leaves))
+        _check_holomorphic(leaves, pytrees.leaves(columns), function)
         result = pytrees.map(lambda c: _arguments(c, leaves, in_tree, argnums), columns)
         return (result, kept[0]) if has_aux else result
 
     return jacobian
+
+
+def _check_holomorphic(leaves: Sequence[Any], columns: Sequence[Any], function: Any) -> None:
+    complex_in = next((x for x in leaves if dt.is_complex(x.dtype)), None)
+    real_out = next((c for c in columns if dt.is_float(c.dtype)), None)
+    if complex_in is not None and real_out is not None:
+        raise DifferentiationError(
+            f"jacfwd: {function_name(function)} takes {complex_in.meta} to a real result, so it is "
+            "not holomorphic; use phix.jacrev, which gives df/dx + i df/dy, or take the real and "
+            "imaginary parts as two arguments"
+        )
 
 
 def _arguments(column: Any, leaves: Sequence[Any], in_tree: Any, argnums: Argnums) -> Any:
@@ -278,6 +329,7 @@ def _single(found: Any, argnums: Argnums) -> Any:
     return found[0] if isinstance(argnums, int) else found
 
 
+@takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def hessian(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
@@ -290,9 +342,12 @@ def hessian(
     >>> phix.hessian(lambda x: x[0] ** 2 * x[1])(phix.to_tensor([1.0, 2.0])).tolist()
     [[4.0, 2.0], [2.0, 0.0]]
     """
-    return jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux)
+    return functools.wraps(function)(
+        named("hessian")(jacfwd(jacrev(function, argnums, has_aux), argnums, has_aux))
+    )
 
 
+@takes(function=FUNCTION, primals=LIST, tangents=LIST)
 def hvp(function: Callable[..., Any], primals: Any, tangents: Any) -> Any:
     """The Hessian of ``function`` times tangents, without the Hessian.
 

@@ -8,16 +8,20 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union
 
-from phix.api.arguments import flat_specs, flat_tensors, function_name, meta_key
+from phix.api.arguments import flat_specs, flat_tensors, function_name, lent_tensors, meta_key
 from phix.api.flat_calls import MISS, FlatCall, flat_call
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import Call, explanation
 from phix.core import collector, dispatch, passes, pytrees, stack
+from phix.core.arrays import apart
 from phix.core.engines import Launcher
 from phix.core.errors import ArgumentError, RetraceError
+from phix.core.exact_keys import Exact, is_hashable
+from phix.core.given import FUNCTION, INTS, LIST, NAMES, NONE, named, takes
+from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
-from phix.core.tensor import Tensor, Tracer
+from phix.core.tensor import Tracer, tensor_of
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
 from phix.interpreters.jit import can_run
 
@@ -85,7 +89,7 @@ class Jitted:
             self._remember(key, args, leaves)
             return result
         tensors = leaves if found.order is None else found.order(leaves)
-        outs = [Tensor(o) for o in found.launch(*[x.data for x in tensors])]
+        outs = [tensor_of(o) for o in found.launch(*[x.data for x in tensors])]
         found.calls += 1
         if found.calls == _OFTEN:
             self._flatten(found, args, leaves, outs)
@@ -103,7 +107,7 @@ class Jitted:
             self._quick[key] = _Known(*found, None if is_same else operator.itemgetter(*order))
 
     def _flatten(
-        self, found: _Known, args: tuple[Any, ...], leaves: list[Any], outs: list[Tensor]
+        self, found: _Known, args: tuple[Any, ...], leaves: list[Any], outs: list[Any]
     ) -> None:
         """Have a function of its own for what comes so often; ``outs`` are what it gave here."""
         is_placed = any(x.ndim for x in leaves)  # single values alone follow the phix.device
@@ -115,9 +119,11 @@ class Jitted:
         if made is not None:
             self._flat = (made, *self._flat)[:_MOST_FLAT]
 
+    @named("jit")
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         dynamic, static = self._split(args, kwargs)
-        flat, treedef = flat_tensors(dynamic, function_name(self.function))
+        name = function_name(self.function)
+        flat, treedef = lent_tensors(dynamic, name)
         tensors: Any = flat
         runs = dispatch.current() is _EAGER and not any(isinstance(x, Tracer) for x in flat)
         key = (treedef, static, *[x.key for x in tensors]) if runs else None
@@ -128,11 +134,11 @@ class Jitted:
                 if key is not None and can_run(traced.compiled):
                     found = (traced.compiled.launcher(tensors), traced)
             if key is None or found is None:
-                return traced.replay(flat)
+                return traced.replay(flat_tensors(dynamic, name)[0])
             self._launchers[key] = found
         launch, traced = found
-        outs = launch(*[x.data for x in tensors])
-        return traced.rebuild([Tensor(o) for o in outs])
+        arrays = [x.data for x in tensors]
+        return traced.rebuild([tensor_of(apart(o, arrays)) for o in launch(*arrays)])
 
     def _split(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """The arguments that are traced, and those that are static, with their places."""
@@ -142,23 +148,20 @@ class Jitted:
         static: list[tuple[Any, Any]] = [(p, args[p]) for p in sorted(places)]
         static += [(k, kwargs[k]) for k in sorted(kwargs) if k in self.static_argnames]
         for place, value in static:
-            try:
-                hash(value)
-            except TypeError:
+            if not is_hashable(value):
                 raise ArgumentError(
                     f"jit of {function_name(self.function)}: static argument {place!r} must be "
                     f"hashable, found {type(value).__name__}; pass a tuple or a frozen object"
-                ) from None
+                )
         dynamic = tuple(a for i, a in enumerate(args) if i not in places)
         rest = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
-        # 1, 1.0 and True are equal, and yet make different programs.
-        return (dynamic, rest), tuple((p, type(v), v) for p, v in static)
+        return (dynamic, rest), tuple([(p, Exact(v)) for p, v in static])
 
     def _traced(
         self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
     ) -> Traced:
         """The trace for these arguments; made where there is none."""
-        key = self._trace_key(Call(treedef, tuple(metas), static, dispatch.bound_axes()))
+        key = self._trace_key(Call(treedef, tuple(metas), static, *_around()))
         found = self._traces.get(key)
         if found is None:
             with self._lock:
@@ -171,7 +174,7 @@ class Jitted:
         kinds: tuple[Any, ...] = ()  # one trace for every size
         if self.input_spec is None:
             kinds = tuple(map(meta_key, call.metas))
-        return (call.treedef, call.static, kinds, call.axes)
+        return (call.treedef, call.static, kinds, call.axes, call.checks_indices)
 
     def _trace(
         self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
@@ -179,7 +182,7 @@ class Jitted:
         specs = pytrees.unflatten(treedef, metas)
         if self.input_spec is not None:
             specs = (_declared(self.input_spec, specs[0], self.function), specs[1])
-        call = Call(treedef, tuple(metas), static, dispatch.bound_axes())
+        call = Call(treedef, tuple(metas), static, *_around())
         if self.most_traces is not None and self.trace_count >= self.most_traces:
             raise RetraceError(self._explained(self._calls, call))
         self._calls.append(call)
@@ -212,7 +215,7 @@ class Jitted:
             return self._explained(self._calls[:-1], self._calls[-1])
         dynamic, static = self._split(args, kwargs)
         metas, treedef = flat_specs(dynamic, function_name(self.function))
-        call = Call(treedef, tuple(metas), static, dispatch.bound_axes())
+        call = Call(treedef, tuple(metas), static, *_around())
         if self._trace_key(call) in self._traces:
             return f"{function_name(self.function)}: a call with these arguments is not traced anew"
         return self._explained(self._calls, call)
@@ -266,12 +269,17 @@ def _declared(input_spec: Any, args: Any, function: Any) -> Any:
     return declared
 
 
+def _around() -> tuple[Any, bool]:
+    """What a trace depends on besides the arguments: see ``Call``."""
+    return dispatch.bound_axes(), is_checking()
+
+
 def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Callable[..., Any]:
     """The function of the traced arguments alone."""
     if not static:
         return function
-    named = {p: v for p, _, v in static if isinstance(p, str)}
-    placed = {p: v for p, _, v in static if isinstance(p, int)}
+    named = {p: v.value for p, v in static if isinstance(p, str)}
+    placed = {p: v.value for p, v in static if isinstance(p, int)}
 
     @functools.wraps(function)
     def partial(*args: Any, **kwargs: Any) -> Any:
@@ -285,6 +293,14 @@ def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Calla
 Static = Union[int, Iterable[int], None]
 
 
+@takes(
+    function=FUNCTION | NONE,
+    static_argnums=INTS | NONE,
+    static_argnames=NAMES | NONE,
+    input_spec=LIST | NONE,
+    donate_argnums=INTS | NONE,
+    disable=NAMES,
+)
 def jit(
     function: Callable[..., Any] | None = None,
     *,
@@ -341,11 +357,7 @@ def jit(
             donate_argnums=donate_argnums,
             disable=disable,
         )
-    if not callable(function):
-        raise ArgumentError(f"jit takes a function, found {function!r:.80}")
     donated = () if donate_argnums is None else _as_tuple(donate_argnums)
-    if not all(isinstance(n, int) for n in donated):
-        raise ArgumentError(f"donate_argnums are argument numbers, found {donate_argnums!r}")
     numbers = () if static_argnums is None else _as_tuple(static_argnums)
     names = () if static_argnames is None else _as_tuple(static_argnames)
     off = passes.checked(disable, "jit")

@@ -7,16 +7,17 @@ from functools import cached_property
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import flat_tensors
+from phix.api.arguments import flat_tensors, lent_tensors
 from phix.core import dispatch, pytrees
 from phix.core.analysis import CostAnalysis, MemoryAnalysis
+from phix.core.arrays import apart
 from phix.core.dims import Symbol
 from phix.core.engines import Explanation
 from phix.core.errors import ArgumentError
 from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor
 from phix.core.places import Place, default
-from phix.core.tensor import Tensor, Tracer
+from phix.core.tensor import Tensor, Tracer, tensor_of
 from phix.interpreters.jit import Compiled, Homes, can_run, homes_of
 
 _LEAF = pytrees.flatten(0)[1]
@@ -228,17 +229,18 @@ class CompiledFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         traced, wanted = self._traced, self._treedef
-        tensors, found = flat_tensors((args, kwargs), "a compiled function")
+        tensors, found = lent_tensors((args, kwargs), "a compiled function")
         if found != wanted:
             raise ArgumentError(
                 f"compiled for arguments of structure {wanted}, found {found}; leave static "
                 "arguments out, or lower the function for these arguments"
             )
         if not can_run(traced.compiled) or any(isinstance(x, Tracer) for x in tensors):
-            return traced.replay(tensors)
+            return traced.replay(flat_tensors((args, kwargs), "a compiled function")[0])
         known: Any = tensors
-        outs = traced.compiled.launcher(known)(*[x.data for x in known])
-        return traced.rebuild([Tensor(o) for o in outs])
+        arrays = [x.data for x in known]
+        outs = traced.compiled.launcher(known)(*arrays)
+        return traced.rebuild([tensor_of(apart(o, arrays)) for o in outs])
 
     def as_text(self, stage: str | None = None) -> str:
         """See :meth:`Lowered.as_text`."""

@@ -10,6 +10,7 @@ from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DTypeError
+from phix.core.given import FUNCTION, NAMES, NONE, named, takes
 from phix.core.op import Op
 from phix.core.rules import get_op
 from phix.interpreters.autocast import Policy
@@ -18,6 +19,7 @@ from phix.interpreters.autocast import autocast as rewrite
 LOW_DTYPES = (dt.bfloat16, dt.float16)
 
 
+@takes(function=FUNCTION | NONE, allow=NAMES, deny=NAMES)
 def autocast(
     function: Callable[..., Any] | None = None,
     dtype: Any = "bfloat16",
@@ -65,12 +67,11 @@ def autocast(
     """
     if function is None:
         return functools.partial(autocast, dtype=dtype, allow=allow, deny=deny)
-    if not callable(function):
-        raise ArgumentError(f"autocast takes a function, found {function!r:.80}")
     policy = _policy(dtype, allow, deny)
     graphs = Graphs()
 
     @functools.wraps(function)
+    @named("autocast")
     def in_mixed_precision(*args: Any, **kwargs: Any) -> Any:
         name = function_name(function)
         leaves, treedef = flat_tensors((args, kwargs), name)

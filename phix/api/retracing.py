@@ -9,6 +9,7 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.core import pytrees
+from phix.core.exact_keys import Exact
 from phix.core.meta import MetaTensor
 
 _NOTHING = object()
@@ -20,13 +21,14 @@ class Call:
 
     treedef: pytrees.TreeDef
     metas: tuple[MetaTensor, ...]
-    static: tuple[tuple[Any, type, Any], ...]  # place or name, type, value
+    static: tuple[tuple[Any, Exact], ...]  # place or name, value
     axes: tuple[tuple[str, Any], ...]  # the named axes in scope
+    checks_indices: bool  # whether it looks at indices each time it runs
 
     def leaves(self, function: Callable[..., Any]) -> dict[str, MetaTensor]:
         """The meta of each leaf by its path, as in ``params['w'][0]``."""
         names = parameter_names(function)
-        fixed = {p for p, _, _ in self.static if isinstance(p, int)}
+        fixed = {p for p, _ in self.static if isinstance(p, int)}
         free = [n for n in range(len(names) + len(self.metas)) if n not in fixed]
         paths = self.treedef.paths()
         return {_path(p, names, free): m for p, m in zip(paths, self.metas)}
@@ -35,8 +37,8 @@ class Call:
         """The value of each static argument by its name."""
         names = parameter_names(function)
         return {
-            names[p] if isinstance(p, int) and p < len(names) else str(p): v
-            for p, _, v in self.static
+            names[p] if isinstance(p, int) and p < len(names) else str(p): v.value
+            for p, v in self.static
         }
 
 
@@ -62,7 +64,7 @@ def _path(path: Sequence[Any], names: Sequence[str], free: Sequence[int]) -> str
 
 def differences(old: Call, new: Call, function: Callable[..., Any]) -> list[str]:
     """One line for each thing that sets ``new`` apart from ``old``."""
-    return [*_settings(old, new, function), *_leaves(old, new, function), *_axes(old, new)]
+    return [*_settings(old, new, function), *_leaves(old, new, function), *_scope(old, new)]
 
 
 def _settings(old: Call, new: Call, function: Callable[..., Any]) -> Iterator[str]:
@@ -72,7 +74,7 @@ def _settings(old: Call, new: Call, function: Callable[..., Any]) -> Iterator[st
         if a is _NOTHING or b is _NOTHING:
             change = "was not given before" if a is _NOTHING else "was given before, and is not now"
             yield f"static argument {name} {change}"
-        elif type(a) is not type(b) or a != b:
+        elif Exact(a) != Exact(b):
             yield f"static argument {name} is {_short(b)}, was {_short(a)}"
 
 
@@ -101,9 +103,12 @@ def _text(meta: MetaTensor) -> str:
     return dm.shape_text(meta.dims)
 
 
-def _axes(old: Call, new: Call) -> Iterator[str]:
+def _scope(old: Call, new: Call) -> Iterator[str]:
     if old.axes != new.axes:
         yield f"the named axes in scope are {dict(new.axes)}, were {dict(old.axes)}"
+    if old.checks_indices != new.checks_indices:
+        now, before = ("inside", "outside") if new.checks_indices else ("outside", "inside")
+        yield f"it is called {now} phix.debug.check_indices(), was {before}"
 
 
 def explanation(calls: Sequence[Call], new: Call, function: Callable[..., Any], name: str) -> str:

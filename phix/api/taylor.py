@@ -13,12 +13,14 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.core.given import FUNCTION, LIST, between, named, takes
 from phix.core.tensor import TensorBase
 from phix.core.transforms import transforms
 
 Series = list[Any]
 
 
+@takes(function=FUNCTION, primals=LIST, series=LIST)
 def jet(
     function: Callable[..., Any], primals: Sequence[Any], series: Sequence[Any]
 ) -> tuple[Any, Any]:
@@ -126,6 +128,10 @@ def _derivative(series: Series, k: int) -> Any:
     return coefficient if k == 1 else coefficient * math.factorial(k)
 
 
+_MOST_ORDERS = 170  # whose factorials a float64 holds
+
+
+@takes(function=FUNCTION, order=between(0, _MOST_ORDERS))
 def derivative(function: Callable[..., Any], order: int = 1) -> Callable[..., Any]:
     """A function that gives the derivative of ``function`` of that order, by Taylor mode.
 
@@ -150,10 +156,9 @@ def derivative(function: Callable[..., Any], order: int = 1) -> Callable[..., An
     >>> phix.vmap(phix.derivative(lambda x: x**3, order=2))(points).tolist()
     [0.0, 6.0]
     """
-    if order < 0:
-        raise ArgumentError(f"derivative: order {order} must be 0 or more")
 
     @functools.wraps(function)
+    @named("derivative")
     def differentiated(x: Any, *args: Any, **kwargs: Any) -> Any:
         name = f"derivative of {function_name(function)}"
         (x,), _ = flat_tensors((x,), name)

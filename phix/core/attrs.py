@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
 import numpy as np
 
+from phix.core.conversion import out_of_range
 from phix.core.dims import Dim
 from phix.core.dtypes import as_dtype, kind
-from phix.core.errors import ArgumentError, ConcretizationError, PhixError
+from phix.core.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    NumberRangeError,
+    PhixError,
+    described,
+)
 from phix.core.graph import Graph
-from phix.core.op import REQUIRED, Arg, Op
+from phix.core.op import Arg, Op
 from phix.core.places import as_place
 from phix.core.tensor import Tensor, TensorBase, Tracer, ValueTracer
 
@@ -35,9 +43,10 @@ def as_dim(value: TensorBase, largest: bool = False) -> Any:
 
     Of a tensor that is mapped over a batch, the largest, if that is asked for; else an error.
     """
-    value = _lowest(value)
-    if isinstance(value, Tracer) and value.ndim == 0 and kind(value.dtype) == "int":
-        return value.interpreter.as_dim(value, largest)
+    if kind(value.dtype) == "int":
+        value = _lowest(value)
+        if isinstance(value, Tracer) and value.ndim == 0:
+            return value.interpreter.as_dim(value, largest)
     return value.item()
 
 
@@ -50,37 +59,58 @@ def _int(value: Any) -> Any:
             return value
     if isinstance(value, float) and not value.is_integer():
         raise TypeError("not an integer")
-    return operator.index(int(value) if isinstance(value, float) else value)
+    found = operator.index(int(value) if isinstance(value, float) else value)
+    if not _INT64.min <= found <= _INT64.max:
+        raise OverflowError("no int64")
+    return found
+
+
+_INT64 = np.iinfo(np.int64)
+# What can be iterated over, but is no list of attributes: it has no order, or holds no numbers.
+_NO_LISTS = (str, bytes, bytearray, dict, set, frozenset, type)
+
+
+def _listed(value: Any) -> Any:
+    """The entries of a list, a tuple, an array, or what else has them in an order."""
+    if isinstance(value, _NO_LISTS):
+        raise TypeError("not a list")
+    return value
 
 
 def _ints(value: Any) -> tuple[Any, ...]:
-    if type(value) is tuple and set(map(type, value)) <= {int}:
+    if type(value) is tuple and set(map(type, value)) == {int}:  # the usual case, made quick
+        if not (_INT64.min <= min(value) and max(value) <= _INT64.max):
+            raise OverflowError("no int64")
         return value
     if isinstance(value, (TensorBase, np.ndarray)):
-        value = np.asarray(value).ravel().tolist() if value.ndim else [value]
+        if value.ndim > 1:
+            raise TypeError("not a vector")
+        value = np.asarray(value).tolist() if value.ndim else [value]
     if isinstance(value, (int, np.integer, Dim, float)):
         return (_int(value),)
-    return tuple(_int(v) for v in value)
+    return tuple(_int(v) for v in _listed(value))
 
 
 def _float(value: Any) -> float:
+    if isinstance(value, (str, bytes, bytearray)):
+        raise TypeError("not a number")  # float("1e5") is one
     return float(value.item() if isinstance(value, TensorBase) else value)
 
 
 def _floats(value: Any) -> tuple[float, ...]:
-    return tuple(map(_float, value)) if np.iterable(value) else (_float(value),)
+    return tuple(map(_float, _listed(value))) if np.iterable(value) else (_float(value),)
 
 
 def _bool(value: Any) -> bool:
     if isinstance(value, TensorBase):
         value = value.item()
-    if not isinstance(value, (bool, np.bool_, int)):
+    if not isinstance(value, (bool, np.bool_, int)) or value not in (0, 1):
         raise TypeError("not a bool")
     return bool(value)
 
 
 def _bools(value: Any) -> tuple[bool, ...]:
-    return tuple(map(_bool, value))
+    return tuple(map(_bool, _listed(value)))
 
 
 def _str(value: Any) -> str:
@@ -96,7 +126,16 @@ def _scalar(value: Any) -> Any:
         value = value.item()
     if not isinstance(value, (bool, int, float, complex, Dim)):
         raise TypeError("not a scalar")
+    if isinstance(value, int):
+        float(value)  # an int that no float can hold is none of any tensor's
     return value
+
+
+def _real(value: Any) -> Any:
+    found = _scalar(value)
+    if isinstance(found, complex):
+        raise TypeError("not a real number")
+    return found
 
 
 def _graph(value: Any) -> Graph:
@@ -128,23 +167,30 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
     "float[]": _floats,
     "double[]": _floats,
     "bool[]": _bools,
-    "str[]": lambda v: tuple(map(_str, v)),
+    "str[]": lambda v: tuple(map(_str, _listed(v))),
     "Scalar": _scalar,
-    "Scalar[]": lambda v: tuple(map(_scalar, v)),
+    "Scalar[]": lambda v: tuple(map(_scalar, _listed(v))),
     "DataType": _dtype,
     "Place": as_place,
     "DataLayout": _str,
     "Graph": _graph,
-    "Graph[]": lambda v: tuple(map(_graph, v)),
+    "Graph[]": lambda v: tuple(map(_graph, _listed(v))),
     "Object": _object,
 }
+
+
+# What None has a meaning for: the input's dtype, the default place, an object.
+_MAY_BE_NONE = frozenset({"DataType", "Place", "Object"})
+
+
+# A Scalar holds any number; the table says where it must be a whole or a real one.
+_OF_SCALARS = {"int": _int, "int64_t": _int, "bool": _bool, "float": _real, "double": _scalar}
 
 
 def _converter(arg: Arg) -> Callable[[Any], Any]:
     kind = arg.type
     if kind.startswith("Scalar("):
-        inner = kind[len("Scalar(") : -1]
-        return _CONVERTERS[inner] if inner in ("int", "int64_t", "bool") else _scalar
+        return _OF_SCALARS[kind[len("Scalar(") : -1]]
     return _CONVERTERS[kind]
 
 
@@ -153,15 +199,18 @@ def _converters(op: Op) -> tuple[Callable[[Any], Any], ...]:
     return tuple(map(_converter, op.attrs))
 
 
-def convert(op: Op, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Each attribute as its declared type.
+def convert(op: Op, attrs: tuple[Any, ...], tensors: Sequence[int] = ()) -> tuple[Any, ...]:
+    """Each attribute as its declared type; those of the numbers ``tensors`` stay as they are.
 
     Raises:
         ArgumentError: a value that is not of the declared type.
     """
     converted: list[Any] = []
     for arg, converter, value in zip(op.attrs, _converters(op), attrs):
-        if value is None and (arg.default is None or arg.default is REQUIRED):
+        if tensors and len(converted) in tensors:
+            converted.append(value)
+            continue
+        if value is None and (arg.default is None or arg.type in _MAY_BE_NONE):
             converted.append(None)
             continue
         try:
@@ -170,19 +219,29 @@ def convert(op: Op, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
             raise
         except PhixError as error:
             raise type(error)(f"{op.name}: {arg.name}: {error}") from error
-        except (TypeError, ValueError) as error:
+        except OverflowError as error:
+            raise NumberRangeError(
+                f"{op.name}: {arg.name} is of type {arg.type}, found {described(value)}, which is "
+                "out of its range; write a smaller number"
+            ) from error
+        except Exception as error:  # whatever the value answers to what it is asked
             raise ArgumentError(
-                f"{op.name}: {arg.name} is of type {arg.type}, found {value!r:.80} "
-                f"({type(value).__name__}); the op is {op.signature()}"
+                f"{op.name}: {arg.name} is of type {arg.type}, found {described(value)}; the op is "
+                f"{op.signature()}"
             ) from error
     return tuple(converted)
 
 
-def normalize(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Attributes converted and canonical (axes non-negative, defaults resolved)."""
+def normalize(
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], tensors: Sequence[int] = ()
+) -> tuple[Any, ...]:
+    """Attributes converted and canonical (axes non-negative, defaults resolved).
+
+    Those of the numbers ``tensors`` are tensors, and what is made canonical of them is one too.
+    """
     if not op.attrs:
         return ()
-    attrs = convert(op, attrs)
+    attrs = convert(op, attrs, tensors)
     if op.normalize is None:
         return attrs
     metas = tuple(
@@ -193,6 +252,22 @@ def normalize(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[
         return tuple(op.normalize(*op.merge(metas, attrs)))
     except PhixError as error:
         raise with_call(error, op, metas) from None
+
+
+def check_number(value: Any, dtype: np.dtype, name: str = "value") -> None:
+    """Raise where a Scalar is none of the dtype that it is to have: a fraction may be cut off.
+
+    Raises:
+        DTypeError: it is complex, and the dtype is not.
+        NumberRangeError: it is out of the range of an int dtype, or no number at all for it.
+    """
+    if isinstance(value, complex) and kind(dtype) != "complex":
+        raise DTypeError(f"{name} {value} is complex, and is to be {dtype}; cast to a complex one")
+    if kind(dtype) != "int" or isinstance(value, Dim):
+        return
+    limits = np.iinfo(dtype)
+    if not limits.min <= value <= limits.max:  # NaN is not, either
+        raise out_of_range(value, dtype)
 
 
 def with_call(error: PhixError, op: Op, metas: tuple[Any, ...]) -> PhixError:

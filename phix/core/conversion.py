@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -11,51 +12,224 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core import places
+from phix.core.arrays import plain_array
+from phix.core.errors import (
+    ArgumentError,
+    DTypeError,
+    NumberRangeError,
+    PhixError,
+    described,
+    shown,
+)
 from phix.core.places import Place
-from phix.core.tensor import Tensor, TensorBase, Tracer, bind
+from phix.core.tensor import Tensor, TensorBase, Tracer, bind, tensor_of
 
 
 @lru_cache(maxsize=4096)
 def _scalar_tensor(value: Any, kind: Any, text: str, dtype: np.dtype) -> Tensor:
-    array = np.asarray(value, dtype)  # kind and text keep 1, True, 1.0 and -0.0 apart
+    try:
+        array = np.asarray(value, dtype)  # kind and text keep 1, True, 1.0 and -0.0 apart
+    except OverflowError:
+        raise out_of_range(value, dtype) from None
     array.flags.writeable = False
     return Tensor(array)
+
+
+def out_of_range(value: Any, dtype: np.dtype) -> NumberRangeError:
+    """What a number that the dtype does not have is answered with."""
+    if dt.kind(dtype) == "int":
+        limits = np.iinfo(dtype)
+        has = f"has the ints from {limits.min} to {limits.max}"
+    else:
+        has = f"ends at {np.finfo(np.float64).max:.4g}"
+    return NumberRangeError(
+        f"{shown(value)} is out of the range of {dtype}, which {has}; write a number in it, or "
+        "give the other tensors a wider dtype (x.astype)"
+    )
 
 
 def tensor_from_scalar(value: Any, dtype: np.dtype | None) -> Tensor:
     """A 0-d tensor of a Python scalar, cached; ``dtype`` None is the scalar's default."""
     dtype = dtype or dt.default_dtype(type(value))
     kind: Any = type(value)
-    return _scalar_tensor(value, kind, repr(value), dtype)
+    try:
+        text = repr(value)
+    except ValueError:  # an int of thousands of digits
+        raise out_of_range(value, dtype) from None
+    return _scalar_tensor(value, kind, text, dtype)
+
+
+_MOST_LEVELS = 64  # of nested lists: the axes that NumPy's arrays can have
+
+
+def _check_nesting(data: Any, levels: int = _MOST_LEVELS) -> None:
+    """Raise ArgumentError where lists are nested too deeply, as one that holds itself is."""
+    if {list, tuple}.isdisjoint(set(map(type, data))):
+        return
+    if not levels:
+        raise ArgumentError(
+            f"found lists nested more than {_MOST_LEVELS} deep (does one hold itself?); write "
+            "nested lists of numbers, or a NumPy array"
+        )
+    for entry in data:
+        if isinstance(entry, (list, tuple)):
+            _check_nesting(entry, levels - 1)
+
+
+def _of_python(data: Any, dtype: np.dtype | None = None) -> np.ndarray:
+    """The array of a Python number, or of nested lists of numbers.
+
+    Raises:
+        ArgumentError: the lists are ragged, or hold what is no number.
+        NumberRangeError: a number is out of the range of the dtype.
+    """
+    if isinstance(data, (list, tuple)):
+        _check_nesting(data)
+    array = _asked(data)
+    if not _has_numbers(array):
+        if array.dtype.kind == "O" and _are_ints(array):
+            raise out_of_range(data, dtype or dt.DEFAULT_INT)
+        raise _no_array(data)
+    if dtype is None or array.dtype == dtype:
+        return array
+    try:
+        return np.asarray(data, dtype)
+    except OverflowError:
+        raise out_of_range(data, dtype) from None
+    except (TypeError, ValueError):  # a complex number as a float, NaN as an int
+        raise DTypeError(f"{described(data)} is nothing that {dtype} can hold") from None
+
+
+def values_of(data: Any, dtype: np.dtype) -> np.ndarray:
+    """The array of what a user puts into a tensor of that dtype; see ``to_tensor`` for errors."""
+    if hasattr(data, "dtype"):
+        return _array(data).astype(dtype, copy=False)
+    return _of_python(data, dtype)
+
+
+def _asked(data: Any) -> np.ndarray:
+    """The array that NumPy makes of the data."""
+    try:
+        return np.asarray(data)
+    except Exception:  # it asks the data many things
+        raise _no_array(data) from None
+
+
+def _has_numbers(array: np.ndarray) -> bool:
+    return array.dtype.kind in "biufc" or array.dtype == dt.bfloat16
+
+
+def _are_ints(array: np.ndarray) -> bool:
+    return all(isinstance(v, int) for v in array.ravel().tolist())
+
+
+def _no_array(data: Any) -> ArgumentError:
+    return ArgumentError(
+        f"found {described(data)}, which is no array of numbers; pass a phix.Tensor, a NumPy "
+        "array, a number, or nested lists of numbers with rows of one length"
+    )
 
 
 def _array(data: Any) -> np.ndarray:
+    """Anything array-like as a plain array, which may share its memory.
+
+    Python lists and scalars become bool, int64, float32 or complex64.
+    """
     if isinstance(data, np.ndarray):
         array = data
     elif isinstance(data, np.generic):
         array = np.asarray(data)
     elif hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
-        array = np.asarray(data)
+        array = _asked(data)
     elif hasattr(data, "__dlpack__"):
         array = np.from_dlpack(data)
     else:
-        array = np.asarray(data)
+        if "numpy.ma" in sys.modules and isinstance(data, (list, tuple)):
+            data = [plain_array(v) if isinstance(v, np.ma.MaskedArray) else v for v in data]
+        array = _of_python(data)
         if array.dtype == np.float64:
             array = array.astype(dt.DEFAULT_FLOAT)
         elif array.dtype == np.complex128:
             array = array.astype(dt.DEFAULT_COMPLEX)
-    return array.astype(dt.as_dtype(array.dtype), copy=False)
+    return plain_array(array)
 
 
-def to_tensor_shared(data: Any, place: Place | None = None) -> Tensor:
-    """A tensor of any array-like; shares the memory of arrays where they stay on the host.
+def _tensor(data: Any, place: Place | None, keep: bool) -> Any:
+    if isinstance(data, TensorBase):
+        return data
+    if isinstance(data, (list, tuple)) and holds_tensors(data):
+        return stacked(data)
+    array, home = _array(data), place or places.default()
+    if home.kind != "cpu":
+        return tensor_of(places.moved(array, home))
+    if keep and not isinstance(data, _MAKES_ITS_OWN):
+        array = np.array(array, order="C")
+    return tensor_of(array)
 
-    Python lists and scalars become bool, int64, float32 or complex64. ``place`` None: the default.
+
+# What an array of these shows is the array's alone.
+_MAKES_ITS_OWN = (bool, int, float, complex, list, tuple, np.generic)
+
+
+def owned_tensor(data: Any, place: Place | None = None) -> Any:
+    """A tensor of any array-like, with memory of its own: what is written to an array afterwards
+    does not reach it. ``place`` None: the default."""
+    return _tensor(data, place, keep=True)
+
+
+def lent_tensor(data: Any, place: Place | None = None) -> Any:
+    """As :func:`owned_tensor`, without a copy where the array can be read as it lies.
+
+    For calls that are over before the array's owner goes on, and of which nothing stays that could
+    show its memory: not a result, not a constant of a graph, not what a derivative keeps.
     """
-    if isinstance(data, (list, tuple)) and any(isinstance(v, TensorBase) for v in data):
-        return bind("stack", list(data), attrs=(0,))
-    home = place or places.default()
-    return Tensor(places.moved(_array(data), home) if home.kind != "cpu" else _array(data))
+    return _tensor(data, place, keep=False)
+
+
+def holds_tensors(data: Any) -> bool:
+    """Whether a list or tuple, or one in it, has a tensor among its elements.
+
+    Raises:
+        ArgumentError: lists are nested too deeply.
+    """
+    _check_nesting(data)
+    return _holds_tensors(data)
+
+
+def _holds_tensors(data: Any) -> bool:
+    kinds = set(map(type, data))
+    if any(issubclass(kind, TensorBase) for kind in kinds):
+        return True
+    nested = any(issubclass(kind, (list, tuple)) for kind in kinds)
+    return nested and any(isinstance(v, (list, tuple)) and _holds_tensors(v) for v in data)
+
+
+def stacked(data: Any) -> Any:
+    """Nested lists with tensors among their elements as one tensor, which depends on them all.
+
+    Tensors and arrays meet in one dtype, which numbers take.
+    """
+    from phix.core.dispatch import common_dtype
+
+    return _stacked(data, common_dtype(list(_elements(data))))
+
+
+def _elements(data: Any) -> Iterator[Any]:
+    for value in data:
+        if isinstance(value, (list, tuple)):
+            yield from _elements(value)
+        else:
+            yield owned_tensor(value) if isinstance(value, (np.ndarray, np.generic)) else value
+
+
+def _stacked(data: Any, dtype: Any) -> Any:
+    rows = [
+        v if not isinstance(v, (list, tuple))
+        else _stacked(v, dtype) if _holds_tensors(v)
+        else np.asarray(v, dtype)
+        for v in data
+    ]  # fmt: skip
+    return bind("stack", rows, attrs=(0,))
 
 
 def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
@@ -77,17 +251,27 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
     >>> phix.to_tensor([1.0, 2.0])
     Tensor([1., 2.], dtype=float32, shape=[2], place=cpu)
     """
+    try:
+        return _copied(data, dtype, place)
+    except PhixError as error:
+        if not getattr(error, "located", False):
+            error.args = (f"to_tensor: {error}",)
+        raise
+
+
+def _copied(data: Any, dtype: Any, place: Any) -> Any:
     wanted = None if dtype is None else dt.as_dtype(dtype)
     there = places.as_place(place)
-    if isinstance(data, (list, tuple)) and any(isinstance(v, TensorBase) for v in data):
-        data = bind("stack", list(data), attrs=(0,))
+    if isinstance(data, (list, tuple)) and holds_tensors(data):
+        data = stacked(data)
     is_elsewhere = isinstance(data, Tensor) and not isinstance(data.data, np.ndarray)
     if isinstance(data, Tracer) or is_elsewhere:
         x = data if wanted is None else data.astype(wanted)
         return x if there is None else x.to(there)
     if isinstance(data, Tensor):
         there = there or data.place
-    array = data if wanted is not None and not hasattr(data, "dtype") else _array(data)
+    is_python = wanted is not None and not hasattr(data, "dtype")
+    array = _of_python(data, wanted) if is_python else _array(data)
     array = np.array(array, dtype=wanted, order="C")
     return Tensor(places.moved(array, there or places.default()))
 
@@ -134,7 +318,7 @@ def moved(x: Tensor, place: Place) -> Tensor:
     if not x.ndim and isinstance(x.data, np.ndarray) and place.kind != "cpu":
         return _scalar_on(place, x.dtype, x.data.tobytes())
     data = places.moved(x.data, place)
-    return x if data is x.data else Tensor(data)
+    return x if data is x.data else tensor_of(data)
 
 
 places.LISTENERS.append(_scalar_on.cache_clear)

@@ -1,13 +1,19 @@
 """What was compiled, kept on disk: one file an entry, named by what it was made from.
 
 A file appears whole or not at all, so several processes may share the folder. Each holds a digest
-of its content: a damaged one counts as missing, and is written anew.
+of its name and content: one that is damaged, or has another's name, counts as missing, and is
+written anew. So does one that somebody else owns, since what is kept is machine code that will run:
+unless PHIX_CACHE_SHARED says that the folder is a team's.
+
+Nothing is deleted but files of this suffix that begin with this magic: the folder may be one that
+the user keeps other things in.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import stat
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -24,9 +30,10 @@ if TYPE_CHECKING:
 LARGEST_BYTES = 512 << 20
 _CHECK_EVERY = 64  # writes
 _STALE_SECONDS = 3600  # a file still being written after that long has no writer any more
-_MAGIC = b"phix-entry-2\n"
+_MAGIC = b"phix-entry-3\n"
 _BODY = len(_MAGIC) + 32
-_SUFFIX = ".bin"
+_SUFFIX = ".phixcache"
+_UNFINISHED = ".phixcache-tmp"
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 # What stands between a traced graph and machine code.
@@ -77,20 +84,44 @@ def _path(folder: str, key: str) -> str:
     return os.path.join(folder, f"{key}{_SUFFIX}")
 
 
-def _digest(body: bytes) -> bytes:
+def is_shared() -> bool:
+    """Whether the folder is a team's: entries of others are trusted, and own ones readable."""
+    return os.environ.get("PHIX_CACHE_SHARED", "0") == "1"
+
+
+def _head(path: str, body: bytes) -> bytes:
+    """What stands before the content of a file: a digest of it and of the file's name."""
     import hashlib
 
-    return hashlib.sha256(body).digest()
+    name = os.path.basename(path).encode()
+    return _MAGIC + hashlib.sha256(name + b"\n" + body).digest()
+
+
+def _is_ours(file: int) -> bool:
+    """Whether an open file is a plain one, of ours or of the team's."""
+    status = os.fstat(file)
+    owned = is_shared() or not hasattr(os, "getuid") or status.st_uid == os.getuid()
+    return stat.S_ISREG(status.st_mode) and owned
+
+
+def _open(path: str) -> int:
+    """An entry for reading; no link is followed, and no pipe waited for."""
+    return os.open(path, os.O_RDONLY | _CAUTION)
+
+
+_CAUTION = sum(getattr(os, f"O_{n}", 0) for n in ("BINARY", "CLOEXEC", "NOFOLLOW", "NONBLOCK"))
 
 
 def _read(path: str) -> bytes | None:
     try:
-        with open(path, "rb") as file:
+        with os.fdopen(_open(path), "rb") as file:
+            if not _is_ours(file.fileno()):
+                return None
             content = file.read()
     except OSError:
         return None
     head, body = content[:_BODY], content[_BODY:]
-    if head != _MAGIC + _digest(body):
+    if head != _head(path, body):
         return None
     with contextlib.suppress(OSError):  # a folder that is read alone
         os.utime(path)  # used now, so among the last to go
@@ -105,14 +136,17 @@ def save(key: str, body: bytes) -> None:
     import tempfile
 
     try:
-        os.makedirs(folder, exist_ok=True)
-        handle, temporary = tempfile.mkstemp(dir=folder, suffix=".tmp")
+        os.makedirs(folder, 0o777 if is_shared() else 0o700, exist_ok=True)
+        handle, temporary = tempfile.mkstemp(dir=folder, suffix=_UNFINISHED)  # for nobody else
     except OSError:
         return
+    path = _path(folder, key)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + _digest(body) + body)
-        os.replace(temporary, _path(folder, key))
+            file.write(_head(path, body) + body)
+        if is_shared():
+            os.chmod(temporary, 0o644)
+        os.replace(temporary, path)
     except OSError:
         with contextlib.suppress(OSError):
             os.unlink(temporary)
@@ -131,8 +165,9 @@ def _entries(folder: str, suffix: str = _SUFFIX) -> Iterator[tuple[float, int, s
         if name.endswith(suffix):
             path = os.path.join(folder, name)
             with contextlib.suppress(OSError):  # another process deleted it
-                status = os.stat(path)
-                yield status.st_mtime, status.st_size, path
+                status = os.lstat(path)
+                if stat.S_ISREG(status.st_mode):
+                    yield status.st_mtime, status.st_size, path
 
 
 def trim(folder: str, largest: int) -> None:
@@ -143,16 +178,22 @@ def trim(folder: str, largest: int) -> None:
     for _, size, path in found:
         if total <= wanted:
             break
-        _delete(path)
-        total -= size
-    for written, _, path in _entries(folder, ".tmp"):
+        total -= size if _delete(path) else 0
+    for written, _, path in _entries(folder, _UNFINISHED):
         if written < time.time() - _STALE_SECONDS:
             _delete(path)
 
 
-def _delete(path: str) -> None:
-    with contextlib.suppress(OSError):
+def _delete(path: str) -> bool:
+    """Delete a file that begins as those of this cache do; whether it is gone."""
+    try:
+        with os.fdopen(_open(path), "rb") as file:
+            if not _is_ours(file.fileno()) or not _MAGIC.startswith(file.read(len(_MAGIC))):
+                return False  # one that is being written may have nothing in it yet
         os.unlink(path)
+    except OSError:
+        return False
+    return True
 
 
 def cache_info() -> CacheInfo:
@@ -182,7 +223,8 @@ def cache_info() -> CacheInfo:
 
 
 def clear_cache() -> None:
-    """Delete every compiled program from the disk cache; programs in memory stay.
+    """Delete every compiled program from the disk cache; programs in memory stay, and so does
+    whatever else is in the folder.
 
     >>> import phix
     >>> phix.clear_cache()  # phix.cache_info().entries is 0 now, if no other process is at work
@@ -190,7 +232,7 @@ def clear_cache() -> None:
     folder = directory()
     if folder is None:
         return
-    for suffix in (_SUFFIX, ".tmp"):
+    for suffix in (_SUFFIX, _UNFINISHED):
         for _, _, path in _entries(folder, suffix):
             _delete(path)
 

@@ -12,17 +12,28 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from phix.core import attrs as at
-from phix.core import donation, stack
+from phix.core import donation, operands, stack
 from phix.core import dtypes as dt
-from phix.core.conversion import home, tensor_from_scalar, to_tensor_shared
+from phix.core.arrays import apart
+from phix.core.conversion import home, lent_tensor, owned_tensor, tensor_from_scalar
 from phix.core.dims import Dim
-from phix.core.errors import ArgumentError, DTypeError, LeakedTracerError
+from phix.core.errors import (
+    ArgumentError,
+    DTypeError,
+    LeakedTracerError,
+    OutOfMemoryError,
+    PhixError,
+    described,
+    shown,
+)
 from phix.core.op import Op
 from phix.core.places import Place
 from phix.core.rules import OPS
 from phix.core.source import at_user_line, is_recording_tracers, user_source
-from phix.core.tensor import Tensor, TensorBase, Tracer
+from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_of
 
 
 class Interpreter:
@@ -30,6 +41,7 @@ class Interpreter:
 
     name = "interpreter"
     stages = False  # whether ops are written down, not run
+    watches = False  # whether it only looks at the ops it performs
     axis_name: str | None = None  # the name of the axis it maps over
     size: Any = None  # the size of that axis
 
@@ -49,6 +61,13 @@ class Interpreter:
         """The size that an int tracer of this interpreter stands for."""
         return value.item()
 
+    def own(self, value: Any, place: Place | None) -> Any:
+        """What stays of an array-like value: a tensor with memory of its own."""
+        return owned_tensor(value, place) if self.parent is None else self.parent.own(value, place)
+
+    def examine(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
+        """Check a call that comes from the user, where ``process`` would not find it wrong."""
+
     def process_donated(
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], donated: tuple[int, ...]
     ) -> Any:
@@ -63,6 +82,7 @@ class Interpreter:
 class _State(threading.local):
     current: Interpreter
     mapped: str | None = None
+    inside: bool = False
 
 
 _state = _State()
@@ -86,6 +106,11 @@ def current() -> Interpreter:
 def is_eager() -> bool:
     """Whether ops run at once: no transformation is at work in this thread."""
     return _state.current.parent is None and _state.current is _State.current
+
+
+def is_eager_or_watched() -> bool:
+    """Whether ops run at once, and no transformation but one that watches them is at work."""
+    return all(i.watches or i.parent is None for i in chain())
 
 
 def chain() -> Iterator[Interpreter]:
@@ -139,6 +164,24 @@ def mapping(axis_name: str | None) -> Iterator[None]:
         _state.mapped = before
 
 
+def is_inside() -> bool:
+    """Whether ops are called by rules, or by graphs that run again, and not by the user."""
+    return _state.inside
+
+
+class inside:
+    """What is called inside a with block is called by rules or graphs, not by the user."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = _state.inside
+        _state.inside = True
+
+    def __exit__(self, *exception: object) -> None:
+        _state.inside = self.before
+
+
 class active:
     """Make ``interpreter`` current inside a with block."""
 
@@ -176,17 +219,50 @@ def bind(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         ArgumentError, DTypeError, ShapeError: with the op, the metas found and the user's line.
     """
     interpreter = _state.current
-    result = interpreter.launch_cached(op, inputs, attrs)
-    if result is not None:
-        return result
+    try:
+        result = interpreter.launch_cached(op, inputs, attrs)
+        return _bound(op, inputs, attrs, interpreter) if result is None else result
+    except MemoryError as error:
+        raise _no_room(op, error) from None
+
+
+def _no_room(op: Op, error: MemoryError) -> OutOfMemoryError:
+    """The error where there is no memory for a result, with the op's name and the user's line."""
+    if getattr(error, "located", False):
+        return error  # type: ignore[return-value]
+    named = OutOfMemoryError(f"{op.name}{at_user_line()}: {error or 'out of memory'}")
+    named.located = True  # type: ignore[attr-defined]
+    return named
+
+
+def _bound(
+    op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], interpreter: Interpreter
+) -> Any:
+    """One call of ``op`` that no program is known for yet."""
     given, given_attrs = inputs, attrs
-    inputs = promote_inputs(op, convert_inputs(op, inputs))
+    converted = convert_inputs(op, inputs)
+    inputs = promote_inputs(op, converted)
+    for slot in op.number_slots:
+        if isinstance(attrs[slot], Tracer):
+            return operands.call(op, inputs, attrs)
     attrs = at.normalize(op, inputs, attrs)
-    outs = interpreter.process(op, inputs, attrs)
+    if op.index_rule is not None and not _state.inside:
+        _check_indices(op, inputs, attrs)
+    interpreter.examine(op, inputs, attrs)
+    with inside():
+        outs = interpreter.process(op, inputs, attrs)
+    if converted is not given and interpreter.parent is None:
+        outs = _kept(outs, _lent(given, converted))
     interpreter.remember(op, given, given_attrs, inputs, attrs)
     if is_recording_tracers():
         _keep_sources(outs)
     return outs
+
+
+def _check_indices(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
+    from phix.core.index_ranges import check_call
+
+    check_call(op, inputs, attrs)
 
 
 def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -207,14 +283,46 @@ def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> An
         converted = promote_inputs(op, convert_inputs(op, inputs))
         tensors = [x for x in _leaves(converted) if x is not None]
         attrs = at.normalize(op, converted, attrs)
+        if op.index_rule is not None:
+            _check_indices(op, converted, attrs)
         numbers = donation.free_numbers(tensors, given)
-        outs = _state.current.process_donated(op, converted, attrs, numbers)
+        with inside():
+            outs = _state.current.process_donated(op, converted, attrs, numbers)
+        outs = _kept(outs, _lent(inputs, converted))
         ending += given
     else:
         outs = bind(op, inputs, attrs)
     for x in ending:
         donation.end(x, f"{op.name}_{at_user_line()}", f"call {op.name}")
     return outs
+
+
+def _lent(given: tuple[Any, ...], converted: tuple[Any, ...]) -> list[np.ndarray]:
+    """The memory of the arrays among what the user gave, which is not the results' to keep."""
+    found: list[np.ndarray] = []
+    for value, entry in zip(given, converted):
+        if isinstance(entry, tuple):
+            is_row = isinstance(value, (list, tuple))
+            found += _lent(value if is_row else (value,) * len(entry), entry)
+        elif type(entry) is Tensor and type(value) not in _KEPT:
+            found.append(entry.data)
+    return found
+
+
+# What no array stands behind, or one that is a tensor's already.
+_KEPT = frozenset({Tensor, bool, int, float, complex, Dim, type(None)})
+
+
+def _kept(outs: Any, lent: list[np.ndarray]) -> Any:
+    """The results, apart from memory that was lent for the call alone: no view of an array."""
+    if not lent:
+        return outs
+    if isinstance(outs, tuple):
+        return tuple(_kept(o, lent) for o in outs)
+    if type(outs) is not Tensor:
+        return outs
+    own = apart(outs.data, lent)
+    return outs if own is outs.data else tensor_of(own)
 
 
 def _keep_sources(outs: Any) -> None:
@@ -242,12 +350,13 @@ def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     place = home(_leaves(inputs))
     for arg, value in zip(op.inputs, inputs):
         if arg.is_list:
-            if isinstance(value, TensorBase) or not hasattr(value, "__iter__"):
+            entries = value if isinstance(value, (list, tuple)) else _entries(value)
+            if entries is None:
                 raise ArgumentError(
-                    f"{op.name}: {arg.name} is a list of tensors, found {_describe(value)}; "
+                    f"{op.name}: {arg.name} is a list of tensors, found {described(value)}; "
                     f"write {op.name}([...])"
                 )
-            converted.append(tuple(_convert(op, arg.name, v, place) for v in value))
+            converted.append(tuple(_convert(op, arg.name, v, place) for v in entries))
         elif value is None:
             if not arg.optional:
                 raise ArgumentError(f"{op.name}: {arg.name} is a tensor, found None; pass one")
@@ -257,8 +366,14 @@ def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(converted)
 
 
-def _describe(value: Any) -> str:
-    return repr(value) if isinstance(value, TensorBase) else f"{type(value).__name__} {value!r:.60}"
+def _entries(value: Any) -> list[Any] | None:
+    """What a value that is no list or tuple holds, in an order of its own; None: it has none."""
+    if isinstance(value, (TensorBase, str, bytes, dict, set, frozenset)):
+        return None
+    try:
+        return list(value)
+    except Exception:  # whatever the value answers
+        return None
 
 
 def _leaves(inputs: tuple[Any, ...]) -> Iterator[Any]:
@@ -277,12 +392,10 @@ def _convert(op: Op, name: str, value: Any, place: Place | None) -> Any:
     if type(value) in (bool, int, float, complex, Dim):
         return value
     try:
-        return to_tensor_shared(value, place)
-    except (TypeError, ValueError) as error:
-        raise ArgumentError(
-            f"{op.name}: {name} is a tensor, found {_describe(value)}; pass a phix.Tensor, a NumPy "
-            "array or a number"
-        ) from error
+        current = _state.current
+        return lent_tensor(value, place) if current.parent is None else current.own(value, place)
+    except PhixError as error:
+        raise type(error)(f"{op.name}: {name} is a tensor: {error}") from None
 
 
 def leaked(tracer: Tracer, where: str) -> LeakedTracerError:
@@ -300,6 +413,13 @@ def promote_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Python scalars made tensors; inputs with the promote traits brought to one dtype."""
     if _have_met(op, inputs):
         return inputs
+    try:
+        return _promoted(op, inputs)
+    except PhixError as error:
+        raise at.with_call(error, op, tuple(map(_described, inputs))) from None
+
+
+def _promoted(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     if "promote" not in op.traits:
         return tuple(
             tuple(map(_strong, x)) if isinstance(x, tuple) else None if x is None else _strong(x)
@@ -310,10 +430,7 @@ def promote_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     for x, take in zip(inputs, chosen):
         if take:
             meeting.extend(x if isinstance(x, tuple) else () if x is None else (x,))
-    try:
-        dtype = _meeting_dtype(op, meeting)
-    except DTypeError as error:
-        raise at.with_call(error, op, tuple(map(_described, inputs))) from None
+    dtype = _meeting_dtype(op, meeting)
     out: list[Any] = []
     for x, take in zip(inputs, chosen):
         if isinstance(x, tuple):
@@ -338,7 +455,7 @@ def _described(value: Any) -> Any:
     """What messages say of an input: the meta of a tensor, a Python scalar as it is."""
     if isinstance(value, tuple):
         return tuple(map(_described, value))
-    return value.meta if isinstance(value, TensorBase) else value
+    return value.meta if isinstance(value, TensorBase) else shown(value)
 
 
 def _have_met(op: Op, inputs: tuple[Any, ...]) -> bool:

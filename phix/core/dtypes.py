@@ -8,7 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from phix.core.errors import DTypeError
+from phix.core.errors import DTypeError, shown
 
 DType = np.dtype
 
@@ -32,7 +32,7 @@ GROUPS: dict[str, tuple[np.dtype, ...]] = {
 }
 ALL = BOOL + UNSIGNED + SIGNED + FLOAT + COMPLEX
 BY_NAME = {str(d): d for d in ALL}
-_NATIVE = frozenset(ALL)
+NATIVE = frozenset(ALL)
 
 # By NumPy's letter; bfloat16, which NumPy has no letter for, is a float too.
 _KINDS = {"b": "bool", "i": "int", "u": "int", "c": "complex"}
@@ -52,7 +52,7 @@ _COMPLEX_OF: dict[np.dtype, np.dtype] = {
 
 def as_dtype(value: Any) -> np.dtype:
     """The dtype named by a string, a NumPy dtype or scalar type, or a Python scalar type."""
-    if isinstance(value, np.dtype) and value in _NATIVE:
+    if isinstance(value, np.dtype) and value in NATIVE:
         return value
     if value is float:
         return DEFAULT_FLOAT
@@ -62,12 +62,17 @@ def as_dtype(value: Any) -> np.dtype:
         return DEFAULT_COMPLEX
     if isinstance(value, str) and value in BY_NAME:
         return BY_NAME[value]
+    # NumPy takes None for float64, and all that has a dtype for that: arrays, tensors, specs.
+    has_one = hasattr(value, "shape") and not isinstance(value, (type, np.dtype))
+    names_one = value is not None and not has_one
     try:
-        dtype = np.dtype(value).newbyteorder("=")
-    except TypeError:
+        dtype = np.dtype(value).newbyteorder("=") if names_one else None
+    except Exception:  # of whatever the value is asked
         dtype = None
-    if dtype is None or dtype not in _NATIVE:
-        raise DTypeError(f"{value!r} is not a dtype of phix; write one of {', '.join(BY_NAME)}")
+    if dtype is None or dtype not in NATIVE:
+        raise DTypeError(
+            f"{shown(value)} is not a dtype of phix; write one of {', '.join(BY_NAME)}"
+        )
     return dtype
 
 

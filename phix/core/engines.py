@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
@@ -58,6 +58,15 @@ class Explanation(Protocol):
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         """The memory of one run; every dim of the graph's inputs must have a size."""
 
+    def fault(
+        self, inputs: Sequence[np.ndarray], donated: Sequence[int] = ()
+    ) -> tuple[str, str] | None:
+        """The first change of loops that changes what they mean for these inputs, and how; None
+        where there is none, or the engine has no loops.
+
+        Outputs may live where the ``donated`` inputs do. It takes a microsecond an operation.
+        """
+
 
 class Uncounted:
     """The explanation of a program whose engine does not know what it costs, and says why."""
@@ -70,6 +79,11 @@ class Uncounted:
 
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         raise ArgumentError(f"memory_analysis: {self.why}")
+
+    def fault(
+        self, inputs: Sequence[np.ndarray], donated: Sequence[int] = ()
+    ) -> tuple[str, str] | None:
+        return None
 
 
 class Engine(Protocol):

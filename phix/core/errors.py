@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import reprlib
 from typing import Any
 
 
@@ -19,6 +20,10 @@ class DTypeError(PhixError, TypeError):
 
 class AttributeValueError(PhixError, ValueError):
     """An attribute of an op (an axis, a padding, a mode string) is out of its range."""
+
+
+class NumberRangeError(PhixError, OverflowError):
+    """A number does not fit the dtype or the attribute that it is given for."""
 
 
 class TensorIndexError(PhixError, IndexError):
@@ -89,9 +94,38 @@ class KernelRegistrationError(PhixError, ValueError):
     """A kernel or backend is registered twice, or in a way nothing could find it."""
 
 
+class VerificationError(PhixError, AssertionError):
+    """A pass has left a program that does not mean what it should: a fault of phix."""
+
+
 class DeviceError(PhixError, RuntimeError):
     """A place is unknown, has no driver, or something failed on it."""
 
 
 class OutOfMemoryError(DeviceError, MemoryError):
     """A place has no room, also after the memory kept for later was given back."""
+
+
+# -- values in messages --------------------------------------------------------------------------
+_SHORT = reprlib.Repr()
+_SHORT.maxlist = _SHORT.maxtuple = _SHORT.maxdict = _SHORT.maxset = _SHORT.maxfrozenset = 6
+_SHORT.maxlevel = 3
+_SHORT.maxstring = _SHORT.maxlong = _SHORT.maxother = 60
+_MOST_BITS = 1000  # of an int that is written out: Python refuses to write very long ones
+
+
+def shown(value: Any, most: int = 80) -> str:
+    """A value as messages show it: of any size, cyclic, or with a ``repr`` that fails."""
+    if isinstance(value, int) and value.bit_length() > _MOST_BITS:
+        return f"{'-' if value < 0 else ''}2**{value.bit_length() - 1} or more"
+    try:
+        text = _SHORT.repr(value)
+    except Exception:
+        text = f"<{type(value).__name__}>"
+    return text if len(text) <= most else f"{text[: most - 3]}..."
+
+
+def described(value: Any) -> str:
+    """The type of a value, and the value as :func:`shown` has it, unless that tells no more."""
+    text, name = shown(value), type(value).__name__
+    return name if value is None or text.startswith(f"<{name}") else f"{name} {text}"

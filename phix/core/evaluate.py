@@ -8,7 +8,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import dispatch, stack
 from phix.core.attrs import as_dim
-from phix.core.conversion import tensor_from_scalar, to_tensor_shared
+from phix.core.conversion import owned_tensor, tensor_from_scalar
 from phix.core.errors import ArgumentError, DTypeError
 from phix.core.graph import (
     Equation,
@@ -29,7 +29,7 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
     """The outputs of ``graph`` for ``args``; see ``Graph.__call__``."""
     if len(args) != len(graph.inputs):
         raise ArgumentError(f"the graph has {len(graph.inputs)} inputs, found {len(args)} args")
-    tensors = [a if isinstance(a, TensorBase) else to_tensor_shared(a) for a in args]
+    tensors = [a if isinstance(a, TensorBase) else owned_tensor(a) for a in args]
     for number, (v, x) in enumerate(zip(graph.inputs, tensors)):
         if v.meta.dtype != x.dtype:
             raise DTypeError(
@@ -45,7 +45,7 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
             return tensor_from_scalar(atom.value, atom.meta.dtype)
         return values[atom]
 
-    with replay() as mark:
+    with replay() as mark, dispatch.inside():
         for equation in graph.equations:
             mark(equation.source)
             inputs = map_entries(read, equation.inputs)

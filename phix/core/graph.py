@@ -10,6 +10,7 @@ from phix.core import dims as dm
 from phix.core import stack
 from phix.core.dims import Dim, DimLike, Shape, Symbol
 from phix.core.errors import ShapeError
+from phix.core.exact_keys import exact_key
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place
@@ -72,12 +73,20 @@ class Variable:
         return f"{self.name}: {self.meta}"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Literal:
-    """A 0-d constant known while tracing, printed in place."""
+    """A 0-d constant known while tracing, printed in place. Compared to the bit."""
 
     value: Any  # a Python bool, int, float or complex
     meta: MetaTensor
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Literal):
+            return NotImplemented
+        return self.meta == other.meta and bool(exact_key(self.value) == exact_key(other.value))
+
+    def __hash__(self) -> int:
+        return hash((exact_key(self.value), self.meta))
 
 
 Atom = Union[Variable, Literal]
@@ -209,22 +218,22 @@ class Graph:
         found: frozenset[str] = _found(self, "_axis_names", names)
         return found
 
-    @property
+    @stack.lazy
     def _identity(self) -> tuple[Any, ...]:
-        """The text, and what the text does not hold: constants and Python objects, those of the
-        graphs inside, too."""
-        found: tuple[Any, ...] = _found(self, "_unwritten", lambda g: tuple(_unwritten(g)))
-        return (self.text, *found)
+        """The canonical form; the text says less: two unknown dims without names print alike."""
+        from phix.core.canonical import identity
+
+        return identity(self)
 
     @stack.lazy
     def _hash(self) -> int:
         return hash(self._identity)
 
     def __eq__(self, other: object) -> bool:
-        """Graphs of one text over the same constants are equal: they compile to one program."""
+        """Graphs that compute the same from the same constants are equal, whatever their names."""
         if not isinstance(other, Graph):
             return NotImplemented
-        return self is other or self._identity == other._identity
+        return self is other or (self._hash == other._hash and self._identity == other._identity)
 
     def __hash__(self) -> int:
         return self._hash
@@ -235,7 +244,7 @@ class Graph:
     __repr__ = __str__
 
 
-def graphs_inside(graph: Graph, known: str) -> list[Graph]:
+def graphs_inside(graph: Graph, known: str = "") -> list[Graph]:
     """The graphs inside a graph, each behind those inside it, and the graph itself as the last; but
     for those that have an attribute ``known``."""
     found: dict[int, Graph] = {}
@@ -258,18 +267,6 @@ def _found(graph: Graph, name: str, find: Callable[[Graph], Any]) -> Any:
         for one in graphs_inside(graph, name):
             vars(one)[name] = find(one)
     return known[name]
-
-
-def _unwritten(graph: Graph) -> Iterator[Any]:
-    """What tells graphs of one text apart."""
-    yield from (id(c.value) for c in graph.constants)
-    for equation in graph.equations:
-        for arg, value in zip(equation.op.attrs, equation.attrs):
-            if arg.type == "Object":
-                yield value
-            elif arg.type.startswith("Graph"):
-                for inner in value if isinstance(value, tuple) else (value,):
-                    yield from vars(inner)["_unwritten"]  # the text says which is whose
 
 
 def graphs_in(attrs: tuple[Any, ...]) -> Iterator[Graph]:

@@ -14,13 +14,14 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import stack
+from phix.core.conversion import owned_tensor
 from phix.core.errors import GraphError
 from phix.core.graph import Atom, Constant, Equation, Graph, Literal, Variable, flat, graphs_inside
 from phix.core.meta import MetaTensor
 from phix.core.op import REQUIRED, Op
 from phix.core.places import Place, as_place
 from phix.core.rules import get_op
-from phix.core.tensor import Tensor
+from phix.core.tensor import Tensor, TensorBase
 
 _INLINE_CONSTANT = 16  # elements; larger constants are printed as a reference
 
@@ -305,7 +306,10 @@ class _Parser:
                 raise self.error(
                     f"the graph needs constants[{number}]; pass Graph.parse(text, constants=[...])"
                 )
-            return Constant(variable, self.constants[number])
+            value = self.constants[number]
+            return Constant(
+                variable, value if isinstance(value, TensorBase) else owned_tensor(value)
+            )
         values = self.value()
         data = np.array(values, dtype=variable.meta.dtype).reshape(variable.meta.dims)
         return Constant(variable, Tensor(data))

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing
-from phix.core.conversion import home, to_tensor_shared
+from phix.core.conversion import holds_tensors, home, owned_tensor, stacked, values_of
 from phix.core.errors import TensorIndexError
-from phix.core.source import at_user_line
 from phix.core.tensor import TensorBase, bind
 
 # What combines an element with its new value, where no element is indexed twice.
@@ -64,8 +61,10 @@ class IndexedUpdate:
 
     def _put(self, values: Any, reduce: str) -> Any:
         x = self.x
-        if not isinstance(values, TensorBase):
-            values = to_tensor_shared(np.asarray(values, dtype=x.dtype), home((x,)))
+        if isinstance(values, (list, tuple)) and holds_tensors(values):
+            values = stacked(values)
+        elif not isinstance(values, TensorBase):
+            values = owned_tensor(values_of(values, x.dtype), home((x,)))
         values = values.astype(x.dtype) if values.dtype != x.dtype else values
         try:
             entries, dots = indexing.expand(x, self.index)
@@ -73,7 +72,7 @@ class IndexedUpdate:
             done = put(x, entries, dots, values, reduce)
             return _put_by_number(x, self.index, values, reduce) if done is None else done
         except TensorIndexError as error:
-            raise TensorIndexError(f"{error}{at_user_line()}") from None
+            raise indexing.located(error) from None
 
 
 def _put_slice(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: str) -> Any:

@@ -10,12 +10,20 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dispatch, slices
 from phix.core import dtypes as dt
-from phix.core.conversion import home, to_tensor_shared
+from phix.core.conversion import home, owned_tensor
 from phix.core.dims import Dim, DimLike
-from phix.core.errors import ConcretizationError, TensorIndexError
+from phix.core.errors import (
+    ArgumentError,
+    ConcretizationError,
+    DTypeError,
+    NumberRangeError,
+    PhixError,
+    TensorIndexError,
+    shown,
+)
 from phix.core.places import Place
 from phix.core.source import at_user_line
-from phix.core.tensor import Tensor, TensorBase, bind
+from phix.core.tensor import Tensor, TensorBase, bind, tensor_of
 
 
 class Basic(NamedTuple):
@@ -45,7 +53,16 @@ def get(x: TensorBase, index: Any) -> Any:
             return _advanced(x, entries, dots)
         return _basic(x, entries)
     except TensorIndexError as error:
-        raise TensorIndexError(f"{error}{at_user_line()}") from None
+        raise located(error) from None
+
+
+def located(error: TensorIndexError) -> TensorIndexError:
+    """The error with the user's line, unless an op has put it in already."""
+    if getattr(error, "located", False):
+        return error
+    found = TensorIndexError(f"{error}{at_user_line()}")
+    found.located = True  # type: ignore[attr-defined]
+    return found
 
 
 _PLAIN = frozenset({int, slice, type(None), type(Ellipsis)})
@@ -61,7 +78,8 @@ def _view(x: Tensor, index: Any) -> Tensor | None:
     try:
         view = x.data[index]
         # Where only ints are left of the index, NumPy gives a scalar, and with "..." a view.
-        return Tensor(view if isinstance(view, np.ndarray) else x.data[(*_as_tuple(index), ...)])
+        whole = isinstance(view, np.ndarray)
+        return tensor_of(view if whole else x.data[(*_as_tuple(index), ...)])
     except (IndexError, TypeError, ValueError):
         return None
 
@@ -103,19 +121,26 @@ def _entry(x: TensorBase, e: Any) -> Any:
     if isinstance(e, (int, np.integer)) and not isinstance(e, (bool, np.bool_)):
         return int(e)
     if isinstance(e, (bool, np.bool_, float, str)):
-        raise TensorIndexError(
-            f"{e!r} is no index; write an int, a slice, None, Ellipsis, an int or bool tensor"
-        )
-    tensor = e if isinstance(e, TensorBase) else _index_tensor(e, home((x,)))
+        raise _no_index(e)
+    try:
+        tensor = e if isinstance(e, TensorBase) else _index_tensor(e, home((x,)))
+    except (ArgumentError, DTypeError, NumberRangeError):
+        raise _no_index(e) from None
     if dt.kind(tensor.dtype) not in ("int", "bool"):
         raise TensorIndexError(f"an index must be an int or bool tensor, found {tensor.meta}")
     return tensor
 
 
+def _no_index(e: Any) -> TensorIndexError:
+    return TensorIndexError(
+        f"{shown(e)} is no index; write an int, a slice, None, Ellipsis, an int or bool tensor"
+    )
+
+
 def _index_tensor(e: Any, place: Place | None) -> Any:
     if isinstance(e, list):
         e = e or np.empty(0, np.int64)
-    return to_tensor_shared(e if isinstance(e, list) else np.asarray(e), place)
+    return owned_tensor(e if isinstance(e, (list, np.ndarray)) else np.asarray(e), place)
 
 
 def _is_mask(e: Any) -> bool:
@@ -137,7 +162,7 @@ def _mask_indices(mask: TensorBase, dims: dm.Shape) -> list[Tensor]:
             f"x[mask] has a size that depends on the mask's values, which are not known while "
             f"tracing ({mask.meta}); use phix.ops.where(mask, x, other)"
         ) from error
-    return [to_tensor_shared(i, values.place) for i in np.nonzero(values.host)]
+    return [owned_tensor(i, values.place) for i in np.nonzero(values.host)]
 
 
 def _basic(x: TensorBase, entries: list[Any]) -> Any:
@@ -190,10 +215,18 @@ def _int_index(i: Any, dim: DimLike, axis: int, x: TensorBase) -> DimLike:
 
 def slice_bounds(s: slice, dim: DimLike) -> tuple[DimLike, DimLike, int, DimLike]:
     """Start, end, stride and length of ``s`` over an axis of size ``dim``, as Python counts."""
-    stride = 1 if s.step is None else operator.index(s.step)
+    try:
+        stride = 1 if s.step is None else operator.index(s.step)
+        ends = (s.start, s.stop)
+        parts = [v if v is None or isinstance(v, Dim) else operator.index(v) for v in ends]
+    except TypeError as error:
+        if isinstance(error, PhixError):
+            raise
+        raise TensorIndexError(
+            f"the start, stop and step of a slice must be ints or None, found {shown(s)}"
+        ) from None
     if stride == 0:
         raise TensorIndexError("a slice's step cannot be 0")
-    parts = [v if v is None or isinstance(v, Dim) else operator.index(v) for v in (s.start, s.stop)]
     default = (0, dim) if stride > 0 else (-1, -dim - 1)
     start, end = (d if v is None else v for v, d in zip(parts, default))
     start, end = slices.canonical(start, end, stride, dim)
@@ -229,12 +262,16 @@ def leading(positions: list[int], dots: int) -> int:
 
 
 def as_index(e: Any, dim: DimLike, axis: int) -> Any:
-    """An int64 index tensor; values that are known must be in range."""
+    """An int64 index tensor; values that are known must be in range.
+
+    Where ops run at once they look at what tensors hold themselves.
+    """
     if not isinstance(e, TensorBase):
         if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
             raise TensorIndexError(f"index {e} is out of range for axis {axis} of size {dim}")
         return bind("full", attrs=((), e, dt.int64, None))
-    if isinstance(e, Tensor) and isinstance(dim, int) and e.size:
+    is_looked_at = isinstance(e, Tensor) and not dispatch.runs_at_once()
+    if is_looked_at and isinstance(dim, int) and e.size:
         low, high = e.host.min(), e.host.max()
         if low < -dim or high >= dim:
             wrong = int(low if low < -dim else high)

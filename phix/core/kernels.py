@@ -23,7 +23,7 @@ from phix.core.kernel_context import KernelContext as KernelContext
 from phix.core.kernel_context import Unsized as Unsized
 from phix.core.op import Op
 from phix.core.places import Place
-from phix.core.rules import OPS
+from phix.core.rules import OPS, get_op
 
 ANY = "any"  # the layout of kernels that do not care
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -153,15 +153,34 @@ def register_kernel(
     see :class:`Kernel`.
 
     Raises:
+        UnknownOpError: the table has no such op; ``phix.load_ops`` comes first for an op of one's
+            own.
         KernelRegistrationError: no such backend or layout, or a kernel of that key is there.
     """
 
     def decorator(function: _F) -> _F:
         how = (takes_unread, recordable)
+        _warn_unused(get_op(op_name), _known(backend))
         _add(op_name, backend, layout, as_dtypes(dtypes), function, how)
         return function
 
     return decorator
+
+
+def _warn_unused(op: Op, backend: Backend) -> None:
+    """Log where the engine of the place never asks for a kernel of the op."""
+    runs_itself = op.binds_dim or op.has_graphs or "data_dependent" in op.traits
+    if runs_itself and backend.place_kind in _GENERATING:
+        import logging
+
+        logging.getLogger("phix.kernels").warning(
+            "a kernel of %s for %s will not be chosen: the engine of %s runs the op itself, since "
+            "it has graphs in it, or sizes that its data tell",
+            op.name, backend.name, backend.place_kind,
+        )  # fmt: skip
+
+
+_GENERATING = ("cpu", "gpu")  # the kinds of places whose engines generate loops
 
 
 def unregister_kernel(op_name: str, backend: str) -> None:
@@ -197,15 +216,15 @@ def _add(
             f"kernel of {op_name!r}: layout is one of {', '.join(LAYOUTS)}, found {layout!r}"
         )
     kernels = _KERNELS.setdefault(op_name, {})
-    for dtype in dtypes:
-        key = KernelKey(backend, layout, dtype)
+    added = [KernelKey(backend, layout, dtype) for dtype in dtypes]
+    for key in added:
         if key in kernels:
             there = getattr(kernels[key].function, "__module__", "an engine")
             raise KernelRegistrationError(
                 f"op {op_name!r} has a kernel for ({key}) already, of {there}; remove one of the "
                 "two, or give them different dtypes or layouts"
             )
-        kernels[key] = Kernel(op_name, key, function, *how)
+    kernels.update((key, Kernel(op_name, key, function, *how)) for key in added)
     _clear()
 
 
@@ -330,6 +349,12 @@ def has_functions(place_kind: str) -> bool:
     )
 
 
+def _with_functions(place_kind: str) -> Iterator[str]:
+    """The backends of a kind of place that somebody registered a function for."""
+    used = {k.backend for each in _KERNELS.values() for k, v in each.items() if v.function}
+    return (n for n, b in BACKENDS.items() if b.place_kind == place_kind and n in used)
+
+
 def fallbacks(place_kind: str) -> tuple[str, ...]:
     """The kinds of places that calls on ``place_kind`` run on, itself first."""
     return tuple(_libraries(place_kind))
@@ -338,7 +363,10 @@ def fallbacks(place_kind: str) -> tuple[str, ...]:
 @lru_cache(maxsize=64)
 def _libraries(place_kind: str) -> dict[str, list[str]]:
     """The backends that calls on a place may go to, by their kinds of places."""
-    first = engine(place_kind).backends
+    own = engine(place_kind).backends
+    # libraries that somebody else added to the place, the last first: they are there to be used
+    added = [n for n in _with_functions(place_kind) if n not in own]
+    first = (*reversed(added), *own)
     falling = [b.name for name in first for b in chain(name)]
     by_kind: dict[str, list[str]] = {}
     for name in dict.fromkeys((*first, *falling)):

@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from phix.core import dims as dm
 from phix.core.dims import DimLike, Shape, Symbol
 from phix.core.dtypes import as_dtype
-from phix.core.errors import ShapeError
+from phix.core.errors import DTypeError, ShapeError, described, shown
+from phix.core.given import is_int
 
 
 class MetaTensor:
@@ -29,7 +28,7 @@ class MetaTensor:
     __slots__ = ("dims", "dtype", "layout")
 
     def __init__(self, dims: Shape, dtype: Any, layout: str = "any") -> None:
-        self.dims = tuple(dims)
+        self.dims = dims if type(dims) is tuple else _listed(dims, "MetaTensor")
         self.dtype = as_dtype(dtype)
         self.layout = layout
 
@@ -106,21 +105,35 @@ def spec(shape: Sequence[int | str | DimLike], dtype: Any = "float32") -> MetaTe
     >>> phix.spec([-1, 3])
     float32[-1, 3]
     """
-    dims: list[DimLike] = []
-    for entry in shape:
-        if entry is None or (isinstance(entry, int) and entry == -1):
-            dims.append(dm.symbol())
-        elif isinstance(entry, str):
-            if not entry.isidentifier():
-                raise ShapeError(
-                    f"spec: {entry!r} is no name for a dim; write an identifier such as 'n', "
-                    "an int, or -1 for a size that is unknown"
-                )
-            dims.append(dm.symbol(entry))
-        elif isinstance(entry, dm.Dim):
-            dims.append(entry)
-        elif int(entry) < 0:
-            raise ShapeError(f"spec: {entry} is no size; write an int from 0, or -1 for unknown")
-        else:
-            dims.append(int(entry))
-    return MetaTensor(tuple(dims), np.dtype(as_dtype(dtype)))
+    try:
+        return MetaTensor(tuple(map(_dim, _listed(shape, "spec"))), as_dtype(dtype))
+    except DTypeError as error:
+        raise DTypeError(f"spec: {error}") from None
+
+
+def _listed(shape: Any, where: str) -> tuple[Any, ...]:
+    """The entries of a shape, which has them in an order."""
+    try:
+        if not isinstance(shape, (str, bytes, dict, set, frozenset)):
+            return tuple(shape)
+    except Exception:  # whatever the value answers
+        pass
+    raise ShapeError(f"{where}: a shape is a list or tuple of dims, found {described(shape)}")
+
+
+def _dim(entry: Any) -> DimLike:
+    """The dim that an entry of a spec's shape stands for."""
+    if entry is None or (isinstance(entry, int) and entry == -1):
+        return dm.symbol()
+    if isinstance(entry, dm.Dim):
+        return entry
+    if isinstance(entry, str):
+        if not entry.isidentifier():
+            raise ShapeError(
+                f"spec: {shown(entry)} is no name for a dim; write an identifier such as 'n', an "
+                "int, or -1 for a size that is unknown"
+            )
+        return dm.symbol(entry)
+    if not is_int(entry) or entry < 0:
+        raise ShapeError(f"spec: {shown(entry)} is no size; write an int from 0, or -1 for unknown")
+    return int(entry)

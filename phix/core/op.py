@@ -15,6 +15,7 @@ class _Required:
 
 
 REQUIRED = _Required()
+NUMBERS = frozenset({"float", "double", "Scalar", "Scalar(float)", "Scalar(double)"})
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,8 @@ class Op:
     batch_rule: Callable[..., Any] | None = None
     collective_rule: Callable[..., Any] | None = None
     normalize: Callable[..., Any] | None = None
+    index_rule: Callable[..., Any] | None = None
+    operand_rule: Callable[..., Any] | None = None
     simplifications: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
     def __post_init__(self) -> None:
@@ -109,6 +112,8 @@ class Op:
         self.inexact = tuple(
             i for i, a in enumerate(self.attrs) if a.type.startswith(("Scalar", "float", "double"))
         )
+        # Attributes that may be tensors under a transformation: see core.operands.
+        self.number_slots = tuple(i for i, a in enumerate(self.attrs) if a.type in NUMBERS)
         self.has_graphs = any(a.type.startswith("Graph") for a in self.attrs)
         self.binds_dim = "binds_dim" in self.traits
         self.has_effect = "side_effect" in self.traits and not self.binds_dim

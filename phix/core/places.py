@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import stack
-from phix.core.errors import DeviceError, OutOfMemoryError
+from phix.core.errors import DeviceError, OutOfMemoryError, shown
 
 
 @dataclass(frozen=True)
@@ -232,6 +232,10 @@ def as_place(value: Any) -> Place | None:
     """
     if value is None:
         return None
+    if not isinstance(value, (str, Place)):
+        raise DeviceError(
+            f"no place {shown(value)}; write a name such as 'cpu' or 'gpu:0', or a phix.Place"
+        )
     found = _found.get(value)
     if found is None:
         found = _found[value] = _checked(value)

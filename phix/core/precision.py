@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from phix.core.errors import AttributeValueError
+from phix.core.given import takes
 
 PRECISIONS = ("highest", "high")
 _current = "highest"
@@ -18,6 +19,7 @@ def matmul_precision() -> str:
     return _current
 
 
+@takes()
 def set_matmul_precision(precision: str) -> None:
     """Say how exact products of float32 matrices are to be, from the next call on.
 

@@ -8,10 +8,19 @@ from typing import Any
 
 import optree
 
-from phix.core.errors import ArgumentError
+from phix.core.errors import ArgumentError, described, shown
+from phix.core.exact_keys import Exact
 
 NAMESPACE = "phix"
 TreeDef = optree.PyTreeSpec
+
+
+def _endless() -> ArgumentError:
+    return ArgumentError(
+        "a tree of arguments is nested too deeply, or holds itself; pass finite trees of tuples, "
+        "lists and dicts"
+    )
+
 
 # None is a leaf-less node, as in JAX: an absent optional argument stays absent.
 
@@ -25,7 +34,10 @@ def flatten(tree: Any) -> tuple[list[Any], TreeDef]:
     >>> phix.tree.flatten({"a": 1, "b": (2, None)})[0]
     [1, 2]
     """
-    return optree.tree_flatten(tree, namespace=NAMESPACE)
+    try:
+        return optree.tree_flatten(tree, namespace=NAMESPACE)
+    except RecursionError:
+        raise _endless() from None
 
 
 def unflatten(treedef: TreeDef, leaves: Any) -> Any:
@@ -36,7 +48,15 @@ def unflatten(treedef: TreeDef, leaves: Any) -> Any:
     >>> phix.tree.unflatten(treedef, [10, 20])
     {'a': 10, 'b': (20, None)}
     """
-    return optree.tree_unflatten(treedef, leaves)
+    try:
+        return optree.tree_unflatten(treedef, leaves)
+    except Exception as error:
+        if isinstance(treedef, TreeDef) and not isinstance(error, (ValueError, TypeError)):
+            raise  # from what puts a node together
+        raise ArgumentError(
+            f"tree.unflatten takes what tree.flatten gives, found {described(treedef)} with leaves "
+            f"{shown(leaves)}: {error}"
+        ) from error
 
 
 def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
@@ -46,7 +66,24 @@ def map(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
     >>> phix.tree.map(lambda x: x + 1, {"a": 1, "b": (2, 3)})
     {'a': 2, 'b': (3, 4)}
     """
-    return optree.tree_map(function, tree, *rest, namespace=NAMESPACE)
+    if not callable(function):
+        raise ArgumentError(f"tree.map: function must be a function, found {described(function)}")
+    flat, treedef = flatten(tree)
+    others = [_under(tree, treedef, other) for other in rest]
+    return optree.tree_unflatten(treedef, [function(*parts) for parts in zip(flat, *others)])
+
+
+def _under(tree: Any, treedef: TreeDef, other: Any) -> list[Any]:
+    """What stands in another tree where the first one has its leaves."""
+    try:
+        return treedef.flatten_up_to(other)
+    except RecursionError:
+        raise _endless() from None
+    except ValueError as error:
+        raise ArgumentError(
+            f"tree.map: all trees must have the structure of the first, {treedef}, found "
+            f"{shown(other)}"
+        ) from error
 
 
 def leaves(tree: Any) -> list[Any]:
@@ -56,7 +93,10 @@ def leaves(tree: Any) -> list[Any]:
     >>> phix.tree.leaves({"b": (2, 3), "a": 1})
     [1, 2, 3]
     """
-    return optree.tree_leaves(tree, namespace=NAMESPACE)
+    try:
+        return optree.tree_leaves(tree, namespace=NAMESPACE)
+    except RecursionError:
+        raise _endless() from None
 
 
 def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[..., Any]) -> None:
@@ -64,7 +104,8 @@ def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[.
 
     Args:
         cls: the type of the node.
-        flatten_fn: ``node -> (children, aux)``, aux hashable.
+        flatten_fn: ``node -> (children, aux)``, aux hashable and compared exactly: 0.0 is not -0.0,
+            1 is not 1.0.
         unflatten_fn: ``(aux, children) -> node``.
 
     >>> import phix
@@ -77,7 +118,26 @@ def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[.
     >>> phix.tree.map(lambda x: x + 1, Interval(0, 1)).high
     2
     """
-    optree.register_pytree_node(cls, flatten_fn, unflatten_fn, namespace=NAMESPACE)
+    if not isinstance(cls, type) or not callable(flatten_fn) or not callable(unflatten_fn):
+        raise ArgumentError(
+            "tree.register takes a class and two functions, found "
+            f"{described(cls)}, {described(flatten_fn)} and {described(unflatten_fn)}"
+        )
+
+    def parts(node: Any) -> Any:
+        children, aux, *entries = flatten_fn(node)
+        return (children, Exact(aux), *entries)
+
+    def whole(aux: Any, children: Any) -> Any:
+        return unflatten_fn(aux.value, children)
+
+    try:
+        optree.register_pytree_node(cls, parts, whole, namespace=NAMESPACE)
+    except (TypeError, ValueError) as error:
+        raise ArgumentError(
+            f"tree.register: {cls.__name__} is a node already, or can be none; register each class "
+            f"once ({error})"
+        ) from error
 
 
 def register_dataclass(
@@ -161,7 +221,10 @@ def aligned(tree: Any, like: Any, what: str) -> list[Any]:
             for n, p in zip(nodes, parts):
                 walk(n, p)
 
-    walk(tree, like)
+    try:
+        walk(tree, like)
+    except RecursionError:
+        raise _endless() from None
     return out
 
 
@@ -191,10 +254,13 @@ def broadcast_prefix(prefix: Any, tree: Any, what: str) -> list[Any]:
         )
         if len(nodes) != len(parts) or (len(parts) == 1 and parts[0] is below):
             raise ArgumentError(
-                f"{what}: {prefix!r} is no prefix of the structure of {tree!r:.200}"
+                f"{what}: {shown(prefix)} is no prefix of the structure of {shown(tree, 200)}"
             )
         for n, p in zip(nodes, parts):
             walk(n, p)
 
-    walk(prefix, tree)
+    try:
+        walk(prefix, tree)
+    except RecursionError:
+        raise _endless() from None
     return out

@@ -26,6 +26,8 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "batch_rule": {},
     "collective_rule": {},
     "normalize": {},
+    "index_rule": {},
+    "operand_rule": {},
 }
 # Ops of the table that comes with phix, and ops with rules from elsewhere: programs of those depend
 # on code that no cache on disk knows.
@@ -168,6 +170,24 @@ def normalize(op_name: str) -> Callable[[Rule], Rule]:
     Args come in the op's order; the result is the tuple of all attributes, axes positive.
     """
     return _register("normalize", op_name)
+
+
+def operands(op_name: str) -> Callable[[Rule], Rule]:
+    """Register what an op is where some of its float and Scalar attributes are tensors.
+
+    ``rule(*args)``: args in the op's order, each of those attributes a number or a 0-d tensor, the
+    others converted, not normalised. It may not ask for the value of a tensor. An op with a
+    decomposition needs no such rule where that does as well.
+    """
+    return _register("operand_rule", op_name)
+
+
+def indices(op_name: str) -> Callable[[Rule], Rule]:
+    """Register which inputs hold indices: ``rule(*input_metas, *attrs) -> [IndexRange, ...]``.
+
+    Args come in the op's order; a range has the name of the input, ``"x"`` or ``"x[0]"``.
+    """
+    return _register("index_rule", op_name)
 
 
 class Call(NamedTuple):

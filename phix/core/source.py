@@ -1,4 +1,4 @@
-"""The user's line: the innermost frame outside phix, or the one that what runs derives from.
+"""The user's line: the innermost frame outside phix and NumPy, or what the op run derives from.
 
 While sources are recorded (where graphs are made, and inside ``phix.debug``), derivatives and
 replayed graphs run under the source of the op they come from.
@@ -14,10 +14,15 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from phix.core import stack
 from phix.core.graph import Source
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_PASSED_OVER = (
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    os.path.dirname(os.path.abspath(np.__file__)) + os.sep,
+)
 
 # What runs the derivative of an op: see ``derivation``.
 Watch = Callable[[Callable[[], Any], bool], Any]
@@ -41,7 +46,7 @@ def user_source() -> Source | None:
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
+        if not code.co_filename.startswith(_PASSED_OVER):
             if code.co_filename == threading.__file__ and _state.below is not None:
                 return _state.below
             return Source(code.co_filename, frame.f_lineno, code.co_name)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Union
 
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core import places
+from phix.core import places, refusals
+from phix.core.arrays import plain_array, read_only
 from phix.core.dims import DimLike, Shape
-from phix.core.errors import ArgumentError, ConcretizationError, DTypeError
+from phix.core.errors import (
+    ArgumentError,
+    DTypeError,
+    NumberRangeError,
+    ShapeError,
+    described,
+)
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.rules import OPS
@@ -33,7 +41,6 @@ class TensorBase:
     """
 
     __slots__ = ()
-    __array_priority__ = 100  # NumPy arrays leave `array + tensor` to us
 
     if TYPE_CHECKING:
 
@@ -153,9 +160,7 @@ class TensorBase:
 
         What another device holds is copied.
         """
-        view = self.concrete("a NumPy array").host.view()
-        view.flags.writeable = False
-        return view
+        return read_only(self.concrete("a NumPy array").host)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         data = self.numpy()
@@ -175,30 +180,45 @@ class TensorBase:
         return self.concrete("a list").host.tolist()
 
     def __bool__(self) -> bool:
-        return bool(self.concrete("a truth value").host)
+        data = self.concrete("a truth value").host
+        if data.size != 1:
+            raise ShapeError(
+                f"the truth value of {self.meta} is not known: it has {data.size} elements; write "
+                "phix.ops.any(x) or phix.ops.all(x)"
+            )
+        return bool(data)
 
     def __int__(self) -> int:
-        return int(self.item())
+        return int(self._real_item("an int"))
 
     def __float__(self) -> float:
-        return float(self.item())
+        return float(self._real_item("a float"))
+
+    def _real_item(self, asked: str) -> Any:
+        value = self.item()
+        is_finite = asked != "an int" or not isinstance(value, float) or math.isfinite(value)
+        if isinstance(value, complex):
+            raise DTypeError(f"{asked} was asked of {self.meta}; take ops.real(x) or ops.abs(x)")
+        if not is_finite:
+            raise NumberRangeError(f"{asked} was asked of {self.meta}, whose value is {value}")
+        return value
 
     def __complex__(self) -> complex:
         return complex(self.item())
 
     def __index__(self) -> int:
-        if dt.kind(self.dtype) != "int":
-            raise DTypeError(f"an index must be an int tensor, found {self.meta}")
+        if dt.kind(self.dtype) != "int" or self.ndim:
+            raise DTypeError(f"an index must be one int, found {self.meta}; index with x[i]")
         return int(self.concrete("an index").host)
 
     def __len__(self) -> int:
         if not self.ndim:
-            raise TypeError("a 0-d tensor has no length")
+            raise ArgumentError(f"len() needs a tensor with an axis, found {self.meta}")
         return self.shape[0]  # type: ignore[return-value]
 
     def __iter__(self) -> Iterator[Any]:
         if not self.ndim:
-            raise TypeError("a 0-d tensor cannot be iterated over")
+            raise ArgumentError(f"iter() needs a tensor with an axis, found {self.meta}")
         return (self[i] for i in range(len(self)))
 
     def __getitem__(self, index: Any) -> Any:
@@ -207,7 +227,7 @@ class TensorBase:
         return get(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        raise TypeError("tensors are immutable; write y = x.at[index].set(value)")
+        raise ArgumentError("tensors are immutable; write y = x.at[index].set(value)")
 
     __hash__ = object.__hash__
 
@@ -306,7 +326,8 @@ _MOST_KEYS = 4096
 class Tensor(TensorBase):
     """A dense tensor: data on a place, a NumPy array on the CPU's. Immutable.
 
-    ``phix.Tensor(array)`` shares the array's memory; :func:`phix.to_tensor` copies.
+    ``phix.Tensor(array)`` shares the array's memory, which nobody may write to from then on;
+    :func:`phix.to_tensor` copies, as does all else that keeps an array beyond the call.
     ``key`` is what compiled programs are looked up by: dtype, shape, C-contiguity, and the place
     where it is not the CPU. ``known_key`` is the same, None until somebody asked for it.
 
@@ -320,7 +341,7 @@ class Tensor(TensorBase):
     __slots__ = ("__weakref__", "_meta", "_shown", "data", "known_key")
 
     def __init__(self, data: Any) -> None:
-        self.data = data
+        self.data = plain_array(data) if isinstance(data, np.ndarray) else data
         self.known_key: tuple[Any, ...] | None = None
         self._meta: MetaTensor | None = None
 
@@ -359,15 +380,21 @@ class Tensor(TensorBase):
 
     @property
     def shape(self) -> Shape:
-        return self.data.shape
+        try:
+            return self.data.shape
+        except AttributeError:
+            raise _no_storage(self.data) from None
 
     @property
     def dtype(self) -> np.dtype:
-        return self.data.dtype
+        try:
+            return self.data.dtype
+        except AttributeError:
+            raise _no_storage(self.data) from None
 
     @property
     def ndim(self) -> int:
-        return len(self.data.shape)
+        return len(self.shape)
 
     def concrete(self, asked: str) -> Tensor:
         return self
@@ -382,15 +409,29 @@ class Tensor(TensorBase):
         self._shown = self.numpy()
         return self._shown.__array_interface__
 
-    def __dlpack__(self, **kwargs: Any) -> Any:
-        return self._exporting().__dlpack__(**kwargs)
+    def __dlpack__(self, *, copy: bool | None = None, **kwargs: Any) -> Any:
+        """A copy: who takes it may write to it, and many readers know no read-only memory.
+
+        With ``copy=False`` the memory itself, marked as read-only; BufferError where the reader
+        does not know the mark.
+        """
+        data = self._exporting()
+        if copy is False:
+            if not isinstance(data, np.ndarray):
+                raise BufferError(
+                    f"a tensor on {self.place} cannot be handed on as read-only memory; leave out "
+                    "copy=False"
+                )
+            return read_only(data).__dlpack__(copy=False, **kwargs)
+        return data.copy().__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._exporting().__dlpack_device__()
 
     def _exporting(self) -> Any:
         """What speaks DLPack for this tensor: its data, or a host copy of what cannot."""
-        return self.data if hasattr(self.data, "__dlpack__") else self.host
+        data = self.data
+        return data if hasattr(data, "__dlpack__") and hasattr(data, "copy") else self.host
 
     def __repr__(self) -> str:
         values = np.array2string(self.host, separator=", ", prefix="Tensor(", threshold=100)
@@ -401,6 +442,24 @@ class Tensor(TensorBase):
 
     def __reduce__(self) -> Any:
         return (_on_place, (self.host, self.place))
+
+
+_new_tensor = Tensor.__new__
+
+
+def tensor_of(data: Any) -> Tensor:
+    """A tensor of storage that phix made: as ``Tensor(data)``, without a look at it."""
+    made = _new_tensor(Tensor)
+    made.data = data
+    made.known_key = made._meta = None
+    return made
+
+
+def _no_storage(data: Any) -> ArgumentError:
+    return ArgumentError(
+        f"phix.Tensor takes a NumPy array or the storage of a registered device, found "
+        f"{described(data)}; phix.to_tensor takes anything else"
+    )
 
 
 def _on_place(array: np.ndarray, place: Place) -> Tensor:
@@ -416,6 +475,32 @@ class Tracer(TensorBase):
 
     def __repr__(self) -> str:
         return f"Tracer<{self.interpreter.name}>({self.meta})"
+
+    def __format__(self, spec: str) -> str:
+        if spec:
+            self.concrete("a formatted number")
+        return repr(self)
+
+    def __dlpack__(self, **kwargs: Any) -> Any:
+        return self.concrete("an array of another library").__dlpack__(**kwargs)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self.concrete("an array of another library").__dlpack_device__()
+
+    def __copy__(self) -> Tracer:
+        """The same value in a tracer of its own."""
+        new = object.__new__(type(self))
+        for kind in type(self).__mro__:
+            for name in getattr(kind, "__slots__", ()):
+                setattr(new, name, getattr(self, name))
+        return new
+
+    def __deepcopy__(self, memo: Any) -> Tracer:
+        return self.__copy__()
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        self.concrete("a pickle")
+        return super().__reduce_ex__(protocol)
 
     @property
     def identity(self) -> Any:
@@ -447,42 +532,10 @@ class ValueTracer(Tracer):
         return self.value.ndim
 
     def concrete(self, asked: str) -> Tensor:
-        return self.value.concrete(asked)
-
-
-def no_value(tracer: Tracer, asked: str) -> ConcretizationError:
-    """What a tracer without a value answers where Python needs one."""
-    from phix.core.source import user_source
-
-    meta, source = tracer.meta, user_source()
-    where = f" at {source}" if source else ""
-    return ConcretizationError(
-        f"{asked} was asked{where} of a tensor that is being traced by "
-        f"{tracer.interpreter.name} ({meta}), whose value is not known; {_way_out(meta, asked)}"
-    )
-
-
-def _way_out(meta: MetaTensor, asked: str) -> str:
-    """What to write where Python needs the value of a tensor of this meta."""
-    if asked == "a truth value":
-        if not meta.ndim:
-            return (
-                "write phix.cond(condition, f, g, x) in place of `if`, phix.while_loop in place "
-                "of `while`, phix.ops.where(condition, a, b) to choose a value; or, if the "
-                "condition is a setting, make its argument static (jit's static_argnames)"
-            )
-        return (
-            "use phix.ops.where(condition, a, b) for a choice element by element, or "
-            "phix.ops.all or any for one truth, and phix.cond in place of `if`"
-        )
-    if asked == "an index":
-        return "index with the tensor itself (x[i]), or make the argument static"
-    if not meta.ndim and dt.kind(meta.dtype) == "int":
-        return (
-            "a size or count that Python uses belongs in a static argument (jit's "
-            "static_argnums or static_argnames), or keep it a tensor: phix.fori_loop takes one"
-        )
-    return "keep the value a tensor, compute it outside, or make the argument static"
+        # What a comparison gives, or a rounding to ints, has no derivative to lose.
+        if not dt.is_differentiable(self.dtype):
+            return self.value.concrete(asked)
+        raise refusals.derivative_lost(self, asked)
 
 
 TensorLike = Union[TensorBase, np.ndarray, bool, int, float, complex, Sequence[Any]]

@@ -19,9 +19,11 @@ from phix.core.errors import ShapeError
 from phix.core.graph import flat, map_entries, named_axes
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
+from phix.core.refusals import no_value
 from phix.core.rules import OPS
-from phix.core.tensor import Tensor, TensorBase, Tracer, no_value
+from phix.core.tensor import Tensor, TensorBase, Tracer
 from phix.interpreters.decompose import as_entries
+from phix.interpreters.infer_meta import infer
 
 
 class BatchTracer(Tracer):
@@ -57,7 +59,16 @@ class Batch(Interpreter):
         if not largest:
             raise no_value(value, "a size")
         with dispatch.active(self.parent):
-            return as_dim(bind(OPS["max"], (value.value,), ((), False)), largest)
+            lanes = value.value
+            if not (isinstance(self.size, int) and self.size):  # of no lanes the largest is 0
+                none = bind(OPS["full"], (), ((1,), 0, lanes.dtype, None))
+                lanes = bind(OPS["concat"], ([lanes, none],), (0,))
+            return as_dim(bind(OPS["max"], (lanes,), ((), False)), largest)
+
+    def examine(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
+        """A call on one lane is checked as such: for the batch it may be another call, and fit."""
+        if not op.is_pointwise and any(map(self.owns, flat(inputs))):
+            infer(op, map_entries(lambda x: x.meta, inputs), attrs)
 
     def owns(self, value: Any) -> bool:
         return isinstance(value, BatchTracer) and value.interpreter is self
@@ -204,6 +215,11 @@ def _place(value: Any, mapped: bool, axis: int | None, size: DimLike) -> Any:
         return value
     if not mapped:
         value = bind(OPS["expand"], (value,), ((size, *value.meta.dims),))
+    if not -value.ndim <= axis < value.ndim:
+        raise ShapeError(
+            f"out_axes {axis} is out of range for a result of {value.ndim} axes, the mapped one "
+            f"among them; write one of {-value.ndim}..{value.ndim - 1}"
+        )
     return move_axis(value, 0, axis)
 
 

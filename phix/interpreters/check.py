@@ -96,7 +96,9 @@ def _at_source(error: Exception, equation: Equation) -> Exception:
     head, at, tail = text.partition(" (at ")
     if not at or equation.source is None:
         return error
-    return type(error)(f"{head} (at {equation.source}){tail.partition(')')[2]}")
+    found = type(error)(f"{head} (at {equation.source}){tail.partition(')')[2]}")
+    vars(found).update(vars(error))
+    return found
 
 
 def parse(text: str, constants: Sequence[Any] = ()) -> Graph:

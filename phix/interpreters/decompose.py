@@ -44,6 +44,11 @@ def keep_none(op: Op) -> bool:
     return False
 
 
+def keep_derivatives(op: Op) -> bool:
+    """Whether the op's derivative would be another one if it were taken apart."""
+    return "own_derivative" in op.traits
+
+
 @stack.nests
 def rewrite(graph: Graph, make: Callable[[Stage], Interpreter]) -> Graph:
     """``graph`` replayed under the interpreter ``make`` gives, into a new graph."""

@@ -17,11 +17,12 @@ from phix.core.dispatch import Interpreter
 from phix.core.engines import engine
 from phix.core.errors import UnknownDimError
 from phix.core.graph import Graph, Variable, flat, graphs_in, map_entries
+from phix.core.index_ranges import checked
 from phix.core.kernels import has_functions, key_place
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
-from phix.core.tensor import Tensor, Tracer
+from phix.core.tensor import Tensor, Tracer, tensor_of
 from phix.interpreters.decompose import as_entries, decompose
 from phix.interpreters.infer_meta import RUN_TIME, infer
 from phix.interpreters.jit import Compiled, compile_to_places, lower_to_places
@@ -30,7 +31,10 @@ from phix.interpreters.stage import Stage, StageTracer, finish
 
 Run = Callable[..., Any]
 
+# How many are kept; a plan holds on to its program, some 50 KB where it has one of its own.
 _MOST_PLANS = 8192
+_MOST_PROGRAMS = 2048
+_MOST_OVER_GRAPHS = 256
 # Inputs that are part of a plan, where the user wrote them: Python scalars, absent optionals.
 # Programs for matrices of up to this size have it known, so that they can be unrolled.
 _SMALL_MATRIX = 8
@@ -49,7 +53,9 @@ class Eager(Interpreter):
             Any, Run
         ] = {}  # of calls on tensors, attributes also as the user wrote them
         self.mixed: dict[Any, Run] = {}  # of calls with Python scalars among the tensors
+        self.over_graphs: dict[Any, Run] = {}  # plans of ops with graphs in them, each of its own
         self.programs: dict[Any, Any] = {}  # compiled programs, by op and class of shapes
+        self.forgotten = 0  # how often plans were dropped as they did not hold any more
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         call = _call(op, attrs) if op.inexact else (op, attrs)
@@ -87,13 +93,23 @@ class Eager(Interpreter):
         for x in tensors:
             if isinstance(x, Tracer):
                 raise dispatch.leaked(x, op.name)
-        key = _plan_key(op, inputs, attrs)
-        run = self.plans.get(key)
+        key, plans = _plan_key(op, inputs, attrs), self.plans
+        if op.has_graphs:
+            key, plans = (self.forgotten, key), self.plans_over(op, attrs)
+        run = plans.get(key)
         if run is None:
-            if len(self.plans) >= _MOST_PLANS:
-                self.plans.clear()
-            run = self.plans[key] = self.plan(op, inputs, attrs)
+            run = self.plan(op, inputs, attrs)
+            if op.index_rule is not None:
+                run = checked(op, map_entries(lambda x: x.meta, inputs), attrs, run)
+            _keep(plans, key, run, _MOST_PLANS if plans is self.plans else _MOST_OVER_GRAPHS)
         return run(*[x.data for x in tensors])
+
+    def plans_over(self, op: Op, attrs: tuple[Any, ...]) -> dict[Any, Run]:
+        """Where the plan of a call with graphs is kept: with the graph that it calls, so that it
+        goes when the function does whose graph it is; else with few others."""
+        if "calls_graph" not in op.traits:
+            return self.over_graphs
+        return next(graphs_in(attrs)).memo.setdefault("plans", {})
 
     def process_donated(
         self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], donated: tuple[int, ...]
@@ -103,7 +119,8 @@ class Eager(Interpreter):
         key = (_plan_key(op, inputs, attrs), donated)
         run = self.plans.get(key)
         if run is None:
-            run = self.plans[key] = self.plan(op, inputs, attrs, donated)
+            run = self.plan(op, inputs, attrs, donated)
+            _keep(self.plans, key, run, _MOST_PLANS)
         return run(*[x.data for x in flat(inputs)])
 
     def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
@@ -124,11 +141,9 @@ class Eager(Interpreter):
                 return  # an array, or a tensor that was cast
         key = (_call(op, given_attrs), *keys)
         if len(keys) == fixed.count(None):
-            self.plans[key] = run
+            _keep(self.plans, key, run, _MOST_PLANS)
             return
-        if len(self.mixed) >= _MOST_PLANS:
-            self.mixed.clear()
-        self.mixed[key] = _filled_in(run, fixed)
+        _keep(self.mixed, key, _filled_in(run, fixed), _MOST_PLANS)
 
     def plan(
         self,
@@ -202,14 +217,14 @@ class Eager(Interpreter):
             given = [x.shape for x in flat(inputs)]
             return _pointwise_run(launch, flattened, given, infer(op, metas, attrs)[0].dims)
         if op.single_output:
-            return lambda *arrays: Tensor(launch(*arrays)[0])
+            return lambda *arrays: tensor_of(launch(*arrays)[0])
         like = infer(op, metas, attrs)
         return lambda *arrays: _structured(launch(*arrays), like)
 
     def decomposed(self, op: Op, like: Any, attrs: tuple[Any, ...], *storage: Any) -> Any:
         """A composite op by op, so that those that are views of an input stay views."""
         supply = iter(storage)
-        inputs = map_entries(lambda _: Tensor(next(supply)), like)
+        inputs = map_entries(lambda _: tensor_of(next(supply)), like)
         with dispatch.active(self):
             assert op.decomposition is not None
             outs = op.decomposition(*op.merge(inputs, attrs))
@@ -249,9 +264,17 @@ class Eager(Interpreter):
                     if dims is shapes:
                         raise
                     continue
-                self.programs[key] = program
+                _keep(self.programs, key, program, _MOST_PROGRAMS)
             return program, tuple(tuple(s) for s in shapes)
         raise AssertionError("unreachable: the last class has no unknown dims")
+
+
+def _keep(store: dict[Any, Any], key: Any, value: Any, most: int) -> None:
+    """Keep ``value``; where there are ``most``, the oldest quarter of them goes."""
+    if len(store) >= most:
+        for old in list(store)[: most // 4]:
+            store.pop(old, None)
+    store[key] = value
 
 
 def _call(op: Op, attrs: tuple[Any, ...]) -> Any:
@@ -335,7 +358,7 @@ def _calling(graph: Graph, tensors: list[Tensor]) -> Run:
     if compiled is None:
         compiled = graph.memo["compiled"] = Compiled(graph)
     launch = compiled.launcher(tensors)
-    return lambda *arrays: tuple(map(Tensor, launch(*arrays)))
+    return lambda *arrays: tuple(map(tensor_of, launch(*arrays)))
 
 
 def _over_places(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
@@ -359,16 +382,16 @@ def _names(op: Op, inputs: tuple[Any, ...]) -> list[str]:
 def _moving(attrs: tuple[Any, ...], tensors: list[Tensor]) -> Run:
     """A copy to the place named, or else to that of the last tensor."""
     place = next((a for a in attrs if isinstance(a, Place)), tensors[-1].place)
-    return lambda x, *_: Tensor(places.moved(x, place))
+    return lambda x, *_: tensor_of(places.moved(x, place))
 
 
 def _viewing(op: Op, view: Run) -> Run:
     if op.single_output:
-        return lambda *arrays: Tensor(view(*arrays))
+        return lambda *arrays: tensor_of(view(*arrays))
     if len(op.outputs) == 1:
-        return lambda *arrays: tuple(map(Tensor, view(*arrays)))
+        return lambda *arrays: tuple(map(tensor_of, view(*arrays)))
     return lambda *arrays: tuple(
-        tuple(map(Tensor, o)) if isinstance(o, tuple) else Tensor(o) for o in view(*arrays)
+        tuple(map(tensor_of, o)) if isinstance(o, tuple) else tensor_of(o) for o in view(*arrays)
     )
 
 
@@ -394,11 +417,11 @@ def _flattened(op: Op, inputs: tuple[Any, ...]) -> Any:
 def _pointwise_run(launch: Run, shapes: Any, given: Any, out_shape: Any) -> Run:
     """Run over the flattened inputs; those that were flat already need no reshape."""
     if [tuple(s) for s in shapes] == [tuple(s) for s in given]:
-        return lambda *arrays: Tensor(launch(*arrays)[0])
+        return lambda *arrays: tensor_of(launch(*arrays)[0])
 
     def run(*arrays: np.ndarray) -> Tensor:
         out = launch(*[a.reshape(s) for a, s in zip(arrays, shapes)])[0]
-        return Tensor(out.reshape(out_shape))
+        return tensor_of(out.reshape(out_shape))
 
     return run
 
@@ -406,7 +429,7 @@ def _pointwise_run(launch: Run, shapes: Any, given: Any, out_shape: Any) -> Run:
 def _structured(arrays: tuple[np.ndarray, ...], like: tuple[Any, ...]) -> Any:
     """The arrays as the entries of the op's outputs: tensors, tuples of them, None where absent."""
     supply = iter(arrays)
-    entries = map_entries(lambda _: Tensor(next(supply)), like)
+    entries = map_entries(lambda _: tensor_of(next(supply)), like)
     return entries[0] if len(entries) == 1 else entries
 
 
@@ -416,8 +439,10 @@ dispatch.set_base(EAGER)
 
 def _forget_places() -> None:
     """Forget what was decided before a device was there, or for another one of its name."""
+    EAGER.forgotten += 1
     EAGER.plans.clear()
     EAGER.mixed.clear()
+    EAGER.over_graphs.clear()
     EAGER.programs = {k: p for k, p in EAGER.programs.items() if k[0] == CPU}
 
 

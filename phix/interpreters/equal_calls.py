@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import passes
+from phix.core.dims import Dim
+from phix.core.exact_keys import exact_key
 from phix.core.graph import graphs_in
 from phix.core.op import Op
 from phix.core.tensor import Tensor, Tracer
@@ -43,9 +45,7 @@ def _input_key(entry: Any) -> Any:
 
 
 def attr_key(value: Any) -> Any:
-    """Attributes compared by type and text: 0.0 is not -0.0, True is not 1."""
+    """Attributes compared exactly: 0.0 is not -0.0, True is not 1, one unknown dim not another."""
     if isinstance(value, tuple):
         return tuple(map(attr_key, value))
-    if isinstance(value, (bool, int, float, complex)):
-        return (type(value), repr(value))
-    return getattr(value, "key", value)
+    return value.key if isinstance(value, Dim) else exact_key(value)

@@ -11,12 +11,13 @@ from phix.core import dispatch
 from phix.core import dtypes as dt
 from phix.core.attrs import with_call
 from phix.core.dispatch import Interpreter
-from phix.core.errors import DTypeError, PhixError
+from phix.core.errors import DTypeError, PhixError, ShapeError
 from phix.core.graph import map_entries
 from phix.core.meta import MetaConfig, MetaTensor
 from phix.core.op import Op
+from phix.core.refusals import no_value
 from phix.core.rules import INFER_META
-from phix.core.tensor import Tensor, Tracer, no_value
+from phix.core.tensor import Tensor, Tracer
 
 COMPILE_TIME = MetaConfig(is_runtime=False)
 RUN_TIME = MetaConfig(is_runtime=True)
@@ -69,10 +70,38 @@ def infer(
     try:
         check_dtypes(op, metas)
         if op.infer_meta_name is None:
-            return _infer_decomposed(op, metas, attrs, config)
-        return _infer_named(op, metas, attrs, config)
+            outs = _infer_decomposed(op, metas, attrs, config)
+        else:
+            outs = _infer_named(op, metas, attrs, config)
+        for out in outs:
+            for meta in out if isinstance(out, tuple) else (out,):
+                check_size(meta)
     except PhixError as error:
         raise with_call(error, op, metas) from None
+    return outs
+
+
+_MOST_AXES = 64  # of NumPy's arrays
+_MOST_BYTES = (1 << 63) - 1
+
+
+def check_size(meta: MetaTensor | None) -> None:
+    """Raise ShapeError for a tensor that no memory can hold."""
+    if meta is None:
+        return
+    if len(meta.dims) > _MOST_AXES:
+        raise ShapeError(
+            f"the result would have {len(meta.dims)} axes; a tensor has {_MOST_AXES} at most"
+        )
+    size = meta.dtype.itemsize
+    for dim in meta.dims:
+        if isinstance(dim, int):
+            size *= dim or 1  # a tensor without elements has strides, too
+    if size > _MOST_BYTES:
+        raise ShapeError(
+            f"the result would be {meta}, of more bytes than an address can count; write a "
+            "smaller shape"
+        )
 
 
 def check_dtypes(op: Op, metas: tuple[Any, ...]) -> None:

@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from operator import attrgetter
 from typing import Any
 
+import numpy as np
+
 from phix.core import dims as dm
 from phix.core import dispatch, passes, stack
 from phix.core import dtypes as dt
-from phix.core.conversion import to_tensor_shared
+from phix.core.conversion import owned_tensor
 from phix.core.dims import DimLike
 from phix.core.dispatch import Interpreter
 from phix.core.graph import (
@@ -28,9 +30,11 @@ from phix.core.graph import (
 from phix.core.graph_text import variable_names
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
+from phix.core.places import Place
+from phix.core.refusals import no_value
 from phix.core.rules import OPS, Call
 from phix.core.source import recording, user_source
-from phix.core.tensor import Tensor, TensorBase, Tracer, no_value
+from phix.core.tensor import Tensor, TensorBase, Tracer
 from phix.interpreters.infer_meta import infer
 
 
@@ -76,6 +80,7 @@ class Stage(Interpreter):
         super().__init__(parent)
         self.equations: list[Equation] = []
         self.constants: dict[int, Constant] = {}
+        self.copies: dict[int, tuple[Any, Tensor]] = {}  # of arrays, by their addresses
         self.source: Source | None = None  # overrides the user's line while a graph is replayed
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -104,6 +109,15 @@ class Stage(Interpreter):
         inputs, attrs = op.split(tuple(map(self._made, simpler.args)))
         return self.process(op, inputs, attrs)
 
+    def own(self, value: Any, place: Place | None) -> Any:
+        """As ever; of an array that is used several times, and is as it was, there is one copy."""
+        if not isinstance(value, np.ndarray):
+            return super().own(value, place)
+        kept = self.copies.get(id(value))
+        if kept is None or not _is_same(value, kept[1]):
+            kept = self.copies[id(value)] = value, owned_tensor(value, place)
+        return kept[1]
+
     def as_dim(self, value: TensorBase, largest: bool) -> DimLike:
         """The size that ``value``, an int tensor of this graph, will have at run time."""
         dim = dm.symbol()
@@ -125,6 +139,14 @@ class Stage(Interpreter):
         return known.variable
 
 
+def _is_same(array: np.ndarray, copy: Tensor) -> bool:
+    """Whether a tensor that was copied from an array still has its values, to the bit."""
+    if not isinstance(copy.data, np.ndarray) or array.dtype != copy.dtype:
+        return False
+    one, two = (np.ascontiguousarray(a).reshape(-1).view(np.uint8) for a in (array, copy.data))
+    return array.shape == copy.shape and np.array_equal(one, two)
+
+
 @stack.nests
 def trace(
     function: Callable[..., Sequence[Any]],
@@ -141,7 +163,7 @@ def trace(
         here = user_source()
         outs = function(*(StageTracer(stage, v, here) for v in inputs))
         outputs = tuple(
-            stage.atom(o if isinstance(o, TensorBase) else to_tensor_shared(o)) for o in outs
+            stage.atom(o if isinstance(o, TensorBase) else stage.own(o, None)) for o in outs
         )
     graph = Graph(inputs, tuple(stage.constants.values()), tuple(stage.equations), outputs)
     return finish(graph)

@@ -344,8 +344,9 @@ class Pullback:
         for node, ct in zip(self.outputs, cotangents):
             if node >= 0 and ct is not None:
                 grads[node] = add(grads.get(node), ct)
-        for record in reversed(self.tape):
-            self.step(record, grads)
+        with dispatch.inside():
+            for record in reversed(self.tape):
+                self.step(record, grads)
         found = [grads.get(node) for node, _ in self.inputs]
         if not instantiate:
             return found

@@ -127,6 +127,7 @@ class Watch(Interpreter):
     """Runs ops in its parent and looks at what they give."""
 
     name = "nans"
+    watches = True
 
     def __init__(self, parent: Interpreter) -> None:
         super().__init__(parent)

@@ -15,6 +15,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import kernels, places
+from phix.core.arrays import read_only
 from phix.core.conversion import moved, tensor_from_scalar
 from phix.core.engines import Launcher, Uncounted, environment
 from phix.core.graph import (
@@ -154,7 +155,7 @@ class KernelProgram:
         shapes = [_shape(v, env) for v in outputs]
 
         def call(values: dict[Any, Any], sizes: Env) -> None:
-            given = map_entries(lambda a: self.read(a, values), entries)
+            given = map_entries(lambda a: read_only(self.read(a, values)), entries)
             made = [_made(ctx, v, s) for v, s in zip(outputs, shapes)]
             supply = iter(made)
             results = map_entries(lambda _: next(supply), equation.outputs)
@@ -176,7 +177,8 @@ class KernelProgram:
         if kernel is None or kernel.function is None:
             raise kernels.not_found(op_name, key)
         result = self.ctx.allocate(shape, dtype)
-        kernel.function(self.ctx, *kernels.kernel_arguments(OPS[op_name], inputs, attrs), result)
+        given = map_entries(read_only, inputs)
+        kernel.function(self.ctx, *kernels.kernel_arguments(OPS[op_name], given, attrs), result)
         return result
 
 

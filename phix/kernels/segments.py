@@ -36,7 +36,7 @@ from phix.core.kernels import KernelContext
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.rules import OPS
-from phix.core.tensor import Tensor
+from phix.core.tensor import tensor_of
 from phix.kernels import structural
 
 if TYPE_CHECKING:
@@ -92,7 +92,7 @@ class Copy:
     def __call__(
         self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
     ) -> Sequence[Any]:
-        return (moved(Tensor(storage[0]), self.place).data,)
+        return (moved(tensor_of(storage[0]), self.place).data,)
 
     def __str__(self) -> str:
         return f"copy {self.source.name} to {self.place}, as {self.target.name}"
@@ -128,7 +128,7 @@ class Segment:
     def program(self, contiguous: tuple[bool, ...], env: Env) -> Program:
         """Compiled once for all sizes, but for those that its inputs do not tell."""
         known = {s: env[s] for s in self.missing if s in env}
-        key = (contiguous, *known.values())
+        key = (contiguous, *known.items())
         if key not in self.programs:
             (graph,) = substitute_attrs((self.graph,), known)
             here = engine(self.place.kind)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,10 @@ class SegmentsExplanation:
     def report(self) -> str:
         """The steps, a line each."""
         return self.program.sections["segments"]
+
+    def fault(self, inputs: Sequence[Any], donated: Sequence[int] = ()) -> tuple[str, str] | None:
+        """None: the loops are those of the places."""
+        return None
 
     def cost(self, sizes: Sizes) -> CostAnalysis:
         """The work of one run, in sum and for each place."""

@@ -6,14 +6,19 @@ from typing import Any, Literal
 
 from phix import ops
 from phix.core.arguments import DTypeLike
-from phix.core.conversion import to_tensor_shared
-from phix.core.errors import ArgumentError
+from phix.core.conversion import owned_tensor
+from phix.core.given import FLAG, one_of, takes
 from phix.core.tensor import TensorBase, TensorLike
 
 
 def as_tensor(x: Any) -> Any:
-    """``x`` as a tensor, without a copy where its data allow."""
-    return x if isinstance(x, TensorBase) else to_tensor_shared(x)
+    """``x`` as a tensor; an array is copied."""
+    return x if isinstance(x, TensorBase) else owned_tensor(x)
+
+
+def is_zero(number: Any) -> bool:
+    """Whether a number is known to be 0; what a tensor is may be known later, or differ."""
+    return not isinstance(number, TensorBase) and number == 0
 
 
 def relu(x: TensorLike) -> Any:
@@ -36,6 +41,7 @@ def relu6(x: TensorLike) -> Any:
     return ops.relu6(x)
 
 
+@takes(approximate=FLAG | one_of("tanh", "none"))
 def gelu(x: TensorLike, approximate: Literal["tanh", "none"] | bool = False) -> Any:
     """x times the cumulative normal distribution at x, elementwise.
 
@@ -50,8 +56,6 @@ def gelu(x: TensorLike, approximate: Literal["tanh", "none"] | bool = False) -> 
     >>> phix.nn.functional.gelu([0.0, 30.0], approximate="tanh").tolist()
     [0.0, 30.0]
     """
-    if approximate not in (True, False, "tanh", "none"):
-        raise ArgumentError(f'gelu: approximate is "tanh", "none" or a bool, found {approximate!r}')
     return ops.gelu(x, approximate in (True, "tanh"))
 
 
@@ -75,6 +79,7 @@ def swish(x: TensorLike) -> Any:
     return ops.swish(x)
 
 
+@takes()
 def swiglu(x: TensorLike, y: TensorLike | None = None) -> Any:
     """silu(x) * y, elementwise; without y the halves of x along its last axis take both places.
 
@@ -95,6 +100,7 @@ def sigmoid(x: TensorLike) -> Any:
     return ops.sigmoid(x)
 
 
+@takes()
 def log_sigmoid(x: TensorLike) -> Any:
     """log(sigmoid(x)), elementwise, without overflow.
 
@@ -115,6 +121,7 @@ def tanh(x: TensorLike) -> Any:
     return ops.tanh(x)
 
 
+@takes()
 def softplus(x: TensorLike, beta: float = 1, threshold: float = 20) -> Any:
     """log(1 + exp(beta * x)) / beta, elementwise; x itself where beta * x is above the threshold.
 
@@ -135,6 +142,7 @@ def softsign(x: TensorLike) -> Any:
     return ops.softsign(x)
 
 
+@takes()
 def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Any:
     """x above 0, else negative_slope * x, elementwise.
 
@@ -145,6 +153,7 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Any:
     return ops.leaky_relu(x, negative_slope)
 
 
+@takes()
 def elu(x: TensorLike, alpha: float = 1.0) -> Any:
     """x above 0, else alpha * (exp(x) - 1), elementwise.
 
@@ -165,6 +174,7 @@ def hardswish(x: TensorLike) -> Any:
     return ops.hardswish(x)
 
 
+@takes()
 def hardsigmoid(x: TensorLike, slope: float = 0.1666667, offset: float = 0.5) -> Any:
     """min(max(slope * x + offset, 0), 1), elementwise.
 
@@ -175,6 +185,7 @@ def hardsigmoid(x: TensorLike, slope: float = 0.1666667, offset: float = 0.5) ->
     return ops.hardsigmoid(x, slope, offset)
 
 
+@takes()
 def hardtanh(x: TensorLike, min: float = -1.0, max: float = 1.0) -> Any:
     """min(max(x, min), max), elementwise, with slope 0 at both bounds.
 
@@ -185,6 +196,7 @@ def hardtanh(x: TensorLike, min: float = -1.0, max: float = 1.0) -> Any:
     return ops.hardtanh(x, min, max)
 
 
+@takes()
 def softmax(x: TensorLike, axis: int = -1, dtype: DTypeLike | None = None) -> Any:
     """exp(x) / sum(exp(x)) along the axis.
 
@@ -200,6 +212,7 @@ def softmax(x: TensorLike, axis: int = -1, dtype: DTypeLike | None = None) -> An
     return ops.softmax(x if dtype is None else ops.cast(x, dtype), axis)
 
 
+@takes()
 def log_softmax(x: TensorLike, axis: int = -1, dtype: DTypeLike | None = None) -> Any:
     """log(softmax(x)) along the axis, without overflow.
 

@@ -9,11 +9,13 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.given import takes
 from phix.core.tensor import TensorLike
-from phix.nn.activations import as_tensor
+from phix.nn.activations import as_tensor, is_zero
 from phix.nn.layers import dropout
 
 
+@takes()
 def scaled_dot_product_attention(
     query: TensorLike,
     key: TensorLike,
@@ -64,7 +66,7 @@ def scaled_dot_product_attention(
     scores = ops.matmul(q * factor, k, False, True)
     scores = _masked(scores, attn_mask, is_causal)
     weights = ops.softmax(scores, -1)
-    if dropout_p and training:
+    if training and not is_zero(dropout_p):
         weights = dropout(weights, dropout_p, key=dropout_key)
     return ops.transpose(ops.matmul(weights, v), [0, 2, 1, 3])
 

@@ -9,6 +9,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError
+from phix.core.given import entries, takes
 from phix.core.tensor import TensorLike
 from phix.nn.activations import as_tensor
 
@@ -49,6 +50,7 @@ def _add_bias(out: Any, bias: TensorLike | None, data_format: str) -> Any:
     return out + (bias if data_format == "NHWC" else ops.reshape(bias, [-1, 1, 1]))
 
 
+@takes()
 def conv2d(
     x: TensorLike,
     weight: TensorLike,
@@ -86,6 +88,7 @@ def conv2d(
     return _add_bias(out, bias, data_format)
 
 
+@takes()
 def conv2d_transpose(
     x: TensorLike,
     weight: TensorLike,
@@ -123,6 +126,7 @@ def conv2d_transpose(
     return _add_bias(out, bias, data_format)
 
 
+@takes()
 def max_pool2d(
     x: TensorLike,
     kernel_size: Size,
@@ -159,6 +163,7 @@ def max_pool2d(
     )
 
 
+@takes()
 def avg_pool2d(
     x: TensorLike,
     kernel_size: Size,
@@ -205,6 +210,7 @@ def avg_pool2d(
 _MODES = ("constant", "reflect", "replicate", "circular")
 
 
+@takes()
 def pad(
     x: TensorLike,
     pad: Sequence[int],
@@ -240,7 +246,8 @@ def pad(
     out = as_tensor(x)
     if mode not in _MODES:
         raise ArgumentError(f"pad: mode is one of {', '.join(_MODES)}, found {mode!r}")
-    widths = _widths(out.ndim, list(pad), data_format, pad_from_left_axis)
+    given = list(entries(pad, "pad: pad"))
+    widths = _widths(out.ndim, given, data_format, pad_from_left_axis)
     if mode == "constant":
         return ops.pad(out, [w for pair in widths for w in pair], value)
     for axis, (before, after) in enumerate(widths):

@@ -8,10 +8,12 @@ from typing import Any
 from phix import ops
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError
+from phix.core.given import takes
 from phix.core.tensor import TensorLike
-from phix.nn.activations import as_tensor
+from phix.nn.activations import as_tensor, is_zero
 
 
+@takes()
 def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Any:
     """x @ weight + bias.
 
@@ -30,6 +32,7 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     return ops.linear(x, weight, bias)
 
 
+@takes()
 def embedding(
     x: TensorLike, weight: TensorLike, padding_idx: int | None = None, sparse: bool = False
 ) -> Any:
@@ -61,6 +64,7 @@ def embedding(
     return ops.embedding(x, weight, padding_idx, sparse)
 
 
+@takes()
 def one_hot(x: TensorLike, num_classes: int = -1) -> Any:
     """float32 with a new last axis: 1 at the class that x numbers, else 0.
 
@@ -76,6 +80,7 @@ def one_hot(x: TensorLike, num_classes: int = -1) -> Any:
     return ops.one_hot(x, int(ops.max(x)) + 1 if num_classes == -1 else num_classes)
 
 
+@takes()
 def dropout(
     x: TensorLike,
     p: float = 0.5,
@@ -106,13 +111,13 @@ def dropout(
     >>> phix.nn.functional.dropout(phix.ones([4]), 1.0, key=key).tolist()
     [0.0, 0.0, 0.0, 0.0]
     """
-    if training and p != 0 and key is None:
+    if training and not is_zero(p) and key is None:
         raise ArgumentError(
             "dropout: training needs a key, since there is no hidden random state; write "
             "dropout(x, p, key=phix.random.key(seed)), or training=False"
         )
     whole = as_tensor(x)
-    if not training or p == 0:
+    if not training or is_zero(p):
         return ops.dropout(whole, None, p, True, mode)
     if axis is None:
         return ops.dropout(whole, key, p, False, mode)

@@ -7,8 +7,10 @@ from typing import Any
 from phix import ops
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError
+from phix.core.given import takes
+from phix.core.index_ranges import IndexRange, check
 from phix.core.tensor import TensorLike
-from phix.nn.activations import as_tensor
+from phix.nn.activations import as_tensor, is_zero
 
 
 def _check(name: str, reduction: str) -> None:
@@ -32,6 +34,7 @@ def _weighted_mean(loss: Any, weight: Any) -> Any:
     return ops.sum(loss) / ops.where(total == 0, 1.0, total)
 
 
+@takes()
 def mse_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Any:
     """(input - label) ** 2.
 
@@ -53,6 +56,7 @@ def square_error_cost(input: TensorLike, label: TensorLike) -> Any:
     return ops.mse_loss(input, label, "none")
 
 
+@takes()
 def l1_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Any:
     """abs(input - label).
 
@@ -63,6 +67,7 @@ def l1_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> An
     return _reduced("l1_loss", ops.abs(ops.subtract(input, label)), reduction)
 
 
+@takes()
 def smooth_l1_loss(
     input: TensorLike,
     label: TensorLike,
@@ -86,6 +91,7 @@ def smooth_l1_loss(
     return _reduced("smooth_l1_loss", loss if is_huber else loss / delta, reduction)
 
 
+@takes()
 def log_loss(input: TensorLike, label: TensorLike, epsilon: float = 0.0001) -> Any:
     """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise.
 
@@ -96,6 +102,7 @@ def log_loss(input: TensorLike, label: TensorLike, epsilon: float = 0.0001) -> A
     return ops.log_loss(input, label, epsilon)
 
 
+@takes()
 def kl_div(
     input: TensorLike, label: TensorLike, reduction: str = "mean", log_target: bool = False
 ) -> Any:
@@ -117,6 +124,7 @@ def kl_div(
     return ops.kldiv_loss(input, label, reduction, log_target)
 
 
+@takes()
 def binary_cross_entropy(
     input: TensorLike,
     label: TensorLike,
@@ -138,6 +146,7 @@ def binary_cross_entropy(
     return _reduced("binary_cross_entropy", ops.bce_loss(input, label), reduction, weight)
 
 
+@takes()
 def binary_cross_entropy_with_logits(
     logit: TensorLike,
     label: TensorLike,
@@ -162,6 +171,7 @@ def binary_cross_entropy_with_logits(
     return _reduced("binary_cross_entropy_with_logits", loss, reduction, weight)
 
 
+@takes()
 def softmax_with_cross_entropy(
     logits: TensorLike,
     label: TensorLike,
@@ -192,6 +202,7 @@ def softmax_with_cross_entropy(
     return (loss, softmax) if return_softmax else loss
 
 
+@takes()
 def cross_entropy(
     input: TensorLike,
     label: TensorLike,
@@ -227,19 +238,34 @@ def cross_entropy(
     _check("cross_entropy", reduction)
     scores, target = as_tensor(input), as_tensor(label)
     keepdim = target.ndim == scores.ndim or reduction != "none"
-    if not soft_label and not label_smoothing:
+    if not soft_label and is_zero(label_smoothing):
         loss = _hard(scores, target, weight, ignore_index, reduction, axis, use_softmax)
         return _without(loss, axis, keepdim)
     counts = None
     if not soft_label:
         number = ops.squeeze(target, [axis]) if target.ndim == scores.ndim else target
-        counts = ops.unsqueeze(number != ignore_index, [axis])
+        number, counts = _class_numbers("cross_entropy", scores, number, ignore_index, axis)
+        counts = ops.unsqueeze(counts, [axis])
         target = _moved_last_to(ops.one_hot(number, scores.shape[axis]), axis)
         target = target.astype(scores.dtype)
-    if label_smoothing:
+    if not is_zero(label_smoothing):
         target = (1 - label_smoothing) * target + label_smoothing / _size(scores, axis)
     loss = _soft(scores, target, weight, counts, reduction, axis, use_softmax)
     return _without(loss, axis, keepdim)
+
+
+def _class_numbers(
+    name: str, scores: Any, number: Any, ignore_index: int, axis: int
+) -> tuple[Any, Any]:
+    """Labels that are classes, and which of them count: in compiled programs, where nobody looks,
+    a number below the first class is the first, one behind the last the last."""
+    if not -scores.ndim <= axis < scores.ndim:
+        raise ArgumentError(f"{name}: input {scores.meta} has no axis {axis} of classes")
+    classes = scores.shape[axis]
+    check(number, IndexRange("label", (classes,), "the classes,", False, ignore_index), name)
+    number = number.astype("int64")  # which holds ignore_index and the last class
+    counts = number != ignore_index
+    return ops.minimum(ops.maximum(ops.where(counts, number, 0), 0), classes - 1), counts
 
 
 def _without(loss: Any, axis: int, keepdim: bool) -> Any:
@@ -293,6 +319,7 @@ def _soft(
     return ops.sum(loss) if reduction == "sum" else loss
 
 
+@takes()
 def nll_loss(
     input: TensorLike,
     label: TensorLike,
@@ -315,8 +342,7 @@ def nll_loss(
     """
     _check("nll_loss", reduction)
     log_p, number = as_tensor(input), as_tensor(label)
-    counts = number != ignore_index
-    safe = ops.where(counts, number, 0)
+    safe, counts = _class_numbers("nll_loss", log_p, number, ignore_index, 1)
     picked = ops.take_along_axis(log_p, ops.unsqueeze(safe, [1]), 1)
     share = counts.astype(log_p.dtype)
     if weight is not None:

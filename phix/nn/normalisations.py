@@ -9,6 +9,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, ShapeError
+from phix.core.given import takes
 from phix.core.rules import OPS
 from phix.core.tensor import TensorLike
 from phix.nn.activations import as_tensor
@@ -29,6 +30,7 @@ def _flat(parameter: TensorLike | None) -> Any:
     return None if parameter is None else ops.reshape(parameter, [-1])
 
 
+@takes()
 def layer_norm(
     x: TensorLike,
     normalized_shape: int | Sequence[int],
@@ -55,6 +57,7 @@ def layer_norm(
     return ops.layer_norm(x, _flat(weight), _flat(bias), epsilon, begin)
 
 
+@takes()
 def rms_norm(
     input: TensorLike,
     normalized_shape: int | Sequence[int],
@@ -86,6 +89,7 @@ def rms_norm(
     return out, inverse
 
 
+@takes()
 def batch_norm(
     x: TensorLike,
     running_mean: TensorLike,
@@ -128,6 +132,7 @@ def batch_norm(
     return (out, mean, variance) if training else out
 
 
+@takes()
 def instance_norm(
     x: TensorLike,
     running_mean: TensorLike | None = None,
@@ -168,6 +173,7 @@ def instance_norm(
     return batch_norm(x, running_mean, running_var, weight, bias, epsilon=eps)
 
 
+@takes()
 def group_norm(
     x: TensorLike,
     num_groups: int,
@@ -192,6 +198,7 @@ def group_norm(
     return ops.group_norm(x, weight, bias, epsilon, num_groups, data_format)
 
 
+@takes()
 def normalize(x: TensorLike, p: float = 2, axis: int = 1, epsilon: float = 1e-12) -> Any:
     """x divided by its p-norm along the axis, or by epsilon where that is larger.
 

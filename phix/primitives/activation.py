@@ -14,6 +14,7 @@ from phix.core import rules
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.widening import in_float32
 
 
 # -- softmax -----------------------------------------------------------------------------------
@@ -39,6 +40,7 @@ def softmax_batch(batched: Any, x: Any, axis: int) -> Any:
 
 
 @rules.decompose("softmax")
+@in_float32
 def softmax(x: Any, axis: int) -> Any:
     axes = [axis] if x.ndim else []
     e = ops.exp(_centred(x, axes))
@@ -47,12 +49,14 @@ def softmax(x: Any, axis: int) -> Any:
 
 
 @rules.decompose("softmax_grad")
+@in_float32
 def softmax_grad(out: Any, out_grad: Any, axis: int) -> Any:
     weighted = out * out_grad
     return weighted - out * ops.sum(weighted, [axis] if out.ndim else [], keepdim=True)
 
 
 @rules.decompose("log_softmax")
+@in_float32
 def log_softmax(x: Any, axis: int) -> Any:
     axes = [axis] if x.ndim else []
     centred = _centred(x, axes)
@@ -60,44 +64,56 @@ def log_softmax(x: Any, axis: int) -> Any:
 
 
 @rules.decompose("log_softmax_grad")
+@in_float32
 def log_softmax_grad(out: Any, out_grad: Any, axis: int) -> Any:
     axes = [axis] if out.ndim else []
     return out_grad - ops.exp(out) * ops.sum(out_grad, axes, keepdim=True)
 
 
 # -- sigmoid and its kin -----------------------------------------------------------------------
+def _minus_size(x: Any) -> Any:
+    """-|x|, whose derivative at 0 is that from the right: 1 + exp of it is smooth there so."""
+    return ops.where(x < 0, x, -x)
+
+
 @rules.decompose("sigmoid")
+@in_float32
 def sigmoid(x: Any) -> Any:
     """exp(min(x, 0)) / (1 + exp(-|x|)): nothing overflows, and the small end keeps its digits."""
-    e = ops.exp(-ops.abs(x))
+    e = ops.exp(_minus_size(x))
     return ops.where(x < 0, e, 1.0) / (1 + e)
 
 
 @rules.decompose("sigmoid_grad")
+@in_float32
 def sigmoid_grad(out: Any, out_grad: Any) -> Any:
     return out_grad * (out * (1 - out))
 
 
 @rules.decompose("logsigmoid")
+@in_float32
 def logsigmoid(x: Any) -> Any:
     """min(x, 0) - log(1 + exp(-|x|))."""
-    return ops.where(x < 0, x, 0.0) - ops.log1p(ops.exp(-ops.abs(x)))
+    return ops.where(x < 0, x, 0.0) - ops.log1p(ops.exp(_minus_size(x)))
 
 
 @rules.decompose("logsigmoid_grad")
+@in_float32
 def logsigmoid_grad(x: Any, out_grad: Any) -> Any:
     return out_grad * ops.sigmoid(-x)
 
 
 @rules.decompose("softplus")
+@in_float32
 def softplus(x: Any, beta: float, threshold: float) -> Any:
     """max(t, 0) + log(1 + exp(-|t|)) over beta, t = beta x; x itself above the threshold."""
     t = beta * x
-    smooth = (ops.where(t > 0, t, 0.0) + ops.log1p(ops.exp(-ops.abs(t)))) / beta
+    smooth = (ops.where(t < 0, 0.0, t) + ops.log1p(ops.exp(_minus_size(t)))) / beta
     return ops.where(t > threshold, x, smooth)
 
 
 @rules.decompose("softplus_grad")
+@in_float32
 def softplus_grad(x: Any, out_grad: Any, beta: float, threshold: float) -> Any:
     t = beta * x
     return ops.where(t > threshold, out_grad, out_grad * ops.sigmoid(t))
@@ -105,6 +121,7 @@ def softplus_grad(x: Any, out_grad: Any, beta: float, threshold: float) -> Any:
 
 @rules.decompose("silu")
 @rules.decompose("swish")
+@in_float32
 def silu(x: Any) -> Any:
     return x * ops.sigmoid(x)
 
@@ -115,23 +132,27 @@ def _silu_slope(x: Any) -> Any:
 
 
 @rules.decompose("silu_grad")
+@in_float32
 def silu_grad(x: Any, out: Any, out_grad: Any) -> Any:
     s = ops.sigmoid(x)
     return out_grad * (s + out * (1 - s))
 
 
 @rules.decompose("swish_grad")
+@in_float32
 def swish_grad(x: Any, out_grad: Any) -> Any:
     return out_grad * _silu_slope(x)
 
 
 @rules.decompose("swiglu")
+@in_float32
 def swiglu(x: Any, y: Any) -> Any:
     left, right = ops.split_with_num(x, 2, -1) if y is None else (x, y)
     return ops.silu(left) * right
 
 
 @rules.decompose("swiglu_grad")
+@in_float32
 def swiglu_grad(x: Any, y: Any, out_grad: Any) -> Any:
     left, right = ops.split_with_num(x, 2, -1) if y is None else (x, y)
     to_left = out_grad * right * _silu_slope(left)
@@ -148,14 +169,15 @@ _CUBIC = 0.044715  # Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016
 
 
 @rules.decompose("gelu")
+@in_float32
 def gelu(x: Any, approximate: bool) -> Any:
     if approximate:
         return 0.5 * x * (1 + ops.tanh(_SQRT_2_OVER_PI * (x + _CUBIC * x * x * x)))
-    half = 0.5 * x
-    return half + half * ops.erf(x * _SQRT_HALF)
+    return x * ops.ndtr(x)
 
 
 @rules.decompose("gelu_grad")
+@in_float32
 def gelu_grad(x: Any, out_grad: Any, approximate: bool) -> Any:
     """The cumulative normal, and x times its density."""
     if approximate:
@@ -163,7 +185,7 @@ def gelu_grad(x: Any, out_grad: Any, approximate: bool) -> Any:
         slope = _SQRT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
         return out_grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
     density = ops.exp(-0.5 * x * x) * (_SQRT_HALF / math.sqrt(math.pi))
-    return out_grad * (0.5 + 0.5 * ops.erf(x * _SQRT_HALF) + x * density)
+    return out_grad * (ops.ndtr(x) + x * density)
 
 
 # -- made of pieces; comparisons are written so that NaN comes out as NaN ----------------------
@@ -198,39 +220,46 @@ def leaky_relu_grad(x: Any, out_grad: Any, negative_slope: float) -> Any:
 
 
 @rules.decompose("elu")
+@in_float32
 def elu(x: Any, alpha: float) -> Any:
     return ops.where(x > 0, x, alpha * ops.expm1(ops.where(x > 0, 0.0, x)))
 
 
 @rules.decompose("elu_grad")
+@in_float32
 def elu_grad(x: Any, out: Any, out_grad: Any, alpha: float) -> Any:
     """Below 0 the slope alpha exp(x) is out + alpha."""
     return ops.where(x > 0, out_grad, out_grad * (out + alpha))
 
 
 @rules.decompose("softsign")
+@in_float32
 def softsign(x: Any) -> Any:
     return x / (1 + ops.abs(x))
 
 
 @rules.decompose("softsign_grad")
+@in_float32
 def softsign_grad(x: Any, out_grad: Any) -> Any:
     width = 1 + ops.abs(x)
     return out_grad / (width * width)
 
 
 @rules.decompose("hardswish")
+@in_float32
 def hardswish(x: Any) -> Any:
     return ops.where(x <= -3, 0.0, ops.where(x >= 3, x, x * (x + 3) / 6))
 
 
 @rules.decompose("hardswish_grad")
+@in_float32
 def hardswish_grad(x: Any, out_grad: Any) -> Any:
     inside = ops.where(x >= 3, out_grad, out_grad * (2 * x + 3) / 6)
     return ops.where(x <= -3, 0.0, inside)
 
 
 @rules.decompose("hardsigmoid")
+@in_float32
 def hardsigmoid(x: Any, slope: float, offset: float) -> Any:
     line = slope * x + offset
     return ops.where(line <= 0, 0.0, ops.where(line >= 1, 1.0, line))

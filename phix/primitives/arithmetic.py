@@ -13,6 +13,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import AttributeValueError
 from phix.core.meta import MetaTensor
+from phix.core.tensor import TensorBase
 from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.pointwise import conj
 
@@ -51,6 +52,28 @@ def clip_attrs(x: MetaTensor, min: Any, max: Any) -> Any:
     if math.ceil(low) > math.floor(high):
         raise AttributeValueError(f"no int lies between min {min} and max {max}; cast x to a float")
     return math.ceil(low), math.floor(high)
+
+
+@rules.operands("clip")
+def clip_to_tensors(x: Any, min: Any, max: Any) -> Any:
+    """As with numbers, but for the checks of their values; where max is below min, max holds."""
+    low, high = (None if v is None else _bound(x, v, up) for v, up in ((min, True), (max, False)))
+    if high is not None:
+        x = ops.where(x > high, high, x)
+    if low is None:
+        return x
+    least = low if high is None else ops.minimum(low, high)
+    return ops.where(x < least, least, x)
+
+
+def _bound(x: Any, value: Any, up: bool) -> Any:
+    """A bound of x's dtype: of ints the next one within."""
+    if isinstance(value, TensorBase):
+        is_whole = dt.is_float(x.dtype) or not dt.is_float(value.dtype)
+        whole = value if is_whole else (ops.ceil if up else ops.floor)(value)
+        return whole.astype(x.dtype)
+    number = value if dt.is_float(x.dtype) else (math.ceil if up else math.floor)(value)
+    return ops.full((), number, x.dtype)
 
 
 @rules.decompose("clip")

@@ -12,7 +12,7 @@ from phix.core.errors import DTypeError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives.broadcasting import check_fits, unbroadcast
 from phix.primitives.pointwise import broadcast_shapes
-from phix.primitives.reduction import as_dtype, widened
+from phix.primitives.widening import as_dtype, widened
 
 
 @rules.infer_meta("AttentionInferMeta")

@@ -15,9 +15,8 @@ def positive(axis: int, rank: int, name: str = "axis") -> int:
         AttributeValueError: it is outside [-rank, rank).
     """
     if not -max(rank, 1) <= axis < max(rank, 1):
-        raise AttributeValueError(
-            f"{name} {axis} is out of range for {rank} axes; write one of {-rank}..{rank - 1}"
-        )
+        ways = f"one of {-rank}..{rank - 1}" if rank else "0 or -1"
+        raise AttributeValueError(f"{name} {axis} is out of range for {rank} axes; write {ways}")
     return axis % rank if rank else 0
 
 
@@ -30,5 +29,7 @@ def all_positive(axes: Sequence[int], rank: int, name: str = "axis") -> tuple[in
 
 
 def reduced(axes: Sequence[int], x: MetaTensor) -> tuple[int, ...]:
-    """The axes of a reduction, in order; none given means all."""
-    return tuple(sorted(all_positive(axes, x.ndim))) if axes else tuple(range(x.ndim))
+    """The axes of a reduction, in order; none given means all. A 0-d tensor has its one value
+    along axis 0 or -1, as in Paddle and NumPy."""
+    found = all_positive(axes, x.ndim) if axes else range(x.ndim)
+    return tuple(sorted(found)) if x.ndim else ()

@@ -9,6 +9,7 @@ from phix.core import dims as dm
 from phix.core import rules
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
+from phix.core.tensor import TensorBase
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.pointwise import broadcast_shapes, conj
@@ -144,8 +145,9 @@ def dot(x: Any, y: Any) -> Any:
     return ops.sum(x * y, [-1], x.dtype)
 
 
-def _scaled(x: Any, factor: float) -> Any:
-    return x if factor == 1 else ops.scale(x, factor, 0, True)
+def _scaled(x: Any, factor: Any) -> Any:
+    is_one = not isinstance(factor, TensorBase) and factor == 1
+    return x if is_one else ops.scale(x, factor, 0, True)
 
 
 @rules.decompose("addmm")

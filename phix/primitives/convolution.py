@@ -265,6 +265,8 @@ def conv2d_transpose(
 ) -> Any:
     """The transpose of the convolution that takes images of the output's size to x."""
     check_windows(strides, paddings, padding_algorithm, dilations, data_format)
+    if isinstance(groups, int) and groups < 1:
+        raise AttributeValueError(f"groups must be 1 or more, found {groups}")
     if x.ndim != 4 or filter.ndim != 4:
         raise ShapeError(
             f"x and filter must have 4 axes, found {x.meta} and {filter.meta}; reshape them"

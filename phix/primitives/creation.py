@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import builtins
 import math
 from typing import Any
+
+import numpy as np
 
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
+from phix.core.attrs import check_number
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
+from phix.core.tensor import Tensor
 
 
 def check_shape(shape: Any) -> None:
@@ -23,7 +28,9 @@ def check_shape(shape: Any) -> None:
 @rules.normalize("full")
 def full_attrs(shape: Any, value: Any, dtype: Any, place: Any) -> Any:
     kind = int if isinstance(value, dm.Dim) else type(value)
-    return shape, value, dtype or dt.default_dtype(kind), place
+    dtype = dtype or dt.default_dtype(kind)
+    check_number(value, dtype)
+    return shape, value, dtype, place
 
 
 @rules.infer_meta("CreateInferMeta")
@@ -32,6 +39,14 @@ def create_meta(shape: Any, dtype: Any) -> MetaTensor:
     return MetaTensor(shape, dtype or dt.DEFAULT_FLOAT)
 
 
+@rules.operands("full")
+def full_of_tensor(shape: Any, value: Any, dtype: Any, place: Any) -> Any:
+    check_shape(shape)
+    element = value if dtype is None else value.astype(dtype)
+    return ops.expand(element if place is None else element.to(place), shape)
+
+
+@rules.operands("full_like")
 @rules.decompose("full_like")
 def full_like(x: Any, value: Any, dtype: Any, place: Any) -> Any:
     return ops.full(x.meta.dims, value, dtype or x.dtype, place)
@@ -53,6 +68,8 @@ def arange_attrs(start: Any, end: Any, step: Any, dtype: Any, place: Any) -> Any
     numbers = (start, end, step)
     if any(isinstance(v, complex) for v in numbers):
         raise AttributeValueError("arange counts in real numbers, found a complex one")
+    if not all(isinstance(v, (int, dm.Dim)) or math.isfinite(v) for v in numbers):
+        raise AttributeValueError(f"arange counts in finite numbers, found {numbers}")
     if isinstance(step, dm.Dim) or step == 0:
         raise AttributeValueError(f"step must be a known number other than 0, found {step}")
     if dtype is None:
@@ -147,22 +164,22 @@ def triu(x: Any, diagonal: int) -> Any:
 @rules.decompose("tril_indices")
 def tril_indices(rows: int, cols: int, offset: int, dtype: Any, place: Any) -> Any:
     check_shape((rows, cols))
-    spans = [(0, min(max(i + offset + 1, 0), cols)) for i in range(rows)]
-    return _places(spans, dtype or dt.int64)
+    return _places(rows, cols, offset, dtype, np.less_equal)
 
 
 @rules.decompose("triu_indices")
 def triu_indices(row: int, col: int, offset: int, dtype: Any, place: Any) -> Any:
     check_shape((row, col))
-    spans = [(min(max(i + offset, 0), col), col) for i in range(row)]
-    return _places(spans, dtype or dt.int64)
+    return _places(row, col, offset, dtype, np.greater_equal)
 
 
-def _places(spans: list[tuple[int, int]], dtype: Any) -> Any:
-    """Rows and columns of the places (i, first_i), ..., (i, end_i - 1) of each row i, in order."""
-    rows = [
-        ops.stack([ops.full((end - first,), i, dtype), ops.arange(first, end, 1, dtype)], 0)
-        for i, (first, end) in enumerate(spans)
-        if end > first
-    ]
-    return ops.concat(rows, 1) if rows else ops.full((2, 0), 0, dtype)
+_MOST_PLACES = 1 << 40  # of a triangle: their rows and columns are found on the host
+
+
+def _places(rows: int, columns: int, offset: int, dtype: Any, lies: Any) -> Any:
+    """Rows and columns of the places whose column minus row ``lies`` so to the offset, in order."""
+    if rows * columns > _MOST_PLACES:
+        raise ShapeError(f"a triangle of [{rows}, {columns}] has too many places to number")
+    offset = builtins.min(builtins.max(offset, -rows), columns)
+    found = np.nonzero(lies(np.arange(columns), np.arange(rows)[:, None] + offset))
+    return Tensor(np.stack(found).astype(dtype or dt.int64))

@@ -1,7 +1,8 @@
 """Gathers, scatters and masks: metas, backward and batching rules.
 
-An index counts from the end if it is negative. One outside [-n, n) is taken as the nearest that
-exists. Of two writes to one place the one with the later index stands.
+An index counts from the end if it is negative. One outside [-n, n) is refused where the call runs
+at once (see ``phix.core.index_ranges``), and is taken as the nearest that exists in compiled
+programs. Of two writes to one place the one with the later index stands.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.dims import Shape
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError, UnknownDimError
+from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_fits, unbroadcast
@@ -25,6 +27,56 @@ from phix.primitives.slicing import behind, expanded
 def _check_index(index: MetaTensor, name: str = "index") -> None:
     if dt.kind(index.dtype) != "int":
         raise DTypeError(f"{name} must be an int tensor, found {index}; cast it")
+
+
+# -- what indices may be -------------------------------------------------------------------------
+# Calls that do not fit have no ranges: what infers their metas says why.
+def _along_axis(name: str, x: MetaTensor, axis: int) -> list[IndexRange]:
+    return [IndexRange(name, (x.dims[axis],), f"axis {axis}")] if axis < x.ndim else []
+
+
+@rules.indices("gather")
+@rules.indices("index_select")
+def gather_indices(x: MetaTensor, index: MetaTensor, axis: int) -> list[IndexRange]:
+    return _along_axis("index", x, axis)
+
+
+@rules.indices("index_sample")
+def index_sample_indices(x: MetaTensor, index: MetaTensor) -> list[IndexRange]:
+    return _along_axis("index", x, 1)
+
+
+@rules.indices("take_along_axis")
+def take_along_axis_indices(arr: MetaTensor, indices: MetaTensor, axis: int) -> list[IndexRange]:
+    return _along_axis("indices", arr, axis)
+
+
+@rules.indices("put_along_axis")
+def put_along_axis_indices(
+    arr: MetaTensor, indices: MetaTensor, values: MetaTensor, axis: int, *attrs: Any
+) -> list[IndexRange]:
+    return _along_axis("indices", arr, axis)
+
+
+@rules.indices("scatter")
+def scatter_indices(x: MetaTensor, index: MetaTensor, *rest: Any) -> list[IndexRange]:
+    return _along_axis("index", x, 0)
+
+
+@rules.indices("gather_nd")
+@rules.indices("scatter_nd_add")
+def gather_nd_indices(x: MetaTensor, index: MetaTensor, *updates: Any) -> list[IndexRange]:
+    depth = index.dims[-1] if index.ndim else None
+    if not isinstance(depth, int) or not 0 < depth <= x.ndim:
+        return []
+    return [IndexRange("index", x.dims[:depth], "", is_row=True)]
+
+
+@rules.indices("index_put")
+def index_put_indices(
+    x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool, axes: Any
+) -> list[IndexRange]:
+    return [r for k, a in enumerate(axes) for r in _along_axis(f"indices[{k}]", x, a)]
 
 
 # -- gather ------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
 from phix.primitives import random as rand
 from phix.primitives.positions import numbers
@@ -35,6 +36,15 @@ def embedding_attrs(x: MetaTensor, weight: MetaTensor, padding_idx: int, sparse:
     return padding_idx, sparse
 
 
+@rules.indices("embedding")
+def embedding_indices(
+    x: MetaTensor, weight: MetaTensor, padding_idx: int, sparse: bool
+) -> list[IndexRange]:
+    ignored = None if padding_idx == -1 else padding_idx
+    rows = weight.dims[:1]
+    return [IndexRange("x", rows, "the rows of weight,", ignored=ignored)] if rows else []
+
+
 @rules.decompose("embedding")
 def embedding(x: Any, weight: Any, padding_idx: int, sparse: bool) -> Any:
     _check_numbers(x, "numbers of rows")
@@ -52,6 +62,11 @@ def one_hot_attrs(x: MetaTensor, num_classes: Any) -> Any:
     if dm.is_known(num_classes) and num_classes < 1:
         raise AttributeValueError(f"num_classes must be 1 or more, found {num_classes}")
     return (num_classes,)
+
+
+@rules.indices("one_hot")
+def one_hot_indices(x: MetaTensor, num_classes: Any) -> list[IndexRange]:
+    return [IndexRange("x", (num_classes,), "the classes,", counts_back=False)]
 
 
 @rules.decompose("one_hot")
@@ -88,11 +103,16 @@ def dropout(
     dims = x.meta.dims
     if is_test:
         return _scaled(x, p, is_test, mode), ops.full(dims, True, dt.bool_)
-    rand.check_key(seed_tensor.meta)
-    if seed_tensor.ndim != 1:
-        raise ShapeError(f"dropout takes one key, uint32[2], found {seed_tensor.meta}; use vmap")
-    mask = rand.unit_uniform(seed_tensor, dims, dt.float32) >= p
+    mask = _mask(seed_tensor, dims, p)
     return ops.where(mask, _scaled(x, p, is_test, mode), 0.0), mask
+
+
+def _mask(key: Any, dims: Any, p: Any) -> Any:
+    """What is kept, each element with probability 1 - p."""
+    rand.check_key(key.meta)
+    if key.ndim != 1:
+        raise ShapeError(f"dropout takes one key, uint32[2], found {key.meta}; use vmap")
+    return rand.unit_uniform(key, dims, dt.float32) >= p
 
 
 def _scaled(x: Any, p: float, is_test: bool, mode: str) -> Any:
@@ -100,6 +120,21 @@ def _scaled(x: Any, p: float, is_test: bool, mode: str) -> Any:
     if mode == "upscale_in_train":
         return x if is_test or p == 1 else x * (1 / (1 - p))
     return x * (1 - p) if is_test else x
+
+
+@rules.operands("dropout")
+def dropout_by_tensor(
+    x: Any, seed_tensor: Any, p: Any, is_test: bool, mode: str, seed: int, fix_seed: bool
+) -> Any:
+    """The derivative in p is that of the scale: which elements are kept has none."""
+    dropout_attrs(x.meta, seed_tensor, 0.5, is_test, mode, seed, fix_seed)
+    chance = p.astype(x.dtype)
+    kept = 1 - chance
+    if is_test:
+        return x if mode == "upscale_in_train" else x * kept, ops.full(x.meta.dims, True, dt.bool_)
+    mask = _mask(seed_tensor, x.meta.dims, p.astype(dt.float32))
+    scaled = x / ops.where(kept == 0, 1.0, kept) if mode == "upscale_in_train" else x
+    return ops.where(mask, scaled, 0.0), mask
 
 
 @rules.decompose("dropout_grad")

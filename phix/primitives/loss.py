@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -11,11 +12,12 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.positions import numbers_along
-from phix.primitives.reduction import as_dtype
+from phix.primitives.widening import as_dtype, in_float32, widened
 
 _REDUCTIONS = ("none", "mean", "sum")
 
@@ -41,6 +43,7 @@ def mse_loss_attrs(input: MetaTensor, label: MetaTensor, reduction: str) -> Any:
 
 
 @rules.decompose("mse_loss")
+@in_float32
 def mse_loss(input: Any, label: Any, reduction: str) -> Any:
     return _reduced(ops.square(input - label), reduction)
 
@@ -54,6 +57,7 @@ def huber_loss(input: Any, label: Any, delta: float) -> Any:
 
 
 @rules.decompose("huber_loss_grad")
+@in_float32
 def huber_loss_grad(
     input: Any, label: Any, residual: Any, out_grad: Any, residual_grad: Any, delta: float
 ) -> Any:
@@ -68,6 +72,7 @@ _LEAST_VARIANCE = 1e-12
 
 
 @rules.decompose("bce_loss")
+@in_float32
 def bce_loss(input: Any, label: Any) -> Any:
     log_p, log_q = (_bounded_log(p) for p in (input, 1 - input))
     return -(label * log_p + (1 - label) * log_q)
@@ -79,6 +84,7 @@ def _bounded_log(p: Any) -> Any:
 
 
 @rules.decompose("bce_loss_grad")
+@in_float32
 def bce_loss_grad(input: Any, label: Any, out_grad: Any) -> Any:
     variance = (1 - input) * input
     variance = ops.where(variance < _LEAST_VARIANCE, _LEAST_VARIANCE, variance)
@@ -88,6 +94,7 @@ def bce_loss_grad(input: Any, label: Any, out_grad: Any) -> Any:
 
 
 @rules.decompose("sigmoid_cross_entropy_with_logits")
+@in_float32
 def sigmoid_cross_entropy_with_logits(
     x: Any, label: Any, pos_weight: Any, normalize: bool, ignore_index: int
 ) -> Any:
@@ -103,6 +110,7 @@ def sigmoid_cross_entropy_with_logits(
 
 
 @rules.decompose("log_loss")
+@in_float32
 def log_loss(input: Any, label: Any, epsilon: float) -> Any:
     return -label * ops.log(input + epsilon) - (1 - label) * ops.log(1 - input + epsilon)
 
@@ -116,6 +124,7 @@ def kldiv_loss_attrs(x: MetaTensor, label: MetaTensor, reduction: str, log_targe
 
 
 @rules.decompose("kldiv_loss")
+@in_float32
 def kldiv_loss(x: Any, label: Any, reduction: str, log_target: bool) -> Any:
     """label (log(label) - x), which is 0 where label is 0."""
     if log_target:
@@ -153,10 +162,30 @@ def _check_label(input: MetaTensor, label: MetaTensor, soft_label: bool, axis: i
         raise ShapeError(f"label of {input} must have shape {dm.shape_text(wanted)}, found {label}")
 
 
+@rules.indices("cross_entropy_with_softmax")
+def cross_entropy_indices(
+    input: MetaTensor,
+    label: MetaTensor,
+    soft_label: bool,
+    use_softmax: bool,
+    numeric_stable_mode: bool,
+    ignore_index: int,
+    axis: int,
+) -> list[IndexRange]:
+    if soft_label or dt.kind(label.dtype) != "int" or axis >= input.ndim:
+        return []  # what infers the metas of a call that does not fit says why
+    return [IndexRange("label", (input.dims[axis],), "the classes,", False, ignore_index)]
+
+
 def _class_numbers(input: Any, label: Any, axis: int) -> Any:
     """A hard label as int64, with a 1 for the axis of classes."""
     dims = input.meta.dims
     return ops.reshape(ops.cast(label, dt.int64), (*dims[:axis], 1, *dims[axis + 1 :]))
+
+
+def _in_range(number: Any, input: Any, axis: int) -> Any:
+    """The class nearest to a number: one outside is refused only where the call runs at once."""
+    return ops.minimum(ops.maximum(number, 0), input.meta.dims[axis] - 1)
 
 
 @rules.decompose("cross_entropy_with_softmax")
@@ -169,16 +198,20 @@ def cross_entropy_with_softmax(
     ignore_index: int,
     axis: int,
 ) -> Any:
+    dtype, input = input.dtype, widened(input)
     log_p = ops.log_softmax(input, axis) if use_softmax else ops.log(input)
-    softmax = ops.exp(log_p) if use_softmax else input
+    softmax = as_dtype(ops.exp(log_p) if use_softmax else input, dtype)
     if soft_label:
         target = as_dtype(label, log_p.dtype)
-        terms = ops.where(target == 0, 0.0, target * log_p)  # log_p may be -inf there
-        return softmax, -ops.sum(terms, [axis], keepdim=True)
+        least = math.log(_least(log_p.dtype))  # log_p may be -inf
+        bounded = ops.where((target == 0) & (log_p < least), least, log_p)
+        terms = target * bounded
+        return softmax, as_dtype(-ops.sum(terms, [axis], keepdim=True), dtype)
     number = _class_numbers(input, label, axis)
     counts = number != ignore_index
-    picked = ops.take_along_axis(log_p, ops.where(counts, number, 0), axis)
-    return softmax, ops.where(counts, -picked, 0.0)
+    class_ = _in_range(ops.where(counts, number, 0), input, axis)
+    picked = ops.take_along_axis(log_p, class_, axis)
+    return softmax, as_dtype(ops.where(counts, -picked, 0.0), dtype)
 
 
 @rules.decompose("cross_entropy_with_softmax_grad")
@@ -222,10 +255,14 @@ def _target(
         return target, ops.sum(target, [axis], keepdim=True)
     number = _class_numbers(softmax, label, axis)
     counts = number != ignore_index
-    hit = (number == numbers_along(axis, softmax.meta.dims)) & counts
+    hit = (_in_range(number, softmax, axis) == numbers_along(axis, softmax.meta.dims)) & counts
     return ops.cast(hit, softmax.dtype), ops.cast(counts, softmax.dtype)
 
 
+def _least(dtype: Any) -> float:
+    return float(ml_dtypes.finfo(dtype).tiny)
+
+
 def _soft_label_grad(softmax: Any) -> Any:
-    least = float(ml_dtypes.finfo(softmax.dtype).tiny)
+    least = _least(softmax.dtype)
     return -ops.log(ops.where(softmax < least, least, softmax))

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
 from phix.core import rules
 from phix.core.meta import MetaTensor
+from phix.core.tensor import TensorBase
 from phix.primitives import axes as ax
-from phix.primitives.reduction import as_dtype, restored, widened
+from phix.primitives.reduction import restored
+from phix.primitives.widening import as_dtype, widened
 
 Axes = Sequence[int]
 
@@ -42,10 +44,45 @@ def p_norm(x: Any, porder: float, axis: int, epsilon: float, keepdim: bool, asve
         size = ops.pow(size, porder)
     total = ops.sum(size, axes, keepdim=keepdim)
     if porder == 2:
-        total = ops.sqrt(total)
+        total = _at_zero(total, ops.sqrt)
     elif porder not in (0, 1):
-        total = ops.pow(total, 1 / porder)
+        total = _at_zero(total, lambda t: ops.pow(t, 1 / porder), porder > 0)
     return as_dtype(total, x.dtype)
+
+
+def _at_zero(total: Any, root: Callable[[Any], Any], is_zero: bool = True) -> Any:
+    """A root whose slope at 0 is 0, as that of the norm."""
+    if not is_zero:
+        return root(total)
+    nothing = total == 0
+    return ops.where(nothing, 0.0, root(ops.where(nothing, 1.0, total)))
+
+
+@rules.operands("p_norm")
+def p_norm_of_tensor(
+    x: Any, porder: Any, axis: int, epsilon: Any, keepdim: bool, asvector: bool
+) -> Any:
+    """In units of the largest element, or of the smallest for negative orders, which may thus be
+    infinite. The norm does not depend on that unit, so no derivative goes through it."""
+    _, axis, _, keepdim, asvector = p_norm_attrs(x.meta, 2.0, axis, 0.0, keepdim, asvector)
+    if not isinstance(porder, TensorBase):
+        return ops.p_norm(x, porder, axis, 0.0, keepdim, asvector)
+    axes = _norm_axes(x, axis, asvector)
+    size = ops.abs(widened(x))
+    order = porder.astype(size.dtype)
+    least, most = ops.min(size, axes, True), ops.max(size, axes, True)
+    unit = ops.stop_gradient(ops.where(order < 0, least, most))
+    ratio = size / ops.where(unit == 0, 1.0, unit)
+    at_zero = ratio == 0
+    power = ops.elementwise_pow(ops.where(at_zero, 1.0, ratio), order)
+    total = ops.sum(ops.where(at_zero, 0.0, power), axes, keepdim=True)
+    root = ops.elementwise_pow(
+        ops.where(total == 0, 1.0, total), 1 / ops.where(order == 0, 1.0, order)
+    )
+    count = ops.sum(ops.cast(size != 0, size.dtype), axes, keepdim=True)
+    norm = ops.where(unit == 0, 0.0, unit * root)
+    norm = ops.where(order == 0, count, norm)
+    return as_dtype(norm if keepdim else ops.squeeze(norm, axes), x.dtype)
 
 
 @rules.decompose("p_norm_grad")

@@ -17,7 +17,8 @@ from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
-from phix.primitives.reduction import as_dtype, count, reduced_dims, widened
+from phix.primitives.reduction import count, reduced_dims
+from phix.primitives.widening import as_dtype, widened
 
 Axes = Sequence[int]
 

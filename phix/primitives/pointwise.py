@@ -9,9 +9,12 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.errors import DTypeError, ShapeError
+from phix.core.attrs import check_number
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.meta import MetaTensor
+from phix.core.tensor import TensorBase
 from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.widening import in_float32
 
 
 def broadcast_shapes(*shapes: dm.Shape) -> dm.Shape:
@@ -122,7 +125,9 @@ def divide_grad(x: Any, y: Any, out: Any, out_grad: Any) -> Any:
 
 # -- one input: out_grad * conj(f'(x)) ----------------------------------------------------------
 # Where f' is simplest in terms of the result, the rule gets out, else x.
-_TWO_OVER_SQRT_PI = 1.1283791670955126
+TWO_OVER_SQRT_PI = 1.1283791670955126
+_ONE_OVER_SQRT_2_PI = 0.3989422804014327
+_SQRT_HALF = 0.7071067811865476
 _LN_2, _LN_10 = 0.6931471805599453, 2.302585092994046
 
 SLOPES_AT_X: dict[str, Callable[[Any], Any]] = {
@@ -140,7 +145,9 @@ SLOPES_AT_X: dict[str, Callable[[Any], Any]] = {
     "asinh": lambda x: ops.rsqrt(1 + x * x),
     "acosh": lambda x: ops.rsqrt((x - 1) * (x + 1)),
     "atanh": lambda x: 1 / ((1 - x) * (1 + x)),
-    "erf": lambda x: ops.exp(-x * x) * _TWO_OVER_SQRT_PI,
+    "erf": lambda x: ops.exp(-x * x) * TWO_OVER_SQRT_PI,
+    "erfc": lambda x: ops.exp(-x * x) * -TWO_OVER_SQRT_PI,
+    "ndtr": lambda x: ops.exp(-0.5 * x * x) * _ONE_OVER_SQRT_2_PI,
     "lgamma": lambda x: ops.digamma(x),
     "digamma": lambda x: ops.polygamma(x, 1),
 }
@@ -151,7 +158,7 @@ SLOPES_AT_OUT: dict[str, Callable[[Any], Any]] = {
     "rsqrt": lambda out: -0.5 * out * out * out,
     "tan": lambda out: 1 + out * out,
     "tanh": lambda out: 1 - out * out,
-    "erfinv": lambda out: ops.exp(out * out) / _TWO_OVER_SQRT_PI,
+    "erfinv": lambda out: ops.exp(out * out) / TWO_OVER_SQRT_PI,
 }
 
 
@@ -163,6 +170,31 @@ def _register(name: str, slope: Callable[[Any], Any]) -> None:
 
 for _name, _slope in (SLOPES_AT_X | SLOPES_AT_OUT).items():
     _register(_name, _slope)
+
+
+@rules.decompose("erfcx_grad")
+def erfcx_grad(x: Any, out: Any, out_grad: Any) -> Any:
+    return out_grad * (2 * x * out - TWO_OVER_SQRT_PI)
+
+
+@rules.decompose("log_ndtr")
+@in_float32
+def log_ndtr(x: Any) -> Any:
+    """log(erfcx(-x / sqrt(2)) / 2) - x^2 / 2 where x < 0, log(1 - ndtr(-x)) elsewhere."""
+    left = ops.where(x < 0, x, 0.0)
+    below = ops.log(0.5 * ops.erfcx(left * -_SQRT_HALF)) - 0.5 * x * x
+    return ops.where(x < 0, below, ops.log1p(-ops.ndtr(-x)))
+
+
+@rules.decompose("log_ndtr_grad")
+@in_float32
+def log_ndtr_grad(x: Any, out: Any, out_grad: Any) -> Any:
+    """The density over the probability, in which the same powers cancel where x < 0."""
+    left = ops.where(x < 0, x, 0.0)
+    below = 2 * _ONE_OVER_SQRT_2_PI / ops.erfcx(left * -_SQRT_HALF)
+    right = ops.where(x < 0, 0.0, x)
+    above = ops.exp(-0.5 * right * right - out) * _ONE_OVER_SQRT_2_PI
+    return out_grad * ops.where(x < 0, below, above)
 
 
 @rules.decompose("polygamma_grad")
@@ -201,12 +233,40 @@ def cast_grad(x: Any, out_grad: Any) -> Any:
 _NUMBER_OF = {"int": int, "float": float, "complex": complex}
 
 
+_MOST_DECIMALS = 308  # the powers of ten that a float64 holds
+_HIGHEST_POLYGAMMA = 170  # the factorials that it holds
+
+
+@rules.normalize("round")
+def round_attrs(x: MetaTensor, decimals: int) -> Any:
+    return (_within(decimals, -_MOST_DECIMALS, _MOST_DECIMALS, "decimals"),)
+
+
+@rules.normalize("polygamma")
+def polygamma_attrs(x: MetaTensor, n: int) -> Any:
+    return (_within(n, 0, _HIGHEST_POLYGAMMA, "n"),)
+
+
+def _within(value: int, low: int, high: int, name: str) -> int:
+    if not low <= value <= high:
+        raise AttributeValueError(f"{name} must be an int from {low} to {high}, found {value}")
+    return value
+
+
+@rules.normalize("pow")
+def pow_attrs(x: MetaTensor, y: Any) -> Any:
+    if isinstance(y, complex):
+        check_number(y, x.dtype, "y")
+    return (y,)
+
+
 @rules.normalize("scale")
 def scale_attrs(x: MetaTensor, scale: Any, bias: Any, after: bool) -> Any:
     """Both numbers as x's own kind; ints cut off the fraction, as Paddle does."""
     kind = dt.kind(x.dtype)
-    if isinstance(scale, complex) and kind != "complex":
-        raise DTypeError(f"scale {scale} is complex, x is {x}; cast x to a complex dtype")
+    dtype = dt.int64 if kind == "int" else x.dtype  # -1 times unsigned ints wraps around
+    check_number(scale, dtype, "scale")
+    check_number(bias, dtype, "bias")
     return _NUMBER_OF[kind](scale), _NUMBER_OF[kind](bias), after
 
 
@@ -218,6 +278,28 @@ def scale_grad(out_grad: Any, scale: Any) -> Any:
 @rules.jvp("scale")
 def scale_jvp(primals: Any, tangents: Any, scale: Any, bias: Any, after: bool) -> Any:
     return ops.scale(primals[0], scale, bias, after), ops.scale(tangents[0], scale, 0.0, True)
+
+
+@rules.operands("scale")
+def scale_by_tensors(x: Any, scale: Any, bias: Any, after: bool) -> Any:
+    factor, shift = number_for(x, scale), number_for(x, bias)
+    return x * factor + shift if after else (x + shift) * factor
+
+
+def number_for(x: Any, value: Any) -> Any:
+    """A number, or a tensor of one, as x's own kind: ints cut off the fraction."""
+    if not isinstance(value, TensorBase):
+        return _NUMBER_OF[dt.kind(x.dtype)](value)
+    if dt.is_complex(value.dtype) and not dt.is_complex(x.dtype):
+        raise DTypeError(f"a complex number for {x.meta}; cast x to a complex dtype")
+    return value.astype(x.dtype)
+
+
+@rules.operands("pow")
+def pow_of_tensor(x: Any, y: Any) -> Any:
+    if dt.kind(x.dtype) == "int" and dt.is_float(y.dtype):
+        x = x.astype(dt.DEFAULT_FLOAT)
+    return ops.elementwise_pow(x, y.astype(x.dtype))
 
 
 # -- complex parts ------------------------------------------------------------------------------

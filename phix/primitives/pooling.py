@@ -20,7 +20,7 @@ from phix.core.meta import MetaTensor
 from phix.core.windows import Pads, explicit_paddings, window_counts
 from phix.primitives.convolution import check_windows
 from phix.primitives.positions import numbers
-from phix.primitives.reduction import as_dtype, widened
+from phix.primitives.widening import as_dtype, widened
 
 
 def _spatial(x: Any, data_format: str) -> tuple[int, int]:

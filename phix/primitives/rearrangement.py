@@ -10,7 +10,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor
 from phix.primitives import axes as ax
@@ -264,6 +264,8 @@ def broadcast_tensors(input: Any) -> Any:
 @rules.decompose("meshgrid")
 def meshgrid(inputs: Any) -> Any:
     """Input i varies along axis i."""
+    if not inputs:
+        raise ArgumentError("meshgrid takes at least one tensor, found none")
     for x in inputs:
         if x.ndim > 1:
             raise ShapeError(f"meshgrid takes 1-d tensors, found {x.meta}; flatten it first")

@@ -13,6 +13,7 @@ from phix.core.errors import ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.pointwise import conj
+from phix.primitives.widening import as_dtype, in_float32, widened
 
 
 def reduced_dims(x: MetaTensor, axis: Any, keepdim: bool) -> Shape:
@@ -46,15 +47,6 @@ def count(x: Any, axis: Any) -> Any:
     """How many elements of ``x`` a reduction folds into one, as a 0-d float tensor."""
     size = dm.product(tuple(x.meta.dims[a] for a in axis))
     return ops.full((), size, dt.real_dtype(x.dtype))
-
-
-def widened(x: Any) -> Any:
-    """16-bit floats as float32, in which long sums neither overflow nor lose their terms."""
-    return ops.cast(x, dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x
-
-
-def as_dtype(x: Any, dtype: Any) -> Any:
-    return x if x.dtype == dtype else ops.cast(x, dtype)
 
 
 def summed_dtype(dtype: Any) -> Any:
@@ -247,6 +239,7 @@ def var(x: Any, axis: Any, keepdim: bool, unbiased: bool, correction: float) -> 
 
 
 @rules.decompose("var_grad")
+@in_float32
 def var_grad(
     x: Any, out_grad: Any, axis: Any, keepdim: bool, unbiased: bool, correction: float
 ) -> Any:
@@ -262,6 +255,7 @@ def std(x: Any, axis: Any, keepdim: bool, unbiased: bool, correction: float) -> 
 
 # -- logsumexp ---------------------------------------------------------------------------------
 @rules.decompose("logsumexp")
+@in_float32
 def logsumexp(x: Any, axis: Any, keepdim: bool, reduce_all: bool) -> Any:
     """log(sum(exp(x - m))) + m for the largest element m, or for 0 where that is infinite."""
     if any(dm.is_zero(x.meta.dims[a]) for a in axis):
@@ -273,6 +267,7 @@ def logsumexp(x: Any, axis: Any, keepdim: bool, reduce_all: bool) -> Any:
 
 
 @rules.decompose("logsumexp_grad")
+@in_float32
 def logsumexp_grad(
     x: Any, out: Any, out_grad: Any, axis: Any, keepdim: bool, reduce_all: bool
 ) -> Any:

@@ -16,22 +16,30 @@ from phix.primitives.broadcasting import unbroadcast
 # -- reshape -----------------------------------------------------------------------------------
 @rules.normalize("reshape")
 def reshape_attrs(x: MetaTensor, shape: Any) -> Any:
-    """0 copies the dim of x (where x has one there and is not empty), one -1 takes the rest."""
+    """One -1 takes the rest; a 0 copies the dim of x there, if the dims not copied have as many
+    elements, and some. Else x is empty, and a 0 is a 0. What is not known yet is part of the dim.
+    """
     dims: list[Any] = list(shape)
     free = [i for i, d in enumerate(dims) if isinstance(d, int) and d == -1]
     if len(free) > 1 or any(isinstance(d, int) and d < -1 for d in dims):
         raise AttributeValueError(
             f"shape {dm.shape_text(shape)} can have one -1 and no other negative dim"
         )
-    if not dm.is_zero(x.size):
-        dims = [x.dims[i] if dm.is_zero(d) and i < x.ndim else d for i, d in enumerate(dims)]
+    copied = [i for i, d in enumerate(dims) if dm.is_zero(d) and i < x.ndim]
+    size = dm.product(tuple(d for i, d in enumerate(x.dims) if i not in copied))
+    rest = dm.product(tuple(d for i, d in enumerate(dims) if i not in (*copied, *free)))
+    fits: dm.DimLike = 1
     if free:
-        rest = dm.product(tuple(d for i, d in enumerate(dims) if i != free[0]))
         if dm.is_zero(rest):
             raise AttributeValueError(f"shape {dm.shape_text(shape)}: -1 beside a 0 is not known")
-        if isinstance(x.size, int) and isinstance(rest, int) and x.size % rest:
+        if isinstance(size, int) and isinstance(rest, int) and size % rest:
             raise _wrong_size(x, shape)
-        dims[free[0]] = dm.floordiv(x.size, rest)
+        dims[free[0]] = dm.floordiv(size, rest)
+    elif copied and (dm.is_zero(size) or not dm.same(size, rest)):
+        differs = dm.minimum(dm.maximum(size, rest) - dm.minimum(size, rest), 1)
+        fits = dm.minimum(size, 1) * (1 - differs)
+    for i in copied:
+        dims[i] = x.dims[i] * fits
     return (tuple(dims),)
 
 
@@ -62,6 +70,11 @@ def reshape_batch(batched: Any, x: Any, shape: Any) -> Any:
 # -- expand ------------------------------------------------------------------------------------
 @rules.normalize("expand")
 def expand_attrs(x: MetaTensor, shape: Any) -> Any:
+    if any(isinstance(d, int) and d < -1 for d in shape):
+        raise ShapeError(
+            f"shape {dm.shape_text(shape)} has a negative dim; write sizes from 0, or -1 to keep "
+            "that of x"
+        )
     lead = len(shape) - x.ndim
     if lead < 0:
         raise ShapeError(

@@ -6,7 +6,9 @@ from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.core import rules, slices
+from phix.core.attrs import check_number
 from phix.core.dims import DimLike
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
@@ -209,6 +211,7 @@ def pad_attrs(x: MetaTensor, paddings: Any, pad_value: Any) -> Any:
             f"paddings {paddings} must have two numbers, before and after, for each of the "
             f"{x.ndim} axes of {x}"
         )
+    check_number(pad_value, x.dtype, "pad_value")
     return paddings, pad_value
 
 
@@ -219,6 +222,12 @@ def pad_meta(x: MetaTensor, paddings: Any, pad_value: Any) -> MetaTensor:
         if isinstance(d, int) and d < 0:
             raise ShapeError(f"paddings {paddings} take more from axis {axis} of {x} than it has")
     return x.with_dims(dims)
+
+
+@rules.operands("pad")
+def pad_with_tensor(x: Any, paddings: Any, pad_value: Any) -> Any:
+    inside = ops.pad(ops.full(x.meta.dims, True, dt.bool_), paddings, False)
+    return ops.where(inside, ops.pad(x, paddings, 0), pad_value.astype(x.dtype))
 
 
 @rules.decompose("pad_grad")

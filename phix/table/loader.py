@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Mapping as MappingLike
 from pathlib import Path
@@ -9,6 +10,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 from phix.core.errors import OpTableError
+from phix.core.given import Kind, takes
 from phix.core.op import REQUIRED, Arg, Op
 from phix.core.rules import OPS, add_op
 from phix.table import invoke as invoking
@@ -208,6 +210,7 @@ def check_backward_args(entry: Entry) -> None:
             )
 
 
+@takes(path=Kind("a path", lambda v: isinstance(v, (str, os.PathLike))))
 def load_ops(path: str | Path) -> SimpleNamespace:
     """Extend the op table by a yaml file (or a folder of them), at run time.
 

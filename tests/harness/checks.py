@@ -196,7 +196,7 @@ def decompose(case: Case) -> None:
         with about(call):
             graph = phix.decompose(call.fn)(*call.arrays)
             composites = {e.op.name for e in graph.equations if not e.op.is_primitive}
-            assert not composites
+            assert composites <= {"stop_gradient"}
             assert_agrees(call, graph(*call.arrays), call.fn(*call.arrays))
 
 

@@ -8,16 +8,19 @@ import hashlib
 import importlib
 import re
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+from llvmlite.binding.newpassmanagers import NewPassManager
 
 from phix.core import disk_cache, stack
 from phix.kernels.cpu import runtime
+from phix.kernels.cpu.level import level
 
 # Raise when the convention of ``entry`` or the layout of what it reads changes.
 ENTRY_VERSION = 2
@@ -29,7 +32,9 @@ _PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", 
 _CALLS = re.compile(r"^declare [^@\n]*@(phix_\w+)\(", re.MULTILINE)
 
 _lock = stack.Lock()
-_loaded: dict[str, Code] = {}
+# By key, for as long as somebody can still call it.
+_loaded: weakref.WeakValueDictionary[str, Code] = weakref.WeakValueDictionary()
+_permanent: list[Any] = []  # what holds code that all other code may call
 _provided: set[str] = set()
 _begun: dict[str, _Emission] = {}
 
@@ -49,50 +54,58 @@ def _machine() -> llvm.TargetMachine:
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=level().cpu,
+        features=level().features,
         opt=3,
         jit=True,
         codemodel="jitdefault",
     )
 
 
-@lru_cache(maxsize=1)
 def _engine() -> llvm.ExecutionEngine:
-    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), _machine())
+    """What puts an object into memory: one an object, as its memory goes only as a whole.
+
+    It compiles nothing: its machine knows no CPU, and the module it begins with, which it would
+    compile with the object, is taken out.
+    """
+    _machine()  # makes the targets known
+    target = llvm.Target.from_default_triple()
+    empty = llvm.parse_assembly("")
+    machine = target.create_target_machine(opt=0, jit=True, codemodel="jitdefault")
+    engine = llvm.create_mcjit_compiler(empty, machine)
+    engine.remove_module(empty)
+    return engine
 
 
 @lru_cache(maxsize=1)
 def identity() -> str:
     """What besides its source decides the machine code of a program."""
     version = ".".join(map(str, llvm.llvm_version_info))
-    features = llvm.get_host_cpu_features().flatten()
-    parts = (llvmlite.__version__, version, llvm.get_host_cpu_name(), features, ENTRY_VERSION)
+    parts = (llvmlite.__version__, version, level().cpu, level().features, ENTRY_VERSION)
     return repr(parts)
 
 
 @lru_cache(maxsize=1)
 def function_attributes() -> str:
     """Attributes of every kernel: LLVM prefers narrower vectors than the CPU has."""
-    width = 512 if llvm.get_host_cpu_features().get("avx512f") else 256
+    width = 512 if "avx512f" in level().has else 256
     return f'nounwind "prefer-vector-width"="{width}"'
 
 
 @lru_cache(maxsize=1)
 def vector_registers() -> tuple[int, int]:
     """How many bytes a vector register of the CPU has, and how many of them there are."""
-    features = llvm.get_host_cpu_features()
-    if features.get("avx512f"):
+    if "avx512f" in level().has:
         return 64, 32
-    if features.get("avx2"):
+    if "avx2" in level().has:
         return 32, 16
-    return 16, 16 if features.get("sse2") else 32
+    return 16, 32 if "neon" in level().has else 16
 
 
 @lru_cache(maxsize=1)
 def has_masks() -> bool:
     """Whether a vector instruction of the CPU can leave out some of its lanes."""
-    return bool(llvm.get_host_cpu_features().get("avx512f"))
+    return "avx512f" in level().has
 
 
 def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
@@ -108,16 +121,27 @@ def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
     options.loop_vectorization = options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
     if not is_final:
-        builder.getModulePassManager().run(module, builder)
+        with _disposed(builder.getModulePassManager()) as every:
+            every.run(module, builder)
         return module
-    few = llvm.create_new_function_pass_manager()
-    few.add_sroa_pass()
-    few.add_instruction_combine_pass()
-    few.add_simplify_cfg_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            few.run(function, builder)
+    with _disposed(llvm.create_new_function_pass_manager()) as few:
+        few.add_sroa_pass()
+        few.add_instruction_combine_pass()
+        few.add_simplify_cfg_pass()
+        for function in module.functions:
+            if not function.is_declaration:
+                few.run(function, builder)
     return module
+
+
+@contextlib.contextmanager
+def _disposed(manager: Any) -> Iterator[Any]:
+    """A pass manager, given back in the end: llvmlite forgets to, 80 KB for each program."""
+    try:
+        yield manager
+    finally:
+        NewPassManager._dispose(manager)
+        manager.detach()
 
 
 def assembly(text: str) -> str:
@@ -128,11 +152,15 @@ def assembly(text: str) -> str:
 
 @dataclass(frozen=True)
 class Code:
-    """Machine code in memory: one function, called from Python with METH_FASTCALL."""
+    """Machine code in memory: one function, called from Python with METH_FASTCALL.
+
+    Its memory is given back with this object: whoever calls it must hold on to it.
+    """
 
     key: str  # of the object on disk
     calls: tuple[str, ...]  # native functions of phix that it needs
     address: int
+    engine: Any = field(repr=False, compare=False)  # holds the memory
 
 
 def code_of(text: str) -> Code:
@@ -144,22 +172,26 @@ def code_of(text: str) -> Code:
             calls = tuple(sorted(set(_CALLS.findall(text))))
             _provide(calls)
             name = _name(key)
-            (address,) = _load(key, text.replace("@ENTRY", f"@{name}"), (name,))
-            found = _loaded[key] = Code(key, calls, address)
+            engine, (address,) = _load(key, text.replace("@ENTRY", f"@{name}"), (name,))
+            found = _loaded[key] = Code(key, calls, address, engine)
     return found
 
 
 def recalled(key: str, calls: tuple[str, ...]) -> Code | None:
-    """The machine code that an earlier process kept under ``key``; None where it is gone."""
+    """The machine code that an earlier process kept under ``key``; None where it is gone, or what
+    it calls is not to be had."""
     with _lock:
         found = _loaded.get(key)
         if found is None:
             body = disk_cache.load(key)
-            if body is None:
+            if body is None or _name(key).encode() not in body:
                 return None
-            _provide(calls)
-            (address,) = _linked(body, (_name(key),))
-            found = _loaded[key] = Code(key, calls, address)
+            try:
+                _provide(calls)
+            except (LookupError, ValueError, AttributeError):
+                return None
+            engine, (address,) = _linked(body, (_name(key),))
+            found = _loaded[key] = Code(key, calls, address, engine)
     return found
 
 
@@ -171,12 +203,14 @@ def compiled(text: str) -> Callable[..., Any]:
 def addresses(
     text: str | partial[str], names: tuple[str, ...], is_final: bool = False
 ) -> tuple[int, ...]:
-    """The addresses of functions of a module, which is to be loaded once; see ``_optimised``.
+    """The addresses of functions of a module, which is loaded once and stays; see ``_optimised``.
 
     Text that a function of phix makes from plain arguments need not be made to be found on disk.
     """
     with _lock:
-        return _load(_key(text), text, names, is_final)
+        engine, found = _load(_key(text), text, names, is_final)
+        _permanent.append(engine)
+    return found
 
 
 def _key(text: str | partial[str]) -> str:
@@ -194,7 +228,7 @@ def _name(key: str) -> str:
 
 def _load(
     key: str, text: str | partial[str], names: tuple[str, ...], is_final: bool = False
-) -> tuple[int, ...]:
+) -> tuple[Any, tuple[int, ...]]:
     begun = _begun.pop(key, None)
     body = None if begun else disk_cache.load(key)
     if body is None:
@@ -236,8 +270,8 @@ def begin(text: partial[str]) -> None:
             _begun[key] = _Emission(_optimised(text(), is_final=True))
 
 
-def _linked(body: bytes, names: tuple[str, ...]) -> tuple[int, ...]:
-    """The addresses of functions of an object, put into memory."""
+def _linked(body: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:
+    """What holds an object in memory, and the addresses of functions in it."""
     runtime.bind(body)
     engine = _engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(body))
@@ -245,19 +279,30 @@ def _linked(body: bytes, names: tuple[str, ...]) -> tuple[int, ...]:
     found = tuple(int(engine.get_function_address(name)) for name in names)
     if not all(found):
         raise RuntimeError(f"the compiled object lacks one of the functions {names}")
-    return found
+    return engine, found
+
+
+class _Held:
+    """What a Python function of machine code needs for as long as it lives."""
+
+    __slots__ = ("code", "definition")
+
+    def __init__(self, code: Code) -> None:
+        self.code = code
+        self.definition = _MethodDefinition(b"phix_program", code.address, _METH_FASTCALL, None)
 
 
 def python_function(code: Code) -> Callable[..., Any]:
-    """The code as a Python function."""
+    """The code as a Python function.
+
+    The function points to its definition and to the code until it is freed. Both are held by its
+    ``__self__``, which CPython lets go last.
+    """
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    definition = _MethodDefinition(b"phix_program", code.address, _METH_FASTCALL, None)
-    # The function points to its definition for as long as it lives: when Python ends, longer than
-    # anything that a module holds. So the definition stays.
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(definition))
-    function: Callable[..., Any] = new(ctypes.addressof(definition), None, None)
+    held = _Held(code)
+    function: Callable[..., Any] = new(ctypes.addressof(held.definition), held, None)
     return function
 
 

@@ -41,12 +41,21 @@ class CpuProgram:
         self.donating: dict[tuple[int, ...], CpuProgram] = {}  # the same, given inputs' memory
         self.left_out = passes.left_out()
         self.sizes = dm.solutions([v.meta.dims for v in graph.inputs])
-        key = stored.key(graph, contiguous, donated)
-        self.call: NativeCall | None = None if key is None else stored.recall(key, graph)
-        if self.call is None:
-            self.call = self.source.native_call()
-            if key is not None and self.call is not None:
-                stored.keep(key, graph, self.call)
+
+    @stack.lazy
+    def call(self) -> NativeCall | None:
+        """The one native call that runs everything; None where Python has steps to run.
+
+        Made when it is first to run: where inputs are donated, the program that keeps them is not.
+        """
+        with passes.without(self.left_out):
+            key = stored.key(self.graph, self.contiguous, self.donated)
+            call = None if key is None else stored.recall(key, self.graph)
+            if call is None:
+                call = self.source.native_call()
+                if key is not None and call is not None:
+                    stored.keep(key, self.graph, call)
+            return call
 
     @stack.lazy
     def source(self) -> Source:

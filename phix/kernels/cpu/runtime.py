@@ -28,8 +28,63 @@ define half @phix_truncdfhf2(double %x) nounwind {
 }
 """
 
+# By bits, for CPUs without conversions of float16. A float32 that holds the exponent and fraction
+# of a float16 is 2^-112 times too small; infinities and NaN have the largest exponent.
+_EXTENDHFSF2 = """
+define float @phix_extendhfsf2(half %x) nounwind {
+  %narrow = bitcast half %x to i16
+  %bits = zext i16 %narrow to i32
+  %size = and i32 %bits, 32767
+  %moved = shl i32 %size, 13
+  %small = bitcast i32 %moved to float
+  %scaled = fmul float %small, 0x46F0000000000000
+  %finite = bitcast float %scaled to i32
+  %is_special = icmp uge i32 %size, 31744
+  %special = or i32 %moved, 2139095040
+  %chosen = select i1 %is_special, i32 %special, i32 %finite
+  %top = and i32 %bits, 32768
+  %sign = shl i32 %top, 16
+  %result = or i32 %chosen, %sign
+  %value = bitcast i32 %result to float
+  ret float %value
+}
+"""
+# Half to even: by the bits above the last one kept, and for subnormals by adding a number whose
+# last bit is the smallest float16.
+_TRUNCSFHF2 = """
+define half @phix_truncsfhf2(float %x) nounwind {
+  %bits = bitcast float %x to i32
+  %size = and i32 %bits, 2147483647
+  %last = lshr i32 %size, 13
+  %odd = and i32 %last, 1
+  %biased = sub i32 %size, 939520001
+  %sum = add i32 %biased, %odd
+  %normal = lshr i32 %sum, 13
+  %magnitude = bitcast i32 %size to float
+  %moved = fadd float %magnitude, 5.000000e-01
+  %shifted = bitcast float %moved to i32
+  %subnormal = sub i32 %shifted, 1056964608
+  %is_small = icmp ult i32 %size, 947912704
+  %finite = select i1 %is_small, i32 %subnormal, i32 %normal
+  %is_large = icmp uge i32 %size, 1199570944
+  %bounded = select i1 %is_large, i32 31744, i32 %finite
+  %is_nan = icmp ugt i32 %size, 2139095040
+  %chosen = select i1 %is_nan, i32 32256, i32 %bounded
+  %high = lshr i32 %bits, 16
+  %sign = and i32 %high, 32768
+  %result = or i32 %chosen, %sign
+  %narrow = trunc i32 %result to i16
+  %value = bitcast i16 %narrow to half
+  ret half %value
+}
+"""
+
 # The name that LLVM calls -> the module with the routine, and its name there.
-ROUTINES: dict[str, tuple[str, str]] = {"__truncdfhf2": (_TRUNCDFHF2, "phix_truncdfhf2")}
+ROUTINES: dict[str, tuple[str, str]] = {
+    "__truncdfhf2": (_TRUNCDFHF2, "phix_truncdfhf2"),
+    "__truncsfhf2": (_TRUNCSFHF2, "phix_truncsfhf2"),
+    "__extendhfsf2": (_EXTENDHFSF2, "phix_extendhfsf2"),
+}
 _bound: set[str] = set()
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core import passes
 from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
@@ -18,6 +16,7 @@ from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
 from phix.kernels.primitive import (
+    blocked_sums,
     collapse,
     inplace,
     loop_text,
@@ -30,6 +29,7 @@ from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import Kernel, LoopProgram
 from phix.kernels.primitive.lowering import lower
+from phix.kernels.primitive.pipeline import Setting, run, switchable
 from phix.kernels.primitive.target import CPU
 
 
@@ -106,23 +106,24 @@ class Source:
 
 
 # What the CPU wants done to the loops, in order: memory that stays in the cache, and threads.
-_CHANGES: dict[str, Callable[[LoopProgram, Builder], None]] = {
-    "use_outputs": lambda program, _: inplace.use_outputs(program),
-    "free_early": lambda program, _: ordering.free_early(program),
-    "collapse_loops": lambda program, _: collapse.collapse(program),
-    "shrink_temps": lambda program, _: shrinking.shrink(program),
-    "reuse_temps": lambda program, _: inplace.reuse_temps(program, _may_replace),
-    "share_loops": lambda program, builder: sharing.share(program, builder.dim),
-    "several_rows": lambda program, _: several_rows.take_several_rows(program),
-    "stream_results": lambda program, builder: streaming.stream_results(program, builder.dim),
-}
+PASSES = (
+    switchable("use_outputs", lambda program, _: inplace.use_outputs(program)),
+    switchable("free_early", lambda program, _: ordering.free_early(program)),
+    switchable("collapse_loops", lambda program, _: collapse.collapse(program)),
+    switchable("shrink_temps", lambda program, _: shrinking.shrink(program)),
+    switchable("reuse_temps", lambda program, _: inplace.reuse_temps(program, _may_replace)),
+    switchable("block_sums", lambda program, s: blocked_sums.block_sums(program, s.builder.dim)),
+    switchable("share_loops", lambda program, s: sharing.share(program, s.builder.dim)),
+    switchable("several_rows", lambda program, _: several_rows.take_several_rows(program)),
+    switchable(
+        "stream_results", lambda program, s: streaming.stream_results(program, s.builder.dim)
+    ),
+)
 
 
 def prepare(program: LoopProgram, builder: Builder) -> None:
     """Make the changes that are not switched off."""
-    for name, change in _CHANGES.items():
-        if passes.is_on(name):
-            change(program, builder)
+    run(PASSES, program, Setting(builder))
 
 
 def _may_replace(kernel: Kernel) -> bool:

@@ -99,21 +99,34 @@ def recall(key: str, graph: Graph) -> NativeCall | None:
     if entry is None:
         return None
     line, _, content = entry.partition(b"\n")
-    head = json.loads(line)
-    code = jit.recalled(head["object"], tuple(head["calls"]))
+    try:
+        head = json.loads(line)
+        name, calls, reused = str(head["object"]), tuple(head["calls"]), tuple(head["reused"])
+        values = list(_recalled_values(head["constants"], content, graph))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return None  # no entry as this version writes it
+    code = jit.recalled(name, calls) if _is_sound(name, calls, reused, graph) else None
     if code is None:
         return None
-    own = list(_constants_in(graph)) if head["constants"] else []
-    constants, values = [], []
-    for described in head["constants"]:
-        if isinstance(described, int):
-            value = own[described]
-            array = as_array(value)
+    constants = tuple(map(as_array, values))
+    return NativeCall(code, constants, _outputs(graph), tuple(values), reused)
+
+
+def _recalled_values(described: Any, content: bytes, graph: Graph) -> Iterator[Any]:
+    """What the constants are the arrays of: the graph's own by number, others from the entry."""
+    own = list(_constants_in(graph)) if described else []
+    for each in described:
+        if isinstance(each, int):
+            yield own[each]
         else:
-            dtype, shape, size = described
-            value = array = np.frombuffer(content[:size], dt.BY_NAME[dtype]).reshape(shape)
+            dtype, shape, size = each
+            yield np.frombuffer(content[:size], dt.BY_NAME[dtype]).reshape(shape)
             content = content[size:]
-        constants.append(array)
-        values.append(value)
-    reused = tuple(head["reused"])
-    return NativeCall(code, tuple(constants), _outputs(graph), tuple(values), reused)
+
+
+def _is_sound(name: str, calls: Any, reused: Any, graph: Graph) -> bool:
+    """Whether an entry names code as it is kept, functions there are, and inputs of the graph."""
+    is_digest = len(name) == 64 and set(name) <= set("0123456789abcdef")
+    are_names = all(isinstance(c, str) and c.startswith("phix_") for c in calls)
+    numbers = {None, *range(len(graph.inputs))}
+    return is_digest and are_names and len(reused) == len(graph.outputs) and set(reused) <= numbers

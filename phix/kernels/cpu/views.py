@@ -34,7 +34,8 @@ def _expand(x: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
 
 
 def _diagonal(x: np.ndarray, offset: int, axis1: int, axis2: int) -> np.ndarray:
-    return np.diagonal(x, offset, axis1, axis2)
+    behind = min(max(offset, -x.shape[axis1]), x.shape[axis2])  # NumPy takes no more than 32 bits
+    return np.diagonal(x, behind, axis1, axis2)
 
 
 def _split(x: np.ndarray, sections: Any, axis: int) -> tuple[np.ndarray, ...]:
@@ -57,7 +58,7 @@ VIEWS: dict[str, Callable[..., Any]] = {
     "expand": _expand,
     "slice": _slice,
     "strided_slice": _strided_slice,
-    "flip": np.flip,
+    "flip": lambda x, axis: np.flip(x, axis) if axis else x,  # of no axes: a number, no array
     "squeeze": lambda x, axis: x.squeeze(axis),
     "unsqueeze": np.expand_dims,
     "flatten": _flatten,

@@ -29,7 +29,7 @@ from phix.kernels.gpu.routines import Routine, RoutineText
 from phix.kernels.gpu.runtime import Runtime
 from phix.kernels.gpu.schedule import GpuBuilder, arrange
 from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import loop_text, sizes, workspace
+from phix.kernels.primitive import loop_text, pipeline, sizes, workspace
 from phix.kernels.primitive.loop_ir import Buffer
 from phix.kernels.primitive.lowering import lower
 from phix.kernels.primitive.scalar import Expr
@@ -57,6 +57,7 @@ class GpuProgram:
         self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
         arrange(program)
         _split_library_calls(program.steps)
+        pipeline.tell("split_library_calls", program)
         self.launches: dict[ir.Kernel, Launch | Routine] = {}
         for step in ir.walk_steps(program.steps):
             if isinstance(step, Routine):

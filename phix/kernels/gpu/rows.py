@@ -16,6 +16,7 @@ from phix.kernels.gpu.rewriting import Rewriter
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import shrinking
 from phix.kernels.primitive.affine import Factors
+from phix.kernels.primitive.effects import users_of
 from phix.kernels.primitive.inplace import nest
 from phix.kernels.primitive.loop_ir import Assign, Buffer, Kernel, LoopProgram, Statement, Store
 from phix.kernels.primitive.scalar import Expr
@@ -52,7 +53,7 @@ def _is_for_blocks(kernel: Kernel) -> bool:
 
 
 def _compute_again(program: LoopProgram, kernels: set[Kernel], most: int) -> None:
-    users = shrinking.users_of(program)
+    users = users_of(program.steps)
     for kernel in kernels:
         temps = [t for t in ir.writes(kernel.body) if t.kind == "temp" and users[t] == 1]
         for temp in sorted(temps, key=lambda t: t.name):

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core import passes
 from phix.kernels.gpu import convolution, mapping, rows, scatter, small_loops
 from phix.kernels.gpu.mapping import Nest, Scan, Spread
 from phix.kernels.gpu.rewriting import Rewriter, assigned, declared, scalars
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.inplace import Touched, rename
+from phix.kernels.primitive.effects import Uses
 from phix.kernels.primitive.loop_ir import (
     Assign,
     Buffer,
@@ -27,7 +26,9 @@ from phix.kernels.primitive.loop_ir import (
     Step,
     Store,
 )  # fmt: skip
+from phix.kernels.primitive.pipeline import LoopPass, Setting, run, switchable
 from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.schedule import drop_temps
 from phix.kernels.primitive.target import Target
 
 # Rows that keep a card busy with a block each.
@@ -104,14 +105,13 @@ def _inner(nest: Nest) -> list[Spread]:
 
 def arrange(program: LoopProgram) -> None:
     """Bring the kernels of a program, in its steps, into the form that fills a GPU."""
+    run(PASSES, program, Setting(GpuBuilder(tuple(program.symbols.values()))))
+
+
+def _fill_the_card(program: LoopProgram, _: Setting) -> None:
     arranger = _Arranger(program)
     arranger.block(program.steps)
     small_loops.keep_in_blocks(program, arranger.loops)
-    if passes.is_on("shrink_temps"):
-        rows.keep_rows(program)
-    _drop_private_rows(program)
-    used = set().union(*(ir.step_reads(s) | ir.step_writes(s) for s in program.steps))
-    program.temps = [t for t in program.temps if t in used]
 
 
 class _Arranger:
@@ -371,15 +371,14 @@ def _drop_private_rows(program: LoopProgram) -> None:
     A row of a temp that one block writes, reads, and turns into a row of an output of the same
     dims would go to memory twice.
     """
-    touched = Touched()
+    uses = Uses(program.steps)
     for step in program.steps:
         if type(step) is not Kernel:
             continue
         for temp in [b for b in ir.writes(step.body) if b.kind == "temp"]:
             output = _heir(step, temp)
-            others = [s for s in ir.walk_steps(program.steps) if s is not step]
-            if output is not None and not any(temp in set().union(*touched.of(s)) for s in others):
-                rename([step], temp, output, touched)
+            if output is not None and uses.users(temp) == [step]:
+                uses.rename(temp, output)
 
 
 def _heir(kernel: Kernel, temp: Buffer) -> Buffer | None:
@@ -408,3 +407,12 @@ def _behind(kernel: Kernel, store: Store) -> list[Statement]:
     """The statements that run after ``store`` in its own iteration or later."""
     every = list(ir.walk(kernel.body))
     return every[every.index(store) + 1 :]
+
+
+# What a GPU wants done to the loops, in order.
+PASSES = (
+    LoopPass("fill_the_card", _fill_the_card),
+    switchable("shrink_temps", lambda program, _: rows.keep_rows(program)),
+    LoopPass("drop_private_rows", lambda program, _: _drop_private_rows(program)),
+    LoopPass("drop_temps", drop_temps),
+)

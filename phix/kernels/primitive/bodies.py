@@ -5,6 +5,7 @@ from __future__ import annotations
 from phix.kernels.primitive import (
     arithmetic,
     complex_math,
+    error_function,
     exponential,
     power,
     special,
@@ -17,6 +18,7 @@ __all__ = [
     "arithmetic",
     "body",
     "complex_math",
+    "error_function",
     "exponential",
     "get",
     "names",

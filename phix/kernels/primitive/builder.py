@@ -23,11 +23,12 @@ from phix.core.meta import MetaTensor
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.loop_ir import Buffer, Element, Kernel
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.primitive.scalar import Complex, Expr
 from phix.kernels.primitive.target import CPU, Target
 from phix.kernels.primitive.value import Value as Value
 from phix.kernels.primitive.value import buffer_value as buffer_value
 from phix.kernels.primitive.value import constant as constant
+from phix.kernels.primitive.value import rounded, unrounded
 
 # Up to this many weighted scalar operations a value is computed again rather than stored.
 CHEAP = 4
@@ -191,7 +192,7 @@ class Builder:
             if key[-1:] == ("flat",):
                 return self.flat_element(value, key[0])
             return self.element(value, key)
-        result = compute(at)
+        result = rounded(compute(at), value.dtype)
         nest.frames[level].memo[value, key] = result
         return result
 
@@ -349,7 +350,19 @@ class Builder:
 
     def store(self, buffer: Buffer, indices: tuple[Expr, ...], element: Element) -> None:
         """Store at ``indices`` (one an axis) of a contiguous buffer."""
-        self.emit(*ir.stores(buffer, (self.linear(indices, buffer.dims),), element))
+        self.put(buffer, self.linear(indices, buffer.dims), element)
+
+    def put(self, buffer: Buffer, at: Expr, element: Element) -> None:
+        """Store at a linear index what may be made of the element that is there.
+
+        Memory rounds, so what is stored need not be.
+
+        The second part of a complex product needs the first part as it was: both are computed
+        before either is stored.
+        """
+        if isinstance(element, Complex) and ir.load_part(buffer, (at,), 0) in element.imag.loads:
+            element = Complex(*self.mutable(element.real, element.imag))
+        self.emit(*ir.stores(buffer, (at,), unrounded(element, buffer.dtype)))
 
     # -- materialising ---------------------------------------------------------------------
     def temp(self, dims: Shape, dtype: np.dtype) -> Buffer:
@@ -423,11 +436,10 @@ class Builder:
             kernel.start, kernel.whole = start, True
             if value.is_flat:
                 with self.loop(self.dim(dm.product(value.dims))) as i:
-                    self.emit(*ir.stores(buffer, (i,), self.flat_element(value, i)))
+                    self.put(buffer, i, self.flat_element(value, i))
             else:
                 with self._tiles(value) as indices:
-                    linear = self.linear(indices, value.dims)
-                    self.emit(*ir.stores(buffer, (linear,), self.element(value, indices)))
+                    self.put(buffer, self.linear(indices, value.dims), self.element(value, indices))
 
     @contextmanager
     def _tiles(self, value: Value) -> Iterator[tuple[Expr, ...]]:

@@ -311,7 +311,7 @@ class _Counter:
             is_written = buffer in call.writes
             if is_written:
                 self.stores[buffer] = self.stores.get(buffer, 0) + size
-            if call.updates or not is_written:
+            if buffer in call.updates or not is_written:
                 self.loads[buffer] = self.loads.get(buffer, 0) + size
 
 

@@ -22,7 +22,7 @@ from phix.kernels.primitive.floating import (
 from phix.kernels.primitive.registry import body
 from phix.kernels.primitive.scalar import Expr, const, copysign, eq, fabs, fma, select, sqrt
 
-_LOG2_E = 1.4426950408889634
+LOG2_E = 1.4426950408889634
 # log(2) as a sum of two numbers of each format
 LN2_SINGLE = (0.6931471824645996, -1.9046542121259336e-09)
 LN2_DOUBLE = (0.6931471805599453, 2.3190468138462996e-17)
@@ -49,15 +49,19 @@ _LOG_DOUBLE = (
 
 def expm1_reduced(r: Expr, low: Expr | None = None) -> Expr:
     """exp(r + low) - 1 for |r| <= log(2)/2 and a ``low`` below the last bit of r."""
-    cubic = horner(r, pick(r, _EXPM1_SINGLE, _EXPM1_DOUBLE))
-    rest = r * r * fma(r, cubic, 0.5)
+    rest = _expm1_rest(r)
     return r + (rest if low is None else rest + low)
+
+
+def _expm1_rest(r: Expr) -> Expr:
+    """exp(r) - 1 - r for |r| <= log(2)/2."""
+    return r * r * fma(r, horner(r, pick(r, _EXPM1_SINGLE, _EXPM1_DOUBLE)), 0.5)
 
 
 def reduce_by_log2(x: Expr, bias: int = 0) -> tuple[Expr, Expr, Expr, Expr]:
     """``(n, bits, r, low)``: x = n log(2) + r + low, n an integer; n + bias in the low bits."""
     ln2 = pick(x, LN2_SINGLE, LN2_DOUBLE)
-    n, bits = round_to_integer(x, _LOG2_E, bias)
+    n, bits = round_to_integer(x, LOG2_E, bias)
     exact = fma(-n, ln2[0], x)
     r = fma(-n, ln2[1], exact)
     return n, bits, r, fma(-n, ln2[1], exact - r)
@@ -89,6 +93,18 @@ def quarter_expm1(x: Expr) -> Expr:
     return fma(expm1_reduced(r, low), quarter, quarter - 0.25)
 
 
+def _quarter_expm1_pair(a: Expr) -> tuple[Expr, Expr]:
+    """The same for a >= 0, as a sum of two numbers."""
+    a = at_most(a, pick(a, 89.75, 710.8))
+    bias = format_of(a).bias - 2
+    _, biased, r, low = reduce_by_log2(a, bias)
+    p, lost = fast_two_sum(r, _expm1_rest(r) + low)
+    quarter = power_of_two(biased, -2 - bias, like=a)
+    high = quarter - 0.25
+    value = fma(p, quarter, high)
+    return value, fma(p, quarter, high - value) + lost * quarter
+
+
 @body("expm1")
 def expm1(x: Expr) -> Expr:
     tiny = fabs(x) < format_of(x).epsilon / 4
@@ -101,16 +117,23 @@ def tanh(x: Expr) -> Expr:
     a = at_most(fabs(x), pick(x, 9.5, 20.0))
     t = 4.0 * quarter_expm1(2.0 * a)
     small = a < 0.55
-    quotient = select(small, t, 2.0) / (t + 2.0)
-    result = select(small, quotient, 1.0 - quotient)
+    below = t + 2.0
+    quotient = select(small, t, 2.0) / below
+    # what the quotient and t + 2 lost, over t + 2, which is 2 / (1 - t / (t + 2))
+    lost = fma(-quotient, t - (below - 2.0), fma(-quotient, below, t))
+    inner = fma(lost, fma(quotient, -0.5, 0.5), quotient)
+    result = select(small, inner, 1.0 - quotient)
     return copysign(select(is_tiny(x), x, result), x)
 
 
 @body("sinh")
 def sinh(x: Expr) -> Expr:
     a = fabs(x)
-    h = 2.0 * quarter_expm1(a)
-    result = select(a > pick(x, 20.0, 40.0), h, h + h / fma(h, 2.0, 1.0))
+    quarter, rest = _quarter_expm1_pair(a)
+    h, low = 2.0 * quarter, 2.0 * rest
+    below = fma(h, 2.0, 1.0)
+    result = h + (h / below + (low + low / below))
+    result = select(a > pick(x, 20.0, 40.0), h, result)
     return copysign(select(is_tiny(x), a, result), x)
 
 
@@ -173,7 +196,7 @@ def _log_split(x: Expr) -> tuple[Expr, Expr, Expr]:
 @body("log2")
 def log2(x: Expr) -> Expr:
     high_part, low_part = pick(
-        x, (1.4426950216293335, 1.925963033500011e-08), (_LOG2_E, 2.0355273740931033e-17)
+        x, (1.4426950216293335, 1.925963033500011e-08), (LOG2_E, 2.0355273740931033e-17)
     )
     k, high, low = _log_split(x)
     p, e = two_product(high, high_part)
@@ -221,8 +244,10 @@ def acosh(x: Expr) -> Expr:
     t = x - 1.0
     b = at_most(t, pick(x, 2.0**13, 2.0**28))
     ln2 = pick(x, LN2_SINGLE, LN2_DOUBLE)[0]
-    argument = select(big, t, b + sqrt(b * (b + 2.0)))
-    result = log1p(argument) + select(big, const(ln2, x.dtype), const(0.0, x.dtype))
+    root = sqrt(fma(b, b, 2.0 * b))
+    argument = b + root
+    lost = (b - (argument - root)) * at_least(1.0 - argument, 0.0)
+    result = log1p(select(big, t, argument)) + select(big, const(ln2, x.dtype), lost)
     return select(x < 1.0, NAN, result)
 
 

@@ -14,11 +14,10 @@ from collections.abc import Callable, Collection, Sequence
 from phix.core import dims as dm
 from phix.core import passes
 from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import rewriting
 from phix.kernels.primitive.affine import never_repeats
 from phix.kernels.primitive.builder import Builder, buffer_value
-from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step, step_reads, step_writes
-from phix.kernels.primitive.rewriting import change_accesses
+from phix.kernels.primitive.effects import Uses, has_host_step
+from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step
 
 # A buffer of at most this many bytes may live in registers or on the stack.
 TINY_BYTES = 256
@@ -30,51 +29,20 @@ def is_tiny(buffer: Buffer) -> bool:
     return isinstance(count, int) and count * buffer.dtype.itemsize <= TINY_BYTES
 
 
-class Touched:
-    """The buffers that steps read and write, found once for each step."""
-
-    def __init__(self) -> None:
-        self.found: dict[Step, tuple[set[Buffer], set[Buffer]]] = {}
-
-    def of(self, step: Step) -> tuple[set[Buffer], set[Buffer]]:
-        """What a step reads, and what it writes."""
-        if step not in self.found:
-            self.found[step] = step_reads(step), step_writes(step)
-        return self.found[step]
-
-    def rename(self, old: Buffer, new: Buffer) -> None:
-        names = ir.with_bases({new})
-        for sets in self.found.values():
-            for buffers in sets:
-                if old in buffers:
-                    buffers.discard(old)
-                    buffers |= names
-
-
 def settle(
     b: Builder, steps: list[Step], pairs: Sequence[tuple[Buffer, Buffer]]
 ) -> list[tuple[Buffer, Buffer]]:
-    """Make each ``(carry, new)`` one buffer where that is safe, changing ``steps``.
+    """Make each ``(carry, new)`` of a loop's body one buffer where that is safe.
 
     Returns:
         the pairs that must exchange their memory after each iteration; tiny pairs are copied by
         kernels at the end of ``steps``.
     """
-    touched = Touched()
-    if passes.is_on("merge_copies"):
-        merge_copies(steps, {b for pair in pairs for b in pair}, touched)
-    shares = passes.is_on("carry_in_place")
-    left = []
-    for carry, new in pairs:
-        sunk = _sunk(steps, new, touched)
-        if shares and _check(sunk, carry, new, False, touched) is not None:
-            steps[:] = sunk
-            rename(steps, new, carry, touched)
-            drop_empty_copies(steps)
-        else:
-            left.append((carry, new))
+    uses = Uses(steps)
+    is_on = passes.is_on("carry_in_place")
+    left = [pair for pair in pairs if not (is_on and _takes_over(uses, *pair))]
     # Python gives slices no memory of their own, so where it runs the loop they are copied
-    in_python = _has_host_step(steps)
+    in_python = has_host_step(steps)
     swaps = [p for p in left if not is_tiny(p[0]) and not (in_python and p[0].base is not None)]
     with b.nested() as copies:
         for carry, new in left:
@@ -86,12 +54,13 @@ def settle(
 
 def donate(program: ir.LoopProgram, donated: Sequence[int]) -> None:
     """Let outputs live where donated inputs do, if that is safe."""
-    if _has_host_step(program.steps) or any(isinstance(s, ir.BindStep) for s in program.steps):
+    if has_host_step(program.steps) or any(isinstance(s, ir.BindStep) for s in program.steps):
         donated = ()  # in Python, every array has its own memory
-    touched, free = Touched(), [n for n in donated if not program.inputs[n].strided]
+    uses = Uses(program.steps if donated else [])
+    free = [n for n in donated if not program.inputs[n].strided]
     reused: list[int | None] = []
     for k, output in enumerate(program.outputs):
-        fit = (n for n in free if _takes_over(program.steps, output, program.inputs[n], touched))
+        fit = (n for n in free if _hosts(uses, program.inputs[n], output))
         number = next(fit, None)
         reused.append(number)
         if number is not None:
@@ -100,17 +69,13 @@ def donate(program: ir.LoopProgram, donated: Sequence[int]) -> None:
     program.reused = tuple(reused)
 
 
-def _takes_over(steps: list[Step], output: Buffer, given: Buffer, touched: Touched) -> bool:
+def _hosts(uses: Uses, given: Buffer, output: Buffer) -> bool:
     """Whether the output can have the memory of ``given``, and then has it."""
-    if output.dtype != given.dtype or not _fits(steps, output, given):
-        return False
-    sunk = _sunk(steps, output, touched)
-    if _check(sunk, given, output, False, touched) is None:
-        return False
-    steps[:] = sunk
-    rename(steps, output, given, touched)
-    drop_empty_copies(steps)
-    return True
+    return (
+        output.dtype == given.dtype
+        and _fits(uses, output, given)
+        and _takes_over(uses, given, output)
+    )
 
 
 def use_outputs(program: ir.LoopProgram) -> None:
@@ -118,31 +83,28 @@ def use_outputs(program: ir.LoopProgram) -> None:
 
     A step of gradient descent is such: the gradient of a weight needs no memory but the weight's.
     """
-    touched, steps = Touched(), program.steps
+    uses = Uses(program.steps)
+    gone: set[Buffer] = set()
     for output in program.outputs:
         if output.kind != "output" or output in program.inputs:
             continue
-        first = next((k for k, s in enumerate(steps) if output in touched.of(s)[1]), len(steps))
-        before, after = steps[:first], steps[first:]
-        made = set().union(*(touched.of(s)[1] for s in before))
-        for temp in sorted((b for b in made if b.kind == "temp"), key=lambda b: int(b.name[1:])):
-            alike = temp.dtype == output.dtype and not is_tiny(temp)
-            if alike and _hands_over(before, after, temp, output, touched):
-                rename(steps, temp, output, touched)
+        users = uses.users(output)
+        if not users or output not in uses.of(users[0]).writes:
+            continue
+        first = users[0]
+        reads = (b for b in uses.of(first).reads if b.kind == "temp" and not is_tiny(b))
+        for temp in sorted(reads, key=lambda b: int(b.name[1:])):
+            is_made = any(uses.number(s) < uses.number(first) for s in uses.writers(temp))
+            if (
+                is_made
+                and temp.dtype == output.dtype
+                and _fits(uses, temp, output)
+                and _replaces(uses, uses.users(temp, output), temp, output)
+            ):
+                uses.rename(temp, output)
+                gone.add(temp)
                 break
-    program.temps = [
-        t for t in program.temps if any(t in set().union(*touched.of(s)) for s in steps)
-    ]
-
-
-def _hands_over(
-    before: list[Step], after: list[Step], temp: Buffer, output: Buffer, touched: Touched
-) -> bool:
-    """Whether the output, first written ``after``, can have the memory of the temp."""
-    if any(output in touched.of(s)[0] for s in before) or not _fits(before + after, temp, output):
-        return False
-    is_read = any(temp in touched.of(s)[0] for s in after[:1])
-    return is_read and _check(after, temp, output, False, touched) is not None
+    program.temps = [t for t in program.temps if t not in gone and uses.is_touched(t)]
 
 
 def reuse_temps(program: ir.LoopProgram, allowed: Callable[[Kernel], bool]) -> None:
@@ -151,88 +113,112 @@ def reuse_temps(program: ir.LoopProgram, allowed: Callable[[Kernel], bool]) -> N
     Of what a loop or a branch has inside, nothing is changed. ``allowed`` says whether a kernel may
     write over what it reads.
     """
-    touched, steps = Touched(), program.steps
-    spans: dict[Buffer, tuple[int, int]] = {}  # the first and the last step that touch a buffer
-    for k, step in enumerate(steps):
-        for buffer in set().union(*touched.of(step)):
-            spans[buffer] = spans.get(buffer, (k, k))[0], k
-    hosts = [b for s in steps if _has_host_step([s]) for part in touched.of(s) for b in part]
-    kept = {*hosts, *(b.base for b in spans)}  # arrays of Python's, and what has slices
-    large = {b for b in spans if b.kind == "temp" and not is_tiny(b)} - kept
-    for k, step in enumerate(steps):
+    uses = Uses(program.steps)
+    hosts = set().union(*(uses.of(s).touched for s in program.steps if uses.of(s).in_python))
+    spans = uses.spans()
+    gone: set[Buffer] = set()
+
+    def is_free(buffer: Buffer) -> bool:
+        # neither an array of Python's, nor anything with slices
+        is_own = buffer.kind == "temp" and buffer not in hosts and not uses.has_slices(buffer)
+        return is_own and not is_tiny(buffer)
+
+    for step in program.steps:
         if not isinstance(step, Kernel) or not allowed(step):
             continue
-        reads, writes = (sorted(b & large, key=lambda b: b.name) for b in touched.of(step))
-        over = [b for b in reads if spans[b][0] < k == spans[b][1]]
-        for new in [b for b in writes if spans[b][0] == k < spans[b][1]]:
-            fit = (b for b in over if b.dtype == new.dtype and _fits(steps, new, b))
+        at = uses.number(step)
+        found = uses.of(step)
+        reads, writes = (sorted(filter(is_free, part), key=lambda b: b.name)
+                         for part in (found.reads, found.writes))  # fmt: skip
+        over = [b for b in reads if spans[b][0] < at == spans[b][1]]
+        for new in [b for b in writes if spans[b][0] == at < spans[b][1]]:
+            fit = (b for b in over if b.dtype == new.dtype and _fits(uses, new, b))
             old = next((b for b in fit if _is_elementwise(step, b, new)), None)
             if old is not None:
                 over.remove(old)
-                rename(steps, new, old, touched)
+                uses.rename(new, old)
                 spans[old] = spans[old][0], spans[new][1]
-                program.temps.remove(new)
+                gone.add(new)
+    program.temps = [t for t in program.temps if t not in gone]
 
 
 # -- order -----------------------------------------------------------------------------------
-def _sunk(steps: list[Step], new: Buffer, touched: Touched) -> list[Step]:
-    """The steps in an order in which the first write of ``new`` comes as late as it can."""
-    first = next((k for k, s in enumerate(steps) if new in touched.of(s)[1]), len(steps))
-    before, held = steps[:first], steps[first : first + 1]
-    all_reads: set[Buffer] = set().union(*(touched.of(s)[0] for s in held))
-    all_writes: set[Buffer] = set().union(*(touched.of(s)[1] for s in held))
-    is_bound = any(isinstance(s, ir.BindStep) for s in held)
-    for step in steps[first + 1 :]:
-        reads, writes = touched.of(step)
-        meets = bool(writes & all_reads or writes & all_writes or reads & all_writes)
-        # host steps may have effects, so they keep their order
-        if meets or is_bound or (_has_host_step([step]) and _has_host_step(held)):
-            held.append(step)
-            all_reads |= reads
-            all_writes |= writes
-            is_bound = is_bound or isinstance(step, ir.BindStep)
+def _takes_over(uses: Uses, given: Buffer, new: Buffer) -> bool:
+    """Whether ``new`` can have the memory of ``given``, and then has it.
+
+    Where what reads ``given`` comes behind the first write of ``new``, and need not, it goes ahead.
+    """
+    if uses.writers(given):
+        return False
+    users = uses.users(given, new)
+    if not _replaces(uses, users, given, new):
+        readers = uses.readers(given)
+        order = _sunk(uses, uses.writers(new)[0], readers[-1])
+        numbers = {step: k for k, step in enumerate(order)}
+        if not _replaces(uses, sorted(users, key=numbers.__getitem__), given, new):
+            return False
+        uses.put_in_order(order)
+    uses.rename(new, given)
+    uses.remove(s for s in uses.users(given) if _is_empty_copy(s))
+    for step in uses.users(given):
+        for block in ir.blocks(step):
+            _drop_empty_copies(block)
+    return True
+
+
+def _sunk(uses: Uses, first: Step, last: Step) -> list[Step]:
+    """The steps in an order in which ``first`` comes behind those up to ``last`` that it may."""
+    held, ahead, together = [first], [], uses.of(first)
+    passed = uses.between(first, last)
+    for step in passed:
+        own = uses.of(step)
+        if together.may_exchange(own):
+            ahead.append(step)
         else:
-            before.append(step)
-    return before + held
-
-
-def _has_host_step(steps: list[Step]) -> bool:
-    return any(isinstance(s, ir.HostStep) for s in ir.walk_steps(steps))
+            held.append(step)
+            together = together.joined(own)
+    at = uses.steps.index(first)
+    return [*uses.steps[:at], *ahead, *held, *uses.steps[at + 1 + len(passed) :]]
 
 
 # -- what may share memory -------------------------------------------------------------------
-def _check(
-    steps: list[Step], carry: Buffer, new: Buffer, written: bool, touched: Touched
-) -> bool | None:
-    """Whether ``new`` is written after the steps; None if the two may not share memory."""
-    for step in steps:
-        reads, writes = touched.of(step)
-        if carry in writes:
-            return None
-        if not written and _copied(step) == (new, carry):
+def _replaces(uses: Uses, users: list[Step], carry: Buffer, new: Buffer) -> bool:
+    """Whether ``new`` may be written over ``carry``: nothing needs what it replaces any more.
+
+    ``users`` are the steps that touch one of the two, in order. From the first that writes ``new``
+    on, none may write ``carry``, and none read it but that one, if it reads just what it replaces.
+    """
+    is_written = False
+    for step in users:
+        own = uses.of(step)
+        if not is_written and _copied(step) == (new, carry):
             continue  # of one memory, this is no work, and changes nothing
-        if carry in reads:
-            if new not in writes:
-                if written:
-                    return None
-            elif isinstance(step, ir.SwitchStep):
-                ends = [_check(block, carry, new, written, touched) for block in step.branches]
-                if None in ends:
-                    return None
-            elif written or not isinstance(step, Kernel) or not _is_elementwise(step, carry, new):
-                return None
-        written = written or new in writes
-    return written
+        if is_written and carry in own.reads:
+            return False
+        if carry in own.reads and new in own.writes and not _hands_over(step, carry, new):
+            return False
+        is_written = is_written or new in own.writes
+        if is_written and carry in own.writes:
+            return False
+    return True
+
+
+def _hands_over(step: Step, carry: Buffer, new: Buffer) -> bool:
+    """Whether a step that reads ``carry`` and writes ``new`` reads no more than it replaces."""
+    if isinstance(step, ir.SwitchStep):
+        inside = map(Uses, step.branches)
+        return all(_replaces(uses, uses.users(carry, new), carry, new) for uses in inside)
+    return isinstance(step, Kernel) and _is_elementwise(step, carry, new)
 
 
 def _is_elementwise(kernel: Kernel, carry: Buffer, new: Buffer) -> bool:
     """Whether each element of ``carry`` is read last to compute that of ``new``."""
     body = kernel.body
-    writers = [s for s in body if isinstance(s, ir.For) and new in ir.writes([s])]
-    if len(writers) == 1:  # loops before it have read all they need
+    writers = [s for s in body if new in ir.writes([s])]
+    if len(writers) == 1:  # what is before it has read all it needs
         if carry in ir.reads(body[body.index(writers[0]) + 1 :]):
             return False
-        body = list(writers)
+        body = writers
     loops, block = _innermost(body)
     stores = [s for s in block if isinstance(s, ir.Store) and s.buffer is new]
     if len(stores) != 1 or any(_is_nested_use(s, carry, new) for s in block):
@@ -315,23 +301,27 @@ def _copy(step: Step) -> tuple[Buffer, Buffer] | None:
     return _copied(step) if is_whole else None
 
 
-def drop_empty_copies(steps: list[Step]) -> None:
-    """Leave out kernels that copy a buffer onto itself."""
+def _is_empty_copy(step: Step) -> bool:
+    """Whether a step copies a buffer onto itself."""
+    pair = _copied(step)
+    return pair is not None and pair[0] is pair[1]
+
+
+def _drop_empty_copies(steps: list[Step]) -> None:
+    """Leave out what copies a buffer onto itself, in the blocks inside as well."""
     for step in steps:
         for block in ir.blocks(step):
-            drop_empty_copies(block)
-    steps[:] = [s for s in steps if (pair := _copied(s)) is None or pair[0] is not pair[1]]
+            _drop_empty_copies(block)
+    steps[:] = [s for s in steps if not _is_empty_copy(s)]
 
 
-def merge_copies(
-    steps: list[Step], kept: Collection[Buffer] = (), touched: Touched | None = None
-) -> None:
+def merge_copies(steps: list[Step], kept: Collection[Buffer] = ()) -> None:
     """Compute what is only copied right where the copy goes.
 
     The temp it comes from, none of ``kept`` and used by these steps alone, must not be needed
     after the copy, or both must stay as they are; and nothing touches the target before.
     """
-    touched = touched or Touched()
+    uses = Uses(steps)
     for step in reversed(list(steps)):
         pair = _copy(step)
         if pair is None or pair[1].kind != "temp" or pair[1] in kept:
@@ -339,54 +329,22 @@ def merge_copies(
         to, source = pair
         if is_tiny(source) and to.kind != "temp":
             continue  # better on the stack
-        at = steps.index(step)
-        before, after = ([touched.of(s) for s in part] for part in (steps[:at], steps[at + 1 :]))
-        if any(to in r or to in w for r, w in before) or any(source in w for _, w in after):
+        at = uses.number(step)
+        writers = [uses.number(s) for s in uses.writers(source)]
+        if uses.users(to)[0] is not step or not writers or writers[-1] > at:
             continue
-        changed = any(to in w for _, w in after) and any(source in r for r, _ in after)
-        made_here = any(source in w for _, w in before)
-        if made_here and not changed and _fits(steps, source, to):
-            del steps[at]
-            rename(steps, source, to, touched)
+        is_changed = uses.number(uses.writers(to)[-1]) > at
+        is_read = uses.number(uses.readers(source)[-1]) > at
+        if not (is_changed and is_read) and _fits(uses, source, to):
+            uses.remove([step])
+            uses.rename(source, to)
 
 
-def _fits(steps: list[Step], old: Buffer, new: Buffer) -> bool:
+def _fits(uses: Uses, old: Buffer, new: Buffer) -> bool:
     """Whether ``new`` has the size of ``old``, and its dims where something depends on them."""
     if dm.same_shape(old.dims, new.dims):
         return True
     if not dm.same(dm.product(old.dims), dm.product(new.dims)):
         return False
-    every = list(ir.walk_steps(steps))
-    hosts = (s for s in every if isinstance(s, ir.HostStep))
-    if any(old in s.outputs for s in hosts):  # Python gets arrays, not memory
-        return False
-    used = set().union(*(step_reads(s) | step_writes(s) for s in every))
-    return not any(b.base is old for b in used)
-
-
-# -- renaming --------------------------------------------------------------------------------
-def rename(steps: list[Step], old: Buffer, new: Buffer, touched: Touched) -> None:
-    """Put the buffer ``new`` where the steps touch ``old``."""
-
-    def one(buffer: Buffer) -> Buffer:
-        return new if buffer is old else buffer
-
-    for step in list(ir.walk_steps(steps)):
-        buffers = set().union(*touched.of(step))
-        if old not in buffers:
-            continue
-        for piece in buffers:
-            if piece.base is old:
-                piece.base = new
-        if isinstance(step, Kernel):
-            change_accesses(step.body, {old: rewriting.rename(new)})
-        elif isinstance(step, ir.HostStep):
-            step.inputs = tuple(map(one, step.inputs))
-            step.outputs = tuple(map(one, step.outputs))
-        elif isinstance(step, ir.SwitchStep):
-            step.index = one(step.index)
-        elif isinstance(step, ir.BindStep):
-            step.source = one(step.source)
-        else:
-            step.swaps = [(one(a), one(c)) for a, c in step.swaps]
-    touched.rename(old, new)
+    # Python gets arrays, not memory
+    return not uses.is_made_by_host(old) and not uses.has_slices(old)

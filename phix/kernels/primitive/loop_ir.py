@@ -119,13 +119,13 @@ class Pointer:
 class LibraryCall:
     """A call of a library's routine; ``writes`` are the buffers it changes.
 
-    ``updates``: what it writes depends on what was there.
+    ``updates`` are those among them that it reads, too.
     """
 
     name: str
     arguments: tuple[Union[Pointer, Expr], ...]
     writes: tuple[Buffer, ...]
-    updates: bool = False
+    updates: tuple[Buffer, ...] = ()
 
 
 Statement = Union[For, Store, Declare, Assign, If, While, LibraryCall]
@@ -257,17 +257,25 @@ def scalar_dtype(dtype: np.dtype) -> np.dtype:
 
 def load(buffer: Buffer, indices: tuple[Expr, ...]) -> Element:
     """The element at ``indices``: one linear index, or one an axis if the buffer is strided."""
-    dtype = scalar_dtype(buffer.dtype)
     if not dt.is_complex(buffer.dtype):
-        return Expr("load", indices, dtype, buffer)
-    parts = (Expr("load", (*indices, sc.const(c, dt.int64)), dtype, buffer) for c in (0, 1))
-    return Complex(*parts)
+        return Expr("load", indices, scalar_dtype(buffer.dtype), buffer)
+    return Complex(load_part(buffer, indices, 0), load_part(buffer, indices, 1))
+
+
+def load_part(buffer: Buffer, indices: tuple[Expr, ...], part: int) -> Expr:
+    """The real part, 0, or the imaginary one, 1, of the element at ``indices``."""
+    dtype = scalar_dtype(buffer.dtype)
+    return Expr("load", (*indices, sc.const(part, dt.int64)), dtype, buffer)
 
 
 def stores(buffer: Buffer, indices: tuple[Expr, ...], value: Element) -> list[Store]:
-    """The statements that put ``value`` at ``indices``."""
+    """The statements that put ``value`` at ``indices``.
+
+    The real part is stored first, so the imaginary one must not be made of it: see ``Builder.put``.
+    """
     if not isinstance(value, Complex):
         return [Store(buffer, indices, value)]
+    assert load_part(buffer, indices, 0) not in value.imag.loads, "a part is read when overwritten"
     return [
         Store(buffer, (*indices, sc.const(c, dt.int64)), part)
         for c, part in enumerate((value.real, value.imag))
@@ -325,7 +333,7 @@ def reads(body: list[Statement]) -> set[Buffer]:
     found = {load.data for load in loads(body)}
     for s in walk(body):
         if isinstance(s, LibraryCall):
-            kept = set() if s.updates else set(s.writes)
+            kept = set(s.writes) - set(s.updates)
             found |= {a.buffer for a in s.arguments if isinstance(a, Pointer)} - kept
     return found
 

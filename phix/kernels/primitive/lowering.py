@@ -124,13 +124,14 @@ def lower(
         for k, atom in enumerate(graph.outputs)
     ]
     lower_into(builder, graph, [buffer_value(b) for b in inputs], outputs)
+    from phix.kernels.primitive.pipeline import Setting
     from phix.kernels.primitive.schedule import finish
 
     names = {name: symbol for symbol, name in builder.symbol_names.items()}
     constants = [b for b, _ in builder.constants.values()]
     values = [value for _, value in builder.constants.values()]
     program = LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
-    return finish(program, tried, builder.target, donated)
+    return finish(program, Setting(builder, donated, tried))
 
 
 def lower_into(
@@ -356,12 +357,6 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
     operands: list[Value] = list(gr.flat(inputs))
     meta = b.out
     dims = meta.dims
-    rounds = meta.dtype in _NARROW and any(ir.scalar_dtype(v.dtype) != dt.float32 or
-                                           v.dtype == dt.float32 for v in operands)  # fmt: skip
-
-    def finish(elements: list[Element]) -> Element:
-        result = _apply(b, equation, elements)
-        return narrowed(result, meta.dtype) if rounds and isinstance(result, Expr) else result
 
     # of chains of these, few frames an equation: no comprehensions
     def at(indices: tuple[Expr, ...]) -> Element:
@@ -369,14 +364,14 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
         for v in operands:
             own = broadcast_indices(b, v.dims, dims, indices)
             elements.append(b.element(v, own))
-        return finish(elements)
+        return _apply(b, equation, elements)
 
     def flat(i: Expr) -> Element:
         elements = []
         for v in operands:
             first = (ZERO,) * len(v.dims)
             elements.append(b.element(v, first) if is_single(v) else b.flat_element(v, i))
-        return finish(elements)
+        return _apply(b, equation, elements)
 
     own = _cost_of(equation)
     cost = own + sum(v.cost if v.buffer is None else 1 for v in operands)
@@ -385,14 +380,6 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
     across = (v.tiled for v in operands if v.buffer is None and len(v.dims) == len(dims))
     result.tiled = next((axis for axis in across if axis is not None), None)
     return result
-
-
-_NARROW = (dt.float16, dt.bfloat16)
-
-
-def narrowed(x: Expr, dtype: np.dtype) -> Expr:
-    """``x`` rounded to a 16-bit float dtype, as float32."""
-    return sc.cast(sc.cast(x, dtype), dt.float32)
 
 
 def is_single(value: Value) -> bool:

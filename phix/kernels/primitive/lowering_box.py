@@ -69,7 +69,7 @@ def put_in(
         new = as_dtype(new, out.dtype)
         if old is not None:
             new = sum_of(out.dtype).combine(old(at), new)
-        b.emit(*ir.stores(out, (at,), new))
+        b.put(out, at, new)
 
     first = [b.dim(f) for f in box.first]
     strides = b.strides(box.of)
@@ -121,7 +121,7 @@ def copy_around(b: Builder, out: Buffer, box: Box, x: Value) -> None:
                         at = b.dim(start) * strides[axis] + i
                         for k, h in enumerate(around):
                             at = at + h * strides[k]
-                        b.emit(*ir.stores(out, (at,), b.flat_element(x, at)))
+                        b.put(out, at, b.flat_element(x, at))
                 else:
                     with b.loops((count, *inner)) as (i, *rest):
                         place = (*around, b.dim(start) + i, *rest)

@@ -1,7 +1,7 @@
 """Lowerings of control flow: a graph inside becomes steps inside a loop or a switch.
 
 A carry has a buffer that each iteration reads; the body computes the next into a fresh one, and
-:func:`phix.kernels.primitive.inplace.settle` makes the two one where that is safe.
+the pass ``carry_in_place`` makes the two one where that is safe.
 """
 
 from __future__ import annotations
@@ -73,8 +73,9 @@ class _Carried:
         self.new = [b.temp(f.dims, f.dtype) for f in finals]
         self.values = [buffer_value(buffer) for buffer in self.buffers]
 
-    def settle(self, steps: list[ir.Step]) -> list[tuple[Buffer, Buffer]]:
-        return inplace.settle(self.b, steps, list(zip(self.buffers, self.new)))
+    @property
+    def swaps(self) -> list[tuple[Buffer, Buffer]]:
+        return list(zip(self.buffers, self.new))
 
     def finish(self) -> None:
         for value, final in zip(self.values, self.finals):
@@ -101,8 +102,7 @@ def scan(
             rows = [_row(b, v, at) for v in rows_of]
             ys = [b.row(y, at) for y in out[len(carry) :]]
             _inside(b, body, [*carried.values, *rows, *fixed], [*carried.new, *ys])
-        swaps = carried.settle(steps)
-        b.steps.append(ir.ForStep(index, extent, steps, swaps))
+        b.steps.append(ir.ForStep(index, extent, steps, carried.swaps))
         carried.finish()
 
     return b.written(_metas(b), write)
@@ -118,8 +118,7 @@ def while_loop(b: Builder, carry: Values, constants: Values, cond: Graph, body: 
             _inside(b, cond, [*carried.values, *fixed], [flag])
         with b.nested() as steps:
             _inside(b, body, [*carried.values, *fixed], carried.new)
-        swaps = carried.settle(steps)
-        b.steps.append(ir.WhileStep(test, flag, steps, swaps))
+        b.steps.append(ir.WhileStep(test, flag, steps, carried.swaps))
         carried.finish()
 
     return b.written(_metas(b), write)
@@ -135,7 +134,6 @@ def branch(b: Builder, index: Value, operands: Values, branches: tuple[Graph, ..
         for graph in branches:
             with b.nested() as steps:
                 _inside(b, graph, given, out)
-            inplace.merge_copies(steps, out)
             lists.append(steps)
         b.steps.append(ir.SwitchStep(chosen, lists))
 

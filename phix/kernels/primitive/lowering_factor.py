@@ -166,7 +166,9 @@ def _lu_by_library(b: Builder, x: Value, out: Buffer, pivots: Buffer, infos: Buf
             Pointer(infos, b.linear(at, infos.dims)),
         )
         writes = (columns, pivots, infos)
-        b.emit(LibraryCall(f"getrf_{out.dtype}", (b.dim(m), b.dim(n), *pointers), writes, True))
+        b.emit(
+            LibraryCall(f"getrf_{out.dtype}", (b.dim(m), b.dim(n), *pointers), writes, (columns,))
+        )
     b.fill(out, swapped(b, buffer_value(columns)))
 
 
@@ -288,7 +290,7 @@ def _cholesky_by_library(b: Builder, x: Value, upper: bool, out: Buffer) -> None
             Pointer(out, first_element(b, idx, out.dims)),
             Pointer(infos, b.linear(idx, dims)),
         )
-        b.emit(LibraryCall(f"potrf_{out.dtype}", (flag, size, *pointers), (out, infos), True))
+        b.emit(LibraryCall(f"potrf_{out.dtype}", (flag, size, *pointers), (out, infos), (out,)))
     with b.kernel(), b.loops((*dims, n, n)) as idx:
         *head, i, j = idx
         failed = sc.ne(ir.load(infos, (b.linear(tuple(head), dims),)), 0)  # type: ignore[arg-type]

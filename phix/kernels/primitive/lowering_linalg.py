@@ -45,7 +45,8 @@ def multiply(
     pitches = (m.pitch for m in (x, y, out))
     pointers = (Pointer(m.buffer, m.offset) for m in (x, y, out))
     name = f"gemm_{out.buffer.dtype}"
-    b.emit(LibraryCall(name, (*flags, *sizes, *pitches, *pointers), (out.buffer,), accumulate))
+    kept = (out.buffer,) if accumulate else ()
+    b.emit(LibraryCall(name, (*flags, *sizes, *pitches, *pointers), (out.buffer,), kept))
 
 
 @lowering("matmul", "whole")

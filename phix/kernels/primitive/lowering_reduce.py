@@ -197,7 +197,7 @@ class _Reduction:
         if axis == len(x.dims):
             element = as_dtype(b.element(x, indices), self.meta.dtype)
             new = self.monoid.combine(ir.load(out, (position,)), element)
-            b.emit(*ir.stores(out, (position,), new))
+            b.put(out, position, new)
             return
         kind = "reduction" if axis in self.axes else "parallel"
         with b.loop(b.dim(x.dims[axis]), kind) as i:

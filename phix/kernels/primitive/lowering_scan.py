@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.meta import MetaTensor
@@ -64,48 +66,47 @@ def _in_registers(
     b: Builder, x: Value, axis: int, m: Monoid, exclusive: bool, reverse: bool, out: Buffer
 ) -> None:
     """Scan an axis with the total so far in scalars."""
-    size = b.dim(x.dims[axis])
-    initial = constant(m.initial(out.dtype), out.dtype)
+    size, wide = b.dim(x.dims[axis]), _total_dtype(b, m, out.dtype)
+    initial = constant(m.initial(wide), wide)
     with b.kernel(), b.loops(x.dims[:axis] + x.dims[axis + 1 :]) as rest:
         total = b.mutable(*parts(initial))
         with b.loop(size, "reduction") as step:
             k = size - 1 - step if reverse else step
             at = (*rest[:axis], k, *rest[axis:])
-            new = m.combine(whole(total), as_dtype(b.element(x, at), out.dtype))
+            new = m.combine(whole(total), as_dtype(b.element(x, at), wide))
             if exclusive:
-                b.store(out, at, whole(total))
+                b.store(out, at, as_dtype(whole(total), out.dtype))
             # who goes through rows alone keeps the order, who shares them must be free to change it
             b.emit(ir.Assign(total, parts(new), m.reassociate and not b.target.sums_in_memory))
             if not exclusive:
-                b.store(out, at, whole(total))
+                b.store(out, at, as_dtype(whole(total), out.dtype))
+
+
+def _total_dtype(b: Builder, m: Monoid, dtype: np.dtype) -> np.dtype:
+    """What totals are kept in: a float32 loses what is added to a large one."""
+    is_sum = m is SUM and b.target.sums_in_memory
+    wide = {dt.float32: dt.float64, dt.complex64: dt.complex128}
+    return wide.get(dtype, dtype) if is_sum else dtype
 
 
 def _in_memory(
     b: Builder, x: Value, axis: int, m: Monoid, exclusive: bool, reverse: bool, out: Buffer
 ) -> None:
-    """Scan another axis: each row is the one before it, combined with one of the input."""
-    size = b.dim(x.dims[axis])
-    initial = constant(m.initial(out.dtype), out.dtype)
+    """Scan another axis: each row is the totals so far, and one of the input added to them."""
+    size, wide = b.dim(x.dims[axis]), _total_dtype(b, m, out.dtype)
+    initial = constant(m.initial(wide), wide)
     tail = x.dims[axis + 1 :]
-    with b.kernel(), b.loops(x.dims[:axis]) as head:
-        first = size - 1 if reverse else ZERO
-        with b.loops((1,) if dm.is_zero(x.dims[axis]) else tail) as rest:
-            start = (*head, first, *rest)
-            if not dm.is_zero(x.dims[axis]):
-                condition = size > 0
-                with b.block(lambda body: ir.If(condition, body)):
-                    b.store(out, start, initial if exclusive else _read(b, x, start, out))
-        with b.loop(size - 1, "reduction") as step, b.loops(tail) as rest:
-            k = size - 2 - step if reverse else step + 1
-            before = size - 1 - step if reverse else step
-            row, last = (*head, k, *rest), (*head, before, *rest)
-            source = last if exclusive else row
-            total = ir.load(out, (b.linear(last, out.dims),))
-            b.store(out, row, m.combine(total, _read(b, x, source, out)))
-
-
-def _read(b: Builder, x: Value, at: tuple[Expr, ...], out: Buffer) -> Element:
-    return as_dtype(b.element(x, at), out.dtype)
+    with b.kernel() as kernel, b.loops(x.dims[:axis]) as head:
+        totals = b.local(kernel, dm.product(tail), wide)
+        with b.loops((dm.product(tail),)) as (i,):
+            b.put(totals, i, initial)
+        with b.loop(size, "reduction") as step, b.loops(tail) as rest:
+            at = (*head, size - 1 - step if reverse else step, *rest)
+            i = b.linear(rest, tail)
+            old = ir.load(totals, (i,))
+            new = m.combine(old, as_dtype(b.element(x, at), wide))
+            b.store(out, at, as_dtype(old if exclusive else new, out.dtype))
+            b.put(totals, i, new)
 
 
 # -- argmax, argmin --------------------------------------------------------------------------
@@ -224,9 +225,9 @@ def _reduce_as_at_run_time(b: Builder, x: Value, meta: MetaTensor) -> Value:
             for d, size, i in zip(out.dims, x.dims[shift:], idx[shift:]):
                 same = dm.same(d, size)
                 own.append(i if same else sc.select(sc.eq(b.dim(d), 1), ZERO, i))
-            at = (b.linear(tuple(own), out.dims),)
-            total: Any = ir.load(out, at)
-            b.emit(*ir.stores(out, at, total + as_dtype(b.element(x, idx), out.dtype)))
+            at = b.linear(tuple(own), out.dims)
+            total: Any = ir.load(out, (at,))
+            b.put(out, at, total + as_dtype(b.element(x, idx), out.dtype))
 
     (stored,) = b.written((wide,), write)
     return converted(b, stored, meta.dtype)

@@ -30,7 +30,7 @@ from phix.kernels.primitive.lowering_reduce import (
     as_dtype,
     sum_of,
 )
-from phix.kernels.primitive.scalar import Complex, Expr
+from phix.kernels.primitive.scalar import Expr
 
 Indices = tuple[Expr, ...]
 Place = Callable[[Indices], Indices]
@@ -48,11 +48,8 @@ def _each(
     if dims and not dm.is_known(size):  # there is no place in an empty array
         dims = (dims[0] * dm.minimum(size, 1), *dims[1:])
     with b.kernel(), b.loops(dims, "reduction") as idx:
-        at = (b.linear(place(idx), out.dims),)
-        old = ir.load(out, at)
-        if isinstance(old, Complex):  # both of its parts are needed when one is stored already
-            old = Complex(*b.mutable(old.real, old.imag))
-        b.emit(*ir.stores(out, at, new(idx, old)))
+        at = b.linear(place(idx), out.dims)
+        b.put(out, at, new(idx, ir.load(out, (at,))))
 
 
 def _combined(
@@ -220,6 +217,6 @@ def _divide_by_counts(
         number = sc.cast(count, ir.scalar_dtype(out.dtype))
         if isinstance(total, Expr):
             fn = "div" if total.dtype.kind == "f" else "quotient"
-            b.emit(*ir.stores(out, (i,), sc.binary(fn, total, number)))
+            b.put(out, i, sc.binary(fn, total, number))
         else:
-            b.emit(*ir.stores(out, (i,), total.scaled(sc.const(1, number.dtype) / number)))
+            b.put(out, i, total.scaled(sc.const(1, number.dtype) / number))

@@ -82,7 +82,7 @@ class _Systems:
         )
         sizes = (b.dim(self.dims[-2]), b.dim(self.dims[-1]))
         words = tuple(number(f) for f in flags)
-        b.emit(LibraryCall(f"trsm_{self.dtype}", (*words, *sizes, *pointers), (out,), True))
+        b.emit(LibraryCall(f"trsm_{self.dtype}", (*words, *sizes, *pointers), (out,), (out,)))
 
 
 def _substituted(rows: Any, y: list[Any], upper: bool, transpose: bool, unit: bool) -> list[Any]:

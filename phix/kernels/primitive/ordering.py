@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from phix.core import dims as dm
 from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.inplace import Touched
+from phix.kernels.primitive.effects import Uses
 from phix.kernels.primitive.loop_ir import Buffer, Kernel, LoopProgram, Step
 
 # Bytes that must become free for a step to move: less stays in a cache.
@@ -25,18 +25,15 @@ def free_early(program: LoopProgram) -> None:
 
     Of what a loop or a branch has inside, nothing is moved.
     """
-    touched, steps = Touched(), program.steps
-    spans: dict[Buffer, tuple[int, int]] = {}  # the first and the last step that touch a temp
-    for number, step in enumerate(steps):
-        for buffer in set().union(*touched.of(step)):
-            if buffer.kind == "temp":
-                spans[buffer] = spans.get(buffer, (number, number))[0], number
+    steps = program.steps
+    uses = Uses(steps)
+    spans = {b: span for b, span in uses.spans().items() if b.kind == "temp"}
     written: dict[Buffer, _Place] = {}  # where last
     used: dict[Buffer, _Place] = {}
     fence: _Place = (-1, 0)
     places: list[_Place] = []
     for number, step in enumerate(steps):
-        reads, writes = touched.of(step)
+        reads, writes = uses.of(step).reads, uses.of(step).writes
         place = (number, 0)
         if isinstance(step, Kernel) and _freed(number, reads | writes, spans) >= LEAST_FREED:
             needs = [written.get(b, fence) for b in reads] + [used.get(b, fence) for b in writes]
@@ -51,7 +48,7 @@ def free_early(program: LoopProgram) -> None:
     program.steps = [steps[number] for number in order]
 
 
-def _freed(number: int, touched: set[Buffer], spans: dict[Buffer, tuple[int, int]]) -> int:
+def _freed(number: int, touched: frozenset[Buffer], spans: dict[Buffer, tuple[int, int]]) -> int:
     """How many bytes more than before are free behind a step."""
     total = 0
     for buffer in touched & spans.keys():

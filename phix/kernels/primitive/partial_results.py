@@ -80,7 +80,7 @@ def split(
     _, loop, _ = parts(kernel.body)
     if loop is None or any(isinstance(s, ir.LibraryCall) for s in ir.walk(loop.body)):
         return None
-    found = scalar_totals(kernel.body, loop), _buffers(loop)
+    found = scalar_totals(kernel.body, loop), shared_totals(loop)
     if None in found or not any(found):
         return None
     operations = {what: fn for fns in found for what, fn in fns.items()}  # type: ignore[union-attr]
@@ -137,7 +137,7 @@ def scalar_totals(body: list[Statement], loop: For) -> dict[Expr, str] | None:
     return {t: fn for t, (fn, _) in found.items()} if set(found) <= declared else None
 
 
-def _buffers(loop: For) -> dict[Buffer, str] | None:
+def shared_totals(loop: For) -> dict[Buffer, str] | None:
     """The buffers that iterations of the loop share, and how they change; None if not so alone."""
     written = {b for b in ir.writes(loop.body) if b.kind != "local"}
     touched = written | ir.reads(loop.body)

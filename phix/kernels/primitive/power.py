@@ -128,6 +128,42 @@ def _unrolled(x: Expr, n: int) -> Expr:
     return const(1, x.dtype) if result is None else result
 
 
+def _few_products(x: Expr, n: int) -> Expr:
+    """x^n; more than two products go in a wider format, or as sums of two numbers."""
+    if 0 <= n <= 3:
+        return _unrolled(x, n)
+    if x.dtype == dt.float32:
+        wide = cast(x, dt.float64)
+        return cast(_unrolled(wide, n) if n > 0 else 1.0 / _unrolled(wide, -n), dt.float32)
+    low = const(0.0, x.dtype)
+    if n < 0:
+        inverse = 1.0 / x
+        rest = fma(-inverse, x, 1.0) * inverse
+        # of a 0 or an infinity nothing is left over
+        x, low = inverse, select(fabs(rest) < INF, rest, 0.0)
+    high, low = _unrolled_pair(x, low, abs(n))
+    return high + select(fabs(low) < INF, low, 0.0)
+
+
+def _unrolled_pair(x: Expr, low: Expr, n: int) -> tuple[Expr, Expr]:
+    """(x + low)^n for n > 0 as a sum of two numbers, by multiplications."""
+    result: tuple[Expr, Expr] | None = None
+    base = (x, low)
+    while n:
+        if n & 1:
+            result = base if result is None else _pair_product(result, base)
+        n >>= 1
+        if n:
+            base = _pair_product(base, base)
+    assert result is not None
+    return result
+
+
+def _pair_product(a: tuple[Expr, Expr], b: tuple[Expr, Expr]) -> tuple[Expr, Expr]:
+    high, low = two_product(a[0], b[0])
+    return high, fma(a[0], b[1], fma(a[1], b[0], low))
+
+
 @body("pow")
 def power(x: Expr, y: Number) -> Expr:
     """x to a power that is known when the kernel is built."""
@@ -139,10 +175,7 @@ def power(x: Expr, y: Number) -> Expr:
             return _integer_tensor_power(x, const(exponent, x.dtype))
         return _unrolled(x, exponent)
     if float(y).is_integer() and MIN_UNROLLED <= y <= MAX_UNROLLED:
-        n = int(y)
-        if x.dtype == dt.float32 and n > 3:  # the errors of several roundings would add up
-            return cast(_unrolled(cast(x, dt.float64), n), dt.float32)
-        return _unrolled(x, n) if n >= 0 else _unrolled(1.0 / x, -n)
+        return _few_products(x, int(y))
     if y == 0.5:
         return sqrt(x)
     if y == -0.5:

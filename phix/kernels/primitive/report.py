@@ -6,10 +6,12 @@ that runs pays nothing for it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -211,6 +213,26 @@ class Explanation:
             tuple(_fused(self.program, record)),
         )
         self.sources = {b: e.source for b, e in record.makers.items() if e.source is not None}
+
+    def fault(
+        self, inputs: Sequence[np.ndarray], donated: Sequence[int] = ()
+    ) -> tuple[str, str] | None:
+        """See :class:`phix.core.engines.Explanation`."""
+        from phix.kernels.primitive import pipeline, prover  # for those who ask alone
+
+        def builder(symbols: tuple[dm.Symbol, ...]) -> Builder:
+            made = Builder(symbols)
+            made.target = self.target
+            return made
+
+        try:
+            with passes.without(self.off), pipeline.watching(prover.Prover([list(inputs)])):
+                program = lower(self.graph, self.contiguous, builder, donated=donated)
+                self.prepare(program)
+                pipeline.tell(prover.SLOTS, program)
+        except prover.PassFault as fault:
+            return fault.name, fault.what
+        return None
 
     def prepare(self, program: LoopProgram) -> None:
         """What the engine does to the loops of a program before it prints them."""

@@ -66,7 +66,10 @@ def change_accesses(body: list[Statement], changes: Mapping[Buffer, Change]) -> 
         else:
             s.arguments = tuple(map(argument, s.arguments))
             zero = (ir.ZERO,)
-            s.writes = tuple(changes[b](zero)[0] if b in changes else b for b in s.writes)
+            s.writes, s.updates = (
+                tuple(changes[b](zero)[0] if b in changes else b for b in buffers)
+                for buffers in (s.writes, s.updates)
+            )
 
 
 def substituted(root: Expr, changes: Mapping[Expr, Expr]) -> Expr:

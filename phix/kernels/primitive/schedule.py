@@ -6,8 +6,7 @@ touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from phix.core import dtypes as dt
@@ -16,6 +15,7 @@ from phix.kernels.primitive import inplace
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.affine import accesses, is_one_digit, slice_form
+from phix.kernels.primitive.effects import Effects, effects_of, may_meet, of_block, users_of
 from phix.kernels.primitive.interchange import interchanged
 from phix.kernels.primitive.loop_ir import (
     Buffer,
@@ -26,44 +26,71 @@ from phix.kernels.primitive.loop_ir import (
     Statement,
     Step,
     Store,
-    step_reads,
-    step_writes,
 )
 from phix.kernels.primitive.partial_results import scalar_totals
+from phix.kernels.primitive.pipeline import (
+    LOWERED,
+    Listener,
+    LoopPass,
+    Setting,
+    run,
+    switchable,
+    tell,
+)
 from phix.kernels.primitive.rewriting import substituted
 from phix.kernels.primitive.scalar import Expr
 from phix.kernels.primitive.spans import share_stretches
-from phix.kernels.primitive.target import CPU, Target
+from phix.kernels.primitive.target import Target
 
 # How many steps back to look for a loop to join, and the size a joined loop may reach.
 _LOOK_BACK = 12
 _MOST_EXPRESSIONS = 1500
 _CALLS = "one of them calls a library"
 
-# Hears of each try to join two kernels that share a buffer: the earlier one, the later one, and
-# why they stay two ("" where they became one).
-Listener = Callable[[Kernel, Kernel, str], None]
 
-
-def finish(
-    program: LoopProgram,
-    tried: Listener | None = None,
-    target: Target = CPU,
-    donated: Sequence[int] = (),
-) -> LoopProgram:
-    """Join loops where ``target`` wants it, and drop copies and temps that became scalars."""
-    if passes.is_on("merge_copies"):
-        inplace.merge_copies(program.steps)
-    inplace.donate(program, donated)  # while what reads is apart from what replaces
-    if passes.is_on("join_loops"):
-        program.steps = _Joining(tried, target).steps(program.steps)
-    if passes.is_on("forward_temps"):
-        _forward_temps(program)
-    if passes.is_on("drop_dead_stores"):
-        _drop_dead(program)
-    used: set[Buffer] = set().union(*(step_reads(s) | step_writes(s) for s in program.steps))
-    program.temps = [t for t in program.temps if t in used]
+def finish(program: LoopProgram, setting: Setting) -> LoopProgram:
+    """Make the passes of every engine: join loops, drop copies and temps that became scalars."""
+    tell(LOWERED, program)
+    run(PASSES, program, setting)
     return program
+
+
+def _merge_copies(program: LoopProgram, _: Setting) -> None:
+    every = users_of(program.steps)
+
+    def visit(steps: list[Step]) -> None:
+        for step in steps:
+            for block in ir.blocks(step):
+                visit(block)
+        own = users_of(steps)
+        inplace.merge_copies(steps, {b for b, count in own.items() if count < every[b]})
+        every.subtract(own)
+        every.update(users_of(steps))
+
+    visit(program.steps)
+
+
+def _settle_carries(program: LoopProgram, setting: Setting) -> None:
+    """Let the carries of loops be updated in place, those of inner loops first."""
+
+    def visit(steps: list[Step]) -> None:
+        for step in steps:
+            for block in ir.blocks(step):
+                visit(block)
+            if isinstance(step, (ir.ForStep, ir.WhileStep)):
+                step.swaps = inplace.settle(setting.builder, step.body, step.swaps)
+
+    visit(program.steps)
+
+
+def _join_loops(program: LoopProgram, setting: Setting) -> None:
+    program.steps = _Joining(setting.tried, setting.builder.target).steps(program.steps)
+
+
+def drop_temps(program: LoopProgram, _: Setting) -> None:
+    """Forget temps that nothing touches."""
+    used = frozenset().union(*(effects_of(s).touched for s in program.steps))
+    program.temps = [t for t in program.temps if t in used]
 
 
 def _drop_dead(program: LoopProgram) -> None:
@@ -107,24 +134,16 @@ def _drop_empty(steps: list[Step]) -> None:
 
 # -- joining ---------------------------------------------------------------------------------
 @dataclass(eq=False)
-class _Facts:
-    """What a step touches, found once."""
+class _Placed:
+    """A step that has its place, and its effects."""
 
     step: Step
-    reads: set[Buffer]
-    writes: set[Buffer]
-
-    @property
-    def touched(self) -> set[Buffer]:
-        return self.reads | self.writes
+    effects: Effects
 
     @property
     def is_total(self) -> bool:
         """Whether all it writes are single numbers, which later loops can only wait for."""
-        return bool(self.writes) and all(not b.dims for b in self.writes)
-
-    def conflicts(self, other: _Facts) -> set[Buffer]:
-        return (self.writes & (other.reads | other.writes)) | (self.reads & other.writes)
+        return bool(self.effects.writes) and all(not b.dims for b in self.effects.writes)
 
 
 @dataclass(eq=False)
@@ -135,41 +154,40 @@ class _Joining:
     @stack.nests
     def steps(self, steps: list[Step]) -> list[Step]:
         """The steps with kernels joined, in the blocks inside as well."""
-        done: list[_Facts] = []
+        done: list[_Placed] = []
         head = 0  # what comes before may not know the dims bound here
         for step in steps:
             for block in ir.blocks(step):
                 block[:] = self.steps(block)
-            facts = _Facts(step, step_reads(step), step_writes(step))
-            if not self._to_one(done, facts):
-                done.insert(_place(done, facts, head), facts)
+            new = _Placed(step, effects_of(step))
+            if not self._to_one(done, new):
+                done.insert(_place(done, new, head), new)
             if isinstance(step, ir.BindStep):
                 head = len(done)
-        return [f.step for f in done]
+        return [placed.step for placed in done]
 
-    def _to_one(self, done: list[_Facts], facts: _Facts) -> bool:
+    def _to_one(self, done: list[_Placed], new: _Placed) -> bool:
         """Join a kernel to an earlier one that nothing in between keeps it from."""
-        step = facts.step
+        step = new.step
         if not isinstance(step, Kernel):
             return False
         for earlier in reversed(done[-_LOOK_BACK:]):
-            conflicts = earlier.conflicts(facts)
+            conflicts = earlier.effects.conflicts(new.effects)
             other = earlier.step
-            has_shared = bool(earlier.touched & facts.touched)
-            if isinstance(other, Kernel) and (has_shared or not facts.is_total):
+            has_shared = bool(earlier.effects.touched & new.effects.touched)
+            if isinstance(other, Kernel) and (has_shared or not new.is_total):
                 why = self._join(other, step, conflicts)
                 if self.tried is not None and has_shared:
                     self.tried(other, step, why)
                 if not why:
                     other.start = other.start and step.start
-                    earlier.reads |= facts.reads
-                    earlier.writes |= facts.writes
+                    earlier.effects = earlier.effects.joined(new.effects)
                     return True
             if conflicts or isinstance(other, ir.BindStep):
                 return False
         return False
 
-    def _join(self, first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
+    def _join(self, first: Kernel, second: Kernel, conflicts: frozenset[Buffer]) -> str:
         """Make ``second`` a part of ``first``; why not, where that cannot be, else ""."""
         why = _obstacle(first, second, conflicts)
         if why and (conflicts or ir.reads(first.body) & ir.reads(second.body)):
@@ -188,7 +206,7 @@ class _Joining:
         first.locals |= second.locals
         return ""
 
-    def _interchange(self, first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
+    def _interchange(self, first: Kernel, second: Kernel, conflicts: frozenset[Buffer]) -> str:
         """Exchange two loops of one of the kernels, so that they can be one; why not, or ""."""
         if not passes.is_on("interchange_loops"):
             return "loops stay as they are"
@@ -203,22 +221,21 @@ class _Joining:
         return "that does not help"
 
 
-def _place(done: list[_Facts], facts: _Facts, head: int) -> int:
+def _place(done: list[_Placed], new: _Placed, head: int) -> int:
     """Where a step that joins none goes: out of the way of loops that might become one.
 
-    A start depends on nothing. A total that they all wait for comes before what it does not need.
+    A start reads nothing, and all it may have to wait for is what the same memory held before. A
+    total that they all wait for comes before what it does not need.
     """
-    if not isinstance(facts.step, Kernel):
-        return len(done)
-    if facts.step.start:
-        return head
     at = len(done)
-    while facts.is_total and at > head and not done[at - 1].conflicts(facts):
+    if not isinstance(new.step, Kernel) or not (new.step.start or new.is_total):
+        return at
+    while at > head and not done[at - 1].effects.conflicts(new.effects):
         at -= 1
     return at
 
 
-def _obstacle(first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
+def _obstacle(first: Kernel, second: Kernel, conflicts: frozenset[Buffer]) -> str:
     """Why two kernels cannot be one; "" if they can."""
     (_, a, after), (_, b, _) = inplace.parts(first.body), inplace.parts(second.body)
     if a is None or b is None:
@@ -229,13 +246,12 @@ def _obstacle(first: Kernel, second: Kernel, conflicts: set[Buffer]) -> str:
         return (
             "one of them goes from iteration to iteration"  # and would keep the other from threads
         )
-    touched = _Facts(second, ir.reads([b]), ir.writes([b]))
-    if _Facts(first, ir.reads(after), ir.writes(after)).conflicts(touched):
+    if of_block(after).conflicts(of_block([b])):
         return "what follows the loop of one is in the way of the other's"
     return obstacle(a, b, conflicts)
 
 
-def obstacle(first: Statement, second: Statement, conflicts: set[Buffer]) -> str:
+def obstacle(first: Statement, second: Statement, conflicts: frozenset[Buffer]) -> str:
     """Why two loops, run one after the other, cannot be one; "" if they can."""
     if not isinstance(first, For) or not isinstance(second, For):
         return "one of them is no loop"
@@ -249,11 +265,20 @@ def obstacle(first: Statement, second: Statement, conflicts: set[Buffer]) -> str
     if _scalars_meet(first, second):
         return "one of them sets a scalar that the other reads"
     for buffer in conflicts:
-        if any(c.base is buffer for c in conflicts):
-            continue  # its slice is in question
-        if not _is_aligned(buffer, first.index, [first, second]):
+        slices = [c for c in conflicts if c.base is buffer]
+        if slices:  # they are in question, each for itself
+            if _has_other_slices(buffer, slices, [first, second]):
+                return f"they touch {buffer.name} under two names"
+        elif not _is_aligned(buffer, first.index, [first, second]):
             return f"their iterations do not stay in their own slices of {buffer.name}"
     return ""
+
+
+def _has_other_slices(buffer: Buffer, slices: list[Buffer], loops: list[Statement]) -> bool:
+    """Whether the loops touch memory of these slices of ``buffer`` by another name too."""
+    own = [b for b in of_block(loops).touched if b.base is buffer or b is buffer]
+    names = [b for b in own if b is not buffer or list(accesses(buffer, loops, {}))]
+    return any(b is not s and may_meet(b, s) for b in names for s in slices)
 
 
 def _joined(first: For, second: For) -> For:
@@ -270,9 +295,8 @@ def _joined_block(first: list[Statement], second: list[Statement]) -> list[State
             at = _last_loop(block)
             if at is not None:
                 declared = block[at + 1 :]
-                facts = [_Facts(Kernel([s]), ir.reads([s]), ir.writes([s]))
-                         for s in (block[at], statement)]  # fmt: skip
-                if not obstacle(block[at], statement, facts[0].conflicts(facts[1])):
+                conflicts = of_block([block[at]]).conflicts(of_block([statement]))
+                if not obstacle(block[at], statement, conflicts):
                     joined = _joined(block[at], statement)  # type: ignore[arg-type]
                     block[at:] = [*declared, joined]
                     continue
@@ -322,11 +346,7 @@ def _is_aligned(buffer: Buffer, index: Expr, loops: list[For]) -> bool:
 # -- temps that are read where they are written ----------------------------------------------
 def _forward_temps(program: LoopProgram) -> None:
     """Put the value of a temp where it is read, if all reads follow its store in one block."""
-    users: Counter[Buffer] = Counter()
-    for step in ir.walk_steps(program.steps):
-        if isinstance(step, Kernel):
-            users.update(step_reads(step) | step_writes(step))
-        users.update([*ir.step_uses(step), *ir.step_uses(step)])
+    users = users_of(program.steps)
     for step in ir.walk_steps(program.steps):
         if isinstance(step, Kernel):
             own = {t for t in ir.writes(step.body) if t.kind == "temp" and users[t] == 1}
@@ -397,3 +417,16 @@ def _changes_between(value: Expr, statements: Sequence[Statement]) -> bool:
         if isinstance(s, ir.Assign) and names & set(s.targets):
             return True
     return False
+
+
+# What every engine wants done to the loops, in order. Outputs are given the memory of inputs
+# while what reads is apart from what replaces.
+PASSES = (
+    switchable("merge_copies", _merge_copies),
+    LoopPass("carry_in_place", _settle_carries),  # without the rewrite, carries are swapped
+    LoopPass("donate", lambda program, setting: inplace.donate(program, setting.donated)),
+    switchable("join_loops", _join_loops),
+    switchable("forward_temps", lambda program, _: _forward_temps(program)),
+    switchable("drop_dead_stores", lambda program, _: _drop_dead(program)),
+    LoopPass("drop_temps", drop_temps),
+)

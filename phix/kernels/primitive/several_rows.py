@@ -7,11 +7,16 @@ A sum down the columns keeps its totals in memory and reads row after row:
 so each element costs a load and a store of a total besides its own load. Eight rows at a time,
 totals are loaded and stored once for eight elements, and memory is read as fast as it comes. The
 elements are added in the same order.
+
+A total on its way is an expression of what the rows read. Before the same rows write over that -
+a carry that is updated in place while its columns are summed - it is put into a scalar.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import count
 
 from phix.core import dtypes as dt
 from phix.kernels.primitive import loop_ir as ir
@@ -32,18 +37,20 @@ def take_several_rows(program: LoopProgram) -> None:
         if isinstance(step, Kernel):
             used = [s.index.data for s in ir.walk(step.body) if isinstance(s, For)]
             fresh = sc.var(f"i{1 + max((int(name[1:]) for name in used), default=0)}")
-            _in_block(step.body, step, fresh)
+            declared = [s.target.data for s in ir.walk(step.body) if isinstance(s, ir.Declare)]
+            scalars = count(1 + max((int(name[1:]) for name in declared), default=-1))
+            _in_block(step.body, step, fresh, scalars)
 
 
-def _in_block(block: list[Statement], kernel: Kernel, fresh: Expr) -> None:
+def _in_block(block: list[Statement], kernel: Kernel, fresh: Expr, scalars: Iterator[int]) -> None:
     for at in range(len(block) - 1, -1, -1):
         s = block[at]
         if isinstance(s, (For, ir.If, ir.While)):
-            _in_block(s.body, kernel, fresh)
+            _in_block(s.body, kernel, fresh, scalars)
         if isinstance(s, For):
             rows = _Rows.of(s, kernel)
             if rows is not None:
-                block[at : at + 1] = rows.loops(fresh)
+                block[at : at + 1] = rows.loops(fresh, scalars)
 
 
 @dataclass(frozen=True)
@@ -67,12 +74,12 @@ class _Rows:
             return None
         totals = _totals(loop, inner, kernel)
         operations = sum(1 for e in ir.expressions(inner.body) if e.args)
-        count = min(MOST_ROWS, _MOST_OPERATIONS // operations) if totals else 0
+        rows = min(MOST_ROWS, _MOST_OPERATIONS // max(operations, 1)) if totals else 0
         if loop.extent.fn == loop.start.fn == "const":
-            count = min(count, loop.extent.data - loop.start.data)
-        return _Rows(loop, inner, totals, count) if totals and count > 1 else None
+            rows = min(rows, loop.extent.data - loop.start.data)
+        return _Rows(loop, inner, totals, rows) if totals and rows > 1 else None
 
-    def loops(self, fresh: Expr) -> list[Statement]:
+    def loops(self, fresh: Expr, scalars: Iterator[int]) -> list[Statement]:
         """The loop in steps of ``count`` rows, and the one over the rows that are left."""
         outer, inner, count = self.outer, self.inner, self.count
         length = outer.extent - outer.start
@@ -81,13 +88,15 @@ class _Rows:
         else:
             steps = sc.binary("quotient", length, sc.const(count, dt.int64))
         first = outer.start + fresh * count
-        columns = For(inner.index, inner.extent, self._block(first), inner.kind, inner.start)
+        columns = For(
+            inner.index, inner.extent, self._block(first, scalars), inner.kind, inner.start
+        )
         together = For(fresh, steps, [columns], outer.kind)
         rest = For(outer.index, outer.extent, outer.body, outer.kind, outer.start + steps * count)
         is_all = length.fn == "const" and length.data % count == 0
         return [together] if is_all else [together, rest]
 
-    def _block(self, first: Expr) -> list[Statement]:
+    def _block(self, first: Expr, scalars: Iterator[int]) -> list[Statement]:
         """What is done to one column of the rows from ``first`` on, one row after the other."""
         outer = self.outer.index
         now = {b: _load(b, at) for b, at in self.totals.items()}
@@ -100,9 +109,13 @@ class _Rows:
                 value = substituted(s.value, known)
                 if s.buffer in now:
                     now[s.buffer] = value
-                else:
-                    at = tuple(substituted(i, known) for i in s.indices)
-                    block.append(Store(s.buffer, at, value))
+                    continue
+                at = tuple(substituted(i, known) for i in s.indices)
+                for b, total in now.items():
+                    if b is not s.buffer and any(e.data is s.buffer for e in total.loads):
+                        now[b] = sc.var(f"a{next(scalars)}", total.dtype)
+                        block.append(ir.Declare(now[b], total))
+                block.append(Store(s.buffer, at, value))
         return [*block, *(Store(b, (self.totals[b],), value) for b, value in now.items())]
 
 

@@ -32,6 +32,8 @@ _GUESS = 16
 # piece runs through, longer ones.
 _GRAIN, _GRAIN_INSIDE = 64, 512
 _FEWEST_ITERATIONS = 4
+# Loops of more scalar operations than that are never written out.
+_WRITTEN_OUT = 4096
 # What a call of a library is taken for; a product, for one in so many of its multiplications.
 _CALL = 20_000
 _PER_OPERATION = 8
@@ -93,9 +95,21 @@ def _cut(kernel: Kernel, loop: For, work: Expr) -> None:
     """Let threads share a loop of the kernel."""
     loops, block = nest(kernel)
     is_last = loop is loops[-1] and not _has_loop(block)
-    grain = 1 if not is_last else _GRAIN if loop is loops[0] else _GRAIN_INSIDE
+    grain = _GRAIN if loop is loops[0] or not is_last else _GRAIN_INSIDE
+    if not is_last and not _is_short(loop.body):
+        grain = 1
     kernel.shared = ir.Shared(loop.extent, work, grain)
     loop.start, loop.extent = ir.PIECE_START, ir.PIECE_END
+
+
+def _is_short(body: list[Statement]) -> bool:
+    """Whether a compiler may write the loops of a body out, and make vectors of the one around it.
+
+    What its vectors leave over it does with other instructions, so their sums may be rounded in
+    another order. Whole vectors in every piece leave the same over with any number of threads.
+    """
+    work = _work(body)
+    return bool(work.fn == "const" and work.data <= _WRITTEN_OUT)
 
 
 def _has_loop(block: list[Statement]) -> bool:

@@ -6,7 +6,6 @@ again, so one row of memory, which stays in the first cache, does for all.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -24,6 +23,7 @@ from phix.kernels.primitive.affine import (
     times,
 )
 from phix.kernels.primitive.affine import factors as factors_of
+from phix.kernels.primitive.effects import users_of
 from phix.kernels.primitive.inplace import nest, parts
 from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Statement
 from phix.kernels.primitive.rewriting import change_accesses
@@ -34,19 +34,9 @@ def _any(kernel: Kernel, temp: Buffer, size: Factors) -> bool:
     return True
 
 
-def users_of(program: LoopProgram) -> Counter[Buffer]:
-    """How many kernels touch each buffer; what other steps touch counts twice."""
-    users: Counter[Buffer] = Counter()
-    for step in ir.walk_steps(program.steps):
-        if isinstance(step, Kernel):
-            users.update(ir.step_reads(step) | ir.step_writes(step))
-        users.update([*ir.step_uses(step), *ir.step_uses(step)])
-    return users
-
-
 def shrink(program: LoopProgram, fits: Callable[[Kernel, Buffer, Factors], bool] = _any) -> None:
     """Make temps of one iteration local to their kernels, if ``fits`` says yes to their size."""
-    users = users_of(program)
+    users = users_of(program.steps)
     for step in ir.walk_steps(program.steps):
         if isinstance(step, Kernel):
             own = [t for t in ir.writes(step.body) if t.kind == "temp" and users[t] == 1]

@@ -82,3 +82,43 @@ def constant(value: Any, dtype: np.dtype) -> Element:
         parts = (sc.const(float(p), scalar) for p in (rounded.real, rounded.imag))
         return Complex(*parts)
     return sc.const(rounded.astype(scalar).item(), scalar)
+
+
+# What gives a number of a dtype if its operands are such, all but the condition of a select.
+_EXACT = frozenset(
+    ("neg", "fabs", "floor", "ceil", "trunc", "rint", "copysign", "maximum", "minimum", "select")
+)
+_NARROW = (dt.float16, dt.bfloat16)
+
+
+def rounded(element: Element, dtype: np.dtype) -> Element:
+    """An element of a 16-bit dtype, computed in float32, as that dtype can hold it.
+
+    So a value is the same number whether it has been in memory or not.
+    """
+    if dtype not in _NARROW or not isinstance(element, Expr) or _fits(element, dtype):
+        return element
+    return sc.cast(sc.cast(element, dtype), dt.float32)
+
+
+def unrounded(element: Element, dtype: np.dtype) -> Element:
+    """What ``rounded`` has rounded to the dtype, before it did."""
+    if isinstance(element, Expr) and dtype in _NARROW and element.fn == "cast":
+        (inner,) = element.args
+        if inner.fn == "cast" and inner.dtype == dtype and inner.args[0].dtype == element.dtype:
+            return inner.args[0]
+    return element
+
+
+def _fits(x: Expr, dtype: np.dtype) -> bool:
+    """Whether ``x`` is for certain a number of a 16-bit dtype."""
+    if x.fn == "load":
+        return bool(x.data.dtype == dtype)
+    if x.fn == "cast":
+        return x.args[0].dtype in (dtype, dt.bool_)
+    if x.fn == "const":
+        with np.errstate(over="ignore"):
+            held = float(np.asarray(x.data).astype(dtype))
+        return held == x.data or x.data != x.data
+    operands = x.args[1:] if x.fn == "select" else x.args
+    return x.fn in _EXACT and all(_fits(a, dtype) for a in operands)

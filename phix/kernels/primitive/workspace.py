@@ -12,6 +12,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import stack
 from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.primitive import pipeline
 from phix.kernels.primitive.inplace import is_tiny
 from phix.kernels.primitive.loop_ir import Buffer, Step
 
@@ -105,7 +106,12 @@ def plan_slots(steps: list[Step], wanted: Callable[[Buffer], bool]) -> list[list
     plan = _Plan()
     for buffer in sorted(lives, key=lambda t: (-_known_size(t), lives[t][0], int(t.name[1:]))):
         plan.place(buffer, *lives[buffer])
-    return [slot.buffers for slot in plan.slots]
+    slots = [slot.buffers for slot in plan.slots]
+    if pipeline.is_verifying():
+        from phix.kernels.primitive import verifier
+
+        verifier.verify_slots(steps, slots)
+    return slots
 
 
 class _Slot:

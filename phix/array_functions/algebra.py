@@ -1,0 +1,202 @@
+"""NumPy's products, and what np.linalg and np.fft have that phix has too."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix import fft, linalg, ops
+from phix.array_functions.arguments import (
+    axes_of,
+    floating,
+    named,
+    refuse,
+    tensor,
+)
+from phix.array_functions.arrangement import matrix_transpose, moveaxis
+from phix.array_functions.arrangement import ravel as flat
+from phix.core import dtypes as dt
+from phix.core.errors import ShapeError
+from phix.core.numpy_protocol import NotOfferedError
+
+Function = Callable[..., Any]
+
+
+# -- products ------------------------------------------------------------------------------------
+def dot(a: Any, b: Any, out: Any = None) -> Any:
+    refuse(out=out)
+    x, y = tensor(a), tensor(b)
+    if not x.ndim or not y.ndim:
+        return x * y
+    if x.ndim <= 2 and y.ndim <= 2:
+        return ops.matmul(x, y)
+    return ops.tensordot(x, y, [x.ndim - 1], [max(y.ndim - 2, 0)])
+
+
+def vdot(a: Any, b: Any, /) -> Any:
+    x, y = flat(a), flat(b)
+    return ops.matmul(ops.conj(x) if dt.is_complex(x.dtype) else x, y)
+
+
+def inner(a: Any, b: Any, /) -> Any:
+    x, y = tensor(a), tensor(b)
+    if not x.ndim or not y.ndim:
+        return x * y
+    return ops.tensordot(x, y, [x.ndim - 1], [y.ndim - 1])
+
+
+def outer(a: Any, b: Any, out: Any = None) -> Any:
+    refuse(out=out)
+    return ops.reshape(flat(a), (-1, 1)) * flat(b)
+
+
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    x, y = tensor(a), tensor(b)
+    if isinstance(axes, int):
+        return ops.tensordot(x, y, range(x.ndim - axes, x.ndim), range(axes))
+    return ops.tensordot(x, y, axes_of(axes[0], x.ndim), axes_of(axes[1], y.ndim))
+
+
+def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
+    refuse(out=out)
+    if not isinstance(operands[0], str):
+        raise NotOfferedError("axes as lists of ints")
+    return ops.einsum([tensor(x) for x in operands[1:]], operands[0])
+
+
+def kron(a: Any, b: Any) -> Any:
+    return ops.kron(tensor(a), tensor(b))
+
+
+def cross(
+    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None
+) -> Any:
+    """Of vectors of three elements."""
+    if axis is not None:
+        axisa = axisb = axisc = axis
+    x, y = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
+    if x.shape[-1] != 3 or y.shape[-1] != 3:
+        raise NotOfferedError("vectors of two elements")
+    (a0, a1, a2), (b0, b1, b2) = ([v[..., i] for i in range(3)] for v in (x, y))
+    parts = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
+    return moveaxis(ops.stack(parts, -1), -1, axisc)
+
+
+# -- np.linalg -----------------------------------------------------------------------------------
+def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """Norms of vectors of every order, and those of matrices that take no singular values."""
+    value = floating(x)
+    size = ops.abs(value) if dt.is_complex(value.dtype) else value
+    if axis is None and (ord is None or size.ndim == 1):
+        found = _vector_norm(flat(size), 2 if ord is None else ord, 0)
+        return ops.reshape(found, (1,) * size.ndim) if keepdims else found
+    axes = axes_of(axis, size.ndim)
+    if len(axes) == 1:
+        found = _vector_norm(size, 2 if ord is None else ord, axes[0])
+    elif len(axes) == 2:
+        found = _matrix_norm(size, ord, axes)
+    else:
+        raise ShapeError(f"norm: of a vector or a matrix, found the axes {axes} of {value.meta}")
+    kept = [1 if i in axes else d for i, d in enumerate(size.shape)]
+    return ops.reshape(found, kept) if keepdims else found
+
+
+def _vector_norm(x: Any, order: Any, axis: int) -> Any:
+    if isinstance(order, str):
+        raise NotOfferedError(f"ord={order!r}")
+    return ops.p_norm(x, order, axis)
+
+
+def _matrix_norm(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
+    rows = moveaxis(x, axes, (-2, -1))
+    if order is None or order == "fro":
+        whole = ops.reshape(rows, (*rows.shape[:-2], rows.shape[-2] * rows.shape[-1]))
+        return ops.p_norm(whole, 2, whole.ndim - 1)
+    sums = {1: -2, -1: -2, math.inf: -1, -math.inf: -1}
+    if isinstance(order, str) or order not in sums:
+        raise NotOfferedError(f"ord={order!r}, which takes singular values")
+    totals = ops.sum(ops.abs(rows), [sums[order]])
+    return (ops.max if order > 0 else ops.min)(totals, [-1])
+
+
+def solve(a: Any, b: Any) -> Any:
+    return linalg.solve(floating(a), floating(b))
+
+
+def inv(a: Any) -> Any:
+    return linalg.inv(floating(a))
+
+
+def det(a: Any) -> Any:
+    return linalg.det(floating(a))
+
+
+def slogdet(a: Any) -> Any:
+    return linalg.slogdet(floating(a))
+
+
+def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    return linalg.cholesky(floating(a), upper=upper)
+
+
+def matrix_power(a: Any, n: int) -> Any:
+    return linalg.matrix_power(tensor(a), n)
+
+
+def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    refuse(out=out)
+    found = tensor(arrays[0])
+    for factor in arrays[1:]:
+        found = ops.matmul(found, tensor(factor))
+    return found
+
+
+# -- np.fft --------------------------------------------------------------------------------------
+def _transform(function: Function) -> Function:
+    def transform(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+        return function(floating(a), n, axis, norm)
+
+    return transform
+
+
+def _transform_n(function: Function, axes: Any = None) -> Function:
+    default = axes
+
+    def transform(a: Any, s: Any = None, axes: Any = default, norm: Any = None) -> Any:
+        return function(floating(a), s, axes, norm)
+
+    return transform
+
+
+def _shift(function: Function) -> Function:
+    def shift(x: Any, axes: Any = None) -> Any:
+        return function(tensor(x), axes)
+
+    return shift
+
+
+_LINALG: dict[str, Function] = {
+    "norm": norm, "solve": solve, "inv": inv, "det": det, "slogdet": slogdet,
+    "cholesky": cholesky, "matrix_power": matrix_power, "multi_dot": multi_dot,
+    "matrix_transpose": matrix_transpose,
+}  # fmt: skip
+_FFT: dict[str, Function] = {
+    **{n: _transform(getattr(fft, n)) for n in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
+    **{n: _transform_n(getattr(fft, n)) for n in ("fftn", "ifftn", "rfftn", "irfftn")},
+    **{n: _transform_n(getattr(fft, n), (-2, -1)) for n in ("fft2", "ifft2", "rfft2", "irfft2")},
+    **{n: _shift(getattr(fft, n)) for n in ("fftshift", "ifftshift")},
+}
+FUNCTIONS: dict[Any, Function] = {
+    **named(
+        {
+            "dot": dot, "vdot": vdot, "inner": inner, "outer": outer, "tensordot": tensordot,
+            "einsum": einsum, "kron": kron, "cross": cross,
+        },
+        np,
+    ),
+    **named(_LINALG, np.linalg),
+    **named(_FFT, np.fft),
+}  # fmt: skip

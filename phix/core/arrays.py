@@ -1,0 +1,55 @@
+"""NumPy arrays that come from outside: plain ones for kernels, and whose memory they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from phix.core import dtypes as dt
+from phix.core.errors import ArgumentError
+
+
+def plain_array(array: np.ndarray) -> np.ndarray:
+    """The array as kernels read it: of NumPy's own class, in native byte order, aligned.
+
+    Itself where it is that already; else a view, or a copy of what no view can show.
+
+    Raises:
+        ArgumentError: a masked array, whose mask would be lost.
+        DTypeError: elements that phix has no dtype for: objects, text, structures, dates.
+    """
+    if type(array) is not np.ndarray:
+        if isinstance(array, np.ma.MaskedArray):
+            raise ArgumentError(
+                f"a masked array ({array.dtype}{list(array.shape)}) is made a tensor, which "
+                "has no mask; write array.filled(value), or pass array.data and the mask by itself"
+            )
+        array = np.asarray(array)  # a np.matrix is always of two dims, whatever is asked of it
+    dtype = array.dtype
+    if dtype not in dt.NATIVE or not dtype.isnative:
+        array = array.astype(dt.as_dtype(dtype))
+    return array if array.flags.aligned else array.copy()
+
+
+def read_only(array: Any) -> Any:
+    """A view of an array that cannot be written to; storage of other devices as it is."""
+    if not isinstance(array, np.ndarray):
+        return array
+    view = array.view()
+    view.flags.writeable = False
+    return view
+
+
+def apart(array: Any, others: Sequence[Any]) -> Any:
+    """The array, or a copy where it may show memory of one of the others."""
+    if not isinstance(array, np.ndarray):  # what is on other devices no array of NumPy shows
+        return array
+    is_view = array.base is not None
+    for other in others:
+        if array is other:
+            return array.copy()
+        if is_view and isinstance(other, np.ndarray) and np.may_share_memory(array, other):
+            return array.copy()
+    return array

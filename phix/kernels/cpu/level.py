@@ -1,0 +1,68 @@
+"""Which instructions generated code may use: those of this CPU, or of a named level.
+
+``PHIX_CPU`` names the level, so that one folder of programs, or one set of bits, serves machines
+that differ. It is read when the first program is compiled.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from functools import lru_cache
+
+import llvmlite.binding as llvm
+
+from phix.core.errors import ArgumentError
+
+NATIVE = "native"
+_V2 = frozenset(["cx16", "popcnt", "sahf", "sse3", "ssse3", "sse4.1", "sse4.2"])
+_V3 = _V2 | frozenset(["avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"])
+_V4 = _V3 | frozenset(["avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"])
+# The levels by architecture, each with what a CPU must have; LLVM knows the x86-64 ones as CPUs.
+_LEVELS: dict[str, dict[str, frozenset[str]]] = {
+    "x86_64": {
+        "x86-64": frozenset(), "x86-64-v2": _V2, "x86-64-v3": _V3, "x86-64-v4": _V4,
+    },
+    "aarch64": {
+        "armv8-a": frozenset({"neon"}),
+        "armv8.2-a": frozenset({"neon", "lse", "rdm", "fullfp16"}),
+        "armv9-a": frozenset({"neon", "lse", "rdm", "fullfp16", "sve", "sve2"}),
+    },
+}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Level:
+    """A CPU as LLVM names it, its features, and those of them that are on, by name."""
+
+    cpu: str
+    features: str
+    has: frozenset[str]
+
+
+@lru_cache(maxsize=1)
+def level() -> Level:
+    """What code is generated for.
+
+    Raises:
+        ArgumentError: ``PHIX_CPU`` names no level of this machine's kind, or one above it.
+    """
+    name = os.environ.get("PHIX_CPU", "").strip() or NATIVE
+    found = llvm.get_host_cpu_features()
+    has = frozenset(feature for feature, is_on in found.items() if is_on)
+    if name == NATIVE:
+        return Level(llvm.get_host_cpu_name(), found.flatten(), has)
+    architecture = llvm.get_process_triple().partition("-")[0].replace("arm64", "aarch64")
+    levels = _LEVELS.get(architecture, {})
+    if name not in levels:
+        known = ", ".join((NATIVE, *levels))
+        raise ArgumentError(f"PHIX_CPU={name!r} names no level of this machine; write {known}")
+    missing = sorted(levels[name] - has)
+    if missing:
+        raise ArgumentError(
+            f"PHIX_CPU={name!r} asks for what this CPU has not: {', '.join(missing)}; "
+            f"write a lower level, or {NATIVE}"
+        )
+    if architecture == "x86_64":
+        return Level(name, "", levels[name])
+    return Level("generic", ",".join(f"+{f}" for f in sorted(levels[name])), levels[name])

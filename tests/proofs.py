@@ -1,0 +1,103 @@
+"""Which tests run: a slice of every kind, all, or the slow proofs too, on a budget of time.
+
+``--quick`` keeps a slice of each file's tests, the same for one ``--seed``. Tests marked ``prove``
+run under ``--prove SECONDS`` alone: property tests over fresh seeds, which divide that time, and
+proofs too slow for every run, begun as long as it lasts. ``--prove-seed`` is the first seed, one
+of the clock's if it is not given, and stands in the header of the run.
+"""
+
+from __future__ import annotations
+
+import time
+import zlib
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+QUICK_SHARE, QUICK_LEAST = 20, 2  # one test in so many, and at least so many of a file
+PROVED = "proved"  # the property of a report that says what its test drew
+SLOW_SHARE = 0.3  # of the time of --prove for slow proofs on each worker
+_SPENT = pytest.StashKey[float]()
+
+
+def add_options(group: pytest.OptionGroup) -> None:
+    group.addoption("--quick", action="store_true", help="a slice of every kind of test")
+    group.addoption(
+        "--prove", type=float, default=0.0, metavar="SECONDS",
+        help="run what is marked prove as well, for about so long in all (0: not at all)",
+    )  # fmt: skip
+    group.addoption("--prove-seed", type=int, help="first seed of what is proved (the clock's)")
+
+
+def settle(config: pytest.Config) -> None:
+    """Choose the seed, before workers are started that inherit it."""
+    if config.option.prove_seed is None:
+        config.option.prove_seed = int(time.time()) % 10**8 * 1000
+
+
+def header(config: pytest.Config) -> list[str]:
+    if not config.option.prove:
+        return []
+    return [f"prove: {config.option.prove:.0f} s, --prove-seed {config.option.prove_seed}"]
+
+
+def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave the tests of this run in ``items``; slow proofs last, in an order of the seed's."""
+    named = any("::" in str(a) for a in config.args)
+    if not config.option.prove and not named:
+        _keep(config, items, [i for i in items if not i.get_closest_marker("prove")])
+    if config.option.quick:
+        _keep(config, items, _slice(items, config.option.seed))
+    items.sort(key=lambda i: _digest(config.option.prove_seed, i) if _is_slow(i) else -1)
+
+
+def _is_slow(item: pytest.Item) -> bool:
+    """Whether it is a proof that takes the time it takes."""
+    return bool(item.get_closest_marker("prove")) and "seconds_of" not in item.fixturenames
+
+
+def _digest(seed: int, item: pytest.Item) -> int:
+    return zlib.crc32(f"{seed} {item.nodeid}".encode())
+
+
+def _slice(items: list[pytest.Item], seed: int) -> list[pytest.Item]:
+    """Some tests of each file, and of each check of a table."""
+    kinds: dict[str, list[pytest.Item]] = defaultdict(list)
+    for item in items:
+        kinds[str(item.path)].append(item)
+    kept: set[str] = set()
+    for found in kinds.values():
+        found = [i for i in found if not i.get_closest_marker("slow")]
+        found.sort(key=lambda i: _digest(seed, i))
+        kept.update(i.nodeid for i in found[: max(QUICK_LEAST, len(found) // QUICK_SHARE)])
+    return [i for i in items if i.nodeid in kept]
+
+
+def _keep(config: pytest.Config, items: list[pytest.Item], kept: list[pytest.Item]) -> None:
+    chosen = set(map(id, kept))
+    config.hook.pytest_deselected(items=[i for i in items if id(i) not in chosen])
+    items[:] = kept
+
+
+@contextmanager
+def timed(item: pytest.Item) -> Iterator[None]:
+    """Count the time of a slow proof."""
+    start = time.monotonic()
+    yield
+    if _is_slow(item):
+        spent = item.config.stash.get(_SPENT, 0.0)
+        item.config.stash[_SPENT] = spent + time.monotonic() - start
+
+
+def begin(item: pytest.Item) -> None:
+    """Skip a slow proof for which no time is left."""
+    most = SLOW_SHARE * item.config.option.prove
+    if most and _is_slow(item) and item.config.stash.get(_SPENT, 0.0) > most:
+        pytest.skip(f"{most:.0f} s of slow proofs are over: make prove PROVE_SECONDS=... for more")
+
+
+def summary(reports: list[pytest.TestReport]) -> list[str]:
+    """What was proved, a line each."""
+    return [str(v) for r in reports for k, v in r.user_properties if k == PROVED]

@@ -1,0 +1,358 @@
+"""Calls of the public functions that are no ops, for ``spoiled_calls``: each works as it stands.
+
+A row is ``name: (function, {argument: (value, kind)})``; the arguments before a ``*`` in the row's
+names go by position. What a transformation gives is called, so that what it checks late counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import phix
+import phix.nn.functional as F
+from phix import ops
+
+Row = tuple[Callable[..., Any], dict[str, tuple[Any, str]]]
+
+X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
+SQUARE = np.array([[4.0, 1.0], [1.0, 3.0]], np.float32)
+VECTOR = np.array([1.0, 2.0, 3.0], np.float32)
+LABELS = np.array([0, 2])
+KEY = phix.random.key(0)
+TEXT = "graph(x: float32[2]) { a: float32[2] = abs(x) return a }"
+
+
+def total(x: Any) -> Any:
+    """A function with a gradient."""
+    return ops.sum(x * x)
+
+
+def double(x: Any) -> Any:
+    return x * 2.0
+
+
+def step(carry: Any, x: Any) -> Any:
+    return carry + x, carry
+
+
+def _of(transformation: Callable[..., Any], *args: Any) -> Callable[..., Any]:
+    """What a transformation gives for these settings, called on ``args``."""
+
+    def made(**settings: Any) -> Any:
+        return transformation(settings.pop("function"), **settings)(*args)
+
+    return made
+
+
+def _entered(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(**settings: Any) -> None:
+        with make(**settings):
+            pass
+
+    return made
+
+
+def _lanes(collective: Callable[..., Any]) -> Callable[..., Any]:
+    """A collective over two lanes."""
+
+    def made(**settings: Any) -> Any:
+        return phix.vmap(lambda x: collective(x, **settings), axis_name="i")(X[:, :2])
+
+    return made
+
+
+FUNCTION = (total, "function")
+LAZY: dict[str, Row] = {
+    name: (_of(getattr(phix, name), VECTOR),
+           {"function": FUNCTION, "argnums": (0, "int[]"), "has_aux": (False, "bool")})
+    for name in ("grad", "value_and_grad", "hessian", "jacfwd", "jacrev")
+}  # fmt: skip
+TRANSFORMATIONS: dict[str, Row] = {
+    "vjp": (lambda function, x, has_aux: phix.vjp(function, x, has_aux=has_aux)[1](1.0),
+            {"function": FUNCTION, "x": (VECTOR, "tree"), "has_aux": (False, "bool")}),
+    "jvp": (phix.jvp, {"function": FUNCTION, "primals": ((VECTOR,), "tree"),
+                       "tangents": ((VECTOR,), "tree"), "has_aux": (False, "bool")}),
+    "hvp": (phix.hvp, {"function": FUNCTION, "primals": ((VECTOR,), "tree"),
+                       "tangents": ((VECTOR,), "tree")}),
+    "linearize": (lambda function, x, has_aux: phix.linearize(function, x, has_aux=has_aux)[1](x),
+                  {"function": FUNCTION, "x": (VECTOR, "tree"), "has_aux": (False, "bool")}),
+    "linear_transpose": (lambda function, x: phix.linear_transpose(function, x)(VECTOR),
+                         {"function": (double, "function"), "x": (VECTOR, "tree")}),
+    "jet": (phix.jet, {"function": FUNCTION, "primals": ((VECTOR,), "tree"),
+                       "series": (([VECTOR, VECTOR],), "tree")}),
+    "derivative": (_of(phix.derivative, 2.0), {"function": (double, "function"),
+                                               "order": (2, "int")}),
+    "vmap": (_of(phix.vmap, X),
+             {"function": (double, "function"), "in_axes": (0, "int[]"), "out_axes": (0, "int[]"),
+              "axis_size": (2, "int"), "axis_name": ("i", "str"), "chunk_size": (None, "int")}),
+    "vmap in chunks": (lambda function, chunk_size: phix.vmap(function, chunk_size=chunk_size)(X),
+                       {"function": (double, "function"), "chunk_size": (1, "int")}),
+    "jit": (_of(phix.jit, VECTOR),
+            {"function": (double, "function"), "static_argnums": ((), "int[]"),
+             "static_argnames": ((), "str"), "input_spec": ([phix.spec([3])], "any"),
+             "donate_argnums": ((), "int[]"), "disable": ((), "any")}),
+    "checkpoint": (lambda function, policy, static_argnums: phix.grad(
+                       phix.checkpoint(function, policy=policy, static_argnums=static_argnums)
+                   )(VECTOR),
+                   {"function": FUNCTION, "policy": (None, "function"),
+                    "static_argnums": ((), "int[]")}),
+    "checkpoint_name": (phix.checkpoint_name, {"x": (X, "tree"), "name": ("a", "str")}),
+    "autocast": (_of(phix.autocast, X), {"function": (double, "function"),
+                                         "dtype": ("bfloat16", "DataType"), "allow": ((), "any"),
+                                         "deny": ((), "any")}),
+    "custom_vjp": (lambda function, nondiff_argnums: _with_vjp(function, nondiff_argnums),
+                   {"function": FUNCTION, "nondiff_argnums": ((), "int[]")}),
+    "custom_jvp": (lambda function, nondiff_argnums: _with_jvp(function, nondiff_argnums),
+                   {"function": FUNCTION, "nondiff_argnums": ((), "int[]")}),
+    "stop_gradient": (phix.stop_gradient, {"x": (X, "tree")}),
+    "make_graph": (_of(phix.make_graph, VECTOR), {"function": FUNCTION}),
+    "decompose": (_of(phix.decompose, VECTOR), {"function": FUNCTION}),
+    "infer_meta": (_of(phix.infer_meta, VECTOR), {"function": FUNCTION}),
+    "eval_shape": (lambda function, x: phix.eval_shape(function, x),
+                   {"function": FUNCTION, "x": (VECTOR, "tree")}),
+    "check_graph": (phix.check_graph, {"graph": (phix.parse_graph(TEXT), "Graph")}),
+    "parse_graph": (phix.parse_graph, {"text": (TEXT, "never str"), "constants": ((), "any")}),
+    "pure_callback": (lambda function, result_specs, x, vmap_method: phix.pure_callback(
+                          function, result_specs, x, vmap_method=vmap_method),
+                      {"function": (lambda x: np.sin(x), "function"),
+                       "result_specs": (phix.spec([3]), "specs"),
+                       "x": (VECTOR, "tree"), "vmap_method": (None, "str")}),
+}  # fmt: skip
+
+
+def _with_vjp(function: Any, nondiff_argnums: Any) -> Any:
+    made = phix.custom_vjp(function, nondiff_argnums)
+    made.defvjp(lambda x: (total(x), x), lambda x, ct: (2.0 * x * ct,))
+    return phix.grad(made)(VECTOR)
+
+
+def _with_jvp(function: Any, nondiff_argnums: Any) -> Any:
+    made = phix.custom_jvp(function, nondiff_argnums)
+    made.defjvp(
+        lambda primals, tangents: (total(*primals), ops.sum(2.0 * primals[0] * tangents[0]))
+    )
+    return phix.grad(made)(VECTOR)
+
+
+CONTROL: dict[str, Row] = {
+    "cond": (lambda pred, true_fn, false_fn, x: phix.cond(pred, true_fn, false_fn, x),
+             {"pred": (True, "Tensor"), "true_fn": (double, "function"),
+              "false_fn": (double, "function"), "x": (X, "tree")}),
+    "switch": (lambda index, branches, x: phix.switch(index, branches, x),
+               {"index": (1, "Tensor"), "branches": ([double, double], "functions"),
+                "x": (X, "tree")}),
+    "select_n": (lambda which, case: phix.select_n(which, case, case),
+                 {"which": (1, "Tensor"), "case": (X, "Tensor")}),
+    "while_loop": (phix.while_loop,
+                   {"cond_fun": (lambda v: v < 10.0, "function"), "body_fun": (double, "function"),
+                    "init_val": (1.0, "tree")}),
+    "fori_loop": (phix.fori_loop,
+                  {"lower": (0, "int"), "upper": (3, "int"),
+                   "body_fun": (lambda i, v: v * 2.0, "function"), "init_val": (1.0, "tree"),
+                   "unroll": (1, "int")}),
+    "scan": (phix.scan,
+             {"f": (step, "function"), "init": (0.0, "tree"), "xs": (VECTOR, "tree"),
+              "length": (3, "int"), "reverse": (False, "bool"), "unroll": (1, "int")}),
+    "map": (phix.map, {"f": (double, "function"), "xs": (VECTOR, "tree"),
+                       "batch_size": (2, "int")}),
+    "associative_scan": (phix.associative_scan,
+                         {"fn": (ops.add, "function"), "elems": (VECTOR, "tree"),
+                          "reverse": (False, "bool"), "axis": (0, "int")}),
+}  # fmt: skip
+COLLECTIVES: dict[str, Row] = {
+    **{name: (_lanes(getattr(phix, name)), {"axis_name": ("i", "any")})
+       for name in ("psum", "pmean", "pmax", "pmin")},
+    "all_gather": (_lanes(phix.all_gather), {"axis_name": ("i", "str"), "axis": (0, "int"),
+                                             "tiled": (False, "bool")}),
+    "psum_scatter": (_lanes(phix.psum_scatter), {"axis_name": ("i", "str"),
+                                                 "scatter_dimension": (0, "int"),
+                                                 "tiled": (False, "bool")}),
+    "all_to_all": (_lanes(phix.all_to_all),
+                   {"axis_name": ("i", "str"), "split_axis": (0, "int"), "concat_axis": (0, "int"),
+                    "tiled": (False, "bool")}),
+    "ppermute": (_lanes(phix.ppermute), {"axis_name": ("i", "str"), "perm": ([(0, 1)], "any")}),
+    "axis_index": (_lanes(lambda x, axis_name: x * phix.axis_index(axis_name)),
+                   {"axis_name": ("i", "str")}),
+    "axis_size": (_lanes(lambda x, axis_name: x * phix.axis_size(axis_name)),
+                  {"axis_name": ("i", "str")}),
+}  # fmt: skip
+CREATION: dict[str, Row] = {
+    "to_tensor": (phix.to_tensor, {"data": (X, "Tensor"), "dtype": ("float32", "DataType"),
+                                   "place": ("cpu", "Place")}),
+    "full": (phix.full, {"shape": ([2], "int[]"), "fill_value": (1.0, "Scalar"),
+                         "dtype": ("float32", "DataType")}),
+    **{name: (getattr(phix, name), {"shape": ([2], "int[]"), "dtype": ("float32", "DataType")})
+       for name in ("zeros", "ones", "empty")},
+    "full_like": (phix.full_like, {"x": (X, "Tensor"), "fill_value": (1.0, "Scalar"),
+                                   "dtype": ("float32", "DataType")}),
+    **{name: (getattr(phix, name), {"x": (X, "Tensor"), "dtype": ("float32", "DataType")})
+       for name in ("zeros_like", "ones_like")},
+    "arange": (phix.arange, {"start": (0, "Scalar"), "end": (3, "Scalar"), "step": (1, "Scalar"),
+                             "dtype": ("int64", "DataType")}),
+    "linspace": (phix.linspace, {"start": (0.0, "Tensor"), "stop": (1.0, "Tensor"),
+                                 "num": (3, "int"), "dtype": ("float32", "DataType")}),
+    "eye": (phix.eye, {"num_rows": (2, "int"), "num_columns": (3, "int"),
+                       "dtype": ("float32", "DataType")}),
+    "spec": (phix.spec, {"shape": ([2, "n"], "shape"), "dtype": ("float32", "DataType")}),
+    "MetaTensor": (phix.MetaTensor, {"dims": ((2, 3), "any"), "dtype": ("float32", "DataType")}),
+    "Tensor": (phix.Tensor, {"data": (X, "any")}),
+    "Place": (phix.Place, {"kind": ("cpu", "any"), "index": (0, "any")}),
+    "device": (_entered(phix.device), {"place": ("cpu", "Place")}),
+    "set_matmul_precision": (phix.set_matmul_precision, {"precision": ("highest", "str")}),
+    "load_ops": (phix.load_ops, {"path": (__file__, "never str")}),
+}  # fmt: skip
+TREES: dict[str, Row] = {
+    "tree.flatten": (phix.tree.flatten, {"tree": ([X], "any")}),
+    "tree.leaves": (phix.tree.leaves, {"tree": ([X], "any")}),
+    "tree.unflatten": (phix.tree.unflatten, {"treedef": (phix.tree.flatten([1])[1], "Graph"),
+                                             "leaves": ([1], "any")}),
+    "tree.map": (lambda function, tree, other: phix.tree.map(function, tree, other),
+                 {"function": (lambda *x: x, "function"), "tree": ([1], "any"),
+                  "other": ([2], "any")}),
+    "tree.aligned": (phix.tree.aligned, {"tree": ([1], "any"), "like": ([1], "any"),
+                                         "what": ("aligned", "any")}),
+    "tree.broadcast_prefix": (phix.tree.broadcast_prefix,
+                              {"prefix": ([1], "any"), "tree": ([1], "any"),
+                               "what": ("broadcast_prefix", "any")}),
+    "tree.register": (lambda flatten_fn, unflatten_fn: phix.tree.register(
+                          type("Node", (), {}), flatten_fn, unflatten_fn),
+                      {"flatten_fn": (double, "function"), "unflatten_fn": (double, "function")}),
+    "tree.register_dataclass": (phix.tree.register_dataclass, {"cls": (None, "any")}),
+}  # fmt: skip
+DEBUG: dict[str, Row] = {
+    "debug.callback": (lambda function, x: phix.debug.callback(function, x),
+                       {"function": (lambda x: None, "function"), "x": (X, "tree")}),
+    "debug.print": (lambda text, x: phix.debug.print(text, x),
+                    {"text": ("", "str"), "x": (X, "tree")}),
+    "debug.patterns": (lambda function, x: phix.debug.patterns(function, x),
+                       {"function": FUNCTION, "x": (X, "tree")}),
+    "debug.why_retraced": (phix.debug.why_retraced, {"function": (phix.jit(double), "Graph")}),
+    "debug.assert_max_traces": (_entered(phix.debug.assert_max_traces),
+                                {"function": (phix.jit(double), "Graph"), "most": (1, "int")}),
+}  # fmt: skip
+LINALG: dict[str, Row] = {
+    "linalg.cholesky": (phix.linalg.cholesky, {"a": (SQUARE, "Tensor"), "upper": (False, "bool")}),
+    "linalg.det": (phix.linalg.det, {"a": (SQUARE, "Tensor")}),
+    "linalg.inv": (phix.linalg.inv, {"a": (SQUARE, "Tensor")}),
+    "linalg.slogdet": (phix.linalg.slogdet, {"a": (SQUARE, "Tensor")}),
+    "linalg.matrix_power": (phix.linalg.matrix_power, {"a": (SQUARE, "Tensor"), "n": (2, "int")}),
+    "linalg.solve": (phix.linalg.solve, {"a": (SQUARE, "Tensor"), "b": (SQUARE, "Tensor")}),
+    "linalg.solve_triangular": (phix.linalg.solve_triangular,
+                                {"a": (SQUARE, "Tensor"), "b": (SQUARE, "Tensor"),
+                                 "lower": (True, "bool"), "trans": ("N", "str"),
+                                 "unit_diagonal": (False, "bool")}),
+}  # fmt: skip
+_ONE = {"x": (VECTOR, "Tensor"), "n": (3, "int"), "axis": (-1, "int"), "norm": ("ortho", "str")}
+_MANY = {"x": (X, "Tensor"), "s": ([2, 3], "int[]"), "axes": ([0, 1], "int[]"),
+         "norm": ("ortho", "str")}  # fmt: skip
+FFT: dict[str, Row] = {
+    **{f"fft.{name}": (getattr(phix.fft, name), _ONE)
+       for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
+    **{f"fft.{name}": (getattr(phix.fft, name), _MANY)
+       for name in ("fftn", "ifftn", "rfftn", "irfftn", "fft2", "ifft2", "rfft2", "irfft2")},
+    **{f"fft.{name}": (getattr(phix.fft, name), {"x": (X, "Tensor"), "axes": ([0], "int[]")})
+       for name in ("fftshift", "ifftshift")},
+    **{f"fft.{name}": (getattr(phix.fft, name),
+                       {"n": (4, "int"), "d": (1.0, "any"), "dtype": (None, "DataType")})
+       for name in ("fftfreq", "rfftfreq")},
+}  # fmt: skip
+_DRAWN = {"shape": ([2], "int[]"), "dtype": ("float32", "DataType")}
+RANDOM: dict[str, Row] = {
+    "random.key": (phix.random.key, {"seed": (0, "Tensor")}),
+    "random.split": (phix.random.split, {"key": (KEY, "Tensor"), "num": (2, "int[]")}),
+    "random.fold_in": (phix.random.fold_in, {"key": (KEY, "Tensor"), "data": (1, "Tensor")}),
+    "random.bits": (phix.random.bits, {"key": (KEY, "Tensor"), "shape": ([2], "int[]"),
+                                       "bit_width": (32, "int")}),
+    "random.bernoulli": (phix.random.bernoulli, {"key": (KEY, "Tensor"), "p": (0.5, "Tensor"),
+                                                 "shape": ([2], "int[]")}),
+    "random.categorical": (phix.random.categorical,
+                           {"key": (KEY, "Tensor"), "logits": (VECTOR, "Tensor"),
+                            "axis": (-1, "int"), "shape": ((), "int[]")}),
+    "random.exponential": (phix.random.exponential, {"key": (KEY, "Tensor"), **_DRAWN}),
+    "random.gumbel": (phix.random.gumbel, {"key": (KEY, "Tensor"), **_DRAWN}),
+    "random.normal": (phix.random.normal, {"key": (KEY, "Tensor"), **_DRAWN,
+                                           "mean": (0.0, "Tensor"), "std": (1.0, "Tensor")}),
+    "random.uniform": (phix.random.uniform, {"key": (KEY, "Tensor"), **_DRAWN,
+                                             "min": (0.0, "Tensor"), "max": (1.0, "Tensor")}),
+    "random.truncated_normal": (phix.random.truncated_normal,
+                                {"key": (KEY, "Tensor"), "lower": (-1.0, "Tensor"),
+                                 "upper": (1.0, "Tensor"), **_DRAWN}),
+    "random.permutation": (phix.random.permutation, {"key": (KEY, "Tensor"), "x": (5, "Tensor"),
+                                                     "axis": (0, "int")}),
+    "random.randint": (phix.random.randint,
+                       {"key": (KEY, "Tensor"), "low": (0, "int"), "high": (5, "int"),
+                        "shape": ([2], "int[]"), "dtype": ("int64", "DataType")}),
+}  # fmt: skip
+_IMAGES = np.ones((1, 2, 4, 4), np.float32)
+_FILTER = np.ones((2, 2, 2, 2), np.float32)
+NN: dict[str, Row] = {
+    **{f"F.{name}": (getattr(F, name), {"x": (X, "Tensor")})
+       for name in ("relu", "relu6", "sigmoid", "silu", "softsign", "tanh", "log_sigmoid",
+                    "hardswish", "swish")},
+    "F.softmax": (F.softmax, {"x": (X, "Tensor"), "axis": (-1, "int"),
+                              "dtype": ("float32", "DataType")}),
+    "F.log_softmax": (F.log_softmax, {"x": (X, "Tensor"), "axis": (-1, "int"),
+                                      "dtype": ("float32", "DataType")}),
+    "F.gelu": (F.gelu, {"x": (X, "Tensor"), "approximate": (False, "bool")}),
+    "F.leaky_relu": (F.leaky_relu, {"x": (X, "Tensor"), "negative_slope": (0.1, "float")}),
+    "F.elu": (F.elu, {"x": (X, "Tensor"), "alpha": (1.0, "float")}),
+    "F.linear": (F.linear, {"x": (X, "Tensor"), "weight": (np.ones((3, 2), "f"), "Tensor"),
+                            "bias": (np.ones(2, "f"), "any")}),
+    "F.embedding": (
+        F.embedding,
+        {"x": (LABELS, "Tensor"), "weight": (np.ones((3, 2), "f"), "Tensor"),
+         "padding_idx": (None, "int"), "sparse": (False, "bool")}),
+    "F.one_hot": (F.one_hot, {"x": (LABELS, "Tensor"), "num_classes": (3, "int")}),
+    "F.dropout": (F.dropout, {"x": (X, "Tensor"), "p": (0.5, "float"), "key": (KEY, "any")}),
+    "F.cross_entropy": (F.cross_entropy,
+                        {"input": (X, "Tensor"), "label": (LABELS, "Tensor"),
+                         "weight": (np.ones(3, "f"), "any"), "ignore_index": (-100, "int"),
+                         "reduction": ("mean", "str"), "soft_label": (False, "bool"),
+                         "axis": (-1, "int"), "use_softmax": (True, "bool"),
+                         "label_smoothing": (0.0, "float")}),
+    "F.nll_loss": (F.nll_loss,
+                   {"input": (X, "Tensor"), "label": (LABELS, "Tensor"),
+                    "weight": (np.ones(3, "f"), "any"), "ignore_index": (-100, "int"),
+                    "reduction": ("mean", "str")}),
+    **{f"F.{name}": (getattr(F, name), {"input": (X, "Tensor"), "label": (X, "Tensor"),
+                                        "reduction": ("mean", "str")})
+       for name in ("l1_loss", "mse_loss", "smooth_l1_loss", "kl_div")},
+    "F.binary_cross_entropy_with_logits": (
+        F.binary_cross_entropy_with_logits,
+        {"logit": (X, "Tensor"), "label": (X, "Tensor"), "reduction": ("mean", "str")}),
+    "F.layer_norm": (F.layer_norm, {"x": (X, "Tensor"), "normalized_shape": ([3], "int[]"),
+                                    "epsilon": (1e-5, "float")}),
+    "F.group_norm": (F.group_norm, {"x": (_IMAGES, "Tensor"), "num_groups": (2, "int"),
+                                    "epsilon": (1e-5, "float")}),
+    "F.conv2d": (F.conv2d, {"x": (_IMAGES, "Tensor"), "weight": (_FILTER, "Tensor"),
+                            "stride": (1, "int[]"), "padding": (0, "any"), "dilation": (1, "int[]"),
+                            "groups": (1, "int"), "data_format": ("NCHW", "str")}),
+    "F.max_pool2d": (F.max_pool2d, {"x": (_IMAGES, "Tensor"), "kernel_size": (2, "int[]"),
+                                    "stride": (2, "int[]"), "padding": (0, "any")}),
+    "F.avg_pool2d": (F.avg_pool2d, {"x": (_IMAGES, "Tensor"), "kernel_size": (2, "int[]"),
+                                    "stride": (2, "int[]"), "padding": (0, "any")}),
+    "F.pad": (F.pad, {"x": (X, "Tensor"), "pad": ([1, 1, 0, 0], "int[]"),
+                      "mode": ("constant", "str"), "value": (0.0, "Scalar")}),
+}  # fmt: skip
+METHODS: dict[str, Row] = {
+    **{f"method {name}": (lambda x, name=name: getattr(phix.to_tensor(X), name)(x),
+                          {"x": (X, "Tensor")})
+       for name in ("__add__", "__rsub__", "__mul__", "__truediv__", "__rfloordiv__", "__mod__",
+                    "__lt__", "__pow__", "__rpow__")},
+    "method __matmul__": (lambda x: phix.to_tensor(X) @ x, {"x": (X.T, "Tensor")}),
+    "method __getitem__": (lambda index: phix.to_tensor(X)[index], {"index": (0, "any")}),
+    "method at.set": (lambda index, values: phix.to_tensor(X).at[index].set(values),
+                      {"index": (0, "any"), "values": (VECTOR, "Tensor")}),
+    "method astype": (lambda dtype: phix.to_tensor(X).astype(dtype),
+                      {"dtype": ("float64", "never None")}),
+    "method to": (lambda place: phix.to_tensor(X).to(place), {"place": ("cpu", "Place")}),
+    "method slice": (lambda start, stop, step: phix.to_tensor(X)[start:stop:step],
+                     {"start": (0, "any"), "stop": (1, "any"), "step": (1, "any")}),
+}  # fmt: skip
+ROWS: dict[str, Row] = {
+    **LAZY, **TRANSFORMATIONS, **CONTROL, **COLLECTIVES, **CREATION, **TREES, **DEBUG, **LINALG,
+    **FFT, **RANDOM, **NN, **METHODS,
+}  # fmt: skip

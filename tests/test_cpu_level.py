@@ -1,0 +1,98 @@
+"""What PHIX_CPU says generated code may use."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import llvmlite.binding as llvm
+import pytest
+
+ROOT = Path(__file__).parents[1]
+X86 = llvm.get_process_triple().startswith("x86_64")
+LEVELS = ["x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4"] if X86 else ["armv8-a"]
+
+# One program of each kind that a level decides: wide vectors, masks, fma, rounding, products,
+# threads, and every float16, to float32 and back.
+PROGRAM = """
+import numpy as np, phix
+from phix import ops
+from phix.kernels.cpu import jit
+halves = np.arange(65536, dtype=np.uint16).view(np.float16)
+wide = np.asarray(ops.cast(halves, "float32"))
+np.testing.assert_array_equal(wide, halves.astype(np.float32))
+with np.errstate(all="ignore"):
+    x = np.random.default_rng(0).integers(0, 2**32, 200_000, dtype=np.uint32).view(np.float32)
+    near = (halves.astype(np.float64)[:31743] + halves.astype(np.float64)[1:31744]) / 2
+    x = np.concatenate([x, near.astype(np.float32), -near.astype(np.float32)])
+    for given in (x, x.astype(np.float64), near, near * (1 + 1e-12), near * (1 - 1e-12)):
+        found, expected = np.asarray(ops.cast(given, "float16")), given.astype(np.float16)
+        np.testing.assert_array_equal(found, expected)
+for dtype in (np.float32, np.float64):
+    a = np.random.default_rng(1).normal(size=(200, 300)).astype(dtype)
+    tolerance = 100 * np.finfo(dtype).eps
+    np.testing.assert_allclose(ops.matmul(a, a.T), a.astype(float) @ a.T.astype(float),
+                               rtol=tolerance, atol=tolerance * 300)
+    np.testing.assert_allclose(ops.tanh(a), np.tanh(a.astype(float)), rtol=4 * np.finfo(dtype).eps)
+    np.testing.assert_allclose(ops.floor(a), np.floor(a))
+    np.testing.assert_allclose(phix.jit(lambda a: ops.sum(a * a, [0]))(a),
+                               (a.astype(float) ** 2).sum(0), rtol=tolerance)
+    np.testing.assert_array_equal(ops.sort(a, 1), np.sort(a, 1))
+print(jit.vector_registers(), repr(jit.identity()))
+"""
+
+
+def run(level: str, code: str = PROGRAM, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = os.environ | {"PHIX_CPU": level, "PYTHONPATH": str(ROOT)} | more
+    return subprocess.run(
+        [sys.executable, "-c", code], text=True, capture_output=True, env=environment
+    )
+
+
+def has(level: str) -> bool:
+    found = run(level, "from phix.kernels.cpu.level import level; level()")
+    return found.returncode == 0
+
+
+@pytest.mark.parametrize("level", [*LEVELS, "native", ""])
+def test_programs_run_at_every_level(level: str) -> None:
+    if level and level != "native" and not has(level):
+        pytest.skip(f"this CPU has not what {level} asks for")
+    done = run(level, OMP_NUM_THREADS="2")
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_level_is_part_of_what_names_a_program() -> None:
+    levels = [x for x in (*LEVELS, "native") if x == "native" or has(x)]
+    code = "from phix.kernels.cpu import jit; print(jit.identity())"
+    names = [run(level, code).stdout for level in levels]
+    assert len(set(names)) == len(names) and all(names)
+    assert run("", code).stdout == run("native", code).stdout
+
+
+def test_a_level_uses_no_wider_vectors_than_it_has() -> None:
+    code = "from phix.kernels.cpu import jit; print(jit.vector_registers()[0], jit.has_masks())"
+    widths = {"x86-64-v2": "16 False", "x86-64-v3": "32 False", "x86-64-v4": "64 True"}
+    for level in LEVELS:
+        if level in widths and has(level):
+            assert run(level, code).stdout.strip() == widths[level]
+
+
+def test_a_level_that_is_none_is_refused() -> None:
+    done = run("pentium")
+    assert "ArgumentError: PHIX_CPU='pentium' names no level of this machine; write native" in (
+        done.stderr
+    )
+
+
+def test_a_level_above_the_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    from phix.core.errors import ArgumentError
+    from phix.kernels.cpu import level as module
+
+    features = llvm.FeatureMap({"sse2": True, "neon": False})
+    monkeypatch.setattr(module.llvm, "get_host_cpu_features", lambda: features)
+    monkeypatch.setenv("PHIX_CPU", LEVELS[-1])
+    with pytest.raises(ArgumentError, match=r"asks for what this CPU has not: .*write a lower"):
+        module.level.__wrapped__()

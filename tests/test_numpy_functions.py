@@ -1,0 +1,352 @@
+"""NumPy's own functions on tensors: NumPy's values, and derivatives, batches and programs of them.
+
+Every function of the table stands in a case here, as text that is run by NumPy on arrays, and with
+tensors in their place: as they are, under grad (against differences), jit and vmap.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.special
+
+import phix
+from phix import ops
+from phix.array_functions import TABLE
+from phix.core.errors import ConcretizationError
+
+RNG = np.random.default_rng(5)
+VALUES: dict[str, Any] = {
+    "x": RNG.uniform(0.2, 0.9, (3, 4)),
+    "y": RNG.uniform(0.3, 0.8, (3, 4)),
+    "s": RNG.standard_normal((3, 4)),  # of both signs
+    "v": RNG.standard_normal(4),
+    "w": RNG.standard_normal(4),
+    "t": RNG.standard_normal((2, 3, 4)),
+    "m": np.eye(4) * 3 + RNG.uniform(-0.5, 0.5, (4, 4)),
+    "u": RNG.standard_normal((2, 3)),
+    "c": RNG.standard_normal(4) + 1j * RNG.standard_normal(4),
+    "k": RNG.integers(1, 5, (3, 4)),
+    "h": np.array([np.nan, np.inf, -np.inf, 1.5, -0.0]),
+    "b": RNG.uniform(0, 1, (3, 4)) < 0.5,
+}
+FLOATS = "xysvwtmu"
+ONE = """
+    sin cos tan arcsin arccos arctan sinh cosh tanh arcsinh arctanh exp expm1 exp2 log log1p log2
+    log10 sqrt cbrt fabs rint deg2rad radians rad2deg degrees absolute negative positive square
+    reciprocal sign conjugate floor ceil trunc isfinite isinf isnan logical_not
+""".split()  # noqa: SIM905
+TWO = """
+    add subtract multiply divide floor_divide remainder fmod power float_power maximum minimum
+    fmax fmin arctan2 hypot logaddexp logaddexp2 equal not_equal less less_equal greater
+    greater_equal logical_and logical_or logical_xor
+""".split()  # noqa: SIM905
+REDUCTIONS = """
+    sum prod mean var std max amax min amin ptp median all any nansum nanprod nanmean nanmax nanmin
+    count_nonzero
+""".split()  # noqa: SIM905
+CASES = [
+    *(f"np.{name}(x)" for name in ONE),
+    *(f"np.{name}(k)" for name in ("sin", "sqrt", "absolute", "square", "sign", "exp")),
+    *(f"np.{name}(x, y)" for name in TWO),
+    *(f"np.{name}(x, v)" for name in ("add", "multiply", "maximum", "less")),
+    *(f"np.{name}(2.0, x)" for name in ("add", "divide", "power", "arctan2", "hypot", "logaddexp")),
+    *(f"np.{name}(A(x), y)" for name in ("add", "divide", "power", "fmod", "floor_divide")),
+    "np.arccosh(x + 1)", "np.heaviside(s, 0.5)", "np.abs(s)", "np.absolute(c)", "np.fmod(s, y)",
+    "np.remainder(s, y)", "np.power(x, 2)", "np.power(x, 3.0)", "x ** A(y)", "np.divmod(s, y)[0]",
+    "np.divmod(s, y)[1]", "np.modf(s)[0]", "np.modf(s)[1]", "np.cbrt(s)",
+    "np.add(x, [1.5, 2, 3, 0.1])",
+    "np.bitwise_and(k, 3)", "np.bitwise_or(k, 8)", "np.bitwise_xor(k, 5)", "np.invert(k)",
+    "np.left_shift(k, 2)", "np.right_shift(k, 1)", "np.matmul(x, m)", "np.matmul(v, w)",
+    "np.add(x, y, dtype=np.float64)", "np.multiply(k, k, dtype=np.float64)",
+    "A(x) + y", "A(x) - y", "A(x) * y", "A(x) / y", "A(v) @ m", "A(m) @ v", "np.float64(2) * x",
+    "np.float64(2) - x", "A(x) < y", "A(k) + k", "-A(x) ** y",
+    *(f"np.{name}(s)" for name in REDUCTIONS),
+    *(f"np.{name}(s, axis=1)" for name in REDUCTIONS),
+    *(f"np.{name}(t, axis=(0, -1))" for name in REDUCTIONS),
+    *(f"np.{name}(t, axis=1, keepdims=True)" for name in REDUCTIONS),
+    *(f"np.{name}(s, 0)" for name in ("sum", "prod", "mean", "max", "argmax", "argmin", "ptp")),
+    "np.sum(s, axis=())", "np.mean(s, ())", "np.sum(k)", "np.sum(b)", "np.prod(k, axis=0)",
+    "np.mean(k)",
+    "np.sum(s, 1, np.float64)", "np.mean(k, axis=1)", "np.var(s, ddof=1)",
+    "np.std(s, axis=0, ddof=1)",
+    "np.var(c)", "np.var(k, axis=0)", "np.all(b)", "np.any(b, axis=0)", "np.all(s > 0, axis=1)",
+    "np.argmax(s)", "np.argmin(s)", "np.argmax(s, axis=1)", "np.argmin(t, axis=0)",
+    "np.argmax(s, axis=1, keepdims=True)", "np.argmin(s, keepdims=True)",
+    "np.cumsum(s)", "np.cumsum(s, axis=1)", "np.cumprod(s)", "np.cumprod(s, 0)", "np.cumsum(b)",
+    "np.average(s)", "np.average(s, axis=1, weights=v)", "np.average(s, weights=x)",
+    "np.average(s, 0, x, True)[1]", "TRAPEZOID(s)",
+    "TRAPEZOID(s, x=np.cumsum(y, axis=1))", "TRAPEZOID(s, dx=0.5, axis=0)", "TRAPEZOID(v, A(w))",
+    "np.diff(s)", "np.diff(t, 2, axis=1)", "np.diff(b, axis=0)", "np.median(t, axis=(0, 2))",
+    "np.add.reduce(s)", "np.add.reduce(s, 1, keepdims=True)", "np.add.reduce(s, axis=None)",
+    "np.multiply.reduce(s)", "np.maximum.reduce(s)", "np.minimum.reduce(s, axis=1)",
+    "np.logical_and.reduce(b)", "np.logical_or.reduce(b, 1)", "np.add.accumulate(s)",
+    "np.multiply.accumulate(s, 1)", "np.maximum.accumulate(s)", "np.minimum.accumulate(s, 1)",
+    "np.where(s > 0, x, y)", "np.where(b, x, 0.0)", "np.where(k, x, y)", "np.clip(s, -0.5, 0.5)",
+    "np.clip(s, v, None)", "np.clip(s, None, 0.3)", "np.clip(s, a_min=-1, a_max=x)",
+    "np.round(s, 1)",
+    "np.around(s)", "np.nan_to_num(h)", "np.fix(s)", "np.sinc(s)", "np.angle(c)",
+    "np.angle(c, deg=True)", "np.real(c)", "np.imag(c)", "np.real(x)", "np.imag(x)", "np.conj(c)",
+    "np.isclose(x, x + 1e-9)", "np.allclose(x, x)", "np.allclose(x, y)", "np.array_equal(x, x)",
+    "np.array_equal(x, v)", "np.interp(s, A(np.sort(v)), w)",
+    "np.interp(s, [-1., 0, 1], [3., 1, 2])",
+    "np.interp(s, [-.1, .1], [3., 1], left=0., right=9.)",
+    "np.size(x)", "np.size(x, 1)", "np.copy(x)", "np.shape(x)", "np.ndim(x)", "np.iscomplexobj(c)",
+    "np.isrealobj(x)",
+    "np.concatenate([x, y])", "np.concatenate((x, A(y)), axis=1)",
+    "np.concatenate([x, v], axis=None)",
+    "np.stack([x, y])", "np.stack([x, y], axis=-1)", "np.vstack([v, w])", "np.vstack([x, v])",
+    "np.hstack([v, w])", "np.hstack([x, y])", "np.dstack([x, y])", "np.dstack([v, w])",
+    "np.column_stack([v, w])", "np.append(x, v)", "np.append(x, y, axis=0)",
+    "np.atleast_1d(x[0, 0])", "np.atleast_2d(v)", "np.atleast_3d(v)", "np.atleast_3d(x)",
+    "np.array_split(v, 3)[0]", "np.split(x, 2, axis=1)[1]", "np.split(v, [1, 3])[1]",
+    "np.hsplit(x, 2)[0]", "np.vsplit(x, 3)[1]", "np.dsplit(t, 2)[1]",
+    "np.reshape(x, (2, 6))", "np.reshape(x, -1)", "np.ravel(x)", "np.transpose(x)",
+    "np.transpose(t, (1, 0, 2))", "np.swapaxes(t, 0, 2)", "np.moveaxis(t, 0, -1)",
+    "np.moveaxis(t, (0, 1), (-1, 0))", "np.expand_dims(x, 1)", "np.expand_dims(x, (0, -1))",
+    "np.squeeze(x[:, :1])", "np.squeeze(x[:1], axis=0)", "np.broadcast_to(v, (3, 4))",
+    "np.broadcast_arrays(v, x)[0]", "np.flip(x)", "np.flip(x, 1)", "np.fliplr(x)", "np.flipud(x)",
+    "np.rot90(x)", "np.rot90(t, 3, (1, 2))", "np.roll(x, 1)", "np.roll(x, -1, axis=1)",
+    "np.roll(x, (1, 2), (0, 1))", "np.sort(s)", "np.sort(s, axis=0)", "np.sort(s, axis=None)",
+    "np.argsort(s)", "np.argsort(s, 0)", "np.tile(v, 3)", "np.tile(x, (2, 1))",
+    "np.tile(v, (2, 2))",
+    "np.repeat(v, 3)", "np.repeat(x, 2, axis=1)", "np.pad(x, 1)", "np.pad(x, ((1, 0), (0, 2)))",
+    "np.pad(v, (1, 2), constant_values=5.0)", "np.take(v, [0, 2])",
+    "np.take(x, A(k[0]) % 3, axis=0)",
+    "np.take(x, 1, axis=1)", "np.take_along_axis(x, np.argsort(A(x), 1), 1)", "np.diagonal(m)",
+    "np.diagonal(m, 1)", "np.trace(m)", "np.diag(v)", "np.diag(v, -1)", "np.diag(v, 2)",
+    "np.diag(m, 1)",
+    "np.diagflat(x)", "np.tril(m)", "np.triu(m, 1)", "np.meshgrid(v, w)[0]",
+    "np.meshgrid(v, w, indexing='ij')[1]", "np.full_like(x, 2)", "np.full_like(x, v)",
+    "np.zeros_like(x)", "np.ones_like(x)", "np.zeros_like(x, dtype=int)", "0 * np.empty_like(x)",
+    "np.zeros_like(x, shape=(2,))",
+    "np.dot(v, w)", "np.dot(x, m)", "np.dot(t, m)", "np.dot(2.0, x)", "np.dot(A(v), m)",
+    "np.vdot(v, w)", "np.vdot(c, c)", "np.inner(v, w)", "np.inner(x, y)", "np.outer(v, w)",
+    "np.tensordot(x, y)", "np.tensordot(t, x, axes=([1, 2], [0, 1]))", "np.tensordot(x, m, 1)",
+    "np.einsum('ij,jk->ik', x, m)", "np.einsum('ii', m)", "np.kron(v, w)",
+    "np.cross(t[..., :3], u[:, None])",
+    "np.cross(u, A(u) ** 2)",
+    "np.linalg.norm(v)", "np.linalg.norm(x)", "np.linalg.norm(x, axis=1)", "np.linalg.norm(c)",
+    "np.linalg.norm(v, 1)", "np.linalg.norm(v, np.inf)", "np.linalg.norm(v, -np.inf)",
+    "np.linalg.norm(v, 3)", "np.linalg.norm(x, 'fro')", "np.linalg.norm(x, 1)",
+    "np.linalg.norm(x, -1)",
+    "np.linalg.norm(x, np.inf)", "np.linalg.norm(t, axis=(0, 2), keepdims=True)",
+    "np.linalg.norm(x, axis=0, keepdims=True)", "np.linalg.norm(x, keepdims=True)",
+    "np.linalg.solve(m, v)", "np.linalg.solve(m, A(x).T)", "np.linalg.inv(m)", "np.linalg.det(m)",
+    "np.linalg.slogdet(m)[1]", "np.linalg.cholesky(m @ m.T)", "np.linalg.matrix_power(m, 3)",
+    "np.linalg.multi_dot([x, m, v])",
+    *(f"np.abs(np.fft.{n}(v))" for n in ("fft", "ifft", "rfft", "ihfft")),
+    *(f"np.abs(np.fft.{n}(x))" for n in ("fft2", "ifft2", "fftn", "ifftn", "rfft2", "rfftn")),
+    "np.fft.irfft(np.fft.rfft(v))", "np.fft.irfft2(np.fft.rfft2(x))", "np.fft.hfft(v)",
+    "np.fft.irfftn(np.fft.rfftn(x))", "np.fft.fftshift(v)", "np.fft.ifftshift(x, axes=1)",
+    "np.abs(np.fft.fft(v, 6))", "np.abs(np.fft.fft(x, axis=0, norm='ortho'))",
+    "np.add.outer(v, w)", "np.multiply.outer(v, x)", "np.maximum.outer(v, w)",
+]  # fmt: skip
+if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
+    CASES += ["np.matrix_transpose(x)", "np.permute_dims(t, (2, 0, 1))", "np.concat([x, y])"]
+    CASES += ["np.linalg.matrix_transpose(x)"]
+TRAPEZOID = getattr(np, "trapezoid", None) or getattr(np, "trapz")  # noqa: B009
+SCOPE = {"np": np, "A": lambda a: a, "TRAPEZOID": TRAPEZOID}
+
+
+def names_in(case: str) -> list[str]:
+    """The arrays a case is about, but those that stay arrays: A(x)."""
+    rest = re.sub(r"A\((?:[^()]|\([^()]*\))*\)", "", case)
+    return [n for n in VALUES if re.search(rf"(?<![\w.']){n}(?![\w'])(?!=[^=])", rest)]
+
+
+def run(case: str, **values: Any) -> Any:
+    return eval(case, {**SCOPE, **VALUES, **values})
+
+
+def leaves(found: Any) -> list[Any]:
+    return [np.asarray(x) for x in (found if isinstance(found, (tuple, list)) else (found,))]
+
+
+def floats_in(case: str) -> list[str]:
+    return [n for n in names_in(case) if n in FLOATS]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_values_are_those_of_numpy(case: str) -> None:
+    """Each case as it is, and in one program."""
+    given = {n: phix.to_tensor(VALUES[n]) for n in names_in(case)}
+    assert given, "a case is about tensors"
+    expected, found = run(case), run(case, **given)
+    facts = not isinstance(expected, (np.ndarray, np.generic)) or isinstance(found, (bool, tuple))
+    assert facts or isinstance(found, phix.Tensor)
+    results = [found]
+    if not facts:
+        results.append(phix.jit(lambda *a: run(case, **dict(zip(given, a))))(*given.values()))
+    for result in results:
+        for a, b in zip(leaves(result), leaves(expected)):
+            assert a.shape == b.shape and a.dtype.kind == b.dtype.kind
+            assert facts or a.dtype.itemsize == b.dtype.itemsize
+            np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14)
+
+
+def differences(function: Callable[..., Any], arrays: list[np.ndarray]) -> list[np.ndarray]:
+    step, found = 1e-6, []
+    for number, array in enumerate(arrays):
+        slope = np.zeros_like(array)
+        for place in np.ndindex(array.shape):
+            ends = []
+            for sign in (1, -1):
+                moved = [a.copy() for a in arrays]
+                moved[number][place] += sign * step
+                ends.append(function(*moved))
+            slope[place] = (ends[0] - ends[1]) / (2 * step)
+        found.append(slope)
+    return found
+
+
+def is_smooth(case: str) -> bool:
+    """Whether the result is floats, of which a derivative can be taken."""
+    result = run(case)
+    return isinstance(result, (np.ndarray, np.floating)) and np.asarray(result).dtype.kind == "f"
+
+
+SMOOTH = [case for case in CASES if floats_in(case) and is_smooth(case)]
+
+
+@pytest.mark.parametrize("case", SMOOTH)
+def test_derivatives_agree_with_differences(case: str) -> None:
+    names = floats_in(case)
+    arrays = [VALUES[n] for n in names]
+    weights = np.cos(np.arange(np.size(run(case)))).reshape(np.shape(run(case)))
+
+    def total(*given: Any) -> Any:
+        return np.sum(run(case, **dict(zip(names, given))) * weights)
+
+    expected = differences(total, arrays)
+    over = tuple(range(len(names)))
+    for transform in (phix.grad(total, over), phix.jit(phix.grad(total, over))):
+        for found, slope in zip(transform(*arrays), expected):
+            np.testing.assert_allclose(found, slope, rtol=2e-6, atol=1e-7)
+    tangents = [np.sin(a) for a in arrays]
+    along = phix.jvp(total, tuple(arrays), tuple(tangents))[1]
+    whole = sum(np.sum(a * b) for a, b in zip(expected, tangents))
+    np.testing.assert_allclose(along, whole, rtol=2e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", SMOOTH)
+def test_batches_are_loops(case: str) -> None:
+    names = floats_in(case)
+    batch = [np.stack([VALUES[n], VALUES[n] * 0.9 + 0.01]) for n in names]
+
+    def call(*given: Any) -> Any:
+        return run(case, **dict(zip(names, given)))
+
+    found = phix.vmap(call)(*batch)
+    for row in range(2):
+        np.testing.assert_allclose(
+            np.asarray(found)[row], call(*(b[row] for b in batch)), rtol=1e-11, atol=1e-13
+        )
+
+
+def test_every_function_of_the_table_has_a_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    met = set()
+    monkeypatch.setattr("phix.core.numpy_protocol._tables", [_Noting(met)])
+    for case in CASES:
+        run(case, **{n: phix.to_tensor(VALUES[n]) for n in names_in(case)})
+    missing = [key for key in TABLE if key not in met]
+    missing = [k for k in missing if not (isinstance(k, tuple) and k[1] == "outer")]
+    assert not missing
+
+
+class _Noting(dict):  # type: ignore[type-arg]
+    def __init__(self, met: set[Any]) -> None:
+        super().__init__(TABLE)
+        self.met = met
+
+    def get(self, key: Any, default: Any = None) -> Any:
+        self.met.add(key)
+        return super().get(key, default)
+
+
+# -- what phix has not ---------------------------------------------------------------------------
+def test_an_eager_tensor_goes_to_numpy_where_phix_has_no_function() -> None:
+    x = phix.to_tensor(VALUES["m"])
+    for call in (
+        lambda m: np.linalg.svd(m)[1],
+        lambda m: np.linalg.norm(m, 2),
+        lambda m: np.sin(m, where=m > 0, out=np.zeros((4, 4))),
+        lambda m: np.sum(m, where=m > 0),
+        lambda m: np.sum(m, initial=3.0),
+        lambda m: np.where(m > 0)[0],
+        lambda m: np.add.reduceat(m, [0, 2]),
+        lambda m: scipy.special.gamma(m),
+        lambda m: np.repeat(m, [1, 2, 3, 4], axis=0),
+        lambda m: np.pad(m, 1, mode="edge"),
+    ):
+        found = call(x)
+        assert isinstance(found, np.ndarray | np.generic)
+        np.testing.assert_array_equal(found, call(VALUES["m"]))
+
+
+NOT_OFFERED = {
+    "np.linalg.svd is no function": lambda m: np.linalg.svd(m)[1],
+    "np.linalg.norm takes no ord=2": lambda m: np.linalg.norm(m, 2),
+    "np.sin takes no out=": lambda m: np.sin(m, out=np.zeros((4, 4))),
+    "np.sin takes no where=": lambda m: np.sin(m, where=np.ones((4, 4), bool)),
+    "np.sum takes no out=": lambda m: np.sum(m, None, None, np.zeros(())),
+    "np.sum takes no where=": lambda m: np.sum(m, where=np.ones((4, 4), bool)),
+    "np.sum takes no initial=": lambda m: np.sum(m, initial=3.0),
+    "np.where takes no one argument": lambda m: np.where(m),
+    "np.gamma is no function": lambda m: scipy.special.gamma(m),
+    "np.repeat takes no several repeats": lambda m: np.repeat(m, [1, 2, 3, 4], axis=0),
+    "np.add takes no out=": lambda m: _in_place(m),
+    "np.copyto is no function": lambda m: np.copyto(np.zeros((4, 4)), m),
+    "np.apply_along_axis is no function": lambda m: np.apply_along_axis(np.sum, 0, m),
+    "np.add is no function": lambda m: np.add.at(np.zeros((4, 4)), [0], m[:1]),
+}
+
+
+def _in_place(m: Any) -> Any:
+    total = np.zeros((4, 4))
+    total += m
+    return total
+
+
+@pytest.mark.parametrize("name", NOT_OFFERED)
+def test_a_tracer_is_refused_where_phix_has_no_function(name: str) -> None:
+    def total(m: Any) -> Any:
+        return ops.sum(NOT_OFFERED[name](m))
+
+    m = VALUES["m"]
+    function, _, rest = name.partition(" ")
+    pattern = rf"{re.escape(function)} \(at .*\) {re.escape(rest)}"
+    for transform in (
+        phix.grad(total),
+        phix.jit(total),
+        lambda m: phix.vmap(total)(np.stack([m, m])),
+        lambda m: phix.jvp(total, (m,), (m,)),
+        lambda m: phix.jet(total, (m,), ([m, m],)),
+    ):
+        with pytest.raises(ConcretizationError, match=pattern) as error:
+            transform(m)
+        for word in ("phix.ops", "stop_gradient", "pure_callback", __file__):
+            assert word in str(error.value)
+
+
+def test_arrays_written_in_place() -> None:
+    """An eager tensor is an array to NumPy; a tracer cannot be written into one."""
+    total = np.zeros(3)
+    same = total
+    total += phix.to_tensor([1.0, 2.0, 3.0])
+    assert total is same and total.tolist() == [1.0, 2.0, 3.0]
+    with pytest.raises(ConcretizationError, match="a = a \\+ x"):
+        phix.grad(lambda m: ops.sum(_in_place(m)))(VALUES["m"])
+
+    def put(x: Any) -> Any:
+        array = np.zeros(3)
+        array[0] = x
+        return ops.sum(phix.to_tensor(array))
+
+    with pytest.raises(ValueError, match="array element") as error:  # NumPy's, because of ours
+        phix.grad(put)(2.0)
+    assert isinstance(error.value.__cause__, ConcretizationError)

@@ -1,0 +1,98 @@
+"""Tensors without elements, and without axes, where ops read sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+
+# shape of x, shape asked for, shape wanted (None: refused)
+RESHAPES: list[tuple[tuple[int, ...], list[int], tuple[int, ...] | None]] = [
+    ((2, 0), [0, 1], (0, 1)),
+    ((2, 0), [0, 0], (2, 0)),
+    ((2, 0), [0, -1], (2, 0)),
+    ((0, 3), [0, -1], (0, 3)),
+    ((3, 0), [-1, 0], (3, 0)),
+    ((2, 3), [0, 0], (2, 3)),
+    ((2, 3, 4), [0, -1], (2, 12)),
+    ((2, 0, 4), [0, 0, 2, 2], (2, 0, 2, 2)),
+    ((2, 1), [0, 1], (2, 1)),
+    ((2, 3), [0, 1], None),
+    ((2, 3), [0, 4], None),
+]
+
+
+@pytest.mark.parametrize(("dims", "shape", "wanted"), RESHAPES)
+def test_a_0_in_a_reshape_means_the_same_for_sizes_known_and_unknown(
+    dims: tuple[int, ...], shape: list[int], wanted: tuple[int, ...] | None
+) -> None:
+    x = phix.zeros(dims)
+    unsized = phix.jit(lambda x: ops.reshape(x, shape), input_spec=[phix.spec([-1] * len(dims))])
+    if wanted is None:
+        for f in (unsized, lambda x: ops.reshape(x, shape)):
+            with pytest.raises(ShapeError, match="does not hold the 6 elements"):
+                f(x)
+    else:
+        assert ops.reshape(x, shape).shape == wanted
+        assert unsized(x).shape == wanted
+
+
+REDUCTIONS = ["sum", "mean", "max", "min", "amax", "amin", "prod", "logsumexp"]
+
+
+@pytest.mark.parametrize("name", REDUCTIONS)
+@pytest.mark.parametrize("axis", [0, -1, [0], []])
+def test_a_tensor_without_axes_is_reduced_over_axis_0(name: str, axis: Any) -> None:
+    reduce = getattr(ops, name)
+    f = lambda x: reduce(x, axis=axis)  # noqa: E731
+    assert f(3.0).item() == phix.jit(f)(3.0).item() == pytest.approx(3.0)
+    assert reduce(3.0, axis=axis, keepdim=True).shape == ()
+    assert phix.grad(f)(3.0).item() == pytest.approx(1.0)
+    np.testing.assert_allclose(phix.vmap(f)(phix.to_tensor([2.0, 3.0])), [2.0, 3.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["any", "all"])
+def test_a_truth_without_axes_is_reduced_over_axis_0(name: str) -> None:
+    assert getattr(ops, name)(True, axis=-1).item() is True
+
+
+def test_an_axis_that_a_tensor_without_axes_has_not_is_refused() -> None:
+    with pytest.raises(AttributeValueError, match=r"sum.*axis 1 is out of range for 0 axes"):
+        ops.sum(1.0, axis=1)
+
+
+def doubled(x: Any) -> Any:
+    return phix.while_loop(lambda v: v < 100.0, lambda v: 2.0 * v, x)
+
+
+@pytest.mark.parametrize("size", [0, 1, 3])
+def test_loops_over_a_batch_of_any_size(size: int) -> None:
+    x = phix.to_tensor(np.arange(1.0, size + 1.0))
+    steps = np.ceil(np.log2(100.0 / np.arange(1.0, size + 1.0)))
+    for f in (phix.vmap(phix.grad(doubled)), phix.jit(phix.vmap(phix.grad(doubled)))):
+        np.testing.assert_allclose(f(x), 2.0**steps)
+    unsized = phix.jit(phix.vmap(phix.grad(doubled)), input_spec=[phix.spec(["n"], "float64")])
+    np.testing.assert_allclose(unsized(x), 2.0**steps)
+
+
+def test_a_loop_whose_condition_is_no_single_bool_is_refused_under_vmap() -> None:
+    x = phix.ones([2, 3])
+    for f in (phix.vmap(doubled), phix.jit(phix.vmap(doubled)), phix.vmap(phix.grad(doubled))):
+        with pytest.raises(DTypeError, match="cond must give one bool"):
+            f(x)
+
+
+@pytest.mark.xfail(reason="several_rows divides by the operations of a loop without any")
+@pytest.mark.parametrize("dims", [(0, 0), (3, 0)])
+def test_branches_over_batches_without_lanes(dims: tuple[int, int]) -> None:
+    f = lambda x: phix.cond(x > 0, ops.sin, ops.cos, x)  # noqa: E731
+    assert phix.vmap(phix.vmap(f))(phix.ones(dims)).shape == dims
+
+
+def test_a_flipped_tensor_without_axes_is_one() -> None:
+    assert ops.flip(phix.to_tensor(2.0), []).item() == 2.0
