@@ -19,10 +19,12 @@ from typing import Any
 import numpy as np
 
 import phix
+from benchmarks import depth
 from benchmarks.harness import BYTES, ROWS, WANTED, Measurement, normal, summary
 from benchmarks.peers import F, jax, jnp, leaves, libraries, torch, tree_map
 
 COLD, WARM, SHAPES, IMPORT = "compile", "from disk", "many shapes", "import"
+DEPTH = "depth"
 PEAK, PLANNED = BYTES, f"{BYTES}, planned"
 
 
@@ -115,10 +117,16 @@ def _status(key: str) -> float:
     raise KeyError(key)
 
 
+def deep(contender: str, row: str) -> float:
+    """See :mod:`benchmarks.depth`."""
+    return depth.first_call(row, contender)
+
+
 JOBS: dict[str, Callable[[str, str], float]] = {
     COLD: first_call,
     WARM: first_call,
     SHAPES: many_shapes,
+    DEPTH: deep,
     PEAK: peak_bytes,
     PLANNED: planned_bytes,
     IMPORT: import_time,
@@ -147,6 +155,7 @@ PROCESS_ROWS = [
     *(ProcessRow(WARM, row, wanted={"jax": 10}) for row in _COMPILED),
     *(ProcessRow(PEAK, row, _WITH_TORCH, {"jax": 1}) for row in _WEIGHED),
     *(ProcessRow(PLANNED, row, wanted={"jax": 1}) for row in _WEIGHED),
+    *(ProcessRow(DEPTH, row, contenders) for row, contenders in depth.rows()),
     ProcessRow(IMPORT, "", ("phix", "jax", "torch", "numpy")),
 ]
 WANTED.update({r.name: r.wanted for r in PROCESS_ROWS})
@@ -204,6 +213,9 @@ def main(job: str, contender: str, row: str) -> None:
     load_rows()
     if contender == "torch" and job != IMPORT:
         torch.set_num_threads(int(os.environ.get("OMP_NUM_THREADS", "2")))
+    if job == DEPTH:
+        print(deep(contender, row))
+        return
     chosen = next((name for name in ROWS if name.startswith(row)), "") if row else ""
     print(JOBS[job](contender, chosen))
 

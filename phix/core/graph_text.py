@@ -16,7 +16,7 @@ from phix.core import dtypes as dt
 from phix.core import stack
 from phix.core.conversion import owned_tensor
 from phix.core.errors import GraphError
-from phix.core.graph import Atom, Constant, Equation, Graph, Literal, Variable, flat
+from phix.core.graph import Atom, Constant, Equation, Graph, Literal, Variable, flat, graphs_inside
 from phix.core.meta import MetaTensor
 from phix.core.op import REQUIRED, Op
 from phix.core.places import Place, as_place
@@ -86,7 +86,9 @@ class _Printer:
         if isinstance(value, dm.Dim):
             return dm.dim_text(value, self.names)
         if isinstance(value, Graph):
-            return self.block(value).replace("\n", "\n  ")
+            # what names no dims reads the same wherever it stands
+            text = self.block(value) if self.names else value.text
+            return text.replace("\n", "\n  ")
         if isinstance(value, (bool, complex)):
             return scalar_text(value)
         if isinstance(value, Place):
@@ -127,7 +129,11 @@ def _symbols(value: Any) -> set[dm.Symbol]:
 
 def print_graph(graph: Graph) -> str:
     """The text of a graph; its grammar is in docs/graphs.md."""
-    return _Printer(graph).text()
+    printer = _Printer(graph)
+    if not printer.names:
+        for inner in graphs_inside(graph, "text")[:-1]:
+            vars(inner).setdefault("text", _Printer(inner).text())  # none waits for one inside
+    return printer.text()
 
 
 def equation_text(graph: Graph, equation: Equation) -> str:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from phix.core import passes
+from phix.core import passes, stack
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.loop_ir import Kernel, LoopProgram
 
@@ -77,6 +77,7 @@ class _Watched(threading.local):
 
 
 _watched = _Watched()
+stack.carried(_watched)
 
 
 def run(table: Iterable[LoopPass], program: LoopProgram, setting: Setting) -> None:
