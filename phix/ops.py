@@ -1433,7 +1433,7 @@ _clip = define(
     infer_meta=("UnchangedInferMeta", None),
     backward="clip_grad",
     jvp="pointwise",
-    traits=("pointwise", "promote"),
+    traits=("open_bounds",),
     dtypes=("int", "float"),
     inplace=(("x", "out"),),
     doc=(
@@ -1468,7 +1468,7 @@ _clip_grad = define(
     "Tensor(x_grad)",
     family="pointwise",
     forward="clip",
-    where="yaml/arithmetic.yaml:54",
+    where="yaml/arithmetic.yaml:55",
 )
 
 
@@ -1495,7 +1495,7 @@ _lerp = define(
     dtypes=("float", "complex"),
     inplace=(("x", "out"),),
     doc="x + weight * (y - x), elementwise: x where weight is 0, y where it is 1.",
-    where="yaml/arithmetic.yaml:59",
+    where="yaml/arithmetic.yaml:60",
 )
 
 
@@ -1529,7 +1529,7 @@ _heaviside = define(
         "0 where x is below 0, y where it is 0, 1 above, elementwise; NaN at NaN. The slope in x "
         "is 0."
     ),
-    where="yaml/arithmetic.yaml:71",
+    where="yaml/arithmetic.yaml:72",
 )
 
 
@@ -1549,7 +1549,7 @@ _heaviside_grad = define(
     "Tensor(x_grad), Tensor(y_grad)",
     family="pointwise",
     forward="heaviside",
-    where="yaml/arithmetic.yaml:84",
+    where="yaml/arithmetic.yaml:85",
 )
 
 

@@ -16,7 +16,7 @@ from phix.core.graph import Graph
 from phix.kernels.cpu import source, streaming
 from phix.kernels.gpu import program as gpu_program
 from phix.kernels.gpu import schedule as gpu_schedule
-from phix.kernels.primitive import inplace, loop_text, ordering, pipeline, sharing
+from phix.kernels.primitive import blocked_sums, inplace, loop_text, ordering, pipeline, sharing
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.evaluator import evaluate_each
 from phix.kernels.primitive.loop_ir import LoopProgram
@@ -50,6 +50,7 @@ def small_thresholds() -> Iterator[None]:
             (sharing, "LEAST_WORK", 1), (sharing, "_GRAIN", 2), (sharing, "_GRAIN_INSIDE", 2),
             (streaming, "least_bytes", lambda: 0), (streaming, "_MOST_WORK", 1 << 30),
             (inplace, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
+            (blocked_sums, "TERMS", 4), (blocked_sums, "ROWS", 2),
             (gpu_schedule, "_SMALL", 4), (gpu_schedule, "_SPLIT_FROM", 8),
             (gpu_schedule, "_PART", 2), (gpu_schedule, "_COLUMN_PART", 2),
             (gpu_schedule, "_MOST_PARTS", 8),

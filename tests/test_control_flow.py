@@ -294,9 +294,9 @@ def test_unrolled_fori_loop_under_transformations(unroll: int) -> None:
 
 @pytest.mark.parametrize("unroll", [0, -1, 1.5, True, "all"])
 def test_unroll_is_a_count(unroll: Any) -> None:
-    with pytest.raises(ArgumentError, match="scan: unroll is how many"):
+    with pytest.raises(ArgumentError, match="scan: unroll must be an int from 1"):
         phix.scan(lambda c, x: (c, x), 0.0, np.ones(3), unroll=unroll)
-    with pytest.raises(ArgumentError, match="fori_loop: unroll is how many"):
+    with pytest.raises(ArgumentError, match="fori_loop: unroll must be an int from 1"):
         phix.fori_loop(0, 3, lambda i, v: v, 0.0, unroll=unroll)
 
 

@@ -214,7 +214,7 @@ def test_errors() -> None:
     x = w.input(["n"])
     mystery = make_op("no_such_op(Tensor x) -> out")
     with pytest.raises(KernelNotFoundError, match="no kernel for 'no_such_op'"):
-        engine("cpu").compile(w.graph(w.apply(mystery, x)), (True,))
+        engine("cpu").compile(w.graph(w.apply(mystery, x)), (True,)).launcher(((4,),))
     w = Row()
     x, y = w.input(["n", 3]), w.input(["n"])
     program = engine("cpu").compile(w.graph(w.apply(ADD, x, x), y), (True, True))

@@ -210,7 +210,8 @@ def convert(op: Op, attrs: tuple[Any, ...], tensors: Sequence[int] = ()) -> tupl
         if tensors and len(converted) in tensors:
             converted.append(value)
             continue
-        if value is None and (arg.default is None or arg.type in _MAY_BE_NONE):
+        may_be_none = arg.default is None or arg.type in _MAY_BE_NONE
+        if value is None and (may_be_none or "open_bounds" in op.traits):
             converted.append(None)
             continue
         try:

@@ -181,9 +181,9 @@ def erfcx_grad(x: Any, out: Any, out_grad: Any) -> Any:
 @in_float32
 def log_ndtr(x: Any) -> Any:
     """log(erfcx(-x / sqrt(2)) / 2) - x^2 / 2 where x < 0, log(1 - ndtr(-x)) elsewhere."""
-    left = ops.where(x < 0, x, 0.0)
-    below = ops.log(0.5 * ops.erfcx(left * -_SQRT_HALF)) - 0.5 * x * x
-    return ops.where(x < 0, below, ops.log1p(-ops.ndtr(-x)))
+    left, right = ops.where(x < 0, x, 0.0), ops.where(x < 0, 0.0, x)
+    below = ops.log(0.5 * ops.erfcx(left * -_SQRT_HALF)) - 0.5 * left * left
+    return ops.where(x < 0, below, ops.log1p(-ops.ndtr(-right)))
 
 
 @rules.decompose("log_ndtr_grad")

@@ -108,6 +108,10 @@ def _report(after: str, rule: Rule, program: LoopProgram, fault: str) -> None:
 def buffers_have_values(program: LoopProgram) -> Iterator[str]:
     """What is read has been written before, by the caller or by an earlier step."""
     known = {*program.inputs, *program.constants}
+    # where one is known to be empty, others may be empty whose sizes are not known
+    is_empty = any(dm.is_zero(d) for b in (*program.inputs, *program.outputs) for d in b.dims)
+    if is_empty:
+        known |= {b for b in program.temps if not dm.is_known(*b.dims)}
     yield from _unwritten(program.steps, known)
     yield from (
         f"nothing writes {b}"
