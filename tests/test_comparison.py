@@ -70,11 +70,16 @@ def test_what_agrees_is_true_and_one_line() -> None:
     ]  # fmt: skip
 
 
+def test_every_rewrite_is_left_out_in_turn() -> None:
+    found = phix.debug.compare(lambda x: x * 2.0)(X)
+    assert found and len(found.runs) == len(phix.debug.passes()) + 2
+
+
 def test_the_rewrite_at_fault_the_op_and_the_line_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     use(monkeypatch, switchable("several_rows", double_constants))
-    found = phix.debug.compare(scaled)(X)
+    found = phix.debug.compare(scaled, rewrites=["fuse", "join_loops", "several_rows"])(X)
     assert not found
     assert found.rewrites[0] == "several_rows" and found.op == "multiply"
     assert found.source is not None and found.source.line == line_of(scaled, "the line at fault")
