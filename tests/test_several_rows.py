@@ -10,7 +10,6 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core import passes
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Store
@@ -45,14 +44,6 @@ def test_expensive_rows_are_taken_fewer_at_a_time() -> None:
     cheap = text_of(lambda x: ops.sum(x, 0), array(64, 5))
     dear = text_of(lambda x: ops.sum(ops.sin(ops.exp(x)), 0), array(64, 5))
     assert "in range(8):" in cheap and "in range(8):" not in dear
-
-
-def test_a_running_product_goes_row_by_row() -> None:
-    # each row reads the one before: no column has a total of its own
-    x = array(16, 5)
-    running = text_of(lambda x: ops.cumprod(x, 0), x)
-    with passes.without(frozenset({"several_rows"})):
-        assert text_of(lambda x: ops.cumprod(x, 0), x) == running
 
 
 # -- what they compute -------------------------------------------------------------------------
@@ -130,6 +121,19 @@ def test_what_reaches_into_the_next_row_stays() -> None:
     assert "range(2)" not in rows_of(add(A, load(X, ROW)), reaching)
     apart = Store(B, (ROW,), load(X, ROW))
     assert "range(2)" in rows_of(add(A, load(X, ROW)), apart)
+
+
+def test_rows_that_read_the_row_before_stay() -> None:
+    above = load(B, ROW - 4)
+    assert "range(2)" not in rows_of(add(A, load(X, ROW)), Store(B, (ROW,), above + load(X, ROW)))
+
+
+def test_a_total_of_what_the_rows_write_over_is_kept_in_a_scalar() -> None:
+    lines = rows_of(add(A, load(B, ROW)), Store(B, (ROW,), load(B, ROW) + 1.0)).splitlines()
+    order = [
+        line.split()[0].split("[")[0] for line in lines if "o1[" in line or line.strip()[0] == "a"
+    ]
+    assert order == ["a0:", "o1"] + [f for k in range(1, 8) for f in (f"a{k}:", "o1")]
 
 
 def test_what_reads_a_total_of_another_column_stays() -> None:
