@@ -21,7 +21,7 @@ from phix.core.errors import (
     described,
 )
 from phix.core.graph import Graph
-from phix.core.op import Arg, Op
+from phix.core.op import REQUIRED, Arg, Op
 from phix.core.places import as_place
 from phix.core.tensor import Tensor, TensorBase, Tracer, ValueTracer
 
@@ -182,6 +182,12 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 _MAY_BE_NONE = frozenset({"DataType", "Place", "Object"})
 
 
+def _may_be_none(arg: Arg) -> bool:
+    """Whether None means something there: a bound that must be written may be none (of clip)."""
+    is_bound = arg.type == "Scalar(float)" and arg.default is REQUIRED
+    return arg.default is None or arg.type in _MAY_BE_NONE or is_bound
+
+
 def _converter(arg: Arg) -> Callable[[Any], Any]:
     kind = arg.type
     if kind.startswith("Scalar("):
@@ -203,7 +209,7 @@ def convert(op: Op, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
     """
     converted: list[Any] = []
     for arg, converter, value in zip(op.attrs, _converters(op), attrs):
-        if value is None and (arg.default is None or arg.type in _MAY_BE_NONE):
+        if value is None and _may_be_none(arg):
             converted.append(None)
             continue
         try:
