@@ -184,15 +184,9 @@ def argument_places(
     """Where the arguments that ``argnums`` names stand, each named once.
 
     Raises:
-        ArgumentError: argnums are no ints, name no argument, or one of them twice.
+        ArgumentError: argnums name no argument, or one of them twice.
     """
-    several = isinstance(argnums, Sequence) and not isinstance(argnums, str)
-    numbers: Any = argnums if several else (argnums,)
-    if not all(isinstance(n, int) and not isinstance(n, bool) for n in numbers):
-        raise ArgumentError(
-            f"argnums is an int, or a tuple of them, found {argnums!r:.80}; write argnums=0 for "
-            f"the first argument of {function_name(function)}"
-        )
+    numbers = (argnums,) if isinstance(argnums, int) else argnums
     places = [_argnum(n, len(args), function) for n in numbers]
     if len(set(places)) < len(places):
         twice = next(p for p in places if places.count(p) > 1)
