@@ -13,7 +13,7 @@ import pytest
 
 import phix
 from phix import ops
-from phix.kernels.cpu import streaming
+from phix.kernels.cpu import jit, streaming
 from phix.kernels.primitive import sharing
 from phix.nn import functional as F
 
@@ -114,7 +114,7 @@ def test_the_bound_is_above_the_size_of_a_cache(
     size = tmp_path / "size"
     size.write_text("8192K\n", encoding="ascii")
     for path, least in ((size, 10 << 20), (tmp_path / "none", 40 << 20)):
-        monkeypatch.setattr(streaming, "_CACHE", path)
+        monkeypatch.setattr(jit, "_LAST_CACHE", path)
         streaming.least_bytes.cache_clear()
         assert streaming.least_bytes() == least
     streaming.least_bytes.cache_clear()

@@ -12,10 +12,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache, partial
+from pathlib import Path
 from typing import Any
 
 import llvmlite
 import llvmlite.binding as llvm
+import numpy as np
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from phix.core import disk_cache, stack
@@ -77,12 +79,35 @@ def _engine() -> llvm.ExecutionEngine:
     return engine
 
 
+# What besides its source decides the machine code of a program: part of every key on disk.
+FACTS: dict[str, Callable[[], Any]] = {
+    "llvmlite": lambda: llvmlite.__version__,
+    "LLVM": lambda: llvm.llvm_version_info,
+    "system": lambda: llvm.get_process_triple(),  # the form of objects, and how calls are made
+    "CPU": lambda: level().cpu,
+    "features": lambda: level().features,
+    "last cache": lambda: last_cache_bytes(),
+    "entry": lambda: ENTRY_VERSION,
+    "objects of Python": lambda: object.__basicsize__,
+    "arrays of NumPy": lambda: np.lib.NumpyVersion(np.__version__).major,
+}
+
+
 @lru_cache(maxsize=1)
 def identity() -> str:
-    """What besides its source decides the machine code of a program."""
-    version = ".".join(map(str, llvm.llvm_version_info))
-    parts = (llvmlite.__version__, version, level().cpu, level().features, ENTRY_VERSION)
-    return repr(parts)
+    """The facts about this machine and its compiler that programs are kept under."""
+    return repr([(name, fact()) for name, fact in FACTS.items()])
+
+
+_LAST_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
+
+
+def last_cache_bytes() -> int | None:
+    """The size of the CPU's last cache; None where the system does not tell."""
+    try:
+        return int(_LAST_CACHE.read_text(encoding="ascii").strip().removesuffix("K")) << 10
+    except (OSError, ValueError):
+        return None
 
 
 @lru_cache(maxsize=1)

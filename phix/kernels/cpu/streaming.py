@@ -17,10 +17,10 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.kernels.cpu import jit
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.affine import UNIT, linear_form
@@ -32,7 +32,6 @@ from phix.kernels.primitive.scalar import Expr
 _BLOCK, _LONGEST_ROW = 1024, 4096
 # Scalar operations for each byte touched, up to which a kernel waits for memory.
 _MOST_WORK = 3
-_CACHE = Path("/sys/devices/system/cpu/cpu0/cache/index3/size")
 _UNKNOWN_CACHE = 32 << 20  # where the system does not tell
 STREAM = "stream"
 
@@ -40,10 +39,7 @@ STREAM = "stream"
 @lru_cache(maxsize=1)
 def least_bytes() -> int:
     """How many bytes a kernel touches that the last cache certainly does not keep."""
-    try:
-        size = int(_CACHE.read_text(encoding="ascii").strip().removesuffix("K")) << 10
-    except (OSError, ValueError):
-        size = _UNKNOWN_CACHE
+    size = jit.last_cache_bytes() or _UNKNOWN_CACHE
     return size + size // 4
 
 
