@@ -46,6 +46,14 @@ def test_expensive_rows_are_taken_fewer_at_a_time() -> None:
     assert "in range(8):" in cheap and "in range(8):" not in dear
 
 
+def test_a_running_sum_takes_several_rows_with_totals_of_its_own() -> None:
+    x = array(16, 5)
+    running = text_of(lambda x: ops.cumsum(x, 0), x)
+    with passes.without(frozenset({"several_rows"})):
+        assert text_of(lambda x: ops.cumsum(x, 0), x) != running
+    np.testing.assert_allclose(ops.cumsum(x, 0), np.cumsum(x, 0), rtol=1e-6)
+
+
 # -- what they compute -------------------------------------------------------------------------
 CASES: dict[str, Callable[[Any], Any]] = {
     "sum": lambda x: ops.sum(x, 0),

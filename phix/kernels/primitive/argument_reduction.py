@@ -5,7 +5,13 @@ from __future__ import annotations
 from itertools import pairwise
 
 from phix.core import dtypes as dt
-from phix.kernels.primitive.floating import INF, fast_two_sum, round_to_integer, two_product
+from phix.kernels.primitive.floating import (
+    INF,
+    fast_two_sum,
+    round_to_integer,
+    two_product,
+    two_sum,
+)
 from phix.kernels.primitive.scalar import Expr, bitcast, cast, const, fma, ne, rint, select
 
 _TWO_PI = 6.283185307179586
@@ -75,9 +81,10 @@ def reduce_double(a: Expr, *, bounded: bool = False) -> tuple[Expr, Expr, Expr]:
     """
     n, bits = round_to_integer(a, 1.0 / _HALF_PI[0])
     first = fma(-n, _HALF_PI[0], a)
-    r = fma(-n, _HALF_PI[1], first)
-    low = fma(-n, _HALF_PI[2], fma(-n, _HALF_PI[1], first - r))
-    r, low = fast_two_sum(r, low)
+    # exact: the first part takes a down to bits that n times it has, too
+    middle, rest = two_product(n, _HALF_PI[1])
+    r, lost = two_sum(first, -middle)
+    r, low = fast_two_sum(r, fma(-n, _HALF_PI[2], lost - rest))
     if bounded:
         return bits, r, low
     huge = (a >= _HUGE) & (a < INF)

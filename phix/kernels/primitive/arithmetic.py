@@ -420,5 +420,7 @@ def cast(x: Value, dtype: np.dtype) -> Value:
         part = dt.real_dtype(dtype)
         return Complex(convert(x, part), const(0.0, part))
     if dtype in (dt.float16, dt.bfloat16):  # these are dtypes of memory alone
-        dtype = dt.float32
+        # a float32 in between would round twice
+        is_wide = dtype == dt.float16 and x.dtype == dt.float64
+        return convert(convert(x, dtype), dt.float32) if is_wide else convert(x, dt.float32)
     return convert(x, dtype)

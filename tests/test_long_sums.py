@@ -1,0 +1,131 @@
+"""Sums of many float32 numbers, in any direction: right to 1e-6, whatever they are summed in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+
+COUNT = 4_000_000
+BOUND = 1e-6
+
+
+def _numbers(kind: str, seed: int) -> np.ndarray:
+    """Alike ones, whose errors all go one way, and random ones."""
+    if kind == "alike":
+        return np.full(COUNT, 0.1, np.float32)
+    return np.random.default_rng(seed).uniform(0, 1, COUNT).astype(np.float32)
+
+
+def _ways(f: Callable[[Any], Any], x: np.ndarray) -> list[Any]:
+    unknown = phix.jit(f, input_spec=[phix.spec([f"n{k}" for k in range(x.ndim)])])
+    return [f(x), phix.jit(f)(x), unknown(x)]
+
+
+def _assert_close(found: Any, expected: Any) -> None:
+    np.testing.assert_allclose(np.asarray(found, np.float64), expected, rtol=BOUND)
+
+
+@pytest.mark.parametrize("kind", ["alike", "random"])
+@pytest.mark.parametrize(
+    "shape, axes",
+    [
+        ((COUNT,), [0]),
+        ((COUNT // 10, 10), [0]),
+        ((COUNT // 10, 10), [0, 1]),
+        ((10, COUNT // 10), [1]),
+        ((10, COUNT // 10), [0]),
+        ((4, COUNT // 40, 10), [1]),
+        ((4, COUNT // 40, 10), [0, 1]),
+        ((4, COUNT // 40, 10), [0, 2]),
+        ((4, 10, COUNT // 40), [0, 2]),
+    ],
+)
+def test_sums_and_means_in_every_direction(kind, shape, axes, seed) -> None:
+    x = _numbers(kind, seed).reshape(shape)
+    expected = x.sum(tuple(axes), dtype=np.float64)
+    for found in _ways(lambda x: ops.sum(x, axes), x):
+        _assert_close(found, expected)
+    number = x.size / expected.size
+    _assert_close(phix.jit(lambda x: ops.mean(x, axes))(x), expected / number)
+
+
+def test_sums_joined_with_other_loops(seed) -> None:
+    x = _numbers("random", seed).reshape(-1, 8)
+
+    def f(x):
+        y = ops.exp(x) * x
+        return (
+            ops.sum(y, [0]),
+            ops.sum(y + x, [0]),
+            ops.max(y, [0]),
+            ops.sum(y),
+            ops.sum(y * y, [1]),
+        )
+
+    wide = np.exp(x.astype(np.float64)) * x
+    found = phix.jit(f)(x)
+    _assert_close(found[0], wide.sum(0))
+    _assert_close(found[1], (wide + x).sum(0))
+    _assert_close(found[2], wide.max(0))
+    _assert_close(found[3], wide.sum())
+    _assert_close(found[4], (wide * wide).sum(1))
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize(
+    "axis, shape", [(0, (COUNT,)), (0, (COUNT // 10, 10)), (1, (10, COUNT // 10))]
+)
+def test_running_sums(axis, shape, reverse, seed) -> None:
+    x = _numbers("random", seed).reshape(shape)
+    wide = np.flip(x, axis) if reverse else x
+    expected = np.cumsum(wide, axis, dtype=np.float64)
+    expected = np.flip(expected, axis) if reverse else expected
+    for found in _ways(lambda x: ops.cumsum(x, axis, reverse=reverse), x):
+        _assert_close(found, expected)
+
+
+def test_a_running_sum_goes_on_behind_2_to_the_24() -> None:
+    found = ops.cumsum(np.ones(2**24 + 1000, np.float32), 0)
+    assert float(found[-1]) == 2**24 + 1000
+
+
+def test_products_by_loops(seed) -> None:
+    x = _numbers("random", seed)
+    wide = x.astype(np.float64)
+    _assert_close(ops.matmul(x, x), wide @ wide)
+    rows, wide_rows = x.reshape(4, -1), wide.reshape(4, -1)
+    _assert_close(phix.jit(ops.matmul)(rows, rows[0]), wide_rows @ wide_rows[0])
+
+
+def test_norms_and_exponentials(seed) -> None:
+    x = _numbers("random", seed)
+    wide = x.astype(np.float64)
+    _assert_close(ops.logsumexp(x), np.log(np.exp(wide).sum()))
+    _assert_close(ops.softmax(x, 0), np.exp(wide) / np.exp(wide).sum())
+    _assert_close(ops.squared_l2_norm(x), (wide * wide).sum())
+
+
+@pytest.mark.parametrize(
+    "shape, axes", [((COUNT,), [0]), ((COUNT // 10, 10), [0]), ((40, COUNT // 40), [1])]
+)
+def test_variances_far_from_zero(shape, axes, seed) -> None:
+    x = (1e4 + np.random.default_rng(seed).normal(size=shape)).astype(np.float32)
+    expected = x.astype(np.float64).var(tuple(axes))
+    for found in _ways(lambda x: ops.var(x, axes, unbiased=False), x):
+        _assert_close(found, expected)
+    _assert_close(phix.jit(lambda x: ops.std(x, axes, unbiased=False))(x), np.sqrt(expected))
+
+
+def test_layer_norm_far_from_zero(seed) -> None:
+    x = (1e4 + np.random.default_rng(seed).normal(size=(20, 5000))).astype(np.float32)
+    wide = x.astype(np.float64)
+    expected = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
+    found = phix.jit(lambda x: phix.nn.functional.layer_norm(x, [5000]))(x)
+    # the sum and the mean of x are rounded, each by up to half a unit of the mean's last place
+    np.testing.assert_allclose(found, expected, atol=1.1 * 2.0**-10)
