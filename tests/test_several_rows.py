@@ -10,6 +10,7 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import passes
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
 from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Store

@@ -87,7 +87,6 @@ def test_a_loop_whose_condition_is_no_single_bool_is_refused_under_vmap() -> Non
             f(x)
 
 
-@pytest.mark.xfail(reason="several_rows divides by the operations of a loop without any")
 @pytest.mark.parametrize("dims", [(0, 0), (3, 0)])
 def test_branches_over_batches_without_lanes(dims: tuple[int, int]) -> None:
     f = lambda x: phix.cond(x > 0, ops.sin, ops.cos, x)  # noqa: E731
