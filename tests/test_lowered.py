@@ -197,6 +197,12 @@ def test_a_switch_changes_programs_and_no_result(name, monkeypatch):
     assert changed, f"{name} does nothing in any of these programs"
 
 
+def test_kernels_that_a_pass_adds_are_in_the_report():
+    # totals of many rows get a kernel that starts them and one that ends them
+    report = phix.jit(lambda x: (ops.sum(x * x, 0), ops.max(x, 0))).lower(normal(500, 9)).fusion()
+    assert len(report.kernels) == 4 and all(k.equations for k in report.kernels[1:3])
+
+
 def test_all_switches_at_once():
     names = [p.name for p in phix.debug.passes()]
     for program, (function, args) in PROGRAMS.items():

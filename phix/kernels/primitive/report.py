@@ -274,12 +274,19 @@ def _follow(before: list[Kernel], after: list[Kernel], record: Recorder) -> dict
     made = [k for k in after if k not in old]
     into: dict[Kernel, Kernel] = {}
     for number, kernel in enumerate(made):
-        source = gone[number * len(gone) // len(made)]
+        source = gone[number * len(gone) // len(made)] if gone else _neighbour(kernel, after, old)
         held = record.held.get(source, {})
         if into.setdefault(source, kernel) is not kernel:
             held = {e: None for e in held if record.stored(e) & ir.writes(kernel.body)} or held
         record.held[kernel] = held
     return into
+
+
+def _neighbour(kernel: Kernel, after: list[Kernel], old: set[Kernel]) -> Kernel:
+    """The kernel that a pass has put another one beside: the last before it, or else the next."""
+    at = after.index(kernel)
+    near = (*reversed(after[:at]), *after[at + 1 :])
+    return next((k for k in near if k in old), kernel)
 
 
 def _at(source: Source | None) -> str:
