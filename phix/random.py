@@ -24,7 +24,7 @@ from phix.core import dtypes as dt
 from phix.core.arguments import DTypeLike, IntArrayLike
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
-from phix.core.given import entries, takes
+from phix.core.given import BOUND, entries, takes
 from phix.core.tensor import TensorBase, TensorLike
 
 __all__ = [
@@ -186,7 +186,7 @@ def truncated_normal(
     return ops.truncated_gaussian_random(key, shape, mean, std, lower, upper, dtype)
 
 
-@takes()
+@takes(high=BOUND)
 def randint(
     key: TensorLike,
     low: int,

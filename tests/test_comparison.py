@@ -103,6 +103,7 @@ def test_a_compiler_that_raises_is_a_difference(monkeypatch: pytest.MonkeyPatch)
     def fails(program: ir.LoopProgram, _: Any) -> None:
         raise ZeroDivisionError("on purpose")
 
+    scaled(phix.to_tensor(X))  # so that its ops are compiled
     use(monkeypatch, switchable("several_rows", fails))
     found = phix.debug.compare(scaled, rewrites=["several_rows"])(X * 3.0)
     assert found.rewrites == ("several_rows",)

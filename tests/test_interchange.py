@@ -64,7 +64,7 @@ def test_channels_are_normalised_one_after_the_other() -> None:
     text = loop_ir(phix.value_and_grad(loss), x)
     assert sum("x0[" in kernel for kernel in text.split("\n  kernel ")[1:]) == 1
     temps = [line for line in text.splitlines() if line.startswith("  temp ")]
-    assert all(line.endswith("float32[16]") for line in temps)  # partial results of threads
+    assert all(line.endswith("float64[16]") for line in temps)  # partial results of threads
     value, gradient = phix.jit(phix.value_and_grad(loss))(x)
     wanted = loss_and_gradient(x.astype("d"))
     np.testing.assert_allclose(value, wanted[0], rtol=1e-3, atol=1.0)  # of sums near 0

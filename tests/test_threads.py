@@ -104,6 +104,11 @@ def test_a_sum_over_the_shared_loop_has_partial_results() -> None:
     assert "float64[16]" in text
 
 
+def test_sums_in_blocks_that_do_not_divide_them_are_shared() -> None:
+    text = phix.jit(lambda x: ops.sum(x)).lower(phix.spec([1100, 1000])).as_text("loop ir")
+    assert "shared" in text
+
+
 def test_threads_share_the_rows_of_a_sum_over_them_not_its_columns() -> None:
     text = loop_text(lambda x: ops.sum(x, 0), X)
     assert "for i2 in range(piece.start, piece.end):" in text and "float64[16, 129]" in text

@@ -166,5 +166,5 @@ def test_chunks(chunk):
 def test_chunks_that_cannot_be():
     with pytest.raises(ArgumentError, match="leave out axis_name or chunk_size"):
         phix.vmap(lambda x: x, axis_name="i", chunk_size=2)
-    with pytest.raises(ArgumentError, match="at least 1"):
+    with pytest.raises(ArgumentError, match="must be an int from 1"):
         phix.vmap(lambda x: x, chunk_size=0)

@@ -60,12 +60,13 @@ def _int(value: Any) -> Any:
     if isinstance(value, float) and not value.is_integer():
         raise TypeError("not an integer")
     found = operator.index(int(value) if isinstance(value, float) else value)
-    if not _INT64.min <= found <= _INT64.max:
+    if not _LEAST <= found <= -_LEAST:
         raise OverflowError("no int64")
     return found
 
 
-_INT64 = np.iinfo(np.int64)
+# Ints are of 64 bits; one that ends a range may lie one beyond the last.
+_LEAST = int(np.iinfo(np.int64).min)
 # What can be iterated over, but is no list of attributes: it has no order, or holds no numbers.
 _NO_LISTS = (str, bytes, bytearray, dict, set, frozenset, type)
 
@@ -79,7 +80,7 @@ def _listed(value: Any) -> Any:
 
 def _ints(value: Any) -> tuple[Any, ...]:
     if type(value) is tuple and set(map(type, value)) == {int}:  # the usual case, made quick
-        if not (_INT64.min <= min(value) and max(value) <= _INT64.max):
+        if not (min(value) >= _LEAST and max(value) <= -_LEAST):
             raise OverflowError("no int64")
         return value
     if isinstance(value, (TensorBase, np.ndarray)):

@@ -105,6 +105,10 @@ def _is_flag(value: Any) -> bool:
 FUNCTION = Kind("a function", callable, runs=True)
 FLAG = Kind("True or False", _is_flag)
 INT = Kind("an int", is_int)
+# For a bound that may lie one beyond what programs count with; what takes it says how far.
+BOUND = Kind(
+    "an int", lambda v: isinstance(v, (int, np.integer)) and not isinstance(v, (bool, np.bool_))
+)
 SIZE = Kind("an int from 0, or a dim", lambda v: isinstance(v, Dim) or (is_int(v) and v >= 0))
 PAIRS = list_of(
     Kind("", lambda v: isinstance(v, (list, tuple)) and len(v) == 2 and all(is_int(n) for n in v)),

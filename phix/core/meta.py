@@ -29,7 +29,10 @@ class MetaTensor:
 
     def __init__(self, dims: Shape, dtype: Any, layout: str = "any") -> None:
         self.dims = dims if type(dims) is tuple else _listed(dims, "MetaTensor")
-        self.dtype = as_dtype(dtype)
+        try:
+            self.dtype = as_dtype(dtype)
+        except DTypeError as error:
+            raise DTypeError(f"MetaTensor: {error}") from None
         self.layout = layout
 
     @property

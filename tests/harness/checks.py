@@ -182,6 +182,9 @@ def _agree_at(call: Call, compiled: Callable[..., Any]) -> None:
     with about(call):
         try:
             wanted = call.fn(*call.arrays)
+        except phix.errors.TensorIndexError as error:  # programs clamp, unless they are to check
+            with phix.debug.check_indices(), pytest.raises(type(error)):
+                phix.jit(call.fn)(*call.arrays)
         except phix.errors.PhixError as error:
             with pytest.raises(type(error)):
                 compiled(*call.arrays)

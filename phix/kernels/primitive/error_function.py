@@ -249,7 +249,8 @@ def erfinv(x: Expr) -> Expr:
         outer = [select(w < 16.0, f, t) for f, t in zip(far, tail)]
         pairs = [select(w < 6.25, n, o) for n, o in zip(near, outer)]
     ratio, low = pairs
-    return select(eq(fabs(x), 1.0), copysign(const(INF, x.dtype), x), fma(x, ratio, x * low))
+    size = select(eq(fabs(x), 1.0), const(INF, x.dtype), fma(x, ratio, x * low))
+    return copysign(size, x)
 
 
 def _sum(x: Expr, coefficients: Sequence[float], lost: Expr | None = None) -> tuple[Expr, Expr]:

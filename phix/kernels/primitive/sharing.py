@@ -160,8 +160,9 @@ def _call(call: ir.LibraryCall) -> Expr:
 
 
 def _length(extent: Expr) -> Expr:
-    if extent.fn == "minimum":
-        return next((e for e in map(_length, extent.args) if e.fn == "const"), extent)
+    size = next((e for e in extent.args if e.fn == "const"), None)
+    if extent.fn == "minimum" and size is not None:
+        return size  # of a block: all have it but the last
     parts = ir.expressions([ir.Declare(extent, extent)])
     is_known = all(e.fn != "load" and not (e.fn == "var" and _is_inner(e)) for e in parts)
     return extent if is_known else sc.const(_GUESS, dt.int64)
