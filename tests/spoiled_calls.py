@@ -269,7 +269,8 @@ def fault(subject: Subject, argument: str, value: str) -> str | None:
         return f"no answer after {SECONDS} s"
     except PhixError as error:
         text = str(error)
-        if subject.says not in text and " (at " not in text:  # an op that says where it was called
+        named = any(name in text for name in (subject.says, subject.name.rpartition(".")[2]))
+        if not named and " (at " not in text:  # an op says where it was called
             return f"the message does not name {subject.says}: {text}"
         return f"a message of {len(text)} letters" if len(text) > 2000 else None
     except Exception as error:
