@@ -19,7 +19,8 @@ EPSILON = {"float16": 2.0**-10, "bfloat16": 2.0**-7, "float32": 2.0**-23, "float
 # How much of a result's largest value, in epsilons, rounding on the way may cost.
 ALLOWED = {"float16": 24.0, "bfloat16": 12.0, "float32": 400.0, "float64": 20_000.0}
 TIMES = 30.0  # of what moved inputs change
-# What cancels to nothing in one result is rounded at the size of the others: so much of it.
+# What cancels to nothing in one result is rounded at the size of the others, or of numbers about 1
+# that are drawn: so much of it.
 OF_OTHERS = 0.01
 
 
