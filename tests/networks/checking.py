@@ -60,9 +60,8 @@ def _largest(x: np.ndarray) -> float:
 def expected(value: Sequence[Any], others: Sequence[Sequence[Any]], dtype: str) -> list[Expected]:
     """From the leaves of a run in float64, and of runs on moved inputs."""
     made = []
-    least = OF_OTHERS * max(
-        (_largest(x) for x in map(wide, value) if x.dtype.kind != "i"), default=0
-    )
+    sizes = [_largest(x) for x in map(wide, value) if x.dtype.kind != "i"]
+    least = OF_OTHERS * max([1.0, *sizes])
     for number, leaf in enumerate(value):
         x = wide(leaf)
         changes = [np.abs(wide(o[number]) - x) for o in others]
