@@ -15,16 +15,16 @@ from phix.api.comparison import compare as compare
 from phix.api.graphs import make_graph
 from phix.api.jitted import Jitted
 from phix.core import dispatch, pytrees
-from phix.core import passes as table
+from phix.core import rewrites as table
 from phix.core.errors import ArgumentError
 from phix.core.given import FUNCTION, at_least, takes
 from phix.core.index_ranges import Checking
-from phix.core.passes import Rewrite
+from phix.core.rewrites import Rewrite
 from phix.core.source import recording, recording_tracers
 from phix.core.tensor import Tracer
-from phix.interpreters.recognise import report
-from phix.interpreters.simplify import simplify
 from phix.interpreters.watch import Watch
+from phix.passes.recognise import report
+from phix.passes.simplify import simplify
 
 
 @dataclass(frozen=True)

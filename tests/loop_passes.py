@@ -1,4 +1,4 @@
-"""Programs for :mod:`phix.kernels.primitive.prover`: each pass of an engine over real loops."""
+"""Programs for :mod:`phix.kernels.schedule.prover`: each pass of an engine over real loops."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import numpy as np
 
 import phix
 from phix.core import dtypes as dt
-from phix.core import passes
+from phix.core import rewrites
 from phix.core.graph import Graph
 from phix.kernels.cpu import source, streaming
 from phix.kernels.gpu import program as gpu_program
 from phix.kernels.gpu import schedule as gpu_schedule
-from phix.kernels.primitive import blocked_sums, inplace, loop_text, ordering, pipeline, sharing
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.evaluator import evaluate_each
-from phix.kernels.primitive.loop_ir import LoopProgram
-from phix.kernels.primitive.lowering import lower
-from phix.kernels.primitive.prover import SLOTS, PassFault, Prover, differences, spread
+from phix.kernels.loops import text as loop_text
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.evaluator import evaluate_each
+from phix.kernels.loops.nodes import LoopProgram
+from phix.kernels.lowering.lower import lower
+from phix.kernels.schedule import blocked_sums, inplace, ordering, pipeline, sharing
+from phix.kernels.schedule.prover import SLOTS, PassFault, Prover, differences, spread
 
 # The rewrites that make a product another sum.
 PRODUCTS = ("small_products", "dot_products", "winograd")
@@ -82,7 +83,7 @@ def prove(
     samples = [arrays, [odd_values(a, rng) for a in arrays]] if odd else [arrays]
     prover = Prover(samples)
     flags = (contiguous,) * len(graph.inputs)
-    with pipeline.watching(prover), passes.without(frozenset(disable)):
+    with pipeline.watching(prover), rewrites.without(frozenset(disable)):
         if gpu:
             program = lower(graph, flags, gpu_schedule.GpuBuilder, donated=donated)
             gpu_schedule.arrange(program)
@@ -109,12 +110,12 @@ def prove_fusion(graph: Graph, args: Sequence[Any], *, seed: int = 0) -> None:
     flags = (True,) * len(graph.inputs)
 
     def made(*off: str) -> LoopProgram:
-        with passes.without(frozenset(off)):
+        with rewrites.without(frozenset(off)):
             return lower(graph, flags, Builder)
 
     whole = made()
     wanted, text = evaluate_each(whole, samples), loop_text.program_text(whole)
-    for rewrite in passes.REWRITES.values():
+    for rewrite in rewrites.REWRITES.values():
         if rewrite.stage != "fusion":
             continue
         apart = made(rewrite.name)

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 import phix
-from phix.core import passes, pytrees
+from phix.core import pytrees, rewrites
 from tests.networks import checking, pieces
 from tests.networks.backends import Numpy, Phix, jax_backend
 from tests.networks.draw import Draw, Model
@@ -289,7 +289,7 @@ def run_draw(
         net.ways = [
             replace(w, off=tuple(dict.fromkeys((*w.off, *off)))) for w in net.ways[:most_ways]
         ]
-        with passes.without(frozenset(off)):
+        with rewrites.without(frozenset(off)):
             try:
                 check(net, jax_too, outcome.counts)
             except Mismatch as error:

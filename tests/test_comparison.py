@@ -14,9 +14,9 @@ import phix
 from phix import ops
 from phix.core.errors import ArgumentError
 from phix.kernels.cpu import source
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.pipeline import LoopPass, switchable
+from phix.kernels.loops import nodes as ir
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule.pipeline import LoopPass, switchable
 
 X = np.arange(40.0).reshape(8, 5) / 7
 

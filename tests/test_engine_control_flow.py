@@ -17,7 +17,7 @@ from phix.core import graph as gr
 from phix.core.conversion import tensor_from_scalar
 from phix.core.engines import engine
 from phix.interpreters.decompose import decompose
-from phix.interpreters.simplify import simplify
+from phix.passes.simplify import simplify
 
 RNG = np.random.default_rng(0)
 

@@ -15,11 +15,11 @@ from loop_passes import graph_of
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.evaluator import EvaluationError, evaluate
-from phix.kernels.primitive.lowering import lower
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.evaluator import EvaluationError, evaluate
+from phix.kernels.lowering.lower import lower
+from phix.kernels.scalar import language as sc
 from tests import random_graphs
 
 CASES = {

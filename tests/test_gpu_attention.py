@@ -17,7 +17,7 @@ from phix.kernels import KernelKey
 from phix.kernels.gpu.attention import Attention
 from phix.kernels.gpu.attention_grad import KeyGradient, QueryGradient
 from phix.kernels.gpu.products import Product
-from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.loops import nodes as ir
 
 RNG = np.random.default_rng(0)
 pytestmark = pytest.mark.xdist_group("gpu attention")

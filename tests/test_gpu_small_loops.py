@@ -11,7 +11,7 @@ import phix
 from gpu_programs import check, compile_all, needs_compiler, program, shapes
 from phix import ops
 from phix.kernels.gpu import small_loops
-from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.loops import nodes as ir
 from test_donation import PROGRAMS
 
 RNG = np.random.default_rng(0)

@@ -11,8 +11,8 @@ import pytest
 from engine_graphs import GraphWriter, make_op
 from phix.core.engines import engine
 from phix.core.errors import KernelNotFoundError, ShapeError
-from phix.kernels.primitive.loop_text import program_text
-from phix.kernels.primitive.lowering import lower
+from phix.kernels.loops.text import program_text
+from phix.kernels.lowering.lower import lower
 
 ADD = make_op("add(Tensor x, Tensor y) -> out", "pointwise")
 MULTIPLY = make_op("multiply(Tensor x, Tensor y) -> out", "pointwise")

@@ -12,8 +12,8 @@ import phix
 from loop_passes import PassFault, Prover, graph_of, prove, prove_fusion, small_thresholds
 from phix import ops
 from phix.kernels.cpu import source
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import pipeline, schedule
+from phix.kernels.loops import nodes as ir
+from phix.kernels.schedule import joining, pipeline
 from tests import random_graphs
 
 Function = Callable[..., Any]
@@ -352,7 +352,7 @@ def test_every_pass_of_the_tables_changes_some_program() -> None:
         changed.update(_proved(name).changed)
         with small_thresholds():
             changed.update(_proved(name, donated=range(len(PROGRAMS[name][2]))).changed)
-    every = {row.name for row in (*schedule.PASSES, *source.PASSES)}
+    every = {row.name for row in (*joining.PASSES, *source.PASSES)}
     assert every <= changed, every - changed
 
 
@@ -405,7 +405,7 @@ def test_watchers_cost_nothing_when_there_are_none() -> None:
     with pipeline.watching(lambda name, program: seen.append(name)):
         prove(graph_of(lambda x: x * 2.0, x), [x])
     assert seen[0] == pipeline.LOWERED
-    assert seen[1 : 1 + len(schedule.PASSES)] == [row.name for row in schedule.PASSES]
+    assert seen[1 : 1 + len(joining.PASSES)] == [row.name for row in joining.PASSES]
     count = len(seen)
     prove(graph_of(lambda x: x * 3.0, x), [x])
     assert len(seen) == count

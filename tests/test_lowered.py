@@ -10,7 +10,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError
 from phix.kernels.cpu import streaming
-from phix.kernels.primitive import ordering
+from phix.kernels.schedule import ordering
 
 
 def normal(*shape, dtype="float32", seed=0):
@@ -419,8 +419,8 @@ def test_a_temp_lives_where_the_one_it_replaces_did():
 
 
 def test_temps_that_are_alive_together_lie_apart(monkeypatch, rng):
-    from phix.kernels.primitive import workspace
-    from phix.kernels.primitive.loop_ir import Buffer
+    from phix.kernels.loops.nodes import Buffer
+    from phix.kernels.schedule import workspace
 
     def planned(spans):
         lives = {
@@ -460,7 +460,7 @@ def test_what_frees_memory_comes_early():
 
 
 def test_steps_that_meet_keep_their_order(monkeypatch, rng):
-    from phix.kernels.primitive import loop_ir as ir
+    from phix.kernels.loops import nodes as ir
 
     monkeypatch.setattr(ordering, "LEAST_FREED", 1)
     moved = 0

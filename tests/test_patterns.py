@@ -15,7 +15,7 @@ from phix import ops
 from phix.core import patterns
 from phix.core.patterns import Finder, Match, call, either, number
 from phix.core.rules import OPS
-from phix.interpreters.recognise import recognise, report
+from phix.passes.recognise import recognise, report
 from toy_device import Toy, toy
 
 RNG = np.random.default_rng(3)

@@ -10,10 +10,10 @@ import pytest
 
 import phix
 from phix import ops
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive import several_rows
-from phix.kernels.primitive.loop_ir import Kernel, LoopProgram
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Kernel, LoopProgram
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import several_rows
 from random_networks import draw_network, run_draw
 from tests.networks import checking, pieces
 from tests.networks.backends import Numpy, Phix

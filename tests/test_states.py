@@ -16,8 +16,8 @@ from harness.checks import CHECKS
 from phix import ops
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import graphs_in
-from phix.interpreters import jit as jit_passes
-from phix.interpreters.jit import lower_to_places
+from phix.passes import compiled as jit_passes
+from phix.passes.compiled import lower_to_places
 from toy_device import FUNCTIONS, toy
 
 RNG = np.random.default_rng(11)

@@ -12,11 +12,12 @@ import phix
 from phix import ops
 from phix.core import dtypes as dt
 from phix.core.errors import VerificationError
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import pipeline, several_rows, slot_check, verifier
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Store
-from phix.kernels.primitive.verifier import verify
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops import slot_check, verifier
+from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Store
+from phix.kernels.loops.verifier import verify
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import pipeline, several_rows
 
 I0, I1 = sc.var("i0"), sc.var("i1")
 NUMBER = sc.const(1.0, dt.float32)

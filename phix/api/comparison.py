@@ -13,7 +13,8 @@ from phix.api.graphs import make_graph
 from phix.api.jitted import Jitted, jit
 from phix.core import dtypes as dt
 from phix.core import graph as gr
-from phix.core import passes, pytrees
+from phix.core import pytrees
+from phix.core import rewrites as passes
 from phix.core.conversion import to_tensor
 from phix.core.engines import engine
 from phix.core.errors import ArgumentError
@@ -21,7 +22,7 @@ from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
 from phix.core.places import CPU
 from phix.core.tensor import Tensor
-from phix.interpreters.jit import Compiled
+from phix.passes.compiled import Compiled
 
 # How many times the last bits of the largest number, and of what inputs a bit off make of a
 # result, may rounding in another order come to.

@@ -9,7 +9,7 @@ from phix.api.jitted import Jitted
 from phix.core import dispatch, donation, pytrees
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, Tracer, tensor_of
-from phix.interpreters.jit import can_run
+from phix.passes.compiled import can_run
 
 
 class Donating(Jitted):

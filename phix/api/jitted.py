@@ -13,7 +13,7 @@ from phix.api.flat_calls import MISS, FlatCall, flat_call
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import Call, explanation
-from phix.core import collector, dispatch, passes, pytrees, stack
+from phix.core import collector, dispatch, pytrees, rewrites, stack
 from phix.core.arrays import apart
 from phix.core.engines import Launcher
 from phix.core.errors import ArgumentError, RetraceError
@@ -23,7 +23,7 @@ from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tracer, tensor_of
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
-from phix.interpreters.jit import can_run
+from phix.passes.compiled import can_run
 
 _OFTEN = 3  # calls of a kind before it gets a flat function, which takes a hundred to pay off
 _MOST_FLAT = 2
@@ -188,7 +188,7 @@ class Jitted:
         self._calls.append(call)
         self.trace_count += 1
         function = _with_static(self.function, static)
-        with passes.without(self.off):
+        with rewrites.without(self.off):
             return Traced(*trace(function, *specs), self.off)
 
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
@@ -360,7 +360,7 @@ def jit(
     donated = () if donate_argnums is None else _as_tuple(donate_argnums)
     numbers = () if static_argnums is None else _as_tuple(static_argnums)
     names = () if static_argnames is None else _as_tuple(static_argnames)
-    off = passes.checked(disable, "jit")
+    off = rewrites.checked(disable, "jit")
     parts = (function, *_both_ways(function, numbers, names), input_spec, off)
     if not donated:
         return Jitted(*parts)

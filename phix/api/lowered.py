@@ -18,7 +18,7 @@ from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor
 from phix.core.places import Place, default
 from phix.core.tensor import Tensor, Tracer, tensor_of
-from phix.interpreters.jit import Compiled, Homes, can_run, homes_of
+from phix.passes.compiled import Compiled, Homes, can_run, homes_of
 
 _LEAF = pytrees.flatten(0)[1]
 

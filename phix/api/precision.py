@@ -13,8 +13,8 @@ from phix.core.errors import ArgumentError, DTypeError
 from phix.core.given import FUNCTION, NAMES, NONE, named, takes
 from phix.core.op import Op
 from phix.core.rules import get_op
-from phix.interpreters.autocast import Policy
-from phix.interpreters.autocast import autocast as rewrite
+from phix.passes.autocast import Policy
+from phix.passes.autocast import autocast as rewrite
 
 LOW_DTYPES = (dt.bfloat16, dt.float16)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from phix.core import passes
+from phix.core import rewrites
 from phix.core.errors import OpTableError, UnknownOpError
 from phix.core.op import Op
 
@@ -211,8 +211,8 @@ def simplify(name: str, what: str, *op_names: str) -> Callable[[Rule], Rule]:
     """
 
     def decorator(rule: Rule) -> Rule:
-        if name not in passes.REWRITES:
-            passes.add(name, "graph", what)
+        if name not in rewrites.REWRITES:
+            rewrites.add(name, "graph", what)
         for op_name in op_names:
             note_origin(op_name, rule)
             _SIMPLIFICATIONS.setdefault(op_name, []).append((name, rule))

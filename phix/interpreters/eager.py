@@ -25,9 +25,9 @@ from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer, tensor_of
 from phix.interpreters.decompose import as_entries, decompose
 from phix.interpreters.infer_meta import RUN_TIME, infer
-from phix.interpreters.jit import Compiled, compile_to_places, lower_to_places
 from phix.interpreters.placement import is_loose, on, shared_place
 from phix.interpreters.stage import Stage, StageTracer, finish
+from phix.passes.compiled import Compiled, compile_to_places, lower_to_places
 
 Run = Callable[..., Any]
 

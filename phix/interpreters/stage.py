@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import dispatch, passes, stack
+from phix.core import dispatch, rewrites, stack
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.dims import DimLike
@@ -87,7 +87,7 @@ class Stage(Interpreter):
         args = op.merge(inputs, attrs)
         for name, rule in op.simplifications:  # x * 1.0 is x: graphs stay readable
             simpler = rule(op.name, *args)
-            if simpler is not None and passes.is_on(name):
+            if simpler is not None and rewrites.is_on(name):
                 return self._made(simpler)
         atoms = map_entries(self.atom, inputs)
         metas = infer(op, map_entries(_meta, atoms), attrs)

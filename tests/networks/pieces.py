@@ -77,7 +77,7 @@ def compiling(work: int, is_quick: bool) -> Iterator[None]:
     library takes. With ``is_quick``, LLVM leaves code much as it is.
     """
     from phix.kernels.cpu import jit, streaming
-    from phix.kernels.primitive import inplace, ordering, sharing
+    from phix.kernels.schedule import inplace, ordering, sharing
 
     patch = pytest.MonkeyPatch()
     patch.setenv("PHIX_CACHE", "0")

@@ -10,13 +10,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from phix.core import dims as dm
-from phix.core import passes
+from phix.core import rewrites
 from phix.kernels.cpu import blas, jit, product, streaming
 from phix.kernels.cpu.llvm import METADATA, crosses_lanes, fills_vectors
 from phix.kernels.cpu.steps import Module, Steps
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive import workspace
-from phix.kernels.primitive.loop_ir import Buffer, Step
+from phix.kernels.loops.nodes import Buffer, Step
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import workspace
 
 
 @dataclass(frozen=True)
@@ -64,7 +64,7 @@ class _Entry(Steps):
         parts = []
         for library in sorted(module.libraries):
             own = streaming.wrapper(library)
-            if own is None and passes.is_on("own_products"):
+            if own is None and rewrites.is_on("own_products"):
                 own = product.wrapper(library)
             text_of, needs = own or blas.wrapper(library)
             parts.append(text_of)

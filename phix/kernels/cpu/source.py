@@ -15,22 +15,22 @@ from phix.kernels.cpu.entry import Segment, SymbolSource
 from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
-from phix.kernels.primitive import (
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops import text
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.nodes import Kernel, LoopProgram
+from phix.kernels.loops.target import CPU
+from phix.kernels.lowering.lower import lower
+from phix.kernels.schedule import (
     blocked_sums,
     collapse,
     inplace,
-    loop_text,
     ordering,
     several_rows,
     sharing,
     shrinking,
 )
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.loop_ir import Kernel, LoopProgram
-from phix.kernels.primitive.lowering import lower
-from phix.kernels.primitive.pipeline import Setting, run, switchable
-from phix.kernels.primitive.target import CPU
+from phix.kernels.schedule.pipeline import Setting, run, switchable
 
 
 class _Builder(Builder):
@@ -98,7 +98,7 @@ class Source:
     def sections(self) -> dict[str, str]:
         """The loop IR and the LLVM text."""
         native = [s.text for s in self.segments]
-        return {"loop ir": loop_text.program_text(self.loops), "llvm": "\n".join(native)}
+        return {"loop ir": text.program_text(self.loops), "llvm": "\n".join(native)}
 
     def assembly(self) -> str:
         """The machine code as text."""

@@ -18,10 +18,10 @@ from phix.core import stack
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu import pool, threads
 from phix.kernels.cpu.llvm import KernelText, Parameter
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive import sharing, workspace
-from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Buffer, Kernel, Step
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import sharing, workspace
 
 if TYPE_CHECKING:
     from phix.kernels.cpu.entry import Segment, SymbolSource

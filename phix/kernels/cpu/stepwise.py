@@ -22,10 +22,10 @@ from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
 from phix.kernels.cpu import host_steps, jit
 from phix.kernels.cpu.entry import Segment, SymbolSource
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.loop_ir import Buffer, LoopProgram, Step
-from phix.kernels.primitive.scalar import Expr
-from phix.kernels.primitive.sizes import integer
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
+from phix.kernels.loops.sizes import integer
+from phix.kernels.scalar.language import Expr
 
 Sources = dict[str, SymbolSource]
 MakeSegment = Callable[[list[Step], Sources, list[Buffer]], Segment]

@@ -21,12 +21,12 @@ from functools import lru_cache
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.kernels.cpu import jit
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.affine import UNIT, linear_form
-from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Statement, Store
-from phix.kernels.primitive.rewriting import substituted
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.affine import UNIT, linear_form
+from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Statement, Store
+from phix.kernels.loops.rewriting import substituted
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
 
 # Bytes of a result that are written at once, and of a row that is written as a whole.
 _BLOCK, _LONGEST_ROW = 1024, 4096

@@ -10,8 +10,8 @@ from phix.kernels.gpu.attention_grad import KeyGradient, QueryGradient
 from phix.kernels.gpu.convolution import Convolution
 from phix.kernels.gpu.factors import Cholesky, Lu, Triangle
 from phix.kernels.gpu.products import Product
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.loop_ir import For, LibraryCall
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import For, LibraryCall
 
 # What does a call, by the name of its routine: a library, or a kernel with a text of its own.
 ROUTINES: dict[str, Callable[[ir.Statement, list[For], LibraryCall], ir.Kernel]] = {

@@ -8,9 +8,9 @@ from phix.core import dims as dm
 from phix.core.analysis import Holder, MemoryAnalysis
 from phix.core.dims import Symbol
 from phix.kernels.gpu.schedule import GPU, arrange
-from phix.kernels.primitive import workspace
-from phix.kernels.primitive.loop_ir import Buffer, LoopProgram
-from phix.kernels.primitive.report import Explanation
+from phix.kernels.loops.nodes import Buffer, LoopProgram
+from phix.kernels.report.explanation import Explanation
+from phix.kernels.schedule import workspace
 
 # Temps begin at multiples of this in the block they share.
 ALIGNMENT = 256

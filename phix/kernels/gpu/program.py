@@ -14,7 +14,7 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import passes
+from phix.core import rewrites
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.core.tensor import Tensor
@@ -28,11 +28,13 @@ from phix.kernels.gpu.recordings import Recordings
 from phix.kernels.gpu.routines import Routine, RoutineText
 from phix.kernels.gpu.runtime import Runtime
 from phix.kernels.gpu.schedule import GpuBuilder, arrange
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import loop_text, pipeline, sizes, workspace
-from phix.kernels.primitive.loop_ir import Buffer
-from phix.kernels.primitive.lowering import lower
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops import sizes
+from phix.kernels.loops import text as loop_text
+from phix.kernels.loops.nodes import Buffer
+from phix.kernels.lowering.lower import lower
+from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule import pipeline, workspace
 
 # Loops of more iterations than this are not unrolled into a recording.
 _LONGEST_RECORDED = 256
@@ -52,7 +54,7 @@ class GpuProgram:
     ) -> None:
         self.graph, self.contiguous, self._runtime = graph, contiguous, runtime
         self.donating: dict[tuple[int, ...], GpuProgram] = {}  # the same, given inputs' memory
-        self.left_out = passes.left_out()
+        self.left_out = rewrites.left_out()
         program = self.loops = lower(graph, contiguous, GpuBuilder, donated=donated)
         self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
         arrange(program)
@@ -119,7 +121,7 @@ class GpuProgram:
         """See :class:`phix.core.engines.Program`."""
         if donated:
             if donated not in self.donating:
-                with passes.without(self.left_out):
+                with rewrites.without(self.left_out):
                     parts = (self.graph, self.contiguous, self._runtime, donated)
                     self.donating[donated] = GpuProgram(*parts)
             return self.donating[donated].launcher(shapes)

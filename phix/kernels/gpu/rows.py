@@ -13,13 +13,13 @@ from phix.core import dtypes as dt
 from phix.kernels.gpu import mapping
 from phix.kernels.gpu.launches import Launch
 from phix.kernels.gpu.rewriting import Rewriter
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import shrinking
-from phix.kernels.primitive.affine import Factors
-from phix.kernels.primitive.effects import users_of
-from phix.kernels.primitive.inplace import nest
-from phix.kernels.primitive.loop_ir import Assign, Buffer, Kernel, LoopProgram, Statement, Store
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.affine import Factors
+from phix.kernels.loops.effects import users_of
+from phix.kernels.loops.nodes import Assign, Buffer, Kernel, LoopProgram, Statement, Store
+from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule import shrinking
+from phix.kernels.schedule.inplace import nest
 
 # Values of so few scalar operations are cheaper again than in memory; others of at most so many
 # are for rows that do not fit.

@@ -11,11 +11,10 @@ from phix.core import dtypes as dt
 from phix.kernels.gpu import convolution, mapping, rows, scatter, small_loops
 from phix.kernels.gpu.mapping import Nest, Scan, Spread
 from phix.kernels.gpu.rewriting import Rewriter, assigned, declared, scalars
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.effects import Uses
-from phix.kernels.primitive.loop_ir import (
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.effects import Uses
+from phix.kernels.loops.nodes import (  # fmt: skip
     Assign,
     Buffer,
     Declare,
@@ -25,11 +24,12 @@ from phix.kernels.primitive.loop_ir import (
     Statement,
     Step,
     Store,
-)  # fmt: skip
-from phix.kernels.primitive.pipeline import LoopPass, Setting, run, switchable
-from phix.kernels.primitive.scalar import Expr
-from phix.kernels.primitive.schedule import drop_temps
-from phix.kernels.primitive.target import Target
+)
+from phix.kernels.loops.target import Target
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule.joining import drop_temps
+from phix.kernels.schedule.pipeline import LoopPass, Setting, run, switchable
 
 # Rows that keep a card busy with a block each.
 _ENOUGH_ROWS = 256
