@@ -11,8 +11,9 @@ from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
 from phix.kernels.cpu import jit, product_code, streaming
-from phix.kernels.cpu.entry import Segment, SymbolSource
+from phix.kernels.cpu.entry import native_text
 from phix.kernels.cpu.llvm import has_masked_stores
+from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
 from phix.kernels.loops import nodes as ir
@@ -54,8 +55,12 @@ class Source:
         prepare(program, builder)
         names = {symbol: name for name, symbol in program.symbols.items()}
 
-        def segment(steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any) -> Segment:
-            return Segment(steps, known, symbols, builder.dim, names)
+        def segment(
+            steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any
+        ) -> NativeSegment:
+            made = NativeSegment(steps, known, symbols, builder.dim, names)
+            made.text = native_text(made)
+            return made
 
         self.stepwise: Stepwise | None = None
         if self._is_one_call():
