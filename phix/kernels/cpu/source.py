@@ -27,6 +27,7 @@ from phix.kernels.schedule import (
     collapse,
     inplace,
     ordering,
+    pipeline,
     several_rows,
     sharing,
     shrinking,
@@ -98,6 +99,13 @@ class Source:
         """What runs the steps where they are not one native call."""
         assert self.stepwise is not None
         return self.stepwise.launcher(env, self.constants)
+
+    def verify_bounds(self, sizes: dict[dm.Symbol, int]) -> None:
+        """Under PHIX_VERIFY, check the program for these sizes of unknown dims."""
+        if pipeline.is_verifying():
+            from phix.kernels.loops.verifier import verify_bounds
+
+            verify_bounds(self.loops, sizes)
 
     @cached_property
     def sections(self) -> dict[str, str]:
