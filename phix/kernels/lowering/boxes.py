@@ -200,7 +200,7 @@ def padded(b: Builder, x: Value, paddings: Any, value: Any, dims: dm.Shape) -> V
     """``x`` with (before, after) added along each axis; less than 0 cuts."""
     if all(dm.is_zero(p) for pair in paddings for p in pair):
         return x
-    parts = [_part(n, *pair, of) for n, pair, of in zip(x.dims, paddings, dims)]
+    parts = [_part(n, p, q, of) for n, (p, q), of in zip(x.dims, paddings, dims)]
     skipped, first, kept = (tuple(column) for column in zip(*parts))
     if not dm.same_shape(kept, x.dims):
         offsets = [b.dim(s) for s in skipped]
