@@ -10,7 +10,9 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError
 from phix.kernels.cpu import streaming
+from phix.kernels.loops.builder import Builder
 from phix.kernels.schedule import ordering
+from phix.kernels.schedule.pipeline import Setting
 
 
 def normal(*shape, dtype="float32", seed=0):
@@ -475,7 +477,7 @@ def test_steps_that_meet_keep_their_order(monkeypatch, rng):
         if rng.integers(2):
             steps.insert(10, ir.BindStep("n", buffers[0]))
         program = ir.LoopProgram([], [], buffers[8:], buffers[:8], list(steps), {})
-        ordering.free_early(program)
+        ordering.free_early(program, Setting(Builder(())))
         place = {step: k for k, step in enumerate(program.steps)}
         assert len(place) == len(steps)
         for k, first in enumerate(steps):

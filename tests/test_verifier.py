@@ -242,20 +242,21 @@ def test_loops_over_rows_made_by_a_product_are_compiled() -> None:
 
 
 def test_a_pass_that_breaks_a_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def harm(program: LoopProgram) -> None:
+    def harm(program: LoopProgram, _: Any) -> None:
         loop = next(s for k in program.steps for s in k.body if isinstance(s, For))
         loop.extent = loop.extent + 1
 
-    monkeypatch.setattr(several_rows, "take_several_rows", harm)
+    monkeypatch.setattr(several_rows, "several_rows", harm)
     x = np.ones(4, np.float32)
-    with pipeline.watching(verify), pytest.raises(VerificationError, match="after 'several_rows'"):
+    assert pipeline.is_verifying()
+    with pytest.raises(VerificationError, match="after 'several_rows'"):
         phix.jit(lambda x: ops.exp(x) * 1.25)(x)
 
 
 def test_kernels_that_have_not_changed_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Kernel] = []
     monkeypatch.setattr(verifier, "_checked", {})
-    monkeypatch.setattr(verifier, "_walked", lambda kernel: iter(calls.append(kernel) or ()))
+    monkeypatch.setattr(verifier, "_walked", lambda site: iter(calls.append(site.kernel) or ()))
     same = program(copied())
     verify("a pass", same)
     verify("the next", same)

@@ -15,6 +15,8 @@ from typing import Any
 
 import pytest
 
+from phix.kernels.loops import nodes as ir
+
 _JOB = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
@@ -77,7 +79,7 @@ def compiling(work: int, is_quick: bool) -> Iterator[None]:
     library takes. With ``is_quick``, LLVM leaves code much as it is.
     """
     from phix.kernels.cpu import jit, streaming
-    from phix.kernels.schedule import inplace, ordering, sharing
+    from phix.kernels.schedule import ordering, sharing
 
     patch = pytest.MonkeyPatch()
     patch.setenv("PHIX_CACHE", "0")
@@ -85,7 +87,7 @@ def compiling(work: int, is_quick: bool) -> Iterator[None]:
         for owner, name, value in (
             (sharing, "LEAST_WORK", work), (sharing, "_GRAIN", 16), (sharing, "_GRAIN_INSIDE", 16),
             (streaming, "least_bytes", lambda: 256), (streaming, "_MOST_WORK", 1 << 30),
-            (inplace, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
+            (ir, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
         ):  # fmt: skip
             patch.setattr(owner, name, value)
     if is_quick:

@@ -17,6 +17,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.dims import Shape
 from phix.kernels.scalar import language as sc
@@ -425,3 +426,13 @@ def _own_writes(step: Step) -> set[Buffer]:
     if isinstance(step, (ForStep, WhileStep)):
         return {b for pair in step.swaps for b in pair}
     return set()
+
+
+# A buffer of at most this many bytes may live in registers or on the stack.
+TINY_BYTES = 256
+
+
+def is_tiny(buffer: Buffer) -> bool:
+    """Whether a buffer is known to be small enough for the stack."""
+    count = dm.product(buffer.dims)
+    return isinstance(count, int) and count * buffer.dtype.itemsize <= TINY_BYTES

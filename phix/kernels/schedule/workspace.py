@@ -14,7 +14,6 @@ from phix.core import stack
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Step
 from phix.kernels.schedule import pipeline
-from phix.kernels.schedule.inplace import is_tiny
 
 # Tiny temps go on the stack, up to this many of a function.
 _MOST_ON_STACK = 64
@@ -42,7 +41,9 @@ def apart(steps: list[Step]) -> dict[Step, list[Buffer]]:
         return {}
     users = Counter(b for step in steps for b in touched(step))
     return {
-        step: _by_number(b for b in touched(step) if users[b] == 1 and is_tiny(b))[:_MOST_ON_STACK]
+        step: _by_number(b for b in touched(step) if users[b] == 1 and ir.is_tiny(b))[
+            :_MOST_ON_STACK
+        ]
         for step in inner
     }
 
@@ -51,7 +52,7 @@ def on_stack(steps: list[Step]) -> list[Buffer]:
     """The temps that are small enough to live on the stack."""
     own = [b for temps in apart(steps).values() for b in temps]
     every = set().union(*map(touched, steps)) if steps else set()
-    tiny = _by_number(b for b in every - set(own) if is_tiny(b))
+    tiny = _by_number(b for b in every - set(own) if ir.is_tiny(b))
     return [*tiny[:_MOST_ON_STACK], *own]
 
 
