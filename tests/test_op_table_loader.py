@@ -6,6 +6,7 @@ import difflib
 import inspect
 import subprocess
 import sys
+import typing
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +15,7 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core import rules
+from phix.core import arguments, rules
 from phix.core.errors import OpTableError
 from phix.core.op import REQUIRED
 from phix.core.tensor import TensorBase
@@ -114,6 +115,19 @@ def test_signature_and_docstring() -> None:
     assert ops.tanh.__doc__ is not None
     assert ops.tanh.__doc__.startswith("Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x)")
     assert "Args:\n        x: tensor, float or complex." in ops.tanh.__doc__
+
+
+def test_slots_that_take_tensors_are_annotated_so() -> None:
+    """Of a number that may be a tensor under a transformation; backward ops have no annotations."""
+    found = set()
+    for entry in read_table():
+        op = rules.OPS[entry.name]
+        parameters = inspect.signature(getattr(ops, codegen.python_name(op.name))).parameters
+        names = [op.attr_names[i] for i in op.number_slots if not op.forward]
+        found |= {parameters[codegen.python_name(n)].annotation for n in names}
+    assert found == {"FloatLike", "ScalarLike"}
+    for kind in (arguments.FloatLike, arguments.ScalarLike):
+        assert {float, np.generic, TensorBase} <= set(typing.get_args(kind))
 
 
 # -- Paddle's entries ------------------------------------------------------------------------
