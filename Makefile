@@ -75,10 +75,10 @@ layers: $(VENV)/dev.stamp  ## check who imports whom
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 ops: $(VENV)/dev.stamp  ## write phix/ops.py anew from yaml/
-	$(BIN)/python -m phix.ops
+	$(BIN)/python phix/table
 
 fresh: $(VENV)/dev.stamp  ## check that phix/ops.py is what yaml/ gives
-	$(BIN)/python -m phix.ops --check
+	$(BIN)/python phix/table --check
 
 bench: $(VENV)/bench.stamp  ## run the benchmarks
 	$(BIN)/python -m benchmarks --compile --json benchmarks.json $(BENCH) --plot benchmarks.png

@@ -1,7 +1,6 @@
 """phix: trace, transform and compile numeric Python, in the operators of Paddle's PHI library."""
 
 import importlib as _importlib
-import sys as _sys
 
 from phix import checkpoint_policies as checkpoint_policies
 from phix import debug as debug
@@ -100,12 +99,8 @@ from phix.core.precision import set_matmul_precision as set_matmul_precision
 from phix.core.rules import complete as _complete
 from phix.core.tensor import Tensor as Tensor
 from phix.kernels.plugins import register_backend as register_backend
-from phix.table.loader import load_ops as load_ops
+from phix.table.extension import load_ops as load_ops
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
 _install_methods(ops)
-if _sys.argv[:1] == ["-m"] and "phix.ops" in _sys.orig_argv:
-    # `python -m phix.ops` writes that file anew: it must run while rules wait for their entries.
-    _sys.modules.pop("phix.ops")
-else:
-    _complete()
+_complete()

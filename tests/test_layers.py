@@ -25,7 +25,7 @@ ROOMS: dict[str, set[str]] = {
     "kernels": {"core"},
     "api": {"interpreters", "passes", "ops", "core", "checkpoint_policies"},
     "checkpoint_policies": set(),
-    "__main__": {"core"},
+    "__main__": {"ops", "table", "core"},
     "debug": {"api", "interpreters", "passes", "ops", "core"},
     "nn": {"api", "ops", "core"},
     "random": {"api", "ops", "core"},
