@@ -22,6 +22,8 @@ from phix.kernels.lowering.lower import lower
 from phix.kernels.scalar import language as sc
 from tests import random_graphs
 
+pytestmark = pytest.mark.unoptimised
+
 CASES = {
     case.op.name: case
     for case in table_cases()

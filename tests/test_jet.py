@@ -15,6 +15,8 @@ from harness.cases import Case, table_cases
 from phix import ops
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 
+pytestmark = pytest.mark.unoptimised
+
 ORDER = 4
 ONE = np.float64(1.0)
 

@@ -19,6 +19,8 @@ from phix import ops
 from phix.array_functions import TABLE
 from phix.core.errors import ConcretizationError
 
+pytestmark = pytest.mark.unoptimised
+
 RNG = np.random.default_rng(5)
 VALUES: dict[str, Any] = {
     "x": RNG.uniform(0.2, 0.9, (3, 4)),

@@ -14,6 +14,8 @@ from harness.checks import CHECKS
 TABLE = {case.op.name: case for case in table_cases()}
 CASES = {name: case for name, case in TABLE.items() if "elsewhere" not in case.test}
 ELSEWHERE = {name: case.test["elsewhere"] for name, case in TABLE.items() if name not in CASES}
+# Here an op's values in all dtypes, sizes and layouts are those of code as users have it.
+OPTIMISED = {"forward", "meta", "unknown_meta", "jit", "jit_unknown", "strided"}
 
 
 def parameters() -> list[Any]:
@@ -23,7 +25,11 @@ def parameters() -> list[Any]:
             case,
             name,
             id=f"{case.op.name}-{name}",
-            marks=[pytest.mark.xdist_group(case.op.name), *skip_mark(case, name)],
+            marks=[
+                pytest.mark.xdist_group(case.op.name),
+                *([] if name in OPTIMISED else [pytest.mark.unoptimised]),
+                *skip_mark(case, name),
+            ],
         )
         for case in CASES.values()
         for name in CHECKS

@@ -22,6 +22,8 @@ from phix.core import dtypes as dt
 from phix.core.errors import ConcretizationError, DTypeError, ShapeError
 from phix.core.op import REQUIRED
 
+pytestmark = pytest.mark.unoptimised
+
 CASES = {c.op.name: c for c in table_cases() if "elsewhere" not in c.test}
 SLOTS = [
     pytest.param(c, c.op.attrs[i].name, id=f"{name}-{c.op.attrs[i].name}")

@@ -26,6 +26,8 @@ from phix.core.errors import (
 )
 from phix.kernels import KernelKey, plugins
 
+pytestmark = pytest.mark.unoptimised
+
 CASES = {case.op.name: case for case in table_cases() if "elsewhere" not in case.test}
 SUBSET = ("forward", "jit", "backward", "vmap")
 

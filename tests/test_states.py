@@ -20,6 +20,8 @@ from phix.passes import compiled as jit_passes
 from phix.passes.compiled import lower_to_places
 from toy_device import FUNCTIONS, toy
 
+pytestmark = pytest.mark.unoptimised
+
 RNG = np.random.default_rng(11)
 HALF = [name for number, name in enumerate(sorted(FUNCTIONS)) if number % 2]
 WITHOUT = {name: [n for n in FUNCTIONS if n != name] for name in FUNCTIONS}
