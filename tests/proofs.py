@@ -12,8 +12,9 @@ from __future__ import annotations
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -32,6 +33,20 @@ def add_options(group: pytest.OptionGroup) -> None:
         help="run what is marked prove as well, for about so long in all (0: not at all)",
     )  # fmt: skip
     group.addoption("--prove-seed", type=int, help="first seed of what is proved (the clock's)")
+
+
+def thinned(
+    cases: Iterable[Any], kind: Callable[[Any], Any], each: int = 1, ids: Any = str
+) -> list[Any]:
+    """Cases for ``parametrize``: the first ``each`` of a kind for all runs, the others proofs."""
+    counts: dict[Any, int] = defaultdict(int)
+    made = []
+    for case in cases:
+        of = kind(case)
+        counts[of] += 1
+        marks = [pytest.mark.prove] if counts[of] > each else []
+        made.append(pytest.param(case, id=ids(case), marks=marks))
+    return made
 
 
 def settle(config: pytest.Config) -> None:
