@@ -63,6 +63,9 @@ def header(config: pytest.Config) -> list[str]:
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of this run in ``items``; slow proofs last, in an order of the seed's."""
+    for item in items:
+        if _is_left_out(item):
+            item.add_marker("prove")
     named = any("::" in str(a) for a in config.args)
     if not config.option.prove and not named:
         _keep(config, items, [i for i in items if not i.get_closest_marker("prove")])
@@ -71,6 +74,21 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
         items.sort(key=lambda i: _digest(config.option.seed, i))
         return
     items.sort(key=lambda i: _digest(config.option.prove_seed, i) if _is_slow(i) else -1)
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    """Whether it is none of the one_in(n) combinations of parameters that all runs have.
+
+    Those are the ones whose places in the lists of parameters have a sum that n divides, so that
+    each value meets others.
+    """
+    mark = item.get_closest_marker("one_in")
+    if not mark:
+        return False
+    lists = [m.args[0] for m in item.iter_markers("parametrize")]
+    names = [names.split(",")[0].strip() if isinstance(names, str) else names[0] for names in lists]
+    places = item.callspec.indices  # type: ignore[attr-defined]
+    return bool(sum(places[name] for name in names) % mark.args[0])
 
 
 def _is_slow(item: pytest.Item) -> bool:

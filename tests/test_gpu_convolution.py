@@ -55,6 +55,7 @@ def routines(made: Any) -> list[type]:
     return [type(s) for s in made.loops.steps if type(s) in (Convolution, Product)]
 
 
+@pytest.mark.one_in(3)
 @needs_compiler
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("case", CASES)

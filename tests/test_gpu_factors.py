@@ -57,6 +57,7 @@ RUNTIMES = pytest.mark.parametrize("runtime", [Emulator, WithLibraries], ids=["o
 BATCHES = pytest.mark.parametrize("dims", [(3, 11), (70,)], ids=["3 x 11", "70"])
 
 
+@pytest.mark.one_in(3)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -68,6 +69,7 @@ def test_cholesky(dims: Any, dtype: str, runtime: Any) -> None:
         np.testing.assert_allclose(found, e, rtol=0, atol=DTYPES[dtype] * np.abs(e).max())
 
 
+@pytest.mark.one_in(3)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -81,6 +83,7 @@ def test_lu(dims: Any, dtype: str, runtime: Any) -> None:
         np.testing.assert_allclose(factors[place], wanted, rtol=0, atol=DTYPES[dtype] * 10)
 
 
+@pytest.mark.one_in(5)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", DTYPES)
