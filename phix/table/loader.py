@@ -232,7 +232,7 @@ def load_ops(path: str | Path) -> SimpleNamespace:
     >>> my_ops.twice(1.5).item()
     3.0
     """
-    from phix.core.tensor import install_methods
+    from phix.core.operators import install_methods
     from phix.table.codegen import functions_for, names_of
 
     entries = _read(Path(path), OPS)
