@@ -28,6 +28,7 @@ _START = pytest.StashKey[float]()
 
 def add_options(group: pytest.OptionGroup) -> None:
     group.addoption("--quick", action="store_true", help="a slice of every kind of test")
+    group.addoption("--slice", type=int, help="the number of the slice (that of --seed)")
     group.addoption(
         "--prove", type=float, default=0.0, metavar="SECONDS",
         help="run what is marked prove as well, for about so long in all (0: not at all)",
@@ -70,8 +71,9 @@ def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.option.prove and not named:
         _keep(config, items, [i for i in items if not i.get_closest_marker("prove")])
     if config.option.quick:
-        _keep(config, items, _slice(items, config.option.seed))
-        items.sort(key=lambda i: _digest(config.option.seed, i))
+        number = config.option.seed if config.option.slice is None else config.option.slice
+        _keep(config, items, _slice(items, number))
+        items.sort(key=lambda i: _digest(number, i))
         return
     items.sort(key=lambda i: _digest(config.option.prove_seed, i) if _is_slow(i) else -1)
 

@@ -20,7 +20,7 @@ from phix.kernels.gpu.products import Product
 from phix.kernels.loops import nodes as ir
 
 RNG = np.random.default_rng(0)
-pytestmark = pytest.mark.xdist_group("gpu attention")
+pytestmark = [pytest.mark.xdist_group("gpu attention"), pytest.mark.unoptimised]
 
 
 def normal(*dims: int, dtype: str = "float32") -> np.ndarray:

@@ -16,7 +16,7 @@ from phix.kernels.gpu.convolution import Convolution, parts
 from phix.kernels.gpu.products import Product
 
 RNG = np.random.default_rng(0)
-pytestmark = pytest.mark.xdist_group("gpu convolution")
+pytestmark = [pytest.mark.xdist_group("gpu convolution"), pytest.mark.unoptimised]
 
 # images, filters, strides, paddings, dilations, groups
 CASES = {

@@ -18,7 +18,7 @@ from phix.kernels.gpu.cusolver import Solver
 from phix.kernels.gpu.runtime import FactorCall
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu factors")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu factors"), pytest.mark.unoptimised]
 DTYPES = {"float32": 2e-3, "float64": 1e-9, "complex64": 2e-3, "complex128": 1e-9}
 
 
