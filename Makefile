@@ -14,7 +14,8 @@ SEED ?=
 BENCH   ?=
 
 # Kernels under test are small: threads of BLAS would only fight the test workers.
-TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# Processes that tests start find bytecode.
+TEST_ENV := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo quick test prove check format lint types layers ops fresh bench test-gpu bench-gpu docs clean

@@ -21,6 +21,8 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.schedule import pipeline
 from tests import random_graphs
 
+pytestmark = pytest.mark.unoptimised
+
 CASES = {
     case.op.name: case
     for case in table_cases()

@@ -17,6 +17,8 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.schedule import joining, pipeline
 from tests import random_graphs
 
+pytestmark = pytest.mark.unoptimised
+
 Function = Callable[..., Any]
 Shapes = tuple[Any, ...]
 

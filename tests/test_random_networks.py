@@ -22,7 +22,7 @@ from tests.networks.models import FAMILIES
 from tests.networks.targets import WEIGHTS, leaves
 from tests.networks.ways import Way, tensors
 
-GROUPS, EACH = 8, 10
+GROUPS, EACH = 6, 10
 
 
 @pytest.mark.parametrize("group", range(GROUPS))

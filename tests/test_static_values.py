@@ -17,6 +17,8 @@ from phix.core.exact_keys import Exact, exact_key
 from phix.core.graph import Literal
 from phix.core.meta import MetaTensor
 
+pytestmark = pytest.mark.unoptimised
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
