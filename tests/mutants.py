@@ -10,7 +10,8 @@ statements each test enters (``record.jsonl`` in the folder, made where there is
 hour; ``--record FILE...`` notes those files alone, anew). A change is put into another copy of the
 tree, and tests run on it: those of the op table for the ops that the changed function is a rule of,
 then those that enter the changed block, cheapest first, up to SECONDS of them as measured then.
-Each run is a fork of a process that has imported all but phix. Compiled code is kept in the folder
+Each run is a fork of a process that has collected all tests, in which the changed function gets its
+new code; a change outside of functions takes a fresh process. Compiled code is kept in the folder
 by its text, programs by the digest of the sources, so that each changed phix makes its own.
 
 ``--again`` runs those that have survived in earlier runs once more, and ``--first TEST...`` those
@@ -23,7 +24,8 @@ import argparse
 import ast
 import builtins
 import contextlib
-import importlib
+import gc
+import inspect
 import json
 import os
 import random
@@ -31,12 +33,15 @@ import re
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import time
 import traceback
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from types import CodeType, FunctionType
 from typing import Any
 
 import pytest
@@ -57,7 +62,7 @@ AREAS: dict[str, tuple[list[str], list[str]]] = {
     "scalar bodies": ([f"{_PRIMITIVE}/{name}.py" for name in BODIES], []),
     "keys": (
         ["phix/core/exact_keys.py", "phix/core/canonical.py", "phix/core/disk_cache.py"]
-        + ["phix/core/fingerprint.py", "phix/kernels/cpu/stored.py", "phix/api/retracing.py"],
+        + ["phix/core/fingerprint.py", "phix/kernels/cpu/stored.py"],
         [],
     ),
     "batching": (["phix/interpreters/batch*.py", "phix/api/batching.py"], []),
@@ -81,13 +86,14 @@ OP_TABLE, YAML, MOST_OPS = "tests/test_op_table.py", sorted((TREE / "yaml").glob
 SECONDS = 40.0  # of tests for a change, as they were measured
 CPU_SECONDS = 100  # after which a change has hung
 BYTES = 12 << 30
-HEAVY = ("numpy", "scipy.special", "scipy.linalg", "hypothesis.extra.numpy", "optree", "mpmath")
-HEAVY += ("ml_dtypes", "yaml", "llvmlite.binding", "scipy.signal", "scipy.stats", "pytest")
 
 
 # -- processes -------------------------------------------------------------------------------------
-def run_tests(tree: Path, arguments: list[str], plugin: Any, cpu_seconds: int) -> int | None:
-    """Pytest's status in a process of its own, in a copy of the tree; None if it was ended."""
+PYTEST = ["-q", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider", "--no-header"]
+
+
+def status_in_fork(run: Callable[[], int], output: Path, cpu_seconds: int) -> int | None:
+    """What ``run`` gives in a process of its own; None if that was ended."""
     sys.stdout.flush()
     child = os.fork()
     if child:
@@ -95,19 +101,11 @@ def run_tests(tree: Path, arguments: list[str], plugin: Any, cpu_seconds: int) -
     os.setsid()
     resource.setrlimit(resource.RLIMIT_CPU, (cpu_seconds, cpu_seconds))
     resource.setrlimit(resource.RLIMIT_AS, (BYTES, BYTES))
-    os.chdir(tree)
-    os.environ["PYTHONPATH"] = str(tree)
-    own = ("", str(TREE), str(TREE / "tests"))
-    sys.path[:] = [str(tree), *(p for p in sys.path if p not in own)]
-    for name in [n for n in sys.modules if n.split(".")[0] in ("tests", "mutations")]:
-        del sys.modules[name]
-    with (tree / "output").open("w") as output:
-        os.dup2(output.fileno(), 1)
-        os.dup2(output.fileno(), 2)
-    fixed = ["-q", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider", "--no-header"]
-    fixed += ["-W", "ignore::pytest.PytestAssertRewriteWarning"]  # hypothesis is imported
+    with output.open("w") as file:
+        os.dup2(file.fileno(), 1)
+        os.dup2(file.fileno(), 2)
     try:
-        status = int(pytest.main([*fixed, *arguments], plugins=[plugin]))
+        status = int(run())
     except BaseException:
         traceback.print_exc()
         status = 3
@@ -127,6 +125,16 @@ def _status_of(child: int, seconds: float) -> int | None:
         os.waitpid(child, 0)
         return None
     return os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else None
+
+
+def enter(tree: Path) -> None:
+    """Import phix and tests from there."""
+    os.chdir(tree)
+    os.environ["PYTHONPATH"] = str(tree)
+    own = ("", str(TREE), str(TREE / "tests"))
+    sys.path[:] = [str(tree), *(p for p in sys.path if p not in own)]
+    for name in [n for n in sys.modules if n.split(".")[0] in ("tests", "mutations")]:
+        del sys.modules[name]
 
 
 def copy_of_tree(to: Path) -> Path:
@@ -166,9 +174,11 @@ def record(under: Path, files: list[str]) -> None:
     for path in changed_files():
         (tree / path).write_text(instrumented(path, (TREE / path).read_text()))
     recorder = Recorder(under / "record.jsonl")
+    enter(tree)
+    arguments = [*PYTEST, "--kernel-cache", str(under / "kernels")]
     for name in files:
-        arguments = ["--kernel-cache", str(under / "kernels-recorded"), *name.split()]
-        status = run_tests(tree, arguments, recorder, 3600)
+        run = partial(pytest.main, [*arguments, name], plugins=[recorder])
+        status = status_in_fork(run, tree / "output", 3600)
         print(f"recorded {name}: {status}", flush=True)
 
 
@@ -231,39 +241,27 @@ def drawn(count: int, seed: int) -> dict[str, list[Mutation]]:
 
 
 # -- runs ------------------------------------------------------------------------------------------
-class Chosen:
-    """Runs some tests in an order, and notes the one that fails."""
-
-    def __init__(self, names: list[str], note: Path) -> None:
-        self.order = {name: k for k, name in enumerate(names)}
-        self.note = note
-
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items: list[Any]) -> None:
-        def place(item: Any) -> int:
-            parts = ("-", "[", "::")
-            names = [item.nodeid, *(item.nodeid.split(p)[0] for p in parts)]
-            names[1] += "-"
-            return min((self.order[n] for n in names if n in self.order), default=-1)
-
-        items[:] = sorted((i for i in items if place(i) >= 0), key=place)
-
-    def pytest_runtest_logreport(self, report: Any) -> None:
-        if report.failed:
-            self.note.write_text(report.nodeid)
-
-    def pytest_collectreport(self, report: Any) -> None:
-        if report.failed:
-            self.note.write_text(f"import of {report.nodeid}")
-
-
 class Judge:
-    """Runs tests on changes, in a copy of the tree."""
+    """Collects the tests once, and runs some on each change, in forks that have the change."""
 
-    def __init__(self, under: Path, first: list[str]) -> None:
-        self.under, self.first = under, first
+    def __init__(self, under: Path, first: list[str], seen: Callable[..., None]) -> None:
+        self.under, self.first, self.seen = under, first, seen
         self.seconds, self.entering = recorded(under)
-        self.tree = copy_of_tree(under / f"changed-{os.getpid()}")
+        self.tree = under / f"changed-{os.getpid()}"
+        self.todo: list[tuple[str, Mutation]] = []
+
+    def files(self) -> list[str]:
+        names = [*self.first, f"{OP_TABLE}::", *self.seconds]
+        return list(dict.fromkeys(n.split("::")[0] for n in names))
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_runtestloop(self, session: Any) -> bool:
+        self.items = {item.nodeid: item for item in session.items}
+        self.functions = functions_by_place()
+        gc.freeze()  # which leaves memory that no fork writes to
+        for area, mutation in self.todo:
+            self.seen(mutation, area, *self.verdict(session, mutation))
+        return True
 
     def tests_of(self, mutation: Mutation) -> list[str]:
         """Those of its ops, then those that enter its block, cheapest first; outside of functions
@@ -272,33 +270,80 @@ class Judge:
         if not mutation.block:
             blocks = [b for b in self.entering if b.startswith(f"{mutation.path}:")]
             found = set().union(*(self.entering[b] for b in blocks))
-        names = [f"{OP_TABLE}::test_op[{op}-" for op in ops_of(mutation)]
+        first = [*self.first, *(f"{OP_TABLE}::test_op[{op}-" for op in ops_of(mutation))]
+        names = [n for start in first for n in self.items if n.startswith(start)]
         spent = 0.0
-        for name in sorted(found, key=lambda n: (self.seconds[n], n)):
+        for name in sorted(found & self.items.keys(), key=lambda n: (self.seconds[n], n)):
             spent += self.seconds[name]
             if spent < SECONDS or spent == self.seconds[name]:
                 names.append(name)
-        return [*self.first, *(n for n in names if n not in self.first)]
+        return list(dict.fromkeys(names))
 
-    def verdict(self, mutation: Mutation) -> tuple[str, str]:
+    def verdict(self, session: Any, mutation: Mutation) -> tuple[str, str]:
         """``killed``, ``hung`` or ``survived``, and by or in spite of what."""
         names = self.tests_of(mutation)
-        if not names:
-            return "survived", "no test enters it"
-        path = self.tree / mutation.path
-        note = self.under / f"note-{os.getpid()}"
+        path, note = self.tree / mutation.path, self.tree / "failed"
         note.unlink(missing_ok=True)
+        times = path.stat().st_atime, path.stat().st_mtime
         path.write_text(mutation.source)
+        os.utime(path, times)  # as old as the process: see disk_cache.source_digest
         shutil.rmtree(path.parent / "__pycache__", ignore_errors=True)
-        files = list(dict.fromkeys(n.split("::")[0] for n in names))
-        cache = ["--kernel-cache", str(self.under / f"kernels-{os.getpid()}")]
-        status = run_tests(self.tree, ["-x", *cache, *files], Chosen(names, note), CPU_SECONDS)
+
+        def run() -> int:
+            if not names:
+                return 0
+            if not mutation.block or not self.put_into_functions(mutation, path):
+                command = [sys.executable, "-m", "pytest", "-x", *PYTEST, *names[:200]]
+                return subprocess.run(command, check=False).returncode
+            for name in names:
+                session.items = [self.items[name]]
+                session.config.hook.pytest_runtest_protocol(item=self.items[name], nextitem=None)
+                if session.testsfailed:
+                    note.write_text(name)
+                    return 1
+            return 0
+
+        status = status_in_fork(run, self.tree / "output", CPU_SECONDS)
         path.write_text((TREE / mutation.path).read_text())
+        os.utime(path, times)
         if status is None:
             return "hung", ""
         if status == 0:
             return "survived", f"{len(names)} tests"
         return "killed", note.read_text() if note.exists() else f"status {status}"
+
+    def put_into_functions(self, mutation: Mutation, path: Path) -> bool:
+        """Give the function around a change its new code, wherever it is held, if that is seen."""
+        done = False
+        for place, code in _outermost(compile(mutation.source, str(path), "exec")).items():
+            for function in self.functions.get((str(path), *place), ()):
+                if code != function.__code__:
+                    function.__code__ = code
+                    done = True
+        return done
+
+
+def functions_by_place() -> dict[tuple[str, str, int], list[FunctionType]]:
+    """All functions there are, by file, name and line."""
+    found = defaultdict(list)
+    for each in gc.get_objects():
+        if isinstance(each, FunctionType):
+            code = each.__code__
+            found[code.co_filename, code.co_qualname, code.co_firstlineno].append(each)
+    return found
+
+
+def _outermost(code: CodeType) -> dict[tuple[str, int], CodeType]:
+    """The functions of a module and of its classes."""
+    found: dict[tuple[str, int], CodeType] = {}
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            is_function = inner.co_flags & inspect.CO_NEWLOCALS and inner.co_flags & 1
+            if is_function:
+                found[inner.co_qualname, inner.co_firstlineno] = inner
+            else:
+                found |= _outermost(inner)
+    return found
 
 
 def main() -> None:
@@ -314,8 +359,6 @@ def main() -> None:
     under = options.under.resolve()
     under.mkdir(parents=True, exist_ok=True)
     os.environ |= {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
-    for name in HEAVY:
-        importlib.import_module(name)
     if options.record or not (under / "record.jsonl").exists():
         every = sorted(p.relative_to(TREE).as_posix() for p in TREE.glob("tests/test_*.py"))
         every = [f for f in every if not any(word in f for word in NOT_RUN)]
@@ -324,16 +367,21 @@ def main() -> None:
             return
     results = under / f"results-{options.seed}.jsonl"
     before = read_results(results)
-    judge = Judge(under, options.first)
-    found = drawn(options.count, options.seed)
-    for area in options.areas:
-        for mutation in found[area]:
+
+    def seen(mutation: Mutation, *row: str) -> None:
+        with results.open("a") as file:
+            file.write(json.dumps([mutation.name, *row]) + "\n")
+        print(f"{row[1]:<9} {mutation.name}  ({row[2]})", flush=True)
+
+    judge = Judge(under, options.first, seen)
+    for area, chosen in drawn(options.count, options.seed).items():
+        for mutation in chosen if area in options.areas else ():
             survived = before.get(mutation.name, ("",))[1:2] == ("survived",)
             if survived if options.again else mutation.name not in before:
-                row = (area, *judge.verdict(mutation))
-                with results.open("a") as file:
-                    file.write(json.dumps([mutation.name, *row]) + "\n")
-                print(f"{row[1]:<9} {mutation.name}  ({row[2]})", flush=True)
+                judge.todo.append((area, mutation))
+    enter(copy_of_tree(judge.tree))
+    arguments = [*PYTEST, "--kernel-cache", str(under / "kernels"), "-s", *judge.files()]
+    pytest.main(arguments, plugins=[judge])
     shutil.rmtree(judge.tree, ignore_errors=True)
     print_table(read_results(results))
 
