@@ -83,13 +83,14 @@ NOT_RUN = (
     "mutants",
 )
 OP_TABLE, YAML, MOST_OPS = "tests/test_op_table.py", sorted((TREE / "yaml").glob("*.yaml")), 12
-SECONDS = 40.0  # of tests for a change, as they were measured
+SECONDS = 25.0  # of tests for a change, as they were measured
 CPU_SECONDS = 100  # after which a change has hung
 BYTES = 12 << 30
 
 
 # -- processes -------------------------------------------------------------------------------------
 PYTEST = ["-q", "-n0", "-p", "no:randomly", "-p", "no:cacheprovider", "--no-header"]
+PYTEST += ["-p", "no:faulthandler"]
 
 
 def status_in_fork(run: Callable[[], int], output: Path, cpu_seconds: int) -> int | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 # Constants and functions that decide what is worth its time.
@@ -41,15 +41,27 @@ _CALLS = {"any": "all", "all": "any", "min": "max", "max": "min"}
 
 @dataclass(frozen=True)
 class Mutation:
-    """A change to the file at ``path``: ``source`` is all of it, ``block`` the line on which the
-    innermost block of statements around the change begins (0: outside of functions)."""
+    """A change to the file at ``path``: the bytes from ``begin`` to ``end`` become ``text``.
+
+    ``block`` is the line on which the innermost block of statements around it begins; 0 outside of
+    functions.
+    """
 
     path: str
     line: int
     column: int
     block: int
     what: str
-    source: str
+    original: bytes = field(repr=False)
+    begin: int
+    end: int
+    text: str
+
+    @property
+    def source(self) -> str:
+        """All of the changed file."""
+        changed = self.original[: self.begin] + self.text.encode() + self.original[self.end :]
+        return changed.decode()
 
     @property
     def name(self) -> str:
@@ -68,9 +80,9 @@ def mutations(path: str, source: str) -> list[Mutation]:
             begin = starts[part.lineno - 1] + part.col_offset
             end = starts[(part.end_lineno or 0) - 1] + (part.end_col_offset or 0)
             text = text if isinstance(part, ast.stmt) else f"({text})"
-            new = (whole[:begin] + text.encode() + whole[end:]).decode()
             what = f"{_short(ast.unparse(part))} -> {_short(text)}"
-            found.append(Mutation(path, part.lineno, part.col_offset, block, what, new))
+            at = (path, part.lineno, part.col_offset, block)
+            found.append(Mutation(*at, what, whole, begin, end, text))
     return found
 
 
@@ -101,8 +113,8 @@ def _scopes(node: ast.AST, in_function: bool) -> Iterator[tuple[ast.AST, bool]]:
 
 
 def _blocks(node: ast.AST) -> Iterator[list[ast.stmt]]:
-    for field in ("body", "orelse", "finalbody"):
-        block = getattr(node, field, None)
+    for name in ("body", "orelse", "finalbody"):
+        block = getattr(node, name, None)
         if isinstance(block, list) and block and isinstance(block[0], ast.stmt):
             yield block
 
@@ -117,8 +129,8 @@ def _nodes(node: ast.AST, block: int, inside: bool = False) -> Iterator[tuple[as
         return
     yield node, block
     inside = inside or isinstance(node, ast.FunctionDef)
-    for field, value in ast.iter_fields(node):
-        if field in ("annotation", "returns", "decorator_list"):
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list"):
             continue
         for child in value if isinstance(value, list) else [value]:
             if isinstance(child, ast.AST):

@@ -68,6 +68,7 @@ def test_the_cache_can_be_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PHIX_CACHE", "0")
     assert phix.jit(lambda x: x * 3)(2.0).item() == 6.0
     assert phix.cache_info().folder is None
+    assert not disk_cache.has("key")
     phix.clear_cache()
     assert not list(folder.iterdir())
 
@@ -235,8 +236,11 @@ def test_clearing_deletes_what_is_on_disk_and_nothing_in_memory(folder: Path) ->
     before = phix.cache_info()
     assert before.folder == folder
     assert before.entries >= 2 and before.bytes > 1000 and before.misses > 0
+    unfinished = folder / "one.phixcache-tmp"
+    unfinished.write_bytes(b"phix-entry-3\n")
     phix.clear_cache()
     assert phix.cache_info().entries == phix.cache_info().bytes == 0
+    assert not unfinished.exists()
     assert f(0.0).item() == 0.0
 
 
