@@ -70,6 +70,8 @@ AREAS: dict[str, tuple[list[str], list[str]]] = {
     "vjp": (["phix/interpreters/vjp.py", "phix/interpreters/jvp.py", "phix/api/gradients.py"], []),
     "rules": (["phix/primitives/*.py"], ["*taylor*", "*simplifications*", "*recognition*"]),
 }
+# Tests of an area that come before others, cheap as they may be.
+FIRST = {"scalar bodies": ("tests/test_bodies.py", "tests/test_body_accuracy.py")}
 # Tests of other things, or of everything at once.
 NOT_RUN = (
     "op_table",
@@ -267,10 +269,10 @@ class Judge:
         self.functions = functions_by_place()
         gc.freeze()  # which leaves memory that no fork writes to
         for area, mutation in self.todo:
-            self.seen(mutation, area, *self.verdict(session, mutation))
+            self.seen(mutation, area, *self.verdict(session, mutation, FIRST.get(area, ())))
         return True
 
-    def tests_of(self, mutation: Mutation) -> list[str]:
+    def tests_of(self, mutation: Mutation, files: tuple[str, ...]) -> list[str]:
         """Those of its ops, then those that enter its block, cheapest first; outside of functions
         those that enter any block of its file."""
         found = self.entering[f"{mutation.path}:{mutation.block}"]
@@ -280,15 +282,19 @@ class Judge:
         first = [*self.first, *(f"{OP_TABLE}::test_op[{op}-" for op in ops_of(mutation))]
         names = [n for start in first for n in self.items if n.startswith(start)]
         spent = 0.0
-        for name in sorted(found & self.items.keys(), key=lambda n: (self.seconds[n], n)):
+
+        def place(name: str) -> tuple[bool, float, str]:
+            return not name.startswith(files), self.seconds[name], name
+
+        for name in sorted(found & self.items.keys(), key=place):
             spent += self.seconds[name]
             if spent < SECONDS or spent == self.seconds[name]:
                 names.append(name)
         return list(dict.fromkeys(names))
 
-    def verdict(self, session: Any, mutation: Mutation) -> tuple[str, str]:
+    def verdict(self, session: Any, mutation: Mutation, files: tuple[str, ...]) -> tuple[str, str]:
         """``killed``, ``hung`` or ``survived``, and by or in spite of what."""
-        names = self.tests_of(mutation)
+        names = self.tests_of(mutation, files)
         path, note = self.tree / mutation.path, self.tree / "failed"
         note.unlink(missing_ok=True)
         times = path.stat().st_atime, path.stat().st_mtime

@@ -33,6 +33,7 @@ _OPERATORS: dict[type, type] = {
     ast.RShift: ast.LShift,
 }  # fmt: skip
 _GENERIC = {"Callable", "Union", "TypeVar", "Iterator", "Sequence", "tuple", "dict", "list", "type"}
+_NAMES = ("__slots__", "__all__")
 _ORDERS = (ast.Lt, ast.LtE, ast.Gt, ast.GtE)
 # Calls that raise at once with their arguments swapped.
 _ORDERED = {"isinstance", "issubclass", "getattr", "hasattr", "setattr", "map", "filter", "cast"}
@@ -153,7 +154,7 @@ def _is_left_alone(node: ast.AST) -> bool:
     if isinstance(node, (ast.Assign, ast.AnnAssign)):
         target = node.targets[0] if isinstance(node, ast.Assign) else node.target
         name = ast.unparse(target)
-        return node.value is None or name == "__slots__" or bool(SPEED.search(name))
+        return node.value is None or name in _NAMES or bool(SPEED.search(name))
     return isinstance(node, ast.Compare) and bool(SPEED.search(ast.unparse(node)))
 
 
