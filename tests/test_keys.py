@@ -192,6 +192,21 @@ def test_which_dims_are_one_is_in_the_keys() -> None:
     assert len(set(prints.values())) == len(set(graphs.values())) == len(prints) == 5
 
 
+def test_which_dims_an_attribute_names_is_in_the_keys() -> None:
+    """Dims in attributes are those of the inputs, whose names another process may choose anew."""
+
+    def filled(number: int, more: int) -> Graph:
+        specs = [MetaTensor((dm.symbol(name),), "float32") for name in "nm"]
+        return phix.make_graph(lambda *xs: ops.full([xs[number].shape[0] + more], 1.0))(*specs)
+
+    ways = list(itertools.product((0, 1), (0, 1)))
+    graphs, again = [filled(*w) for w in ways], [filled(*w) for w in ways]
+    assert graphs == again and len(set(graphs)) == len(ways)
+    prints = [fingerprint(g) for g in graphs]
+    assert prints == [fingerprint(g) for g in again]
+    assert None not in prints and len(set(prints)) == len(ways)
+
+
 # -- the disk --------------------------------------------------------------------------------------
 def test_every_fact_and_switch_is_in_the_key_of_a_program(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
