@@ -12,13 +12,14 @@ import phix
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import stages
 from phix.core.errors import VerificationError
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import slot_check, verifier
 from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Store
 from phix.kernels.loops.verifier import verify
 from phix.kernels.scalar import language as sc
-from phix.kernels.schedule import pipeline, several_rows
+from phix.kernels.schedule import several_rows
 
 I0, I1 = sc.var("i0"), sc.var("i1")
 NUMBER = sc.const(1.0, dt.float32)
@@ -248,7 +249,7 @@ def test_a_pass_that_breaks_a_program_is_named(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(several_rows, "several_rows", harm)
     x = np.ones(4, np.float32)
-    assert pipeline.is_verifying()
+    assert stages.is_verifying()
     with pytest.raises(VerificationError, match="after 'several_rows'"):
         phix.jit(lambda x: ops.exp(x) * 1.25)(x)
 

@@ -7,12 +7,13 @@ comes out of each; a watcher that raises ends the compilation, and its error nam
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
-from phix.core.context import context
+from phix.core.context import Context, context
 
 GRAPH, LOOPS, CODE = "graph", "loops", "code"
 Value = TypeVar("Value")
@@ -55,3 +56,19 @@ def watching(watcher: Watcher) -> Iterator[None]:
         yield
     finally:
         context.watchers = before
+
+
+def is_verifying() -> bool:
+    """Whether ``PHIX_VERIFY`` asks for all programs of the process to be verified."""
+    return os.environ.get("PHIX_VERIFY", "0") not in ("", "0")
+
+
+def verify_all(level: str, check: Callable[[str, Any], None]) -> None:
+    """Under ``PHIX_VERIFY``, ``check(name, value)`` every stage of a level, in all threads."""
+
+    def watcher(stage: Stage) -> None:
+        if stage.level == level:
+            check(stage.name, stage.value)
+
+    if is_verifying():
+        Context.watchers = (*Context.watchers, watcher)

@@ -18,6 +18,7 @@ from phix.core.op import Op
 from phix.core.places import CPU, Place
 from phix.interpreters.decompose import decompose
 from phix.passes.assign_kernels import assign_kernels
+from phix.passes.check import check
 from phix.passes.hoist import hoist
 from phix.passes.recognise import recognise
 from phix.passes.simplify import simplify
@@ -89,3 +90,6 @@ def run(target: str, graph: Graph, around: Around = NOWHERE) -> dict[str, Graph]
 def last(found: dict[str, Graph]) -> Graph:
     """The graph after the last pass."""
     return next(reversed(found.values()))
+
+
+stages.verify_all(stages.GRAPH, lambda _, graph: check(graph))

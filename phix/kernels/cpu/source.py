@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from phix.core import dims as dm
+from phix.core import stages
 from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
@@ -21,7 +22,7 @@ from phix.kernels.loops import text
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.nodes import Kernel, LoopProgram
 from phix.kernels.loops.target import CPU
-from phix.kernels.schedule import inplace, pipeline
+from phix.kernels.schedule import inplace
 from phix.kernels.schedule.pipeline import Setting, lowered, run
 
 
@@ -92,7 +93,7 @@ class Source:
 
     def verify_bounds(self, sizes: dict[dm.Symbol, int]) -> None:
         """Under PHIX_VERIFY, check the program for these sizes of unknown dims."""
-        if pipeline.is_verifying():
+        if stages.is_verifying():
             from phix.kernels.loops.verifier import verify_bounds
 
             verify_bounds(self.loops, sizes)

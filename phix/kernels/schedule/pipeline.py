@@ -8,14 +8,12 @@ the row in ``core.rewrites`` that switches the pass off, where there is one.
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from phix.core import dims as dm
 from phix.core import rewrites, stages
-from phix.core.context import Context
 from phix.core.graph import Graph
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.nodes import Kernel, LoopProgram
@@ -130,17 +128,10 @@ def _changed(change: Change, program: LoopProgram, setting: Setting) -> LoopProg
     return program
 
 
-def is_verifying() -> bool:
-    """Whether ``PHIX_VERIFY`` asks for all programs of the process to be verified."""
-    return os.environ.get("PHIX_VERIFY", "0") not in ("", "0")
+def _verify(name: str, program: LoopProgram) -> None:
+    from phix.kernels.loops.verifier import verify  # for those who ask alone
+
+    verify(name, program)
 
 
-def _verify(stage: stages.Stage) -> None:
-    from phix.kernels.loops.verifier import verify
-
-    if stage.level == stages.LOOPS:
-        verify(stage.name, stage.value)
-
-
-if is_verifying():
-    Context.watchers = (_verify,)  # what every thread starts from
+stages.verify_all(stages.LOOPS, _verify)

@@ -10,10 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core import stack
+from phix.core import stack, stages
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Step
-from phix.kernels.schedule import pipeline
 
 # Tiny temps go on the stack, up to this many of a function.
 _MOST_ON_STACK = 64
@@ -108,7 +107,7 @@ def plan_slots(steps: list[Step], wanted: Callable[[Buffer], bool]) -> list[list
     for buffer in sorted(lives, key=lambda t: (-_known_size(t), lives[t][0], int(t.name[1:]))):
         plan.place(buffer, *lives[buffer])
     slots = [slot.buffers for slot in plan.slots]
-    if pipeline.is_verifying():
+    if stages.is_verifying():
         from phix.kernels.loops import verifier
 
         verifier.verify_slots(steps, slots)
