@@ -51,7 +51,7 @@ class Source:
             steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any
         ) -> NativeSegment:
             made = NativeSegment(steps, known, symbols, builder.dim, names)
-            made.text = native_text(made)
+            made.text = stages.made(stages.CODE, "llvm", lambda: native_text(made))
             return made
 
         self.stepwise: Stepwise | None = None
@@ -78,8 +78,9 @@ class Source:
         """The one native call that runs everything; None where Python has steps to run."""
         if self.stepwise is not None:
             return None
+        text = self.segments[0].text
         return NativeCall(
-            jit.code_of(self.segments[0].text),
+            stages.made(stages.CODE, "machine code", lambda: jit.code_of(text)),
             tuple(self.constants[k] for k in self.kept),
             self.sizes,
             tuple(self.values[k] for k in self.kept),

@@ -248,6 +248,12 @@ class LoopProgram:
     constant_values: list[Any] = field(default_factory=list)
     reused: tuple[int | None, ...] = ()
 
+    def counts(self) -> dict[str, int]:
+        """How many there are of what passes make fewer."""
+        kernels = [s for s in walk_steps(self.steps) if isinstance(s, Kernel)]
+        loops = sum(isinstance(s, For) for k in kernels for s in walk(k.body))
+        return {"kernels": len(kernels), "loops": loops, "temps": len(self.temps)}
+
 
 def scalar_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype of the scalars a buffer of ``dtype`` loads as (complex: of each part)."""
