@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from phix.core.dispatch import bind, bind_in_place
+from phix.core.faces import face
 from phix.table.definition import define
 
 if TYPE_CHECKING:
@@ -496,6 +497,7 @@ __all__ = [
     "where_grad",
     "while_loop",
 ]
+__dir__ = face(__all__)
 
 
 _softmax = define(

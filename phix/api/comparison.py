@@ -157,7 +157,8 @@ def compare(
         ArgumentError: no rewrite has that name, or the function is jitted with static arguments.
 
     >>> import phix
-    >>> phix.debug.compare(lambda x: phix.ops.softmax(x) * 2.0, rewrites="fuse")([1.0, 2.0])
+    >>> x = phix.to_tensor([1.0, 2.0])
+    >>> phix.debug.compare(lambda x: phix.ops.softmax(x) * 2.0, rewrites="fuse")(x)
     compare(<lambda>): eager calls and 3 ways to compile agree
     """
     names = tuple(passes.REWRITES) if rewrites is None else rewrites

@@ -35,6 +35,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from phix.core.dispatch import bind, bind_in_place
+from phix.core.faces import face
 from phix.table.definition import define
 
 if TYPE_CHECKING:
@@ -340,7 +341,7 @@ def _natural(name: str) -> list[tuple[int, int | str]]:
 
 def _all(names: list[str]) -> str:
     rows = "".join(f"    {literal(name)},\n" for name in names)
-    return f"__all__ = [\n{rows}]\n"
+    return f"__all__ = [\n{rows}]\n__dir__ = face(__all__)\n"
 
 
 def functions_for(entry: Entry, op: Op) -> dict[str, Callable[..., Any]]:
