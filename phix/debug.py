@@ -23,6 +23,7 @@ from phix.core.index_ranges import Checking
 from phix.core.rewrites import Rewrite
 from phix.core.source import recording, recording_tracers
 from phix.core.tensor import Tracer
+from phix.core.tracebacks import full_traceback
 from phix.interpreters.watch import Watch
 from phix.passes.recognise import report
 from phix.passes.simplify import simplify
@@ -32,6 +33,7 @@ __all__ = [
     "callback",
     "check_indices",
     "compare",
+    "full_traceback",
     "leaks",
     "nans",
     "passes",

@@ -79,7 +79,7 @@ def test_errors_has_a_row_for_each_error() -> None:
 
 
 # -- docstrings --------------------------------------------------------------------------------
-# Their functions have the docstrings of the op table; docs/errors.md and devices.md show the others.
+# Functions of the op table have its texts; docs/errors.md and devices.md show the other names.
 WITHOUT_EXAMPLES = {"ops", "nn", "errors", "kernels"}
 
 

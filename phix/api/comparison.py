@@ -22,6 +22,7 @@ from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
 from phix.core.places import CPU
 from phix.core.tensor import Tensor
+from phix.core.tracebacks import leaving_phix
 from phix.passes.compiled import Compiled
 
 # How many times the last bits of the largest number, and of what inputs a bit off make of a
@@ -173,6 +174,7 @@ def compare(
 
     donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
 
+    @leaving_phix
     def compared(*args: Any) -> Comparison:
         numbers = tuple(n % len(args) for n in donated if -len(args) <= n < len(args))
         return _Comparing(function, args, numbers, left_out).result()
