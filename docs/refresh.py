@@ -23,6 +23,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+os.environ["PHIX_TRACEBACK"] = "short"  # the pages show what users see
+
 ROOT = Path(__file__).resolve().parents[1]
 OPS = ROOT / "docs" / "ops.md"
 

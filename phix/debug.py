@@ -19,14 +19,31 @@ from phix.api.jitted import Jitted
 from phix.core import context, pytrees
 from phix.core import rewrites as table
 from phix.core.errors import ArgumentError
+from phix.core.faces import face
 from phix.core.given import FUNCTION, at_least, takes
 from phix.core.index_ranges import Checking
 from phix.core.rewrites import Rewrite
 from phix.core.source import recording, recording_tracers
 from phix.core.tensor import Tracer
+from phix.core.tracebacks import full_traceback
 from phix.interpreters.watch import Watch
 from phix.passes.recognise import report
 from phix.passes.simplify import simplify
+
+__all__ = [
+    "assert_max_traces",
+    "callback",
+    "check_indices",
+    "compare",
+    "full_traceback",
+    "leaks",
+    "nans",
+    "passes",
+    "patterns",
+    "print",
+    "why_retraced",
+]
+__dir__ = face(__all__)
 
 
 @dataclass(frozen=True)
@@ -301,16 +318,3 @@ def _jitted(function: Any, where: str) -> Jitted:
             f"debug.{where} takes a function made by phix.jit, found {type(function).__name__}"
         )
     return function
-
-
-__all__ = [
-    "assert_max_traces",
-    "callback",
-    "check_indices",
-    "compare",
-    "leaks",
-    "nans",
-    "passes",
-    "print",
-    "why_retraced",
-]

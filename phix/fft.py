@@ -26,6 +26,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.faces import face
 from phix.core.given import takes
 from phix.core.tensor import TensorBase, TensorLike
 
@@ -33,6 +34,7 @@ __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
     "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+__dir__ = face(__all__)
 
 Sizes = Sequence[Any]
 Axes = Sequence[int]

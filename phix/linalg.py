@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from phix import ops
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError
+from phix.core.faces import face
 from phix.core.given import FLAG, INT, one_of, takes
 from phix.core.tensor import TensorBase, TensorLike
 
@@ -26,6 +27,7 @@ __all__ = [
     "solve",
     "solve_triangular",
 ]
+__dir__ = face(__all__)
 
 
 class SlogdetResult(NamedTuple):

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from phix.core.dispatch import bind, bind_in_place
+from phix.core.faces import face
 from phix.table.definition import definer
 
 if TYPE_CHECKING:
@@ -147,6 +148,7 @@ __all__ = [
     "var", "var_grad",
     "where", "where_", "where_grad", "while_loop",
 ]
+__dir__ = face(__all__)
 
 
 # -- yaml/activation.yaml --------------------------------------------------------------------------

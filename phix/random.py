@@ -24,6 +24,7 @@ from phix.core import dtypes as dt
 from phix.core.arguments import DTypeLike, IntArrayLike
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.faces import face
 from phix.core.given import BOUND, entries, takes
 from phix.core.tensor import TensorBase, TensorLike
 
@@ -42,6 +43,7 @@ __all__ = [
     "truncated_normal",
     "uniform",
 ]
+__dir__ = face(__all__)
 
 
 def _tensor(value: Any) -> Any:

@@ -26,6 +26,9 @@ CACHE_VARIABLE = "PHIX_CACHE_DIR"
 # All programs of the tests, those of other processes too, are verified between all passes.
 os.environ.setdefault("PHIX_VERIFY", "1")
 
+# A fault of phix is found by the frames inside it.
+os.environ.setdefault("PHIX_TRACEBACK", "full")
+
 settings.register_profile("phix", derandomize=True, deadline=None, max_examples=25)
 settings.load_profile("phix")
 

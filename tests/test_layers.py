@@ -24,7 +24,7 @@ ROOMS: dict[str, set[str]] = {
     "passes": {"interpreters", "ops", "core"},
     "kernels": {"core"},
     "api": {"interpreters", "passes", "ops", "core", "checkpoint_policies"},
-    "checkpoint_policies": set(),
+    "checkpoint_policies": {"core"},
     "__main__": {"ops", "table", "core"},
     "debug": {"api", "interpreters", "passes", "ops", "core"},
     "nn": {"api", "ops", "core"},

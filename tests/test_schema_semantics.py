@@ -44,6 +44,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
             del known[name]
     for name in set(vars(ops)) - names:
         delattr(ops, name)
+        ops.__all__.remove(name)
     phix.interpreters.eager.EAGER.plans.clear()
 
 

@@ -9,6 +9,7 @@ from phix.api.jitted import Jitted
 from phix.core import context, donation, pytrees
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, Tracer, tensor_of
+from phix.core.tracebacks import leaving_phix
 from phix.passes.compiled import can_run
 
 
@@ -21,6 +22,7 @@ class Donating(Jitted):
 
     donated: tuple[int, ...] = ()  # argument numbers
 
+    @leaving_phix
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         return self._call(args, kwargs)
 

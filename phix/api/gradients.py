@@ -17,6 +17,7 @@ from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
+from phix.core.tracebacks import leaving_phix
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 from phix.interpreters import jvp as forward
 from phix.interpreters import vjp as reverse
@@ -61,6 +62,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     run = Flattened(wrapped, treedef, f"the result of {function_name(function)}")
     outs, pull = reverse.vjp(run, flat)
 
+    @leaving_phix
     def pullback(ct: Any) -> Any:
         cts, ct_tree = flat_tensors(ct, "the cotangent")
         if ct_tree != run.out_tree:

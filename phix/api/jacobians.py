@@ -16,6 +16,7 @@ from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.graph import Constant, Equation, Graph, copied, flat
+from phix.core.tracebacks import leaving_phix
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
 
@@ -58,6 +59,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     graph = with_known_part_done(stage.trace(forward, [x.meta for x in values]))
     out = pytrees.unflatten(run.out_tree, outs)
 
+    @leaving_phix
     def f_jvp(*tangents: Any) -> Any:
         given, tree = flat_tensors((tangents, {}), "the tangents")
         if tree != in_tree:

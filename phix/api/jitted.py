@@ -21,6 +21,7 @@ from phix.core.given import named
 from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tracer, tensor_of
+from phix.core.tracebacks import leaving_phix, shorten
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
 from phix.passes.compiled import can_run
 
@@ -66,13 +67,17 @@ class Jitted:
         self._lock = stack.Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and not self.static_argnums and context.current() is _EAGER:
-            for call in self._flat:
-                result = call(args)
-                if result is not MISS:
-                    return result
-            return self._call_quick(args)
-        return self._call(args, kwargs)
+        try:
+            if not kwargs and not self.static_argnums and context.current() is _EAGER:
+                for call in self._flat:
+                    result = call(args)
+                    if result is not MISS:
+                        return result
+                return self._call_quick(args)
+            return self._call(args, kwargs)
+        except Exception as error:
+            shorten(error, error.__traceback__)
+            raise
 
     def _call_quick(self, args: tuple[Any, ...]) -> Any:
         """The way for tensors in plain containers: their tree is not looked at if known."""
@@ -190,6 +195,7 @@ class Jitted:
         with rewrites.without(self.off):
             return Traced(*trace(function, *specs), self.off)
 
+    @leaving_phix
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The steps from the traced graph to machine code for these arguments or specs."""
         dynamic, static = self._split(args, kwargs)

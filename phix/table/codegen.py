@@ -33,6 +33,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from phix.core.dispatch import bind, bind_in_place
+from phix.core.faces import face
 from phix.table.definition import definer
 
 if TYPE_CHECKING:
@@ -362,4 +363,4 @@ def _all(names: list[str]) -> str:
     for _, group in itertools.groupby(names, lambda name: name[:2]):
         rows = _filled([f"{literal(name)}," for name in group], WIDTH - len(_INDENT))
         text += "".join(f"{_INDENT}{row}\n" for row in rows)
-    return text + "]\n"
+    return text + "]\n__dir__ = face(__all__)\n"

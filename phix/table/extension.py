@@ -64,6 +64,7 @@ def load_ops(path: str | Path) -> SimpleNamespace:
         add_op(op)
     if ops_module is not None:
         vars(ops_module).update(functions)
+        ops_module.__all__.extend(functions)
         install_methods(ops_module)
     return SimpleNamespace(**functions)
 
