@@ -15,7 +15,8 @@ new code; a change outside of functions takes a fresh process. Compiled code is 
 by its text, programs by the digest of the sources, so that each changed phix makes its own.
 
 ``--again`` runs those that have survived in earlier runs once more, and ``--first TEST...`` those
-tests before all others: that is how to see a new test kill a mutant.
+tests before all others: that is how to see a new test kill a mutant. ``--only FILE...`` is for a
+quick first run, with no other tests, of ``--areas NAME...``.
 """
 
 from __future__ import annotations
@@ -249,14 +250,16 @@ def drawn(count: int, seed: int) -> dict[str, list[Mutation]]:
 class Judge:
     """Collects the tests once, and runs some on each change, in forks that have the change."""
 
-    def __init__(self, under: Path, first: list[str], seen: Callable[..., None]) -> None:
-        self.under, self.first, self.seen = under, first, seen
+    def __init__(
+        self, under: Path, first: list[str], only: list[str], seen: Callable[..., None]
+    ) -> None:
+        self.under, self.first, self.only, self.seen = under, first, only, seen
         self.seconds, self.entering = recorded(under)
         self.tree = under / f"changed-{os.getpid()}"
         self.todo: list[tuple[str, Mutation]] = []
 
     def files(self) -> list[str]:
-        names = [*self.first, f"{OP_TABLE}::", *self.seconds]
+        names = [*self.first, *(self.only or [OP_TABLE, *self.seconds])]
         return list(dict.fromkeys(n.split("::")[0] for n in names))
 
     @pytest.hookimpl(tryfirst=True)
@@ -367,6 +370,7 @@ def main() -> None:
     parser.add_argument("--areas", nargs="+", default=list(AREAS), choices=AREAS)
     parser.add_argument("--record", nargs="+", metavar="FILE", help="note their blocks anew")
     parser.add_argument("--again", action="store_true", help="those that survived")
+    parser.add_argument("--only", nargs="+", default=[], metavar="FILE", help="tests to run")
     parser.add_argument("--first", nargs="+", default=[], metavar="TEST")
     options = parser.parse_args()
     under = options.under.resolve()
@@ -386,7 +390,7 @@ def main() -> None:
             file.write(json.dumps([mutation.name, *row]) + "\n")
         print(f"{row[1]:<9} {mutation.name}  ({row[2]})", flush=True)
 
-    judge = Judge(under, options.first, seen)
+    judge = Judge(under, options.first, options.only, seen)
     for area, chosen in drawn(options.count, options.seed).items():
         for mutation in chosen if area in options.areas else ():
             survived = before.get(mutation.name, ("",))[1:2] == ("survived",)

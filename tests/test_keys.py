@@ -122,6 +122,14 @@ def changed_constants(value: Any) -> Variants:
         changed.reshape(-1).view(np.uint8)[at] ^= 0x80 if data.dtype != bool else 1
         yield f"byte {at}", phix.Tensor(changed)
     yield "other dims", phix.Tensor(data[None])
+    if data.dtype in (np.float32, np.float64) and data.ndim:
+        yield "the same bits as ints", phix.Tensor(data.view(f"i{data.itemsize}"))
+
+
+def test_constants_of_the_same_bits_and_another_dtype_are_others() -> None:
+    zeros = [phix.to_tensor(np.zeros(4, dtype)) for dtype in ("f4", "i4", "u4")]
+    graphs = [phix.make_graph(lambda x, z=z: x[z.cast("int64")])(np.ones(4)) for z in zeros]
+    assert len({fingerprint(g) for g in graphs}) == len(set(graphs)) == len(zeros)
 
 
 def changed_equations(graph: Graph, equation: Any) -> Variants:
