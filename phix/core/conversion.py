@@ -232,7 +232,7 @@ def _stacked(data: Any, dtype: Any) -> Any:
     return bind("stack", rows, attrs=(0,))
 
 
-def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
+def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Tensor:
     """A tensor with a copy of ``data``.
 
     Args:

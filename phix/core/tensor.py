@@ -24,8 +24,12 @@ from phix.core.places import Place
 from phix.core.rules import OPS
 
 if TYPE_CHECKING:
+    from phix.core.arguments import DTypeLike, PlaceLike
     from phix.core.dispatch import Interpreter
     from phix.core.index_update import IndexUpdate
+    from phix.core.tensor_methods import TensorMethods  # a stub alone: see phix/table/stubs.py
+else:
+    TensorMethods = object
 
 
 def bind(name: str, *inputs: Any, attrs: tuple[Any, ...] = ()) -> Any:
@@ -34,7 +38,7 @@ def bind(name: str, *inputs: Any, attrs: tuple[Any, ...] = ()) -> Any:
     return bind(OPS[name], inputs, attrs)
 
 
-class TensorBase:
+class TensorBase(TensorMethods):
     """Operators and methods every kind of tensor has; they all go through the op table.
 
     Every op whose first argument is a tensor is a method too: ``x.sum(axis=0)``.
@@ -46,64 +50,6 @@ class TensorBase:
 
         @property
         def meta(self) -> MetaTensor: ...
-
-        def __getattr__(self, name: str) -> Any: ...
-
-        def __add__(self, other: Any) -> Any: ...
-
-        def __radd__(self, other: Any) -> Any: ...
-
-        def __sub__(self, other: Any) -> Any: ...
-
-        def __rsub__(self, other: Any) -> Any: ...
-
-        def __mul__(self, other: Any) -> Any: ...
-
-        def __rmul__(self, other: Any) -> Any: ...
-
-        def __truediv__(self, other: Any) -> Any: ...
-
-        def __rtruediv__(self, other: Any) -> Any: ...
-
-        def __floordiv__(self, other: Any) -> Any: ...
-
-        def __rfloordiv__(self, other: Any) -> Any: ...
-
-        def __mod__(self, other: Any) -> Any: ...
-
-        def __rmod__(self, other: Any) -> Any: ...
-
-        def __and__(self, other: Any) -> Any: ...
-
-        def __rand__(self, other: Any) -> Any: ...
-
-        def __or__(self, other: Any) -> Any: ...
-
-        def __ror__(self, other: Any) -> Any: ...
-
-        def __xor__(self, other: Any) -> Any: ...
-
-        def __rxor__(self, other: Any) -> Any: ...
-
-        def __lshift__(self, other: Any) -> Any: ...
-
-        def __rlshift__(self, other: Any) -> Any: ...
-
-        def __rshift__(self, other: Any) -> Any: ...
-
-        def __rrshift__(self, other: Any) -> Any: ...
-
-        def __lt__(self, other: Any) -> Any: ...
-
-        def __le__(self, other: Any) -> Any: ...
-
-        def __gt__(self, other: Any) -> Any: ...
-
-        def __ge__(self, other: Any) -> Any: ...
-
-        def __eq__(self, other: Any) -> Any: ...
-
-        def __ne__(self, other: Any) -> Any: ...
 
     # -- facts -----------------------------------------------------------------------------
     @property
@@ -123,7 +69,7 @@ class TensorBase:
         return self.meta.size
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Tensor:
         """The tensor with its axes reversed."""
         return bind("transpose", self, attrs=(tuple(reversed(range(self.ndim))),))
 
@@ -134,11 +80,11 @@ class TensorBase:
 
         return IndexUpdate(self)
 
-    def astype(self, dtype: Any) -> Any:
+    def astype(self, dtype: DTypeLike) -> Tensor:
         """The values converted to ``dtype``."""
         return bind("cast", self, attrs=(dt.as_dtype(dtype),))
 
-    def to(self, place: Any) -> Any:
+    def to(self, place: PlaceLike) -> Tensor:
         """The tensor on ``place``; itself, if it is there.
 
         Raises:
@@ -216,12 +162,12 @@ class TensorBase:
             raise ArgumentError(f"len() needs a tensor with an axis, found {self.meta}")
         return self.shape[0]  # type: ignore[return-value]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:
             raise ArgumentError(f"iter() needs a tensor with an axis, found {self.meta}")
         return (self[i] for i in range(len(self)))
 
-    def __getitem__(self, index: Any) -> Any:
+    def __getitem__(self, index: Any) -> Tensor:
         from phix.core.indexing import get
 
         return get(self, index)
@@ -232,37 +178,37 @@ class TensorBase:
     __hash__ = object.__hash__
 
     # -- operators -------------------------------------------------------------------------
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Tensor:
         return bind("scale", self, attrs=(-1, 0, True))
 
-    def __pos__(self) -> Any:
-        return self
+    def __pos__(self) -> Tensor:
+        return self  # type: ignore[return-value]  # a tracer stands for a tensor
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: TensorLike) -> Tensor:
         if isinstance(other, (int, float)) and not isinstance(other, bool):
             return bind("pow", self, attrs=(other,))
         return bind("elementwise_pow", self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: TensorLike) -> Tensor:
         return bind("elementwise_pow", other, self)
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: TensorLike) -> Tensor:
         return bind("matmul", other, self, attrs=(False, False))
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: TensorLike) -> Tensor:
         return bind("matmul", self, other, attrs=(False, False))
 
-    def __invert__(self) -> Any:
+    def __invert__(self) -> Tensor:
         return bind("bitwise_not", self)
 
-    def __abs__(self) -> Any:
+    def __abs__(self) -> Tensor:
         return bind("abs", self)
 
-    def __round__(self, digits: int = 0) -> Any:
+    def __round__(self, digits: int = 0) -> Tensor:
         return bind("round", self, attrs=(digits,))
 
 
-_BINARY = {
+BINARY = {
     "add": "add",
     "sub": "subtract",
     "mul": "multiply",
@@ -275,7 +221,7 @@ _BINARY = {
     "lshift": "bitwise_left_shift",
     "rshift": "bitwise_right_shift",
 }
-_COMPARE = {
+COMPARE = {
     "lt": "less_than",
     "le": "less_equal",
     "gt": "greater_than",
@@ -300,9 +246,9 @@ def install_operators(bind: Any) -> None:
 
         return method
 
-    for python, op_name in (_BINARY | _COMPARE).items():
+    for python, op_name in (BINARY | COMPARE).items():
         setattr(TensorBase, f"__{python}__", forward(op_name))
-    for python, op_name in _BINARY.items():
+    for python, op_name in BINARY.items():
         setattr(TensorBase, f"__r{python}__", reflected(op_name))
 
 

@@ -360,6 +360,7 @@ def functions_for(entry: Entry, op: Op) -> dict[str, Callable[..., Any]]:
 def main(arguments: Sequence[str] = ()) -> int:
     """Write ``phix/ops.py``; with ``--check``, only say whether it is up to date."""
     from phix.core.errors import OpTableError
+    from phix.table import stubs
     from phix.table.loader import read_table
 
     if list(arguments) not in ([], ["--check"]):
@@ -371,6 +372,8 @@ def main(arguments: Sequence[str] = ()) -> int:
         print(error, file=sys.stderr)
         return 1
     fresh = OPS_FILE.exists() and OPS_FILE.read_text(encoding="utf-8") == text
+    if not stubs.write(text, check=bool(arguments)) and arguments:
+        fresh = False
     if arguments and not fresh:
         print("phix/ops.py is stale; run `python -m phix.ops`", file=sys.stderr)
         return 1
