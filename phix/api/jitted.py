@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic
 
 from phix.api.arguments import flat_specs, flat_tensors, function_name, lent_tensors, meta_key
 from phix.api.flat_calls import MISS, FlatCall, flat_call
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import Call, explanation
+from phix.api.signatures import P, R
 from phix.core import collector, context, pytrees, rewrites, stack
 from phix.core.arrays import apart
 from phix.core.engines import Launcher
@@ -40,12 +41,12 @@ class _Known:
         self.calls = 0
 
 
-class Jitted:
+class Jitted(Generic[P, R]):
     """A function that runs as a compiled program; made by :func:`jit`."""
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         static_argnums: tuple[int, ...],
         static_argnames: tuple[str, ...],
         input_spec: Any,
@@ -66,7 +67,7 @@ class Jitted:
         self._flat: tuple[FlatCall, ...] = ()  # for the last of those that come often
         self._lock = stack.Lock()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
             if not kwargs and not self.static_argnums and context.current() is _EAGER:
                 for call in self._flat:

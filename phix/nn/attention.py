@@ -11,7 +11,7 @@ from phix.core import dtypes as dt
 from phix.core.arguments import FloatLike
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import takes
-from phix.core.tensor import TensorLike
+from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor, is_zero
 from phix.nn.layers import dropout
 
@@ -28,7 +28,7 @@ def scaled_dot_product_attention(
     scale: FloatLike | None = None,
     enable_gqa: bool = True,
     dropout_key: TensorLike | None = None,
-) -> Any:
+) -> Tensor:
     """softmax(query @ key.T * scale + mask) @ value for each head.
 
     Args:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from phix import ops
 from phix.core import dims as dm
@@ -12,7 +12,7 @@ from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import takes
 from phix.core.rules import OPS
-from phix.core.tensor import TensorLike
+from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor
 
 
@@ -38,7 +38,7 @@ def layer_norm(
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
     epsilon: FloatLike = 1e-5,
-) -> Any:
+) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * weight + bias over the last axes.
 
     Args:
@@ -88,6 +88,52 @@ def rms_norm(
     tensors = (input, None, None, _flat(weight), None)
     out, _, inverse = bind(OPS["rms_norm"], tensors, (eps, begin, -1.0, 0, 0.0, 0.0))
     return out, inverse
+
+
+@overload
+def batch_norm(
+    x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    training: Literal[False] = False,
+    momentum: FloatLike = 0.9,
+    epsilon: FloatLike = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+) -> Tensor: ...
+
+
+@overload
+def batch_norm(
+    x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    *,
+    training: Literal[True],
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@overload
+def batch_norm(
+    x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    training: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+) -> Any: ...
 
 
 @takes()
@@ -144,7 +190,7 @@ def instance_norm(
     momentum: FloatLike = 0.9,
     eps: FloatLike = 1e-5,
     data_format: str = "NCHW",
-) -> Any:
+) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of each image.
 
     Args:
@@ -182,7 +228,7 @@ def group_norm(
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
     data_format: str = "NCHW",
-) -> Any:
+) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * weight + bias for each group of channels.
 
     Args:
@@ -200,7 +246,7 @@ def group_norm(
 
 
 @takes()
-def normalize(x: TensorLike, p: FloatLike = 2, axis: int = 1, epsilon: float = 1e-12) -> Any:
+def normalize(x: TensorLike, p: FloatLike = 2, axis: int = 1, epsilon: float = 1e-12) -> Tensor:
     """x divided by its p-norm along the axis, or by epsilon where that is larger.
 
     Args:
