@@ -320,7 +320,7 @@ class Judge:
             return 0
 
         status = status_in_fork(run, self.tree / "output", CPU_SECONDS)
-        path.write_text((TREE / mutation.path).read_text())
+        path.write_bytes(mutation.original)
         os.utime(path, times)
         if status is None:
             return "hung", ""
