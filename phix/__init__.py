@@ -63,7 +63,7 @@ from phix.api.jacobians import jacfwd as jacfwd
 from phix.api.jacobians import jacrev as jacrev
 from phix.api.jacobians import linear_transpose as linear_transpose
 from phix.api.jacobians import linearize as linearize
-from phix.api.jitted import jit as jit
+from phix.api.jit import jit as jit
 from phix.api.precision import autocast as autocast
 from phix.api.taylor import derivative as derivative
 from phix.api.taylor import jet as jet
@@ -72,7 +72,6 @@ from phix.core import pytrees as tree  # noqa: F401
 from phix.core.conversion import to_tensor as to_tensor
 from phix.core.disk_cache import cache_info as cache_info
 from phix.core.disk_cache import clear_cache as clear_cache
-from phix.core.dispatch import bind as _bind
 from phix.core.dtypes import bfloat16 as bfloat16
 from phix.core.dtypes import bool_ as bool_
 from phix.core.dtypes import complex64 as complex64
@@ -92,18 +91,16 @@ from phix.core.graph import Graph as Graph
 from phix.core.meta import MetaTensor as MetaTensor
 from phix.core.meta import spec as spec
 from phix.core.numpy_protocol import provide as _provide_numpy
+from phix.core.operators import install_methods as _install_methods
 from phix.core.places import Place as Place
 from phix.core.places import device as device
 from phix.core.precision import matmul_precision as matmul_precision
 from phix.core.precision import set_matmul_precision as set_matmul_precision
 from phix.core.rules import complete as _complete
 from phix.core.tensor import Tensor as Tensor
-from phix.core.tensor import install_methods as _install_methods
-from phix.core.tensor import install_operators as _install_operators
 from phix.kernels.plugins import register_backend as register_backend
 from phix.table.extension import load_ops as load_ops
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
-_install_operators(_bind)
 _install_methods(ops)
 _complete()

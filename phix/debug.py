@@ -14,7 +14,7 @@ from phix.api.comparison import Comparison as Comparison
 from phix.api.comparison import compare as compare
 from phix.api.graphs import make_graph
 from phix.api.jitted import Jitted
-from phix.core import dispatch, pytrees
+from phix.core import context, pytrees
 from phix.core import rewrites as table
 from phix.core.errors import ArgumentError
 from phix.core.given import FUNCTION, at_least, takes
@@ -77,7 +77,7 @@ def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """
     flat, tree = flat_tensors((args, kwargs), "debug.callback")
     effect = _Effect(function, tree)
-    if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+    if context.is_eager() and not any(isinstance(x, Tracer) for x in flat):
         effect([x.numpy() for x in flat])
     else:
         ops.debug_callback(flat, effect)
@@ -146,18 +146,18 @@ def nans() -> Iterator[None]:
     >>> found, "choose twice" in message
     (('sqrt', ('backward',), 1), True)
     """
-    base = dispatch.current()
+    base = context.current()
     if isinstance(base, Watch):
         yield
         return
     _refuse_inside("nans")
     watch = Watch(base)
-    with dispatch.active(watch), recording(watch.derivative):
+    with context.active(watch), recording(watch.derivative):
         yield
 
 
 def _refuse_inside(name: str) -> None:
-    if not dispatch.is_eager_or_watched():
+    if not context.is_eager_or_watched():
         raise ArgumentError(
             f"debug.{name}: opened inside a function that is being transformed; open it around the "
             "call of the transformed function"
@@ -191,7 +191,7 @@ def check_indices() -> Iterator[None]:
     True
     """
     _refuse_inside("check_indices")
-    with dispatch.active(Checking(dispatch.current())):
+    with context.active(Checking(context.current())):
         yield
 
 

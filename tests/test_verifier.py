@@ -10,6 +10,7 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import VerificationError
 from phix.kernels.loops import nodes as ir
@@ -159,6 +160,21 @@ SOUND: dict[str, Callable[[], LoopProgram]] = {
 @pytest.mark.parametrize("name", SOUND)
 def test_what_keeps_the_rules_passes(name: str) -> None:
     verify("a pass", SOUND[name]())
+
+
+def test_an_index_outside_a_buffer_of_unknown_size_is_found_at_its_sizes() -> None:
+    n = dm.symbol("n")
+    source = Buffer("x0", dt.float32, (n,), "input")
+    target = Buffer("o0", dt.float32, (n - 1,), "output")
+    loop = For(I0, sc.var("n"), [Store(target, (I0,), load(source, I0))])
+    (symbol,) = dm.symbols(n)
+    found = LoopProgram([source], [], [target], [], [Kernel([loop])], {"n": symbol})
+    verify("lower", found)  # nothing is known of the sizes
+    with pytest.raises(VerificationError, match=r"stores_stay_inside.*element 4 of 4"):
+        verifier.verify_bounds(found, {symbol: 5})
+    shorter = For(I0, sc.var("n") - size(1), loop.body)
+    found.steps[:] = [Kernel([shorter])]
+    verifier.verify_bounds(found, {symbol: 5})
 
 
 def test_results_that_share_memory_are_found() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from phix.core import dispatch, rewrites, stack
+from phix.core import context, rewrites, stack
 from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
 from phix.core.graph import Graph, all_places, graphs_in
@@ -194,4 +194,4 @@ def can_run(compiled: Compiled) -> bool:
     Elsewhere the graph is replayed, so a compiled function can be differentiated, batched and
     traced, to any order.
     """
-    return dispatch.is_eager() and compiled.is_closed
+    return context.is_eager() and compiled.is_closed

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from phix.core.given import Kind, takes
 from phix.core.op import Op
+from phix.core.operators import install_methods
 from phix.core.rules import OPS, add_op
-from phix.core.tensor import install_methods
 from phix.table import invoke as invoking
 from phix.table.schema import parse_call
 

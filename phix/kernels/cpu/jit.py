@@ -297,7 +297,7 @@ def begin(text: partial[str]) -> None:
 
 def _linked(body: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:
     """What holds an object in memory, and the addresses of functions in it."""
-    runtime.bind(body)
+    _bind_routines(body)
     engine = _engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(body))
     engine.finalize_object()
@@ -305,6 +305,18 @@ def _linked(body: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:
     if not all(found):
         raise RuntimeError(f"the compiled object lacks one of the functions {names}")
     return engine, found
+
+
+def _bind_routines(code: bytes) -> None:
+    """Make the routines that an object file names known to compiled code."""
+    for name, (text, own) in runtime.ROUTINES.items():
+        if name not in _bound and name.encode() in code:
+            _bound.add(name)
+            (address,) = addresses(text, (own,))
+            add_symbol(name, address)
+
+
+_bound: set[str] = set()
 
 
 class _Held:

@@ -11,8 +11,9 @@ from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
 from phix.kernels.cpu import jit, product_code, streaming
-from phix.kernels.cpu.entry import Segment, SymbolSource
+from phix.kernels.cpu.entry import native_text
 from phix.kernels.cpu.llvm import has_masked_stores
+from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
 from phix.kernels.loops import nodes as ir
@@ -26,6 +27,7 @@ from phix.kernels.schedule import (
     collapse,
     inplace,
     ordering,
+    pipeline,
     several_rows,
     sharing,
     shrinking,
@@ -54,8 +56,12 @@ class Source:
         prepare(program, builder)
         names = {symbol: name for name, symbol in program.symbols.items()}
 
-        def segment(steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any) -> Segment:
-            return Segment(steps, known, symbols, builder.dim, names)
+        def segment(
+            steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any
+        ) -> NativeSegment:
+            made = NativeSegment(steps, known, symbols, builder.dim, names)
+            made.text = native_text(made)
+            return made
 
         self.stepwise: Stepwise | None = None
         if self._is_one_call():
@@ -93,6 +99,13 @@ class Source:
         """What runs the steps where they are not one native call."""
         assert self.stepwise is not None
         return self.stepwise.launcher(env, self.constants)
+
+    def verify_bounds(self, sizes: dict[dm.Symbol, int]) -> None:
+        """Under PHIX_VERIFY, check the program for these sizes of unknown dims."""
+        if pipeline.is_verifying():
+            from phix.kernels.loops.verifier import verify_bounds
+
+            verify_bounds(self.loops, sizes)
 
     @cached_property
     def sections(self) -> dict[str, str]:

@@ -8,13 +8,13 @@ The tables read top to bottom: ``schedule.PASSES`` for every engine, then ``cpu.
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from phix.core import rewrites, stack
+from phix.core import rewrites
+from phix.core.context import Context, context
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.nodes import Kernel, LoopProgram
 
@@ -72,12 +72,8 @@ def _standing() -> tuple[Watcher, ...]:
     return (verify,)
 
 
-class _Watched(threading.local):
-    watchers: tuple[Watcher, ...] = _standing()
-
-
-_watched = _Watched()
-stack.carried(_watched)
+# Those who watch all programs of the process stand in the context that threads start from.
+Context.watchers = _standing()
 
 
 def run(table: Iterable[LoopPass], program: LoopProgram, setting: Setting) -> None:
@@ -90,16 +86,16 @@ def run(table: Iterable[LoopPass], program: LoopProgram, setting: Setting) -> No
 
 def tell(name: str, program: LoopProgram) -> None:
     """Show a program to the watchers; ``name`` is what was just done to it."""
-    for watcher in _watched.watchers:
+    for watcher in context.watchers:
         watcher(name, program)
 
 
 @contextmanager
 def watching(watcher: Watcher) -> Iterator[None]:
     """Inside a with block, in this thread, ``watcher`` sees each program after each pass."""
-    before = _watched.watchers
-    _watched.watchers = (*before, watcher)
+    before = context.watchers
+    context.watchers = (*before, watcher)
     try:
         yield
     finally:
-        _watched.watchers = before
+        context.watchers = before
