@@ -20,7 +20,8 @@ if not __package__:
     bare = ModuleType(PACKAGE.name)  # the package without its __init__
     bare.__path__ = [str(PACKAGE)]
     sys.modules[PACKAGE.name] = bare
-    sys.path[0] = str(PACKAGE.parent)  # the folder of this file, whose modules are the package's
+    here = PACKAGE / "table"  # whose modules are to be found in the package alone
+    sys.path[:] = [folder for folder in sys.path if Path(folder).resolve() != here]
 
 
 def main(arguments: Sequence[str] = ()) -> int:
