@@ -10,6 +10,7 @@ import importlib as _importlib
 
 from phix import checkpoint_policies, debug, fft, kernels, linalg, nn, ops, random
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
+from phix.api.autocasting import autocast
 from phix.api.batching import (
     all_gather,
     all_to_all,
@@ -51,9 +52,8 @@ from phix.api.custom import custom_jvp, custom_vjp, stop_gradient
 from phix.api.gradients import grad, jvp, value_and_grad, vjp
 from phix.api.graphs import check_graph, decompose, eval_shape, infer_meta, make_graph, parse_graph
 from phix.api.jacobians import hessian, hvp, jacfwd, jacrev, linear_transpose, linearize
+from phix.api.jet import derivative, jet
 from phix.api.jit import jit
-from phix.api.precision import autocast
-from phix.api.taylor import derivative, jet
 from phix.core import errors
 from phix.core import pytrees as tree
 from phix.core.conversion import to_tensor

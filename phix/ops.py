@@ -14,7 +14,7 @@ from phix.core.faces import face
 from phix.table.definition import definer
 
 if TYPE_CHECKING:
-    from phix.core.arguments import DTypeLike, FloatLike, IntArrayLike, PlaceLike, ScalarLike
+    from phix.core.annotations import DTypeLike, FloatLike, IntArrayLike, PlaceLike, ScalarLike
     from phix.core.dims import DimLike
     from phix.core.graph import Graph
     from phix.core.tensor import Tensor, TensorLike

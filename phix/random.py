@@ -21,7 +21,7 @@ import numpy as np
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.arguments import DTypeLike, IntArrayLike
+from phix.core.annotations import DTypeLike, IntArrayLike
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
 from phix.core.faces import face

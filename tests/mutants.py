@@ -70,7 +70,7 @@ AREAS: dict[str, tuple[list[str], list[str]]] = {
     ),
     "batching": (["phix/interpreters/batch*.py", "phix/api/batching.py"], []),
     "vjp": (["phix/interpreters/vjp.py", "phix/interpreters/jvp.py", "phix/api/gradients.py"], []),
-    "rules": (["phix/primitives/*.py"], ["*taylor*", "*simplifications*", "*recognition*"]),
+    "rules": (["phix/primitives/*.py"], ["*jet*", "*simplifications*", "*recognition*"]),
 }
 # Tests of an area that come before others, cheap as they may be.
 FIRST = {"scalar bodies": ("tests/test_bodies.py", "tests/test_body_accuracy.py")}

@@ -22,7 +22,8 @@ import pytest
 import phix
 from phix import ops
 from phix.core import disk_cache, fingerprint, rewrites, rules
-from phix.kernels.cpu import jit, source, stored
+from phix.kernels.cpu import jit, stored
+from phix.kernels.schedule import pipeline
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -40,13 +41,13 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The loop programs that were made since."""
     seen: list[Any] = []
-    lower = source.lower
+    lower = pipeline.lower
 
     def counted(*args: Any, **options: Any) -> Any:
         seen.append(lower(*args, **options))
         return seen[-1]
 
-    monkeypatch.setattr(source, "lower", counted)
+    monkeypatch.setattr(pipeline, "lower", counted)
     return seen
 
 

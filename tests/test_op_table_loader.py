@@ -15,7 +15,7 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core import arguments, rules
+from phix.core import annotations, rules
 from phix.core.errors import OpTableError
 from phix.core.op import REQUIRED
 from phix.core.tensor import TensorBase
@@ -127,7 +127,7 @@ def test_slots_that_take_tensors_are_annotated_so() -> None:
         names = [op.attr_names[i] for i in op.number_slots if not op.forward]
         found |= {parameters[codegen.python_name(n)].annotation for n in names}
     assert found == {"FloatLike", "ScalarLike"}
-    for kind in (arguments.FloatLike, arguments.ScalarLike):
+    for kind in (annotations.FloatLike, annotations.ScalarLike):
         assert {float, np.generic, TensorBase} <= set(typing.get_args(kind))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from phix import ops
 from phix.core import dims as dm
-from phix.core.arguments import DTypeLike, IntArrayLike, ScalarLike
+from phix.core.annotations import DTypeLike, IntArrayLike, ScalarLike
 from phix.core.errors import ArgumentError
 from phix.core.given import SIZE, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike

@@ -25,7 +25,7 @@ from phix.api.signatures import (
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
-from phix.core.conversion import owned_tensor, place_of
+from phix.core.conversion import owned_tensor, tensor_place
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.places import Place
@@ -264,7 +264,7 @@ def _with_gradient(
         run = Flattened(of_chosen, treedef, f"the result of {function_name(function)}")
         outs, pull = reverse.vjp(run, flat)
         _check_scalar(outs, function)
-        grads = pytrees.unflatten(treedef, pull([_one(outs[0].dtype, place_of(outs[0]))]))[0]
+        grads = pytrees.unflatten(treedef, pull([_one(outs[0].dtype, tensor_place(outs[0]))]))[0]
         value = pytrees.unflatten(run.out_tree, outs)
         found = grads[0] if isinstance(argnums, int) else grads
         return ((value, aux_of()), found) if has_aux else (value, found)

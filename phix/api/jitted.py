@@ -11,7 +11,7 @@ from phix.api.arguments import flat_specs, flat_tensors, function_name, lent_ten
 from phix.api.flat_calls import MISS, FlatCall, flat_call
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
-from phix.api.retracing import Call, explanation
+from phix.api.retracing import CallKind, explanation
 from phix.api.signatures import P, R
 from phix.core import collector, context, pytrees, rewrites, stack
 from phix.core.arrays import apart
@@ -60,7 +60,7 @@ class Jitted(Generic[P, R]):
         self.off = off  # rewrites left out
         self.trace_count = 0
         self.most_traces: int | None = None  # set by phix.debug.assert_max_traces
-        self._calls: list[Call] = []  # what each trace was made for, in order
+        self._calls: list[CallKind] = []  # what each trace was made for, in order
         self._traces: dict[Any, Traced] = {}
         self._launchers: dict[Any, tuple[Any, Traced]] = {}
         self._quick: dict[Any, _Known] = {}
@@ -166,7 +166,7 @@ class Jitted(Generic[P, R]):
         self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
     ) -> Traced:
         """The trace for these arguments; made where there is none."""
-        key = self._trace_key(Call(treedef, tuple(metas), static, *_around()))
+        key = self._trace_key(CallKind(treedef, tuple(metas), static, *_around()))
         found = self._traces.get(key)
         if found is None:
             with self._lock:
@@ -175,7 +175,7 @@ class Jitted(Generic[P, R]):
                     found = self._traces[key] = self._trace(dynamic, static, metas, treedef)
         return found
 
-    def _trace_key(self, call: Call) -> Any:
+    def _trace_key(self, call: CallKind) -> Any:
         kinds: tuple[Any, ...] = ()  # one trace for every size
         if self.input_spec is None:
             kinds = tuple(map(meta_key, call.metas))
@@ -187,7 +187,7 @@ class Jitted(Generic[P, R]):
         specs = pytrees.unflatten(treedef, metas)
         if self.input_spec is not None:
             specs = (_declared(self.input_spec, specs[0], self.function), specs[1])
-        call = Call(treedef, tuple(metas), static, *_around())
+        call = CallKind(treedef, tuple(metas), static, *_around())
         if self.most_traces is not None and self.trace_count >= self.most_traces:
             raise RetraceError(self._explained(self._calls, call))
         self._calls.append(call)
@@ -221,12 +221,12 @@ class Jitted(Generic[P, R]):
             return self._explained(self._calls[:-1], self._calls[-1])
         dynamic, static = self._split(args, kwargs)
         metas, treedef = flat_specs(dynamic, function_name(self.function))
-        call = Call(treedef, tuple(metas), static, *_around())
+        call = CallKind(treedef, tuple(metas), static, *_around())
         if self._trace_key(call) in self._traces:
             return f"{function_name(self.function)}: a call with these arguments is not traced anew"
         return self._explained(self._calls, call)
 
-    def _explained(self, before: Sequence[Call], call: Call) -> str:
+    def _explained(self, before: Sequence[CallKind], call: CallKind) -> str:
         return explanation(before, call, self.function, function_name(self.function))
 
     def cache_clear(self) -> None:
@@ -276,7 +276,7 @@ def _declared(input_spec: Any, args: Any, function: Any) -> Any:
 
 
 def _around() -> tuple[Any, bool]:
-    """What a trace depends on besides the arguments: see ``Call``."""
+    """What a trace depends on besides the arguments: see ``CallKind``."""
     return context.bound_axes(), is_checking()
 
 

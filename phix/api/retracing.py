@@ -16,7 +16,7 @@ _NOTHING = object()
 
 
 @dataclass(frozen=True)
-class Call:
+class CallKind:
     """What a trace is made for: the kinds of the arguments, not their values."""
 
     treedef: pytrees.TreeDef
@@ -62,12 +62,12 @@ def _path(path: Sequence[Any], names: Sequence[str], free: Sequence[int]) -> str
     return head + "".join(f"[{entry!r}]" for entry in rest)
 
 
-def differences(old: Call, new: Call, function: Callable[..., Any]) -> list[str]:
+def differences(old: CallKind, new: CallKind, function: Callable[..., Any]) -> list[str]:
     """One line for each thing that sets ``new`` apart from ``old``."""
     return [*_settings(old, new, function), *_leaves(old, new, function), *_scope(old, new)]
 
 
-def _settings(old: Call, new: Call, function: Callable[..., Any]) -> Iterator[str]:
+def _settings(old: CallKind, new: CallKind, function: Callable[..., Any]) -> Iterator[str]:
     before, now = old.settings(function), new.settings(function)
     for name in {**before, **now}:
         a, b = before.get(name, _NOTHING), now.get(name, _NOTHING)
@@ -83,7 +83,7 @@ def _short(value: Any) -> str:
     return text if len(text) <= 60 else text[:57] + "..."
 
 
-def _leaves(old: Call, new: Call, function: Callable[..., Any]) -> Iterator[str]:
+def _leaves(old: CallKind, new: CallKind, function: Callable[..., Any]) -> Iterator[str]:
     before, now = old.leaves(function), new.leaves(function)
     for path, meta in now.items():
         if path not in before:
@@ -103,7 +103,7 @@ def _text(meta: MetaTensor) -> str:
     return dm.shape_text(meta.dims)
 
 
-def _scope(old: Call, new: Call) -> Iterator[str]:
+def _scope(old: CallKind, new: CallKind) -> Iterator[str]:
     if old.axes != new.axes:
         yield f"the named axes in scope are {dict(new.axes)}, were {dict(old.axes)}"
     if old.checks_indices != new.checks_indices:
@@ -111,7 +111,9 @@ def _scope(old: Call, new: Call) -> Iterator[str]:
         yield f"it is called {now} phix.debug.check_indices(), was {before}"
 
 
-def explanation(calls: Sequence[Call], new: Call, function: Callable[..., Any], name: str) -> str:
+def explanation(
+    calls: Sequence[CallKind], new: CallKind, function: Callable[..., Any], name: str
+) -> str:
     """Why ``new`` fits none of the ``calls`` that were traced: how it differs from the nearest."""
     if not calls:
         return f"{name}: the first call is traced, whatever its arguments"

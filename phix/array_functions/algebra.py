@@ -9,15 +9,9 @@ from typing import Any
 import numpy as np
 
 from phix import fft, linalg, ops
-from phix.array_functions.arguments import (
-    axes_of,
-    floating,
-    named,
-    refuse,
-    tensor,
-)
 from phix.array_functions.arrangement import matrix_transpose, moveaxis
 from phix.array_functions.arrangement import ravel as flat
+from phix.array_functions.numpy_arguments import axes_of, floating, named, refuse, tensor
 from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
 from phix.core.numpy_protocol import NotOfferedError

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.array_functions.arguments import axes_of, axis_of, named, operand, refuse, tensor
-from phix.array_functions.arguments import with_dtype as cast
+from phix.array_functions.numpy_arguments import axes_of, axis_of, named, operand, refuse, tensor
+from phix.array_functions.numpy_arguments import with_dtype as cast
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.array_functions.arguments import floating, operand, refuse, tensor, with_dtype
+from phix.array_functions.numpy_arguments import floating, operand, refuse, tensor, with_dtype
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.array_functions.arguments import (
+from phix.array_functions.numpy_arguments import (
     axes_of,
     axis_of,
     floating,

@@ -294,15 +294,15 @@ def home(values: Iterable[Any]) -> Place | None:
     """Where arrays and numbers among ``values`` are to go: to the tensors that are elsewhere."""
     if places.is_host_alone():
         return None
-    found = {place_of(v) for v in values if not _is_single_on_host(v)} - {None}
+    found = {tensor_place(v) for v in values if not _is_single_on_host(v)} - {None}
     return found.pop() if len(found) == 1 and places.CPU not in found else None
 
 
 def _is_single_on_host(value: Any) -> bool:
-    return isinstance(value, TensorBase) and not value.ndim and place_of(value) == places.CPU
+    return isinstance(value, TensorBase) and not value.ndim and tensor_place(value) == places.CPU
 
 
-def place_of(value: Any) -> Place | None:
+def tensor_place(value: Any) -> Place | None:
     """Where the data of a tensor live, or those under a tracer that has some; None elsewhere."""
     while isinstance(value, Tracer):
         value = getattr(value, "value", None)
@@ -326,7 +326,7 @@ def _scalar_on(place: Place, dtype: np.dtype, data: bytes) -> Tensor:
     return Tensor(places.moved(array, place))
 
 
-def moved(x: Tensor, place: Place) -> Tensor:
+def moved_tensor(x: Tensor, place: Place) -> Tensor:
     """The tensor on ``place``; copies of single values are kept."""
     if not x.ndim and isinstance(x.data, np.ndarray) and place.kind != "cpu":
         return _scalar_on(place, x.dtype, x.data.tobytes())

@@ -15,7 +15,7 @@ from typing import Any, TypeVar, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core.conversion import place_of
+from phix.core.conversion import tensor_place
 from phix.core.engines import engine, has_engine
 from phix.core.errors import KernelNotFoundError, KernelRegistrationError
 from phix.core.graph import Equation, flat
@@ -532,7 +532,7 @@ def key_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Place 
         if isinstance(first, Place):
             return first
         if first is not None:
-            return place_of(first)
+            return tensor_place(first)
     return None
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from phix.core import dtypes as dt
 from phix.core import indexing, places
-from phix.core.arguments import DTypeLike, PlaceLike
+from phix.core.annotations import DTypeLike, PlaceLike
 from phix.core.dispatch import bind
 from phix.core.index_update import IndexUpdate
 from phix.core.later import method_of

@@ -43,7 +43,7 @@ class Node:
 
 
 @dataclass
-class Value(Node):
+class AnyValue(Node):
     """Any value; of one name, the same."""
 
     name: str | None
@@ -64,7 +64,7 @@ class Either(Node):
 
 
 @dataclass
-class Call(Node):
+class OpPattern(Node):
     """The output of a call of an op."""
 
     op_name: str
@@ -83,9 +83,9 @@ class Attribute:
 class _Calls:
     """``call.matmul(x, y, transpose_y=True)``: a call of an op, as a part of a pattern."""
 
-    def __getattr__(self, op_name: str) -> Callable[..., Call]:
-        def make(*inputs: Node, **attrs: Any) -> Call:
-            return Call(op_name, inputs, attrs)
+    def __getattr__(self, op_name: str) -> Callable[..., OpPattern]:
+        def make(*inputs: Node, **attrs: Any) -> OpPattern:
+            return OpPattern(op_name, inputs, attrs)
 
         return make
 
@@ -159,7 +159,7 @@ def pattern(name: str, what: str, gives: str) -> Callable[[Callable[..., Node]],
 
     def decorator(function: Callable[..., Node]) -> Pattern:
         rewrites.add(name, "places", what)
-        values = [Value(p) for p in inspect.signature(function).parameters]
+        values = [AnyValue(p) for p in inspect.signature(function).parameters]
         PATTERNS[name] = Pattern(name, what, gives, function(*values))
         return PATTERNS[name]
 
@@ -168,7 +168,7 @@ def pattern(name: str, what: str, gives: str) -> Callable[[Callable[..., Node]],
 
 def form(function: Callable[..., Node]) -> Node:
     """A form alone, to be looked for with :meth:`Finder.bound_by` in conditions."""
-    return function(*(Value(p) for p in inspect.signature(function).parameters))
+    return function(*(AnyValue(p) for p in inspect.signature(function).parameters))
 
 
 # -- finding ---------------------------------------------------------------------------------
@@ -269,7 +269,7 @@ class Finder:
                 atom = made.inputs[0]
             if isinstance(atom, Literal):
                 yield from _given(found.bind(node.name, atom.value))
-        elif isinstance(node, Call):
+        elif isinstance(node, OpPattern):
             yield from self.match_call(node, atom, found)
         elif atom is not None:
             bound = found.bind(node.name, atom)
@@ -277,7 +277,7 @@ class Finder:
                 bound = replace(bound, read=(*bound.read, (*reader, node.name)))
             yield from _given(bound)
 
-    def match_call(self, node: Call, atom: Any, found: _Found) -> Iterator[_Found]:
+    def match_call(self, node: OpPattern, atom: Any, found: _Found) -> Iterator[_Found]:
         equation = self.made_by.get(atom)
         if equation is None or equation.op.name != node.op_name:
             made = "no call" if equation is None else f"a call of {equation.op.name}"

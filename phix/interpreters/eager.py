@@ -12,7 +12,7 @@ from phix.core import context, kernels, places, refusals
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing as _indexing  # noqa: F401 - x[i] is not to wait for it later
-from phix.core.conversion import moved, owned_tensor
+from phix.core.conversion import moved_tensor, owned_tensor
 from phix.core.engines import engine
 from phix.core.errors import UnknownDimError
 from phix.core.graph import Graph, Variable, flat, graphs_in, map_entries
@@ -178,7 +178,7 @@ class Eager(Interpreter):
             place = shared_place(tensors, lambda: _names(op, inputs), op.name)
         if all(map(is_loose, tensors)):
             return self.anywhere(op, inputs, attrs)
-        here = map_entries(lambda x: moved(x, place), inputs)
+        here = map_entries(lambda x: moved_tensor(x, place), inputs)
         return on(place, self.plan_on(place, op, here, attrs, donated), tensors)
 
     def anywhere(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
@@ -190,7 +190,7 @@ class Eager(Interpreter):
             place = named or default()
             found = plans.get(place)
             if found is None:
-                here = map_entries(lambda x: moved(x, place), inputs)
+                here = map_entries(lambda x: moved_tensor(x, place), inputs)
                 planned = self.plan_on(place, op, here, attrs)
                 found = plans[place] = on(place, planned, list(flat(inputs)))
             return found(*arrays)

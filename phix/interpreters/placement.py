@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix.core import places
-from phix.core.conversion import moved
+from phix.core.conversion import moved_tensor
 from phix.core.errors import DeviceError
 from phix.core.places import CPU, Place
 from phix.core.tensor import Tensor
@@ -46,7 +46,7 @@ def on(place: Place, run: Callable[..., Any], tensors: Sequence[Tensor]) -> Call
     def brought(*storage: Any) -> Any:
         given = list(storage)
         for i in away:
-            given[i] = moved(Tensor(given[i]), place).data
+            given[i] = moved_tensor(Tensor(given[i]), place).data
         return run(*given)
 
     return brought

@@ -26,9 +26,8 @@ from phix.core.graph import (
 from phix.core.meta import MetaTensor
 from phix.core.transforms import Split, provide
 from phix.interpreters import batch as batching
-from phix.interpreters import jet as taylor
+from phix.interpreters import jet, stage
 from phix.interpreters import jvp as forward
-from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
 
 Function = Callable[..., Sequence[Any]]
@@ -49,7 +48,7 @@ class Provided:
         return forward.jvp(function, primals, tangents, instantiate=False)
 
     def jet(self, function: Function, inputs: Sequence[list[Any]]) -> list[list[Any]]:
-        return taylor.jet(function, inputs)
+        return jet.jet(function, inputs)
 
     def vjp(self, function: Function, primals: Sequence[Any]) -> tuple[list[Any], Any]:
         outs, pullback = reverse.vjp(function, primals)

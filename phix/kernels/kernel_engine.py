@@ -16,7 +16,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import kernels, places
 from phix.core.arrays import read_only
-from phix.core.conversion import moved, tensor_from_scalar
+from phix.core.conversion import moved_tensor, tensor_from_scalar
 from phix.core.engines import Launcher, Uncounted, environment
 from phix.core.graph import (
     Equation,
@@ -87,7 +87,9 @@ class KernelProgram:
         self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
         known = set(self.solutions)
         self.kernels = [_kernel_of(e, backend) for e in graph.equations]
-        self.constants = {c.variable: moved(c.value, ctx.place).data for c in graph.constants}
+        self.constants = {
+            c.variable: moved_tensor(c.value, ctx.place).data for c in graph.constants
+        }
         self.binds = any(_is_sized_late(e, known) for e in graph.equations)
         self.dead = _last_uses(graph)
 
@@ -124,7 +126,7 @@ class KernelProgram:
     def read(self, atom: Any, values: dict[Any, Any]) -> Any:
         if isinstance(atom, Literal):
             scalar = tensor_from_scalar(atom.value, atom.meta.dtype)
-            return moved(scalar, self.ctx.place).data
+            return moved_tensor(scalar, self.ctx.place).data
         return values[atom]
 
     def inner(self, graph: Graph) -> structural.Function:

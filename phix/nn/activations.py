@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phix import ops
-from phix.core.arguments import DTypeLike, FloatLike
+from phix.core.annotations import DTypeLike, FloatLike
 from phix.core.conversion import owned_tensor
 from phix.core.given import FLAG, one_of, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike

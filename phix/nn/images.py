@@ -8,7 +8,7 @@ from typing import Any, Union
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.arguments import FloatLike
+from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError
 from phix.core.given import entries, takes
 from phix.core.tensor import Tensor, TensorLike

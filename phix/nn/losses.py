@@ -6,7 +6,7 @@ from typing import Any, Literal, overload
 
 from phix import ops
 from phix.core import dims as dm
-from phix.core.arguments import FloatLike
+from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError
 from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, check

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 
 from phix import ops
 from phix.core import dims as dm
-from phix.core.arguments import FloatLike
+from phix.core.annotations import FloatLike
 from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import takes

@@ -38,7 +38,7 @@ from phix.core.tensor import Tensor
 from phix.interpreters.decompose import decompose
 from phix.interpreters.infer_meta import infer
 from phix.interpreters.stage import finish
-from phix.passes.forms import Data, Form, Order, Writer, place_of
+from phix.passes.forms import Data, Form, Order, Writer, kernel_place
 
 # Values that follow no input are written down where they are needed, if they are of so few steps.
 _LONGEST_RECIPE = 8
@@ -159,7 +159,7 @@ class AssignKernels(Writer):
             return self.inline(equation, given, place)
         op, key = equation.op, kernel.key
         asked = kernels.kernel_key(equation, key.backend)
-        where = place_of(kernel, place)
+        where = kernel_place(kernel, place)
         orders = _layout_orders(op, asked, key)
         attrs = _restated_attrs(equation, asked, key)
         if rewrites.is_on("keep_layouts"):

@@ -14,7 +14,7 @@ import numpy as np
 
 from phix.core import context, dispatch, kernels
 from phix.core import dims as dm
-from phix.core.conversion import moved
+from phix.core.conversion import moved_tensor
 from phix.core.graph import Equation, State, Variable
 from phix.core.kernels import ANY, Kernel, KernelKey
 from phix.core.meta import MetaTensor
@@ -94,7 +94,7 @@ class Writer:
         """``x`` in another order or dtype, on its place; where no kernel does that, elsewhere."""
         for op, attrs, meta in restatements(x, have, form):
             kernel = kernels.choose(op, KernelKey("", ANY, x.meta.dtype), form.place.kind)
-            there = place_of(kernel, form.place)
+            there = kernel_place(kernel, form.place)
             if there != form.place:
                 x = self.copied(x, there)
             layout = form.order.layout if form.order is not None else ANY
@@ -114,7 +114,7 @@ class Writer:
         if constant is None:
             self.equations.append(Equation(op, (x,), attrs, (new,), self.source, key))
         elif "moves" in op.traits:
-            self.constants[new] = moved(constant, attrs[0])
+            self.constants[new] = moved_tensor(constant, attrs[0])
         else:
             with context.active(context.base()):
                 self.constants[new] = dispatch.bind(op, (constant,), attrs)
@@ -126,7 +126,7 @@ def _forms_on(data: Data, place: Place) -> list[Form]:
     return [f for f in data.forms if f.place == place and f.dtype == data.meta.dtype]
 
 
-def place_of(kernel: Kernel, place: Place) -> Place:
+def kernel_place(kernel: Kernel, place: Place) -> Place:
     """Where a kernel runs that was found for ``place``: there, or where it falls back to."""
     kind = kernels.BACKENDS[kernel.key.backend].place_kind
     return place if kind == place.kind else Place(kind)

@@ -7,7 +7,6 @@ from phix.primitives import callback as callback
 from phix.primitives import collective as collective
 from phix.primitives import contraction as contraction
 from phix.primitives import control_flow as control_flow
-from phix.primitives import control_flow_taylor as control_flow_taylor
 from phix.primitives import convolution as convolution
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
@@ -15,9 +14,11 @@ from phix.primitives import einsum as einsum
 from phix.primitives import fft as fft
 from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
+from phix.primitives import jet as jet
+from phix.primitives import jet_control_flow as jet_control_flow
+from phix.primitives import jet_linalg as jet_linalg
 from phix.primitives import layer as layer
 from phix.primitives import linalg as linalg
-from phix.primitives import linalg_taylor as linalg_taylor
 from phix.primitives import loss as loss
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
@@ -33,5 +34,4 @@ from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications
 from phix.primitives import slicing as slicing
 from phix.primitives import sorting as sorting
-from phix.primitives import taylor as taylor
 from phix.primitives import transformation as transformation

@@ -103,7 +103,7 @@ def axis_index_meta(axis_name: str) -> MetaTensor:
 
 
 # -- over the axis -------------------------------------------------------------------------------
-def moved(x: Any, source: int, target: int) -> Any:
+def with_axis_moved(x: Any, source: int, target: int) -> Any:
     """``x`` with one axis elsewhere, the others in order."""
     order = [i for i in range(x.ndim) if i != source]
     order.insert(target, source)
@@ -123,13 +123,13 @@ def psum_lanes(size: Any, batched: Any, x: Any, axis_name: str) -> Any:
 
 @rules.collective("all_gather")
 def all_gather_lanes(size: Any, batched: Any, x: Any, axis_name: str, _: Any, axis: int) -> Any:
-    return moved(_lanes(x, batched, size), 0, axis), False
+    return with_axis_moved(_lanes(x, batched, size), 0, axis), False
 
 
 @rules.collective("psum_scatter")
 def psum_scatter_lanes(size: Any, batched: Any, x: Any, axis_name: str, _: Any, axis: int) -> Any:
     total = ops.sum(_lanes(x, batched, size), 0, x.dtype)
-    return moved(total, axis, 0), True
+    return with_axis_moved(total, axis, 0), True
 
 
 @rules.collective("ppermute")
@@ -147,8 +147,8 @@ def ppermute_lanes(
 def all_to_all_lanes(
     size: Any, batched: Any, x: Any, axis_name: str, split_axis: int, concat_axis: int
 ) -> Any:
-    rows = moved(_lanes(x, batched, size), split_axis + 1, 0)  # receiver, sender, rest
-    return moved(rows, 1, concat_axis + 1), True
+    rows = with_axis_moved(_lanes(x, batched, size), split_axis + 1, 0)  # receiver, sender, rest
+    return with_axis_moved(rows, 1, concat_axis + 1), True
 
 
 @rules.collective("axis_index")

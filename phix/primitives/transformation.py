@@ -31,7 +31,7 @@ from phix.primitives.flat import (
     spread,
 )
 
-Call = Callable[[Sequence[Any], Graph], Any]  # binds an op that calls a graph
+BindGraph = Callable[[Sequence[Any], Graph], Any]  # binds an op that calls a graph
 
 
 @rules.infer_meta("CallInferMeta")
@@ -63,7 +63,7 @@ class Derived:
     flags: tuple[bool, ...] = ()
     picks: tuple[int, ...] | None = None  # which output each result is, where some are the same
 
-    def run(self, call: Call, operands: Sequence[Any]) -> Any:
+    def run(self, call: BindGraph, operands: Sequence[Any]) -> Any:
         found = call([*operands, *self.closed], self.graph)
         return found if self.picks is None else tuple(found[i] for i in self.picks)
 
@@ -202,7 +202,7 @@ def checkpoint_graph(graph: Graph, on: tuple[bool, ...], policy: Any) -> Pair:
 
 
 # -- call and checkpoint -------------------------------------------------------------------------
-def _jvp(call: Call, primals: Any, tangents: Any, graph: Graph) -> Any:
+def _jvp(call: BindGraph, primals: Any, tangents: Any, graph: Graph) -> Any:
     (operands,), (ts,) = primals, tangents
     on = are_given(ts)
     made = jvp_graph(graph, tuple(on))
@@ -211,7 +211,7 @@ def _jvp(call: Call, primals: Any, tangents: Any, graph: Graph) -> Any:
     return outs, spread(out_ts, made.flags)
 
 
-def _vjp(call: Call, pair: Pair, on: Any, operands: Any, graph: Graph) -> Any:
+def _vjp(call: BindGraph, pair: Pair, on: Any, operands: Any, graph: Graph) -> Any:
     forward, backward, kept = pair
     found = forward.run(call, operands)
     outs, residuals = cut(found, len(graph.outputs))
@@ -225,7 +225,7 @@ def _vjp(call: Call, pair: Pair, on: Any, operands: Any, graph: Graph) -> Any:
     return outs, pull
 
 
-def _batch(call: Call, batched: Any, operands: Any, graph: Graph) -> Any:
+def _batch(call: BindGraph, batched: Any, operands: Any, graph: Graph) -> Any:
     size = batch_size(operands, batched[0])
     return batched_graph(graph, tuple(batched[0]), size).run(call, operands)
 
@@ -246,7 +246,7 @@ def call_batch(batched: Any, operands: Any, graph: Graph) -> Any:
     return _batch(ops.call, batched, operands, graph)
 
 
-def _checkpointed(policy: Any) -> Call:
+def _checkpointed(policy: Any) -> BindGraph:
     return lambda operands, graph: ops.checkpoint(operands, graph, policy)
 
 

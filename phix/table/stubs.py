@@ -27,7 +27,7 @@ Generated from ``phix/ops.py``, with it. For type checkers: see ``phix/table/stu
 from collections.abc import Sequence
 from typing import Any
 
-from phix.core.arguments import DTypeLike, FloatLike, IntArrayLike, PlaceLike, ScalarLike
+from phix.core.annotations import DTypeLike, FloatLike, IntArrayLike, PlaceLike, ScalarLike
 from phix.core.dims import DimLike
 from phix.core.graph import Graph
 from phix.core.index_update import IndexUpdate

@@ -19,7 +19,7 @@ from phix.kernels.cpu.results import Allocator, allocator
 from phix.kernels.cpu.stored import NativeCall
 
 if TYPE_CHECKING:
-    from phix.kernels.cpu.source import Source
+    from phix.kernels.cpu.native_program import NativeProgram
 
 
 class CpuProgram:
@@ -58,12 +58,12 @@ class CpuProgram:
             return call
 
     @stack.lazy
-    def source(self) -> Source:
+    def source(self) -> NativeProgram:
         """What the machine code is made from."""
-        from phix.kernels.cpu.source import Source
+        from phix.kernels.cpu.native_program import NativeProgram
 
         with rewrites.without(self.left_out):
-            return Source(self.lower(), self.contiguous, self.donated)
+            return NativeProgram(self.lower(), self.contiguous, self.donated)
 
     @property
     def sections(self) -> dict[str, str]:

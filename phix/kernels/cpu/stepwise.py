@@ -29,7 +29,7 @@ from phix.kernels.scalar.language import Expr
 
 Sources = dict[str, SymbolSource]
 MakeSegment = Callable[[list[Step], Sources, list[Buffer]], NativeSegment]
-Run = Callable[["_State"], None]
+Run = Callable[["_HostRun"], None]
 
 
 def is_native(step: Step) -> bool:
@@ -37,7 +37,7 @@ def is_native(step: Step) -> bool:
     return not any(isinstance(s, ir.HostStep) for s in ir.walk_steps([step]))
 
 
-class _State:
+class _HostRun:
     """One run: the arrays made so far, and the sizes of the dims known so far."""
 
     def __init__(self, arrays: dict[Buffer, Any], env: dict[dm.Symbol, int]) -> None:
@@ -78,7 +78,7 @@ class Stepwise:
         known = {names[symbol]: size for symbol, size in env.items()}
 
         def launch(*inputs: Any) -> tuple[Any, ...]:
-            state = _State({**dict(zip(program.inputs, inputs)), **fixed}, dict(env))
+            state = _HostRun({**dict(zip(program.inputs, inputs)), **fixed}, dict(env))
             state.index.update(known)
             self.run(state)
             return tuple([state.array(b) for b in program.outputs])
@@ -96,7 +96,7 @@ class Stepwise:
             else:
                 runs.append(getattr(self, f"_{type(part).__name__.lower()}")(part, sources))
 
-        def run(state: _State) -> None:
+        def run(state: _HostRun) -> None:
             for one in runs:
                 one(state)
 
@@ -115,7 +115,7 @@ class Stepwise:
         reads, writes = tuple(zip(step.inputs, step.dims)), step.outputs
         function = host_steps.find(step.name, step.attrs) or step.function
 
-        def run(state: _State) -> None:
+        def run(state: _HostRun) -> None:
             arrays = [state.array(b).reshape(state.shape(dims)) for b, dims in reads]
             function(*arrays, *[state.array(b) for b in writes])
 
@@ -125,7 +125,7 @@ class Stepwise:
         ctx = KernelContext(CPU)
         reads, writes = tuple(zip(step.inputs, step.dims)), step.outputs
 
-        def run(state: _State) -> None:
+        def run(state: _HostRun) -> None:
             arrays = [read_only(state.array(b).reshape(state.shape(dims))) for b, dims in reads]
             step.function(ctx, state.env, *arrays, *[state.array(b) for b in writes])
 
@@ -135,7 +135,7 @@ class Stepwise:
         symbol = self.program.symbols[step.name]
         sources[step.name] = SymbolSource(step.source)
 
-        def run(state: _State) -> None:
+        def run(state: _HostRun) -> None:
             size = int(state.array(step.source))
             state.env[symbol] = state.index[step.name] = size
             for buffer in list(state.arrays):
@@ -149,7 +149,7 @@ class Stepwise:
         name = loop.index.data
         body = self._block(loop.body, {**sources, name: SymbolSource(counter)})
 
-        def run(state: _State) -> None:
+        def run(state: _HostRun) -> None:
             first = [state.array(a) for a, _ in loop.swaps]
             for k in range(state.number(loop.extent)):
                 state.index[name] = k
@@ -163,7 +163,7 @@ class Stepwise:
     def _whilestep(self, loop: ir.WhileStep, sources: Sources) -> Run:
         test, body = self._block(loop.test, sources), self._block(loop.body, sources)
 
-        def run(state: _State) -> None:
+        def run(state: _HostRun) -> None:
             first = [state.array(a) for a, _ in loop.swaps]
             test(state)
             while state.array(loop.flag):
@@ -179,12 +179,12 @@ class Stepwise:
         return lambda state: branches[int(state.array(step.index))](state)
 
 
-def _swap(state: _State, swaps: list[tuple[Buffer, Buffer]]) -> None:
+def _swap(state: _HostRun, swaps: list[tuple[Buffer, Buffer]]) -> None:
     for a, b in swaps:
         state.arrays[a], state.arrays[b] = state.array(b), state.array(a)
 
 
-def _copy_back(state: _State, swaps: list[tuple[Buffer, Buffer]], first: list[Any]) -> None:
+def _copy_back(state: _HostRun, swaps: list[tuple[Buffer, Buffer]], first: list[Any]) -> None:
     """Each first of a pair in its own memory again."""
     for (a, b), own in zip(swaps, first):
         if state.arrays[a] is not own:

@@ -289,7 +289,7 @@ class Handle:
 _handles: dict[int, Handle] = {}  # by device; calls of one come one after the other
 
 
-class Call:
+class CudnnCall:
     """One call of a kernel: its convolution, and what is done around cuDNN's part."""
 
     def __init__(
@@ -388,7 +388,7 @@ class Call:
 def conv2d(ctx: KernelContext, x: Any, kernel: Any, *rest: Any) -> None:
     """See the op; ``rest`` are its attributes and the output."""
     *attrs, out = rest
-    call = Call(ctx, x, kernel, out, *attrs)
+    call = CudnnCall(ctx, x, kernel, out, *attrs)
     if not call.is_empty:
         images, filters = call.padded(call.address(x)), call.address(kernel)
         call.run(FORWARD, images, filters, call.address(out))
@@ -399,7 +399,7 @@ def conv2d(ctx: KernelContext, x: Any, kernel: Any, *rest: Any) -> None:
 def conv2d_grad(ctx: KernelContext, x: Any, kernel: Any, out_grad: Any, *rest: Any) -> None:
     """See the op; ``rest`` are its attributes and the gradients, None those that nothing reads."""
     *attrs, x_grad, kernel_grad = rest
-    call = Call(ctx, x, kernel, out_grad, *attrs)
+    call = CudnnCall(ctx, x, kernel, out_grad, *attrs)
     grads = [g for g in (x_grad, kernel_grad) if g is not None and prod(g.shape)]
     if call.is_empty:
         for grad in grads:

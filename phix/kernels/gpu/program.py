@@ -38,7 +38,7 @@ from phix.kernels.schedule.pipeline import lowered, run
 
 # Loops of more iterations than this are not unrolled into a recording.
 _LONGEST_RECORDED = 256
-Run = Callable[["_State"], None]
+Run = Callable[["_GpuRun"], None]
 Text = Union[KernelText, RoutineText]
 
 
@@ -139,7 +139,7 @@ def _module(texts: Sequence[Text]) -> tuple[str, dict[str, str]]:
     return "\n".join(parts), names
 
 
-class _State:
+class _GpuRun:
     """One run: the arrays made so far, and the values of dims and indices by name."""
 
     def __init__(self, plan: _Launcher, arrays: dict[Buffer, Any], block: Any) -> None:
@@ -251,8 +251,8 @@ class _Launcher:
         made = zip(outputs, loops.outputs)  # a size that is found on the way has no array yet
         return tuple([state.array(b) if x is None else x for x, b in made])
 
-    def _start(self, arrays: dict[Buffer, Any], block: Any) -> _State:
-        state = _State(self, arrays, block)
+    def _start(self, arrays: dict[Buffer, Any], block: Any) -> _GpuRun:
+        state = _GpuRun(self, arrays, block)
         self.run(state)
         return state
 
@@ -260,7 +260,7 @@ class _Launcher:
     def _block(self, steps: list[ir.Step]) -> Run:
         runs = [self._step(s) for s in steps]
 
-        def run(state: _State) -> None:
+        def run(state: _GpuRun) -> None:
             for one in runs:
                 one(state)
 
@@ -280,14 +280,14 @@ class _Launcher:
         launch, runtime = self.program.launches[kernel], self.runtime
         fixed = launch.size(text.team, self.numbers) if launch.names <= set(self.numbers) else None
 
-        def run(state: _State) -> None:
+        def run(state: _GpuRun) -> None:
             grid, block = fixed or launch.size(text.team, state.numbers)
             if grid:
                 runtime.launch(function, grid, block, list(self._arguments(text, state)))
 
         return run
 
-    def _arguments(self, text: Text, state: _State) -> Iterator[int]:
+    def _arguments(self, text: Text, state: _GpuRun) -> Iterator[int]:
         for kind, what, axis in text.parameters:
             if isinstance(what, str):
                 yield state.numbers[what]
@@ -299,7 +299,7 @@ class _Launcher:
     def _factor(self, factor: Factor) -> Run:
         own, runtime = self._kernel(factor), self.runtime
 
-        def run(state: _State) -> None:
+        def run(state: _GpuRun) -> None:
             solve = runtime.solver() if factor.is_large(state.numbers) else None
             if solve is None:
                 own(state)
@@ -313,7 +313,7 @@ class _Launcher:
     def _product(self, product: Product) -> Run:
         runtime = self.runtime
 
-        def run(state: _State) -> None:
+        def run(state: _GpuRun) -> None:
             addresses = [runtime.address(state.array(b)) for b in product.buffers]
             for batch in product.batches(addresses, state.numbers):
                 runtime.multiply(batch)
@@ -324,7 +324,7 @@ class _Launcher:
         runtime = self.runtime
         native = runtime.host_step(step.name, step.attrs)
 
-        def run(state: _State) -> None:
+        def run(state: _GpuRun) -> None:
             inputs, outputs = _operands(step, state)
             if native is not None:
                 native(*inputs, *outputs)
@@ -339,7 +339,7 @@ class _Launcher:
     def _librarystep(self, step: ir.LibraryStep) -> Run:
         runtime = self.runtime
 
-        def run(state: _State) -> None:
+        def run(state: _GpuRun) -> None:
             inputs, outputs = _operands(step, state)
             ctx = runtime.context(state.made)
             runtime.call(lambda: step.function(ctx, state.env, *inputs, *outputs))
@@ -349,7 +349,7 @@ class _Launcher:
     def _bindstep(self, step: ir.BindStep) -> Run:
         symbol = self.program.loops.symbols[step.name]
 
-        def run(state: _State) -> None:
+        def run(state: _GpuRun) -> None:
             size = int(self.runtime.download(state.array(step.source)))
             state.env[symbol] = state.numbers[step.name] = size
             for buffer in list(state.arrays):
@@ -361,7 +361,7 @@ class _Launcher:
     def _forstep(self, loop: ir.ForStep) -> Run:
         body, name = self._block(loop.body), loop.index.data
 
-        def run(state: _State) -> None:
+        def run(state: _GpuRun) -> None:
             first = [state.array(a) for a, _ in loop.swaps]
             for k in range(state.number(loop.extent)):
                 state.numbers[name] = k
@@ -374,7 +374,7 @@ class _Launcher:
     def _whilestep(self, loop: ir.WhileStep) -> Run:
         test, body = self._block(loop.test), self._block(loop.body)
 
-        def run(state: _State) -> None:
+        def run(state: _GpuRun) -> None:
             first = [state.array(a) for a, _ in loop.swaps]
             test(state)
             while self.runtime.download(state.array(loop.flag)):
@@ -388,13 +388,13 @@ class _Launcher:
     def _switchstep(self, step: ir.SwitchStep) -> Run:
         branches = [self._block(b) for b in step.branches]
 
-        def run(state: _State) -> None:
+        def run(state: _GpuRun) -> None:
             branches[int(self.runtime.download(state.array(step.index)))](state)
 
         return run
 
     def _copy_back(
-        self, state: _State, swaps: list[tuple[Buffer, Buffer]], first: list[Any]
+        self, state: _GpuRun, swaps: list[tuple[Buffer, Buffer]], first: list[Any]
     ) -> None:
         """Each first of a pair in its own memory again."""
         for (a, b), own in zip(swaps, first):
@@ -403,7 +403,7 @@ class _Launcher:
                 state.arrays[a], state.arrays[b] = own, state.arrays[a]
 
 
-def _operands(step: ir.HostStep, state: _State) -> tuple[list[Any], list[Any]]:
+def _operands(step: ir.HostStep, state: _GpuRun) -> tuple[list[Any], list[Any]]:
     """The arrays that a step reads, in the dims that it reads them in, and those it fills."""
     reads = zip(step.inputs, step.dims)
     return (
@@ -416,6 +416,6 @@ def _variables(expr: Expr) -> Iterator[Expr]:
     return (e for e in ir.expressions([ir.Declare(expr, expr)]) if e.fn == "var")
 
 
-def _swap(state: _State, swaps: list[tuple[Buffer, Buffer]]) -> None:
+def _swap(state: _GpuRun, swaps: list[tuple[Buffer, Buffer]]) -> None:
     for a, b in swaps:
         state.arrays[a], state.arrays[b] = state.array(b), state.array(a)

@@ -170,8 +170,8 @@ class _Writer:
             k, size = self.buffer(a.buffer), 2 if dt.is_complex(a.buffer.dtype) else 1
             at = f"o{k} + {size} * {self.value(a.offset)}"
             self.objects[f"buffer{k}"] = a.buffer
-            self.objects["Place"] = Place
-            self.put(f"p{k} = Place(buffer{k}, m{k}, {at}, o{k}, o{k} + {size} * n{k})")
+            self.objects["MemoryFrom"] = MemoryFrom
+            self.put(f"p{k} = MemoryFrom(buffer{k}, m{k}, {at}, o{k}, o{k} + {size} * n{k})")
             arguments.append(f"p{k}")
         call = self.named(f"call_{s.name}", routines.find(s.name))
         self.put(f"{call}({', '.join(arguments)})")
@@ -273,7 +273,7 @@ def _check(holds: bool, message: str) -> None:
         raise EvaluationError(message)
 
 
-class Place:
+class MemoryFrom:
     """Memory of a buffer from one of its elements on, for routines; ``first`` and ``end`` are the
     buffer's own."""
 
@@ -282,10 +282,10 @@ class Place:
         self.memory, self.at, self.first, self.end = memory, at, first, end
         self.each = 2 if dt.is_complex(self.dtype) else 1
 
-    def moved(self, offset: int) -> Place:
+    def moved(self, offset: int) -> MemoryFrom:
         """The place so many elements on."""
         at = self.at + offset * self.each
-        return Place(self.buffer, self.memory, at, self.first, self.end)
+        return MemoryFrom(self.buffer, self.memory, at, self.first, self.end)
 
     def _inside(self, count: int) -> slice:
         end = self.at + count * self.each

@@ -42,7 +42,7 @@ def blocks(b: Builder, items: DimLike, per_block: DimLike) -> Iterator[tuple[Exp
     b.steps.append(ir.ForStep(index, extent, steps))
 
 
-def settle(b: Builder, *values: Value) -> None:
+def compute_now(b: Builder, *values: Value) -> None:
     """Compute what the values read now, not in the loop over blocks that comes next."""
     for x in values:
         if x.buffer is None and (x.writer is not None or x.cost > CHEAP):

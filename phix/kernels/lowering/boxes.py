@@ -16,7 +16,7 @@ from phix.kernels.loops.builder import CHEAP, ZERO, Builder, Value
 from phix.kernels.loops.nodes import Buffer, Element
 from phix.kernels.lowering.lower import broadcast_element, is_single, lowering
 from phix.kernels.lowering.reduction import as_dtype, sum_of
-from phix.kernels.lowering.shape import moved
+from phix.kernels.lowering.shape import reindexed
 from phix.kernels.scalar.language import Expr
 
 Indices = tuple[Expr, ...]
@@ -204,7 +204,7 @@ def padded(b: Builder, x: Value, paddings: Any, value: Any, dims: dm.Shape) -> V
     skipped, first, kept = (tuple(column) for column in zip(*parts))
     if not dm.same_shape(kept, x.dims):
         offsets = [b.dim(s) for s in skipped]
-        x = moved(b, x, lambda idx: tuple(i + o for i, o in zip(idx, offsets)), kept)
+        x = reindexed(b, x, lambda idx: tuple(i + o for i, o in zip(idx, offsets)), kept)
 
     def write(out: Buffer) -> None:
         box = Box(dims, first, x.dims, (1,) * len(dims))

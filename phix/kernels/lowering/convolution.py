@@ -24,12 +24,12 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Pointer
 from phix.kernels.lowering import winograd
-from phix.kernels.lowering.blocks import blocks, items_at_once, settle
+from phix.kernels.lowering.blocks import blocks, compute_now, items_at_once
 from phix.kernels.lowering.boxes import padded
 from phix.kernels.lowering.contraction import BLAS_DTYPES, Matrix, multiply
 from phix.kernels.lowering.lower import lowering
 from phix.kernels.lowering.reduction import converted, parts, whole
-from phix.kernels.lowering.shape import moved
+from phix.kernels.lowering.shape import reindexed
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -60,7 +60,7 @@ def conv2d(
     dims = meta.dims
     if data_format == "NHWC":
         n, h, w, c = x.dims
-        x = moved(b, x, lambda i: (i[0], i[2], i[3], i[1]), (n, c, h, w))
+        x = reindexed(b, x, lambda i: (i[0], i[2], i[3], i[1]), (n, c, h, w))
         dims = (dims[0], dims[3], dims[1], dims[2])
     is_narrow = (
         meta.dtype in (dt.float16, dt.bfloat16) and meta.dtype not in b.target.product_dtypes
@@ -74,7 +74,7 @@ def conv2d(
     write = next(way for applies, way in _WAYS if applies(conv))
     (stored,) = b.written((MetaTensor(dims, compute),), lambda out: write(conv, out))
     if data_format == "NHWC":
-        stored = moved(b, stored, lambda i: (i[0], i[3], i[1], i[2]), meta.dims)
+        stored = reindexed(b, stored, lambda i: (i[0], i[3], i[1], i[2]), meta.dims)
     return converted(b, stored, meta.dtype)
 
 
@@ -187,7 +187,7 @@ def _by_patches(conv: _Convolution, out: Buffer) -> None:
     """The patches under the filters as the columns of a matrix, an image at a time."""
     b, images = conv.b, conv.dims[0]
     weights = b.contiguous(conv.kernel)
-    settle(b, conv.x)
+    compute_now(b, conv.x)
     channels, spatial = conv.x.dims[1], dm.product(conv.places)
     rows = channels * dm.product(conv.taps)
     at_once = items_at_once(b, images, rows * spatial * conv.dtype.itemsize)
@@ -228,7 +228,7 @@ def _by_gradient_patches(conv: _Convolution, out: Buffer) -> None:
     b, groups, rows = conv.b, conv.groups, conv.rows
     n, o = conv.dims[:2]
     taps = b.contiguous(conv.kernel)
-    settle(b, conv.x)
+    compute_now(b, conv.x)
     inner, every = dm.product(conv.taps), n * dm.product(conv.places)
     at_once = items_at_once(b, conv.per_group, every * groups * inner * conv.dtype.itemsize)
     patches = b.temp((at_once, groups, n, *conv.places, *conv.taps), conv.dtype)

@@ -15,7 +15,7 @@ from phix.kernels.scalar.language import Expr
 Indices = tuple[Expr, ...]
 
 
-def moved(b: Builder, x: Value, index: Any, dims: dm.Shape | None = None) -> Value:
+def reindexed(b: Builder, x: Value, index: Any, dims: dm.Shape | None = None) -> Value:
     """A value of the output's dims that reads ``x`` at ``index(indices)``."""
     dims = b.out.dims if dims is None else dims
 
@@ -65,7 +65,7 @@ def transpose(b: Builder, x: Value, perm: tuple[int, ...]) -> Value:
     moving = [axis for axis in perm if not dm.is_one(x.dims[axis])]
     if moving == sorted(moving):  # only dims of 1 change places
         return b.view(x, dims)
-    result = moved(b, x, lambda idx: tuple(idx[where[axis]] for axis in range(len(perm))), dims)
+    result = reindexed(b, x, lambda idx: tuple(idx[where[axis]] for axis in range(len(perm))), dims)
     innermost = max(moving)
     result.tiled = where[innermost] if innermost != moving[-1] else None
     *head, before, last = perm
@@ -75,7 +75,7 @@ def transpose(b: Builder, x: Value, perm: tuple[int, ...]) -> Value:
 
 
 def moved_axis(b: Builder, x: Value, source: int, target: int) -> Value:
-    """``x`` with axis ``source`` moved to ``target``."""
+    """``x`` with axis ``source`` reindexed to ``target``."""
     perm = [axis for axis in range(len(x.dims)) if axis != source]
     perm.insert(target, source)
     return transpose(b, x, tuple(perm))
@@ -125,7 +125,7 @@ def _sliced(
             own.append(i)
         return tuple(own)
 
-    return moved(b, x, index)
+    return reindexed(b, x, index)
 
 
 @lowering("split", "move")
@@ -152,7 +152,7 @@ def _piece(b: Builder, x: Value, axis: int, first: Expr, dims: dm.Shape) -> Valu
     def index(idx: Indices) -> Indices:
         return (*idx[:axis], idx[axis] + first, *idx[axis + 1 :])
 
-    return moved(b, x, index, dims)
+    return reindexed(b, x, index, dims)
 
 
 @lowering("flip", "move")
@@ -162,7 +162,7 @@ def flip(b: Builder, x: Value, axis: Any) -> Value:
     def index(idx: Indices) -> Indices:
         return tuple(last[k] - i if k in last else i for k, i in enumerate(idx))
 
-    return moved(b, x, index)
+    return reindexed(b, x, index)
 
 
 @lowering("roll", "move")
@@ -188,7 +188,7 @@ def _rolled(b: Builder, x: Value, shifts: dict[int, Any], dims: dm.Shape) -> Val
             own[a] = sc.select(i >= size, i - size, i)
         return tuple(own)
 
-    return moved(b, x, index, dims)
+    return reindexed(b, x, index, dims)
 
 
 @lowering("diagonal", "move")
@@ -205,7 +205,7 @@ def diagonal(b: Builder, x: Value, offset: int, axis1: int, axis2: int) -> Value
                 own.append(next(rest))
         return tuple(own)
 
-    return moved(b, x, index)
+    return reindexed(b, x, index)
 
 
 @lowering("arange", "pointwise")

@@ -27,7 +27,7 @@ from phix.core.windows import Pads
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value
 from phix.kernels.loops.nodes import Buffer
-from phix.kernels.lowering.blocks import blocks, items_at_once, settle
+from phix.kernels.lowering.blocks import blocks, compute_now, items_at_once
 from phix.kernels.lowering.contraction import Matrix, multiply
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
@@ -194,7 +194,7 @@ def by_filter(b: Builder, x: Value, kernel: Value, pads: Pads, out: Buffer) -> N
     images, o, *size = out.dims
     c = x.dims[1]
     dtype = out.dtype
-    settle(b, x)
+    compute_now(b, x)
     tiling = _Tiling(b, dtype, images, tuple(size), c + o)
     filters = b.temp((POINTS, o * c + _APART), dtype)
     _spread_filters(b, kernel, filters)
@@ -289,7 +289,7 @@ def by_gradient(b: Builder, x: Value, taps: Value, pads: Pads, out: Buffer) -> N
     c, images, *size = x.dims
     o, taps_size = taps.dims[0], taps.dims[2:]
     dtype = out.dtype
-    settle(b, x, taps)
+    compute_now(b, x, taps)
     tiling = _Tiling(b, dtype, images, taps_size, c + o)
     total = b.temp((POINTS, c * o + _APART), dtype)
     b.fill(total, b.constant(0, total.dims, dtype))

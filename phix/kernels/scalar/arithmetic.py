@@ -27,14 +27,14 @@ from phix.kernels.scalar.language import ceil as round_up
 from phix.kernels.scalar.language import copysign as with_sign
 from phix.kernels.scalar.language import floor as round_down
 from phix.kernels.scalar.language import trunc as round_to_zero
-from phix.kernels.scalar.registry import Value, body
+from phix.kernels.scalar.registry import Scalar, body
 
 
 def _is_float(x: Expr) -> bool:
     return x.dtype.kind == "f"
 
 
-def _is_bool(x: Value) -> bool:
+def _is_bool(x: Scalar) -> bool:
     return x.dtype == dt.bool_
 
 
@@ -42,7 +42,7 @@ def _is_signed(x: Expr) -> bool:
     return x.dtype.kind == "i"
 
 
-def constant(value: complex, dtype: np.dtype) -> Value:
+def constant(value: complex, dtype: np.dtype) -> Scalar:
     """A Python number as a scalar of ``dtype`` (of complex dtypes, a Complex)."""
     if dtype.kind == "c":
         part = dt.real_dtype(dtype)
@@ -59,17 +59,17 @@ def constant(value: complex, dtype: np.dtype) -> Value:
 
 
 @body("add")
-def add(x: Value, y: Value) -> Value:
+def add(x: Scalar, y: Scalar) -> Scalar:
     return x | y if _is_bool(x) else x + y
 
 
 @body("subtract")
-def subtract(x: Value, y: Value) -> Value:
+def subtract(x: Scalar, y: Scalar) -> Scalar:
     return x ^ y if _is_bool(x) else x - y
 
 
 @body("multiply")
-def multiply(x: Value, y: Value) -> Value:
+def multiply(x: Scalar, y: Scalar) -> Scalar:
     return x & y if _is_bool(x) else x * y
 
 
@@ -85,8 +85,8 @@ def reciprocal(x: Expr) -> Expr:
 
 @body("scale")
 def scale(
-    x: Value, scale: complex = 1.0, bias: complex = 0.0, bias_after_scale: bool = True
-) -> Value:
+    x: Scalar, scale: complex = 1.0, bias: complex = 0.0, bias_after_scale: bool = True
+) -> Scalar:
     factor, shift = constant(scale, x.dtype), constant(bias, x.dtype)
     if bias_after_scale:
         scaled = x if scale == 1 else x * factor
@@ -252,14 +252,14 @@ def round_half_even(x: Expr, decimals: int = 0) -> Expr:
 
 
 @body("equal")
-def equal(x: Value, y: Value) -> Expr:
+def equal(x: Scalar, y: Scalar) -> Expr:
     if isinstance(x, Complex):
         return eq(x.real, y.real) & eq(x.imag, y.imag)
     return eq(x, y)
 
 
 @body("not_equal")
-def not_equal(x: Value, y: Value) -> Expr:
+def not_equal(x: Scalar, y: Scalar) -> Expr:
     if isinstance(x, Complex):
         return ne(x.real, y.real) | ne(x.imag, y.imag)
     return ne(x, y)
@@ -288,7 +288,7 @@ def greater_equal(x: Expr, y: Expr) -> Expr:
 # Logic and bits
 
 
-def truth(x: Value) -> Expr:
+def truth(x: Scalar) -> Expr:
     """Whether x is not zero (a NaN is not)."""
     if isinstance(x, Complex):
         return ne(x.real, 0.0) | ne(x.imag, 0.0)
@@ -296,22 +296,22 @@ def truth(x: Value) -> Expr:
 
 
 @body("logical_and")
-def logical_and(x: Value, y: Value) -> Expr:
+def logical_and(x: Scalar, y: Scalar) -> Expr:
     return truth(x) & truth(y)
 
 
 @body("logical_or")
-def logical_or(x: Value, y: Value) -> Expr:
+def logical_or(x: Scalar, y: Scalar) -> Expr:
     return truth(x) | truth(y)
 
 
 @body("logical_xor")
-def logical_xor(x: Value, y: Value) -> Expr:
+def logical_xor(x: Scalar, y: Scalar) -> Expr:
     return truth(x) ^ truth(y)
 
 
 @body("logical_not")
-def logical_not(x: Value) -> Expr:
+def logical_not(x: Scalar) -> Expr:
     return ~truth(x)
 
 
@@ -366,21 +366,21 @@ def bitwise_right_shift(x: Expr, y: Expr, is_arithmetic: bool = True) -> Expr:
 
 
 @body("isnan")
-def isnan(x: Value) -> Expr:
+def isnan(x: Scalar) -> Expr:
     if isinstance(x, Complex):
         return is_nan(x.real) | is_nan(x.imag)
     return is_nan(x) if _is_float(x) else const(False, dt.bool_)
 
 
 @body("isinf")
-def isinf(x: Value) -> Expr:
+def isinf(x: Scalar) -> Expr:
     if isinstance(x, Complex):
         return eq(fabs(x.real), INF) | eq(fabs(x.imag), INF)
     return eq(fabs(x), INF) if _is_float(x) else const(False, dt.bool_)
 
 
 @body("isfinite")
-def isfinite(x: Value) -> Expr:
+def isfinite(x: Scalar) -> Expr:
     if isinstance(x, Complex):
         return (fabs(x.real) < INF) & (fabs(x.imag) < INF)
     return fabs(x) < INF if _is_float(x) else const(True, dt.bool_)
@@ -390,14 +390,14 @@ def isfinite(x: Value) -> Expr:
 
 
 @body("where")
-def where(condition: Expr, x: Value, y: Value) -> Value:
+def where(condition: Expr, x: Scalar, y: Scalar) -> Scalar:
     if isinstance(x, Complex):
         return Complex(select(condition, x.real, y.real), select(condition, x.imag, y.imag))
     return select(condition, x, y)
 
 
 @body("cast")
-def cast(x: Value, dtype: np.dtype) -> Value:
+def cast(x: Scalar, dtype: np.dtype) -> Scalar:
     """x as another dtype; complex to real takes the real part, to bool asks for x != 0."""
     if isinstance(x, Complex):
         if dtype == dt.bool_:

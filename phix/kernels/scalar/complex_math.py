@@ -24,7 +24,7 @@ from phix.kernels.scalar.language import (
     sqrt,
 )
 from phix.kernels.scalar.power import MAX_UNROLLED, MIN_UNROLLED
-from phix.kernels.scalar.registry import Value, body
+from phix.kernels.scalar.registry import Scalar, body
 
 
 def _choose(condition: Expr, x: Complex, y: Complex) -> Complex:
@@ -278,17 +278,17 @@ def static_power(x: Complex, y: complex) -> Complex:
 
 
 @body("real")
-def real(x: Value) -> Expr:
+def real(x: Scalar) -> Expr:
     return x.real if isinstance(x, Complex) else x
 
 
 @body("imag")
-def imag(x: Value) -> Expr:
+def imag(x: Scalar) -> Expr:
     return x.imag if isinstance(x, Complex) else const(0, x.dtype)
 
 
 @body("conj")
-def conj(x: Value) -> Value:
+def conj(x: Scalar) -> Scalar:
     return Complex(x.real, -x.imag) if isinstance(x, Complex) else x
 
 
@@ -298,7 +298,7 @@ def complex_(real: Expr, imag: Expr) -> Complex:
 
 
 @body("angle")
-def angle(x: Value) -> Expr:
+def angle(x: Scalar) -> Expr:
     if isinstance(x, Complex):
         return tr.atan2(x.imag, x.real)
     return select(is_nan(x), x, select(x < 0.0, 3.141592653589793, const(0.0, x.dtype)))

@@ -11,7 +11,7 @@ from phix.core.rules import note_origin
 from phix.kernels.scalar.language import Complex
 
 # an Expr or a Complex, in bodies that use the operators both have
-Value = Any
+Scalar = Any
 Body = Callable[..., Any]
 _F = TypeVar("_F", bound=Body)
 

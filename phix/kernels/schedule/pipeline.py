@@ -72,7 +72,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("free_early", "schedule.ordering"),
         LoopPass("collapse_loops", "schedule.collapse"),
         LoopPass("shrink_temps", "schedule.shrinking"),
-        LoopPass("reuse_temps", "cpu.source"),
+        LoopPass("reuse_temps", "cpu.native_program"),
         LoopPass("block_sums", "schedule.blocked_sums"),
         LoopPass("share_loops", "schedule.sharing"),
         LoopPass("several_rows", "schedule.several_rows"),

@@ -13,7 +13,13 @@ from phix.core.engines import Explanation, Uncounted, engine
 from phix.core.errors import UnknownDimError
 from phix.core.graph import Variable, flat, graphs_in, substitute_attrs
 from phix.core.places import Place
-from phix.kernels.several_places.segments import Copy, Mixed, Segment, SegmentsProgram, place_of
+from phix.kernels.several_places.segments import (
+    Copy,
+    Mixed,
+    Segment,
+    SegmentsProgram,
+    variable_place,
+)
 
 _NOTHING = CostAnalysis(0, 0, 0, 0)
 Sizes = Mapping[Symbol, int]
@@ -50,7 +56,7 @@ class SegmentsExplanation:
         """What a step costs, by place."""
         if isinstance(step, Copy):
             count = _size(step.target, sizes)
-            yield place_of(step.source), replace(_NOTHING, bytes_read=count)
+            yield variable_place(step.source), replace(_NOTHING, bytes_read=count)
             yield step.place, replace(_NOTHING, bytes_written=count)
         elif isinstance(step, Mixed):
             name = step.equation.op.name
@@ -90,7 +96,7 @@ class SegmentsExplanation:
         outputs = [a for a in graph.outputs if isinstance(a, Variable)]
         constants = [c.variable for c in graph.constants]
         made = [v for step in program.steps for v in step.gives]
-        homes = {place_of(v) for v in (*graph.inputs, *outputs, *constants, *made)}
+        homes = {variable_place(v) for v in (*graph.inputs, *outputs, *constants, *made)}
         parts = (graph.inputs, outputs, constants)
         found = [(place, self._at(place, parts, sizes)) for place in sorted(homes, key=str)]
         every = [analysis for _, analysis in found]
@@ -165,12 +171,13 @@ class SegmentsExplanation:
 
     def _holder(self, variable: Variable, sizes: Sizes, notes: list[str]) -> Holder:
         meta = variable.meta
-        name = f"{meta.dtype}{dm.shape_text(meta.dims)} in {variable.name}, on {place_of(variable)}"
+        where = variable_place(variable)
+        name = f"{meta.dtype}{dm.shape_text(meta.dims)} in {variable.name}, on {where}"
         return Holder(_bytes(variable, sizes, notes), name, self.sources.get(variable))
 
 
 def _on(place: Place) -> Callable[[Variable], bool]:
-    return lambda variable: place_of(variable) == place
+    return lambda variable: variable_place(variable) == place
 
 
 def _size(variable: Variable, sizes: Sizes) -> Any:

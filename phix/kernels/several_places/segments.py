@@ -15,7 +15,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import places
-from phix.core.conversion import moved, tensor_from_scalar
+from phix.core.conversion import moved_tensor, tensor_from_scalar
 from phix.core.engines import Launcher, Program, engine, environment
 from phix.core.graph import (
     Equation,
@@ -52,12 +52,12 @@ class Copy:
     def __init__(self, equation: Equation) -> None:
         (self.source,), (self.target,) = flat(equation.inputs), flat(equation.outputs)
         self.reads, self.gives = (self.source,), (self.target,)
-        self.place = place_of(self.target)
+        self.place = variable_place(self.target)
 
     def __call__(
         self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
     ) -> Sequence[Any]:
-        return (moved(tensor_of(storage[0]), self.place).data,)
+        return (moved_tensor(tensor_of(storage[0]), self.place).data,)
 
     def __str__(self) -> str:
         return f"copy {self.source.name} to {self.place}, as {self.target.name}"
@@ -128,7 +128,7 @@ class Mixed:
             dict.fromkeys(a for a in flat(equation.inputs) if isinstance(a, Variable))
         )
         self.gives = tuple(flat(equation.outputs))
-        self.ctx = KernelContext(place_of(self.gives[0]))
+        self.ctx = KernelContext(variable_place(self.gives[0]))
         self.symbols = sorted(symbols_of(equation), key=lambda s: s.number)
         self.attrs: dict[Any, tuple[Any, ...]] = {}  # with graphs as functions, by sizes
         self.calls: dict[Any, Launcher] = {}
@@ -178,7 +178,7 @@ def _is_contiguous(x: Any) -> bool:
     return x.flags.c_contiguous if isinstance(x, np.ndarray) else places.is_contiguous(x)
 
 
-def place_of(variable: Variable) -> Place:
+def variable_place(variable: Variable) -> Place:
     """Where a variable of a graph with states lives."""
     assert variable.state is not None
     return variable.state.place
@@ -186,7 +186,7 @@ def place_of(variable: Variable) -> Place:
 
 def _read(atom: Any, values: Values, place: Place) -> Any:
     if isinstance(atom, Literal):
-        return moved(tensor_from_scalar(atom.value, atom.meta.dtype), place).data
+        return moved_tensor(tensor_from_scalar(atom.value, atom.meta.dtype), place).data
     return values[atom]
 
 
@@ -205,7 +205,7 @@ class _Waiting:
 
     def __init__(self, equation: Equation, bound: set[dm.Symbol], effects: int) -> None:
         self.equation = equation
-        self.place = place_of(next(flat(equation.outputs)))
+        self.place = variable_place(next(flat(equation.outputs)))
         self.is_alone = equation.kernel is None or _is_mixed(equation)
         self.needs: set[Any] = {a for a in flat(equation.inputs) if isinstance(a, Variable)}
         self.gives: set[Any] = set(flat(equation.outputs))
@@ -258,7 +258,7 @@ def _steps(graph: Graph) -> list[Copy | Segment | Mixed]:
         elif _is_mixed(first):
             step = Mixed(first)
         else:
-            step = Segment(place_of(next(flat(first.outputs))), group, graph, later)
+            step = Segment(variable_place(next(flat(first.outputs))), group, graph, later)
         later.update(step.reads)
         steps.append(step)
     return steps[::-1]

@@ -109,12 +109,12 @@ def whole_power(x: Series, exponent: int) -> Series:
         x = product(x, x)
 
 
-def composed(x: Series, taylor: Series) -> Series:
+def composed(x: Series, outer: Series) -> Series:
     """f(x) from the Taylor coefficients f^(i)(x_0) / i! of f, by Horner's rule in x - x_0."""
     order = len(x) - 1
-    y: Series = [taylor[order]]
+    y: Series = [outer[order]]
     for i in reversed(range(order)):
-        y = [taylor[i], *(convolution(x, y, k, 1, k) for k in range(1, order - i + 1))]
+        y = [outer[i], *(convolution(x, y, k, 1, k) for k in range(1, order - i + 1))]
     return y
 
 

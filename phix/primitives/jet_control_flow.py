@@ -18,8 +18,8 @@ from phix.primitives.control_flow import _branch as branched
 from phix.primitives.control_flow import _loop as looped
 from phix.primitives.control_flow import _slices as slices_of
 from phix.primitives.flat import cut, metas_of, zeros
-from phix.primitives.series import Series
-from phix.primitives.transformation import Call, Derived
+from phix.primitives.jet_series import Series
+from phix.primitives.transformation import BindGraph, Derived
 from phix.primitives.transformation import _checkpointed as checkpointed
 from phix.primitives.transformation import _remembered as remembered
 from phix.primitives.transformation import _traced as traced
@@ -168,7 +168,7 @@ def jet_graph(graph: Graph, on: tuple[Pattern, ...]) -> Derived:
     return found
 
 
-def _called(call: Call, operands: Any, graph: Graph) -> Any:
+def _called(call: BindGraph, operands: Any, graph: Graph) -> Any:
     order, on = _order(operands), tuple(_given(operands))
     made = jet_graph(graph, on)
     found = made.run(call, [*_heads(operands), *_packed(operands, on)])

@@ -12,6 +12,7 @@ from typing import Any
 from phix import ops
 from phix.core import dims as dm
 from phix.core import rules
+from phix.primitives.jet_series import Series, constant, each, is_constant, plus
 from phix.primitives.linalg import (
     adjoint,
     check_square,
@@ -22,7 +23,6 @@ from phix.primitives.linalg import (
     triangle,
 )
 from phix.primitives.pointwise import conj
-from phix.primitives.series import Series, constant, each, is_constant, plus
 
 
 def _products(a: Series, b: Series, k: int, first: int, last: int, transpose: bool = False) -> Any:

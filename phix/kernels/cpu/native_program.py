@@ -32,7 +32,7 @@ class _Builder(Builder):
     target = replace(CPU, foresees=product_code.begin)
 
 
-class Source:
+class NativeProgram:
     """The loop program of a graph, and its native segments."""
 
     def __init__(

@@ -12,10 +12,7 @@ from typing import Any
 from phix import ops
 from phix.core import dims as dm
 from phix.core import rules
-from phix.primitives.pointwise import SLOPES_AT_X, TWO_OVER_SQRT_PI
-from phix.primitives.reduction import restored
-from phix.primitives.scan import before
-from phix.primitives.series import (
+from phix.primitives.jet_series import (
     Series,
     applied,
     composed,
@@ -34,6 +31,9 @@ from phix.primitives.series import (
     times,
     whole_power,
 )
+from phix.primitives.pointwise import SLOPES_AT_X, TWO_OVER_SQRT_PI
+from phix.primitives.reduction import restored
+from phix.primitives.scan import before
 from phix.primitives.sorting import taken
 
 
