@@ -8465,7 +8465,7 @@ _max_pool2d = define(
     doc=(
         "The largest element of each window of images; padding never wins, and ties share the "
         "gradient. Without strides the windows lie side by side; ceil_mode keeps windows that "
-        "reach out behind."
+        "begin before the image ends and reach out behind."
     ),
     where="yaml/pooling.yaml:8",
 )
@@ -8481,8 +8481,8 @@ def max_pool2d(
     padding_algorithm: str = "EXPLICIT",
 ) -> Tensor:
     """The largest element of each window of images; padding never wins, and ties share the
-    gradient. Without strides the windows lie side by side; ceil_mode keeps windows that reach out
-    behind.
+    gradient. Without strides the windows lie side by side; ceil_mode keeps windows that begin
+    before the image ends and reach out behind.
 
     Args:
         x: tensor, float.
@@ -8507,7 +8507,7 @@ _max_pool2d_grad = define(
     "Tensor(x_grad)",
     family="pooling",
     forward="max_pool2d",
-    where="yaml/pooling.yaml:26",
+    where="yaml/pooling.yaml:27",
 )
 
 
@@ -8566,9 +8566,10 @@ _avg_pool2d = define(
     dtypes=("float",),
     doc=(
         "The mean of each window of images; exclusive leaves the padding out of the count. Without "
-        "strides the windows lie side by side; ceil_mode keeps windows that reach out behind."
+        "strides the windows lie side by side; ceil_mode keeps windows that begin before the image "
+        "ends and reach out behind."
     ),
-    where="yaml/pooling.yaml:31",
+    where="yaml/pooling.yaml:32",
 )
 
 
@@ -8583,7 +8584,8 @@ def avg_pool2d(
     padding_algorithm: str = "EXPLICIT",
 ) -> Tensor:
     """The mean of each window of images; exclusive leaves the padding out of the count. Without
-    strides the windows lie side by side; ceil_mode keeps windows that reach out behind.
+    strides the windows lie side by side; ceil_mode keeps windows that begin before the image ends
+    and reach out behind.
 
     Args:
         x: tensor, float.
@@ -8610,7 +8612,7 @@ _avg_pool2d_grad = define(
     family="pooling",
     no_need_buffer=("x",),
     forward="avg_pool2d",
-    where="yaml/pooling.yaml:47",
+    where="yaml/pooling.yaml:49",
 )
 
 
@@ -8659,7 +8661,7 @@ _pool2d = define(
         "the whole image for one window; adaptive reads kernel_size as the number of windows, "
         "which must divide the image evenly."
     ),
-    where="yaml/pooling.yaml:53",
+    where="yaml/pooling.yaml:55",
 )
 
 
