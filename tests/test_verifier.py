@@ -12,13 +12,14 @@ import phix
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import stages
 from phix.core.errors import VerificationError
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import slot_check, verifier
 from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Store
 from phix.kernels.loops.verifier import verify
 from phix.kernels.scalar import language as sc
-from phix.kernels.schedule import pipeline, several_rows
+from phix.kernels.schedule import several_rows
 
 I0, I1 = sc.var("i0"), sc.var("i1")
 NUMBER = sc.const(1.0, dt.float32)
@@ -242,20 +243,21 @@ def test_loops_over_rows_made_by_a_product_are_compiled() -> None:
 
 
 def test_a_pass_that_breaks_a_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def harm(program: LoopProgram) -> None:
+    def harm(program: LoopProgram, _: Any) -> None:
         loop = next(s for k in program.steps for s in k.body if isinstance(s, For))
         loop.extent = loop.extent + 1
 
-    monkeypatch.setattr(several_rows, "take_several_rows", harm)
+    monkeypatch.setattr(several_rows, "several_rows", harm)
     x = np.ones(4, np.float32)
-    with pipeline.watching(verify), pytest.raises(VerificationError, match="after 'several_rows'"):
+    assert stages.is_verifying()
+    with pytest.raises(VerificationError, match="after 'several_rows'"):
         phix.jit(lambda x: ops.exp(x) * 1.25)(x)
 
 
 def test_kernels_that_have_not_changed_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Kernel] = []
     monkeypatch.setattr(verifier, "_checked", {})
-    monkeypatch.setattr(verifier, "_walked", lambda kernel: iter(calls.append(kernel) or ()))
+    monkeypatch.setattr(verifier, "_walked", lambda site: iter(calls.append(site.kernel) or ()))
     same = program(copied())
     verify("a pass", same)
     verify("the next", same)

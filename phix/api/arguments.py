@@ -154,8 +154,10 @@ def split_aux(function: Callable[..., Any], has_aux: bool) -> tuple[Any, Callabl
 
 def _surfaced(value: Any) -> Any:
     """An aux value as the caller's interpreter knows it: out of the ended transformation."""
-    while isinstance(value, TensorBase) and not isinstance(value, Tensor):
-        if value.interpreter.alive or not hasattr(value, "value"):
+    surfaced: Any = value
+    while isinstance(surfaced, TensorBase) and not isinstance(surfaced, Tensor):
+        tracer: Any = surfaced
+        if tracer.interpreter.alive or not hasattr(tracer, "value"):
             break
-        value = value.value
-    return value
+        surfaced = tracer.value
+    return surfaced

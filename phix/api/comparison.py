@@ -23,6 +23,7 @@ from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
 from phix.core.places import CPU
 from phix.core.tensor import Tensor
+from phix.core.tracebacks import leaving_phix
 from phix.passes.compiled import Compiled
 
 # How many times the last bits of the largest number, and of what inputs a bit off make of a
@@ -158,7 +159,8 @@ def compare(
         ArgumentError: no rewrite has that name, or the function is jitted with static arguments.
 
     >>> import phix
-    >>> phix.debug.compare(lambda x: phix.ops.softmax(x) * 2.0, rewrites="fuse")([1.0, 2.0])
+    >>> x = phix.to_tensor([1.0, 2.0])
+    >>> phix.debug.compare(lambda x: phix.ops.softmax(x) * 2.0, rewrites="fuse")(x)
     compare(<lambda>): eager calls and 3 ways to compile agree
     """
     names = tuple(passes.REWRITES) if rewrites is None else rewrites
@@ -173,6 +175,7 @@ def compare(
 
     donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
 
+    @leaving_phix
     def compared(*args: Any) -> Comparison:
         numbers = tuple(n % len(args) for n in donated if -len(args) <= n < len(args))
         return _Comparing(function, args, numbers, left_out).result()

@@ -6,13 +6,15 @@ from typing import Any
 
 from phix.api.arguments import flat_tensors, function_name
 from phix.api.jitted import Jitted
+from phix.api.signatures import P, R
 from phix.core import context, donation, pytrees
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, Tracer, tensor_of
+from phix.core.tracebacks import leaving_phix
 from phix.passes.compiled import can_run
 
 
-class Donating(Jitted):
+class Donating(Jitted[P, R]):
     """A jitted function with ``donate_argnums``.
 
     Run by itself it ends the tensors it is given; inside a transformation they are arguments like
@@ -21,7 +23,8 @@ class Donating(Jitted):
 
     donated: tuple[int, ...] = ()  # argument numbers
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    @leaving_phix
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

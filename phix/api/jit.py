@@ -5,16 +5,41 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Union
+from typing import Any, Union, overload
 
 from phix.api.arguments import function_name
 from phix.api.donation import Donating
 from phix.api.jitted import Jitted
+from phix.api.signatures import P, R
 from phix.core import rewrites
 from phix.core.errors import ArgumentError
 from phix.core.given import FUNCTION, INTS, LIST, NAMES, NONE, takes
 
 Static = Union[int, Iterable[int], None]
+
+
+@overload
+def jit(
+    function: Callable[P, R],
+    *,
+    static_argnums: Static = None,
+    static_argnames: str | Iterable[str] | None = None,
+    input_spec: Sequence[Any] | None = None,
+    donate_argnums: Static = None,
+    disable: str | Iterable[str] = (),
+) -> Jitted[P, R]: ...
+
+
+@overload
+def jit(
+    function: None = None,
+    *,
+    static_argnums: Static = None,
+    static_argnames: str | Iterable[str] | None = None,
+    input_spec: Sequence[Any] | None = None,
+    donate_argnums: Static = None,
+    disable: str | Iterable[str] = (),
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
 @takes(

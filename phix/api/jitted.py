@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import operator
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Generic
 
 from phix.api.arguments import flat_specs, flat_tensors, function_name, lent_tensors, meta_key
 from phix.api.flat_calls import MISS, FlatCall, flat_call
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import Call, explanation
+from phix.api.signatures import P, R
 from phix.core import collector, context, pytrees, rewrites, stack
 from phix.core.arrays import apart
 from phix.core.engines import Launcher
@@ -21,6 +22,7 @@ from phix.core.given import named
 from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tracer, tensor_of
+from phix.core.tracebacks import leaving_phix, shorten
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
 from phix.passes.compiled import can_run
 
@@ -39,12 +41,12 @@ class _Known:
         self.calls = 0
 
 
-class Jitted:
+class Jitted(Generic[P, R]):
     """A function that runs as a compiled program; made by :func:`jit`."""
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         static_argnums: tuple[int, ...],
         static_argnames: tuple[str, ...],
         input_spec: Any,
@@ -65,14 +67,18 @@ class Jitted:
         self._flat: tuple[FlatCall, ...] = ()  # for the last of those that come often
         self._lock = stack.Lock()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and not self.static_argnums and context.current() is _EAGER:
-            for call in self._flat:
-                result = call(args)
-                if result is not MISS:
-                    return result
-            return self._call_quick(args)
-        return self._call(args, kwargs)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            if not kwargs and not self.static_argnums and context.current() is _EAGER:
+                for call in self._flat:
+                    result = call(args)
+                    if result is not MISS:
+                        return result
+                return self._call_quick(args)
+            return self._call(args, kwargs)
+        except Exception as error:
+            shorten(error, error.__traceback__)
+            raise
 
     def _call_quick(self, args: tuple[Any, ...]) -> Any:
         """The way for tensors in plain containers: their tree is not looked at if known."""
@@ -190,6 +196,7 @@ class Jitted:
         with rewrites.without(self.off):
             return Traced(*trace(function, *specs), self.off)
 
+    @leaving_phix
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The steps from the traced graph to machine code for these arguments or specs."""
         dynamic, static = self._split(args, kwargs)

@@ -18,6 +18,7 @@ from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor
 from phix.core.places import Place, default
 from phix.core.tensor import Tensor, Tracer, tensor_of
+from phix.core.tracebacks import shorten
 from phix.passes.compiled import Compiled, Homes, can_run, homes_of
 
 _LEAF = pytrees.flatten(0)[1]
@@ -228,6 +229,13 @@ class CompiledFunction:
         self._traced, self._treedef = lowered._traced, lowered._treedef
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._call(args, kwargs)
+        except Exception as error:
+            shorten(error, error.__traceback__)
+            raise
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         traced, wanted = self._traced, self._treedef
         tensors, found = lent_tensors((args, kwargs), "a compiled function")
         if found != wanted:

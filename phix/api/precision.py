@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
+from phix.api.signatures import P, R
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DTypeError
@@ -17,6 +18,26 @@ from phix.passes.autocast import Policy
 from phix.passes.autocast import autocast as rewrite
 
 LOW_DTYPES = (dt.bfloat16, dt.float16)
+
+
+@overload
+def autocast(
+    function: Callable[P, R],
+    dtype: Any = "bfloat16",
+    *,
+    allow: str | tuple[str, ...] = (),
+    deny: str | tuple[str, ...] = (),
+) -> Callable[P, R]: ...
+
+
+@overload
+def autocast(
+    function: None = None,
+    dtype: Any = "bfloat16",
+    *,
+    allow: str | tuple[str, ...] = (),
+    deny: str | tuple[str, ...] = (),
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
 @takes(function=FUNCTION | NONE, allow=NAMES, deny=NAMES)

@@ -245,7 +245,7 @@ def _stacked(data: Any, dtype: Any) -> Any:
     return call_op("stack", rows, attrs=(0,))
 
 
-def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
+def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Tensor:
     """A tensor with a copy of ``data``.
 
     Args:

@@ -190,7 +190,8 @@ def _check_when_run(value: Any, wanted: IndexRange, where: str) -> None:
     known = tuple(-1 if n in unknown else s for n, s in enumerate(wanted.sizes))
     call = IndexCheck(replace(wanted, sizes=known), unknown, f"{where}{at_user_line()}")
     while isinstance(value, Tracer) and isinstance(getattr(value, "value", None), TensorBase):
-        value = value.value  # of all lanes at once
+        inner: Any = value
+        value = inner.value  # of all lanes at once
     given = [call_op("full", attrs=((), wanted.sizes[n], dt.int64, None)) for n in unknown]
     call_op("debug_callback", [value, *given], attrs=(call,))
 

@@ -10,7 +10,7 @@ from phix.core import indexing
 from phix.core.conversion import holds_tensors, home, owned_tensor, stacked, values_of
 from phix.core.errors import TensorIndexError
 from phix.core.later import call_op
-from phix.core.tensor import TensorBase
+from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 # What combines an element with its new value, where no element is indexed twice.
 _COMBINED = {"mul": "multiply", "amax": "maximum", "amin": "minimum"}
@@ -36,27 +36,27 @@ class IndexedUpdate:
     def __init__(self, x: TensorBase, index: Any) -> None:
         self.x, self.index = x, index
 
-    def get(self) -> Any:
+    def get(self) -> Tensor:
         """``x[index]``."""
         return indexing.get(self.x, self.index)
 
-    def set(self, values: Any) -> Any:
+    def set(self, values: TensorLike) -> Tensor:
         """The indexed elements replaced by ``values``."""
         return self._put(values, "assign")
 
-    def add(self, values: Any) -> Any:
+    def add(self, values: TensorLike) -> Tensor:
         """``values`` added to the indexed elements."""
         return self._put(values, "add")
 
-    def multiply(self, values: Any) -> Any:
+    def multiply(self, values: TensorLike) -> Tensor:
         """The indexed elements multiplied by ``values``."""
         return self._put(values, "mul")
 
-    def max(self, values: Any) -> Any:
+    def max(self, values: TensorLike) -> Tensor:
         """The larger of the indexed elements and ``values``."""
         return self._put(values, "amax")
 
-    def min(self, values: Any) -> Any:
+    def min(self, values: TensorLike) -> Tensor:
         """The smaller of the indexed elements and ``values``."""
         return self._put(values, "amin")
 

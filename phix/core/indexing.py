@@ -275,8 +275,8 @@ def as_index(e: Any, dim: DimLike, axis: int) -> Any:
         if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
             raise TensorIndexError(f"index {e} is out of range for axis {axis} of size {dim}")
         return call_op("full", attrs=((), e, dt.int64, None))
-    is_looked_at = isinstance(e, Tensor) and not context.runs_at_once()
-    if is_looked_at and isinstance(dim, int) and e.size:
+    is_looked_at = not context.runs_at_once()
+    if is_looked_at and isinstance(e, Tensor) and isinstance(dim, int) and e.size:
         low, high = e.host.min(), e.host.max()
         if low < -dim or high >= dim:
             wrong = int(low if low < -dim else high)

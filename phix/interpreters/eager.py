@@ -23,10 +23,11 @@ from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer, tensor_of
-from phix.interpreters.decompose import as_entries, decompose
+from phix.interpreters.decompose import as_entries
 from phix.interpreters.infer_meta import RUN_TIME, infer
 from phix.interpreters.placement import is_loose, on, shared_place
 from phix.interpreters.stage import Stage, StageTracer, finish
+from phix.passes import pipeline
 from phix.passes.compiled import Compiled, compile_to_places, lower_to_places
 
 Run = Callable[..., Any]
@@ -258,10 +259,12 @@ class Eager(Interpreter):
                 try:
                     graph = single_op_graph(op, metas, attrs)
                     if place == CPU and not has_functions(CPU.kind):
-                        program = here.compile(graph, contiguous, partial(decompose, graph), place)
+                        program = here.compile(
+                            graph, contiguous, partial(_in_primitives, graph), place
+                        )
                     else:
                         homes = (place,) * len(tensors)
-                        last = [*lower_to_places(graph, homes, place).values()][-1]
+                        last = pipeline.last(lower_to_places(graph, homes, place))
                         program = compile_to_places(last, contiguous, place)
                 except UnknownDimError:
                     if dims is shapes:
@@ -353,6 +356,10 @@ def single_op_graph(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> G
     entries = (outs,) if len(op.outputs) == 1 else outs
     outputs = tuple(t.variable for t in flat(tuple(entries)))
     return finish(Graph(inputs, (), tuple(stage.equations), outputs))
+
+
+def _in_primitives(graph: Graph) -> Graph:
+    return pipeline.last(pipeline.run("eager", graph))
 
 
 def _calling(graph: Graph, tensors: list[Tensor]) -> Run:

@@ -159,6 +159,11 @@ def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
     return module
 
 
+def _object(text: str, is_final: bool) -> bytes:
+    """The machine code of a module as an object file."""
+    return bytes(_machine().emit_object(_optimised(text, is_final)))
+
+
 @contextlib.contextmanager
 def _disposed(manager: Any) -> Iterator[Any]:
     """A pass manager, given back in the end: llvmlite forgets to, 80 KB for each program."""
@@ -259,8 +264,7 @@ def _load(
     if body is None:
         body = begun.result() if begun else None
         if body is None:
-            module = _optimised(text if isinstance(text, str) else text(), is_final)
-            body = _machine().emit_object(module)
+            body = _object(text if isinstance(text, str) else text(), is_final)
         disk_cache.save(key, body)
     return _linked(body, names)
 
