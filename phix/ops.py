@@ -3979,8 +3979,8 @@ def max_pool2d(
     padding_algorithm: str = "EXPLICIT"
 ) -> Tensor:
     """The largest element of each window of images; padding never wins, and ties share the
-    gradient. Without strides the windows lie side by side; ceil_mode keeps windows that reach out
-    behind.
+    gradient. Without strides the windows lie side by side; ceil_mode keeps windows that begin
+    before the image ends and reach out behind.
 
     Args:
         x: tensor, float.
@@ -4022,7 +4022,8 @@ def avg_pool2d(
     data_format: str = "NCHW", padding_algorithm: str = "EXPLICIT"
 ) -> Tensor:
     """The mean of each window of images; exclusive leaves the padding out of the count. Without
-    strides the windows lie side by side; ceil_mode keeps windows that reach out behind.
+    strides the windows lie side by side; ceil_mode keeps windows that begin before the image ends
+    and reach out behind.
 
     Args:
         x: tensor, float.

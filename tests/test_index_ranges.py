@@ -47,6 +47,30 @@ def index(values: Any) -> Any:
     return phix.to_tensor(values, dtype="int64")
 
 
+INT_DTYPES = ["int8", "int16", "int32", "uint8", "uint16", "uint32", "uint64"]
+FROM_THE_FRONT = [
+    name for name, (_, _, right) in CALLS.items() if right is not None and np.min(right) >= 0
+]
+
+
+@pytest.mark.parametrize("dtype", INT_DTYPES)
+@pytest.mark.parametrize("name", FROM_THE_FRONT)
+def test_ints_of_every_dtype_mean_their_values(name: str, dtype: str) -> None:
+    f, _, right = CALLS[name]
+    inside = np.array(right)
+    beyond = inside.copy()
+    beyond.flat[-1] = 99  # stands for the largest of each dtype: both are taken as the nearest
+    largest = beyond.astype(dtype)
+    largest.flat[-1] = np.iinfo(dtype).max
+    np.testing.assert_array_equal(f(phix.to_tensor(inside.astype(dtype))), f(index(right)))
+    found = phix.jit(f)(largest)
+    np.testing.assert_array_equal(found, phix.jit(f)(beyond))
+    batch = np.stack([largest, largest])
+    np.testing.assert_allclose(phix.jit(phix.vmap(f))(batch), np.stack([found, found]), rtol=1e-12)
+    with pytest.raises(TensorIndexError, match=f"holds {np.iinfo(dtype).max}, out of range"):
+        f(phix.to_tensor(largest))
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_calls_that_run_at_once_refuse(name: str) -> None:
     f, wrong, right = CALLS[name]

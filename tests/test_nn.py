@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -233,6 +235,43 @@ def test_pooling_in_ceil_mode() -> None:
     assert ops.max_pool2d(x, **attrs).tolist() == [[[[1, 3, 4]]]]
     assert ops.avg_pool2d(x, **attrs).tolist() == [[[[0.5, 2.5, 4]]]]
     assert ops.avg_pool2d(x, **attrs, exclusive=False).tolist() == [[[[0.5, 2.5, 4]]]]
+
+
+def _windows_rounded_up(n: int, k: int, s: int, p: int) -> list[range]:
+    """What of an axis of n each window holds: all that begin before its end, but none more than
+    the windows of the padded axis rounded up."""
+    starts = range(-p, n, s)[: max(-(-(n + 2 * p - k) // s) + 1, 0)]
+    return [range(max(start, 0), min(start + k, n)) for start in starts]
+
+
+def test_windows_in_ceil_mode_begin_in_the_image() -> None:
+    for k, s in itertools.product(range(1, 5), range(1, 6)):
+        for p, n in itertools.product(range(k), range(1, 12)):
+            wanted = len(_windows_rounded_up(n, k, s, p))
+            if wanted:
+                pool = functools.partial(
+                    ops.max_pool2d, kernel_size=[1, k], strides=[1, s], paddings=[0, p],
+                    ceil_mode=True,
+                )  # fmt: skip
+                count = phix.infer_meta(pool)(phix.spec([1, 1, 1, n])).dims[-1]
+                assert count == wanted, (n, k, s, p)
+
+
+@pytest.mark.parametrize(("k", "s", "p"), [(2, 3, 0), (2, 3, 1), (1, 4, 0), (3, 2, 1), (2, 5, 1)])
+def test_ceil_mode_of_known_and_unknown_sizes(k: int, s: int, p: int) -> None:
+    def pools(x: Any) -> Any:
+        attrs = [1, k], [1, s], [0, p], True
+        return ops.max_pool2d(x, *attrs), ops.avg_pool2d(x, *attrs)
+
+    unknown = phix.jit(pools, input_spec=[phix.spec([1, 1, 1, "n"], "float64")])
+    for n in (3, 5, 9):
+        x = -np.arange(1.0, n + 1).reshape(1, 1, 1, n)
+        held = [x[0, 0, 0, w.start : w.stop] for w in _windows_rounded_up(n, k, s, p)]
+        for largest, mean in (pools(x), unknown(x)):
+            np.testing.assert_array_equal(largest[0, 0, 0], [v.max() for v in held])
+            np.testing.assert_allclose(mean[0, 0, 0], [v.mean() for v in held], rtol=1e-12)
+        total = phix.grad(lambda x: sum(map(ops.sum, pools(x))))(x)
+        assert abs(np.asarray(total).sum() - 2 * len(held)) < 1e-12
 
 
 def test_average_leaves_padding_out_if_exclusive() -> None:

@@ -18,6 +18,7 @@ from phix.core import context
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import with_call
+from phix.core.conversion import tensor_from_scalar
 from phix.core.dims import DimLike
 from phix.core.errors import TensorIndexError
 from phix.core.graph import map_entries
@@ -70,6 +71,16 @@ class IndexRange:
             f"write ints from {lowest} to {size - 1}{also}" if size else "there is none to name"
         )
         return f"{self.name} holds {found}, out of range for {what} of size {size}; {may_be}"
+
+
+_MOST = np.iinfo(np.int64).max
+
+
+def as_int64(index: Any) -> Any:
+    """An index tensor as int64. What a uint64 has beyond it stays out of range, as the largest."""
+    if index.dtype == dt.uint64:
+        index = call_op("minimum", index, tensor_from_scalar(_MOST, dt.uint64))
+    return index if index.dtype == dt.int64 else index.astype(dt.int64)
 
 
 # -- whether compiled programs look ----------------------------------------------------------------

@@ -21,6 +21,7 @@ from phix.core.errors import (
     TensorIndexError,
     shown,
 )
+from phix.core.index_ranges import IndexRange, as_int64, check
 from phix.core.later import call_op
 from phix.core.places import Place
 from phix.core.source import at_user_line
@@ -280,7 +281,9 @@ def as_index(e: Any, dim: DimLike, axis: int) -> Any:
         if low < -dim or high >= dim:
             wrong = int(low if low < -dim else high)
             raise TensorIndexError(f"index {wrong} is out of range for axis {axis} of size {dim}")
-    return e if e.dtype == dt.int64 else e.astype(dt.int64)
+    if e.dtype == dt.uint64:  # looked at before what it holds beyond int64 is lost
+        check(e, IndexRange("index", (dim,), f"axis {axis}"), "x[index]")
+    return as_int64(e)
 
 
 def join(indices: list[Any]) -> Any:

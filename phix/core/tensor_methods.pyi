@@ -894,8 +894,8 @@ class TensorMethods:
         padding_algorithm: str = 'EXPLICIT',
     ) -> Tensor:
         """The largest element of each window of images; padding never wins, and ties share the
-        gradient. Without strides the windows lie side by side; ceil_mode keeps windows that reach
-        out behind."""
+        gradient. Without strides the windows lie side by side; ceil_mode keeps windows that begin
+        before the image ends and reach out behind."""
     def avg_pool2d(
         self,
         kernel_size: IntArrayLike,
@@ -907,7 +907,8 @@ class TensorMethods:
         padding_algorithm: str = 'EXPLICIT',
     ) -> Tensor:
         """The mean of each window of images; exclusive leaves the padding out of the count. Without
-        strides the windows lie side by side; ceil_mode keeps windows that reach out behind."""
+        strides the windows lie side by side; ceil_mode keeps windows that begin before the image
+        ends and reach out behind."""
     def pool2d(
         self,
         kernel_size: IntArrayLike,

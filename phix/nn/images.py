@@ -145,7 +145,7 @@ def max_pool2d(
         stride: its step; None: the size of the window.
         padding: as that of conv2d; padding never wins.
         return_mask: must be False: positions are not given.
-        ceil_mode: whether windows that reach out behind are kept.
+        ceil_mode: whether windows are kept that begin before the image ends and reach out behind.
         data_format: "NCHW" or "NHWC".
 
     Raises:
@@ -182,7 +182,7 @@ def avg_pool2d(
         kernel_size: the size of the window.
         stride: its step; None: the size of the window.
         padding: as that of conv2d.
-        ceil_mode: whether windows that reach out behind are kept.
+        ceil_mode: whether windows are kept that begin before the image ends and reach out behind.
         exclusive: whether padding is left out of the count.
         divisor_override: what the sum of a window is divided by, in place of the count.
         data_format: "NCHW" or "NHWC".

@@ -9,7 +9,7 @@ from phix.core import dims as dm
 from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError
 from phix.core.given import takes
-from phix.core.index_ranges import IndexRange, check
+from phix.core.index_ranges import IndexRange, as_int64, check
 from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor, is_zero
 
@@ -304,7 +304,7 @@ def _class_numbers(
         raise ArgumentError(f"{name}: input {scores.meta} has no axis {axis} of classes")
     classes = scores.shape[axis]
     check(number, IndexRange("label", (classes,), "the classes,", False, ignore_index), name)
-    number = number.astype("int64")  # which holds ignore_index and the last class
+    number = as_int64(number)  # which holds ignore_index and the last class
     counts = number != ignore_index
     return ops.minimum(ops.maximum(ops.where(counts, number, 0), 0), classes - 1), counts
 
@@ -329,7 +329,7 @@ def _hard(
 ) -> Any:
     _, loss = ops.cross_entropy_with_softmax(input, label, False, soft, True, ignore_index, axis)
     label = label.reshape(loss.shape)
-    counts = label != ignore_index
+    counts = as_int64(label) != ignore_index
     share = counts.astype(loss.dtype)
     if weight is not None:
         share = share * ops.gather(weight, ops.where(counts, label, 0), 0).astype(loss.dtype)

@@ -15,7 +15,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.dims import Shape
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError, UnknownDimError
-from phix.core.index_ranges import IndexRange
+from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_fits, unbroadcast
@@ -121,7 +121,7 @@ def gather_batch(batched: Any, x: Any, index: Any, axis: int) -> Any:
 def _with_rows(index: Any) -> Any:
     """A batch of gather_nd's indices, each entry with the number of its row in front."""
     dims = index.meta.dims
-    wide = ops.cast(index, dt.int64)
+    wide = as_int64(index)
     rows = ops.reshape(numbers(dims[0]), (dims[0], *(1,) * (len(dims) - 1)))
     return ops.concat([ops.expand(rows, (*dims[:-1], 1)), wide], len(dims) - 1)
 

@@ -9,7 +9,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
-from phix.core.index_ranges import IndexRange
+from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives import random as rand
 from phix.primitives.positions import numbers
@@ -53,7 +53,7 @@ def embedding(x: Any, weight: Any, padding_idx: int, sparse: bool) -> Any:
     out = ops.gather(weight, x, 0)
     if padding_idx == -1:
         return out
-    is_padding = ops.reshape(x == padding_idx, (*x.meta.dims, 1))
+    is_padding = ops.reshape(as_int64(x) == padding_idx, (*x.meta.dims, 1))
     return ops.where(is_padding, ops.full((), 0, out.dtype), out)
 
 
@@ -72,7 +72,7 @@ def one_hot_indices(x: MetaTensor, num_classes: Any) -> list[IndexRange]:
 @rules.decompose("one_hot")
 def one_hot(x: Any, num_classes: Any) -> Any:
     _check_numbers(x, "class numbers")
-    number = ops.cast(ops.reshape(x, (*x.meta.dims, 1)), dt.int64)
+    number = as_int64(ops.reshape(x, (*x.meta.dims, 1)))
     return ops.cast(number == numbers(num_classes), dt.DEFAULT_FLOAT)
 
 

@@ -12,7 +12,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
-from phix.core.index_ranges import IndexRange
+from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
@@ -180,7 +180,7 @@ def cross_entropy_indices(
 def _class_numbers(input: Any, label: Any, axis: int) -> Any:
     """A hard label as int64, with a 1 for the axis of classes."""
     dims = input.meta.dims
-    return ops.reshape(ops.cast(label, dt.int64), (*dims[:axis], 1, *dims[axis + 1 :]))
+    return ops.reshape(as_int64(label), (*dims[:axis], 1, *dims[axis + 1 :]))
 
 
 def _in_range(number: Any, input: Any, axis: int) -> Any:

@@ -47,9 +47,7 @@ class Windows:
         self.size = tuple(x.meta.dims[a] for a in self.axes)
         self.kernel, self.strides = kernel, strides
         self.pads: Pads = explicit_paddings(algorithm, paddings, self.size, kernel, strides, (1, 1))
-        # Rounding up the number of windows is the same as more padding behind, by stride - 1.
-        extra = [(p, q + (s - 1 if ceil_mode else 0)) for (p, q), s in zip(self.pads, strides)]
-        self.counts = window_counts(algorithm, extra, self.size, kernel, strides, (1, 1))
+        self.counts = self._counted(ceil_mode, algorithm)
         if any(isinstance(n, int) and n < 1 for n in self.counts):
             raise ShapeError(
                 f"a window of {list(kernel)} does not fit on an image of "
@@ -61,6 +59,22 @@ class Windows:
                     f"paddings {pad} must be below the window size {k}, or some windows would hold "
                     "padding alone"
                 )
+
+    def _counted(self, ceil_mode: bool, algorithm: str) -> dm.Shape:
+        """How many windows there are; rounded up, the last still begins before the image ends."""
+        pads = self.pads
+        if ceil_mode:  # rounding up is the same as more padding behind, by stride - 1
+            pads = [(p, q + (s - 1)) for (p, q), s in zip(pads, self.strides)]
+        counts = window_counts(algorithm, pads, self.size, self.kernel, self.strides, (1, 1))
+        if not ceil_mode:
+            return counts
+        begun = [
+            dm.floordiv(n + p - 1, s) + 1 for n, (p, _), s in zip(self.size, pads, self.strides)
+        ]
+        return tuple(
+            count if dm.is_known(k, q) and q < k else dm.minimum(count, most)
+            for count, most, k, (_, q) in zip(counts, begun, self.kernel, pads)
+        )
 
     def tile(self) -> bool:
         """Whether the windows are known to cut the images into equal parts."""

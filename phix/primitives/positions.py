@@ -9,6 +9,7 @@ from phix import ops
 from phix.core import dispatch
 from phix.core import dtypes as dt
 from phix.core.dims import DimLike, Shape
+from phix.core.index_ranges import as_int64
 from phix.core.rules import OPS
 
 
@@ -24,7 +25,7 @@ def numbers_along(axis: int, dims: Shape) -> Any:
 
 def joined(indices: Sequence[Any], batch: Shape) -> Any:
     """Index tensors broadcast to ``batch`` and stacked on a last axis, as gather_nd reads them."""
-    wide = [ops.expand(ops.cast(i, dt.int64), batch) for i in indices]
+    wide = [ops.expand(as_int64(i), batch) for i in indices]
     return ops.stack(wide, len(batch))
 
 

@@ -19,7 +19,10 @@ def wrapped(b: Builder, index: Element, size: dm.DimLike) -> Expr:
     That an index is out of range is for others to report; here it must only stay in memory.
     """
     assert isinstance(index, Expr)
-    i, n = sc.cast(index, dt.int64), b.dim(size)
+    n = b.dim(size)
+    if index.dtype == dt.uint64:  # beyond int64 is beyond every array, not before it
+        index = sc.binary("minimum", index, sc.const(2**63 - 1, dt.uint64))
+    i = sc.cast(index, dt.int64)
     i = sc.select(i < 0, i + n, i)
     return sc.binary("maximum", sc.binary("minimum", i, n - 1), ZERO)
 
