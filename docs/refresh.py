@@ -106,6 +106,8 @@ def op_list() -> str:
 
 
 def _row(op: Any) -> str:
+    from phix.__main__ import summary
+
     kind = "primitive" if op.is_primitive else "composite"
     if "nondifferentiable" in op.traits:
         gradient = "zero"
@@ -114,7 +116,7 @@ def _row(op: Any) -> str:
     else:
         gradient = "none"
     args = ", ".join(a.name for a in op.args)
-    doc = " ".join(op.doc.split()).replace("|", "\\|")
+    doc = summary(op).replace("|", "\\|")
     return f"| `{op.name}({args})` | {kind} | {gradient} | {doc} |\n"
 
 

@@ -7,7 +7,6 @@ complex64, complex128; the strings of their names do as well.
 """
 
 import importlib as _importlib
-import sys as _sys
 
 from phix import checkpoint_policies, debug, fft, kernels, linalg, nn, ops, random
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
@@ -52,14 +51,13 @@ from phix.api.custom import custom_jvp, custom_vjp, stop_gradient
 from phix.api.gradients import grad, jvp, value_and_grad, vjp
 from phix.api.graphs import check_graph, decompose, eval_shape, infer_meta, make_graph, parse_graph
 from phix.api.jacobians import hessian, hvp, jacfwd, jacrev, linear_transpose, linearize
-from phix.api.jitted import jit
+from phix.api.jit import jit
 from phix.api.precision import autocast
 from phix.api.taylor import derivative, jet
 from phix.core import errors
 from phix.core import pytrees as tree
 from phix.core.conversion import to_tensor
 from phix.core.disk_cache import cache_info, clear_cache
-from phix.core.dispatch import bind as _bind
 from phix.core.dtypes import (
     bfloat16,
     bool_,
@@ -81,14 +79,13 @@ from phix.core.faces import face as _face
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor, spec
 from phix.core.numpy_protocol import provide as _provide_numpy
+from phix.core.operators import install_methods as _install_methods
 from phix.core.places import Place, device
 from phix.core.precision import matmul_precision, set_matmul_precision
 from phix.core.rules import complete as _complete
 from phix.core.tensor import Tensor
-from phix.core.tensor import install_methods as _install_methods
-from phix.core.tensor import install_operators as _install_operators
 from phix.kernels.plugins import register_backend
-from phix.table.loader import load_ops
+from phix.table.extension import load_ops
 
 __version__ = "0.1.0"
 
@@ -191,10 +188,5 @@ __all__ = [
 __dir__ = _face(__all__)
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
-_install_operators(_bind)
 _install_methods(ops)
-if _sys.argv[:1] == ["-m"] and "phix.ops" in _sys.orig_argv:
-    # `python -m phix.ops` writes that file anew: it must run while rules wait for their entries.
-    _sys.modules.pop("phix.ops")
-else:
-    _complete()
+_complete()

@@ -151,13 +151,13 @@ def test_a_stack_of_its_own_is_the_same_thread_to_who_is_called():
     @stack.nests
     def down(level: int) -> int:
         with lock:
-            seen.append((phix.core.dispatch.current(), phix.core.rewrites.left_out()))
+            seen.append((phix.core.context.current(), phix.core.rewrites.left_out()))
             return down(level - 1) + 1 if level else 0
 
     lock = stack.Lock()
-    interpreter = phix.core.dispatch.Interpreter(phix.core.dispatch.current())
+    interpreter = phix.core.interpreter.Interpreter(phix.core.context.current())
     names = frozenset({"fuse"})
-    with phix.core.dispatch.transformation(interpreter), phix.core.rewrites.without(names):
+    with phix.core.context.transformation(interpreter), phix.core.rewrites.without(names):
         assert down(500) == 500
     assert set(seen) == {(interpreter, names)}
 

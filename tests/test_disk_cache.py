@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import dataclasses
 import json
 import os
 import subprocess
@@ -68,6 +70,7 @@ def test_the_cache_can_be_off(folder: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("PHIX_CACHE", "0")
     assert phix.jit(lambda x: x * 3)(2.0).item() == 6.0
     assert phix.cache_info().folder is None
+    assert not disk_cache.has("key")
     phix.clear_cache()
     assert not list(folder.iterdir())
 
@@ -235,8 +238,11 @@ def test_clearing_deletes_what_is_on_disk_and_nothing_in_memory(folder: Path) ->
     before = phix.cache_info()
     assert before.folder == folder
     assert before.entries >= 2 and before.bytes > 1000 and before.misses > 0
+    unfinished = folder / "one.phixcache-tmp"
+    unfinished.write_bytes(b"phix-entry-3\n")
     phix.clear_cache()
     assert phix.cache_info().entries == phix.cache_info().bytes == 0
+    assert not unfinished.exists()
     assert f(0.0).item() == 0.0
 
 
@@ -272,6 +278,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
     "constants": (_closed_over, (A,)),
     "inputs as outputs": (lambda x, y: (y, x, ops.full([2], 1.0), y), (A, W)),
     "random": (lambda x: phix.random.normal(phix.random.key(3), [4, 3]) + x, (A,)),
+    "values that rules made": (
+        lambda x: (ops.tril_indices(3, 3, 0, "int64"), ops.triu_indices(4, 2, 0, "int32"), -x),
+        (A,),
+    ),
     "narrow dtypes": (lambda x: ops.cast(ops.cast(x, "bfloat16") * 2, "float16") > 0.5, (A,)),
 }
 
@@ -503,6 +513,10 @@ def test_what_depends_on_other_code_is_not_kept(
         patched.setattr(rules, "EXTENDED", {"tanh"})  # a rule of the user's for an op of phix
         assert fingerprint.fingerprint(exp) is None
     assert fingerprint.fingerprint(exp) is not None
+    (equation,) = exp.equations
+    namesake = dataclasses.replace(equation, op=copy.copy(equation.op))  # loaded in its place
+    other = dataclasses.replace(exp, equations=(namesake,))
+    assert fingerprint.fingerprint(other) is None
 
 
 # -- processes -----------------------------------------------------------------------------------

@@ -16,7 +16,7 @@ from phix.core.precision import matmul_precision
 from phix.kernels.gpu import cublas, rows
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu rows")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu rows"), pytest.mark.unoptimised]
 
 
 def floats(*dims: int) -> np.ndarray:

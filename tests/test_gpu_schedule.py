@@ -19,7 +19,7 @@ from phix.kernels.gpu.program import GpuProgram
 from phix.kernels.loops import nodes as ir
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu schedule")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu schedule"), pytest.mark.unoptimised]
 
 
 def floats(*dims: int) -> np.ndarray:

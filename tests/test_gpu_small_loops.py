@@ -15,7 +15,7 @@ from phix.kernels.loops import nodes as ir
 from test_donation import PROGRAMS
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu small loops")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu small loops"), pytest.mark.unoptimised]
 
 
 def floats(*dims: int) -> np.ndarray:

@@ -15,6 +15,8 @@ import phix
 from phix.core import slices
 from phix.core.errors import ConcretizationError, PhixError, TensorIndexError
 
+pytestmark = pytest.mark.unoptimised
+
 SHAPES = hnp.array_shapes(min_dims=1, max_dims=4, min_side=0, max_side=4)
 
 

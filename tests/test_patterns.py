@@ -34,13 +34,13 @@ def normal(*dims: int) -> np.ndarray:
 def known() -> Iterator[dict[str, Any]]:
     """The table of patterns, put back afterwards."""
     before = dict(patterns.PATTERNS)
-    names = set(patterns.passes.REWRITES)
+    names = set(patterns.rewrites.REWRITES)
     patterns.PATTERNS.clear()
     yield patterns.PATTERNS
     patterns.PATTERNS.clear()
     patterns.PATTERNS.update(before)
-    for name in set(patterns.passes.REWRITES) - names:
-        del patterns.passes.REWRITES[name]
+    for name in set(patterns.rewrites.REWRITES) - names:
+        del patterns.rewrites.REWRITES[name]
 
 
 def multiply_add() -> patterns.Pattern:

@@ -20,7 +20,7 @@ from phix.kernels.cpu import product_code
 from phix.kernels.cpu.llvm import APART
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.target import CPU
-from phix.kernels.lowering.lower import lower
+from phix.kernels.schedule.pipeline import lowered
 
 TOLERANCES = {"float32": 1e-5, "float64": 1e-13}
 # bytes of a vector register, and how many registers: AVX-512, AVX2, SSE, Neon
@@ -57,7 +57,7 @@ def test_a_product_is_foreseen_where_it_will_be_called(
         target = replace(CPU, foresees=heard.append)
 
     graph = phix.make_graph(ops.matmul)(*(phix.spec(s, dtype) for s in shapes))
-    lower(graph, (True, True), Hearing)
+    lowered(graph, (True, True), Hearing)
     assert heard == told
 
 

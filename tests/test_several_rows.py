@@ -12,10 +12,12 @@ import phix
 from phix import ops
 from phix.core import rewrites
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Store
 from phix.kernels.loops.text import program_text
 from phix.kernels.scalar import language as sc
-from phix.kernels.schedule.several_rows import take_several_rows
+from phix.kernels.schedule.pipeline import Setting
+from phix.kernels.schedule.several_rows import several_rows
 
 RNG = np.random.default_rng(0)
 
@@ -102,7 +104,7 @@ def rows_of(*stores: Store) -> str:
     loop = For(I, sc.const(16, np.dtype("int64")), [], "reduction")
     loop.body.append(For(J, sc.const(4, np.dtype("int64")), list(stores)))
     program = LoopProgram([], [], [], [], [Kernel([loop])], {})
-    take_several_rows(program)
+    several_rows(program, Setting(Builder(())))
     return program_text(program)
 
 

@@ -8,6 +8,8 @@ import pytest
 import phix
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised
+
 ODD = [0.0, -0.0, 1.5, -2.0, np.inf, -np.inf, np.nan]
 GRID = np.array([ODD, ODD[::-1]], np.float32)
 

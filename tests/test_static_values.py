@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections import namedtuple
 from collections.abc import Callable
 from decimal import Decimal
@@ -17,6 +18,8 @@ from phix.core.exact_keys import Exact, exact_key
 from phix.core.graph import Literal
 from phix.core.meta import MetaTensor
 
+pytestmark = pytest.mark.unoptimised
+
 
 @dataclasses.dataclass(frozen=True)
 class Settings:
@@ -24,7 +27,23 @@ class Settings:
     note: str = dataclasses.field(default="", compare=False)
 
 
+@dataclasses.dataclass(frozen=True, repr=False)
+class Bounds:
+    """Either bound may be missing."""
+
+    low: Any = dataclasses.field(init=False)
+    high: Any = dataclasses.field(init=False)
+
+
+def bounds(**known: Any) -> Bounds:
+    made = Bounds()
+    for name, value in known.items():
+        object.__setattr__(made, name, value)
+    return made
+
+
 Pair = namedtuple("Pair", "low high")
+NOTES = map(str, itertools.count())
 
 
 @phix.tree.register_dataclass(meta_fields=["scale"])
@@ -44,13 +63,15 @@ ALIKE: list[tuple[Any, ...]] = [
     (Settings(0.0), Settings(-0.0), Settings(0)),
     (Settings((0.0,)), Settings((-0.0,))),
     (range(0, 3, 2), range(0, 4, 2)),
+    (slice(0, 3), slice(0.0, 3), slice(1, 3), slice(0, 4), slice(0, 3, 1), slice(0, 3, True)),
+    (bounds(low=1), bounds(high=1), bounds(low=True), bounds()),
 ]
 SAME: list[Callable[[], Any]] = [
     lambda: float("nan"),
     lambda: (1.0, float("nan")),
     lambda: complex(0.0, float("nan")),
     lambda: np.float32("nan"),
-    lambda: Settings(float("nan"), note=str(object())),
+    lambda: Settings(float("nan"), note=next(NOTES)),
     lambda: frozenset({1.5, "a"}),
     lambda: "text",
     lambda: None,

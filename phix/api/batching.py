@@ -9,8 +9,8 @@ from typing import Any, Union
 from phix import ops
 from phix.api.arguments import Flattened, flat_tensors, function_name
 from phix.api.signatures import P, R, X
+from phix.core import context, pytrees
 from phix.core import dims as dm
-from phix.core import dispatch, pytrees
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import (
@@ -209,7 +209,7 @@ def pmean(x: X, axis_name: AxisNames) -> X:
     """
     count = 1
     for name in _names(axis_name):
-        count = count * dispatch.axis_size(name)
+        count = count * context.axis_size(name)
     return pytrees.map(lambda total: total / count, psum(x, axis_name))
 
 
@@ -302,7 +302,7 @@ def psum_scatter(x: X, axis_name: str, *, scatter_dimension: int = 0, tiled: boo
     def over(v: Any) -> Any:
         at = scatter_dimension % v.ndim
         if tiled:
-            v = _divided(v, at, dispatch.axis_size(axis_name), "psum_scatter")
+            v = _divided(v, at, context.axis_size(axis_name), "psum_scatter")
         return ops.psum_scatter(v, axis_name, axis=at)
 
     return _each(x, "psum_scatter", over)
@@ -332,7 +332,7 @@ def all_to_all(
         split, concat = split_axis % v.ndim, concat_axis % v.ndim
         if not tiled:
             return ops.all_to_all(v, axis_name, split, concat)
-        rows = _divided(v, split, dispatch.axis_size(axis_name), "all_to_all")
+        rows = _divided(v, split, context.axis_size(axis_name), "all_to_all")
         # the rest of split_axis stays in its place, so concat_axis is where it was
         return _merged(ops.all_to_all(rows, axis_name, split, concat), concat)
 
@@ -380,7 +380,7 @@ def axis_size(axis_name: str) -> Any:
     >>> phix.vmap(lambda x: x / phix.axis_size("i"), axis_name="i")(phix.to_tensor([2, 4])).tolist()
     [1.0, 2.0]
     """
-    return dispatch.axis_size(axis_name)
+    return context.axis_size(axis_name)
 
 
 __all__ = [

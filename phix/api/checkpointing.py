@@ -9,7 +9,7 @@ from typing import Any, overload
 from phix import checkpoint_policies, ops
 from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.api.signatures import P, R, X
-from phix.core import dispatch, pytrees
+from phix.core import context, pytrees
 from phix.core.exact_keys import Exact
 from phix.core.given import FUNCTION, INTS, NONE, TEXT, named, takes
 from phix.core.tensor import Tracer
@@ -72,7 +72,7 @@ def checkpoint(
             return function(*full, **named)
 
         run = Flattened(of_dynamic, treedef, f"the result of {function_name(function)}")
-        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+        if context.is_eager() and not any(isinstance(x, Tracer) for x in flat):
             outs: Any = run(*flat)
             return pytrees.unflatten(run.out_tree, outs)
         settings = (len(args), *((p, Exact(fixed[p])) for p in sorted(fixed)))

@@ -10,7 +10,8 @@ import numpy as np
 
 from phix.api.arguments import function_name
 from phix.api.graphs import make_graph
-from phix.api.jitted import Jitted, jit
+from phix.api.jit import jit
+from phix.api.jitted import Jitted
 from phix.core import dtypes as dt
 from phix.core import graph as gr
 from phix.core import pytrees

@@ -11,8 +11,8 @@ from typing import Any, Generic
 from phix import ops
 from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
 from phix.api.signatures import P, R, X
+from phix.core import context, pytrees
 from phix.core import dims as dm
-from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.exact_keys import Exact
 from phix.core.given import FUNCTION, INTS, naming, takes, wrong
@@ -208,7 +208,7 @@ class _Custom(Generic[P, R]):
 
         _, treedef = pytrees.flatten((rest, {}))
         run = Flattened(of_rest, treedef, f"the result of {name}")
-        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+        if context.is_eager() and not any(isinstance(x, Tracer) for x in flat):
             outs = run(*flat)
             return pytrees.unflatten(run.out_tree, outs)
         settings = (places, *map(Exact, fixed.values))

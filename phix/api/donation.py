@@ -7,7 +7,7 @@ from typing import Any
 from phix.api.arguments import flat_tensors, function_name
 from phix.api.jitted import Jitted
 from phix.api.signatures import P, R
-from phix.core import dispatch, donation, pytrees
+from phix.core import context, donation, pytrees
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, Tracer, tensor_of
 from phix.core.tracebacks import leaving_phix
@@ -31,7 +31,7 @@ class Donating(Jitted[P, R]):
         gifts = self._gifts(args)
         dynamic, static = self._split(args, kwargs)
         flat, treedef = flat_tensors(dynamic, function_name(self.function))
-        if not gifts or not dispatch.is_eager() or any(isinstance(x, Tracer) for x in flat):
+        if not gifts or not context.is_eager() or any(isinstance(x, Tracer) for x in flat):
             return super()._call(args, kwargs)
         tensors: Any = flat
         numbers = donation.free_numbers(tensors, gifts)

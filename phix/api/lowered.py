@@ -8,7 +8,7 @@ from typing import Any
 
 from phix import ops
 from phix.api.arguments import flat_tensors, lent_tensors
-from phix.core import dispatch, pytrees
+from phix.core import context, pytrees
 from phix.core.analysis import CostAnalysis, MemoryAnalysis
 from phix.core.arrays import apart
 from phix.core.dims import Symbol
@@ -45,7 +45,7 @@ class Traced:
         Where ops end in eager ones, as one op with compiled derivatives; inside a graph being
         made, written out, so that all of it is optimised together.
         """
-        if dispatch.runs_at_once() and self.compiled.is_closed:
+        if context.runs_at_once() and self.compiled.is_closed:
             return self.rebuild(ops.call([*tensors, *self.closed], self.body))
         return self.rebuild(self.compiled.graph(*tensors))
 

@@ -156,7 +156,7 @@ _PLAIN = (
     ("str", TEXT),
     ("bool", FLAG),
     ("int", _INT_LIKE),
-    ("float", _REAL_LIKE),
+    *((name, _REAL_LIKE) for name in ("float", "FloatLike")),
     ("Padding", _PADDING),
     ("Sizes", list_of(_INT_LIKE | NONE, "a list or tuple of ints")),
     *((name, _INTS_LIKE) for name in ("Size", "Axes", "Sequence[int]")),

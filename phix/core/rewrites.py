@@ -6,12 +6,11 @@ algebra adds its rows where it is written (``phix/primitives/simplifications.py`
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from phix.core import stack
+from phix.core.context import context
 from phix.core.errors import ArgumentError
 
 STAGES = ("graph", "places", "fusion", "loops")
@@ -69,22 +68,14 @@ for _row in (
     add(*_row)
 
 
-class _State(threading.local):
-    off: frozenset[str] = frozenset()
-
-
-_state = _State()
-stack.carried(_state)
-
-
 def is_on(name: str) -> bool:
     """Whether the rewrite of that name is to be made."""
-    return name not in _state.off
+    return name not in context.rewrites_left_out
 
 
 def left_out() -> frozenset[str]:
     """The rewrites that are not to be made here: they decide what a program is, too."""
-    return _state.off
+    return context.rewrites_left_out
 
 
 def checked(names: object, where: str) -> frozenset[str]:
@@ -106,9 +97,9 @@ def checked(names: object, where: str) -> frozenset[str]:
 @contextmanager
 def without(names: frozenset[str]) -> Iterator[None]:
     """Leave the named rewrites out, in this thread, inside a with block."""
-    before = _state.off
-    _state.off = before | names
+    before = context.rewrites_left_out
+    context.rewrites_left_out = before | names
     try:
         yield
     finally:
-        _state.off = before
+        context.rewrites_left_out = before

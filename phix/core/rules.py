@@ -234,8 +234,8 @@ def complete() -> None:
         for name, rule in rules.items():
             if name not in OPS:
                 raise OpTableError(
-                    f"{rule.__module__} has a {slot} for {name!r}, which has no entry in the op "
-                    "table; add the entry or remove the rule"
+                    f"{rule.__module__} has a {slot} for {name!r}, which phix.ops does not have; "
+                    "add its entry to the op table and run `make ops`, or remove the rule"
                 )
     for op in OPS.values():
         if op.backward is not None and op.backward not in OPS:

@@ -5,41 +5,65 @@ Generated from ``phix/ops.py``, with it. For type checkers: see ``phix/table/stu
 
 # fmt: off
 from collections.abc import Sequence
+from typing import Any
 
-from phix.core.arguments import DTypeLike, IntArrayLike, PlaceLike, ScalarLike
+from phix.core.arguments import DTypeLike, FloatLike, IntArrayLike, PlaceLike, ScalarLike
 from phix.core.dims import DimLike
 from phix.core.graph import Graph
+from phix.core.index_update import IndexUpdate
 from phix.core.tensor import Tensor, TensorLike
 
+Operand = TensorLike | ScalarLike
+
 class TensorMethods:
-    def __add__(self, other: TensorLike) -> Tensor: ...
-    def __radd__(self, other: TensorLike) -> Tensor: ...
-    def __sub__(self, other: TensorLike) -> Tensor: ...
-    def __rsub__(self, other: TensorLike) -> Tensor: ...
-    def __mul__(self, other: TensorLike) -> Tensor: ...
-    def __rmul__(self, other: TensorLike) -> Tensor: ...
-    def __truediv__(self, other: TensorLike) -> Tensor: ...
-    def __rtruediv__(self, other: TensorLike) -> Tensor: ...
-    def __floordiv__(self, other: TensorLike) -> Tensor: ...
-    def __rfloordiv__(self, other: TensorLike) -> Tensor: ...
-    def __mod__(self, other: TensorLike) -> Tensor: ...
-    def __rmod__(self, other: TensorLike) -> Tensor: ...
-    def __and__(self, other: TensorLike) -> Tensor: ...
-    def __rand__(self, other: TensorLike) -> Tensor: ...
-    def __or__(self, other: TensorLike) -> Tensor: ...
-    def __ror__(self, other: TensorLike) -> Tensor: ...
-    def __xor__(self, other: TensorLike) -> Tensor: ...
-    def __rxor__(self, other: TensorLike) -> Tensor: ...
-    def __lshift__(self, other: TensorLike) -> Tensor: ...
-    def __rlshift__(self, other: TensorLike) -> Tensor: ...
-    def __rshift__(self, other: TensorLike) -> Tensor: ...
-    def __rrshift__(self, other: TensorLike) -> Tensor: ...
-    def __lt__(self, other: TensorLike) -> Tensor: ...
-    def __le__(self, other: TensorLike) -> Tensor: ...
-    def __gt__(self, other: TensorLike) -> Tensor: ...
-    def __ge__(self, other: TensorLike) -> Tensor: ...
-    def __eq__(self, other: TensorLike) -> Tensor: ...  # type: ignore[override]
-    def __ne__(self, other: TensorLike) -> Tensor: ...  # type: ignore[override]
+    @property
+    def T(self) -> Tensor:
+        """The tensor with its axes reversed."""
+    @property
+    def at(self) -> IndexUpdate:
+        """Functional updates: ``x.at[index].set(y)``, also add, multiply, max, min."""
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """The values converted to ``dtype``."""
+    def to(self, place: PlaceLike) -> Tensor:
+        """The tensor on ``place``; itself, if it is there."""
+    def __getitem__(self, index: Any) -> Tensor: ...
+    def __neg__(self) -> Tensor: ...
+    def __pos__(self) -> Tensor: ...
+    def __invert__(self) -> Tensor: ...
+    def __abs__(self) -> Tensor: ...
+    def __round__(self, digits: int = 0) -> Tensor: ...
+    def __pow__(self, other: Operand) -> Tensor: ...
+    def __rpow__(self, other: Operand) -> Tensor: ...
+    def __matmul__(self, other: Operand) -> Tensor: ...
+    def __rmatmul__(self, other: Operand) -> Tensor: ...
+    def __add__(self, other: Operand) -> Tensor: ...
+    def __radd__(self, other: Operand) -> Tensor: ...
+    def __sub__(self, other: Operand) -> Tensor: ...
+    def __rsub__(self, other: Operand) -> Tensor: ...
+    def __mul__(self, other: Operand) -> Tensor: ...
+    def __rmul__(self, other: Operand) -> Tensor: ...
+    def __truediv__(self, other: Operand) -> Tensor: ...
+    def __rtruediv__(self, other: Operand) -> Tensor: ...
+    def __floordiv__(self, other: Operand) -> Tensor: ...
+    def __rfloordiv__(self, other: Operand) -> Tensor: ...
+    def __mod__(self, other: Operand) -> Tensor: ...
+    def __rmod__(self, other: Operand) -> Tensor: ...
+    def __and__(self, other: Operand) -> Tensor: ...
+    def __rand__(self, other: Operand) -> Tensor: ...
+    def __or__(self, other: Operand) -> Tensor: ...
+    def __ror__(self, other: Operand) -> Tensor: ...
+    def __xor__(self, other: Operand) -> Tensor: ...
+    def __rxor__(self, other: Operand) -> Tensor: ...
+    def __lshift__(self, other: Operand) -> Tensor: ...
+    def __rlshift__(self, other: Operand) -> Tensor: ...
+    def __rshift__(self, other: Operand) -> Tensor: ...
+    def __rrshift__(self, other: Operand) -> Tensor: ...
+    def __lt__(self, other: Operand) -> Tensor: ...
+    def __le__(self, other: Operand) -> Tensor: ...
+    def __gt__(self, other: Operand) -> Tensor: ...
+    def __ge__(self, other: Operand) -> Tensor: ...
+    def __eq__(self, other: Operand) -> Tensor: ...  # type: ignore[override]
+    def __ne__(self, other: Operand) -> Tensor: ...  # type: ignore[override]
     def softmax(self, axis: int = -1) -> Tensor:
         """exp(x) / sum(exp(x)) along the axis, computed from x - max(x) so that nothing
         overflows."""
@@ -61,7 +85,7 @@ class TensorMethods:
         """:func:`sigmoid` in the memory of x, not to be used after it."""
     def logsigmoid(self) -> Tensor:
         """log(1 / (1 + exp(-x))), elementwise, without overflow."""
-    def softplus(self, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    def softplus(self, beta: FloatLike = 1.0, threshold: FloatLike = 20.0) -> Tensor:
         """log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x is
         above the threshold."""
     def silu(self) -> Tensor:
@@ -74,23 +98,23 @@ class TensorMethods:
         """:func:`relu` in the memory of x, not to be used after it."""
     def relu6(self) -> Tensor:
         """min(max(x, 0), 6), elementwise; the slope at 0 and at 6 is 0."""
-    def leaky_relu(self, negative_slope: float = 0.02) -> Tensor:
+    def leaky_relu(self, negative_slope: FloatLike = 0.02) -> Tensor:
         """x above 0, else negative_slope * x, elementwise; the slope at 0 is negative_slope."""
-    def leaky_relu_(self, negative_slope: float = 0.02) -> Tensor:
+    def leaky_relu_(self, negative_slope: FloatLike = 0.02) -> Tensor:
         """:func:`leaky_relu` in the memory of x, not to be used after it."""
-    def elu(self, alpha: float = 1.0) -> Tensor:
+    def elu(self, alpha: FloatLike = 1.0) -> Tensor:
         """x above 0, else alpha * (exp(x) - 1), elementwise; the slope at 0 is alpha."""
-    def elu_(self, alpha: float = 1.0) -> Tensor:
+    def elu_(self, alpha: FloatLike = 1.0) -> Tensor:
         """:func:`elu` in the memory of x, not to be used after it."""
     def softsign(self) -> Tensor:
         """x / (1 + abs(x)), elementwise."""
     def hardswish(self) -> Tensor:
         """x * min(max(x + 3, 0), 6) / 6, elementwise; the slope is 0 at -3 and 1 at 3."""
-    def hardsigmoid(self, slope: float = 0.2, offset: float = 0.5) -> Tensor:
+    def hardsigmoid(self, slope: FloatLike = 0.2, offset: FloatLike = 0.5) -> Tensor:
         """min(max(slope * x + offset, 0), 1), elementwise; the slope is 0 at both bounds."""
-    def hardtanh(self, t_min: float = 0.0, t_max: float = 24.0) -> Tensor:
+    def hardtanh(self, t_min: FloatLike = 0.0, t_max: FloatLike = 24.0) -> Tensor:
         """min(max(x, t_min), t_max), elementwise; the slope is 0 at both bounds."""
-    def hardtanh_(self, t_min: float = 0.0, t_max: float = 24.0) -> Tensor:
+    def hardtanh_(self, t_min: FloatLike = 0.0, t_max: FloatLike = 24.0) -> Tensor:
         """:func:`hardtanh` in the memory of x, not to be used after it."""
     def square(self) -> Tensor:
         """x * x, elementwise."""
@@ -118,7 +142,7 @@ class TensorMethods:
         key: TensorLike,
         value: TensorLike,
         mask: TensorLike | None = None,
-        scale: float = 1.0,
+        scale: FloatLike = 1.0,
         causal: bool = False,
     ) -> Tensor:
         """softmax(query @ key.T * scale + mask) @ value over the last two axes, which are [queries,
@@ -178,16 +202,28 @@ class TensorMethods:
         """Product of a matrix and a vector."""
     def dot(self, y: TensorLike) -> Tensor:
         """Sum of products along the last axis, of two vectors or of the rows of two matrices."""
-    def addmm(self, x: TensorLike, y: TensorLike, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    def addmm(
+        self,
+        x: TensorLike,
+        y: TensorLike,
+        beta: FloatLike = 1.0,
+        alpha: FloatLike = 1.0,
+    ) -> Tensor:
         """beta * input + alpha * (x @ y) for matrices x and y; input broadcasts."""
-    def addmm_(self, x: TensorLike, y: TensorLike, beta: float = 1.0, alpha: float = 1.0) -> Tensor:
+    def addmm_(
+        self,
+        x: TensorLike,
+        y: TensorLike,
+        beta: FloatLike = 1.0,
+        alpha: FloatLike = 1.0,
+    ) -> Tensor:
         """:func:`addmm` in the memory of input, not to be used after it."""
     def baddbmm(
         self,
         x: TensorLike,
         y: TensorLike,
-        beta: float = 1.0,
-        alpha: float = 1.0,
+        beta: FloatLike = 1.0,
+        alpha: FloatLike = 1.0,
     ) -> Tensor:
         """beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input
         broadcasts."""
@@ -195,8 +231,8 @@ class TensorMethods:
         self,
         x: TensorLike,
         y: TensorLike,
-        beta: float = 1.0,
-        alpha: float = 1.0,
+        beta: FloatLike = 1.0,
+        alpha: FloatLike = 1.0,
     ) -> Tensor:
         """:func:`baddbmm` in the memory of input, not to be used after it."""
     def kron(self, y: TensorLike) -> Tensor:
@@ -438,7 +474,7 @@ class TensorMethods:
         n = 0 the identity."""
     def mse_loss(self, label: TensorLike, reduction: str = 'mean') -> Tensor:
         """(input - label) ** 2, elementwise (reduction none), or its mean or sum."""
-    def huber_loss(self, label: TensorLike, delta: float) -> Tensor:
+    def huber_loss(self, label: TensorLike, delta: FloatLike) -> Tensor:
         """r ** 2 / 2 where abs(r) is at most delta, else delta * (abs(r) - delta / 2), elementwise,
         with r = label - input."""
     def bce_loss(self, label: TensorLike) -> Tensor:
@@ -464,7 +500,7 @@ class TensorMethods:
         ignore_index: int = -100,
     ) -> Tensor:
         """:func:`sigmoid_cross_entropy_with_logits` in the memory of x, not to be used after it."""
-    def log_loss(self, label: TensorLike, epsilon: float) -> Tensor:
+    def log_loss(self, label: TensorLike, epsilon: FloatLike) -> Tensor:
         """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise,
         input being a probability."""
     def kldiv_loss(
@@ -504,9 +540,9 @@ class TensorMethods:
         """:func:`cross_entropy_with_softmax` in the memory of input, not to be used after it."""
     def p_norm(
         self,
-        porder: float = 2.0,
+        porder: FloatLike = 2.0,
         axis: int = -1,
-        epsilon: float = 1e-12,
+        epsilon: FloatLike = 1e-12,
         keepdim: bool = False,
         asvector: bool = False,
     ) -> Tensor:
@@ -519,7 +555,7 @@ class TensorMethods:
         self,
         scale: TensorLike | None = None,
         bias: TensorLike | None = None,
-        epsilon: float = 1e-05,
+        epsilon: FloatLike = 1e-05,
         begin_norm_axis: int = 1,
     ) -> Tensor:
         """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
@@ -531,12 +567,12 @@ class TensorMethods:
         residual: TensorLike | None,
         norm_weight: TensorLike | None,
         norm_bias: TensorLike | None,
-        epsilon: float,
+        epsilon: FloatLike,
         begin_norm_axis: int,
-        quant_scale: float = -1.0,
+        quant_scale: FloatLike = -1.0,
         quant_round_type: int = 0,
-        quant_max_bound: float = 0.0,
-        quant_min_bound: float = 0.0,
+        quant_max_bound: FloatLike = 0.0,
+        quant_min_bound: FloatLike = 0.0,
     ) -> tuple[Tensor, Tensor]:
         """v / sqrt(mean(v ** 2) + epsilon) * norm_weight + norm_bias with v = x + bias + residual,
         which is the second result; the mean is over the axes from begin_norm_axis on. Nothing is
@@ -548,8 +584,8 @@ class TensorMethods:
         scale: TensorLike | None = None,
         bias: TensorLike | None = None,
         is_test: bool = False,
-        momentum: float = 0.9,
-        epsilon: float = 1e-05,
+        momentum: FloatLike = 0.9,
+        epsilon: FloatLike = 1e-05,
         data_format: str = 'NCHW',
         use_global_stats: bool = False,
         trainable_statistics: bool = False,
@@ -563,7 +599,7 @@ class TensorMethods:
         self,
         scale: TensorLike | None = None,
         bias: TensorLike | None = None,
-        epsilon: float = 1e-05,
+        epsilon: FloatLike = 1e-05,
     ) -> Tensor:
         """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
         positions of each channel of each image; x is [n, c, ...]."""
@@ -571,7 +607,7 @@ class TensorMethods:
         self,
         scale: TensorLike | None = None,
         bias: TensorLike | None = None,
-        epsilon: float = 1e-05,
+        epsilon: FloatLike = 1e-05,
         groups: int = -1,
         data_format: str = 'NCHW',
     ) -> Tensor:
@@ -1004,7 +1040,7 @@ class TensorMethods:
         axis: IntArrayLike = (),
         keepdim: bool = False,
         unbiased: bool = True,
-        correction: float = 1.0,
+        correction: FloatLike = 1.0,
     ) -> Tensor:
         """Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not
         unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."""
@@ -1013,7 +1049,7 @@ class TensorMethods:
         axis: IntArrayLike = (),
         keepdim: bool = False,
         unbiased: bool = True,
-        correction: float = 1.0,
+        correction: FloatLike = 1.0,
     ) -> Tensor:
         """Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN
         where all elements are equal."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phix import ops
-from phix.core.arguments import DTypeLike
+from phix.core.arguments import DTypeLike, FloatLike
 from phix.core.conversion import owned_tensor
 from phix.core.given import FLAG, one_of, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
@@ -122,7 +122,7 @@ def tanh(x: TensorLike) -> Tensor:
 
 
 @takes()
-def softplus(x: TensorLike, beta: float = 1, threshold: float = 20) -> Tensor:
+def softplus(x: TensorLike, beta: FloatLike = 1, threshold: FloatLike = 20) -> Tensor:
     """log(1 + exp(beta * x)) / beta, elementwise; x itself where beta * x is above the threshold.
 
     >>> import phix
@@ -143,7 +143,7 @@ def softsign(x: TensorLike) -> Tensor:
 
 
 @takes()
-def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
+def leaky_relu(x: TensorLike, negative_slope: FloatLike = 0.01) -> Tensor:
     """x above 0, else negative_slope * x, elementwise.
 
     >>> import phix
@@ -154,7 +154,7 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Tensor:
 
 
 @takes()
-def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
+def elu(x: TensorLike, alpha: FloatLike = 1.0) -> Tensor:
     """x above 0, else alpha * (exp(x) - 1), elementwise.
 
     >>> import phix
@@ -175,7 +175,7 @@ def hardswish(x: TensorLike) -> Tensor:
 
 
 @takes()
-def hardsigmoid(x: TensorLike, slope: float = 0.1666667, offset: float = 0.5) -> Tensor:
+def hardsigmoid(x: TensorLike, slope: FloatLike = 0.1666667, offset: FloatLike = 0.5) -> Tensor:
     """min(max(slope * x + offset, 0), 1), elementwise.
 
     >>> import phix
@@ -186,7 +186,7 @@ def hardsigmoid(x: TensorLike, slope: float = 0.1666667, offset: float = 0.5) ->
 
 
 @takes()
-def hardtanh(x: TensorLike, min: float = -1.0, max: float = 1.0) -> Tensor:
+def hardtanh(x: TensorLike, min: FloatLike = -1.0, max: FloatLike = 1.0) -> Tensor:
     """min(max(x, min), max), elementwise, with slope 0 at both bounds.
 
     >>> import phix

@@ -8,6 +8,7 @@ from typing import Any, Union
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.arguments import FloatLike
 from phix.core.errors import ArgumentError
 from phix.core.given import entries, takes
 from phix.core.tensor import Tensor, TensorLike
@@ -215,7 +216,7 @@ def pad(
     x: TensorLike,
     pad: Sequence[int],
     mode: str = "constant",
-    value: float = 0.0,
+    value: FloatLike = 0.0,
     data_format: str | None = None,
     pad_from_left_axis: bool = True,
 ) -> Tensor:

@@ -6,6 +6,7 @@ from typing import Any, Literal, overload
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core.arguments import FloatLike
 from phix.core.errors import ArgumentError
 from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, check
@@ -72,7 +73,7 @@ def smooth_l1_loss(
     input: TensorLike,
     label: TensorLike,
     reduction: str = "mean",
-    delta: float = 1.0,
+    delta: FloatLike = 1.0,
     is_huber: bool = True,
 ) -> Tensor:
     """The Huber loss: r ** 2 / 2 where r = abs(input - label) is at most delta, then a line.
@@ -92,7 +93,7 @@ def smooth_l1_loss(
 
 
 @takes()
-def log_loss(input: TensorLike, label: TensorLike, epsilon: float = 0.0001) -> Tensor:
+def log_loss(input: TensorLike, label: TensorLike, epsilon: FloatLike = 0.0001) -> Tensor:
     """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise.
 
     >>> import phix

@@ -7,6 +7,7 @@ from typing import Any, Literal, overload
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core.arguments import FloatLike
 from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import takes
@@ -36,7 +37,7 @@ def layer_norm(
     normalized_shape: int | Sequence[int],
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
-    epsilon: float = 1e-5,
+    epsilon: FloatLike = 1e-5,
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * weight + bias over the last axes.
 
@@ -62,7 +63,7 @@ def rms_norm(
     input: TensorLike,
     normalized_shape: int | Sequence[int],
     weight: TensorLike | None = None,
-    eps: float = 1e-5,
+    eps: FloatLike = 1e-5,
 ) -> tuple[Any, Any]:
     """input / sqrt(mean(input ** 2) + eps) * weight over the last axes.
 
@@ -97,8 +98,8 @@ def batch_norm(
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
     training: Literal[False] = False,
-    momentum: float = 0.9,
-    epsilon: float = 1e-5,
+    momentum: FloatLike = 0.9,
+    epsilon: FloatLike = 1e-5,
     data_format: str = "NCHW",
     use_global_stats: bool | None = None,
 ) -> Tensor: ...
@@ -113,8 +114,8 @@ def batch_norm(
     bias: TensorLike | None = None,
     *,
     training: Literal[True],
-    momentum: float = 0.9,
-    epsilon: float = 1e-5,
+    momentum: FloatLike = 0.9,
+    epsilon: FloatLike = 1e-5,
     data_format: str = "NCHW",
     use_global_stats: bool | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]: ...
@@ -128,8 +129,8 @@ def batch_norm(
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
     training: bool = False,
-    momentum: float = 0.9,
-    epsilon: float = 1e-5,
+    momentum: FloatLike = 0.9,
+    epsilon: FloatLike = 1e-5,
     data_format: str = "NCHW",
     use_global_stats: bool | None = None,
 ) -> Any: ...
@@ -143,8 +144,8 @@ def batch_norm(
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
     training: bool = False,
-    momentum: float = 0.9,
-    epsilon: float = 1e-5,
+    momentum: FloatLike = 0.9,
+    epsilon: FloatLike = 1e-5,
     data_format: str = "NCHW",
     use_global_stats: bool | None = None,
 ) -> Any:
@@ -186,8 +187,8 @@ def instance_norm(
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
     use_input_stats: bool = True,
-    momentum: float = 0.9,
-    eps: float = 1e-5,
+    momentum: FloatLike = 0.9,
+    eps: FloatLike = 1e-5,
     data_format: str = "NCHW",
 ) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of each image.
@@ -223,7 +224,7 @@ def instance_norm(
 def group_norm(
     x: TensorLike,
     num_groups: int,
-    epsilon: float = 1e-5,
+    epsilon: FloatLike = 1e-5,
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
     data_format: str = "NCHW",
@@ -245,7 +246,7 @@ def group_norm(
 
 
 @takes()
-def normalize(x: TensorLike, p: float = 2, axis: int = 1, epsilon: float = 1e-12) -> Tensor:
+def normalize(x: TensorLike, p: FloatLike = 2, axis: int = 1, epsilon: float = 1e-12) -> Tensor:
     """x divided by its p-norm along the axis, or by epsilon where that is larger.
 
     Args:

@@ -1,4 +1,4 @@
-"""The pass that settles states: where each value lives, how it lies there, what runs each equation.
+"""The pass that assigns kernels: what runs each equation, where each value lives, and how it lies.
 
 Places follow the inputs. Every equation gets the key of its kernel, and its inputs are brought into
 the state that the kernel asks for: to its place by ``io_copy``, to its layout by a transposition,
@@ -46,7 +46,7 @@ _PERM = {("NCHW", "NHWC"): (0, 2, 3, 1), ("NHWC", "NCHW"): (0, 3, 1, 2)}
 
 
 @dataclass(eq=False)
-class Value:
+class PlacedValue:
     """Data, with the place where the program says they live; None: wherever they are needed."""
 
     data: Data
@@ -63,10 +63,10 @@ class Value:
         return self.home is None or (self.home == CPU and not self.meta.ndim)
 
 
-Given = Union[Value, Literal]
+Given = Union[PlacedValue, Literal]
 
 
-class Settle(Writer):
+class AssignKernels(Writer):
     """One graph on its way to states.
 
     ``main`` is the place of what follows no input, ``end`` that of the outputs, where they are not
@@ -86,7 +86,7 @@ class Settle(Writer):
             new = Variable(variable.name, variable.meta, State(place))
             data = Data(variable.meta, {Form(place, None, variable.meta.dtype): new})
             what = f"argument {number} ({variable.name})"
-            self.values[variable] = Value(data, home, lambda what=what: what)  # type: ignore[misc]
+            self.values[variable] = PlacedValue(data, home, lambda what=what: what)  # type: ignore[misc]
             inputs.append(new)
         for constant in graph.constants:
             self.values[constant.variable] = self.constant(constant.value)
@@ -107,13 +107,13 @@ class Settle(Writer):
     def read(self, atom: Any) -> Given:
         return atom if isinstance(atom, Literal) else self.values[atom]
 
-    def constant(self, value: Tensor) -> Value:
+    def constant(self, value: Tensor) -> PlacedValue:
         """What is closed over: on the host it goes anywhere, elsewhere it stays."""
         variable = Variable("", value.meta, State(value.place))
         self.constants[variable] = value
         data = Data(value.meta, {Form(value.place, None, value.dtype): variable})
         home = None if value.place == CPU else value.place
-        return Value(data, home, lambda: f"{value.meta} closed over")
+        return PlacedValue(data, home, lambda: f"{value.meta} closed over")
 
     # -- equations -------------------------------------------------------------------------
     def process(self, equation: Equation) -> None:
@@ -123,15 +123,15 @@ class Settle(Writer):
             self.values[outputs[0]] = _moved(equation, given)
             return
         place = _shared_place(equation, given)
-        steps = 1 + sum(v.data.steps for v in flat(given) if isinstance(v, Value))
-        lazy = all(v.data.make for v in flat(given) if isinstance(v, Value))
+        steps = 1 + sum(v.data.steps for v in flat(given) if isinstance(v, PlacedValue))
+        lazy = all(v.data.make for v in flat(given) if isinstance(v, PlacedValue))
         if place is not None or is_effect(equation) or equation.op.binds_dim:
             found = self.emit(equation, given, place or self.main)
         elif lazy and steps <= _LONGEST_RECIPE:
             found = self.wherever(equation, given, steps)
         else:
             found = self.emit(equation, given, self.main)
-            found = [replace(v, home=None) if isinstance(v, Value) else v for v in found]
+            found = [replace(v, home=None) if isinstance(v, PlacedValue) else v for v in found]
         self.values.update(zip(outputs, found))
 
     def wherever(self, equation: Equation, given: Any, steps: int) -> list[Given]:
@@ -142,13 +142,13 @@ class Settle(Writer):
         def make(place: Place) -> None:
             before, self.source = self.source, equation.source
             for data, made in zip(datas, self.emit(equation, given, place)):
-                assert isinstance(made, Value)
+                assert isinstance(made, PlacedValue)
                 data.forms.update(made.data.forms)
             self.source = before
 
         for data in datas:
             data.make = make
-        return [Value(d, None, lambda: "") for d in datas]
+        return [PlacedValue(d, None, lambda: "") for d in datas]
 
     def emit(self, equation: Equation, given: Any, place: Place) -> list[Given]:
         """The outputs of an equation that lives on ``place``."""
@@ -181,7 +181,9 @@ class Settle(Writer):
             for arg, entry in zip(op.inputs, given)
         )  # fmt: skip
         if op.has_graphs:
-            attrs = map_attrs(lambda g: settle(g, [where] * len(g.inputs), where, where), attrs)
+            attrs = map_attrs(
+                lambda g: assign_kernels(g, [where] * len(g.inputs), where, where), attrs
+            )
         return self.write(equation, inputs, attrs, kernel, where, orders, place)
 
     def emit_over_places(self, equation: Equation, given: Any, place: Place) -> list[Given]:
@@ -202,7 +204,7 @@ class Settle(Writer):
 
         def inner(graph: Graph) -> Graph:
             first = len(graph.inputs) - len(homes)
-            return settle(graph, [place] * first + homes, place, place)
+            return assign_kernels(graph, [place] * first + homes, place, place)
 
         attrs = map_attrs(inner, equation.attrs)
         kernel = kernels.choose(op, kernels.kernel_key(equation, ""), place.kind)
@@ -219,7 +221,7 @@ class Settle(Writer):
             metas = infer(op, map_entries(lambda a: a.meta, inputs), attrs)
             dtypes = [m.dtype for m in flat(metas)]
         supply = iter(dtypes)
-        values: list[Value] = []
+        values: list[PlacedValue] = []
 
         def made(variable: Variable, order: Order | None) -> Variable:
             meta = variable.meta.with_dtype(next(supply))
@@ -228,7 +230,7 @@ class Settle(Writer):
             layout = order.layout if order is not None else ANY
             new = Variable("", meta, State(where, layout))
             data = Data(variable.meta, {Form(where, order, meta.dtype): new})
-            values.append(Value(data, place, lambda: _made_by(variable, equation)))
+            values.append(PlacedValue(data, place, lambda: _made_by(variable, equation)))
             return new
 
         outputs: Any = tuple(
@@ -247,7 +249,7 @@ class Settle(Writer):
 
     def inline(self, equation: Equation, given: Any, place: Place) -> list[Given]:
         """The outputs of a composite that is decomposed after all."""
-        parts, inner = _parts(equation), Settle(self.main)
+        parts, inner = _parts(equation), AssignKernels(self.main)
         inner.equations, inner.constants, inner.source = self.equations, self.constants, self.source
         atoms = dict(zip(flat(equation.inputs), flat(given)))
         names = dict.fromkeys(a for a in flat(equation.inputs) if isinstance(a, Variable))
@@ -280,7 +282,7 @@ def _moved(equation: Equation, given: Any) -> Given:
         return given[0]
     home = named if named is not None else getattr(given[-1], "home", None)
     variable = next(flat(equation.outputs))
-    return Value(given[0].data, home, lambda: _made_by(variable, equation))
+    return PlacedValue(given[0].data, home, lambda: _made_by(variable, equation))
 
 
 def _made_by(variable: Variable, equation: Equation) -> str:
@@ -297,7 +299,7 @@ def _shared_place(equation: Equation, given: Any) -> Place | None:
     named_place = _named_place(equation, given)
     if named_place is not None:
         return named_place
-    values = [v for v in flat(given) if isinstance(v, Value) and v.home is not None]
+    values = [v for v in flat(given) if isinstance(v, PlacedValue) and v.home is not None]
     if any(_moves_data(g) for g in graphs_in(equation.attrs)):
         values = _first_of_one_place(equation, given) or values
     found = dict.fromkeys(v.home for v in values if not v.is_loose)
@@ -323,12 +325,12 @@ def _moves_data(graph: Graph) -> bool:
     )
 
 
-def _first_of_one_place(equation: Equation, given: Any) -> list[Value]:
+def _first_of_one_place(equation: Equation, given: Any) -> list[PlacedValue]:
     """The operands that decide where a loop or branch lives whose graphs move data: those that it
     carries, else the first that lives somewhere."""
     op = equation.op
     carried = [e for a, e in zip(op.inputs, given) if a.is_list and a.name not in op.invariant]
-    placed = [v for v in flat(given) if isinstance(v, Value) and v.home and not v.is_loose]
+    placed = [v for v in flat(given) if isinstance(v, PlacedValue) and v.home and not v.is_loose]
     of_loop = [v for entry in carried for v in entry if v in placed]
     return of_loop or placed[:1]
 
@@ -376,7 +378,7 @@ def _orders_as_they_lie(equation: Equation, given: Any) -> dict[str, Order]:
         return {}
     rank = max(v.meta.ndim for v in (*flat(given), *flat(equation.outputs)))
     for value in flat(given):
-        if isinstance(value, Value) and value.meta.ndim == rank:
+        if isinstance(value, PlacedValue) and value.meta.ndim == rank:
             first, *others = [f.order for f in value.data.forms] or [None]
             if first is not None and None not in others:
                 return dict.fromkeys([*(a.name for a in op.args), "out"], first)
@@ -440,7 +442,7 @@ def _runs_on(graph: Graph, kind: str) -> bool:
 
 
 @stack.nests
-def settle(
+def assign_kernels(
     graph: Graph, homes: Sequence[Place | None], main: Place, end: Place | None = None
 ) -> Graph:
     """``graph`` with a state for every variable and a kernel for every equation.
@@ -455,4 +457,4 @@ def settle(
         DeviceError: an equation's inputs live in different places.
         KernelNotFoundError: no place has a kernel for an equation.
     """
-    return Settle(main, end).run(graph, homes)
+    return AssignKernels(main, end).run(graph, homes)

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import dispatch, stack
+from phix.core import context, dispatch, stack
 from phix.core import dtypes as dt
-from phix.core.dispatch import Interpreter
 from phix.core.graph import Graph, flat, map_attrs, map_entries
+from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.rules import OPS
@@ -134,7 +134,7 @@ class Autocast(Interpreter):
     def cast(self, x: Any, dtype: np.dtype) -> Any:
         known = self.casts.get((id(x), dtype))
         if known is None:
-            with dispatch.active(self.stage):
+            with context.active(self.stage):
                 known = (x, dispatch.bind(OPS["cast"], (x,), (dtype,)))
             self.casts[id(x), dtype] = known
         return known[1]
@@ -153,10 +153,10 @@ def autocast(graph: Graph, policy: Policy) -> Graph:
         return known
 
     def rewritten(*inputs: Any) -> list[Any]:
-        staging = dispatch.current()
+        staging = context.current()
         assert isinstance(staging, Stage)
         interpreter = Autocast(staging, policy)
-        with dispatch.transformation(interpreter):
+        with context.transformation(interpreter):
             return [interpreter.restore(x) for x in graph(*inputs)]
 
     inputs = graph.inputs

@@ -2,31 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
-from phix.core import dispatch, rewrites, stack
+from phix.core import context, rewrites, stack
 from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
 from phix.core.graph import Graph, all_places, graphs_in
-from phix.core.kernels import has_functions, is_kept
+from phix.core.kernels import has_functions
 from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer
-from phix.interpreters.decompose import decompose
 from phix.interpreters.placement import is_loose
-from phix.passes.assign_kernels import settle
+from phix.passes import pipeline
 from phix.passes.check import infer_again
-from phix.passes.hoist import hoist
-from phix.passes.recognise import recognise
-from phix.passes.simplify import simplify
+from phix.passes.pipeline import Around
 
-# The steps from the traced graph to what the CPU's engine compiles, in order.
-PASSES: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
-    ("simplify", simplify),
-    ("decompose", decompose),
-    ("hoist", hoist),
-    ("simplify primitives", simplify),
-)
 Homes = tuple[Place | None, ...]  # where inputs live; None: single values of the host
 
 
@@ -58,18 +48,7 @@ def lower_to_places(graph: Graph, homes: Homes, main: Place) -> dict[str, Graph]
     """
     places = {main, *(h for h in homes if h is not None), *_places_in(graph)}
     kinds = tuple(sorted({p.kind for p in places}))
-    stages = {"traced": graph}
-    steps: tuple[tuple[str, Callable[[Graph], Graph]], ...] = (
-        ("simplify", simplify),
-        ("recognise", lambda g: recognise(g, lambda op: is_kept(op, kinds))),
-        ("decompose", lambda g: decompose(g, lambda op: is_kept(op, kinds))),
-        ("simplify primitives", simplify),
-        ("choose kernels", lambda g: settle(g, homes, main)),
-        ("hoist", hoist),
-    )
-    for name, step in steps:
-        graph = stages[name] = step(graph)
-    return stages
+    return pipeline.run("placed", graph, Around(homes, main, kinds))
 
 
 def compile_to_places(graph: Graph, contiguous: tuple[bool, ...], main: Place) -> Program:
@@ -100,13 +79,9 @@ class Compiled:
         """The graph after the last pass for the CPU; ``stages`` keeps every one by name."""
         with self.lock:
             if not self.stages:
-                graph = self.graph
-                stages = {"traced": graph}
                 with rewrites.without(self.off):
-                    for name, step in PASSES:
-                        graph = stages[name] = step(graph)
-                self.stages = stages
-            return next(reversed(self.stages.values()))
+                    self.stages = pipeline.run("cpu", self.graph)
+            return pipeline.last(self.stages)
 
     def stages_at(self, homes: Homes, main: Place) -> dict[str, Graph]:
         """The graph after each pass, for inputs that live there."""
@@ -131,14 +106,14 @@ class Compiled:
                     if stay_on_host(self.graph, homes, main):
                         found = engine(CPU.kind).compile(self.graph, contiguous, self.lower, CPU)
                     else:
-                        last = next(reversed(self.stages_at(homes, main).values()))
+                        last = pipeline.last(self.stages_at(homes, main))
                         found = compile_to_places(last, contiguous, main)
                 self.programs[contiguous, homes, main] = found
             return found
 
     def explain(self, homes: Homes, main: Place) -> Explanation:
         """How the program for contiguous inputs comes about."""
-        graph = next(reversed(self.stages_at(homes, main).values()))
+        graph = pipeline.last(self.stages_at(homes, main))
         places = set() if stay_on_host(self.graph, homes, main) else all_places(graph)
         kind = SEVERAL if len(places) > 1 else next(iter(places), CPU).kind
         with rewrites.without(self.off):
@@ -194,4 +169,4 @@ def can_run(compiled: Compiled) -> bool:
     Elsewhere the graph is replayed, so a compiled function can be differentiated, batched and
     traced, to any order.
     """
-    return dispatch.is_eager() and compiled.is_closed
+    return context.is_eager() and compiled.is_closed

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phix.core import context, dispatch, kernels
 from phix.core import dims as dm
-from phix.core import dispatch, kernels
 from phix.core.conversion import moved
 from phix.core.graph import Equation, State, Variable
 from phix.core.kernels import ANY, Kernel, KernelKey
@@ -116,7 +116,7 @@ class Writer:
         elif "moves" in op.traits:
             self.constants[new] = moved(constant, attrs[0])
         else:
-            with dispatch.active(dispatch.base()):
+            with context.active(context.base()):
                 self.constants[new] = dispatch.bind(op, (constant,), attrs)
         return new
 

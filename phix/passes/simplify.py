@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from phix.core.dispatch import Interpreter
 from phix.core.graph import Graph, map_attrs
+from phix.core.interpreter import Interpreter
 from phix.core.op import Op
 from phix.interpreters.decompose import rewrite
 from phix.interpreters.equal_calls import call_key

@@ -232,11 +232,7 @@ def pad_with_tensor(x: Any, paddings: Any, pad_value: Any) -> Any:
 
 @rules.decompose("pad_grad")
 def pad_grad(x: Any, out_grad: Any, paddings: Any, pad_value: Any) -> Any:
-    if dm.is_known(*paddings):
-        return ops.pad(out_grad, [-p for p in paddings], 0)
-    axes = tuple(range(x.ndim))
-    ends = [p + d for p, d in zip(paddings[::2], x.meta.dims)]
-    return ops.slice(out_grad, axes, paddings[::2], ends)
+    return ops.pad(out_grad, [-p for p in paddings], 0)
 
 
 @rules.jvp("pad")

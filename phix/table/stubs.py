@@ -12,7 +12,8 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from phix.core.tensor import BINARY, COMPARE, TensorBase
+from phix.core.operators import BINARY, COMPARE
+from phix.core.tensor import TensorBase
 
 PACKAGE = Path(__file__).resolve().parents[1]
 STUB_FILE = PACKAGE / "core" / "tensor_methods.pyi"
@@ -24,13 +25,37 @@ Generated from ``phix/ops.py``, with it. For type checkers: see ``phix/table/stu
 
 # fmt: off
 from collections.abc import Sequence
+from typing import Any
 
-from phix.core.arguments import DTypeLike, IntArrayLike, PlaceLike, ScalarLike
+from phix.core.arguments import DTypeLike, FloatLike, IntArrayLike, PlaceLike, ScalarLike
 from phix.core.dims import DimLike
 from phix.core.graph import Graph
+from phix.core.index_update import IndexUpdate
 from phix.core.tensor import Tensor, TensorLike
 
+Operand = TensorLike | ScalarLike
+
 class TensorMethods:
+    @property
+    def T(self) -> Tensor:
+        """The tensor with its axes reversed."""
+    @property
+    def at(self) -> IndexUpdate:
+        """Functional updates: ``x.at[index].set(y)``, also add, multiply, max, min."""
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """The values converted to ``dtype``."""
+    def to(self, place: PlaceLike) -> Tensor:
+        """The tensor on ``place``; itself, if it is there."""
+    def __getitem__(self, index: Any) -> Tensor: ...
+    def __neg__(self) -> Tensor: ...
+    def __pos__(self) -> Tensor: ...
+    def __invert__(self) -> Tensor: ...
+    def __abs__(self) -> Tensor: ...
+    def __round__(self, digits: int = 0) -> Tensor: ...
+    def __pow__(self, other: Operand) -> Tensor: ...
+    def __rpow__(self, other: Operand) -> Tensor: ...
+    def __matmul__(self, other: Operand) -> Tensor: ...
+    def __rmatmul__(self, other: Operand) -> Tensor: ...
 '''
 
 
@@ -43,7 +68,8 @@ def render(ops_text: str) -> str:
 
 
 def _is_written_by_hand(value: object) -> bool:
-    return isinstance(value, property) or getattr(value, "__module__", "") == TensorBase.__module__
+    module = getattr(value, "__module__", "")
+    return isinstance(value, property) or module in ("phix.core.tensor", "phix.core.operators")
 
 
 def _is_method(function: ast.FunctionDef) -> bool:
@@ -95,11 +121,11 @@ def _doc(text: str) -> list[str]:
 
 def _operators() -> Iterator[str]:
     for python in BINARY:
-        yield f"    def __{python}__(self, other: TensorLike) -> Tensor: ..."
-        yield f"    def __r{python}__(self, other: TensorLike) -> Tensor: ..."
+        yield f"    def __{python}__(self, other: Operand) -> Tensor: ..."
+        yield f"    def __r{python}__(self, other: Operand) -> Tensor: ..."
     for python in COMPARE:
         wider = "  # type: ignore[override]" if python in ("eq", "ne") else ""
-        yield f"    def __{python}__(self, other: TensorLike) -> Tensor: ...{wider}"
+        yield f"    def __{python}__(self, other: Operand) -> Tensor: ...{wider}"
 
 
 def write(ops_text: str, check: bool = False) -> bool:

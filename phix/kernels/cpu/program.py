@@ -87,6 +87,8 @@ class CpuProgram:
                 return self.donating[donated].launcher(shapes)
         env = environment(self.graph, self.sizes, shapes)
         call = self.call
+        if env and "source" in vars(self):  # made here: what a disk had was verified when made
+            self.source.verify_bounds(env)
         if call is None:
             launch = self.source.launcher(env)
             return _reshaped(launch, self.graph, env) if self.donated else launch

@@ -20,6 +20,7 @@ from phix.kernels.loops.nodes import Assign, Buffer, Kernel, LoopProgram, Statem
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule import shrinking
 from phix.kernels.schedule.inplace import nest
+from phix.kernels.schedule.pipeline import Setting
 
 # Values of so few scalar operations are cheaper again than in memory; others of at most so many
 # are for rows that do not fit.
@@ -28,7 +29,7 @@ _CHEAP, _DEAR = 6, 64
 MOST_SHARED = 32 << 10
 
 
-def keep_rows(program: LoopProgram) -> None:
+def shrink_temps(program: LoopProgram, _: Setting) -> None:
     """Take rows that kernels of blocks write and read alone out of memory."""
     kernels = {s for s in ir.walk_steps(program.steps) if type(s) is Kernel}
     _compute_again(program, kernels, _CHEAP)

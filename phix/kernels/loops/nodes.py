@@ -17,6 +17,7 @@ from typing import Any, Union
 
 import numpy as np
 
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.dims import Shape
 from phix.kernels.scalar import language as sc
@@ -247,6 +248,12 @@ class LoopProgram:
     constant_values: list[Any] = field(default_factory=list)
     reused: tuple[int | None, ...] = ()
 
+    def counts(self) -> dict[str, int]:
+        """How many there are of what passes make fewer."""
+        kernels = [s for s in walk_steps(self.steps) if isinstance(s, Kernel)]
+        loops = sum(isinstance(s, For) for k in kernels for s in walk(k.body))
+        return {"kernels": len(kernels), "loops": loops, "temps": len(self.temps)}
+
 
 def scalar_dtype(dtype: np.dtype) -> np.dtype:
     """The dtype of the scalars a buffer of ``dtype`` loads as (complex: of each part)."""
@@ -425,3 +432,13 @@ def _own_writes(step: Step) -> set[Buffer]:
     if isinstance(step, (ForStep, WhileStep)):
         return {b for pair in step.swaps for b in pair}
     return set()
+
+
+# A buffer of at most this many bytes may live in registers or on the stack.
+TINY_BYTES = 256
+
+
+def is_tiny(buffer: Buffer) -> bool:
+    """Whether a buffer is known to be small enough for the stack."""
+    count = dm.product(buffer.dims)
+    return isinstance(count, int) and count * buffer.dtype.itemsize <= TINY_BYTES

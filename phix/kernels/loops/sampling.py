@@ -6,7 +6,7 @@ loop, the second the last, the others any. Data that users give may be any numbe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,6 +14,7 @@ import numpy as np
 
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import For, Kernel
+from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 Values = Any  # an array with a value a sample, or None where it is not known
@@ -95,13 +96,17 @@ class Samples:
         return int(outside[0]) if outside.size else None
 
 
-def start(kernel: Kernel, count: int = _COUNT) -> Samples:
-    """The samples outside all loops of a kernel; the piece of a thread is all there is."""
-    samples = Samples({}, np.ones(count, bool))
+def start(kernel: Kernel, count: int = _COUNT, sizes: Mapping[str, int] | None = None) -> Samples:
+    """The samples outside all loops of a kernel; the piece of a thread is all there is.
+
+    ``sizes`` are those of unknown dims, by the names that they have in the program.
+    """
+    named = {sc.var(n): np.full(count, size, np.int64) for n, size in (sizes or {}).items()}
+    samples = Samples(named, np.ones(count, bool))
     if kernel.shared is None:
         return samples
     whole = samples.of(kernel.shared.extent)
-    known = {ir.PIECE_START: np.zeros(count, np.int64), ir.PIECE_END: whole}
+    known = {**named, ir.PIECE_START: np.zeros(count, np.int64), ir.PIECE_END: whole}
     return Samples(known, samples.is_real)
 
 

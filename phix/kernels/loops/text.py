@@ -6,6 +6,7 @@ from collections import Counter
 from typing import Any
 
 from phix.core import dims as dm
+from phix.core.later import method_of
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, LoopProgram
 from phix.kernels.scalar.language import Expr
@@ -180,3 +181,8 @@ def _expr(e: Expr, named: dict[Expr, str]) -> str:
     if e.fn in ("cast", "bitcast"):
         head += f"<{e.dtype}>"
     return f"{head}({', '.join(operands)})"
+
+
+@method_of(LoopProgram)
+def __str__(program: LoopProgram) -> str:
+    return program_text(program)

@@ -11,12 +11,13 @@ Tests run this between all passes, and ``PHIX_VERIFY=1`` does in any process.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import rewrites
 from phix.core.errors import VerificationError
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import sampling, slot_check
@@ -52,6 +53,21 @@ def verify_slots(steps: list[ir.Step], slots: list[list[Buffer]]) -> None:
         raise VerificationError(f"a plan of memory is wrong: {fault}. This is a fault of phix")
 
 
+def verify_bounds(program: LoopProgram, sizes: Mapping[dm.Symbol, int]) -> None:
+    """Check that a program stays inside its buffers where its unknown dims have these sizes.
+
+    Raises:
+        VerificationError: an index is found that is outside.
+    """
+    known = {name: sizes[s] for name, s in program.symbols.items() if s in sizes}
+    for kernel in (s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)):
+        site = Site(kernel, frozenset(), sampling.start(kernel, sizes=known), sizes)
+        for rule, fault in _walked(site):
+            if rule in BOUNDS:
+                text = ", ".join(f"{name} = {size}" for name, size in known.items())
+                _report(f"compiling, where {text}", rule, program, fault)
+
+
 Rule = Callable[..., Iterator[str]]
 
 # Kernels that were right, and what each reads that it has not written: most passes leave most
@@ -62,7 +78,7 @@ _MOST_CHECKED = 1024
 
 def _faults(kernel: Kernel) -> Iterator[tuple[Rule, str]]:
     yield from ((rule, fault) for rule in KERNEL_RULES for fault in rule(kernel))
-    yield from _walked(kernel)
+    yield from _walked(Site(kernel, frozenset(), sampling.start(kernel)))
     _needs(kernel)
 
 
@@ -97,10 +113,10 @@ _PARTS: dict[type, tuple[str, ...]] = {
 
 
 def _report(after: str, rule: Rule, program: LoopProgram, fault: str) -> None:
+    way_out = f"; jit(f, disable={after!r}) may get around it" if after in rewrites.REWRITES else ""
     raise VerificationError(
         f"after {after!r} a loop program breaks the rule {rule.__name__!r}: {fault}. This is a "
-        f"fault of phix, please report it; jit(f, disable={after!r}) may get around it.\n"
-        + program_text(program)
+        f"fault of phix, please report it{way_out}.\n" + program_text(program)
     )
 
 
@@ -174,9 +190,10 @@ class Site:
     kernel: Kernel
     scalars: frozenset[Expr]
     at: Samples
+    sizes: Mapping[dm.Symbol, int] = field(default_factory=dict)  # of unknown dims, where tried
 
 
-def _walked(kernel: Kernel) -> Iterator[tuple[Rule, str]]:
+def _walked(start: Site) -> Iterator[tuple[Rule, str]]:
     """Ask the rules of statements and expressions, once for each in each block."""
 
     def visit(
@@ -191,12 +208,13 @@ def _walked(kernel: Kernel) -> Iterator[tuple[Rule, str]]:
                 site = replace(site, scalars=site.scalars | {s.target})
             elif isinstance(s, For):
                 scalars = site.scalars | {s.index}
-                yield from visit(s.body, Site(kernel, scalars, site.at.through(s)), seen)
+                inside = replace(site, scalars=scalars, at=site.at.through(s))
+                yield from visit(s.body, inside, seen)
             elif isinstance(s, (ir.If, ir.While)):
                 inside = replace(site, at=site.at.where(s.condition))
                 yield from visit(s.body, inside, seen)
 
-    yield from visit(kernel.body, Site(kernel, frozenset(), sampling.start(kernel)), [])
+    yield from visit(start.kernel.body, start, [])
 
 
 def _below(roots: Iterable[Expr], seen: list[set[Expr]]) -> Iterator[Expr]:
@@ -244,21 +262,22 @@ def types_fit(e: Expr, _: Site) -> Iterator[str]:
 def loads_stay_inside(e: Expr, site: Site) -> Iterator[str]:
     """Every index at which a buffer is read is inside it."""
     if e.fn == "load":
-        yield from _outside(e.data, e.args, site.at)
+        yield from _outside(e.data, e.args, site)
 
 
 def stores_stay_inside(s: Statement, site: Site) -> Iterator[str]:
     """Every index at which a buffer is written is inside it."""
     if isinstance(s, ir.Store):
-        yield from _outside(s.buffer, s.indices, site.at)
+        yield from _outside(s.buffer, s.indices, site)
 
 
-def _outside(buffer: Buffer, indices: tuple[Expr, ...], at: Samples) -> Iterator[str]:
-    sizes = [d for d in buffer.dims if isinstance(d, int)]
-    if buffer.kind in ("local", "slice") or len(sizes) < len(buffer.dims):
+def _outside(buffer: Buffer, indices: tuple[Expr, ...], site: Site) -> Iterator[str]:
+    dims = [dm.substitute(d, site.sizes) for d in buffer.dims]
+    sizes = [d for d in dims if isinstance(d, int)]
+    if buffer.kind in ("local", "slice") or len(sizes) < len(dims):
         return
     for index, limit in zip(indices, sizes if buffer.strided else [math.prod(sizes)]):
-        found = at.violation(index, limit)
+        found = site.at.violation(index, limit)
         if found is not None:
             yield f"{buffer}[{index!r}] is element {found} of {limit}"
 
@@ -352,3 +371,4 @@ PROGRAM_RULES = (buffers_have_values, outputs_are_apart)
 KERNEL_RULES = (memory_has_one_name, threads_stay_apart)
 EXPRESSION_RULES = (types_fit, scalars_have_values, loads_stay_inside)
 STATEMENT_RULES = (values_fit, stores_stay_inside)
+BOUNDS = (loads_stay_inside, stores_stay_inside)

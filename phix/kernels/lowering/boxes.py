@@ -200,23 +200,28 @@ def padded(b: Builder, x: Value, paddings: Any, value: Any, dims: dm.Shape) -> V
     """``x`` with (before, after) added along each axis; less than 0 cuts."""
     if all(dm.is_zero(p) for pair in paddings for p in pair):
         return x
-    before = [p for p, _ in paddings]
-    cut = [any(isinstance(p, int) and p < 0 for p in pair) for pair in paddings]
-    if any(cut):
-        x = _cut(b, x, paddings)
-        before = [max(p, 0) if c else p for p, c in zip(before, cut)]
+    parts = [_part(n, p, q, of) for n, (p, q), of in zip(x.dims, paddings, dims)]
+    skipped, first, kept = (tuple(column) for column in zip(*parts))
+    if not dm.same_shape(kept, x.dims):
+        offsets = [b.dim(s) for s in skipped]
+        x = moved(b, x, lambda idx: tuple(i + o for i, o in zip(idx, offsets)), kept)
 
     def write(out: Buffer) -> None:
-        box = Box(dims, tuple(before), x.dims, (1,) * len(dims))
+        box = Box(dims, first, x.dims, (1,) * len(dims))
         copy_around(b, out, box, b.constant(value, dims, x.dtype))
         put_in(b, out, box, x)
 
     return b.written((MetaTensor(dims, x.dtype),), write)[0]
 
 
-def _cut(b: Builder, x: Value, paddings: Any) -> Value:
-    first = [b.dim(max(-p, 0)) if isinstance(p, int) else ZERO for p, _ in paddings]
-    dims = tuple(
-        d + sum(min(p, 0) for p in pair if isinstance(p, int)) for d, pair in zip(x.dims, paddings)
-    )
-    return moved(b, x, lambda idx: tuple(i + f for i, f in zip(idx, first)), dims)
+def _part(size: Any, before: Any, after: Any, of: Any) -> tuple[Any, Any, Any]:
+    """How many elements of an axis are skipped, where those that are kept go, and their count.
+
+    What one end adds the other may cut off again, with more than the axis has: nothing is kept
+    then, and all bounds must stay in the arrays.
+    """
+    if dm.is_never_negative(before) and dm.is_never_negative(after):
+        return 0, before, size
+    first = dm.minimum(dm.maximum(before, 0), of)
+    end = dm.minimum(dm.maximum(before + size, 0), of)
+    return dm.minimum(dm.maximum(-before, 0), size), first, dm.maximum(end - first, 0)

@@ -21,7 +21,6 @@ from phix.kernels.loops.nodes import Buffer
 from phix.kernels.lowering.lower import lower_into, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
-from phix.kernels.schedule import inplace
 
 Values = tuple[Value, ...]
 
@@ -67,7 +66,7 @@ class _Carried:
     def __init__(self, b: Builder, initial: Sequence[Value], finals: Sequence[Buffer]) -> None:
         self.b, self.finals = b, finals
         # a tiny one in memory of its own, which the compiler may keep in registers
-        self.buffers = [b.temp(f.dims, f.dtype) if inplace.is_tiny(f) else f for f in finals]
+        self.buffers = [b.temp(f.dims, f.dtype) if ir.is_tiny(f) else f for f in finals]
         for buffer, value in zip(self.buffers, initial):
             b.fill(buffer, value)
         self.new = [b.temp(f.dims, f.dtype) for f in finals]

@@ -98,13 +98,9 @@ def lower(
     graph: Graph,
     contiguous: tuple[bool, ...],
     make_builder: Callable[[tuple[dm.Symbol, ...]], Builder] = Builder,
-    tried: Callable[[ir.Kernel, ir.Kernel, str], None] | None = None,
-    donated: Sequence[int] = (),
 ) -> LoopProgram:
-    """The loop program of ``graph``; ``contiguous[i]``: input ``i`` is C-contiguous.
-
-    Outputs may live where the ``donated`` inputs do. A builder of another kind, and ``tried``,
-    see how it comes about: :mod:`.report`.
+    """The loop program of ``graph``, as the rules make it; ``contiguous[i]``: input ``i`` is
+    C-contiguous. A builder of another kind sees how it comes about: ``kernels.report``.
 
     Raises:
         KernelNotFoundError: a primitive has neither a lowering nor a scalar body.
@@ -124,14 +120,10 @@ def lower(
         for k, atom in enumerate(graph.outputs)
     ]
     lower_into(builder, graph, [buffer_value(b) for b in inputs], outputs)
-    from phix.kernels.schedule.joining import finish
-    from phix.kernels.schedule.pipeline import Setting
-
     names = {name: symbol for symbol, name in builder.symbol_names.items()}
     constants = [b for b, _ in builder.constants.values()]
     values = [value for _, value in builder.constants.values()]
-    program = LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
-    return finish(program, Setting(builder, donated, tried))
+    return LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
 
 
 def lower_into(

@@ -18,7 +18,6 @@ from phix.core.dims import DimLike
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Kernel, LibraryCall, LoopProgram, Step
 from phix.kernels.scalar.language import Expr
-from phix.kernels.schedule.inplace import is_tiny
 
 Sizes = Mapping[dm.Symbol, int]
 
@@ -205,7 +204,7 @@ class _Counter:
         self._body(kernel.body)
         for moved, attribute in ((self.loads, "bytes_read"), (self.stores, "bytes_written")):
             for buffer, size in moved.items():
-                if buffer.kind == "local" or (buffer.kind == "temp" and is_tiny(buffer)):
+                if buffer.kind == "local" or (buffer.kind == "temp" and ir.is_tiny(buffer)):
                     continue  # in registers, on the stack, or in a cache
                 most = times * self._bytes(buffer)
                 setattr(self, attribute, getattr(self, attribute) + at_most(size, most))

@@ -16,7 +16,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import graph as gr
-from phix.core import rewrites
+from phix.core import rewrites, stages
 from phix.core.analysis import CostAnalysis
 from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
@@ -25,10 +25,11 @@ from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import Buffer, Element, Kernel, LoopProgram
 from phix.kernels.loops.target import CPU, Target
 from phix.kernels.lowering import fusion
-from phix.kernels.lowering.lower import lower, stored_variables
+from phix.kernels.lowering.lower import stored_variables
 from phix.kernels.report import cost
 from phix.kernels.scalar import registry
 from phix.kernels.scalar.language import Complex, Expr
+from phix.kernels.schedule.pipeline import Setting, lowered, run
 
 # Why a value is stored that the table of ``fusion`` would fuse.
 IN_A_LOOP = "read inside a loop that would compute the same element again and again"
@@ -192,6 +193,7 @@ class Explanation:
     """A graph lowered with its history."""
 
     target: Target = CPU
+    pipeline = "cpu"
 
     def __init__(self, graph: Graph, contiguous: tuple[bool, ...]) -> None:
         made: list[Recorder] = []
@@ -203,11 +205,12 @@ class Explanation:
             return made[0]
 
         self.graph, self.contiguous, self.off = graph, contiguous, rewrites.left_out()
-        self.program = lower(graph, contiguous, recorder, lambda *found: tries.append(found))
+        tell = lambda *found: tries.append(found)  # noqa: E731
+        self.program, setting = lowered(graph, contiguous, recorder, tell)
         (record,) = made
         into = _joined(tries, record)
         before = _all_kernels(self.program)
-        self.prepare(self.program)
+        run(self.pipeline, self.program, setting)
         into |= _follow(before, _all_kernels(self.program), record)
         self.report = FusionReport(
             tuple(_kernels(self.program, record, tries, into)),
@@ -220,7 +223,7 @@ class Explanation:
         self, inputs: Sequence[np.ndarray], donated: Sequence[int] = ()
     ) -> tuple[str, str] | None:
         """See :class:`phix.core.engines.Explanation`."""
-        from phix.kernels.schedule import pipeline, prover  # for those who ask alone
+        from phix.kernels.schedule import prover  # for those who ask alone
 
         def builder(symbols: tuple[dm.Symbol, ...]) -> Builder:
             made = Builder(symbols)
@@ -228,27 +231,24 @@ class Explanation:
             return made
 
         try:
-            with rewrites.without(self.off), pipeline.watching(prover.Prover([list(inputs)])):
-                program = lower(self.graph, self.contiguous, builder, donated=donated)
-                self.prepare(program)
-                pipeline.tell(prover.SLOTS, program)
+            with rewrites.without(self.off), stages.watching(prover.Prover([list(inputs)])):
+                program, setting = lowered(self.graph, self.contiguous, builder, donated=donated)
+                run(self.pipeline, program, setting)
+                stages.tell(stages.Stage(stages.LOOPS, prover.SLOTS, program, 0.0))
         except prover.PassFault as fault:
             return fault.name, fault.what
         return None
 
-    def prepare(self, program: LoopProgram) -> None:
-        """What the engine does to the loops of a program before it prints them."""
-
-    def keep_local(self, program: LoopProgram) -> None:
+    def keep_local(self, program: LoopProgram, setting: Setting) -> None:
         """The part of that which takes buffers out of memory."""
 
     def cost(self, sizes: Mapping[dm.Symbol, int]) -> CostAnalysis:
         """The work of a run where unknown dims have these sizes; the others stay in the counts."""
         # loops as the CPU has them say what is done; what libraries do is counted by the call
         with rewrites.without(self.off):
-            operations = lower(self.graph, self.contiguous, Opaque)
-            traffic = lower(self.graph, self.contiguous, Builder)
-            self.keep_local(traffic)
+            operations, _ = lowered(self.graph, self.contiguous, Opaque)
+            traffic, setting = lowered(self.graph, self.contiguous, Builder)
+            self.keep_local(traffic, setting)
         return cost.count(operations, traffic, sizes)
 
 

@@ -40,15 +40,16 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule.inplace import parts
 from phix.kernels.schedule.partial_results import shared_totals
+from phix.kernels.schedule.pipeline import Setting
 
 # So many terms a total takes in a scalar, which the lanes of vectors share, and in memory.
 TERMS, ROWS = 2048, 64
 _FLOATS = (dt.float32, dt.float64)
 
 
-def block_sums(program: LoopProgram, size_of: Callable[[dm.DimLike], Expr]) -> None:
-    """Cut the long sums of a program into blocks; ``size_of`` gives the run-time value of a dim."""
-    _in_steps(program, program.steps, size_of)
+def block_sums(program: LoopProgram, setting: Setting) -> None:
+    """The pass: long sums are added up in blocks, and the blocks in float64."""
+    _in_steps(program, program.steps, setting.builder.dim)
 
 
 def _in_steps(

@@ -13,9 +13,10 @@ from phix.kernels.loops.affine import factors, linear_form, size_expr, times
 from phix.kernels.loops.nodes import For, Kernel, LoopProgram, Statement
 from phix.kernels.loops.rewriting import replaced
 from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule.pipeline import Setting
 
 
-def collapse(program: LoopProgram) -> None:
+def collapse_loops(program: LoopProgram, _: Setting) -> None:
     """Make one loop of each pair that walks along one run of everything it touches."""
     for step in ir.walk_steps(program.steps):
         if isinstance(step, Kernel):

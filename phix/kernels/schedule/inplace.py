@@ -16,20 +16,25 @@ from phix.core import rewrites
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import never_repeats
 from phix.kernels.loops.builder import Builder, buffer_value
-from phix.kernels.loops.effects import Uses, has_host_step
-from phix.kernels.loops.nodes import Buffer, Kernel, Step
-
-# A buffer of at most this many bytes may live in registers or on the stack.
-TINY_BYTES = 256
+from phix.kernels.loops.effects import Uses, has_host_step, users_of
+from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram, Step
+from phix.kernels.schedule.pipeline import Setting
 
 
-def is_tiny(buffer: Buffer) -> bool:
-    """Whether a buffer is known to be small enough for the stack."""
-    count = dm.product(buffer.dims)
-    return isinstance(count, int) and count * buffer.dtype.itemsize <= TINY_BYTES
+def carry_in_place(program: LoopProgram, setting: Setting) -> None:
+    """Let the carries of loops be updated in place, those of inner loops first."""
+
+    def visit(steps: list[Step]) -> None:
+        for step in steps:
+            for block in ir.blocks(step):
+                visit(block)
+            if isinstance(step, (ir.ForStep, ir.WhileStep)):
+                step.swaps = _settle(setting.builder, step.body, step.swaps)
+
+    visit(program.steps)
 
 
-def settle(
+def _settle(
     b: Builder, steps: list[Step], pairs: Sequence[tuple[Buffer, Buffer]]
 ) -> list[tuple[Buffer, Buffer]]:
     """Make each ``(carry, new)`` of a loop's body one buffer where that is safe.
@@ -43,7 +48,7 @@ def settle(
     left = [pair for pair in pairs if not (is_on and _takes_over(uses, *pair))]
     # Python gives slices no memory of their own, so where it runs the loop they are copied
     in_python = has_host_step(steps)
-    swaps = [p for p in left if not is_tiny(p[0]) and not (in_python and p[0].base is not None)]
+    swaps = [p for p in left if not ir.is_tiny(p[0]) and not (in_python and p[0].base is not None)]
     with b.nested() as copies:
         for carry, new in left:
             if (carry, new) not in swaps:
@@ -52,8 +57,9 @@ def settle(
     return swaps
 
 
-def donate(program: ir.LoopProgram, donated: Sequence[int]) -> None:
-    """Let outputs live where donated inputs do, if that is safe."""
+def donate(program: LoopProgram, setting: Setting) -> None:
+    """The pass: let outputs live where donated inputs do, if that is safe."""
+    donated = setting.donated
     if has_host_step(program.steps) or any(isinstance(s, ir.BindStep) for s in program.steps):
         donated = ()  # in Python, every array has its own memory
     uses = Uses(program.steps if donated else [])
@@ -78,7 +84,7 @@ def _hosts(uses: Uses, given: Buffer, output: Buffer) -> bool:
     )
 
 
-def use_outputs(program: ir.LoopProgram) -> None:
+def use_outputs(program: LoopProgram, _: Setting) -> None:
     """Let a temp live where an output will, if the elements of that replace its own one by one.
 
     A step of gradient descent is such: the gradient of a weight needs no memory but the weight's.
@@ -92,7 +98,7 @@ def use_outputs(program: ir.LoopProgram) -> None:
         if not users or output not in uses.of(users[0]).writes:
             continue
         first = users[0]
-        reads = (b for b in uses.of(first).reads if b.kind == "temp" and not is_tiny(b))
+        reads = (b for b in uses.of(first).reads if b.kind == "temp" and not ir.is_tiny(b))
         for temp in sorted(reads, key=lambda b: int(b.name[1:])):
             is_made = any(uses.number(s) < uses.number(first) for s in uses.writers(temp))
             if (
@@ -107,7 +113,7 @@ def use_outputs(program: ir.LoopProgram) -> None:
     program.temps = [t for t in program.temps if t not in gone and uses.is_touched(t)]
 
 
-def reuse_temps(program: ir.LoopProgram, allowed: Callable[[Kernel], bool]) -> None:
+def reuse_temps(program: LoopProgram, allowed: Callable[[Kernel], bool]) -> None:
     """Let a temp live where another does, if its elements are the last to need those of that.
 
     Of what a loop or a branch has inside, nothing is changed. ``allowed`` says whether a kernel may
@@ -121,7 +127,7 @@ def reuse_temps(program: ir.LoopProgram, allowed: Callable[[Kernel], bool]) -> N
     def is_free(buffer: Buffer) -> bool:
         # neither an array of Python's, nor anything with slices
         is_own = buffer.kind == "temp" and buffer not in hosts and not uses.has_slices(buffer)
-        return is_own and not is_tiny(buffer)
+        return is_own and not ir.is_tiny(buffer)
 
     for step in program.steps:
         if not isinstance(step, Kernel) or not allowed(step):
@@ -315,7 +321,23 @@ def _drop_empty_copies(steps: list[Step]) -> None:
     steps[:] = [s for s in steps if not _is_empty_copy(s)]
 
 
-def merge_copies(steps: list[Step], kept: Collection[Buffer] = ()) -> None:
+def merge_copies(program: LoopProgram, _: Setting) -> None:
+    """The pass: what is only copied is computed right where the copy goes."""
+    every = users_of(program.steps)
+
+    def visit(steps: list[Step]) -> None:
+        for step in steps:
+            for block in ir.blocks(step):
+                visit(block)
+        own = users_of(steps)
+        _merge(steps, {b for b, count in own.items() if count < every[b]})
+        every.subtract(own)
+        every.update(users_of(steps))
+
+    visit(program.steps)
+
+
+def _merge(steps: list[Step], kept: Collection[Buffer] = ()) -> None:
     """Compute what is only copied right where the copy goes.
 
     The temp it comes from, none of ``kept`` and used by these steps alone, must not be needed
@@ -327,7 +349,7 @@ def merge_copies(steps: list[Step], kept: Collection[Buffer] = ()) -> None:
         if pair is None or pair[1].kind != "temp" or pair[1] in kept:
             continue
         to, source = pair
-        if is_tiny(source) and to.kind != "temp":
+        if ir.is_tiny(source) and to.kind != "temp":
             continue  # better on the stack
         at = uses.number(step)
         writers = [uses.number(s) for s in uses.writers(source)]

@@ -1,4 +1,4 @@
-"""Passes over a loop program: loops that can share one pass over memory are made one loop.
+"""Loops that can share one pass over memory are made one loop.
 
 Two loops of the same extent become one where every buffer that one of them writes and the other
 touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
@@ -6,14 +6,12 @@ touches is *aligned*: iteration ``i`` of both stays in the ``i``-th slice of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from phix.core import dtypes as dt
 from phix.core import rewrites, stack
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import accesses, is_one_digit, slice_form
-from phix.kernels.loops.effects import Effects, effects_of, may_meet, of_block, users_of
+from phix.kernels.loops.effects import Effects, effects_of, may_meet, of_block
 from phix.kernels.loops.nodes import (
     Buffer,
     For,
@@ -22,25 +20,14 @@ from phix.kernels.loops.nodes import (
     LoopProgram,
     Statement,
     Step,
-    Store,
 )
-from phix.kernels.loops.rewriting import substituted
 from phix.kernels.loops.spans import share_stretches
 from phix.kernels.loops.target import Target
-from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule import inplace
 from phix.kernels.schedule.interchange import interchanged
 from phix.kernels.schedule.partial_results import scalar_totals
-from phix.kernels.schedule.pipeline import (
-    LOWERED,
-    Listener,
-    LoopPass,
-    Setting,
-    run,
-    switchable,
-    tell,
-)
+from phix.kernels.schedule.pipeline import Listener, Setting
 
 # How many steps back to look for a loop to join, and the size a joined loop may reach.
 _LOOK_BACK = 12
@@ -48,88 +35,9 @@ _MOST_EXPRESSIONS = 1500
 _CALLS = "one of them calls a library"
 
 
-def finish(program: LoopProgram, setting: Setting) -> LoopProgram:
-    """Make the passes of every engine: join loops, drop copies and temps that became scalars."""
-    tell(LOWERED, program)
-    run(PASSES, program, setting)
-    return program
-
-
-def _merge_copies(program: LoopProgram, _: Setting) -> None:
-    every = users_of(program.steps)
-
-    def visit(steps: list[Step]) -> None:
-        for step in steps:
-            for block in ir.blocks(step):
-                visit(block)
-        own = users_of(steps)
-        inplace.merge_copies(steps, {b for b, count in own.items() if count < every[b]})
-        every.subtract(own)
-        every.update(users_of(steps))
-
-    visit(program.steps)
-
-
-def _settle_carries(program: LoopProgram, setting: Setting) -> None:
-    """Let the carries of loops be updated in place, those of inner loops first."""
-
-    def visit(steps: list[Step]) -> None:
-        for step in steps:
-            for block in ir.blocks(step):
-                visit(block)
-            if isinstance(step, (ir.ForStep, ir.WhileStep)):
-                step.swaps = inplace.settle(setting.builder, step.body, step.swaps)
-
-    visit(program.steps)
-
-
-def _join_loops(program: LoopProgram, setting: Setting) -> None:
+def join_loops(program: LoopProgram, setting: Setting) -> None:
+    """The pass: loops over the same elements become one pass over memory."""
     program.steps = _Joining(setting.tried, setting.builder.target).steps(program.steps)
-
-
-def drop_temps(program: LoopProgram, _: Setting) -> None:
-    """Forget temps that nothing touches."""
-    used = frozenset().union(*(effects_of(s).touched for s in program.steps))
-    program.temps = [t for t in program.temps if t in used]
-
-
-def _drop_dead(program: LoopProgram) -> None:
-    """Leave out stores into temps that nothing reads, and kernels with nothing left to do."""
-    kernels = [s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)]
-    direct = set().union(*(ir.step_uses(s) for s in ir.walk_steps(program.steps)))
-    while True:
-        read = direct.union(*(ir.with_bases(ir.reads(k.body)) for k in kernels))
-        count = sum(_drop_stores(kernel.body, read) for kernel in kernels)
-        if not count:
-            break
-    _drop_empty(program.steps)
-
-
-def _drop_stores(body: list[Statement], read: set[Buffer]) -> int:
-    """Leave out stores into temps that are not read, and the blocks this empties; how many."""
-    count = 0
-    for s in list(body):
-        if isinstance(s, (For, ir.If)):
-            count += _drop_stores(s.body, read)
-            is_dead = not s.body
-        else:
-            buffers = [s.buffer] if isinstance(s, Store) else []
-            buffers = list(s.writes) if isinstance(s, LibraryCall) else buffers
-            owners = map(ir.owner, buffers)
-            is_dead = bool(buffers) and all(b.kind == "temp" and b not in read for b in owners)
-        if is_dead:
-            body.remove(s)
-            count += 1
-    return count
-
-
-@stack.nests
-def _drop_empty(steps: list[Step]) -> None:
-    """Leave out kernels that write nothing."""
-    for step in steps:
-        for block in ir.blocks(step):
-            _drop_empty(block)
-    steps[:] = [s for s in steps if not isinstance(s, Kernel) or ir.writes(s.body)]
 
 
 # -- joining ---------------------------------------------------------------------------------
@@ -341,92 +249,3 @@ def _is_aligned(buffer: Buffer, index: Expr, loops: list[For]) -> bool:
         return True
     block = [s for loop in loops for s in loop.body]
     return is_one_digit(buffer, index, block, {index: loops[0].extent})
-
-
-# -- temps that are read where they are written ----------------------------------------------
-def _forward_temps(program: LoopProgram) -> None:
-    """Put the value of a temp where it is read, if all reads follow its store in one block."""
-    users = users_of(program.steps)
-    for step in ir.walk_steps(program.steps):
-        if isinstance(step, Kernel):
-            own = {t for t in ir.writes(step.body) if t.kind == "temp" and users[t] == 1}
-            if own:
-                step.body = _forwarded(step.body, own)
-
-
-def _forwarded(body: list[Statement], temps: set[Buffer]) -> list[Statement]:
-    for block in _blocks(body):
-        for at, statement in enumerate(block):
-            if isinstance(statement, Store) and statement.buffer in temps:
-                _forward(body, block, at, statement)
-    return body
-
-
-def _blocks(body: list[Statement]) -> Iterator[list[Statement]]:
-    yield body
-    for s in body:
-        if isinstance(s, (For, ir.If, ir.While)):
-            yield from _blocks(s.body)
-
-
-def _forward(body: list[Statement], block: list[Statement], at: int, store: Store) -> None:
-    buffer = store.buffer
-    if dt.is_complex(buffer.dtype):
-        return
-    if any(isinstance(s, LibraryCall) for s in ir.walk(body)):
-        return
-    load = Expr("load", store.indices, ir.scalar_dtype(buffer.dtype), buffer)
-    every = [e for e in ir.loads(body) if e.data is buffer]
-    later = block[at + 1 :]
-    plain = [s for s in later if isinstance(s, (Store, ir.Assign, ir.Declare))]
-    count = sum(isinstance(s, Store) and s.buffer is buffer for s in ir.walk(body))
-    here = sum(1 for s in ir.walk(body) if _own_loads(s, load))
-    if count != 1 or any(e is not load for e in every):
-        return
-    if here != sum(1 for s in plain if _own_loads(s, load)):
-        return
-    value = store.value
-    if buffer.dtype in (dt.float16, dt.bfloat16):
-        value = sc.cast(sc.cast(value, buffer.dtype), dt.float32)
-    if _changes_between(value, plain):
-        return
-    for s in plain:
-        if isinstance(s, Store):
-            s.indices = tuple(substituted(i, {load: value}) for i in s.indices)
-            s.value = substituted(s.value, {load: value})
-        elif isinstance(s, ir.Declare):
-            s.value = substituted(s.value, {load: value})
-        else:
-            s.values = tuple(substituted(v, {load: value}) for v in s.values)
-    del block[at]
-
-
-def _own_loads(statement: Statement, load: Expr) -> bool:
-    return any(load in root.loads for root in ir.roots(statement))
-
-
-def _changes_between(value: Expr, statements: Sequence[Statement]) -> bool:
-    """Whether a statement changes something that ``value`` reads."""
-    probe = ir.Declare(value, value)
-    parts = list(ir.expressions([probe]))
-    loads = {e.data for e in parts if e.fn == "load"}
-    names = {e for e in parts if e.fn == "var"}
-    for s in statements:
-        if isinstance(s, Store) and s.buffer in loads:
-            return True
-        if isinstance(s, ir.Assign) and names & set(s.targets):
-            return True
-    return False
-
-
-# What every engine wants done to the loops, in order. Outputs are given the memory of inputs
-# while what reads is apart from what replaces.
-PASSES = (
-    switchable("merge_copies", _merge_copies),
-    LoopPass("carry_in_place", _settle_carries),  # without the rewrite, carries are swapped
-    LoopPass("donate", lambda program, setting: inplace.donate(program, setting.donated)),
-    switchable("join_loops", _join_loops),
-    switchable("forward_temps", lambda program, _: _forward_temps(program)),
-    switchable("drop_dead_stores", lambda program, _: _drop_dead(program)),
-    LoopPass("drop_temps", drop_temps),
-)

@@ -10,6 +10,7 @@ from phix.core import dims as dm
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.effects import Uses
 from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram, Step
+from phix.kernels.schedule.pipeline import Setting
 
 # Bytes that must become free for a step to move: less stays in a cache.
 LEAST_FREED = 64 << 10
@@ -20,7 +21,7 @@ _GUESS = 256
 _Place = tuple[int, int]
 
 
-def free_early(program: LoopProgram) -> None:
+def free_early(program: LoopProgram, _: Setting) -> None:
     """Move steps that end the lives of more memory than they ask for behind what they need.
 
     Of what a loop or a branch has inside, nothing is moved.

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.stages import LOOPS, Stage
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import text as loop_text
 from phix.kernels.loops.evaluator import EvaluationError, evaluate, evaluate_each
@@ -45,7 +46,10 @@ class Prover:
     text: str = ""
     changed: list[str] = field(default_factory=list)  # the passes that changed the program
 
-    def __call__(self, name: str, program: LoopProgram) -> None:
+    def __call__(self, stage: Stage) -> None:
+        _, name, program, _ = stage
+        if stage.level != LOOPS:
+            return
         before, self.text = self.text, loop_text.program_text(program)
         if before == self.text and name != SLOTS:
             return

@@ -25,13 +25,14 @@ from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Statement
 from phix.kernels.loops.rewriting import substituted
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule.pipeline import Setting
 
 # So many rows at most, of so many operations together.
 MOST_ROWS = 8
 _MOST_OPERATIONS = 256
 
 
-def take_several_rows(program: LoopProgram) -> None:
+def several_rows(program: LoopProgram, _: Setting) -> None:
     """Let the kernels that keep totals in memory take several rows at a time."""
     for step in ir.walk_steps(program.steps):
         if isinstance(step, Kernel):

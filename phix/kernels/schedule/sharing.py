@@ -23,6 +23,7 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule.inplace import nest
 from phix.kernels.schedule.partial_results import split
+from phix.kernels.schedule.pipeline import Setting
 
 # Scalar operations below which waking a thread costs more than it saves, some 25 us.
 LEAST_WORK = 300_000
@@ -39,12 +40,9 @@ _CALL = 20_000
 _PER_OPERATION = 8
 
 
-def share(program: LoopProgram, size_of: Callable[[dm.DimLike], Expr]) -> None:
-    """Mark the kernels that threads share, and cut the loops they share.
-
-    ``size_of`` gives the run-time value of a dim.
-    """
-    _Sharing(program, size_of).block(program.steps)
+def share_loops(program: LoopProgram, setting: Setting) -> None:
+    """The pass: kernels that threads share are marked, and the loops they share are cut."""
+    _Sharing(program, setting.builder.dim).block(program.steps)
 
 
 class _Sharing:

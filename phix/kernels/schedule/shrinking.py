@@ -28,13 +28,15 @@ from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Statement
 from phix.kernels.loops.rewriting import change_accesses
 from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule.inplace import nest, parts
+from phix.kernels.schedule.pipeline import Setting
 
 
-def _any(kernel: Kernel, temp: Buffer, size: Factors) -> bool:
-    return True
+def shrink_temps(program: LoopProgram, _: Setting) -> None:
+    """The pass: a temp used one row at a time has memory for one row."""
+    shrink(program, lambda kernel, temp, size: True)
 
 
-def shrink(program: LoopProgram, fits: Callable[[Kernel, Buffer, Factors], bool] = _any) -> None:
+def shrink(program: LoopProgram, fits: Callable[[Kernel, Buffer, Factors], bool]) -> None:
     """Make temps of one iteration local to their kernels, if ``fits`` says yes to their size."""
     users = users_of(program.steps)
     for step in ir.walk_steps(program.steps):

@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core import stack
+from phix.core import stack, stages
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Step
-from phix.kernels.schedule import pipeline
-from phix.kernels.schedule.inplace import is_tiny
 
 # Tiny temps go on the stack, up to this many of a function.
 _MOST_ON_STACK = 64
@@ -42,7 +40,9 @@ def apart(steps: list[Step]) -> dict[Step, list[Buffer]]:
         return {}
     users = Counter(b for step in steps for b in touched(step))
     return {
-        step: _by_number(b for b in touched(step) if users[b] == 1 and is_tiny(b))[:_MOST_ON_STACK]
+        step: _by_number(b for b in touched(step) if users[b] == 1 and ir.is_tiny(b))[
+            :_MOST_ON_STACK
+        ]
         for step in inner
     }
 
@@ -51,7 +51,7 @@ def on_stack(steps: list[Step]) -> list[Buffer]:
     """The temps that are small enough to live on the stack."""
     own = [b for temps in apart(steps).values() for b in temps]
     every = set().union(*map(touched, steps)) if steps else set()
-    tiny = _by_number(b for b in every - set(own) if is_tiny(b))
+    tiny = _by_number(b for b in every - set(own) if ir.is_tiny(b))
     return [*tiny[:_MOST_ON_STACK], *own]
 
 
@@ -107,7 +107,7 @@ def plan_slots(steps: list[Step], wanted: Callable[[Buffer], bool]) -> list[list
     for buffer in sorted(lives, key=lambda t: (-_known_size(t), lives[t][0], int(t.name[1:]))):
         plan.place(buffer, *lives[buffer])
     slots = [slot.buffers for slot in plan.slots]
-    if pipeline.is_verifying():
+    if stages.is_verifying():
         from phix.kernels.loops import verifier
 
         verifier.verify_slots(steps, slots)

@@ -13,7 +13,7 @@ from phix.core.engines import Explanation, Uncounted, engine
 from phix.core.errors import UnknownDimError
 from phix.core.graph import Variable, flat, graphs_in, substitute_attrs
 from phix.core.places import Place
-from phix.kernels.segments import Copy, Mixed, Segment, SegmentsProgram, place_of
+from phix.kernels.several_places.segments import Copy, Mixed, Segment, SegmentsProgram, place_of
 
 _NOTHING = CostAnalysis(0, 0, 0, 0)
 Sizes = Mapping[Symbol, int]

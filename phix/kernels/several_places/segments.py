@@ -7,9 +7,9 @@ are over several places run step by step, as ``structural.py`` has it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -39,43 +39,8 @@ from phix.core.rules import OPS
 from phix.core.tensor import tensor_of
 from phix.kernels import structural
 
-if TYPE_CHECKING:
-    from phix.kernels.segments_explained import SegmentsExplanation
-
 Env = dict[dm.Symbol, Any]
 Values = dict[Any, Any]
-
-
-class SeveralPlaces:
-    """See :class:`phix.core.engines.Engine`; its graphs have states."""
-
-    name = "several places"
-    backends: tuple[str, ...] = ()
-    flattens = False
-
-    def compile(
-        self,
-        graph: Graph,
-        contiguous: tuple[bool, ...],
-        lower: Callable[[], Graph] | None = None,
-        place: Place | None = None,
-    ) -> SegmentsProgram:
-        """See :class:`phix.core.engines.Engine`; ``place`` is that of results without one."""
-        return SegmentsProgram(lower() if lower else graph, place or places.CPU)
-
-    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> SegmentsExplanation:
-        """See :class:`phix.core.engines.Engine`."""
-        from phix.kernels.segments_explained import SegmentsExplanation
-
-        return SegmentsExplanation(self.compile(graph, contiguous))
-
-    def supports(self, op_name: str, dtype: np.dtype) -> bool:
-        """False: kernels are those of the places."""
-        return False
-
-    def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
-        """None: no kernel is left out."""
-        return None
 
 
 # -- steps -----------------------------------------------------------------------------------
@@ -374,6 +339,3 @@ class SegmentsProgram:
             return tuple([_read(a, values, self.place) for a in self.graph.outputs])
 
         return launch
-
-
-ENGINE = SeveralPlaces()
