@@ -23,6 +23,7 @@ from phix.core.faces import face
 from phix.core.given import FUNCTION, at_least, takes
 from phix.core.index_ranges import Checking
 from phix.core.rewrites import Rewrite
+from phix.core.settings import Settings, changed, in_force
 from phix.core.source import recording, recording_tracers
 from phix.core.tensor import Tracer
 from phix.core.tracebacks import full_traceback
@@ -41,6 +42,7 @@ __all__ = [
     "passes",
     "patterns",
     "print",
+    "settings",
     "why_retraced",
 ]
 __dir__ = face(__all__)
@@ -310,6 +312,29 @@ def passes(
         return compilation(function, args)
     order = table.STAGES.index
     return tuple(sorted(table.REWRITES.values(), key=lambda r: (order(r.stage), r.name)))
+
+
+@contextmanager
+def settings(**values: Any) -> Iterator[Settings]:
+    """Inside a with block, in this thread, some bounds by which phix decides are others.
+
+    For tests, which make small programs go the ways of large ones, and for tuning. ``print`` of
+    what the block gives shows all of them, ``help(type(settings))`` what they mean. A function
+    keeps the programs that it has: jit it anew inside the block.
+
+    Args:
+        **values: new values by name.
+
+    Raises:
+        ArgumentError: no setting has that name, or a value is no number from 0.
+
+    >>> import phix
+    >>> with phix.debug.settings(least_shared_work=1) as found:
+    ...     found.least_shared_work, found.shared_run
+    (1, 64)
+    """
+    with in_force(changed(**values)) as found:
+        yield found
 
 
 def _jitted(function: Any, where: str) -> Jitted:

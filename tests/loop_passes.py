@@ -13,14 +13,11 @@ import phix
 from phix.core import dtypes as dt
 from phix.core import rewrites, stages
 from phix.core.graph import Graph
-from phix.kernels.cpu import streaming
 from phix.kernels.gpu import schedule as gpu_schedule
-from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import text as loop_text
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.evaluator import evaluate_each
 from phix.kernels.loops.nodes import LoopProgram
-from phix.kernels.schedule import blocked_sums, ordering, sharing
 from phix.kernels.schedule.pipeline import lowered, run
 from phix.kernels.schedule.prover import SLOTS, PassFault, Prover, differences, spread
 
@@ -48,15 +45,17 @@ def small_thresholds() -> Iterator[None]:
     """Passes that only large programs are worth are made on small ones."""
     with ExitStack() as stack:
         for owner, name, value in (
-            (sharing, "LEAST_WORK", 1), (sharing, "_GRAIN", 2), (sharing, "_GRAIN_INSIDE", 2),
-            (streaming, "least_bytes", lambda: 0), (streaming, "_MOST_WORK", 1 << 30),
-            (ir, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
-            (blocked_sums, "TERMS", 4), (blocked_sums, "ROWS", 2),
             (gpu_schedule, "_SMALL", 4), (gpu_schedule, "_SPLIT_FROM", 8),
             (gpu_schedule, "_PART", 2), (gpu_schedule, "_COLUMN_PART", 2),
             (gpu_schedule, "_MOST_PARTS", 8),
         ):  # fmt: skip
             stack.enter_context(patch.object(owner, name, value))
+        few = phix.debug.settings(
+            least_shared_work=1, shared_run=2, shared_run_inside=2, least_streamed_bytes=0,
+            most_streamed_work=1 << 30, tiny_bytes=8, least_freed_bytes=1, block_terms=4,
+            block_rows=2,
+        )  # fmt: skip
+        stack.enter_context(few)
         yield
 
 

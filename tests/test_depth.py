@@ -18,9 +18,7 @@ import phix
 from phix import ops
 from phix.core import dims as dm
 from phix.core import stack
-from phix.kernels.cpu import steps as step_text
 from phix.kernels.loops.nodes import Buffer
-from phix.kernels.lowering import lower
 from phix.kernels.schedule import workspace
 
 # What Python allows, much below its own 1,000.
@@ -97,7 +95,7 @@ def test_ten_thousand_ops_go_through_every_transformation():
     """)
 
 
-def test_what_waits_long_is_computed_from_its_start_and_comes_out_the_same(monkeypatch):
+def test_what_waits_long_is_computed_from_its_start_and_comes_out_the_same():
     def network(x, w):
         for _ in range(12):
             x = ops.relu(x @ w) + ops.sort(x, 0)
@@ -106,8 +104,8 @@ def test_what_waits_long_is_computed_from_its_start_and_comes_out_the_same(monke
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((3, 4)), rng.standard_normal((4, 4)) * 0.3
     expected = phix.jit(network)(x, w).numpy()
-    monkeypatch.setattr(lower, "_LONGEST_WAIT", 1)
-    found = phix.jit(lambda x, w: network(x, w))(x, w).numpy()
+    with phix.debug.settings(longest_wait=1):
+        found = phix.jit(lambda x, w: network(x, w))(x, w).numpy()
     np.testing.assert_array_equal(found, expected)
 
 
@@ -196,20 +194,18 @@ def programs() -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", programs())
 @pytest.mark.parametrize("is_known", [True, False])
-def test_parts_of_a_program_give_what_it_gives_whole(name, is_known, monkeypatch):
+def test_parts_of_a_program_give_what_it_gives_whole(name, is_known):
     function, args = programs()[name]
     spec = None if is_known else [phix.spec(["n", 4], "float64"), phix.spec([4, 4], "float64")]
     if name == "loops" and not is_known:
         pytest.skip("the rows of the loop have a known size")
     apart = ["fuse", "join_loops"]
     expected = phix.jit(function, input_spec=spec, disable=apart)(*args)
-    monkeypatch.setattr(step_text, "_MOST_STEPS", 1)
-    monkeypatch.setattr(step_text, "_STEPS_OF_A_PART", 2)
-    monkeypatch.setattr(workspace, "_MOST_LOOPS", 0)
-    jitted = phix.jit(lambda *args: function(*args), input_spec=spec, disable=apart)
-    for found, wanted in zip(jitted(*args), expected):
-        np.testing.assert_array_equal(found.numpy(), wanted.numpy())
-    assert "@part" in jitted.lower(*(spec or args)).as_text("llvm")
+    with phix.debug.settings(most_steps=1, steps_of_a_part=2, most_nested_loops=0):
+        jitted = phix.jit(lambda *args: function(*args), input_spec=spec, disable=apart)
+        for found, wanted in zip(jitted(*args), expected):
+            np.testing.assert_array_equal(found.numpy(), wanted.numpy())
+        assert "@part" in jitted.lower(*(spec or args)).as_text("llvm")
 
 
 def test_equal_loops_are_one_function():

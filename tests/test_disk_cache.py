@@ -109,14 +109,11 @@ def test_the_least_recently_used_go_first(folder: Path) -> None:
     assert kept(folder) == {"a", "b"}
 
 
-def test_the_bound_holds_while_entries_are_written(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(disk_cache, "LARGEST_BYTES", 20_000)
-    monkeypatch.setattr(disk_cache, "_CHECK_EVERY", 4)
-    for number in range(50):
-        disk_cache.save(f"k{number}", bytes(1000))
-    info = phix.cache_info()
+def test_the_bound_holds_while_entries_are_written(folder: Path) -> None:
+    with phix.debug.settings(most_cache_bytes=20_000, writes_between_trims=4):
+        for number in range(50):
+            disk_cache.save(f"k{number}", bytes(1000))
+        info = phix.cache_info()
     assert info.largest_bytes == 20_000
     assert 10_000 < info.bytes < 20_000 + 4 * 1100
     assert "k49" in kept(folder) and "k0" not in kept(folder)

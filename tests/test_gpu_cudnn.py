@@ -224,11 +224,11 @@ def test_what_a_convolution_costs(stand_in) -> None:
 
 
 @needs_compiler
-def test_descriptors_are_destroyed_with_their_plans(stand_in, monkeypatch) -> None:
-    monkeypatch.setattr(cudnn, "_MOST_PLANS", 2)
+def test_descriptors_are_destroyed_with_their_plans(stand_in) -> None:
     w = phix.ones((2, 3, 2, 2)).to("gpu")
-    for size in (4, 5, 6, 7):
-        ops.conv2d(phix.ones((1, 3, size, size)).to("gpu"), w)
+    with phix.debug.settings(most_cudnn_plans=2):
+        for size in (4, 5, 6, 7):
+            ops.conv2d(phix.ones((1, 3, size, size)).to("gpu"), w)
     gc.collect()
     assert len(stand_in.live) == 2 * 4, "images, filters, results and the convolution"
     cudnn._handles.clear()

@@ -11,7 +11,6 @@ import phix
 from phix import ops
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError
-from phix.kernels.cpu import streaming
 from phix.kernels.loops.builder import Builder
 from phix.kernels.schedule import ordering
 from phix.kernels.schedule.pipeline import Setting
@@ -188,17 +187,17 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", [p.name for p in phix.debug.passes() if p.stage != "places"])
-def test_a_switch_changes_programs_and_no_result(name, monkeypatch):
-    monkeypatch.setattr(streaming, "least_bytes", lambda: 1 << 20)  # not tens of megabytes
+def test_a_switch_changes_programs_and_no_result(name):
     changed = []
-    for program, (function, args) in PROGRAMS.items():
-        wanted, texts = whole(program)
-        without = phix.jit(function, disable=name)
-        if shown(without, args) == texts:
-            continue  # one program: what it gives is the same
-        changed.append(program)
-        for a, b in zip(phix.tree.leaves(without(*args)), wanted):
-            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6, err_msg=program)
+    with phix.debug.settings(least_streamed_bytes=1 << 20):  # not tens of megabytes
+        for program, (function, args) in PROGRAMS.items():
+            wanted, texts = whole(program)
+            without = phix.jit(function, disable=name)
+            if shown(without, args) == texts:
+                continue  # one program: what it gives is the same
+            changed.append(program)
+            for a, b in zip(phix.tree.leaves(without(*args)), wanted):
+                np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6, err_msg=program)
     assert changed, f"{name} does nothing in any of these programs"
 
 
@@ -469,7 +468,7 @@ def test_what_frees_memory_comes_early():
 
     layers, (weights, x) = PROGRAMS["layers"]
     temp = 4 * x.shape[0] * x.shape[1]
-    assert temp > ordering.LEAST_FREED
+    assert temp > phix.core.settings.DEFAULTS.least_freed_bytes
     jits = [phix.jit(layers, disable=off) for off in ((), "free_early")]
     sizes = [j.lower(weights, x).memory_analysis().temp_size_in_bytes / temp for j in jits]
     # what the tanh of each layer gave, and a cotangent; else all cotangents
@@ -478,10 +477,9 @@ def test_what_frees_memory_comes_early():
         np.testing.assert_array_equal(found, wanted)
 
 
-def test_steps_that_meet_keep_their_order(monkeypatch, rng):
+def test_steps_that_meet_keep_their_order(rng):
     from phix.kernels.loops import nodes as ir
 
-    monkeypatch.setattr(ordering, "LEAST_FREED", 1)
     moved = 0
     for _ in range(100):
         buffers = [ir.Buffer(f"t{k}", np.dtype("float32"), (9,), "temp") for k in range(8)]
@@ -494,7 +492,8 @@ def test_steps_that_meet_keep_their_order(monkeypatch, rng):
         if rng.integers(2):
             steps.insert(10, ir.BindStep("n", buffers[0]))
         program = ir.LoopProgram([], [], buffers[8:], buffers[:8], list(steps), {})
-        ordering.free_early(program, Setting(Builder(())))
+        with phix.debug.settings(least_freed_bytes=1):
+            ordering.free_early(program, Setting(Builder(())))
         place = {step: k for k, step in enumerate(program.steps)}
         assert len(place) == len(steps)
         for k, first in enumerate(steps):

@@ -129,12 +129,11 @@ def test_dropped_functions_leave_no_memory_behind(monkeypatch: pytest.MonkeyPatc
     assert rounds(2000, 200) - before < 200 * 25  # 180 of each were left once
 
 
-def test_what_eager_calls_keep_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_MOST_PLANS", "_MOST_PROGRAMS", "_MOST_OVER_GRAPHS"):
-        monkeypatch.setattr(eager, name, 8)
+def test_what_eager_calls_keep_is_bounded() -> None:
+    few = phix.debug.settings(most_eager_plans=8, most_eager_programs=8, most_plans_over_graphs=8)
     fresh = eager.Eager()
     stores = (fresh.plans, fresh.mixed, fresh.over_graphs, fresh.programs)
-    with phix.core.context.active(fresh):
+    with few, phix.core.context.active(fresh):
         for k in range(1, 40):
             x = phix.to_tensor(np.ones(k, "f"))
             np.testing.assert_array_equal(ops.scale(x, float(k)), np.full(k, k))

@@ -5,7 +5,7 @@ The bounds on work and sizes are lowered, so that small arrays are written so to
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -14,19 +14,18 @@ import pytest
 import phix
 from phix import ops
 from phix.kernels.cpu import jit, streaming
-from phix.kernels.schedule import sharing
 from phix.nn import functional as F
 
 RNG = np.random.default_rng(0)
 
 
 @pytest.fixture(autouse=True)
-def small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+def small_bounds(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PHIX_CACHE", "0")  # what is kept there was made with the real bounds
-    monkeypatch.setattr(sharing, "LEAST_WORK", 1)
-    monkeypatch.setattr(sharing, "_GRAIN", 1)
-    monkeypatch.setattr(streaming, "least_bytes", lambda: 1)
-    monkeypatch.setattr(streaming, "_MOST_WORK", 1e9)
+    with phix.debug.settings(
+        least_shared_work=1, shared_run=1, least_streamed_bytes=1, most_streamed_work=1e9
+    ):
+        yield
 
 
 def loop_text(function: Callable[..., Any], *args: Any) -> str:
@@ -96,28 +95,26 @@ def test_what_is_added_up_or_of_unknown_size_is_not_streamed() -> None:
     assert "stream(" not in loop_text(lambda x: x + 1.0, phix.spec(["n", 129], "float64"))
 
 
-def test_only_what_waits_for_memory_beyond_the_caches_is_streamed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_only_what_waits_for_memory_beyond_the_caches_is_streamed() -> None:
     x = RNG.standard_normal((64, 64))  # 32 KiB, and as much for the result
-    monkeypatch.setattr(streaming, "_MOST_WORK", 3)
-    assert "stream(" in loop_text(lambda x: x + 1.0, x)
-    assert "stream(" not in loop_text(lambda x: ops.tan(x), x)
-    monkeypatch.setattr(streaming, "least_bytes", lambda: 65 << 10)
-    assert "stream(" not in loop_text(lambda x: x + 1.0, x)
+    with phix.debug.settings(most_streamed_work=3):
+        assert "stream(" in loop_text(lambda x: x + 1.0, x)
+        assert "stream(" not in loop_text(lambda x: ops.tan(x), x)
+    with phix.debug.settings(most_streamed_work=3, least_streamed_bytes=65 << 10):
+        assert "stream(" not in loop_text(lambda x: x + 1.0, x)
 
 
 def test_the_bound_is_above_the_size_of_a_cache(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    monkeypatch.undo()
     size = tmp_path / "size"
     size.write_text("8192K\n", encoding="ascii")
     for path, least in ((size, 10 << 20), (tmp_path / "none", 40 << 20)):
         monkeypatch.setattr(jit, "_LAST_CACHE", path)
-        streaming.least_bytes.cache_clear()
-        assert streaming.least_bytes() == least
-    streaming.least_bytes.cache_clear()
+        streaming._beyond_the_cache.cache_clear()
+        with phix.debug.settings(least_streamed_bytes=None):
+            assert streaming.least_bytes() == least
+    streaming._beyond_the_cache.cache_clear()
 
 
 def test_gradients_of_a_norm_are_streamed_row_by_row() -> None:

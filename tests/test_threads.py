@@ -9,7 +9,7 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,6 @@ import phix
 from phix import ops
 from phix.core import rewrites
 from phix.kernels.cpu import threads
-from phix.kernels.schedule import sharing
 from phix.nn import functional as F
 
 RNG = np.random.default_rng(0)
@@ -28,11 +27,10 @@ SHARED = frozenset({"shrink_temps", "share_loops", "partial_results"})
 
 
 @pytest.fixture(autouse=True)
-def little_work(monkeypatch: pytest.MonkeyPatch) -> None:
+def little_work(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setenv("PHIX_CACHE", "0")  # what is kept there was made with the real bound
-    monkeypatch.setattr(sharing, "LEAST_WORK", 1)
-    monkeypatch.setattr(sharing, "_GRAIN", 1)
-    monkeypatch.setattr(sharing, "_GRAIN_INSIDE", 1)
+    with phix.debug.settings(least_shared_work=1, shared_run=1, shared_run_inside=1):
+        yield
 
 
 def standardised_grads(x: Any) -> Any:
@@ -155,11 +153,10 @@ PROGRAM = """
 import os, sys
 import numpy as np, phix
 from phix import ops
-from phix.kernels.schedule import sharing
-sharing.LEAST_WORK = 1
 f = phix.jit(lambda x: ops.sum(ops.exp(x) * 0.1))
 x = np.linspace(0.0, 1.0, 4001, dtype="float32")
-before = np.asarray(f(x)).tobytes()
+with phix.debug.settings(least_shared_work=1):
+    before = np.asarray(f(x)).tobytes()
 if hasattr(os, "fork"):
     child = os.fork()
     if not child:

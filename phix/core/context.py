@@ -25,6 +25,7 @@ class Context(threading.local):
     mapped_axis: str | None = None  # the named axis that the batching rule at work maps over
     is_inside = False  # whether ops are called by rules or graphs that run again
     rewrites_left_out: frozenset[str] = frozenset()  # core.rewrites
+    settings: Any = None  # core.settings; None are those shipped
     place: Any = None  # core.places: where new data go; None is the host
     source: Any = None  # core.source: the line that what runs now derives from
     source_below: Any = None  # ... that the stack which this one goes on from was at

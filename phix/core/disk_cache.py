@@ -20,15 +20,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from phix.core import settings
+
 if TYPE_CHECKING:
     from pathlib import Path
 
 # Modules that take milliseconds to import are imported where they are used: `import phix` needs
 # none of this.
 
-# Least recently used files go when the folder is larger than this, down to three quarters of it.
-LARGEST_BYTES = 512 << 20
-_CHECK_EVERY = 64  # writes
+# Least recently used files go when the folder is too large, down to three quarters of the bound.
 _STALE_SECONDS = 3600  # a file still being written after that long has no writer any more
 _MAGIC = b"phix-entry-3\n"
 _BODY = len(_MAGIC) + 32
@@ -152,8 +152,9 @@ def save(key: str, body: bytes) -> None:
             os.unlink(temporary)
         return
     _counts["writes"] += 1
-    if _counts["writes"] % _CHECK_EVERY == 1:
-        trim(folder, LARGEST_BYTES)
+    bounds = settings.current()
+    if _counts["writes"] % bounds.writes_between_trims == 1:
+        trim(folder, bounds.most_cache_bytes)
 
 
 def _entries(folder: str, suffix: str = _SUFFIX) -> Iterator[tuple[float, int, str]]:
@@ -216,7 +217,7 @@ def cache_info() -> CacheInfo:
         None if folder is None else Path(folder),
         len(sizes),
         sum(sizes),
-        LARGEST_BYTES,
+        settings.current().most_cache_bytes,
         _counts["hits"],
         _counts["misses"],
     )

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import context, kernels, places, refusals
+from phix.core import context, kernels, places, refusals, settings
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing as _indexing  # noqa: F401 - x[i] is not to wait for it later
@@ -32,10 +32,6 @@ from phix.passes.compiled import Compiled, compile_to_places, lower_to_places
 
 Run = Callable[..., Any]
 
-# How many are kept; a plan holds on to its program, some 50 KB where it has one of its own.
-_MOST_PLANS = 8192
-_MOST_PROGRAMS = 2048
-_MOST_OVER_GRAPHS = 256
 # Inputs that are part of a plan, where the user wrote them: Python scalars, absent optionals.
 # Programs for matrices of up to this size have it known, so that they can be unrolled.
 _SMALL_MATRIX = 8
@@ -105,7 +101,10 @@ class Eager(Interpreter):
             run = self.plan(op, inputs, attrs)
             if op.index_rule is not None:
                 run = checked(op, map_entries(lambda x: x.meta, inputs), attrs, run)
-            _keep(plans, key, run, _MOST_PLANS if plans is self.plans else _MOST_OVER_GRAPHS)
+            bounds = settings.current()
+            is_plain = plans is self.plans
+            most = bounds.most_eager_plans if is_plain else bounds.most_plans_over_graphs
+            _keep(plans, key, run, most)
         return run(*[x.data for x in tensors])
 
     def plans_over(self, op: Op, attrs: tuple[Any, ...]) -> dict[Any, Run]:
@@ -124,7 +123,7 @@ class Eager(Interpreter):
         run = self.plans.get(key)
         if run is None:
             run = self.plan(op, inputs, attrs, donated)
-            _keep(self.plans, key, run, _MOST_PLANS)
+            _keep(self.plans, key, run, settings.current().most_eager_plans)
         return run(*[x.data for x in flat(inputs)])
 
     def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
@@ -145,9 +144,9 @@ class Eager(Interpreter):
                 return  # an array, or a tensor that was cast
         key = (_call(op, given_attrs), *keys)
         if len(keys) == fixed.count(None):
-            _keep(self.plans, key, run, _MOST_PLANS)
+            _keep(self.plans, key, run, settings.current().most_eager_plans)
             return
-        _keep(self.mixed, key, _filled_in(run, fixed), _MOST_PLANS)
+        _keep(self.mixed, key, _filled_in(run, fixed), settings.current().most_eager_plans)
 
     def plan(
         self,
@@ -270,7 +269,7 @@ class Eager(Interpreter):
                     if dims is shapes:
                         raise
                     continue
-                _keep(self.programs, key, program, _MOST_PROGRAMS)
+                _keep(self.programs, key, program, settings.current().most_eager_programs)
             return program, tuple(tuple(s) for s in shapes)
         raise AssertionError("unreachable: the last class has no unknown dims")
 

@@ -114,8 +114,8 @@ def batch_norm(
     bias: TensorLike | None = None,
     *,
     training: Literal[True],
-    momentum: float = 0.9,
-    epsilon: float = 1e-5,
+    momentum: FloatLike = 0.9,
+    epsilon: FloatLike = 1e-5,
     data_format: str = "NCHW",
     use_global_stats: bool | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]: ...
@@ -129,8 +129,8 @@ def batch_norm(
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
     training: bool = False,
-    momentum: float = 0.9,
-    epsilon: float = 1e-5,
+    momentum: FloatLike = 0.9,
+    epsilon: FloatLike = 1e-5,
     data_format: str = "NCHW",
     use_global_stats: bool | None = None,
 ) -> Any: ...

@@ -14,7 +14,7 @@ from functools import cache
 
 import pytest
 
-from phix.kernels.loops import nodes as ir
+import phix
 from tests.machine_code import unoptimised
 
 _JOB = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -78,20 +78,14 @@ def compiling(work: int, is_quick: bool) -> Iterator[None]:
     Other things that only large programs are worth are done as well. ``work`` 0: what the
     library takes. With ``is_quick``, LLVM leaves code much as it is.
     """
-    from phix.kernels.cpu import streaming
-    from phix.kernels.schedule import ordering, sharing
-
     patch = pytest.MonkeyPatch()
     patch.setenv("PHIX_CACHE", "0")
-    if work:
-        for owner, name, value in (
-            (sharing, "LEAST_WORK", work), (sharing, "_GRAIN", 16), (sharing, "_GRAIN_INSIDE", 16),
-            (streaming, "least_bytes", lambda: 256), (streaming, "_MOST_WORK", 1 << 30),
-            (ir, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
-        ):  # fmt: skip
-            patch.setattr(owner, name, value)
+    few = phix.debug.settings(
+        least_shared_work=work, shared_run=16, shared_run_inside=16, least_streamed_bytes=256,
+        most_streamed_work=1 << 30, tiny_bytes=8, least_freed_bytes=1,
+    )  # fmt: skip
     try:
-        with unoptimised() if is_quick else nullcontext():
+        with few if work else nullcontext(), unoptimised() if is_quick else nullcontext():
             yield
     finally:
         patch.undo()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import rewrites, stack
+from phix.core import rewrites, settings, stack
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.kernels.cpu import stored
@@ -39,7 +39,7 @@ class CpuProgram:
         self.graph, self.contiguous, self.lower = graph, contiguous, lower
         self.donated = donated
         self.donating: dict[tuple[int, ...], CpuProgram] = {}  # the same, given inputs' memory
-        self.left_out = rewrites.left_out()
+        self.left_out, self.settings = rewrites.left_out(), settings.current()
         self.sizes = dm.solutions([v.meta.dims for v in graph.inputs])
 
     @stack.lazy
@@ -48,7 +48,7 @@ class CpuProgram:
 
         Made when it is first to run: where inputs are donated, the program that keeps them is not.
         """
-        with rewrites.without(self.left_out):
+        with rewrites.without(self.left_out), settings.in_force(self.settings):
             key = stored.key(self.graph, self.contiguous, self.donated)
             call = None if key is None else stored.recall(key, self.graph)
             if call is None:
@@ -62,7 +62,7 @@ class CpuProgram:
         """What the machine code is made from."""
         from phix.kernels.cpu.native_program import NativeProgram
 
-        with rewrites.without(self.left_out):
+        with rewrites.without(self.left_out), settings.in_force(self.settings):
             return NativeProgram(self.lower(), self.contiguous, self.donated)
 
     @property
@@ -80,7 +80,7 @@ class CpuProgram:
     ) -> Launcher:
         """See :class:`phix.core.engines.Program`."""
         if donated:
-            with rewrites.without(self.left_out):
+            with rewrites.without(self.left_out), settings.in_force(self.settings):
                 if donated not in self.donating:
                     parts = (self.graph, self.contiguous, self.lower, donated)
                     self.donating[donated] = CpuProgram(*parts)

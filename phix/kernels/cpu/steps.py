@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core import stack
+from phix.core import settings, stack
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu import pool, threads
 from phix.kernels.cpu.llvm import KernelText, Parameter
@@ -22,7 +22,7 @@ from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Kernel, Step
 from phix.kernels.scalar import language as sc
-from phix.kernels.schedule import sharing, workspace
+from phix.kernels.schedule import workspace
 
 # PyArrayObject: object head, data, nd (padded), dims, strides.
 _HEAD = object.__basicsize__
@@ -34,7 +34,6 @@ _TINY_TEXT = 8000
 # What a piece of a shared loop is told, by the names its kernel has for it.
 _PIECE = {ir.PIECE_START.data: "%from", ir.PIECE_END.data: "%to"}
 # A program of more steps than the first is printed in parts of the second.
-_MOST_STEPS, _STEPS_OF_A_PART = 128, 64
 
 
 @dataclass
@@ -114,9 +113,10 @@ class Steps:
 
     def _part_from(self, steps: list[Step], at: int) -> list[Step]:
         """The steps from there on that make a part; none where there are not many at all."""
-        if not self.splits or len(steps) <= _MOST_STEPS:
+        bounds = settings.current()
+        if not self.splits or len(steps) <= bounds.most_steps:
             return []
-        some = steps[at : at + _STEPS_OF_A_PART]
+        some = steps[at : at + bounds.steps_of_a_part]
         binds = (k for k, step in enumerate(some) if isinstance(step, ir.BindStep))
         return some[: next(binds, len(some))]
 
@@ -162,7 +162,7 @@ class Steps:
             for kind, what in parameters
         ]
         many, alone, end = self.labels("shared", "alone", "end")
-        pays = self.let(f"icmp sge i64 {work}, {sharing.LEAST_WORK}")
+        pays = self.let(f"icmp sge i64 {work}, {settings.current().least_shared_work}")
         self.lines.append(f"  br i1 {pays}, label %{many}, label %{alone}")
         self.start(many)
         self._call_pieces(name, values, parameters, extent, shared.grain)

@@ -20,6 +20,7 @@ from functools import lru_cache
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import settings
 from phix.kernels.cpu import jit
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
@@ -31,15 +32,18 @@ from phix.kernels.schedule.pipeline import Setting
 
 # Bytes of a result that are written at once, and of a row that is written as a whole.
 _BLOCK, _LONGEST_ROW = 1024, 4096
-# Scalar operations for each byte touched, up to which a kernel waits for memory.
-_MOST_WORK = 3
 _UNKNOWN_CACHE = 32 << 20  # where the system does not tell
 STREAM = "stream"
 
 
-@lru_cache(maxsize=1)
 def least_bytes() -> int:
     """How many bytes a kernel touches that the last cache certainly does not keep."""
+    given = settings.current().least_streamed_bytes
+    return _beyond_the_cache() if given is None else given
+
+
+@lru_cache(maxsize=1)
+def _beyond_the_cache() -> int:
     size = jit.last_cache_bytes() or _UNKNOWN_CACHE
     return size + size // 4
 
@@ -83,7 +87,8 @@ def _pays(kernel: Kernel, work: Expr, size_of: Callable[[dm.DimLike], Expr]) -> 
             count = count + size_of(dm.product(buffer.dims)) * buffer.dtype.itemsize
     if count.fn != "const" or work.fn != "const":
         return False
-    return bool(count.data >= least_bytes() and work.data <= _MOST_WORK * count.data)
+    most = settings.current().most_streamed_work * count.data
+    return bool(count.data >= least_bytes() and work.data <= most)
 
 
 @dataclass

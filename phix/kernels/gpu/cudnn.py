@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core import settings
 from phix.core.errors import DeviceError
 from phix.core.kernels import KernelContext, register_kernel
 from phix.core.precision import matmul_precision
@@ -38,7 +39,7 @@ _DEFAULT_MATH, _PLAIN_MATH = 0, 3
 _DETERMINISTIC = 1
 # Algorithms that want more memory of their own than this are taken if there are no others.
 _LARGE_WORKSPACE = 1 << 30
-_LARGEST, _MOST_PLANS, _MESSAGE = 2**31 - 1, 256, 1024
+_LARGEST, _MESSAGE = 2**31 - 1, 1024
 
 _WITHOUT = 'phix.kernels.unregister_kernel("conv2d", "GPUDNN"), and "conv2d_grad"'
 
@@ -280,7 +281,7 @@ class Handle:
         """The plan of a problem; those used last are kept."""
         if problem not in self.plans:
             self.plans[problem] = Plan(self.pointer, problem)
-            if len(self.plans) > _MOST_PLANS:
+            if len(self.plans) > settings.current().most_cudnn_plans:
                 self.plans.popitem(last=False)
         self.plans.move_to_end(problem)
         return self.plans[problem]

@@ -14,7 +14,7 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import rewrites
+from phix.core import rewrites, settings
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.core.tensor import Tensor
@@ -54,7 +54,7 @@ class GpuProgram:
     ) -> None:
         self.graph, self.contiguous, self._runtime = graph, contiguous, runtime
         self.donating: dict[tuple[int, ...], GpuProgram] = {}  # the same, given inputs' memory
-        self.left_out = rewrites.left_out()
+        self.left_out, self.settings = rewrites.left_out(), settings.current()
         program, setting = lowered(graph, contiguous, GpuBuilder, donated=donated)
         self.loops = program
         self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
@@ -120,7 +120,7 @@ class GpuProgram:
         """See :class:`phix.core.engines.Program`."""
         if donated:
             if donated not in self.donating:
-                with rewrites.without(self.left_out):
+                with rewrites.without(self.left_out), settings.in_force(self.settings):
                     parts = (self.graph, self.contiguous, self._runtime, donated)
                     self.donating[donated] = GpuProgram(*parts)
             return self.donating[donated].launcher(shapes)

@@ -19,6 +19,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import settings
 from phix.core.dims import Shape
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Complex, Expr
@@ -434,11 +435,7 @@ def _own_writes(step: Step) -> set[Buffer]:
     return set()
 
 
-# A buffer of at most this many bytes may live in registers or on the stack.
-TINY_BYTES = 256
-
-
 def is_tiny(buffer: Buffer) -> bool:
     """Whether a buffer is known to be small enough for the stack."""
     count = dm.product(buffer.dims)
-    return isinstance(count, int) and count * buffer.dtype.itemsize <= TINY_BYTES
+    return isinstance(count, int) and count * buffer.dtype.itemsize <= settings.current().tiny_bytes

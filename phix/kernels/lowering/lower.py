@@ -17,6 +17,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import graph as gr
+from phix.core import settings
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Equation, Graph, Literal
 from phix.core.rules import note_origin
@@ -29,10 +30,6 @@ from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Complex, Expr
 
 Lowering = Callable[..., Any]
-
-# Reading a value runs the writers it waits for, each inside the next. What would wait for a chain
-# of more equations than this has its turn before.
-_LONGEST_WAIT = 16
 
 _LOWERINGS: dict[str, Lowering] = {}
 _KINDS: dict[str, str] = {}
@@ -184,12 +181,15 @@ class _GraphLowering:
 
     def _find_milestones(self, stored: dict[Any, str]) -> None:
         """Find the whole values that would otherwise run at the end of a long chain of others."""
+        # Reading a value runs the writers it waits for, each inside the next. What would wait for
+        # a chain of more equations than this has its turn before.
+        longest = settings.current().longest_wait
         waits: dict[Any, int] = {}  # how many equations computing a variable goes through
         for equation in self.graph.equations:
             wait = max((waits.get(a, 0) for a in gr.flat(equation.inputs)), default=0)
             for v in gr.flat(equation.outputs):
                 has_turn = v in stored and self._is_kept(v)
-                if wait >= _LONGEST_WAIT and self.values[v].writer is not None and not has_turn:
+                if wait >= longest and self.values[v].writer is not None and not has_turn:
                     self.milestones.add(v)
                     has_turn = True
                 waits[v] = 0 if has_turn else wait + 1

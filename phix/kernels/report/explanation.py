@@ -16,7 +16,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import graph as gr
-from phix.core import rewrites, stages
+from phix.core import rewrites, settings, stages
 from phix.core.analysis import CostAnalysis
 from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
@@ -204,7 +204,8 @@ class Explanation:
             made[0].target = self.target
             return made[0]
 
-        self.graph, self.contiguous, self.off = graph, contiguous, rewrites.left_out()
+        self.graph, self.contiguous = graph, contiguous
+        self.off, self.settings = rewrites.left_out(), settings.current()
         tell = lambda *found: tries.append(found)  # noqa: E731
         self.program, setting = lowered(graph, contiguous, recorder, tell)
         (record,) = made
@@ -219,6 +220,12 @@ class Explanation:
         )
         self.sources = {b: e.source for b, e in record.makers.items() if e.source is not None}
 
+    @contextmanager
+    def _as_made(self) -> Iterator[None]:
+        """What was switched and set when the program was made."""
+        with rewrites.without(self.off), settings.in_force(self.settings):
+            yield
+
     def fault(
         self, inputs: Sequence[np.ndarray], donated: Sequence[int] = ()
     ) -> tuple[str, str] | None:
@@ -231,7 +238,7 @@ class Explanation:
             return made
 
         try:
-            with rewrites.without(self.off), stages.watching(prover.Prover([list(inputs)])):
+            with self._as_made(), stages.watching(prover.Prover([list(inputs)])):
                 program, setting = lowered(self.graph, self.contiguous, builder, donated=donated)
                 run(self.pipeline, program, setting)
                 stages.tell(stages.Stage(stages.LOOPS, prover.SLOTS, program, 0.0))
@@ -245,7 +252,7 @@ class Explanation:
     def cost(self, sizes: Mapping[dm.Symbol, int]) -> CostAnalysis:
         """The work of a run where unknown dims have these sizes; the others stay in the counts."""
         # loops as the CPU has them say what is done; what libraries do is counted by the call
-        with rewrites.without(self.off):
+        with self._as_made():
             operations, _ = lowered(self.graph, self.contiguous, Opaque)
             traffic, setting = lowered(self.graph, self.contiguous, Builder)
             self.keep_local(traffic, setting)

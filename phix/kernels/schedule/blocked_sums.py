@@ -22,6 +22,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import settings
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
 from phix.kernels.loops.nodes import (
@@ -42,8 +43,6 @@ from phix.kernels.schedule.inplace import parts
 from phix.kernels.schedule.partial_results import shared_totals
 from phix.kernels.schedule.pipeline import Setting
 
-# So many terms a total takes in a scalar, which the lanes of vectors share, and in memory.
-TERMS, ROWS = 2048, 64
 _FLOATS = (dt.float32, dt.float64)
 
 
@@ -91,7 +90,8 @@ class _Blocking:
     def _in_memory(self) -> tuple[list[Step], list[Step]]:
         """Cut the outermost loop where it is one over rows, with totals of columns."""
         head, loop, tail = parts(self.kernel.body)
-        if loop is None or loop.start is not ir.ZERO or _most_turns(loop) <= ROWS:
+        least = settings.current().block_rows
+        if loop is None or loop.start is not ir.ZERO or _most_turns(loop) <= least:
             return [], []
         found = shared_totals(loop) or {}
         totals = [b for b, fn in found.items() if fn == "add" and _is_of_columns(b, loop)]
@@ -112,16 +112,17 @@ class _Blocking:
             before.body.append(For(j, size, [Store(wide, (j,), sc.const(0.0, dt.float64))]))
             whole = sc.cast(_load(total, j), dt.float64) + _load(wide, j)
             after.body.append(For(j, size, [Store(total, (j,), sc.cast(whole, total.dtype))]))
-        rows = self._in_blocks(loop, ROWS, starts, ends)
+        rows = self._in_blocks(loop, least, starts, ends)
         self.kernel.body[:] = [*head, rows, *tail]
         return [before], [after]
 
     def _in_rows(self, block: list[Statement]) -> None:
         """Cut loops over rows with a run of totals, which are then in memory of their own."""
+        most = settings.current().block_rows
         for s in list(block):
             if isinstance(s, (For, ir.If)):
                 self._in_rows(s.body)
-            if not isinstance(s, For) or s.start is not ir.ZERO or _most_turns(s) <= ROWS:
+            if not isinstance(s, For) or s.start is not ir.ZERO or _most_turns(s) <= most:
                 continue
             for total in sorted(ir.writes(s.body), key=lambda b: b.name):
                 run = _run_of_totals(s, total)
@@ -141,7 +142,7 @@ class _Blocking:
 
         starts: list[Statement] = [each(own, j, sc.const(0.0, own.dtype))]
         grown = _load(wide, j) + sc.cast(_load(own, j), dt.float64)
-        made = self._in_blocks(loop, ROWS, starts, [each(wide, j, grown)])
+        made = self._in_blocks(loop, settings.current().block_rows, starts, [each(wide, j, grown)])
         at = substituted(place, {columns.index: j})
         whole = sc.cast(_load(total, at), dt.float64) + _load(wide, j)
         last = each(total, at, sc.cast(whole, total.dtype))
@@ -294,10 +295,10 @@ def _place_of_cut(loop: For, target: Expr) -> tuple[For, int] | None:
     around = _path(loop, target)
     if around is None or any(x.start is not ir.ZERO for x in around):
         return None
-    terms = 1.0
+    terms, most = 1.0, settings.current().block_terms
     for inner in reversed(around):
-        if terms * _most_turns(inner) > TERMS:
-            return inner, max(1, int(TERMS // terms))
+        if terms * _most_turns(inner) > most:
+            return inner, max(1, int(most // terms))
         terms *= _most_turns(inner)
     return None
 

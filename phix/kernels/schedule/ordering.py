@@ -7,13 +7,12 @@ was asked for, behind all others, it would keep the inputs of all layers to the 
 from __future__ import annotations
 
 from phix.core import dims as dm
+from phix.core import settings
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.effects import Uses
 from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram, Step
 from phix.kernels.schedule.pipeline import Setting
 
-# Bytes that must become free for a step to move: less stays in a cache.
-LEAST_FREED = 64 << 10
 # An unknown dim is taken for one of this size.
 _GUESS = 256
 
@@ -27,6 +26,7 @@ def free_early(program: LoopProgram, _: Setting) -> None:
     Of what a loop or a branch has inside, nothing is moved.
     """
     steps = program.steps
+    least = settings.current().least_freed_bytes
     uses = Uses(steps)
     spans = {b: span for b, span in uses.spans().items() if b.kind == "temp"}
     written: dict[Buffer, _Place] = {}  # where last
@@ -36,7 +36,7 @@ def free_early(program: LoopProgram, _: Setting) -> None:
     for number, step in enumerate(steps):
         reads, writes = uses.of(step).reads, uses.of(step).writes
         place = (number, 0)
-        if isinstance(step, Kernel) and _freed(number, reads | writes, spans) >= LEAST_FREED:
+        if isinstance(step, Kernel) and _freed(number, reads | writes, spans) >= least:
             needs = [written.get(b, fence) for b in reads] + [used.get(b, fence) for b in writes]
             behind = max(fence, *needs)
             place = behind[0], behind[1] + 1

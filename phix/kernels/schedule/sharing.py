@@ -14,7 +14,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core import rewrites, stack
+from phix.core import rewrites, settings, stack
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import accesses, is_one_digit
 from phix.kernels.loops.nodes import For, Kernel, LoopProgram, Statement, Step
@@ -25,13 +25,8 @@ from phix.kernels.schedule.inplace import nest
 from phix.kernels.schedule.partial_results import split
 from phix.kernels.schedule.pipeline import Setting
 
-# Scalar operations below which waking a thread costs more than it saves, some 25 us.
-LEAST_WORK = 300_000
 # A loop of unknown length is taken for one of this many iterations, where sizes must be guessed.
 _GUESS = 16
-# Pieces of an innermost loop are whole cache lines and vectors; inside another loop, which every
-# piece runs through, longer ones.
-_GRAIN, _GRAIN_INSIDE = 64, 512
 _FEWEST_ITERATIONS = 4
 # Loops of more scalar operations than that are never written out.
 _WRITTEN_OUT = 4096
@@ -61,13 +56,14 @@ class _Sharing:
         if not isinstance(step, Kernel):
             return [step]
         work = _work(step.body)
-        if work.fn == "const" and work.data < LEAST_WORK:
+        least = settings.current().least_shared_work
+        if work.fn == "const" and work.data < least:
             return [step]
         loops, block = nest(step)
         loop = _shareable(loops, block)
         # rows are read in longer runs than columns
         if (loop is None or loop is not loops[0]) and rewrites.is_on("partial_results"):
-            parts = split(step, work, LEAST_WORK, self.size_of, self._temp)
+            parts = split(step, work, least, self.size_of, self._temp)
             if parts is not None:
                 return list(parts)
         if loop is not None:
@@ -93,7 +89,9 @@ def _cut(kernel: Kernel, loop: For, work: Expr) -> None:
     """Let threads share a loop of the kernel."""
     loops, block = nest(kernel)
     is_last = loop is loops[-1] and not _has_loop(block)
-    grain = _GRAIN if loop is loops[0] or not is_last else _GRAIN_INSIDE
+    bounds = settings.current()
+    is_whole = loop is loops[0] or not is_last
+    grain = bounds.shared_run if is_whole else bounds.shared_run_inside
     if not is_last and not _is_short(loop.body):
         grain = 1
     kernel.shared = ir.Shared(loop.extent, work, grain)

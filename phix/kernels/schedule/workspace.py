@@ -10,14 +10,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from phix.core import dims as dm
-from phix.core import stack, stages
+from phix.core import settings, stack, stages
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Step
 
 # Tiny temps go on the stack, up to this many of a function.
 _MOST_ON_STACK = 64
-# Up to so many loops and branches, all are in one function.
-_MOST_LOOPS = 8
 _WORST = 1 << 62
 # Slots of other sizes that are looked at for a temp.
 _MOST_TRIED = 256
@@ -36,7 +34,7 @@ def apart(steps: list[Step]) -> dict[Step, list[Buffer]]:
     They are functions of their own, with those temps on the stack.
     """
     inner = [step for step in steps if ir.blocks(step)]
-    if len(inner) <= _MOST_LOOPS:
+    if len(inner) <= settings.current().most_nested_loops:
         return {}
     users = Counter(b for step in steps for b in touched(step))
     return {
