@@ -15,9 +15,9 @@ import pytest
 from loop_passes import small_thresholds
 from phix.core import dtypes as dt
 from phix.kernels.cpu import source
+from phix.kernels.primitive import inplace, schedule
 from phix.kernels.primitive import loop_ir as ir
 from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive import schedule
 from phix.kernels.primitive.builder import Builder
 from phix.kernels.primitive.evaluator import evaluate
 from phix.kernels.primitive.pipeline import Setting
@@ -93,3 +93,25 @@ def test_a_pass_keeps_what_drawn_programs_compute(name: str) -> None:
             verify(name, program)
             for found, expected in zip(evaluate(program, X), wanted(seed), strict=True):
                 np.testing.assert_array_equal(found, expected, f"seed {seed}")
+
+
+def test_a_temp_that_something_else_needs_is_not_merged_into_its_copy() -> None:
+    x, out, temp = (
+        ir.Buffer(name, dt.float64, (SIZE,), kind)
+        for name, kind in (("x0", "input"), ("o0", "output"), ("t0", "temp"))
+    )
+
+    def left(*kept: ir.Buffer) -> int:
+        index = sc.var("i0")
+        steps: list[ir.Step] = [
+            ir.Kernel([ir.For(index, sc.const(SIZE, dt.int64), [store])], whole=True)
+            for store in (
+                ir.Store(temp, (index,), sc.Expr("load", (index,), dt.float64, x) * 2.0),
+                ir.Store(out, (index,), sc.Expr("load", (index,), dt.float64, temp)),
+            )
+        ]
+        with small_thresholds():
+            inplace.merge_copies(steps, kept)
+        return len(steps)
+
+    assert left() == 1 and left(x) == 1 and left(temp) == 2
