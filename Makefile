@@ -14,7 +14,8 @@ SEED ?=
 BENCH   ?=
 
 # Kernels under test are small: threads of BLAS would only fight the test workers.
-TEST_ENV := OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+# Processes that tests start find bytecode.
+TEST_ENV := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
 
 .DEFAULT_GOAL := help
 .PHONY: help venv demo quick test prove check format lint types layers ops fresh bench test-gpu bench-gpu docs clean
@@ -75,10 +76,10 @@ layers: $(VENV)/dev.stamp  ## check who imports whom
 	$(BIN)/python -m pytest -q tests/test_layers.py
 
 ops: $(VENV)/dev.stamp  ## write phix/ops.py anew from yaml/
-	$(BIN)/python -m phix.ops
+	$(BIN)/python phix/table
 
 fresh: $(VENV)/dev.stamp  ## check that phix/ops.py is what yaml/ gives
-	$(BIN)/python -m phix.ops --check
+	$(BIN)/python phix/table --check
 
 bench: $(VENV)/bench.stamp  ## run the benchmarks
 	$(BIN)/python -m benchmarks --compile --json benchmarks.json $(BENCH) --plot benchmarks.png

@@ -23,6 +23,8 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+os.environ["PHIX_TRACEBACK"] = "short"  # the pages show what users see
+
 ROOT = Path(__file__).resolve().parents[1]
 OPS = ROOT / "docs" / "ops.md"
 
@@ -104,6 +106,8 @@ def op_list() -> str:
 
 
 def _row(op: Any) -> str:
+    from phix.__main__ import summary
+
     kind = "primitive" if op.is_primitive else "composite"
     if "nondifferentiable" in op.traits:
         gradient = "zero"
@@ -112,7 +116,7 @@ def _row(op: Any) -> str:
     else:
         gradient = "none"
     args = ", ".join(a.name for a in op.args)
-    doc = " ".join(op.doc.split()).replace("|", "\\|")
+    doc = summary(op).replace("|", "\\|")
     return f"| `{op.name}({args})` | {kind} | {gradient} | {doc} |\n"
 
 

@@ -89,9 +89,18 @@ def _backends(op: Op) -> list[str]:
     return list(dict.fromkeys(k.backend for k in kernels.keys(op)))
 
 
+def summary(op: Op) -> str:
+    """What the docstring of the op's function opens with, on one line."""
+    from phix import ops
+    from phix.table.codegen import python_name
+
+    function = getattr(ops, python_name(op.name), None)
+    return " ".join((getattr(function, "__doc__", None) or "").partition("\n\n")[0].split())
+
+
 def one_op(op: Op) -> list[str]:
     """All that is known of an op."""
-    lines = [op.signature(), op.doc, f"kind        {_kind(op)}, {op.where}"]
+    lines = [op.signature(), summary(op), f"kind        {_kind(op)}, {op.where}"]
     lines.append(f"traits      {', '.join(sorted(op.traits)) or 'none'}")
     for slot in _RULES:
         rule = getattr(op, slot)

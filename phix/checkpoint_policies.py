@@ -6,6 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from phix.core.faces import face
+
+__all__ = ["dots_saveable", "everything_saveable", "nothing_saveable", "save_only_these_names"]
+__dir__ = face(__all__)
+
 
 def everything_saveable(op: Any, *metas: Any, **attrs: Any) -> bool:
     """All results are kept, as without a checkpoint.
@@ -61,6 +66,3 @@ def save_only_these_names(*names: str) -> Callable[..., bool]:
     2.0
     """
     return _Names(frozenset(names))
-
-
-__all__ = ["dots_saveable", "everything_saveable", "nothing_saveable", "save_only_these_names"]

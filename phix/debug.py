@@ -12,19 +12,38 @@ from phix import ops
 from phix.api.arguments import flat_tensors, function_name
 from phix.api.comparison import Comparison as Comparison
 from phix.api.comparison import compare as compare
+from phix.api.compilation import Compilation as Compilation
+from phix.api.compilation import compilation
 from phix.api.graphs import make_graph
 from phix.api.jitted import Jitted
-from phix.core import dispatch, pytrees
-from phix.core import passes as table
+from phix.core import context, pytrees
+from phix.core import rewrites as table
 from phix.core.errors import ArgumentError
+from phix.core.faces import face
 from phix.core.given import FUNCTION, at_least, takes
 from phix.core.index_ranges import Checking
-from phix.core.passes import Rewrite
+from phix.core.rewrites import Rewrite
 from phix.core.source import recording, recording_tracers
 from phix.core.tensor import Tracer
-from phix.interpreters.recognise import report
-from phix.interpreters.simplify import simplify
+from phix.core.tracebacks import full_traceback
 from phix.interpreters.watch import Watch
+from phix.passes.recognise import report
+from phix.passes.simplify import simplify
+
+__all__ = [
+    "assert_max_traces",
+    "callback",
+    "check_indices",
+    "compare",
+    "full_traceback",
+    "leaks",
+    "nans",
+    "passes",
+    "patterns",
+    "print",
+    "why_retraced",
+]
+__dir__ = face(__all__)
 
 
 @dataclass(frozen=True)
@@ -77,7 +96,7 @@ def callback(function: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
     """
     flat, tree = flat_tensors((args, kwargs), "debug.callback")
     effect = _Effect(function, tree)
-    if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+    if context.is_eager() and not any(isinstance(x, Tracer) for x in flat):
         effect([x.numpy() for x in flat])
     else:
         ops.debug_callback(flat, effect)
@@ -146,18 +165,18 @@ def nans() -> Iterator[None]:
     >>> found, "choose twice" in message
     (('sqrt', ('backward',), 1), True)
     """
-    base = dispatch.current()
+    base = context.current()
     if isinstance(base, Watch):
         yield
         return
     _refuse_inside("nans")
     watch = Watch(base)
-    with dispatch.active(watch), recording(watch.derivative):
+    with context.active(watch), recording(watch.derivative):
         yield
 
 
 def _refuse_inside(name: str) -> None:
-    if not dispatch.is_eager_or_watched():
+    if not context.is_eager_or_watched():
         raise ArgumentError(
             f"debug.{name}: opened inside a function that is being transformed; open it around the "
             "call of the transformed function"
@@ -191,7 +210,7 @@ def check_indices() -> Iterator[None]:
     True
     """
     _refuse_inside("check_indices")
-    with dispatch.active(Checking(dispatch.current())):
+    with context.active(Checking(context.current())):
         yield
 
 
@@ -263,17 +282,32 @@ def assert_max_traces(function: Any, most: int) -> Iterator[None]:
         jitted.most_traces = before
 
 
-def passes() -> tuple[Rewrite, ...]:
-    """The rewrites a program goes through when it is compiled, each with ``name, stage, what``.
+def passes(
+    function: Callable[..., Any] | None = None, *args: Any
+) -> tuple[Rewrite, ...] | Compilation:
+    """The stages that a function goes through when it is compiled, in order.
 
-    ``phix.jit(f, disable=names)`` leaves some out. The stages are, in order: "graph", equations
-    become fewer; "places", values move less between places and layouts; "fusion", equations become
-    loops; "loops", loops become fewer.
+    Args:
+        function: a function of tensors, jitted or not; it is compiled anew.
+        *args: its arguments, or specs of them.
+
+    Returns:
+        The stages, which print as a table: what came out (a graph, loops, code), the name of the
+        pass, the time that it took, and what it changed. Each has ``level, name, seconds, what``.
+        Without a function: the rewrites that ``phix.jit(f, disable=names)`` leaves out, each with
+        ``name, stage, what``. The stages of these are "graph", equations become fewer; "places",
+        values move less between places and layouts; "fusion", equations become loops; "loops",
+        loops become fewer.
 
     >>> import phix
     >>> next(p.what for p in phix.debug.passes() if p.name == "join_loops")
     'loops over the same elements become one pass over memory'
+    >>> stages = phix.debug.passes(lambda x: phix.ops.mean(x * 2.0), phix.spec([8]))
+    >>> [(s.name, s.what) for s in stages if s.level == "graph" and s.what]
+    [('decompose', '2 -> 4 equations')]
     """
+    if function is not None:
+        return compilation(function, args)
     order = table.STAGES.index
     return tuple(sorted(table.REWRITES.values(), key=lambda r: (order(r.stage), r.name)))
 
@@ -284,16 +318,3 @@ def _jitted(function: Any, where: str) -> Jitted:
             f"debug.{where} takes a function made by phix.jit, found {type(function).__name__}"
         )
     return function
-
-
-__all__ = [
-    "assert_max_traces",
-    "callback",
-    "check_indices",
-    "compare",
-    "leaks",
-    "nans",
-    "passes",
-    "print",
-    "why_retraced",
-]

@@ -26,13 +26,15 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.faces import face
 from phix.core.given import takes
-from phix.core.tensor import TensorBase, TensorLike
+from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 __all__ = [
     "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
     "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
 ]  # fmt: skip
+__dir__ = face(__all__)
 
 Sizes = Sequence[Any]
 Axes = Sequence[int]
@@ -40,7 +42,7 @@ Axes = Sequence[int]
 
 # -- one axis ------------------------------------------------------------------------------------
 @takes()
-def fft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
+def fft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """The discrete Fourier transform X_k = sum_j x_j exp(-2 pi i j k / n) along an axis.
 
     Args:
@@ -67,7 +69,7 @@ def fft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -
 
 
 @takes()
-def ifft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
+def ifft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``fft``, x_j = (1 / n) sum_k X_k exp(2 pi i j k / n).
 
     Args:
@@ -91,7 +93,7 @@ def ifft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
 
 
 @takes()
-def rfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
+def rfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """The points k = 0, ..., n // 2 of ``fft`` of real numbers; the others are their conjugates.
 
     Args:
@@ -116,7 +118,7 @@ def rfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
 
 
 @takes()
-def irfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
+def irfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``rfft``: real numbers from the points k = 0, ..., n // 2.
 
     The imaginary parts of the points 0 and n / 2, which ``rfft`` makes 0, count for nothing.
@@ -145,7 +147,7 @@ def irfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None)
 
 
 @takes()
-def hfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
+def hfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """``fft`` of what is its own conjugate when mirrored, x_(n - j) = conj(x_j): real numbers.
 
     Args:
@@ -169,7 +171,7 @@ def hfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
 
 
 @takes()
-def ihfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Any:
+def ihfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -> Tensor:
     """The inverse of ``hfft``: the points j = 0, ..., n // 2 of ``ifft`` of real numbers.
 
     Args:
@@ -197,7 +199,7 @@ def ihfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None)
 @takes()
 def fftn(
     x: TensorLike, s: Sizes | None = None, axes: Axes | None = None, norm: str | None = None
-) -> Any:
+) -> Tensor:
     """``fft`` over several axes.
 
     Args:
@@ -224,7 +226,7 @@ def fftn(
 @takes()
 def ifftn(
     x: TensorLike, s: Sizes | None = None, axes: Axes | None = None, norm: str | None = None
-) -> Any:
+) -> Tensor:
     """The inverse of ``fftn``; arguments, result and errors as there, norm as for ``ifft``.
 
     >>> import phix
@@ -237,7 +239,7 @@ def ifftn(
 @takes()
 def rfftn(
     x: TensorLike, s: Sizes | None = None, axes: Axes | None = None, norm: str | None = None
-) -> Any:
+) -> Tensor:
     """``rfft`` over the last of the axes, then ``fft`` over the others.
 
     Args:
@@ -261,7 +263,7 @@ def rfftn(
 @takes()
 def irfftn(
     x: TensorLike, s: Sizes | None = None, axes: Axes | None = None, norm: str | None = None
-) -> Any:
+) -> Tensor:
     """The inverse of ``rfftn``: ``ifft`` over all but the last of the axes, then ``irfft``.
 
     Args:
@@ -287,7 +289,7 @@ def irfftn(
 @takes()
 def fft2(
     x: TensorLike, s: Sizes | None = None, axes: Axes = (-2, -1), norm: str | None = None
-) -> Any:
+) -> Tensor:
     """``fftn`` over the last two axes.
 
     >>> import phix
@@ -300,7 +302,7 @@ def fft2(
 @takes()
 def ifft2(
     x: TensorLike, s: Sizes | None = None, axes: Axes = (-2, -1), norm: str | None = None
-) -> Any:
+) -> Tensor:
     """``ifftn`` over the last two axes.
 
     >>> import phix
@@ -313,7 +315,7 @@ def ifft2(
 @takes()
 def rfft2(
     x: TensorLike, s: Sizes | None = None, axes: Axes = (-2, -1), norm: str | None = None
-) -> Any:
+) -> Tensor:
     """``rfftn`` over the last two axes.
 
     >>> import phix
@@ -326,7 +328,7 @@ def rfft2(
 @takes()
 def irfft2(
     x: TensorLike, s: Sizes | None = None, axes: Axes = (-2, -1), norm: str | None = None
-) -> Any:
+) -> Tensor:
     """``irfftn`` over the last two axes.
 
     >>> import phix
@@ -338,7 +340,7 @@ def irfft2(
 
 # -- frequencies and their order -----------------------------------------------------------------
 @takes()
-def fftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Any:
+def fftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Tensor:
     """The frequencies of the points of ``fft``: 0, 1, ..., -2, -1, each divided by n d.
 
     Args:
@@ -362,7 +364,7 @@ def fftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Any:
 
 
 @takes()
-def rfftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Any:
+def rfftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Tensor:
     """The frequencies of the points of ``rfft``: 0, 1, ..., n // 2, each divided by n d.
 
     Args:
@@ -391,7 +393,7 @@ def _frequencies(k: Any, n: Any, d: Any, dtype: Any) -> Any:
 
 
 @takes()
-def fftshift(x: TensorLike, axes: int | Axes | None = None) -> Any:
+def fftshift(x: TensorLike, axes: int | Axes | None = None) -> Tensor:
     """The order of ``fft`` changed to that of the frequencies: the point 0 comes to size // 2.
 
     Args:
@@ -412,7 +414,7 @@ def fftshift(x: TensorLike, axes: int | Axes | None = None) -> Any:
 
 
 @takes()
-def ifftshift(x: TensorLike, axes: int | Axes | None = None) -> Any:
+def ifftshift(x: TensorLike, axes: int | Axes | None = None) -> Tensor:
     """The inverse of ``fftshift``: the point at size // 2 comes to 0.
 
     Args:

@@ -13,8 +13,9 @@ from typing import Any, NamedTuple
 from phix import ops
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError
+from phix.core.faces import face
 from phix.core.given import FLAG, INT, one_of, takes
-from phix.core.tensor import TensorBase, TensorLike
+from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 __all__ = [
     "SlogdetResult",
@@ -26,6 +27,7 @@ __all__ = [
     "solve",
     "solve_triangular",
 ]
+__dir__ = face(__all__)
 
 
 class SlogdetResult(NamedTuple):
@@ -41,7 +43,7 @@ class SlogdetResult(NamedTuple):
 
 
 @takes(upper=FLAG)
-def cholesky(a: TensorLike, *, upper: bool = False) -> Any:
+def cholesky(a: TensorLike, *, upper: bool = False) -> Tensor:
     """The lower triangular L with a positive diagonal and L L^H = a.
 
     Args:
@@ -62,7 +64,7 @@ def cholesky(a: TensorLike, *, upper: bool = False) -> Any:
 
 
 @takes()
-def solve(a: TensorLike, b: TensorLike) -> Any:
+def solve(a: TensorLike, b: TensorLike) -> Tensor:
     """The x with a @ x = b, by LU factorisation with partial pivoting.
 
     Derivatives solve further systems with the same factors: for a cotangent g, b gets
@@ -96,7 +98,7 @@ def solve_triangular(
     lower: bool = False,
     trans: str = "N",
     unit_diagonal: bool = False,
-) -> Any:
+) -> Tensor:
     """The x with a @ x = b, where only one triangle of a counts; SciPy's name and arguments.
 
     Args:
@@ -128,7 +130,7 @@ def solve_triangular(
 
 
 @takes()
-def inv(a: TensorLike) -> Any:
+def inv(a: TensorLike) -> Tensor:
     """The inverse matrix; to solve a system, ``solve`` is faster and more accurate.
 
     Args:
@@ -148,7 +150,7 @@ def inv(a: TensorLike) -> Any:
 
 
 @takes()
-def det(a: TensorLike) -> Any:
+def det(a: TensorLike) -> Tensor:
     """The determinant.
 
     Up to n = 3 it is written out, and all its derivatives exist; above, its gradient
@@ -193,7 +195,7 @@ def slogdet(a: TensorLike) -> SlogdetResult:
 
 
 @takes(n=INT)
-def matrix_power(a: TensorLike, n: int) -> Any:
+def matrix_power(a: TensorLike, n: int) -> Tensor:
     """The product of n times the matrix a, by repeated squaring.
 
     Args:

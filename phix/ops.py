@@ -1,518 +1,164 @@
 """One function an op of the table in ``yaml/``.
 
-Generated: edit the table, then write this file anew with ``python -m phix.ops``.
+Generated: edit the table, then write this file anew with ``make ops``.
 """
 
+# fmt: off
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from phix.core.dispatch import bind, bind_in_place
-from phix.table.definition import define
+from phix.core.faces import face
+from phix.table.definition import definer
 
 if TYPE_CHECKING:
-    from phix.core.arguments import DTypeLike, IntArrayLike, PlaceLike, ScalarLike
+    from phix.core.arguments import DTypeLike, FloatLike, IntArrayLike, PlaceLike, ScalarLike
     from phix.core.dims import DimLike
     from phix.core.graph import Graph
     from phix.core.tensor import Tensor, TensorLike
 
-if __name__ == "__main__":
-    import sys
-
-    from phix.table.codegen import main
-
-    sys.exit(main(sys.argv[1:]))
-
 __all__ = [
-    "abs",
-    "abs_",
-    "abs_grad",
-    "acos",
-    "acos_",
-    "acos_grad",
-    "acosh",
-    "acosh_",
-    "acosh_grad",
-    "add",
-    "add_",
-    "add_grad",
-    "addmm",
-    "addmm_",
-    "all",
-    "all_gather",
-    "all_gather_grad",
-    "all_to_all",
-    "all_to_all_grad",
-    "amax",
-    "amin",
+    "abs", "abs_", "abs_grad",
+    "acos", "acos_", "acos_grad", "acosh", "acosh_", "acosh_grad",
+    "add", "add_", "add_grad", "addmm", "addmm_",
+    "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad",
+    "amax", "amin",
     "any",
-    "arange",
-    "argmax",
-    "argmin",
-    "argsort",
-    "argsort_grad",
-    "asin",
-    "asin_",
-    "asin_grad",
-    "asinh",
-    "asinh_",
-    "asinh_grad",
-    "atan",
-    "atan2",
-    "atan2_grad",
-    "atan_",
-    "atan_grad",
-    "atanh",
-    "atanh_",
-    "atanh_grad",
-    "attention",
-    "attention_grad",
-    "avg_pool2d",
-    "avg_pool2d_grad",
+    "arange", "argmax", "argmin", "argsort", "argsort_grad",
+    "asin", "asin_", "asin_grad", "asinh", "asinh_", "asinh_grad",
+    "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
+    "attention", "attention_grad",
+    "avg_pool2d", "avg_pool2d_grad",
     "axis_index",
-    "baddbmm",
-    "baddbmm_",
-    "batch_norm",
-    "batch_norm_grad",
-    "bce_loss",
-    "bce_loss_",
-    "bce_loss_grad",
+    "baddbmm", "baddbmm_", "batch_norm", "batch_norm_grad",
+    "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli",
-    "bitwise_and",
-    "bitwise_and_",
-    "bitwise_left_shift",
-    "bitwise_left_shift_",
-    "bitwise_not",
-    "bitwise_not_",
-    "bitwise_or",
-    "bitwise_or_",
-    "bitwise_right_shift",
-    "bitwise_right_shift_",
-    "bitwise_xor",
-    "bitwise_xor_",
+    "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not",
+    "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_",
+    "bitwise_xor", "bitwise_xor_",
     "bmm",
-    "branch",
-    "broadcast_tensors",
-    "call",
-    "cast",
-    "cast_",
-    "cast_grad",
-    "ceil",
-    "ceil_",
-    "checkpoint",
-    "checkpoint_name",
-    "checkpoint_name_grad",
-    "cholesky",
-    "cholesky_grad",
+    "branch", "broadcast_tensors",
+    "call", "cast", "cast_", "cast_grad",
+    "ceil", "ceil_",
+    "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
     "cholesky_solve",
-    "clip",
-    "clip_",
-    "clip_grad",
-    "complex",
-    "complex_grad",
-    "concat",
-    "concat_grad",
-    "conj",
-    "conj_grad",
-    "conv2d",
-    "conv2d_grad",
-    "conv2d_transpose",
-    "cos",
-    "cos_",
-    "cos_grad",
-    "cosh",
-    "cosh_",
-    "cosh_grad",
-    "cross_entropy_with_softmax",
-    "cross_entropy_with_softmax_",
-    "cross_entropy_with_softmax_grad",
-    "cummax",
-    "cummax_grad",
-    "cummin",
-    "cummin_grad",
-    "cumprod",
-    "cumprod_",
-    "cumprod_grad",
-    "cumsum",
-    "cumsum_",
-    "cumsum_grad",
-    "custom_jvp_call",
-    "custom_vjp_call",
-    "debug_callback",
-    "depthwise_conv2d",
-    "det",
-    "det_grad",
-    "diagonal",
-    "diagonal_grad",
-    "digamma",
-    "digamma_",
-    "digamma_grad",
-    "dim_value",
-    "divide",
-    "divide_",
-    "divide_grad",
+    "clip", "clip_", "clip_grad",
+    "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
+    "conv2d_grad", "conv2d_transpose", "cos", "cos_", "cos_grad", "cosh", "cosh_", "cosh_grad",
+    "cross_entropy_with_softmax", "cross_entropy_with_softmax_", "cross_entropy_with_softmax_grad",
+    "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_", "cumprod_grad",
+    "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
+    "debug_callback", "depthwise_conv2d", "det", "det_grad",
+    "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "divide",
+    "divide_", "divide_grad",
     "dot",
-    "dropout",
-    "dropout_grad",
+    "dropout", "dropout_grad",
     "einsum",
-    "elementwise_pow",
-    "elementwise_pow_grad",
-    "elu",
-    "elu_",
-    "elu_grad",
-    "embedding",
-    "empty",
-    "empty_like",
+    "elementwise_pow", "elementwise_pow_grad", "elu", "elu_", "elu_grad",
+    "embedding", "empty", "empty_like",
     "equal",
-    "erf",
-    "erf_",
-    "erf_grad",
-    "erfc",
-    "erfc_grad",
-    "erfcx",
-    "erfcx_grad",
-    "erfinv",
-    "erfinv_",
+    "erf", "erf_", "erf_grad", "erfc", "erfc_grad", "erfcx", "erfcx_grad", "erfinv", "erfinv_",
     "erfinv_grad",
-    "exp",
-    "exp_",
-    "exp_grad",
-    "expand",
-    "expand_as",
-    "expand_grad",
-    "expm1",
-    "expm1_",
+    "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expm1", "expm1_",
     "expm1_grad",
     "eye",
-    "fft_c2c",
-    "fft_c2c_grad",
-    "fft_c2r",
-    "fft_c2r_grad",
-    "fft_r2c",
-    "fft_r2c_grad",
-    "flatten",
-    "flatten_",
-    "flip",
-    "flip_grad",
-    "floor",
-    "floor_",
-    "floor_divide",
-    "floor_divide_",
-    "fmax",
-    "fmax_grad",
-    "fmin",
-    "fmin_grad",
+    "fft_c2c", "fft_c2c_grad", "fft_c2r", "fft_c2r_grad", "fft_r2c", "fft_r2c_grad",
+    "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_", "floor_divide", "floor_divide_",
+    "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fori_loop",
-    "full",
-    "full_like",
-    "gather",
-    "gather_grad",
-    "gather_nd",
-    "gather_nd_grad",
-    "gaussian",
-    "gelu",
-    "gelu_grad",
-    "greater_equal",
-    "greater_than",
-    "group_norm",
-    "group_norm_grad",
-    "hardsigmoid",
-    "hardsigmoid_grad",
-    "hardswish",
-    "hardswish_grad",
-    "hardtanh",
-    "hardtanh_",
+    "full", "full_like",
+    "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gaussian",
+    "gelu", "gelu_grad",
+    "greater_equal", "greater_than", "group_norm", "group_norm_grad",
+    "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh", "hardtanh_",
     "hardtanh_grad",
-    "heaviside",
-    "heaviside_grad",
-    "huber_loss",
-    "huber_loss_grad",
-    "imag",
-    "imag_grad",
-    "index_put",
-    "index_put_",
-    "index_put_grad",
-    "index_sample",
-    "index_select",
-    "instance_norm",
-    "instance_norm_grad",
-    "inverse",
-    "inverse_grad",
-    "io_copy",
-    "io_copy_grad",
-    "io_copy_like",
-    "io_copy_like_grad",
-    "isfinite",
-    "isinf",
-    "isnan",
+    "heaviside", "heaviside_grad",
+    "huber_loss", "huber_loss_grad",
+    "imag", "imag_grad",
+    "index_put", "index_put_", "index_put_grad", "index_sample", "index_select", "instance_norm",
+    "instance_norm_grad", "inverse", "inverse_grad",
+    "io_copy", "io_copy_grad", "io_copy_like", "io_copy_like_grad",
+    "isfinite", "isinf", "isnan",
     "kldiv_loss",
     "kron",
-    "layer_norm",
-    "layer_norm_grad",
-    "leaky_relu",
-    "leaky_relu_",
-    "leaky_relu_grad",
-    "lerp",
-    "lerp_",
-    "less_equal",
-    "less_than",
-    "lgamma",
-    "lgamma_",
-    "lgamma_grad",
-    "linear",
-    "linear_recurrence",
-    "linear_recurrence_grad",
-    "linspace",
-    "log",
-    "log1p",
-    "log1p_",
-    "log1p_grad",
-    "log2",
-    "log2_",
-    "log2_grad",
-    "log10",
-    "log10_",
-    "log10_grad",
-    "log_",
-    "log_grad",
-    "log_loss",
-    "log_ndtr",
-    "log_ndtr_grad",
-    "log_softmax",
-    "log_softmax_grad",
-    "logcumsumexp",
-    "logcumsumexp_grad",
-    "logical_and",
-    "logical_and_",
-    "logical_not",
-    "logical_not_",
-    "logical_or",
-    "logical_or_",
-    "logical_xor",
-    "logical_xor_",
-    "logsigmoid",
-    "logsigmoid_grad",
-    "logsumexp",
-    "logsumexp_grad",
-    "lu",
-    "lu_grad",
-    "lu_permutation",
-    "lu_solve",
-    "lu_solve_grad",
-    "lu_unpack",
-    "masked_fill",
-    "matmul",
-    "matmul_grad",
-    "matrix_power",
-    "max",
-    "max_grad",
-    "max_pool2d",
-    "max_pool2d_grad",
-    "maximum",
-    "maximum_grad",
-    "mean",
-    "mean_all",
-    "mean_all_grad",
-    "mean_grad",
-    "meshgrid",
-    "min",
-    "min_grad",
-    "minimum",
-    "minimum_grad",
+    "layer_norm", "layer_norm_grad",
+    "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
+    "lgamma", "lgamma_", "lgamma_grad",
+    "linear", "linear_recurrence", "linear_recurrence_grad", "linspace",
+    "log", "log1p", "log1p_", "log1p_grad", "log2", "log2_", "log2_grad", "log10", "log10_",
+    "log10_grad", "log_", "log_grad", "log_loss", "log_ndtr", "log_ndtr_grad", "log_softmax",
+    "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
+    "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
+    "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
+    "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
+    "masked_fill", "matmul", "matmul_grad", "matrix_power", "max", "max_grad", "max_pool2d",
+    "max_pool2d_grad", "maximum", "maximum_grad",
+    "mean", "mean_all", "mean_all_grad", "mean_grad", "meshgrid",
+    "min", "min_grad", "minimum", "minimum_grad",
     "mse_loss",
-    "multiply",
-    "multiply_",
-    "multiply_grad",
+    "multiply", "multiply_", "multiply_grad",
     "mv",
-    "ndtr",
-    "ndtr_grad",
+    "ndtr", "ndtr_grad",
     "not_equal",
     "numel",
     "one_hot",
     "optimization_barrier",
-    "p_norm",
-    "p_norm_grad",
-    "pad",
-    "pad_grad",
-    "polygamma",
-    "polygamma_",
-    "polygamma_grad",
-    "pool2d",
-    "pow",
-    "pow_",
-    "pow_grad",
-    "ppermute",
-    "ppermute_grad",
-    "prod",
-    "prod_grad",
-    "psum",
-    "psum_grad",
-    "psum_scatter",
-    "psum_scatter_grad",
-    "pure_callback",
-    "put_along_axis",
-    "put_along_axis_",
-    "put_along_axis_grad",
-    "randint",
-    "random_bits",
-    "randperm",
-    "real",
-    "real_grad",
-    "reciprocal",
-    "reciprocal_",
-    "reciprocal_grad",
-    "reduce_as",
-    "reduce_as_grad",
-    "relu",
-    "relu6",
-    "relu6_grad",
-    "relu_",
-    "relu_grad",
-    "remainder",
-    "remainder_",
-    "remainder_grad",
-    "reshape",
-    "reshape_",
-    "reshape_grad",
-    "rms_norm",
-    "rms_norm_grad",
-    "roll",
-    "roll_grad",
-    "round",
-    "round_",
-    "rsqrt",
-    "rsqrt_",
-    "rsqrt_grad",
-    "scale",
-    "scale_",
-    "scale_grad",
-    "scan",
-    "scatter",
-    "scatter_",
-    "scatter_nd_add",
+    "p_norm", "p_norm_grad",
+    "pad", "pad_grad",
+    "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
+    "ppermute", "ppermute_grad",
+    "prod", "prod_grad",
+    "psum", "psum_grad", "psum_scatter", "psum_scatter_grad",
+    "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
+    "randint", "random_bits", "randperm",
+    "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
+    "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
+    "remainder_", "remainder_grad", "reshape", "reshape_", "reshape_grad",
+    "rms_norm", "rms_norm_grad",
+    "roll", "roll_grad", "round", "round_",
+    "rsqrt", "rsqrt_", "rsqrt_grad",
+    "scale", "scale_", "scale_grad", "scan", "scatter", "scatter_", "scatter_nd_add",
     "scatter_nd_add_grad",
     "select_n",
     "shape",
-    "sigmoid",
-    "sigmoid_",
-    "sigmoid_cross_entropy_with_logits",
-    "sigmoid_cross_entropy_with_logits_",
-    "sigmoid_grad",
-    "sign",
-    "silu",
-    "silu_grad",
-    "sin",
-    "sin_",
-    "sin_grad",
-    "sinh",
-    "sinh_",
-    "sinh_grad",
-    "slice",
-    "slice_grad",
-    "slice_put",
-    "slice_put_grad",
-    "slogdet",
-    "slogdet_v2",
+    "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
+    "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
+    "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
+    "slice", "slice_grad", "slice_put", "slice_put_grad", "slogdet", "slogdet_v2",
     "slogdet_v2_grad",
-    "softmax",
-    "softmax_",
-    "softmax_grad",
-    "softplus",
-    "softplus_grad",
-    "softsign",
-    "softsign_grad",
-    "solve",
-    "solve_grad",
-    "sort",
-    "sort_grad",
-    "split",
-    "split_grad",
-    "split_with_num",
-    "split_with_num_grad",
-    "sqrt",
-    "sqrt_",
-    "sqrt_grad",
-    "square",
-    "square_",
-    "square_grad",
-    "squared_l2_norm",
-    "squared_l2_norm_grad",
-    "squeeze",
-    "squeeze_",
-    "stack",
-    "std",
-    "stop_gradient",
-    "strided_slice",
-    "strided_slice_grad",
-    "subtract",
-    "subtract_",
-    "subtract_grad",
-    "sum",
-    "sum_grad",
-    "swiglu",
-    "swiglu_grad",
-    "swish",
-    "swish_grad",
-    "take_along_axis",
-    "take_along_axis_grad",
-    "tan",
-    "tan_",
-    "tan_grad",
-    "tanh",
-    "tanh_",
+    "softmax", "softmax_", "softmax_grad", "softplus", "softplus_grad", "softsign", "softsign_grad",
+    "solve", "solve_grad", "sort", "sort_grad",
+    "split", "split_grad", "split_with_num", "split_with_num_grad",
+    "sqrt", "sqrt_", "sqrt_grad", "square", "square_", "square_grad", "squared_l2_norm",
+    "squared_l2_norm_grad", "squeeze", "squeeze_",
+    "stack", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
+    "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
+    "swiglu", "swiglu_grad", "swish", "swish_grad",
+    "take_along_axis", "take_along_axis_grad", "tan", "tan_", "tan_grad", "tanh", "tanh_",
     "tanh_grad",
     "tensordot",
     "tile",
-    "topk",
-    "topk_grad",
-    "transpose",
-    "transpose_",
-    "transpose_grad",
-    "triangular_solve",
-    "triangular_solve_grad",
-    "tril",
-    "tril_",
-    "tril_grad",
-    "tril_indices",
-    "triu",
-    "triu_",
-    "triu_grad",
-    "triu_indices",
-    "trunc",
-    "trunc_",
-    "truncated_gaussian_random",
-    "unbind",
-    "unbind_grad",
-    "uniform",
-    "unsqueeze",
-    "unsqueeze_",
-    "unstack",
-    "unstack_grad",
-    "var",
-    "var_grad",
-    "where",
-    "where_",
-    "where_grad",
-    "while_loop",
+    "topk", "topk_grad",
+    "transpose", "transpose_", "transpose_grad", "triangular_solve", "triangular_solve_grad",
+    "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_", "triu_grad", "triu_indices",
+    "trunc", "trunc_", "truncated_gaussian_random",
+    "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
+    "var", "var_grad",
+    "where", "where_", "where_grad", "while_loop",
 ]
+__dir__ = face(__all__)
 
+
+# -- yaml/activation.yaml --------------------------------------------------------------------------
+define = definer("yaml/activation.yaml", family="activation")
 
 _softmax = define(
-    "softmax",
-    "(Tensor x, int axis=-1)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="softmax_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="exp(x) / sum(exp(x)) along the axis, computed from x - max(x) so that nothing overflows.",
-    where="yaml/activation.yaml:8",
+    "softmax", "(Tensor x, int axis=-1)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="softmax_grad", traits=("promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
 )
-
-
 def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """exp(x) / sum(exp(x)) along the axis, computed from x - max(x) so that nothing overflows.
 
@@ -522,47 +168,22 @@ def softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """
     return bind(_softmax, (x,), (axis,))
 
-
 def softmax_(x: TensorLike, axis: int = -1) -> Tensor:
     """:func:`softmax` in the memory of x, not to be used after it."""
     return bind_in_place(_softmax, (x,), (axis,))
 
-
 _softmax_grad = define(
-    "softmax_grad",
-    "(Tensor out, Tensor out_grad, int axis)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="softmax",
-    where="yaml/activation.yaml:22",
+    "softmax_grad", "(Tensor out, Tensor out_grad, int axis)", "Tensor(x_grad)", forward="softmax"
 )
-
-
-def softmax_grad(out: TensorLike, out_grad: TensorLike, axis: int) -> Tensor:
-    """Backward of :func:`softmax`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-        axis: int.
-    """
+def softmax_grad(out, out_grad, axis):
+    """Backward of :func:`softmax`."""
     return bind(_softmax_grad, (out, out_grad), (axis,))
 
-
 _log_softmax = define(
-    "log_softmax",
-    "(Tensor x, int axis=-1)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="log_softmax_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc="x - log(sum(exp(x))) along the axis, computed from x - max(x) so that nothing overflows.",
-    where="yaml/activation.yaml:27",
+    "log_softmax", "(Tensor x, int axis=-1)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="log_softmax_grad",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
 )
-
-
 def log_softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """x - log(sum(exp(x))) along the axis, computed from x - max(x) so that nothing overflows.
 
@@ -572,45 +193,18 @@ def log_softmax(x: TensorLike, axis: int = -1) -> Tensor:
     """
     return bind(_log_softmax, (x,), (axis,))
 
-
 _log_softmax_grad = define(
-    "log_softmax_grad",
-    "(Tensor out, Tensor out_grad, int axis)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="log_softmax",
-    where="yaml/activation.yaml:40",
+    "log_softmax_grad", "(Tensor out, Tensor out_grad, int axis)", "Tensor(x_grad)",
+    forward="log_softmax"
 )
-
-
-def log_softmax_grad(out: TensorLike, out_grad: TensorLike, axis: int) -> Tensor:
-    """Backward of :func:`log_softmax`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-        axis: int.
-    """
+def log_softmax_grad(out, out_grad, axis):
+    """Backward of :func:`log_softmax`."""
     return bind(_log_softmax_grad, (out, out_grad), (axis,))
 
-
 _swiglu = define(
-    "swiglu",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="activation",
-    backward="swiglu_grad",
-    traits=("promote_float",),
-    dtypes=("float",),
-    optional=("y",),
-    doc=(
-        "silu(x) * y, elementwise; without y, the halves of x along the last axis are taken for x "
-        "and y."
-    ),
-    where="yaml/activation.yaml:45",
+    "swiglu", "(Tensor x, Tensor y)", "Tensor(out)", backward="swiglu_grad",
+    traits=("promote_float",), dtypes=("float",), optional=("y",)
 )
-
-
 def swiglu(x: TensorLike, y: TensorLike | None = None) -> Tensor:
     """silu(x) * y, elementwise; without y, the halves of x along the last axis are taken for x and
     y.
@@ -621,50 +215,19 @@ def swiglu(x: TensorLike, y: TensorLike | None = None) -> Tensor:
     """
     return bind(_swiglu, (x, y), ())
 
-
 _swiglu_grad = define(
-    "swiglu_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="activation",
-    optional=("y",),
-    forward="swiglu",
-    where="yaml/activation.yaml:59",
+    "swiglu_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    optional=("y",), forward="swiglu"
 )
-
-
-def swiglu_grad(x: TensorLike, y: TensorLike | None, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`swiglu`.
-
-    Args:
-        x: tensor.
-        y: tensor, may be None.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def swiglu_grad(x, y, out_grad):
+    """Backward of :func:`swiglu`."""
     return bind(_swiglu_grad, (x, y, out_grad), ())
 
-
 _gelu = define(
-    "gelu",
-    "(Tensor x, bool approximate=false)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="gelu_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    doc=(
-        "Gaussian error linear unit, x * ndtr(x) = x * (1 + erf(x / sqrt(2))) / 2, elementwise; "
-        "approximate: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2."
-    ),
-    where="yaml/activation.yaml:65",
+    "gelu", "(Tensor x, bool approximate=false)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="gelu_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float"), dtypes=("float",)
 )
-
-
 def gelu(x: TensorLike, approximate: bool = False) -> Tensor:
     """Gaussian error linear unit, x * ndtr(x) = x * (1 + erf(x / sqrt(2))) / 2, elementwise;
     approximate: x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))) / 2.
@@ -675,47 +238,18 @@ def gelu(x: TensorLike, approximate: bool = False) -> Tensor:
     """
     return bind(_gelu, (x,), (approximate,))
 
-
 _gelu_grad = define(
-    "gelu_grad",
-    "(Tensor x, Tensor out_grad, bool approximate)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="gelu",
-    where="yaml/activation.yaml:79",
+    "gelu_grad", "(Tensor x, Tensor out_grad, bool approximate)", "Tensor(x_grad)", forward="gelu"
 )
-
-
-def gelu_grad(x: TensorLike, out_grad: TensorLike, approximate: bool) -> Tensor:
-    """Backward of :func:`gelu`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        approximate: bool.
-    """
+def gelu_grad(x, out_grad, approximate):
+    """Backward of :func:`gelu`."""
     return bind(_gelu_grad, (x, out_grad), (approximate,))
 
-
 _sigmoid = define(
-    "sigmoid",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="sigmoid_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc=(
-        "Logistic function, 1 / (1 + exp(-x)), elementwise, without overflow and with full "
-        "accuracy for x far below 0."
-    ),
-    where="yaml/activation.yaml:84",
+    "sigmoid", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="sigmoid_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def sigmoid(x: TensorLike) -> Tensor:
     """Logistic function, 1 / (1 + exp(-x)), elementwise, without overflow and with full accuracy
     for x far below 0.
@@ -725,47 +259,22 @@ def sigmoid(x: TensorLike) -> Tensor:
     """
     return bind(_sigmoid, (x,), ())
 
-
 def sigmoid_(x: TensorLike) -> Tensor:
     """:func:`sigmoid` in the memory of x, not to be used after it."""
     return bind_in_place(_sigmoid, (x,), ())
 
-
 _sigmoid_grad = define(
-    "sigmoid_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="sigmoid",
-    where="yaml/activation.yaml:100",
+    "sigmoid_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="sigmoid"
 )
-
-
-def sigmoid_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`sigmoid`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+def sigmoid_grad(out, out_grad):
+    """Backward of :func:`sigmoid`."""
     return bind(_sigmoid_grad, (out, out_grad), ())
 
-
 _logsigmoid = define(
-    "logsigmoid",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="logsigmoid_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    doc="log(1 / (1 + exp(-x))), elementwise, without overflow.",
-    where="yaml/activation.yaml:105",
+    "logsigmoid", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="logsigmoid_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
 )
-
-
 def logsigmoid(x: TensorLike) -> Tensor:
     """log(1 / (1 + exp(-x))), elementwise, without overflow.
 
@@ -774,94 +283,40 @@ def logsigmoid(x: TensorLike) -> Tensor:
     """
     return bind(_logsigmoid, (x,), ())
 
-
 _logsigmoid_grad = define(
-    "logsigmoid_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="logsigmoid",
-    where="yaml/activation.yaml:118",
+    "logsigmoid_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="logsigmoid"
 )
-
-
-def logsigmoid_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`logsigmoid`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def logsigmoid_grad(x, out_grad):
+    """Backward of :func:`logsigmoid`."""
     return bind(_logsigmoid_grad, (x, out_grad), ())
 
-
 _softplus = define(
-    "softplus",
-    "(Tensor x, float beta=1.0, float threshold=20.0f)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="softplus_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    doc=(
-        "log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x is "
-        "above the threshold."
-    ),
-    where="yaml/activation.yaml:123",
+    "softplus", "(Tensor x, float beta=1.0, float threshold=20.0f)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="softplus_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
 )
-
-
-def softplus(x: TensorLike, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+def softplus(x: TensorLike, beta: FloatLike = 1.0, threshold: FloatLike = 20.0) -> Tensor:
     """log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x is
     above the threshold.
 
     Args:
         x: tensor, float.
-        beta: float.
-        threshold: float.
+        beta, threshold: float or one-element tensor.
     """
     return bind(_softplus, (x,), (beta, threshold))
 
-
 _softplus_grad = define(
-    "softplus_grad",
-    "(Tensor x, Tensor out_grad, float beta, float threshold)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="softplus",
-    where="yaml/activation.yaml:138",
+    "softplus_grad", "(Tensor x, Tensor out_grad, float beta, float threshold)", "Tensor(x_grad)",
+    forward="softplus"
 )
-
-
-def softplus_grad(x: TensorLike, out_grad: TensorLike, beta: float, threshold: float) -> Tensor:
-    """Backward of :func:`softplus`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        beta: float.
-        threshold: float.
-    """
+def softplus_grad(x, out_grad, beta, threshold):
+    """Backward of :func:`softplus`."""
     return bind(_softplus_grad, (x, out_grad), (beta, threshold))
 
-
 _silu = define(
-    "silu",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="silu_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    doc="x * sigmoid(x), elementwise.",
-    where="yaml/activation.yaml:143",
+    "silu", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="silu_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",)
 )
-
-
 def silu(x: TensorLike) -> Tensor:
     """x * sigmoid(x), elementwise.
 
@@ -870,43 +325,17 @@ def silu(x: TensorLike) -> Tensor:
     """
     return bind(_silu, (x,), ())
 
-
 _silu_grad = define(
-    "silu_grad",
-    "(Tensor x, Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="silu",
-    where="yaml/activation.yaml:155",
+    "silu_grad", "(Tensor x, Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="silu"
 )
-
-
-def silu_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`silu`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-    """
+def silu_grad(x, out, out_grad):
+    """Backward of :func:`silu`."""
     return bind(_silu_grad, (x, out, out_grad), ())
 
-
 _swish = define(
-    "swish",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="swish_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    doc="x * sigmoid(x), elementwise: :func:`silu` by its other name.",
-    where="yaml/activation.yaml:160",
+    "swish", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="swish_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",)
 )
-
-
 def swish(x: TensorLike) -> Tensor:
     """x * sigmoid(x), elementwise: :func:`silu` by its other name.
 
@@ -915,43 +344,16 @@ def swish(x: TensorLike) -> Tensor:
     """
     return bind(_swish, (x,), ())
 
-
-_swish_grad = define(
-    "swish_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="swish",
-    where="yaml/activation.yaml:172",
-)
-
-
-def swish_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`swish`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_swish_grad = define("swish_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="swish")
+def swish_grad(x, out_grad):
+    """Backward of :func:`swish`."""
     return bind(_swish_grad, (x, out_grad), ())
 
-
 _relu = define(
-    "relu",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="relu_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="max(x, 0), elementwise; the slope at 0 is 0.",
-    where="yaml/activation.yaml:177",
+    "relu", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="relu_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",),
+    inplace=(("x", "out"),)
 )
-
-
 def relu(x: TensorLike) -> Tensor:
     """max(x, 0), elementwise; the slope at 0 is 0.
 
@@ -960,47 +362,19 @@ def relu(x: TensorLike) -> Tensor:
     """
     return bind(_relu, (x,), ())
 
-
 def relu_(x: TensorLike) -> Tensor:
     """:func:`relu` in the memory of x, not to be used after it."""
     return bind_in_place(_relu, (x,), ())
 
-
-_relu_grad = define(
-    "relu_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="relu",
-    where="yaml/activation.yaml:190",
-)
-
-
-def relu_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`relu`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+_relu_grad = define("relu_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="relu")
+def relu_grad(out, out_grad):
+    """Backward of :func:`relu`."""
     return bind(_relu_grad, (out, out_grad), ())
 
-
 _relu6 = define(
-    "relu6",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="relu6_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    doc="min(max(x, 0), 6), elementwise; the slope at 0 and at 6 is 0.",
-    where="yaml/activation.yaml:195",
+    "relu6", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="relu6_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",)
 )
-
-
 def relu6(x: TensorLike) -> Tensor:
     """min(max(x, 0), 6), elementwise; the slope at 0 and at 6 is 0.
 
@@ -1009,147 +383,70 @@ def relu6(x: TensorLike) -> Tensor:
     """
     return bind(_relu6, (x,), ())
 
-
 _relu6_grad = define(
-    "relu6_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="relu6",
-    where="yaml/activation.yaml:207",
+    "relu6_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="relu6"
 )
-
-
-def relu6_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`relu6`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+def relu6_grad(out, out_grad):
+    """Backward of :func:`relu6`."""
     return bind(_relu6_grad, (out, out_grad), ())
 
-
 _leaky_relu = define(
-    "leaky_relu",
-    "(Tensor x, float negative_slope=0.02f)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="leaky_relu_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="x above 0, else negative_slope * x, elementwise; the slope at 0 is negative_slope.",
-    where="yaml/activation.yaml:212",
+    "leaky_relu", "(Tensor x, float negative_slope=0.02f)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="leaky_relu_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float"), dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
-def leaky_relu(x: TensorLike, negative_slope: float = 0.02) -> Tensor:
+def leaky_relu(x: TensorLike, negative_slope: FloatLike = 0.02) -> Tensor:
     """x above 0, else negative_slope * x, elementwise; the slope at 0 is negative_slope.
 
     Args:
         x: tensor, float.
-        negative_slope: float.
+        negative_slope: float or one-element tensor.
     """
     return bind(_leaky_relu, (x,), (negative_slope,))
 
-
-def leaky_relu_(x: TensorLike, negative_slope: float = 0.02) -> Tensor:
+def leaky_relu_(x: TensorLike, negative_slope: FloatLike = 0.02) -> Tensor:
     """:func:`leaky_relu` in the memory of x, not to be used after it."""
     return bind_in_place(_leaky_relu, (x,), (negative_slope,))
 
-
 _leaky_relu_grad = define(
-    "leaky_relu_grad",
-    "(Tensor x, Tensor out_grad, float negative_slope)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="leaky_relu",
-    where="yaml/activation.yaml:225",
+    "leaky_relu_grad", "(Tensor x, Tensor out_grad, float negative_slope)", "Tensor(x_grad)",
+    forward="leaky_relu"
 )
-
-
-def leaky_relu_grad(x: TensorLike, out_grad: TensorLike, negative_slope: float) -> Tensor:
-    """Backward of :func:`leaky_relu`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        negative_slope: float.
-    """
+def leaky_relu_grad(x, out_grad, negative_slope):
+    """Backward of :func:`leaky_relu`."""
     return bind(_leaky_relu_grad, (x, out_grad), (negative_slope,))
 
-
 _elu = define(
-    "elu",
-    "(Tensor x, float alpha=1.0f)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="elu_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="x above 0, else alpha * (exp(x) - 1), elementwise; the slope at 0 is alpha.",
-    where="yaml/activation.yaml:230",
+    "elu", "(Tensor x, float alpha=1.0f)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="elu_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",),
+    inplace=(("x", "out"),)
 )
-
-
-def elu(x: TensorLike, alpha: float = 1.0) -> Tensor:
+def elu(x: TensorLike, alpha: FloatLike = 1.0) -> Tensor:
     """x above 0, else alpha * (exp(x) - 1), elementwise; the slope at 0 is alpha.
 
     Args:
         x: tensor, float.
-        alpha: float.
+        alpha: float or one-element tensor.
     """
     return bind(_elu, (x,), (alpha,))
 
-
-def elu_(x: TensorLike, alpha: float = 1.0) -> Tensor:
+def elu_(x: TensorLike, alpha: FloatLike = 1.0) -> Tensor:
     """:func:`elu` in the memory of x, not to be used after it."""
     return bind_in_place(_elu, (x,), (alpha,))
 
-
 _elu_grad = define(
-    "elu_grad",
-    "(Tensor x, Tensor out, Tensor out_grad, float alpha)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="elu",
-    where="yaml/activation.yaml:243",
+    "elu_grad", "(Tensor x, Tensor out, Tensor out_grad, float alpha)", "Tensor(x_grad)",
+    forward="elu"
 )
-
-
-def elu_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike, alpha: float) -> Tensor:
-    """Backward of :func:`elu`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-        alpha: float.
-    """
+def elu_grad(x, out, out_grad, alpha):
+    """Backward of :func:`elu`."""
     return bind(_elu_grad, (x, out, out_grad), (alpha,))
 
-
 _softsign = define(
-    "softsign",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="softsign_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    doc="x / (1 + abs(x)), elementwise.",
-    where="yaml/activation.yaml:248",
+    "softsign", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="softsign_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float",)
 )
-
-
 def softsign(x: TensorLike) -> Tensor:
     """x / (1 + abs(x)), elementwise.
 
@@ -1158,42 +455,18 @@ def softsign(x: TensorLike) -> Tensor:
     """
     return bind(_softsign, (x,), ())
 
-
 _softsign_grad = define(
-    "softsign_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="softsign",
-    where="yaml/activation.yaml:260",
+    "softsign_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="softsign"
 )
-
-
-def softsign_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`softsign`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def softsign_grad(x, out_grad):
+    """Backward of :func:`softsign`."""
     return bind(_softsign_grad, (x, out_grad), ())
 
-
 _hardswish = define(
-    "hardswish",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="hardswish_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    doc="x * min(max(x + 3, 0), 6) / 6, elementwise; the slope is 0 at -3 and 1 at 3.",
-    where="yaml/activation.yaml:265",
+    "hardswish", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="hardswish_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float",)
 )
-
-
 def hardswish(x: TensorLike) -> Tensor:
     """x * min(max(x + 3, 0), 6) / 6, elementwise; the slope is 0 at -3 and 1 at 3.
 
@@ -1202,145 +475,70 @@ def hardswish(x: TensorLike) -> Tensor:
     """
     return bind(_hardswish, (x,), ())
 
-
 _hardswish_grad = define(
-    "hardswish_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="hardswish",
-    where="yaml/activation.yaml:277",
+    "hardswish_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="hardswish"
 )
-
-
-def hardswish_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`hardswish`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def hardswish_grad(x, out_grad):
+    """Backward of :func:`hardswish`."""
     return bind(_hardswish_grad, (x, out_grad), ())
 
-
 _hardsigmoid = define(
-    "hardsigmoid",
-    "(Tensor x, float slope=0.2, float offset=0.5)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="hardsigmoid_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    doc="min(max(slope * x + offset, 0), 1), elementwise; the slope is 0 at both bounds.",
-    where="yaml/activation.yaml:282",
+    "hardsigmoid", "(Tensor x, float slope=0.2, float offset=0.5)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="hardsigmoid_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float"), dtypes=("float",)
 )
-
-
-def hardsigmoid(x: TensorLike, slope: float = 0.2, offset: float = 0.5) -> Tensor:
+def hardsigmoid(x: TensorLike, slope: FloatLike = 0.2, offset: FloatLike = 0.5) -> Tensor:
     """min(max(slope * x + offset, 0), 1), elementwise; the slope is 0 at both bounds.
 
     Args:
         x: tensor, float.
-        slope: float.
-        offset: float.
+        slope, offset: float or one-element tensor.
     """
     return bind(_hardsigmoid, (x,), (slope, offset))
 
-
 _hardsigmoid_grad = define(
-    "hardsigmoid_grad",
-    "(Tensor out, Tensor out_grad, float slope, float offset)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="hardsigmoid",
-    where="yaml/activation.yaml:294",
+    "hardsigmoid_grad", "(Tensor out, Tensor out_grad, float slope, float offset)",
+    "Tensor(x_grad)", forward="hardsigmoid"
 )
-
-
-def hardsigmoid_grad(out: TensorLike, out_grad: TensorLike, slope: float, offset: float) -> Tensor:
-    """Backward of :func:`hardsigmoid`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-        slope: float.
-        offset: float.
-    """
+def hardsigmoid_grad(out, out_grad, slope, offset):
+    """Backward of :func:`hardsigmoid`."""
     return bind(_hardsigmoid_grad, (out, out_grad), (slope, offset))
 
-
 _hardtanh = define(
-    "hardtanh",
-    "(Tensor x, float t_min=0, float t_max=24)",
-    "Tensor(out)",
-    family="activation",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="hardtanh_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="min(max(x, t_min), t_max), elementwise; the slope is 0 at both bounds.",
-    where="yaml/activation.yaml:299",
+    "hardtanh", "(Tensor x, float t_min=0, float t_max=24)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="hardtanh_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float"), dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
-def hardtanh(x: TensorLike, t_min: float = 0.0, t_max: float = 24.0) -> Tensor:
+def hardtanh(x: TensorLike, t_min: FloatLike = 0.0, t_max: FloatLike = 24.0) -> Tensor:
     """min(max(x, t_min), t_max), elementwise; the slope is 0 at both bounds.
 
     Args:
         x: tensor, float.
-        t_min: float.
-        t_max: float.
+        t_min, t_max: float or one-element tensor.
     """
     return bind(_hardtanh, (x,), (t_min, t_max))
 
-
-def hardtanh_(x: TensorLike, t_min: float = 0.0, t_max: float = 24.0) -> Tensor:
+def hardtanh_(x: TensorLike, t_min: FloatLike = 0.0, t_max: FloatLike = 24.0) -> Tensor:
     """:func:`hardtanh` in the memory of x, not to be used after it."""
     return bind_in_place(_hardtanh, (x,), (t_min, t_max))
 
-
 _hardtanh_grad = define(
-    "hardtanh_grad",
-    "(Tensor x, Tensor out_grad, float t_min, float t_max)",
-    "Tensor(x_grad)",
-    family="activation",
-    forward="hardtanh",
-    where="yaml/activation.yaml:312",
+    "hardtanh_grad", "(Tensor x, Tensor out_grad, float t_min, float t_max)", "Tensor(x_grad)",
+    forward="hardtanh"
 )
-
-
-def hardtanh_grad(x: TensorLike, out_grad: TensorLike, t_min: float, t_max: float) -> Tensor:
-    """Backward of :func:`hardtanh`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        t_min: float.
-        t_max: float.
-    """
+def hardtanh_grad(x, out_grad, t_min, t_max):
+    """Backward of :func:`hardtanh`."""
     return bind(_hardtanh_grad, (x, out_grad), (t_min, t_max))
 
 
+# -- yaml/arithmetic.yaml --------------------------------------------------------------------------
+define = definer("yaml/arithmetic.yaml", family="pointwise")
+
 _square = define(
-    "square",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="square_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="x * x, elementwise.",
-    where="yaml/arithmetic.yaml:8",
+    "square", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="square_grad", jvp="pointwise", traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def square(x: TensorLike) -> Tensor:
     """x * x, elementwise.
 
@@ -1349,48 +547,22 @@ def square(x: TensorLike) -> Tensor:
     """
     return bind(_square, (x,), ())
 
-
 def square_(x: TensorLike) -> Tensor:
     """:func:`square` in the memory of x, not to be used after it."""
     return bind_in_place(_square, (x,), ())
 
-
 _square_grad = define(
-    "square_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="square",
-    where="yaml/arithmetic.yaml:16",
+    "square_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="square"
 )
-
-
-def square_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`square`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def square_grad(x, out_grad):
+    """Backward of :func:`square`."""
     return bind(_square_grad, (x, out_grad), ())
 
-
 _reciprocal = define(
-    "reciprocal",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="reciprocal_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="1 / x, elementwise.",
-    where="yaml/arithmetic.yaml:21",
+    "reciprocal", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="reciprocal_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def reciprocal(x: TensorLike) -> Tensor:
     """1 / x, elementwise.
 
@@ -1399,202 +571,95 @@ def reciprocal(x: TensorLike) -> Tensor:
     """
     return bind(_reciprocal, (x,), ())
 
-
 def reciprocal_(x: TensorLike) -> Tensor:
     """:func:`reciprocal` in the memory of x, not to be used after it."""
     return bind_in_place(_reciprocal, (x,), ())
 
-
 _reciprocal_grad = define(
-    "reciprocal_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="reciprocal",
-    where="yaml/arithmetic.yaml:30",
+    "reciprocal_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="reciprocal"
 )
-
-
-def reciprocal_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`reciprocal`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+def reciprocal_grad(out, out_grad):
+    """Backward of :func:`reciprocal`."""
     return bind(_reciprocal_grad, (out, out_grad), ())
 
-
 _clip = define(
-    "clip",
-    "(Tensor x, Scalar(float) min, Scalar(float) max)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="clip_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote", "open_bounds"),
-    dtypes=("int", "float"),
-    inplace=(("x", "out"),),
-    doc=(
-        "min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN, "
-        "with gradient 0; the gradient is 1 at a bound. Ints stay ints, within the ints between "
-        "the bounds."
-    ),
-    where="yaml/arithmetic.yaml:35",
+    "clip", "(Tensor x, Scalar(float) min, Scalar(float) max)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="clip_grad", jvp="pointwise",
+    traits=("pointwise", "promote", "open_bounds"), dtypes=("int", "float"), inplace=(("x", "out"),)
 )
-
-
 def clip(x: TensorLike, min: ScalarLike, max: ScalarLike) -> Tensor:
     """min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN, with
     gradient 0; the gradient is 1 at a bound. Ints stay ints, within the ints between the bounds.
 
     Args:
         x: tensor, int or float.
-        min: number or one-element tensor.
-        max: number or one-element tensor.
+        min, max: number or one-element tensor.
     """
     return bind(_clip, (x,), (min, max))
-
 
 def clip_(x: TensorLike, min: ScalarLike, max: ScalarLike) -> Tensor:
     """:func:`clip` in the memory of x, not to be used after it."""
     return bind_in_place(_clip, (x,), (min, max))
 
-
 _clip_grad = define(
-    "clip_grad",
-    "(Tensor x, Tensor out_grad, Scalar min = 0., Scalar max = 0.)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="clip",
-    where="yaml/arithmetic.yaml:55",
+    "clip_grad", "(Tensor x, Tensor out_grad, Scalar min = 0., Scalar max = 0.)", "Tensor(x_grad)",
+    forward="clip"
 )
-
-
-def clip_grad(
-    x: TensorLike, out_grad: TensorLike, min: ScalarLike = 0.0, max: ScalarLike = 0.0
-) -> Tensor:
-    """Backward of :func:`clip`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        min: number or one-element tensor.
-        max: number or one-element tensor.
-    """
+def clip_grad(x, out_grad, min=0.0, max=0.0):
+    """Backward of :func:`clip`."""
     return bind(_clip_grad, (x, out_grad), (min, max))
 
-
 _lerp = define(
-    "lerp",
-    "(Tensor x, Tensor y, Tensor weight)",
-    "Tensor(out)",
-    family="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="x + weight * (y - x), elementwise: x where weight is 0, y where it is 1.",
-    where="yaml/arithmetic.yaml:60",
+    "lerp", "(Tensor x, Tensor y, Tensor weight)", "Tensor(out)",
+    traits=("pointwise", "promote_float"), dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def lerp(x: TensorLike, y: TensorLike, weight: TensorLike) -> Tensor:
     """x + weight * (y - x), elementwise: x where weight is 0, y where it is 1.
 
     Args:
-        x: tensor, float or complex.
-        y: tensor, float or complex.
-        weight: tensor, float or complex.
+        x, y, weight: tensor, float or complex.
     """
     return bind(_lerp, (x, y, weight), ())
-
 
 def lerp_(x: TensorLike, y: TensorLike, weight: TensorLike) -> Tensor:
     """:func:`lerp` in the memory of x, not to be used after it."""
     return bind_in_place(_lerp, (x, y, weight), ())
 
-
 _heaviside = define(
-    "heaviside",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="heaviside_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote"),
-    dtypes=("int", "float"),
-    doc=(
-        "0 where x is below 0, y where it is 0, 1 above, elementwise; NaN at NaN. The slope in x "
-        "is 0."
-    ),
-    where="yaml/arithmetic.yaml:72",
+    "heaviside", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="heaviside_grad", jvp="pointwise", traits=("pointwise", "promote"),
+    dtypes=("int", "float")
 )
-
-
 def heaviside(x: TensorLike, y: TensorLike) -> Tensor:
     """0 where x is below 0, y where it is 0, 1 above, elementwise; NaN at NaN. The slope in x is 0.
 
     Args:
-        x: tensor, int or float.
-        y: tensor, int or float.
+        x, y: tensor, int or float.
     """
     return bind(_heaviside, (x, y), ())
 
-
 _heaviside_grad = define(
-    "heaviside_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    forward="heaviside",
-    where="yaml/arithmetic.yaml:85",
+    "heaviside_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    forward="heaviside"
 )
-
-
-def heaviside_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`heaviside`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def heaviside_grad(x, y, out_grad):
+    """Backward of :func:`heaviside`."""
     return bind(_heaviside_grad, (x, y, out_grad), ())
 
+
+# -- yaml/attention.yaml ---------------------------------------------------------------------------
+define = definer("yaml/attention.yaml", family="attention")
 
 _attention = define(
     "attention",
     "(Tensor query, Tensor key, Tensor value, Tensor mask, float scale=1.0f, bool causal=false)",
-    "Tensor(out)",
-    family="attention",
-    infer_meta=("AttentionInferMeta", None),
-    backward="attention_grad",
-    traits=("promote_float(query, key, value)", "low_precision"),
-    dtypes=("float",),
-    optional=("mask",),
-    doc=(
-        "softmax(query @ key.T * scale + mask) @ value over the last two axes, which are [queries, "
-        "size], [keys, size] and [keys, size of value]; leading axes broadcast. mask broadcasts to "
-        "the scores: numbers to add, or bools, True where a key is seen. With causal, query i sees "
-        "the keys up to i alone. A query whose keys are all masked gives NaN. Weights are computed "
-        "in float32 at least."
-    ),
-    where="yaml/attention.yaml:4",
+    "Tensor(out)", infer_meta=("AttentionInferMeta", None), backward="attention_grad",
+    traits=("promote_float(query, key, value)", "low_precision"), dtypes=("float",),
+    optional=("mask",)
 )
-
-
 def attention(
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    mask: TensorLike | None = None,
-    scale: float = 1.0,
-    causal: bool = False,
+    query: TensorLike, key: TensorLike, value: TensorLike, mask: TensorLike | None = None,
+    scale: FloatLike = 1.0, causal: bool = False
 ) -> Tensor:
     """softmax(query @ key.T * scale + mask) @ value over the last two axes, which are [queries,
     size], [keys, size] and [keys, size of value]; leading axes broadcast. mask broadcasts to the
@@ -1603,73 +668,32 @@ def attention(
     least.
 
     Args:
-        query: tensor, float.
-        key: tensor, float.
-        value: tensor, float.
+        query, key, value: tensor, float.
         mask: tensor, may be None.
-        scale: float.
+        scale: float or one-element tensor.
         causal: bool.
     """
     return bind(_attention, (query, key, value, mask), (scale, causal))
 
-
 _attention_grad = define(
     "attention_grad",
-    "(Tensor query, Tensor key, Tensor value, Tensor mask, Tensor out_grad, float scale, bool "
-    "causal)",
-    "Tensor(query_grad), Tensor(key_grad), Tensor(value_grad), Tensor(mask_grad)",
-    family="attention",
-    traits=("whole", "low_precision"),
-    optional=("mask",),
-    forward="attention",
-    where="yaml/attention.yaml:33",
+    "(Tensor query, Tensor key, Tensor value, Tensor mask, Tensor out_grad, float scale, "
+    "bool causal)", "Tensor(query_grad), Tensor(key_grad), Tensor(value_grad), Tensor(mask_grad)",
+    traits=("whole", "low_precision"), optional=("mask",), forward="attention"
 )
-
-
-def attention_grad(
-    query: TensorLike,
-    key: TensorLike,
-    value: TensorLike,
-    mask: TensorLike | None,
-    out_grad: TensorLike,
-    scale: float,
-    causal: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Backward of :func:`attention`.
-
-    Args:
-        query: tensor.
-        key: tensor.
-        value: tensor.
-        mask: tensor, may be None.
-        out_grad: tensor.
-        scale: float.
-        causal: bool.
-
-    Returns:
-        query_grad, key_grad, value_grad, mask_grad.
-    """
+def attention_grad(query, key, value, mask, out_grad, scale, causal):
+    """Backward of :func:`attention`."""
     return bind(_attention_grad, (query, key, value, mask, out_grad), (scale, causal))
 
 
+# -- yaml/contraction.yaml -------------------------------------------------------------------------
+define = definer("yaml/contraction.yaml", family="contraction")
+
 _matmul = define(
-    "matmul",
-    "(Tensor x, Tensor y, bool transpose_x=false, bool transpose_y=false)",
-    "Tensor(out)",
-    family="contraction",
-    infer_meta=("MatmulInferMeta", None),
-    backward="matmul_grad",
-    jvp="bilinear",
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    doc=(
-        "Matrix product over the last two axes, out[..., i, j] = sum_k x[..., i, k] * y[..., k, "
-        "j], leading axes broadcast; a 1-d x is a row, a 1-d y a column, and that axis is dropped."
-    ),
-    where="yaml/contraction.yaml:8",
+    "matmul", "(Tensor x, Tensor y, bool transpose_x=false, bool transpose_y=false)", "Tensor(out)",
+    infer_meta=("MatmulInferMeta", None), backward="matmul_grad", jvp="bilinear",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
 )
-
-
 def matmul(
     x: TensorLike, y: TensorLike, transpose_x: bool = False, transpose_y: bool = False
 ) -> Tensor:
@@ -1677,76 +701,31 @@ def matmul(
     leading axes broadcast; a 1-d x is a row, a 1-d y a column, and that axis is dropped.
 
     Args:
-        x: tensor, int, float or complex.
-        y: tensor, int, float or complex.
-        transpose_x: bool.
-        transpose_y: bool.
+        x, y: tensor, int, float or complex.
+        transpose_x, transpose_y: bool.
     """
     return bind(_matmul, (x, y), (transpose_x, transpose_y))
-
 
 _matmul_grad = define(
     "matmul_grad",
     "(Tensor x, Tensor y, Tensor out_grad, bool transpose_x=false, bool transpose_y=false)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="contraction",
-    forward="matmul",
-    where="yaml/contraction.yaml:25",
+    "Tensor(x_grad), Tensor(y_grad)", forward="matmul"
 )
-
-
-def matmul_grad(
-    x: TensorLike,
-    y: TensorLike,
-    out_grad: TensorLike,
-    transpose_x: bool = False,
-    transpose_y: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`matmul`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-        transpose_x: bool.
-        transpose_y: bool.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def matmul_grad(x, y, out_grad, transpose_x=False, transpose_y=False):
+    """Backward of :func:`matmul`."""
     return bind(_matmul_grad, (x, y, out_grad), (transpose_x, transpose_y))
 
-
 _conv2d = define(
-    "conv2d",
-    "(Tensor input, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, str "
-    'padding_algorithm="EXPLICIT", int[] dilations={1, 1}, int groups=1, str data_format="NCHW")',
-    "Tensor(out)",
-    family="contraction",
-    infer_meta=("ConvInferMeta", None),
-    backward="conv2d_grad",
-    jvp="bilinear",
-    traits=("promote", "low_precision", "layout(input, out)"),
-    dtypes=("int", "float", "complex"),
-    doc=(
-        "Cross-correlation of images with filters [out, in / groups, height, width], out[n, o, y, "
-        "x] = sum input[n, c, y * stride + i * dilation - padding, ...] * filter[o, c, i, j]. "
-        "paddings: (height, width) or (top, bottom, left, right); SAME pads to ceil(size / "
-        "stride), VALID not at all."
-    ),
-    where="yaml/contraction.yaml:30",
+    "conv2d", "(Tensor input, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'str padding_algorithm="EXPLICIT", int[] dilations={1, 1}, int groups=1, '
+    'str data_format="NCHW")', "Tensor(out)", infer_meta=("ConvInferMeta", None),
+    backward="conv2d_grad", jvp="bilinear",
+    traits=("promote", "low_precision", "layout(input, out)"), dtypes=("int", "float", "complex")
 )
-
-
 def conv2d(
-    input: TensorLike,
-    filter: TensorLike,
-    strides: IntArrayLike = (1, 1),
-    paddings: IntArrayLike = (0, 0),
-    padding_algorithm: str = "EXPLICIT",
-    dilations: IntArrayLike = (1, 1),
-    groups: int = 1,
-    data_format: str = "NCHW",
+    input: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), padding_algorithm: str = "EXPLICIT",
+    dilations: IntArrayLike = (1, 1), groups: int = 1, data_format: str = "NCHW"
 ) -> Tensor:
     """Cross-correlation of images with filters [out, in / groups, height, width], out[n, o, y, x] =
     sum input[n, c, y * stride + i * dilation - padding, ...] * filter[o, c, i, j]. paddings:
@@ -1754,150 +733,79 @@ def conv2d(
     all.
 
     Args:
-        input: tensor, int, float or complex.
-        filter: tensor, int, float or complex.
-        strides: sequence of ints.
-        paddings: sequence of ints.
+        input, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
         padding_algorithm: str.
         dilations: sequence of ints.
         groups: int.
         data_format: str.
     """
     return bind(
-        _conv2d,
-        (input, filter),
-        (strides, paddings, padding_algorithm, dilations, groups, data_format),
+        _conv2d, (input, filter),
+        (strides, paddings, padding_algorithm, dilations, groups, data_format)
     )
-
 
 _conv2d_grad = define(
-    "conv2d_grad",
-    "(Tensor input, Tensor filter, Tensor out_grad, int[] strides, int[] paddings, str "
-    "padding_algorithm, int[] dilations, int groups, str data_format)",
+    "conv2d_grad", "(Tensor input, Tensor filter, Tensor out_grad, int[] strides, int[] paddings, "
+    "str padding_algorithm, int[] dilations, int groups, str data_format)",
     "Tensor(input_grad), Tensor(filter_grad)",
-    family="contraction",
-    traits=("whole", "low_precision", "layout(input, out_grad, input_grad)"),
-    forward="conv2d",
-    where="yaml/contraction.yaml:56",
+    traits=("whole", "low_precision", "layout(input, out_grad, input_grad)"), forward="conv2d"
 )
-
-
 def conv2d_grad(
-    input: TensorLike,
-    filter: TensorLike,
-    out_grad: TensorLike,
-    strides: IntArrayLike,
-    paddings: IntArrayLike,
-    padding_algorithm: str,
-    dilations: IntArrayLike,
-    groups: int,
-    data_format: str,
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`conv2d`.
-
-    Args:
-        input: tensor.
-        filter: tensor.
-        out_grad: tensor.
-        strides: sequence of ints.
-        paddings: sequence of ints.
-        padding_algorithm: str.
-        dilations: sequence of ints.
-        groups: int.
-        data_format: str.
-
-    Returns:
-        input_grad, filter_grad.
-    """
+    input, filter, out_grad, strides, paddings, padding_algorithm, dilations, groups, data_format
+):
+    """Backward of :func:`conv2d`."""
     return bind(
-        _conv2d_grad,
-        (input, filter, out_grad),
-        (strides, paddings, padding_algorithm, dilations, groups, data_format),
+        _conv2d_grad, (input, filter, out_grad),
+        (strides, paddings, padding_algorithm, dilations, groups, data_format)
     )
-
 
 _depthwise_conv2d = define(
     "depthwise_conv2d",
-    "(Tensor input, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, str "
-    'padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1}, str data_format="NCHW")',
-    "Tensor(out)",
-    family="contraction",
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    doc="Convolution of each channel by itself: :func:`conv2d` with a group for each channel.",
-    where="yaml/contraction.yaml:62",
+    "(Tensor input, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1}, '
+    'str data_format="NCHW")', "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
 )
-
-
 def depthwise_conv2d(
-    input: TensorLike,
-    filter: TensorLike,
-    strides: IntArrayLike = (1, 1),
-    paddings: IntArrayLike = (0, 0),
-    padding_algorithm: str = "EXPLICIT",
-    groups: int = 1,
-    dilations: IntArrayLike = (1, 1),
-    data_format: str = "NCHW",
+    input: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
 ) -> Tensor:
     """Convolution of each channel by itself: :func:`conv2d` with a group for each channel.
 
     Args:
-        input: tensor, int, float or complex.
-        filter: tensor, int, float or complex.
-        strides: sequence of ints.
-        paddings: sequence of ints.
+        input, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
         padding_algorithm: str.
         groups: int.
         dilations: sequence of ints.
         data_format: str.
     """
     return bind(
-        _depthwise_conv2d,
-        (input, filter),
-        (strides, paddings, padding_algorithm, groups, dilations, data_format),
+        _depthwise_conv2d, (input, filter),
+        (strides, paddings, padding_algorithm, groups, dilations, data_format)
     )
 
-
 _conv2d_transpose = define(
-    "conv2d_transpose",
-    "(Tensor x, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, int[] "
-    'output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", int groups=1, '
-    'int[] dilations={1, 1}, str data_format="NCHW")',
-    "Tensor(out)",
-    family="contraction",
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    doc=(
-        "Transposed convolution with filters [in, out / groups, height, width]: the gradient of "
-        ":func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter "
-        "- 1) * dilation + 1 + output_padding, or output_size."
-    ),
-    where="yaml/contraction.yaml:71",
+    "conv2d_transpose", "(Tensor x, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'int[] output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", '
+    'int groups=1, int[] dilations={1, 1}, str data_format="NCHW")', "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
 )
-
-
 def conv2d_transpose(
-    x: TensorLike,
-    filter: TensorLike,
-    strides: IntArrayLike = (1, 1),
-    paddings: IntArrayLike = (0, 0),
-    output_padding: IntArrayLike = (),
-    output_size: IntArrayLike = (),
-    padding_algorithm: str = "EXPLICIT",
-    groups: int = 1,
-    dilations: IntArrayLike = (1, 1),
-    data_format: str = "NCHW",
+    x: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike = (),
+    output_size: IntArrayLike = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
 ) -> Tensor:
     """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
     :func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter - 1) *
     dilation + 1 + output_padding, or output_size.
 
     Args:
-        x: tensor, int, float or complex.
-        filter: tensor, int, float or complex.
-        strides: sequence of ints.
-        paddings: sequence of ints.
-        output_padding: sequence of ints.
+        x, filter: tensor, int, float or complex.
+        strides, paddings, output_padding: sequence of ints.
         output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
         padding_algorithm: str.
         groups: int.
@@ -1905,39 +813,14 @@ def conv2d_transpose(
         data_format: str.
     """
     return bind(
-        _conv2d_transpose,
-        (x, filter),
-        (
-            strides,
-            paddings,
-            output_padding,
-            output_size,
-            padding_algorithm,
-            groups,
-            dilations,
-            data_format,
-        ),
+        _conv2d_transpose, (x, filter), (strides, paddings, output_padding, output_size,
+        padding_algorithm, groups, dilations, data_format)
     )
 
-
 _einsum = define(
-    "einsum",
-    "(Tensor[] x, str equation)",
-    "Tensor(out)",
-    family="contraction",
-    infer_meta=("EinsumInferMeta", None),
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    doc=(
-        "Sum of products in Einstein's notation: axes with the same label are matched, those the "
-        "result does not name are summed. Labels are letters, ... stands for further axes; without "
-        "-> the result has the labels that occur once, in alphabetical order. Axes of size 1 "
-        "broadcast."
-    ),
-    where="yaml/contraction.yaml:84",
+    "einsum", "(Tensor[] x, str equation)", "Tensor(out)", infer_meta=("EinsumInferMeta", None),
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
 )
-
-
 def einsum(x: Sequence[TensorLike], equation: str) -> Tensor:
     """Sum of products in Einstein's notation: axes with the same label are matched, those the
     result does not name are summed. Labels are letters, ... stands for further axes; without -> the
@@ -1949,208 +832,120 @@ def einsum(x: Sequence[TensorLike], equation: str) -> Tensor:
     """
     return bind(_einsum, (x,), (equation,))
 
-
 _tensordot = define(
-    "tensordot",
-    "(Tensor x, Tensor y, int[] axes_x, int[] axes_y)",
-    "Tensor(out)",
-    family="contraction",
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    doc=(
-        "Sum of products over pairs of axes, axes_x[i] of x with axes_y[i] of y; the other axes of "
-        "x, then those of y, are left."
-    ),
-    where="yaml/contraction.yaml:112",
+    "tensordot", "(Tensor x, Tensor y, int[] axes_x, int[] axes_y)", "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
 )
-
-
 def tensordot(x: TensorLike, y: TensorLike, axes_x: IntArrayLike, axes_y: IntArrayLike) -> Tensor:
     """Sum of products over pairs of axes, axes_x[i] of x with axes_y[i] of y; the other axes of x,
     then those of y, are left.
 
     Args:
-        x: tensor, int, float or complex.
-        y: tensor, int, float or complex.
-        axes_x: sequence of ints.
-        axes_y: sequence of ints.
+        x, y: tensor, int, float or complex.
+        axes_x, axes_y: sequence of ints.
     """
     return bind(_tensordot, (x, y), (axes_x, axes_y))
 
-
 _bmm = define(
-    "bmm",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="contraction",
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    doc="Matrix products of two batches, out[b] = x[b] @ y[b].",
-    where="yaml/contraction.yaml:125",
+    "bmm", "(Tensor x, Tensor y)", "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
 )
-
-
 def bmm(x: TensorLike, y: TensorLike) -> Tensor:
     """Matrix products of two batches, out[b] = x[b] @ y[b].
 
     Args:
-        x: tensor, int, float or complex.
-        y: tensor, int, float or complex.
+        x, y: tensor, int, float or complex.
     """
     return bind(_bmm, (x, y), ())
 
-
 _mv = define(
-    "mv",
-    "(Tensor x, Tensor vec)",
-    "Tensor(out)",
-    family="contraction",
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    doc="Product of a matrix and a vector.",
-    where="yaml/contraction.yaml:135",
+    "mv", "(Tensor x, Tensor vec)", "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
 )
-
-
 def mv(x: TensorLike, vec: TensorLike) -> Tensor:
     """Product of a matrix and a vector.
 
     Args:
-        x: tensor, int, float or complex.
-        vec: tensor, int, float or complex.
+        x, vec: tensor, int, float or complex.
     """
     return bind(_mv, (x, vec), ())
 
-
 _dot = define(
-    "dot",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="contraction",
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    doc="Sum of products along the last axis, of two vectors or of the rows of two matrices.",
-    where="yaml/contraction.yaml:143",
+    "dot", "(Tensor x, Tensor y)", "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
 )
-
-
 def dot(x: TensorLike, y: TensorLike) -> Tensor:
     """Sum of products along the last axis, of two vectors or of the rows of two matrices.
 
     Args:
-        x: tensor, int, float or complex.
-        y: tensor, int, float or complex.
+        x, y: tensor, int, float or complex.
     """
     return bind(_dot, (x, y), ())
 
-
 _addmm = define(
-    "addmm",
-    "(Tensor input, Tensor x, Tensor y, float beta=1.0, float alpha=1.0)",
-    "Tensor(out)",
-    family="contraction",
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    inplace=(("input", "out"),),
-    doc="beta * input + alpha * (x @ y) for matrices x and y; input broadcasts.",
-    where="yaml/contraction.yaml:154",
+    "addmm", "(Tensor input, Tensor x, Tensor y, float beta=1.0, float alpha=1.0)", "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex"),
+    inplace=(("input", "out"),)
 )
-
-
 def addmm(
-    input: TensorLike, x: TensorLike, y: TensorLike, beta: float = 1.0, alpha: float = 1.0
+    input: TensorLike, x: TensorLike, y: TensorLike, beta: FloatLike = 1.0, alpha: FloatLike = 1.0
 ) -> Tensor:
     """beta * input + alpha * (x @ y) for matrices x and y; input broadcasts.
 
     Args:
-        input: tensor, int, float or complex.
-        x: tensor, int, float or complex.
-        y: tensor, int, float or complex.
-        beta: float.
-        alpha: float.
+        input, x, y: tensor, int, float or complex.
+        beta, alpha: float or one-element tensor.
     """
     return bind(_addmm, (input, x, y), (beta, alpha))
 
-
 def addmm_(
-    input: TensorLike, x: TensorLike, y: TensorLike, beta: float = 1.0, alpha: float = 1.0
+    input: TensorLike, x: TensorLike, y: TensorLike, beta: FloatLike = 1.0, alpha: FloatLike = 1.0
 ) -> Tensor:
     """:func:`addmm` in the memory of input, not to be used after it."""
     return bind_in_place(_addmm, (input, x, y), (beta, alpha))
 
-
 _baddbmm = define(
-    "baddbmm",
-    "(Tensor input, Tensor x, Tensor y, float beta=1.0, float alpha=1.0)",
-    "Tensor(out)",
-    family="contraction",
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    inplace=(("input", "out"),),
-    doc="beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts.",
-    where="yaml/contraction.yaml:165",
+    "baddbmm", "(Tensor input, Tensor x, Tensor y, float beta=1.0, float alpha=1.0)", "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex"),
+    inplace=(("input", "out"),)
 )
-
-
 def baddbmm(
-    input: TensorLike, x: TensorLike, y: TensorLike, beta: float = 1.0, alpha: float = 1.0
+    input: TensorLike, x: TensorLike, y: TensorLike, beta: FloatLike = 1.0, alpha: FloatLike = 1.0
 ) -> Tensor:
     """beta * input + alpha * (x[b] @ y[b]) for batches of matrices x and y; input broadcasts.
 
     Args:
-        input: tensor, int, float or complex.
-        x: tensor, int, float or complex.
-        y: tensor, int, float or complex.
-        beta: float.
-        alpha: float.
+        input, x, y: tensor, int, float or complex.
+        beta, alpha: float or one-element tensor.
     """
     return bind(_baddbmm, (input, x, y), (beta, alpha))
 
-
 def baddbmm_(
-    input: TensorLike, x: TensorLike, y: TensorLike, beta: float = 1.0, alpha: float = 1.0
+    input: TensorLike, x: TensorLike, y: TensorLike, beta: FloatLike = 1.0, alpha: FloatLike = 1.0
 ) -> Tensor:
     """:func:`baddbmm` in the memory of input, not to be used after it."""
     return bind_in_place(_baddbmm, (input, x, y), (beta, alpha))
 
-
 _kron = define(
-    "kron",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="contraction",
-    traits=("promote",),
-    dtypes=("int", "float", "complex"),
-    doc="Kronecker product: each element of x replaced by its product with y.",
-    where="yaml/contraction.yaml:175",
+    "kron", "(Tensor x, Tensor y)", "Tensor(out)", traits=("promote",),
+    dtypes=("int", "float", "complex")
 )
-
-
 def kron(x: TensorLike, y: TensorLike) -> Tensor:
     """Kronecker product: each element of x replaced by its product with y.
 
     Args:
-        x: tensor, int, float or complex.
-        y: tensor, int, float or complex.
+        x, y: tensor, int, float or complex.
     """
     return bind(_kron, (x, y), ())
 
 
+# -- yaml/control_flow.yaml ------------------------------------------------------------------------
+define = definer("yaml/control_flow.yaml", family="control_flow")
+
 _branch = define(
-    "branch",
-    "(Tensor index, Tensor[] operands, Graph[] branches)",
-    "Tensor[](out)",
-    family="control_flow",
-    infer_meta=("BranchInferMeta", None),
-    traits=("invariant(operands)",),
-    doc=(
-        "The outputs of branches[index] on the operands, index clamped to the branches there are; "
-        "the others do not run. All branches give outputs of the same metas."
-    ),
-    where="yaml/control_flow.yaml:5",
+    "branch", "(Tensor index, Tensor[] operands, Graph[] branches)", "Tensor[](out)",
+    infer_meta=("BranchInferMeta", None), traits=("invariant(operands)",)
 )
-
-
 def branch(
     index: TensorLike, operands: Sequence[TensorLike], branches: Sequence[Graph]
 ) -> tuple[Tensor, ...]:
@@ -2164,22 +959,10 @@ def branch(
     """
     return bind(_branch, (index, operands), (branches,))
 
-
 _select_n = define(
-    "select_n",
-    "(Tensor which, Tensor[] cases)",
-    "Tensor(out)",
-    family="control_flow",
-    infer_meta=("SelectNInferMeta", None),
-    traits=("promote(cases)",),
-    doc=(
-        "Element i is cases[which[i]][i]; which, ints clamped to the cases there are, or bools, is "
-        "0-d or of the cases' dims, which are the same for all."
-    ),
-    where="yaml/control_flow.yaml:15",
+    "select_n", "(Tensor which, Tensor[] cases)", "Tensor(out)",
+    infer_meta=("SelectNInferMeta", None), traits=("promote(cases)",)
 )
-
-
 def select_n(which: TensorLike, cases: Sequence[TensorLike]) -> Tensor:
     """Element i is cases[which[i]][i]; which, ints clamped to the cases there are, or bools, is 0-d
     or of the cases' dims, which are the same for all.
@@ -2190,22 +973,10 @@ def select_n(which: TensorLike, cases: Sequence[TensorLike]) -> Tensor:
     """
     return bind(_select_n, (which, cases), ())
 
-
 _while_loop = define(
-    "while_loop",
-    "(Tensor[] carry, Tensor[] constants, Graph cond, Graph body)",
-    "Tensor[](out)",
-    family="control_flow",
-    infer_meta=("WhileInferMeta", None),
-    traits=("invariant(constants)",),
-    doc=(
-        "carry = body(carry, constants) for as long as cond(carry, constants), one bool, holds; "
-        "the carry keeps its metas."
-    ),
-    where="yaml/control_flow.yaml:30",
+    "while_loop", "(Tensor[] carry, Tensor[] constants, Graph cond, Graph body)", "Tensor[](out)",
+    infer_meta=("WhileInferMeta", None), traits=("invariant(constants)",)
 )
-
-
 def while_loop(
     carry: Sequence[TensorLike], constants: Sequence[TensorLike], cond: Graph, body: Graph
 ) -> tuple[Tensor, ...]:
@@ -2213,82 +984,44 @@ def while_loop(
     carry keeps its metas.
 
     Args:
-        carry: sequence of tensors.
-        constants: sequence of tensors.
-        cond: graph.
-        body: graph.
+        carry, constants: sequence of tensors.
+        cond, body: graph.
     """
     return bind(_while_loop, (carry, constants), (cond, body))
 
-
 _fori_loop = define(
-    "fori_loop",
-    "(Tensor lower, Tensor upper, Tensor[] carry, Tensor[] constants, Graph body, int64_t "
-    "length=-1)",
-    "Tensor[](out)",
-    family="control_flow",
-    infer_meta=("ForiInferMeta", None),
-    doc=(
-        "carry = body(i, carry, constants) for i = lower .. upper - 1, an int64. length is upper - "
-        "lower where that is known before it runs, which makes it a scan; else it is a while_loop."
-    ),
-    where="yaml/control_flow.yaml:40",
+    "fori_loop", "(Tensor lower, Tensor upper, Tensor[] carry, Tensor[] constants, Graph body, "
+    "int64_t length=-1)", "Tensor[](out)", infer_meta=("ForiInferMeta", None)
 )
-
-
 def fori_loop(
-    lower: TensorLike,
-    upper: TensorLike,
-    carry: Sequence[TensorLike],
-    constants: Sequence[TensorLike],
-    body: Graph,
-    length: DimLike = -1,
+    lower: TensorLike, upper: TensorLike, carry: Sequence[TensorLike],
+    constants: Sequence[TensorLike], body: Graph, length: DimLike = -1
 ) -> tuple[Tensor, ...]:
     """carry = body(i, carry, constants) for i = lower .. upper - 1, an int64. length is upper -
     lower where that is known before it runs, which makes it a scan; else it is a while_loop.
 
     Args:
-        lower: tensor.
-        upper: tensor.
-        carry: sequence of tensors.
-        constants: sequence of tensors.
+        lower, upper: tensor.
+        carry, constants: sequence of tensors.
         body: graph.
         length: int.
     """
     return bind(_fori_loop, (lower, upper, carry, constants), (body, length))
 
-
 _scan = define(
-    "scan",
-    "(Tensor[] carry, Tensor[] xs, Tensor[] constants, Graph body, int64_t length, bool "
-    "reverse=false)",
-    "Tensor[](final), Tensor[](ys)",
-    family="control_flow",
-    infer_meta=("ScanInferMeta", None),
-    traits=("invariant(constants)",),
-    doc=(
-        "carry, ys[i] = body(carry, xs[i], constants) for i = 0 .. length - 1, or from the last to "
-        "the first if reverse; the final carry, and the ys stacked on a leading axis."
-    ),
-    where="yaml/control_flow.yaml:49",
+    "scan", "(Tensor[] carry, Tensor[] xs, Tensor[] constants, Graph body, int64_t length, "
+    "bool reverse=false)", "Tensor[](final), Tensor[](ys)", infer_meta=("ScanInferMeta", None),
+    traits=("invariant(constants)",)
 )
-
-
 def scan(
-    carry: Sequence[TensorLike],
-    xs: Sequence[TensorLike],
-    constants: Sequence[TensorLike],
-    body: Graph,
-    length: DimLike,
-    reverse: bool = False,
+    carry: Sequence[TensorLike], xs: Sequence[TensorLike], constants: Sequence[TensorLike],
+    body: Graph, length: DimLike, reverse: bool = False
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...]]:
     """carry, ys[i] = body(carry, xs[i], constants) for i = 0 .. length - 1, or from the last to the
     first if reverse; the final carry, and the ys stacked on a leading axis.
 
     Args:
-        carry: sequence of tensors.
-        xs: sequence of tensors.
-        constants: sequence of tensors.
+        carry, xs, constants: sequence of tensors.
         body: graph.
         length: int.
         reverse: bool.
@@ -2298,23 +1031,11 @@ def scan(
     """
     return bind(_scan, (carry, xs, constants), (body, length, reverse))
 
-
 _dim_value = define(
-    "dim_value",
-    "(Tensor x, int64_t dim, bool largest=false)",
-    "Tensor(out)",
-    family="control_flow",
+    "dim_value", "(Tensor x, int64_t dim, bool largest=false)", "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None),
-    traits=("nondifferentiable", "side_effect", "binds_dim"),
-    doc=(
-        "x, one int64; from here on the unknown dim has its value. So sizes that depend on data "
-        "get into shapes. Mapped over a batch it is the largest of them if that is asked for, else "
-        "an error."
-    ),
-    where="yaml/control_flow.yaml:59",
+    traits=("nondifferentiable", "side_effect", "binds_dim")
 )
-
-
 def dim_value(x: TensorLike, dim: DimLike, largest: bool = False) -> Tensor:
     """x, one int64; from here on the unknown dim has its value. So sizes that depend on data get
     into shapes. Mapped over a batch it is the largest of them if that is asked for, else an error.
@@ -2327,24 +1048,17 @@ def dim_value(x: TensorLike, dim: DimLike, largest: bool = False) -> Tensor:
     return bind(_dim_value, (x,), (dim, largest))
 
 
+# -- yaml/creation.yaml ----------------------------------------------------------------------------
+define = definer("yaml/creation.yaml", family="creation")
+
 _full = define(
-    "full",
-    "(IntArray shape, Scalar(double) value, DataType dtype=DataType::FLOAT32, Place "
-    "place=CPUPlace())",
-    "Tensor(out)",
-    family="creation",
-    infer_meta=("CreateInferMeta", ("shape", "dtype")),
-    traits=("nondifferentiable",),
-    doc="A tensor of that shape, every element equal to value.",
-    where="yaml/creation.yaml:6",
+    "full", "(IntArray shape, Scalar(double) value, DataType dtype=DataType::FLOAT32, "
+    "Place place=CPUPlace())", "Tensor(out)", infer_meta=("CreateInferMeta", ("shape", "dtype")),
+    traits=("nondifferentiable",)
 )
-
-
 def full(
-    shape: IntArrayLike,
-    value: ScalarLike,
-    dtype: DTypeLike = "float32",
-    place: PlaceLike | None = None,
+    shape: IntArrayLike, value: ScalarLike, dtype: DTypeLike = "float32",
+    place: PlaceLike | None = None
 ) -> Tensor:
     """A tensor of that shape, every element equal to value.
 
@@ -2356,21 +1070,10 @@ def full(
     """
     return bind(_full, (), (shape, value, dtype, place))
 
-
 _full_like = define(
-    "full_like",
-    "(Tensor x, Scalar value, DataType dtype=DataType::UNDEFINED, Place place={})",
-    "Tensor(out)",
-    family="creation",
-    traits=("nondifferentiable",),
-    doc=(
-        "A tensor of the shape of x, and of its dtype if none is given, every element equal to "
-        "value."
-    ),
-    where="yaml/creation.yaml:17",
+    "full_like", "(Tensor x, Scalar value, DataType dtype=DataType::UNDEFINED, Place place={})",
+    "Tensor(out)", traits=("nondifferentiable",)
 )
-
-
 def full_like(
     x: TensorLike, value: ScalarLike, dtype: DTypeLike | None = None, place: PlaceLike | None = None
 ) -> Tensor:
@@ -2384,19 +1087,10 @@ def full_like(
     """
     return bind(_full_like, (x,), (value, dtype, place))
 
-
 _empty = define(
-    "empty",
-    "(IntArray shape, DataType dtype=DataType::FLOAT32, Place place=CPUPlace())",
-    "Tensor(out)",
-    family="creation",
-    infer_meta=("CreateInferMeta", ("shape", "dtype")),
-    traits=("nondifferentiable",),
-    doc="A tensor of that shape, for where the values do not matter; they are 0.",
-    where="yaml/creation.yaml:27",
+    "empty", "(IntArray shape, DataType dtype=DataType::FLOAT32, Place place=CPUPlace())",
+    "Tensor(out)", infer_meta=("CreateInferMeta", ("shape", "dtype")), traits=("nondifferentiable",)
 )
-
-
 def empty(
     shape: IntArrayLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
 ) -> Tensor:
@@ -2409,18 +1103,10 @@ def empty(
     """
     return bind(_empty, (), (shape, dtype, place))
 
-
 _empty_like = define(
-    "empty_like",
-    "(Tensor x, DataType dtype=DataType::UNDEFINED, Place place={})",
-    "Tensor(out)",
-    family="creation",
-    traits=("nondifferentiable",),
-    doc="A tensor of the shape of x, for where the values do not matter; they are 0.",
-    where="yaml/creation.yaml:38",
+    "empty_like", "(Tensor x, DataType dtype=DataType::UNDEFINED, Place place={})", "Tensor(out)",
+    traits=("nondifferentiable",)
 )
-
-
 def empty_like(
     x: TensorLike, dtype: DTypeLike | None = None, place: PlaceLike | None = None
 ) -> Tensor:
@@ -2433,122 +1119,66 @@ def empty_like(
     """
     return bind(_empty_like, (x,), (dtype, place))
 
-
 _arange = define(
-    "arange",
-    "(Scalar start, Scalar end, Scalar step, DataType dtype, Place place={})",
-    "Tensor(out)",
-    family="creation",
-    infer_meta=("ArangeInferMeta", None),
-    traits=("nondifferentiable",),
-    doc=(
-        "start, start + step, start + 2 * step, ... as long as they lie before end; dtype None is "
-        "int64 for ints and the default float for floats."
-    ),
-    where="yaml/creation.yaml:48",
+    "arange", "(Scalar start, Scalar end, Scalar step, DataType dtype, Place place={})",
+    "Tensor(out)", infer_meta=("ArangeInferMeta", None), traits=("nondifferentiable",)
 )
-
-
 def arange(
-    start: ScalarLike,
-    end: ScalarLike,
-    step: ScalarLike,
-    dtype: DTypeLike,
-    place: PlaceLike | None = None,
+    start: ScalarLike, end: ScalarLike, step: ScalarLike, dtype: DTypeLike,
+    place: PlaceLike | None = None
 ) -> Tensor:
     """start, start + step, start + 2 * step, ... as long as they lie before end; dtype None is
     int64 for ints and the default float for floats.
 
     Args:
-        start: number or one-element tensor.
-        end: number or one-element tensor.
-        step: number or one-element tensor.
+        start, end, step: number or one-element tensor.
         dtype: dtype.
         place: place; None is the default place.
     """
     return bind(_arange, (), (start, end, step, dtype, place))
 
-
 _linspace = define(
-    "linspace",
-    "(Tensor start, Tensor stop, int64_t number, DataType dtype=DataType::UNDEFINED, Place "
-    "place={})",
-    "Tensor(out)",
-    family="creation",
-    infer_meta=("LinspaceInferMeta", None),
-    traits=("promote_float",),
-    dtypes=("float", "complex"),
-    doc=(
-        "number values evenly spaced from start to stop, both included and met exactly; the dtype "
-        "of start and stop if none is given, and rounded down if it is an int dtype."
-    ),
-    where="yaml/creation.yaml:65",
+    "linspace", "(Tensor start, Tensor stop, int64_t number, DataType dtype=DataType::UNDEFINED, "
+    "Place place={})", "Tensor(out)", infer_meta=("LinspaceInferMeta", None),
+    traits=("promote_float",), dtypes=("float", "complex")
 )
-
-
 def linspace(
-    start: TensorLike,
-    stop: TensorLike,
-    number: DimLike,
-    dtype: DTypeLike | None = None,
-    place: PlaceLike | None = None,
+    start: TensorLike, stop: TensorLike, number: DimLike, dtype: DTypeLike | None = None,
+    place: PlaceLike | None = None
 ) -> Tensor:
     """number values evenly spaced from start to stop, both included and met exactly; the dtype of
     start and stop if none is given, and rounded down if it is an int dtype.
 
     Args:
-        start: tensor, float or complex.
-        stop: tensor, float or complex.
+        start, stop: tensor, float or complex.
         number: int.
         dtype: dtype.
         place: place; None is the default place.
     """
     return bind(_linspace, (start, stop), (number, dtype, place))
 
-
 _eye = define(
     "eye",
     "(Scalar(int64_t) num_rows, Scalar(int64_t) num_columns, DataType dtype=DataType::FLOAT32, "
-    "Place place={})",
-    "Tensor(out)",
-    family="creation",
-    traits=("nondifferentiable",),
-    doc="A matrix with 1 on the main diagonal and 0 elsewhere; num_columns None is num_rows.",
-    where="yaml/creation.yaml:82",
+    "Place place={})", "Tensor(out)", traits=("nondifferentiable",)
 )
-
-
 def eye(
-    num_rows: ScalarLike,
-    num_columns: ScalarLike,
-    dtype: DTypeLike = "float32",
-    place: PlaceLike | None = None,
+    num_rows: ScalarLike, num_columns: ScalarLike, dtype: DTypeLike = "float32",
+    place: PlaceLike | None = None
 ) -> Tensor:
     """A matrix with 1 on the main diagonal and 0 elsewhere; num_columns None is num_rows.
 
     Args:
-        num_rows: number or one-element tensor.
-        num_columns: number or one-element tensor.
+        num_rows, num_columns: number or one-element tensor.
         dtype: dtype.
         place: place; None is the default place.
     """
     return bind(_eye, (), (num_rows, num_columns, dtype, place))
 
-
 _tril = define(
-    "tril",
-    "(Tensor x, int diagonal=0)",
-    "Tensor(out)",
-    family="creation",
-    infer_meta=("TrilInferMeta", None),
-    backward="tril_grad",
-    jvp="linear",
-    inplace=(("x", "out"),),
-    doc="x with 0 above the diagonal: out[..., i, j] = x[..., i, j] where j - i <= diagonal.",
-    where="yaml/creation.yaml:94",
+    "tril", "(Tensor x, int diagonal=0)", "Tensor(out)", infer_meta=("TrilInferMeta", None),
+    backward="tril_grad", jvp="linear", inplace=(("x", "out"),)
 )
-
-
 def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     """x with 0 above the diagonal: out[..., i, j] = x[..., i, j] where j - i <= diagonal.
 
@@ -2558,47 +1188,22 @@ def tril(x: TensorLike, diagonal: int = 0) -> Tensor:
     """
     return bind(_tril, (x,), (diagonal,))
 
-
 def tril_(x: TensorLike, diagonal: int = 0) -> Tensor:
     """:func:`tril` in the memory of x, not to be used after it."""
     return bind_in_place(_tril, (x,), (diagonal,))
 
-
 _tril_grad = define(
-    "tril_grad",
-    "(Tensor out_grad, int diagonal)",
-    "Tensor(x_grad)",
-    family="creation",
-    invoke="tril(out_grad, diagonal)",
-    forward="tril",
-    where="yaml/creation.yaml:108",
+    "tril_grad", "(Tensor out_grad, int diagonal)", "Tensor(x_grad)",
+    invoke="tril(out_grad, diagonal)", forward="tril"
 )
-
-
-def tril_grad(out_grad: TensorLike, diagonal: int) -> Tensor:
-    """Backward of :func:`tril`.
-
-    Args:
-        out_grad: tensor.
-        diagonal: int.
-    """
+def tril_grad(out_grad, diagonal):
+    """Backward of :func:`tril`."""
     return bind(_tril_grad, (out_grad,), (diagonal,))
 
-
 _triu = define(
-    "triu",
-    "(Tensor x, int diagonal=0)",
-    "Tensor(out)",
-    family="creation",
-    infer_meta=("TriuInferMeta", None),
-    backward="triu_grad",
-    jvp="linear",
-    inplace=(("x", "out"),),
-    doc="x with 0 below the diagonal: out[..., i, j] = x[..., i, j] where j - i >= diagonal.",
-    where="yaml/creation.yaml:114",
+    "triu", "(Tensor x, int diagonal=0)", "Tensor(out)", infer_meta=("TriuInferMeta", None),
+    backward="triu_grad", jvp="linear", inplace=(("x", "out"),)
 )
-
-
 def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
     """x with 0 below the diagonal: out[..., i, j] = x[..., i, j] where j - i >= diagonal.
 
@@ -2608,110 +1213,59 @@ def triu(x: TensorLike, diagonal: int = 0) -> Tensor:
     """
     return bind(_triu, (x,), (diagonal,))
 
-
 def triu_(x: TensorLike, diagonal: int = 0) -> Tensor:
     """:func:`triu` in the memory of x, not to be used after it."""
     return bind_in_place(_triu, (x,), (diagonal,))
 
-
 _triu_grad = define(
-    "triu_grad",
-    "(Tensor out_grad, int diagonal)",
-    "Tensor(x_grad)",
-    family="creation",
-    invoke="triu(out_grad, diagonal)",
-    forward="triu",
-    where="yaml/creation.yaml:126",
+    "triu_grad", "(Tensor out_grad, int diagonal)", "Tensor(x_grad)",
+    invoke="triu(out_grad, diagonal)", forward="triu"
 )
-
-
-def triu_grad(out_grad: TensorLike, diagonal: int) -> Tensor:
-    """Backward of :func:`triu`.
-
-    Args:
-        out_grad: tensor.
-        diagonal: int.
-    """
+def triu_grad(out_grad, diagonal):
+    """Backward of :func:`triu`."""
     return bind(_triu_grad, (out_grad,), (diagonal,))
 
-
 _tril_indices = define(
-    "tril_indices",
-    "(int rows, int cols, int offset, DataType dtype, Place place={})",
-    "Tensor(out)",
-    family="creation",
-    traits=("nondifferentiable",),
-    doc=(
-        "Rows and columns, [2, n], of the places of a rows x cols matrix where column - row <= "
-        "offset."
-    ),
-    where="yaml/creation.yaml:132",
+    "tril_indices", "(int rows, int cols, int offset, DataType dtype, Place place={})",
+    "Tensor(out)", traits=("nondifferentiable",)
 )
-
-
 def tril_indices(
     rows: int, cols: int, offset: int, dtype: DTypeLike, place: PlaceLike | None = None
 ) -> Tensor:
     """Rows and columns, [2, n], of the places of a rows x cols matrix where column - row <= offset.
 
     Args:
-        rows: int.
-        cols: int.
-        offset: int.
+        rows, cols, offset: int.
         dtype: dtype.
         place: place; None is the default place.
     """
     return bind(_tril_indices, (), (rows, cols, offset, dtype, place))
 
-
 _triu_indices = define(
-    "triu_indices",
-    "(int row, int col, int offset, DataType dtype, Place place={})",
-    "Tensor(out)",
-    family="creation",
-    traits=("nondifferentiable",),
-    doc=(
-        "Rows and columns, [2, n], of the places of a row x col matrix where column - row >= "
-        "offset."
-    ),
-    where="yaml/creation.yaml:142",
+    "triu_indices", "(int row, int col, int offset, DataType dtype, Place place={})", "Tensor(out)",
+    traits=("nondifferentiable",)
 )
-
-
 def triu_indices(
     row: int, col: int, offset: int, dtype: DTypeLike, place: PlaceLike | None = None
 ) -> Tensor:
     """Rows and columns, [2, n], of the places of a row x col matrix where column - row >= offset.
 
     Args:
-        row: int.
-        col: int.
-        offset: int.
+        row, col, offset: int.
         dtype: dtype.
         place: place; None is the default place.
     """
     return bind(_triu_indices, (), (row, col, offset, dtype, place))
 
 
+# -- yaml/fft.yaml ---------------------------------------------------------------------------------
+define = definer("yaml/fft.yaml", family="fft")
+
 _fft_c2c = define(
-    "fft_c2c",
-    "(Tensor x, int64_t[] axes, str normalization, bool forward)",
-    "Tensor(out)",
-    family="fft",
-    infer_meta=("FFTC2CInferMeta", None),
-    backward="fft_c2c_grad",
-    jvp="linear",
-    traits=("promote",),
-    dtypes=("complex",),
-    doc=(
-        "The sums out_k = sum_j x_j exp(-2 pi i j k / n) over each of the axes, n its size; with + "
-        'in the exponent unless forward. normalization is "backward", "ortho" or "forward": where '
-        "they are divided by their number."
-    ),
-    where="yaml/fft.yaml:10",
+    "fft_c2c", "(Tensor x, int64_t[] axes, str normalization, bool forward)", "Tensor(out)",
+    infer_meta=("FFTC2CInferMeta", None), backward="fft_c2c_grad", jvp="linear",
+    traits=("promote",), dtypes=("complex",)
 )
-
-
 def fft_c2c(x: TensorLike, axes: IntArrayLike, normalization: str, forward: bool) -> Tensor:
     """The sums out_k = sum_j x_j exp(-2 pi i j k / n) over each of the axes, n its size; with + in
     the exponent unless forward. normalization is "backward", "ortho" or "forward": where they are
@@ -2725,50 +1279,19 @@ def fft_c2c(x: TensorLike, axes: IntArrayLike, normalization: str, forward: bool
     """
     return bind(_fft_c2c, (x,), (axes, normalization, forward))
 
-
 _fft_c2c_grad = define(
-    "fft_c2c_grad",
-    "(Tensor out_grad, int64_t[] axes, str normalization, bool forward)",
-    "Tensor(x_grad)",
-    family="fft",
-    forward="fft_c2c",
-    where="yaml/fft.yaml:33",
+    "fft_c2c_grad", "(Tensor out_grad, int64_t[] axes, str normalization, bool forward)",
+    "Tensor(x_grad)", forward="fft_c2c"
 )
-
-
-def fft_c2c_grad(
-    out_grad: TensorLike, axes: IntArrayLike, normalization: str, forward: bool
-) -> Tensor:
-    """Backward of :func:`fft_c2c`.
-
-    Args:
-        out_grad: tensor.
-        axes: sequence of ints.
-        normalization: str.
-        forward: bool.
-    """
+def fft_c2c_grad(out_grad, axes, normalization, forward):
+    """Backward of :func:`fft_c2c`."""
     return bind(_fft_c2c_grad, (out_grad,), (axes, normalization, forward))
 
-
 _fft_r2c = define(
-    "fft_r2c",
-    "(Tensor x, int64_t[] axes, str normalization, bool forward, bool onesided)",
-    "Tensor(out)",
-    family="fft",
-    infer_meta=("FFTR2CInferMeta", None),
-    backward="fft_r2c_grad",
-    jvp="linear",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float32", "float64"),
-    doc=(
-        "As :func:`fft_c2c`, of real x: out_k = sum_j x_j exp(-2 pi i j k / n) over each of the "
-        "axes. onesided: along the last of them only k = 0, ..., n // 2; the others are conjugates "
-        "of these."
-    ),
-    where="yaml/fft.yaml:38",
+    "fft_r2c", "(Tensor x, int64_t[] axes, str normalization, bool forward, bool onesided)",
+    "Tensor(out)", infer_meta=("FFTR2CInferMeta", None), backward="fft_r2c_grad", jvp="linear",
+    traits=("promote_float", "full_precision"), dtypes=("float32", "float64")
 )
-
-
 def fft_r2c(
     x: TensorLike, axes: IntArrayLike, normalization: str, forward: bool, onesided: bool
 ) -> Tensor:
@@ -2779,63 +1302,25 @@ def fft_r2c(
         x: tensor, float32 or float64.
         axes: sequence of ints.
         normalization: str.
-        forward: bool.
-        onesided: bool.
+        forward, onesided: bool.
     """
     return bind(_fft_r2c, (x,), (axes, normalization, forward, onesided))
-
 
 _fft_r2c_grad = define(
     "fft_r2c_grad",
     "(Tensor x, Tensor out_grad, int64_t[] axes, str normalization, bool forward, bool onesided)",
-    "Tensor(x_grad)",
-    family="fft",
-    no_need_buffer=("x",),
-    forward="fft_r2c",
-    where="yaml/fft.yaml:63",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="fft_r2c"
 )
-
-
-def fft_r2c_grad(
-    x: TensorLike,
-    out_grad: TensorLike,
-    axes: IntArrayLike,
-    normalization: str,
-    forward: bool,
-    onesided: bool,
-) -> Tensor:
-    """Backward of :func:`fft_r2c`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        axes: sequence of ints.
-        normalization: str.
-        forward: bool.
-        onesided: bool.
-    """
+def fft_r2c_grad(x, out_grad, axes, normalization, forward, onesided):
+    """Backward of :func:`fft_r2c`."""
     return bind(_fft_r2c_grad, (x, out_grad), (axes, normalization, forward, onesided))
-
 
 _fft_c2r = define(
     "fft_c2r",
     "(Tensor x, int64_t[] axes, str normalization, bool forward, int64_t last_dim_size=0)",
-    "Tensor(out)",
-    family="fft",
-    infer_meta=("FFTC2RInferMeta", None),
-    backward="fft_c2r_grad",
-    jvp="linear",
-    traits=("promote",),
-    dtypes=("complex",),
-    doc=(
-        "As :func:`fft_c2c`, of what is its own conjugate when mirrored, so out is real: of the "
-        "last of the axes x has the points k = 0, ..., n // 2 alone, where n is last_dim_size, or "
-        "2 (size - 1) if that is 0. The imaginary parts at k = 0 and n / 2 count for nothing."
-    ),
-    where="yaml/fft.yaml:69",
+    "Tensor(out)", infer_meta=("FFTC2RInferMeta", None), backward="fft_c2r_grad", jvp="linear",
+    traits=("promote",), dtypes=("complex",)
 )
-
-
 def fft_c2r(
     x: TensorLike, axes: IntArrayLike, normalization: str, forward: bool, last_dim_size: DimLike = 0
 ) -> Tensor:
@@ -2852,54 +1337,23 @@ def fft_c2r(
     """
     return bind(_fft_c2r, (x,), (axes, normalization, forward, last_dim_size))
 
-
 _fft_c2r_grad = define(
     "fft_c2r_grad",
     "(Tensor out_grad, int64_t[] axes, str normalization, bool forward, int64_t last_dim_size)",
-    "Tensor(x_grad)",
-    family="fft",
-    forward="fft_c2r",
-    where="yaml/fft.yaml:95",
+    "Tensor(x_grad)", forward="fft_c2r"
 )
-
-
-def fft_c2r_grad(
-    out_grad: TensorLike,
-    axes: IntArrayLike,
-    normalization: str,
-    forward: bool,
-    last_dim_size: DimLike,
-) -> Tensor:
-    """Backward of :func:`fft_c2r`.
-
-    Args:
-        out_grad: tensor.
-        axes: sequence of ints.
-        normalization: str.
-        forward: bool.
-        last_dim_size: int.
-    """
+def fft_c2r_grad(out_grad, axes, normalization, forward, last_dim_size):
+    """Backward of :func:`fft_c2r`."""
     return bind(_fft_c2r_grad, (out_grad,), (axes, normalization, forward, last_dim_size))
 
 
+# -- yaml/indexing.yaml ----------------------------------------------------------------------------
+define = definer("yaml/indexing.yaml", family="indexing")
+
 _gather = define(
-    "gather",
-    "(Tensor x, Tensor index, Scalar(int) axis=0)",
-    "Tensor(out)",
-    family="indexing",
-    infer_meta=("GatherInferMeta", None),
-    backward="gather_grad",
-    jvp="linear",
-    doc=(
-        "The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes "
-        "of index, of any number, stand in place of axis. A negative index counts from the end. An "
-        "index out of range raises TensorIndexError where the call runs at once; compiled programs "
-        "take the nearest inside, or raise under phix.debug.check_indices()."
-    ),
-    where="yaml/indexing.yaml:6",
+    "gather", "(Tensor x, Tensor index, Scalar(int) axis=0)", "Tensor(out)",
+    infer_meta=("GatherInferMeta", None), backward="gather_grad", jvp="linear"
 )
-
-
 def gather(x: TensorLike, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
     """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes of
     index, of any number, stand in place of axis. A negative index counts from the end. An index out
@@ -2907,165 +1361,68 @@ def gather(x: TensorLike, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
     inside, or raise under phix.debug.check_indices().
 
     Args:
-        x: tensor.
-        index: tensor.
+        x, index: tensor.
         axis: number or one-element tensor.
     """
     return bind(_gather, (x, index), (axis,))
 
-
 _gather_grad = define(
-    "gather_grad",
-    "(Tensor x, Tensor index, Tensor out_grad, Scalar(int) axis=0)",
-    "Tensor(x_grad)",
-    family="indexing",
-    no_need_buffer=("x",),
-    forward="gather",
-    where="yaml/indexing.yaml:21",
+    "gather_grad", "(Tensor x, Tensor index, Tensor out_grad, Scalar(int) axis=0)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="gather"
 )
-
-
-def gather_grad(
-    x: TensorLike, index: TensorLike, out_grad: TensorLike, axis: ScalarLike = 0
-) -> Tensor:
-    """Backward of :func:`gather`.
-
-    Args:
-        x: tensor.
-        index: tensor.
-        out_grad: tensor.
-        axis: number or one-element tensor.
-    """
+def gather_grad(x, index, out_grad, axis=0):
+    """Backward of :func:`gather`."""
     return bind(_gather_grad, (x, index, out_grad), (axis,))
 
-
 _gather_nd = define(
-    "gather_nd",
-    "(Tensor x, Tensor index)",
-    "Tensor(out)",
-    family="indexing",
-    infer_meta=("GatherNdInferMeta", None),
-    backward="gather_nd_grad",
-    jvp="linear",
-    doc=(
-        "out[i] = x[index[i, 0], index[i, 1], ...]: the last axis of index names the first axes of "
-        "x. An index out of range raises TensorIndexError where the call runs at once; compiled "
-        "programs take the nearest inside, or raise under phix.debug.check_indices()."
-    ),
-    where="yaml/indexing.yaml:27",
+    "gather_nd", "(Tensor x, Tensor index)", "Tensor(out)", infer_meta=("GatherNdInferMeta", None),
+    backward="gather_nd_grad", jvp="linear"
 )
-
-
 def gather_nd(x: TensorLike, index: TensorLike) -> Tensor:
     """out[i] = x[index[i, 0], index[i, 1], ...]: the last axis of index names the first axes of x.
     An index out of range raises TensorIndexError where the call runs at once; compiled programs
     take the nearest inside, or raise under phix.debug.check_indices().
 
     Args:
-        x: tensor.
-        index: tensor.
+        x, index: tensor.
     """
     return bind(_gather_nd, (x, index), ())
 
-
 _gather_nd_grad = define(
-    "gather_nd_grad",
-    "(Tensor x, Tensor index, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="indexing",
-    no_need_buffer=("x",),
-    forward="gather_nd",
-    where="yaml/indexing.yaml:43",
+    "gather_nd_grad", "(Tensor x, Tensor index, Tensor out_grad)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="gather_nd"
 )
-
-
-def gather_nd_grad(x: TensorLike, index: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`gather_nd`.
-
-    Args:
-        x: tensor.
-        index: tensor.
-        out_grad: tensor.
-    """
+def gather_nd_grad(x, index, out_grad):
+    """Backward of :func:`gather_nd`."""
     return bind(_gather_nd_grad, (x, index, out_grad), ())
 
-
 _scatter_nd_add = define(
-    "scatter_nd_add",
-    "(Tensor x, Tensor index, Tensor updates)",
-    "Tensor(out)",
-    family="indexing",
-    infer_meta=("ScatterNdAddInferMeta", None),
-    backward="scatter_nd_add_grad",
-    jvp="linear",
-    traits=("promote(x, updates)",),
-    doc=(
-        "x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again, "
-        "all are added. An index out of range raises TensorIndexError where the call runs at once; "
-        "compiled programs write to the nearest inside, or raise under phix.debug.check_indices()."
-    ),
-    where="yaml/indexing.yaml:49",
+    "scatter_nd_add", "(Tensor x, Tensor index, Tensor updates)", "Tensor(out)",
+    infer_meta=("ScatterNdAddInferMeta", None), backward="scatter_nd_add_grad", jvp="linear",
+    traits=("promote(x, updates)",)
 )
-
-
 def scatter_nd_add(x: TensorLike, index: TensorLike, updates: TensorLike) -> Tensor:
     """x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again, all
     are added. An index out of range raises TensorIndexError where the call runs at once; compiled
     programs write to the nearest inside, or raise under phix.debug.check_indices().
 
     Args:
-        x: tensor.
-        index: tensor.
-        updates: tensor.
+        x, index, updates: tensor.
     """
     return bind(_scatter_nd_add, (x, index, updates), ())
 
-
 _scatter_nd_add_grad = define(
-    "scatter_nd_add_grad",
-    "(Tensor index, Tensor updates, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(updates_grad)",
-    family="indexing",
-    no_need_buffer=("updates",),
-    forward="scatter_nd_add",
-    where="yaml/indexing.yaml:66",
+    "scatter_nd_add_grad", "(Tensor index, Tensor updates, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(updates_grad)", no_need_buffer=("updates",), forward="scatter_nd_add"
 )
-
-
-def scatter_nd_add_grad(
-    index: TensorLike, updates: TensorLike, out_grad: TensorLike
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`scatter_nd_add`.
-
-    Args:
-        index: tensor.
-        updates: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, updates_grad.
-    """
+def scatter_nd_add_grad(index, updates, out_grad):
+    """Backward of :func:`scatter_nd_add`."""
     return bind(_scatter_nd_add_grad, (index, updates, out_grad), ())
 
-
 _scatter = define(
-    "scatter",
-    "(Tensor x, Tensor index, Tensor updates, bool overwrite=true)",
-    "Tensor(out)",
-    family="indexing",
-    infer_meta=("ScatterInferMeta", None),
-    traits=("promote(x, updates)",),
-    inplace=(("x", "out"),),
-    doc=(
-        "x with row index[i] replaced by updates[i]: by the last of them where an index comes "
-        "again, or by their sum if not overwrite. An index out of range raises TensorIndexError "
-        "where the call runs at once; compiled programs write to the nearest inside, or raise "
-        "under phix.debug.check_indices()."
-    ),
-    where="yaml/indexing.yaml:72",
+    "scatter", "(Tensor x, Tensor index, Tensor updates, bool overwrite=true)", "Tensor(out)",
+    infer_meta=("ScatterInferMeta", None), traits=("promote(x, updates)",), inplace=(("x", "out"),)
 )
-
-
 def scatter(
     x: TensorLike, index: TensorLike, updates: TensorLike, overwrite: bool = True
 ) -> Tensor:
@@ -3075,13 +1432,10 @@ def scatter(
     phix.debug.check_indices().
 
     Args:
-        x: tensor.
-        index: tensor.
-        updates: tensor.
+        x, index, updates: tensor.
         overwrite: bool.
     """
     return bind(_scatter, (x, index, updates), (overwrite,))
-
 
 def scatter_(
     x: TensorLike, index: TensorLike, updates: TensorLike, overwrite: bool = True
@@ -3089,90 +1443,37 @@ def scatter_(
     """:func:`scatter` in the memory of x, not to be used after it."""
     return bind_in_place(_scatter, (x, index, updates), (overwrite,))
 
-
 _take_along_axis = define(
-    "take_along_axis",
-    "(Tensor arr, Tensor indices, int axis)",
-    "Tensor(out)",
-    family="indexing",
-    infer_meta=("TakeAlongAxisInferMeta", None),
-    backward="take_along_axis_grad",
-    jvp="linear",
-    doc=(
-        "out[..., i, ...] = arr[..., indices[..., i, ...], ...] along axis; the other dims "
-        "broadcast. An index out of range raises TensorIndexError where the call runs at once; "
-        "compiled programs take the nearest inside, or raise under phix.debug.check_indices()."
-    ),
-    where="yaml/indexing.yaml:86",
+    "take_along_axis", "(Tensor arr, Tensor indices, int axis)", "Tensor(out)",
+    infer_meta=("TakeAlongAxisInferMeta", None), backward="take_along_axis_grad", jvp="linear"
 )
-
-
 def take_along_axis(arr: TensorLike, indices: TensorLike, axis: int) -> Tensor:
     """out[..., i, ...] = arr[..., indices[..., i, ...], ...] along axis; the other dims broadcast.
     An index out of range raises TensorIndexError where the call runs at once; compiled programs
     take the nearest inside, or raise under phix.debug.check_indices().
 
     Args:
-        arr: tensor.
-        indices: tensor.
+        arr, indices: tensor.
         axis: int.
     """
     return bind(_take_along_axis, (arr, indices), (axis,))
 
-
 _take_along_axis_grad = define(
-    "take_along_axis_grad",
-    "(Tensor arr, Tensor indices, Tensor out_grad, int axis)",
-    "Tensor(arr_grad)",
-    family="indexing",
-    no_need_buffer=("arr",),
-    forward="take_along_axis",
-    where="yaml/indexing.yaml:101",
+    "take_along_axis_grad", "(Tensor arr, Tensor indices, Tensor out_grad, int axis)",
+    "Tensor(arr_grad)", no_need_buffer=("arr",), forward="take_along_axis"
 )
-
-
-def take_along_axis_grad(
-    arr: TensorLike, indices: TensorLike, out_grad: TensorLike, axis: int
-) -> Tensor:
-    """Backward of :func:`take_along_axis`.
-
-    Args:
-        arr: tensor.
-        indices: tensor.
-        out_grad: tensor.
-        axis: int.
-    """
+def take_along_axis_grad(arr, indices, out_grad, axis):
+    """Backward of :func:`take_along_axis`."""
     return bind(_take_along_axis_grad, (arr, indices, out_grad), (axis,))
 
-
 _put_along_axis = define(
-    "put_along_axis",
-    '(Tensor arr, Tensor indices, Tensor values, int axis, str reduce="assign", bool '
-    "include_self=true)",
-    "Tensor(out)",
-    family="indexing",
-    infer_meta=("PutAlongAxisInferMeta", None),
-    backward="put_along_axis_grad",
-    traits=("promote(arr, values)",),
-    inplace=(("arr", "out"),),
-    doc=(
-        "arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its "
-        "place (assign), or combined with what is there (add, mul, amax, amin, mean), which is "
-        "left out without include_self. An index out of range raises TensorIndexError where the "
-        "call runs at once; compiled programs write to the nearest inside, or raise under "
-        "phix.debug.check_indices()."
-    ),
-    where="yaml/indexing.yaml:107",
+    "put_along_axis", '(Tensor arr, Tensor indices, Tensor values, int axis, str reduce="assign", '
+    "bool include_self=true)", "Tensor(out)", infer_meta=("PutAlongAxisInferMeta", None),
+    backward="put_along_axis_grad", traits=("promote(arr, values)",), inplace=(("arr", "out"),)
 )
-
-
 def put_along_axis(
-    arr: TensorLike,
-    indices: TensorLike,
-    values: TensorLike,
-    axis: int,
-    reduce: str = "assign",
-    include_self: bool = True,
+    arr: TensorLike, indices: TensorLike, values: TensorLike, axis: int, reduce: str = "assign",
+    include_self: bool = True
 ) -> Tensor:
     """arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its place
     (assign), or combined with what is there (add, mul, amax, amin, mean), which is left out without
@@ -3180,96 +1481,40 @@ def put_along_axis(
     compiled programs write to the nearest inside, or raise under phix.debug.check_indices().
 
     Args:
-        arr: tensor.
-        indices: tensor.
-        values: tensor.
+        arr, indices, values: tensor.
         axis: int.
         reduce: str.
         include_self: bool.
     """
     return bind(_put_along_axis, (arr, indices, values), (axis, reduce, include_self))
 
-
 def put_along_axis_(
-    arr: TensorLike,
-    indices: TensorLike,
-    values: TensorLike,
-    axis: int,
-    reduce: str = "assign",
-    include_self: bool = True,
+    arr: TensorLike, indices: TensorLike, values: TensorLike, axis: int, reduce: str = "assign",
+    include_self: bool = True
 ) -> Tensor:
     """:func:`put_along_axis` in the memory of arr, not to be used after it."""
     return bind_in_place(_put_along_axis, (arr, indices, values), (axis, reduce, include_self))
 
-
 _put_along_axis_grad = define(
     "put_along_axis_grad",
-    "(Tensor arr, Tensor indices, Tensor values, Tensor out, Tensor out_grad, int axis, str "
-    "reduce, bool include_self)",
-    "Tensor(arr_grad), Tensor(values_grad)",
-    family="indexing",
-    forward="put_along_axis",
-    where="yaml/indexing.yaml:126",
+    "(Tensor arr, Tensor indices, Tensor values, Tensor out, Tensor out_grad, int axis, "
+    "str reduce, bool include_self)", "Tensor(arr_grad), Tensor(values_grad)",
+    forward="put_along_axis"
 )
-
-
-def put_along_axis_grad(
-    arr: TensorLike,
-    indices: TensorLike,
-    values: TensorLike,
-    out: TensorLike,
-    out_grad: TensorLike,
-    axis: int,
-    reduce: str,
-    include_self: bool,
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`put_along_axis`.
-
-    Args:
-        arr: tensor.
-        indices: tensor.
-        values: tensor.
-        out: tensor.
-        out_grad: tensor.
-        axis: int.
-        reduce: str.
-        include_self: bool.
-
-    Returns:
-        arr_grad, values_grad.
-    """
+def put_along_axis_grad(arr, indices, values, out, out_grad, axis, reduce, include_self):
+    """Backward of :func:`put_along_axis`."""
     return bind(
         _put_along_axis_grad, (arr, indices, values, out, out_grad), (axis, reduce, include_self)
     )
 
-
 _index_put = define(
-    "index_put",
-    "(Tensor x, Tensor[] indices, Tensor value, bool accumulate=false, int[] axes={})",
-    "Tensor(out)",
-    family="indexing",
-    infer_meta=("IndexPutInferMeta", None),
-    backward="index_put_grad",
-    jvp="linear",
-    traits=("promote(x, value)",),
-    inplace=(("x", "out"),),
-    doc=(
-        "x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and "
-        "the value broadcast. The indices are of the first axes of x, or of those in axes: then "
-        "the axes of the value are theirs, broadcast together, followed by the other axes of x. An "
-        "index out of range raises TensorIndexError where the call runs at once; compiled programs "
-        "write to the nearest inside, or raise under phix.debug.check_indices()."
-    ),
-    where="yaml/indexing.yaml:131",
+    "index_put", "(Tensor x, Tensor[] indices, Tensor value, bool accumulate=false, int[] axes={})",
+    "Tensor(out)", infer_meta=("IndexPutInferMeta", None), backward="index_put_grad", jvp="linear",
+    traits=("promote(x, value)",), inplace=(("x", "out"),)
 )
-
-
 def index_put(
-    x: TensorLike,
-    indices: Sequence[TensorLike],
-    value: TensorLike,
-    accumulate: bool = False,
-    axes: IntArrayLike = (),
+    x: TensorLike, indices: Sequence[TensorLike], value: TensorLike, accumulate: bool = False,
+    axes: IntArrayLike = ()
 ) -> Tensor:
     """x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and the
     value broadcast. The indices are of the first axes of x, or of those in axes: then the axes of
@@ -3286,175 +1531,86 @@ def index_put(
     """
     return bind(_index_put, (x, indices, value), (accumulate, axes))
 
-
 def index_put_(
-    x: TensorLike,
-    indices: Sequence[TensorLike],
-    value: TensorLike,
-    accumulate: bool = False,
-    axes: IntArrayLike = (),
+    x: TensorLike, indices: Sequence[TensorLike], value: TensorLike, accumulate: bool = False,
+    axes: IntArrayLike = ()
 ) -> Tensor:
     """:func:`index_put` in the memory of x, not to be used after it."""
     return bind_in_place(_index_put, (x, indices, value), (accumulate, axes))
 
-
 _index_put_grad = define(
     "index_put_grad",
-    "(Tensor x, Tensor[] indices, Tensor value, Tensor out_grad, bool accumulate=false, int[] "
-    "axes={})",
-    "Tensor(x_grad), Tensor(value_grad)",
-    family="indexing",
-    no_need_buffer=("x",),
-    forward="index_put",
-    where="yaml/indexing.yaml:150",
+    "(Tensor x, Tensor[] indices, Tensor value, Tensor out_grad, bool accumulate=false, "
+    "int[] axes={})", "Tensor(x_grad), Tensor(value_grad)", no_need_buffer=("x",),
+    forward="index_put"
 )
-
-
-def index_put_grad(
-    x: TensorLike,
-    indices: Sequence[TensorLike],
-    value: TensorLike,
-    out_grad: TensorLike,
-    accumulate: bool = False,
-    axes: IntArrayLike = (),
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`index_put`.
-
-    Args:
-        x: tensor.
-        indices: sequence of tensors.
-        value: tensor.
-        out_grad: tensor.
-        accumulate: bool.
-        axes: sequence of ints.
-
-    Returns:
-        x_grad, value_grad.
-    """
+def index_put_grad(x, indices, value, out_grad, accumulate=False, axes=()):
+    """Backward of :func:`index_put`."""
     return bind(_index_put_grad, (x, indices, value, out_grad), (accumulate, axes))
 
-
 _index_select = define(
-    "index_select",
-    "(Tensor x, Tensor index, int axis=0)",
-    "Tensor(out)",
-    family="indexing",
-    infer_meta=("IndexSelectInferMeta", None),
-    invoke="gather(x, index, axis)",
-    doc=(
-        "The slices of x at a 1-d index along axis; gather. An index out of range raises "
-        "TensorIndexError where the call runs at once; compiled programs take the nearest inside, "
-        "or raise under phix.debug.check_indices()."
-    ),
-    where="yaml/indexing.yaml:156",
+    "index_select", "(Tensor x, Tensor index, int axis=0)", "Tensor(out)",
+    infer_meta=("IndexSelectInferMeta", None), invoke="gather(x, index, axis)"
 )
-
-
 def index_select(x: TensorLike, index: TensorLike, axis: int = 0) -> Tensor:
     """The slices of x at a 1-d index along axis; gather. An index out of range raises
     TensorIndexError where the call runs at once; compiled programs take the nearest inside, or
     raise under phix.debug.check_indices().
 
     Args:
-        x: tensor.
-        index: tensor.
+        x, index: tensor.
         axis: int.
     """
     return bind(_index_select, (x, index), (axis,))
 
-
 _index_sample = define(
-    "index_sample",
-    "(Tensor x, Tensor index)",
-    "Tensor(out)",
-    family="indexing",
-    infer_meta=("IndexSampleInferMeta", None),
-    doc=(
-        "out[i, j] = x[i, index[i, j]]. An index out of range raises TensorIndexError where the "
-        "call runs at once; compiled programs take the nearest inside, or raise under "
-        "phix.debug.check_indices()."
-    ),
-    where="yaml/indexing.yaml:167",
+    "index_sample", "(Tensor x, Tensor index)", "Tensor(out)",
+    infer_meta=("IndexSampleInferMeta", None)
 )
-
-
 def index_sample(x: TensorLike, index: TensorLike) -> Tensor:
     """out[i, j] = x[i, index[i, j]]. An index out of range raises TensorIndexError where the call
     runs at once; compiled programs take the nearest inside, or raise under
     phix.debug.check_indices().
 
     Args:
-        x: tensor.
-        index: tensor.
+        x, index: tensor.
     """
     return bind(_index_sample, (x, index), ())
 
-
 _masked_fill = define(
-    "masked_fill",
-    "(Tensor x, Tensor mask, Tensor value)",
-    "Tensor(out)",
-    family="indexing",
-    infer_meta=("MaskedFillInferMeta", None),
-    traits=("promote(x, value)",),
-    invoke="where(mask, value, x)",
-    doc="x with value, of one element or broadcast, where the bool tensor mask is true.",
-    where="yaml/indexing.yaml:177",
+    "masked_fill", "(Tensor x, Tensor mask, Tensor value)", "Tensor(out)",
+    infer_meta=("MaskedFillInferMeta", None), traits=("promote(x, value)",),
+    invoke="where(mask, value, x)"
 )
-
-
 def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
     """x with value, of one element or broadcast, where the bool tensor mask is true.
 
     Args:
-        x: tensor.
-        mask: tensor.
-        value: tensor.
+        x, mask, value: tensor.
     """
     return bind(_masked_fill, (x, mask, value), ())
 
 
+# -- yaml/layer.yaml -------------------------------------------------------------------------------
+define = definer("yaml/layer.yaml", family="layer")
+
 _linear = define(
-    "linear",
-    "(Tensor x, Tensor weight, Tensor bias)",
-    "Tensor(out)",
-    family="layer",
-    traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex"),
-    optional=("bias",),
-    doc="x @ weight + bias, over the last axis of x; weight is [in, out], bias [out] or absent.",
-    where="yaml/layer.yaml:6",
+    "linear", "(Tensor x, Tensor weight, Tensor bias)", "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex"), optional=("bias",)
 )
-
-
 def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """x @ weight + bias, over the last axis of x; weight is [in, out], bias [out] or absent.
 
     Args:
-        x: tensor, int, float or complex.
-        weight: tensor, int, float or complex.
+        x, weight: tensor, int, float or complex.
         bias: tensor, int, float or complex, may be None.
     """
     return bind(_linear, (x, weight, bias), ())
 
-
 _embedding = define(
-    "embedding",
-    "(Tensor x, Tensor weight, int64_t padding_idx=-1, bool sparse=false)",
-    "Tensor(out)",
-    family="layer",
-    traits=("promote(weight)",),
-    dtypes=("float", "complex"),
-    doc=(
-        "The rows of weight that the ints in x number, out[..., :] = weight[x[...], :]. "
-        "padding_idx, if not -1, is a row that is zero to the result and gets no gradient. A "
-        "number outside the rows raises TensorIndexError where the call runs at once; compiled "
-        "programs take the nearest inside, or raise under phix.debug.check_indices()."
-    ),
-    where="yaml/layer.yaml:21",
+    "embedding", "(Tensor x, Tensor weight, int64_t padding_idx=-1, bool sparse=false)",
+    "Tensor(out)", traits=("promote(weight)",), dtypes=("float", "complex")
 )
-
-
 def embedding(
     x: TensorLike, weight: TensorLike, padding_idx: DimLike = -1, sparse: bool = False
 ) -> Tensor:
@@ -3471,22 +1627,9 @@ def embedding(
     """
     return bind(_embedding, (x, weight), (padding_idx, sparse))
 
-
 _one_hot = define(
-    "one_hot",
-    "(Tensor x, Scalar(int) num_classes)",
-    "Tensor(out)",
-    family="layer",
-    traits=("nondifferentiable",),
-    doc=(
-        "float32 with a last axis of num_classes: 1 at the class that x numbers, else 0. A number "
-        "that is no class raises TensorIndexError where the call runs at once; compiled programs "
-        "give all 0 for it, or raise under phix.debug.check_indices()."
-    ),
-    where="yaml/layer.yaml:39",
+    "one_hot", "(Tensor x, Scalar(int) num_classes)", "Tensor(out)", traits=("nondifferentiable",)
 )
-
-
 def one_hot(x: TensorLike, num_classes: ScalarLike) -> Tensor:
     """float32 with a last axis of num_classes: 1 at the class that x numbers, else 0. A number that
     is no class raises TensorIndexError where the call runs at once; compiled programs give all 0
@@ -3498,36 +1641,15 @@ def one_hot(x: TensorLike, num_classes: ScalarLike) -> Tensor:
     """
     return bind(_one_hot, (x,), (num_classes,))
 
-
 _dropout = define(
-    "dropout",
-    "(Tensor x, Tensor seed_tensor, Scalar(float) p=0.5, bool is_test=false, str "
-    'mode="upscale_in_train", int seed=0, bool fix_seed=false)',
-    "Tensor(out), Tensor(mask)",
-    family="layer",
-    backward="dropout_grad",
-    traits=("random", "promote_float(x)"),
-    dtypes=("float",),
-    optional=("seed_tensor",),
-    intermediate=("mask",),
-    doc=(
-        "x with each element 0 with probability p, and the others divided by 1 - p "
-        "(upscale_in_train); in mode downscale_in_infer they stay, and with is_test all are "
-        "multiplied by 1 - p. seed_tensor is the key (phix.random.key), needed unless is_test; "
-        "seed and fix_seed say nothing here."
-    ),
-    where="yaml/layer.yaml:56",
+    "dropout", "(Tensor x, Tensor seed_tensor, Scalar(float) p=0.5, bool is_test=false, "
+    'str mode="upscale_in_train", int seed=0, bool fix_seed=false)', "Tensor(out), Tensor(mask)",
+    backward="dropout_grad", traits=("random", "promote_float(x)"), dtypes=("float",),
+    optional=("seed_tensor",), intermediate=("mask",)
 )
-
-
 def dropout(
-    x: TensorLike,
-    seed_tensor: TensorLike | None = None,
-    p: ScalarLike = 0.5,
-    is_test: bool = False,
-    mode: str = "upscale_in_train",
-    seed: int = 0,
-    fix_seed: bool = False,
+    x: TensorLike, seed_tensor: TensorLike | None = None, p: ScalarLike = 0.5,
+    is_test: bool = False, mode: str = "upscale_in_train", seed: int = 0, fix_seed: bool = False
 ) -> Tensor:
     """x with each element 0 with probability p, and the others divided by 1 - p (upscale_in_train);
     in mode downscale_in_infer they stay, and with is_test all are multiplied by 1 - p. seed_tensor
@@ -3544,50 +1666,23 @@ def dropout(
     """
     return bind(_dropout, (x, seed_tensor), (p, is_test, mode, seed, fix_seed))[0]
 
-
 _dropout_grad = define(
-    "dropout_grad",
-    "(Tensor mask, Tensor out_grad, Scalar(float) p, bool is_test, str mode)",
-    "Tensor(x_grad)",
-    family="layer",
-    forward="dropout",
-    where="yaml/layer.yaml:77",
+    "dropout_grad", "(Tensor mask, Tensor out_grad, Scalar(float) p, bool is_test, str mode)",
+    "Tensor(x_grad)", forward="dropout"
 )
-
-
-def dropout_grad(
-    mask: TensorLike, out_grad: TensorLike, p: ScalarLike, is_test: bool, mode: str
-) -> Tensor:
-    """Backward of :func:`dropout`.
-
-    Args:
-        mask: tensor.
-        out_grad: tensor.
-        p: number or one-element tensor.
-        is_test: bool.
-        mode: str.
-    """
+def dropout_grad(mask, out_grad, p, is_test, mode):
+    """Backward of :func:`dropout`."""
     return bind(_dropout_grad, (mask, out_grad), (p, is_test, mode))
 
 
+# -- yaml/linalg.yaml ------------------------------------------------------------------------------
+define = definer("yaml/linalg.yaml", family="linalg")
+
 _cholesky = define(
-    "cholesky",
-    "(Tensor x, bool upper=false)",
-    "Tensor(out)",
-    family="linalg",
-    infer_meta=("CholeskyInferMeta", None),
-    backward="cholesky_grad",
-    traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "The lower triangular L with positive diagonal and L L^H = x; upper: its conjugate "
-        "transpose. Of x the Hermitian part (x + x^H) / 2 is taken; nan where that is not positive "
-        "definite."
-    ),
-    where="yaml/linalg.yaml:9",
+    "cholesky", "(Tensor x, bool upper=false)", "Tensor(out)",
+    infer_meta=("CholeskyInferMeta", None), backward="cholesky_grad",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
 )
-
-
 def cholesky(x: TensorLike, upper: bool = False) -> Tensor:
     """The lower triangular L with positive diagonal and L L^H = x; upper: its conjugate transpose.
     Of x the Hermitian part (x + x^H) / 2 is taken; nan where that is not positive definite.
@@ -3598,149 +1693,62 @@ def cholesky(x: TensorLike, upper: bool = False) -> Tensor:
     """
     return bind(_cholesky, (x,), (upper,))
 
-
 _cholesky_grad = define(
-    "cholesky_grad",
-    "(Tensor out, Tensor out_grad, bool upper)",
-    "Tensor(x_grad)",
-    family="linalg",
-    forward="cholesky",
-    where="yaml/linalg.yaml:28",
+    "cholesky_grad", "(Tensor out, Tensor out_grad, bool upper)", "Tensor(x_grad)",
+    forward="cholesky"
 )
-
-
-def cholesky_grad(out: TensorLike, out_grad: TensorLike, upper: bool) -> Tensor:
-    """Backward of :func:`cholesky`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-        upper: bool.
-    """
+def cholesky_grad(out, out_grad, upper):
+    """Backward of :func:`cholesky`."""
     return bind(_cholesky_grad, (out, out_grad), (upper,))
 
-
 _cholesky_solve = define(
-    "cholesky_solve",
-    "(Tensor x, Tensor y, bool upper=false)",
-    "Tensor(out)",
-    family="linalg",
-    traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "The solution z of A z = x, where y is a Cholesky factor of A: y y^H = A, or y^H y = A if "
-        "upper."
-    ),
-    where="yaml/linalg.yaml:33",
+    "cholesky_solve", "(Tensor x, Tensor y, bool upper=false)", "Tensor(out)",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
 )
-
-
 def cholesky_solve(x: TensorLike, y: TensorLike, upper: bool = False) -> Tensor:
     """The solution z of A z = x, where y is a Cholesky factor of A: y y^H = A, or y^H y = A if
     upper.
 
     Args:
-        x: tensor, float32, float64 or complex.
-        y: tensor, float32, float64 or complex.
+        x, y: tensor, float32, float64 or complex.
         upper: bool.
     """
     return bind(_cholesky_solve, (x, y), (upper,))
 
-
 _triangular_solve = define(
     "triangular_solve",
     "(Tensor x, Tensor y, bool upper=true, bool transpose=false, bool unitriangular=false)",
-    "Tensor(out)",
-    family="linalg",
-    infer_meta=("TriangularSolveInferMeta", None),
-    backward="triangular_solve_grad",
-    traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "The solution z of A z = y, where A is the upper (or lower) triangle of x; transpose: of "
-        "A^T z = y. unitriangular: the diagonal of A is 1, whatever x has there. Axes in front "
-        "broadcast."
-    ),
-    where="yaml/linalg.yaml:46",
+    "Tensor(out)", infer_meta=("TriangularSolveInferMeta", None), backward="triangular_solve_grad",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
 )
-
-
 def triangular_solve(
-    x: TensorLike,
-    y: TensorLike,
-    upper: bool = True,
-    transpose: bool = False,
-    unitriangular: bool = False,
+    x: TensorLike, y: TensorLike, upper: bool = True, transpose: bool = False,
+    unitriangular: bool = False
 ) -> Tensor:
     """The solution z of A z = y, where A is the upper (or lower) triangle of x; transpose: of A^T z
     = y. unitriangular: the diagonal of A is 1, whatever x has there. Axes in front broadcast.
 
     Args:
-        x: tensor, float32, float64 or complex.
-        y: tensor, float32, float64 or complex.
-        upper: bool.
-        transpose: bool.
-        unitriangular: bool.
+        x, y: tensor, float32, float64 or complex.
+        upper, transpose, unitriangular: bool.
     """
     return bind(_triangular_solve, (x, y), (upper, transpose, unitriangular))
 
-
 _triangular_solve_grad = define(
     "triangular_solve_grad",
-    "(Tensor x, Tensor y, Tensor out, Tensor out_grad, bool upper, bool transpose, bool "
-    "unitriangular)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="linalg",
-    no_need_buffer=("y",),
-    forward="triangular_solve",
-    where="yaml/linalg.yaml:66",
+    "(Tensor x, Tensor y, Tensor out, Tensor out_grad, bool upper, bool transpose, "
+    "bool unitriangular)", "Tensor(x_grad), Tensor(y_grad)", no_need_buffer=("y",),
+    forward="triangular_solve"
 )
-
-
-def triangular_solve_grad(
-    x: TensorLike,
-    y: TensorLike,
-    out: TensorLike,
-    out_grad: TensorLike,
-    upper: bool,
-    transpose: bool,
-    unitriangular: bool,
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`triangular_solve`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out: tensor.
-        out_grad: tensor.
-        upper: bool.
-        transpose: bool.
-        unitriangular: bool.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def triangular_solve_grad(x, y, out, out_grad, upper, transpose, unitriangular):
+    """Backward of :func:`triangular_solve`."""
     return bind(_triangular_solve_grad, (x, y, out, out_grad), (upper, transpose, unitriangular))
 
-
 _lu = define(
-    "lu",
-    "(Tensor x, bool pivot=true)",
-    "Tensor(out), Tensor(pivots), Tensor(infos)",
-    family="linalg",
-    infer_meta=("LUInferMeta", None),
-    backward="lu_grad",
-    traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "The factors of x = P L U in one matrix: U in its upper triangle, L below, whose diagonal "
-        "is 1. Row i was exchanged with row pivots[i] - 1, for i = 0, 1, ... (int32); infos is 0, "
-        "or the number k of the first U[k-1, k-1] that is 0. Without pivot P = I."
-    ),
-    where="yaml/linalg.yaml:72",
+    "lu", "(Tensor x, bool pivot=true)", "Tensor(out), Tensor(pivots), Tensor(infos)",
+    infer_meta=("LUInferMeta", None), backward="lu_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
 )
-
-
 def lu(x: TensorLike, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """The factors of x = P L U in one matrix: U in its upper triangle, L below, whose diagonal is
     1. Row i was exchanged with row pivots[i] - 1, for i = 0, 1, ... (int32); infos is 0, or the
@@ -3755,75 +1763,32 @@ def lu(x: TensorLike, pivot: bool = True) -> tuple[Tensor, Tensor, Tensor]:
     """
     return bind(_lu, (x,), (pivot,))
 
-
 _lu_grad = define(
-    "lu_grad",
-    "(Tensor x, Tensor out, Tensor pivots, Tensor out_grad, bool pivot)",
-    "Tensor(x_grad)",
-    family="linalg",
-    no_need_buffer=("x",),
-    forward="lu",
-    where="yaml/linalg.yaml:93",
+    "lu_grad", "(Tensor x, Tensor out, Tensor pivots, Tensor out_grad, bool pivot)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="lu"
 )
-
-
-def lu_grad(
-    x: TensorLike, out: TensorLike, pivots: TensorLike, out_grad: TensorLike, pivot: bool
-) -> Tensor:
-    """Backward of :func:`lu`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        pivots: tensor.
-        out_grad: tensor.
-        pivot: bool.
-    """
+def lu_grad(x, out, pivots, out_grad, pivot):
+    """Backward of :func:`lu`."""
     return bind(_lu_grad, (x, out, pivots, out_grad), (pivot,))
 
-
 _lu_permutation = define(
-    "lu_permutation",
-    "(Tensor x, Tensor pivots)",
-    "Tensor(out)",
-    family="linalg",
-    infer_meta=("LUPermutationInferMeta", None),
-    traits=("nondifferentiable",),
-    doc=(
-        "The rows of the matrix that :func:`lu` factored, in the order its exchanges put them: "
-        "int64, row i of L U is row out[i] of the matrix. Of x, the factors, only the shape is "
-        "used."
-    ),
-    where="yaml/linalg.yaml:99",
+    "lu_permutation", "(Tensor x, Tensor pivots)", "Tensor(out)",
+    infer_meta=("LUPermutationInferMeta", None), traits=("nondifferentiable",)
 )
-
-
 def lu_permutation(x: TensorLike, pivots: TensorLike) -> Tensor:
     """The rows of the matrix that :func:`lu` factored, in the order its exchanges put them: int64,
     row i of L U is row out[i] of the matrix. Of x, the factors, only the shape is used.
 
     Args:
-        x: tensor.
-        pivots: tensor.
+        x, pivots: tensor.
     """
     return bind(_lu_permutation, (x, pivots), ())
 
-
 _lu_unpack = define(
-    "lu_unpack",
-    "(Tensor x, Tensor y, bool unpack_ludata=true, bool unpack_pivots=true)",
-    "Tensor(pmat), Tensor(l), Tensor(u)",
-    family="linalg",
-    traits=("promote_float(x)",),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "The matrices P, L and U with P L U = A, from the factors x and the pivots y that "
-        ":func:`lu` gives for A. Not asked for, L and U, or P, are empty."
-    ),
-    where="yaml/linalg.yaml:116",
+    "lu_unpack", "(Tensor x, Tensor y, bool unpack_ludata=true, bool unpack_pivots=true)",
+    "Tensor(pmat), Tensor(l), Tensor(u)", traits=("promote_float(x)",),
+    dtypes=("float32", "float64", "complex")
 )
-
-
 def lu_unpack(
     x: TensorLike, y: TensorLike, unpack_ludata: bool = True, unpack_pivots: bool = True
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -3833,151 +1798,63 @@ def lu_unpack(
     Args:
         x: tensor, float32, float64 or complex.
         y: tensor.
-        unpack_ludata: bool.
-        unpack_pivots: bool.
+        unpack_ludata, unpack_pivots: bool.
 
     Returns:
         pmat, l, u.
     """
     return bind(_lu_unpack, (x, y), (unpack_ludata, unpack_pivots))
 
-
 _lu_solve = define(
-    "lu_solve",
-    '(Tensor b, Tensor lu, Tensor pivots, str trans="N")',
-    "Tensor(out)",
-    family="linalg",
-    infer_meta=("LUSolveInferMeta", None),
-    backward="lu_solve_grad",
-    traits=("promote_float(b, lu)", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "The solution z of A z = b from the factors and pivots that :func:`lu` gives for A; trans "
-        "T: of A^T z = b, C: of A^H z = b. Axes in front broadcast."
-    ),
-    where="yaml/linalg.yaml:131",
+    "lu_solve", '(Tensor b, Tensor lu, Tensor pivots, str trans="N")', "Tensor(out)",
+    infer_meta=("LUSolveInferMeta", None), backward="lu_solve_grad",
+    traits=("promote_float(b, lu)", "matrices"), dtypes=("float32", "float64", "complex")
 )
-
-
 def lu_solve(b: TensorLike, lu: TensorLike, pivots: TensorLike, trans: str = "N") -> Tensor:
     """The solution z of A z = b from the factors and pivots that :func:`lu` gives for A; trans T:
     of A^T z = b, C: of A^H z = b. Axes in front broadcast.
 
     Args:
-        b: tensor, float32, float64 or complex.
-        lu: tensor, float32, float64 or complex.
+        b, lu: tensor, float32, float64 or complex.
         pivots: tensor.
         trans: str.
     """
     return bind(_lu_solve, (b, lu, pivots), (trans,))
 
-
 _lu_solve_grad = define(
-    "lu_solve_grad",
-    "(Tensor b, Tensor lu, Tensor pivots, Tensor out, Tensor out_grad, str trans)",
-    "Tensor(b_grad), Tensor(lu_grad)",
-    family="linalg",
-    no_need_buffer=("b",),
-    forward="lu_solve",
-    where="yaml/linalg.yaml:148",
+    "lu_solve_grad", "(Tensor b, Tensor lu, Tensor pivots, Tensor out, Tensor out_grad, str trans)",
+    "Tensor(b_grad), Tensor(lu_grad)", no_need_buffer=("b",), forward="lu_solve"
 )
-
-
-def lu_solve_grad(
-    b: TensorLike,
-    lu: TensorLike,
-    pivots: TensorLike,
-    out: TensorLike,
-    out_grad: TensorLike,
-    trans: str,
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`lu_solve`.
-
-    Args:
-        b: tensor.
-        lu: tensor.
-        pivots: tensor.
-        out: tensor.
-        out_grad: tensor.
-        trans: str.
-
-    Returns:
-        b_grad, lu_grad.
-    """
+def lu_solve_grad(b, lu, pivots, out, out_grad, trans):
+    """Backward of :func:`lu_solve`."""
     return bind(_lu_solve_grad, (b, lu, pivots, out, out_grad), (trans,))
 
-
 _solve = define(
-    "solve",
-    "(Tensor x, Tensor y, bool transpose=false)",
-    "Tensor(out)",
-    family="linalg",
-    backward="solve_grad",
-    traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "The solution z of the linear system x z = y, by LU factorisation with pivoting; "
-        "transpose: of x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front "
-        "broadcast."
-    ),
-    where="yaml/linalg.yaml:154",
+    "solve", "(Tensor x, Tensor y, bool transpose=false)", "Tensor(out)", backward="solve_grad",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
 )
-
-
 def solve(x: TensorLike, y: TensorLike, transpose: bool = False) -> Tensor:
     """The solution z of the linear system x z = y, by LU factorisation with pivoting; transpose: of
     x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front broadcast.
 
     Args:
-        x: tensor, float32, float64 or complex.
-        y: tensor, float32, float64 or complex.
+        x, y: tensor, float32, float64 or complex.
         transpose: bool.
     """
     return bind(_solve, (x, y), (transpose,))
 
-
 _solve_grad = define(
-    "solve_grad",
-    "(Tensor x, Tensor y, Tensor out, Tensor out_grad, bool transpose)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="linalg",
-    no_need_buffer=("y",),
-    forward="solve",
-    where="yaml/linalg.yaml:171",
+    "solve_grad", "(Tensor x, Tensor y, Tensor out, Tensor out_grad, bool transpose)",
+    "Tensor(x_grad), Tensor(y_grad)", no_need_buffer=("y",), forward="solve"
 )
-
-
-def solve_grad(
-    x: TensorLike, y: TensorLike, out: TensorLike, out_grad: TensorLike, transpose: bool
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`solve`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out: tensor.
-        out_grad: tensor.
-        transpose: bool.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def solve_grad(x, y, out, out_grad, transpose):
+    """Backward of :func:`solve`."""
     return bind(_solve_grad, (x, y, out, out_grad), (transpose,))
 
-
 _inverse = define(
-    "inverse",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="linalg",
-    backward="inverse_grad",
-    traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc="The matrix with x @ out = out @ x = I, by LU factorisation with pivoting.",
-    where="yaml/linalg.yaml:177",
+    "inverse", "(Tensor x)", "Tensor(out)", backward="inverse_grad",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
 )
-
-
 def inverse(x: TensorLike) -> Tensor:
     """The matrix with x @ out = out @ x = I, by LU factorisation with pivoting.
 
@@ -3986,44 +1863,17 @@ def inverse(x: TensorLike) -> Tensor:
     """
     return bind(_inverse, (x,), ())
 
-
 _inverse_grad = define(
-    "inverse_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="linalg",
-    forward="inverse",
-    where="yaml/linalg.yaml:188",
+    "inverse_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="inverse"
 )
-
-
-def inverse_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`inverse`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+def inverse_grad(out, out_grad):
+    """Backward of :func:`inverse`."""
     return bind(_inverse_grad, (out, out_grad), ())
 
-
 _det = define(
-    "det",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="linalg",
-    backward="det_grad",
-    traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1, "
-        "p_(n-1)]. Written out up to n = 3, where all its derivatives exist, else from the LU "
-        "factors; there its gradient det(x) inverse(x)^T is nan where x is singular."
-    ),
-    where="yaml/linalg.yaml:193",
+    "det", "(Tensor x)", "Tensor(out)", backward="det_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
 )
-
-
 def det(x: TensorLike) -> Tensor:
     """The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1,
     p_(n-1)]. Written out up to n = 3, where all its derivatives exist, else from the LU factors;
@@ -4034,43 +1884,17 @@ def det(x: TensorLike) -> Tensor:
     """
     return bind(_det, (x,), ())
 
-
 _det_grad = define(
-    "det_grad",
-    "(Tensor x, Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="linalg",
-    forward="det",
-    where="yaml/linalg.yaml:211",
+    "det_grad", "(Tensor x, Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="det"
 )
-
-
-def det_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`det`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-    """
+def det_grad(x, out, out_grad):
+    """Backward of :func:`det`."""
     return bind(_det_grad, (x, out, out_grad), ())
 
-
 _slogdet = define(
-    "slogdet",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="linalg",
-    traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant, "
-        "one behind the other: [2, ...]. Of a singular matrix 0 and -inf."
-    ),
-    where="yaml/linalg.yaml:216",
+    "slogdet", "(Tensor x)", "Tensor(out)", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
 )
-
-
 def slogdet(x: TensorLike) -> Tensor:
     """Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant, one
     behind the other: [2, ...]. Of a singular matrix 0 and -inf.
@@ -4080,23 +1904,10 @@ def slogdet(x: TensorLike) -> Tensor:
     """
     return bind(_slogdet, (x,), ())
 
-
 _slogdet_v2 = define(
-    "slogdet_v2",
-    "(Tensor x)",
-    "Tensor(sign), Tensor(logdet)",
-    family="linalg",
-    backward="slogdet_v2_grad",
-    traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant, "
-        "as two tensors. Of a singular matrix 0 and -inf."
-    ),
-    where="yaml/linalg.yaml:229",
+    "slogdet_v2", "(Tensor x)", "Tensor(sign), Tensor(logdet)", backward="slogdet_v2_grad",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
 )
-
-
 def slogdet_v2(x: TensorLike) -> tuple[Tensor, Tensor]:
     """Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant, as
     two tensors. Of a singular matrix 0 and -inf.
@@ -4109,46 +1920,18 @@ def slogdet_v2(x: TensorLike) -> tuple[Tensor, Tensor]:
     """
     return bind(_slogdet_v2, (x,), ())
 
-
 _slogdet_v2_grad = define(
-    "slogdet_v2_grad",
-    "(Tensor x, Tensor sign, Tensor sign_grad, Tensor logdet_grad)",
-    "Tensor(x_grad)",
-    family="linalg",
-    forward="slogdet_v2",
-    where="yaml/linalg.yaml:244",
+    "slogdet_v2_grad", "(Tensor x, Tensor sign, Tensor sign_grad, Tensor logdet_grad)",
+    "Tensor(x_grad)", forward="slogdet_v2"
 )
-
-
-def slogdet_v2_grad(
-    x: TensorLike, sign: TensorLike, sign_grad: TensorLike, logdet_grad: TensorLike
-) -> Tensor:
-    """Backward of :func:`slogdet_v2`.
-
-    Args:
-        x: tensor.
-        sign: tensor.
-        sign_grad: tensor.
-        logdet_grad: tensor.
-    """
+def slogdet_v2_grad(x, sign, sign_grad, logdet_grad):
+    """Backward of :func:`slogdet_v2`."""
     return bind(_slogdet_v2_grad, (x, sign, sign_grad, logdet_grad), ())
 
-
 _matrix_power = define(
-    "matrix_power",
-    "(Tensor x, int n)",
-    "Tensor(out)",
-    family="linalg",
-    traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex"),
-    doc=(
-        "The product of n times the matrix x, by repeated squaring; for n < 0 of its inverse, for "
-        "n = 0 the identity."
-    ),
-    where="yaml/linalg.yaml:249",
+    "matrix_power", "(Tensor x, int n)", "Tensor(out)", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
 )
-
-
 def matrix_power(x: TensorLike, n: int) -> Tensor:
     """The product of n times the matrix x, by repeated squaring; for n < 0 of its inverse, for n =
     0 the identity.
@@ -4160,185 +1943,88 @@ def matrix_power(x: TensorLike, n: int) -> Tensor:
     return bind(_matrix_power, (x,), (n,))
 
 
+# -- yaml/loss.yaml --------------------------------------------------------------------------------
+define = definer("yaml/loss.yaml", family="loss")
+
 _mse_loss = define(
-    "mse_loss",
-    '(Tensor input, Tensor label, str reduction="mean")',
-    "Tensor(out)",
-    family="loss",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc="(input - label) ** 2, elementwise (reduction none), or its mean or sum.",
-    where="yaml/loss.yaml:8",
+    "mse_loss", '(Tensor input, Tensor label, str reduction="mean")', "Tensor(out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
 )
-
-
 def mse_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Tensor:
     """(input - label) ** 2, elementwise (reduction none), or its mean or sum.
 
     Args:
-        input: tensor, float.
-        label: tensor, float.
+        input, label: tensor, float.
         reduction: str.
     """
     return bind(_mse_loss, (input, label), (reduction,))
 
-
 _huber_loss = define(
-    "huber_loss",
-    "(Tensor input, Tensor label, float delta)",
-    "Tensor(out), Tensor(residual)",
-    family="loss",
-    backward="huber_loss_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    intermediate=("residual",),
-    doc=(
-        "r ** 2 / 2 where abs(r) is at most delta, else delta * (abs(r) - delta / 2), elementwise, "
-        "with r = label - input."
-    ),
-    where="yaml/loss.yaml:20",
+    "huber_loss", "(Tensor input, Tensor label, float delta)", "Tensor(out), Tensor(residual)",
+    backward="huber_loss_grad", traits=("promote_float", "full_precision"), dtypes=("float",),
+    intermediate=("residual",)
 )
-
-
-def huber_loss(input: TensorLike, label: TensorLike, delta: float) -> Tensor:
+def huber_loss(input: TensorLike, label: TensorLike, delta: FloatLike) -> Tensor:
     """r ** 2 / 2 where abs(r) is at most delta, else delta * (abs(r) - delta / 2), elementwise,
     with r = label - input.
 
     Args:
-        input: tensor, float.
-        label: tensor, float.
-        delta: float.
+        input, label: tensor, float.
+        delta: float or one-element tensor.
     """
     return bind(_huber_loss, (input, label), (delta,))[0]
 
-
 _huber_loss_grad = define(
     "huber_loss_grad",
-    "(Tensor input, Tensor label, Tensor residual, Tensor out_grad, Tensor residual_grad, float "
-    "delta)",
-    "Tensor(input_grad), Tensor(label_grad)",
-    family="loss",
-    no_need_buffer=("input", "label"),
-    forward="huber_loss",
-    where="yaml/loss.yaml:33",
+    "(Tensor input, Tensor label, Tensor residual, Tensor out_grad, Tensor residual_grad, "
+    "float delta)", "Tensor(input_grad), Tensor(label_grad)", no_need_buffer=("input", "label"),
+    forward="huber_loss"
 )
-
-
-def huber_loss_grad(
-    input: TensorLike,
-    label: TensorLike,
-    residual: TensorLike,
-    out_grad: TensorLike,
-    residual_grad: TensorLike,
-    delta: float,
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`huber_loss`.
-
-    Args:
-        input: tensor.
-        label: tensor.
-        residual: tensor.
-        out_grad: tensor.
-        residual_grad: tensor.
-        delta: float.
-
-    Returns:
-        input_grad, label_grad.
-    """
+def huber_loss_grad(input, label, residual, out_grad, residual_grad, delta):
+    """Backward of :func:`huber_loss`."""
     return bind(_huber_loss_grad, (input, label, residual, out_grad, residual_grad), (delta,))
 
-
 _bce_loss = define(
-    "bce_loss",
-    "(Tensor input, Tensor label)",
-    "Tensor(out)",
-    family="loss",
-    backward="bce_loss_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("input", "out"),),
-    doc=(
-        "Binary cross entropy, -(label * log(input) + (1 - label) * log(1 - input)), elementwise, "
-        "input being a probability; a logarithm below -100 counts as -100."
-    ),
-    where="yaml/loss.yaml:39",
+    "bce_loss", "(Tensor input, Tensor label)", "Tensor(out)", backward="bce_loss_grad",
+    traits=("promote_float", "full_precision"), dtypes=("float",), inplace=(("input", "out"),)
 )
-
-
 def bce_loss(input: TensorLike, label: TensorLike) -> Tensor:
     """Binary cross entropy, -(label * log(input) + (1 - label) * log(1 - input)), elementwise,
     input being a probability; a logarithm below -100 counts as -100.
 
     Args:
-        input: tensor, float.
-        label: tensor, float.
+        input, label: tensor, float.
     """
     return bind(_bce_loss, (input, label), ())
-
 
 def bce_loss_(input: TensorLike, label: TensorLike) -> Tensor:
     """:func:`bce_loss` in the memory of input, not to be used after it."""
     return bind_in_place(_bce_loss, (input, label), ())
 
-
 _bce_loss_grad = define(
-    "bce_loss_grad",
-    "(Tensor input, Tensor label, Tensor out_grad)",
-    "Tensor(input_grad), Tensor(label_grad)",
-    family="loss",
-    forward="bce_loss",
-    where="yaml/loss.yaml:52",
+    "bce_loss_grad", "(Tensor input, Tensor label, Tensor out_grad)",
+    "Tensor(input_grad), Tensor(label_grad)", forward="bce_loss"
 )
-
-
-def bce_loss_grad(
-    input: TensorLike, label: TensorLike, out_grad: TensorLike
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`bce_loss`.
-
-    Args:
-        input: tensor.
-        label: tensor.
-        out_grad: tensor.
-
-    Returns:
-        input_grad, label_grad.
-    """
+def bce_loss_grad(input, label, out_grad):
+    """Backward of :func:`bce_loss`."""
     return bind(_bce_loss_grad, (input, label, out_grad), ())
-
 
 _sigmoid_cross_entropy_with_logits = define(
     "sigmoid_cross_entropy_with_logits",
     "(Tensor x, Tensor label, Tensor pos_weight, bool normalize=false, int ignore_index=-100)",
-    "Tensor(out)",
-    family="loss",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    optional=("pos_weight",),
-    inplace=(("x", "out"),),
-    doc=(
-        "Binary cross entropy of sigmoid(x), -(pos_weight * label * log(sigmoid(x)) + (1 - label) "
-        "* log(1 - sigmoid(x))), elementwise and without overflow; 0 where the label is "
-        "ignore_index. normalize divides by the number of labels that are not."
-    ),
-    where="yaml/loss.yaml:57",
+    "Tensor(out)", traits=("promote_float", "full_precision"), dtypes=("float",),
+    optional=("pos_weight",), inplace=(("x", "out"),)
 )
-
-
 def sigmoid_cross_entropy_with_logits(
-    x: TensorLike,
-    label: TensorLike,
-    pos_weight: TensorLike | None = None,
-    normalize: bool = False,
-    ignore_index: int = -100,
+    x: TensorLike, label: TensorLike, pos_weight: TensorLike | None = None, normalize: bool = False,
+    ignore_index: int = -100
 ) -> Tensor:
     """Binary cross entropy of sigmoid(x), -(pos_weight * label * log(sigmoid(x)) + (1 - label) *
     log(1 - sigmoid(x))), elementwise and without overflow; 0 where the label is ignore_index.
     normalize divides by the number of labels that are not.
 
     Args:
-        x: tensor, float.
-        label: tensor, float.
+        x, label: tensor, float.
         pos_weight: tensor, float, may be None.
         normalize: bool.
         ignore_index: int.
@@ -4347,64 +2033,33 @@ def sigmoid_cross_entropy_with_logits(
         _sigmoid_cross_entropy_with_logits, (x, label, pos_weight), (normalize, ignore_index)
     )
 
-
 def sigmoid_cross_entropy_with_logits_(
-    x: TensorLike,
-    label: TensorLike,
-    pos_weight: TensorLike | None = None,
-    normalize: bool = False,
-    ignore_index: int = -100,
+    x: TensorLike, label: TensorLike, pos_weight: TensorLike | None = None, normalize: bool = False,
+    ignore_index: int = -100
 ) -> Tensor:
     """:func:`sigmoid_cross_entropy_with_logits` in the memory of x, not to be used after it."""
     return bind_in_place(
         _sigmoid_cross_entropy_with_logits, (x, label, pos_weight), (normalize, ignore_index)
     )
 
-
 _log_loss = define(
-    "log_loss",
-    "(Tensor input, Tensor label, float epsilon)",
-    "Tensor(out)",
-    family="loss",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc=(
-        "-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise, "
-        "input being a probability."
-    ),
-    where="yaml/loss.yaml:75",
+    "log_loss", "(Tensor input, Tensor label, float epsilon)", "Tensor(out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
 )
-
-
-def log_loss(input: TensorLike, label: TensorLike, epsilon: float) -> Tensor:
+def log_loss(input: TensorLike, label: TensorLike, epsilon: FloatLike) -> Tensor:
     """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise, input
     being a probability.
 
     Args:
-        input: tensor, float.
-        label: tensor, float.
-        epsilon: float.
+        input, label: tensor, float.
+        epsilon: float or one-element tensor.
     """
     return bind(_log_loss, (input, label), (epsilon,))
 
-
 _kldiv_loss = define(
-    "kldiv_loss",
-    '(Tensor x, Tensor label, str reduction = "mean", bool log_target = false)',
-    "Tensor(out)",
-    family="loss",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc=(
-        "Kullback-Leibler divergence of probabilities label from exp(x), label * (log(label) - x), "
-        "0 where label is 0, elementwise (reduction none), or its mean, its sum, or the sum over "
-        "the first dim (batchmean). With log_target, label holds logarithms: exp(label) * (label - "
-        "x)."
-    ),
-    where="yaml/loss.yaml:86",
+    "kldiv_loss", '(Tensor x, Tensor label, str reduction = "mean", bool log_target = false)',
+    "Tensor(out)", traits=("promote_float", "full_precision"), dtypes=("float",)
 )
-
-
 def kldiv_loss(
     x: TensorLike, label: TensorLike, reduction: str = "mean", log_target: bool = False
 ) -> Tensor:
@@ -4413,45 +2068,23 @@ def kldiv_loss(
     dim (batchmean). With log_target, label holds logarithms: exp(label) * (label - x).
 
     Args:
-        x: tensor, float.
-        label: tensor, float.
+        x, label: tensor, float.
         reduction: str.
         log_target: bool.
     """
     return bind(_kldiv_loss, (x, label), (reduction, log_target))
 
-
 _cross_entropy_with_softmax = define(
     "cross_entropy_with_softmax",
-    "(Tensor input, Tensor label, bool soft_label=false, bool use_softmax=true, bool "
-    "numeric_stable_mode=true, int ignore_index=-100, int axis=-1)",
-    "Tensor(softmax), Tensor(loss)",
-    family="loss",
-    backward="cross_entropy_with_softmax_grad",
-    traits=("promote_float(input)", "full_precision"),
-    dtypes=("float",),
-    inplace=(("input", "softmax"),),
-    doc=(
-        "softmax of input along the axis, and the loss -log(softmax) at the label, with a 1 for "
-        "the axis. A label is the number of a class, its axis 1 or left out, and ignore_index "
-        "gives loss 0; a soft label has a probability for each class, and the loss is -sum(label * "
-        "log(softmax)). Without use_softmax the input is the softmax. It is always computed the "
-        "numerically stable way. A label that is no class raises TensorIndexError where the call "
-        "runs at once; compiled programs take the nearest class, or raise under "
-        "phix.debug.check_indices()."
-    ),
-    where="yaml/loss.yaml:106",
+    "(Tensor input, Tensor label, bool soft_label=false, bool use_softmax=true, "
+    "bool numeric_stable_mode=true, int ignore_index=-100, int axis=-1)",
+    "Tensor(softmax), Tensor(loss)", backward="cross_entropy_with_softmax_grad",
+    traits=("promote_float(input)", "full_precision"), dtypes=("float",),
+    inplace=(("input", "softmax"),)
 )
-
-
 def cross_entropy_with_softmax(
-    input: TensorLike,
-    label: TensorLike,
-    soft_label: bool = False,
-    use_softmax: bool = True,
-    numeric_stable_mode: bool = True,
-    ignore_index: int = -100,
-    axis: int = -1,
+    input: TensorLike, label: TensorLike, soft_label: bool = False, use_softmax: bool = True,
+    numeric_stable_mode: bool = True, ignore_index: int = -100, axis: int = -1
 ) -> tuple[Tensor, Tensor]:
     """softmax of input along the axis, and the loss -log(softmax) at the label, with a 1 for the
     axis. A label is the number of a class, its axis 1 or left out, and ignore_index gives loss 0; a
@@ -4463,110 +2096,56 @@ def cross_entropy_with_softmax(
     Args:
         input: tensor, float.
         label: tensor.
-        soft_label: bool.
-        use_softmax: bool.
-        numeric_stable_mode: bool.
-        ignore_index: int.
-        axis: int.
+        soft_label, use_softmax, numeric_stable_mode: bool.
+        ignore_index, axis: int.
 
     Returns:
         softmax, loss.
     """
     return bind(
-        _cross_entropy_with_softmax,
-        (input, label),
-        (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis),
+        _cross_entropy_with_softmax, (input, label),
+        (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis)
     )
 
-
 def cross_entropy_with_softmax_(
-    input: TensorLike,
-    label: TensorLike,
-    soft_label: bool = False,
-    use_softmax: bool = True,
-    numeric_stable_mode: bool = True,
-    ignore_index: int = -100,
-    axis: int = -1,
+    input: TensorLike, label: TensorLike, soft_label: bool = False, use_softmax: bool = True,
+    numeric_stable_mode: bool = True, ignore_index: int = -100, axis: int = -1
 ) -> tuple[Tensor, Tensor]:
     """:func:`cross_entropy_with_softmax` in the memory of input, not to be used after it."""
     return bind_in_place(
-        _cross_entropy_with_softmax,
-        (input, label),
-        (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis),
+        _cross_entropy_with_softmax, (input, label),
+        (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis)
     )
-
 
 _cross_entropy_with_softmax_grad = define(
     "cross_entropy_with_softmax_grad",
-    "(Tensor label, Tensor softmax, Tensor softmax_grad, Tensor loss_grad, bool soft_label, bool "
-    "use_softmax, bool numeric_stable_mode, int ignore_index, int axis)",
-    "Tensor(input_grad), Tensor(label_grad)",
-    family="loss",
-    optional=("softmax_grad", "loss_grad"),
-    forward="cross_entropy_with_softmax",
-    where="yaml/loss.yaml:135",
+    "(Tensor label, Tensor softmax, Tensor softmax_grad, Tensor loss_grad, bool soft_label, "
+    "bool use_softmax, bool numeric_stable_mode, int ignore_index, int axis)",
+    "Tensor(input_grad), Tensor(label_grad)", optional=("softmax_grad", "loss_grad"),
+    forward="cross_entropy_with_softmax"
 )
-
-
 def cross_entropy_with_softmax_grad(
-    label: TensorLike,
-    softmax: TensorLike,
-    softmax_grad: TensorLike | None,
-    loss_grad: TensorLike | None,
-    soft_label: bool,
-    use_softmax: bool,
-    numeric_stable_mode: bool,
-    ignore_index: int,
-    axis: int,
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`cross_entropy_with_softmax`.
-
-    Args:
-        label: tensor.
-        softmax: tensor.
-        softmax_grad: tensor, may be None.
-        loss_grad: tensor, may be None.
-        soft_label: bool.
-        use_softmax: bool.
-        numeric_stable_mode: bool.
-        ignore_index: int.
-        axis: int.
-
-    Returns:
-        input_grad, label_grad.
-    """
+    label, softmax, softmax_grad, loss_grad, soft_label, use_softmax, numeric_stable_mode,
+    ignore_index, axis
+):
+    """Backward of :func:`cross_entropy_with_softmax`."""
     return bind(
-        _cross_entropy_with_softmax_grad,
-        (label, softmax, softmax_grad, loss_grad),
-        (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis),
+        _cross_entropy_with_softmax_grad, (label, softmax, softmax_grad, loss_grad),
+        (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis)
     )
 
 
+# -- yaml/norm.yaml --------------------------------------------------------------------------------
+define = definer("yaml/norm.yaml", family="norm")
+
 _p_norm = define(
-    "p_norm",
-    "(Tensor x, float porder=2, int axis=-1, float epsilon=1.0e-12f, bool keepdim=false, bool "
-    "asvector=false)",
-    "Tensor(out)",
-    family="norm",
-    backward="p_norm_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc=(
-        "sum(abs(x) ** porder) ** (1 / porder) along the axis, or of all elements if asvector; for "
-        "inf and -inf the largest and smallest abs(x), for 0 the number of elements that are not "
-        "0. The gradient is 0 where x is 0; ties share it. epsilon is not needed."
-    ),
-    where="yaml/norm.yaml:8",
+    "p_norm", "(Tensor x, float porder=2, int axis=-1, float epsilon=1.0e-12f, bool keepdim=false, "
+    "bool asvector=false)", "Tensor(out)", backward="p_norm_grad",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
 )
-
-
 def p_norm(
-    x: TensorLike,
-    porder: float = 2.0,
-    axis: int = -1,
-    epsilon: float = 1e-12,
-    keepdim: bool = False,
-    asvector: bool = False,
+    x: TensorLike, porder: FloatLike = 2.0, axis: int = -1, epsilon: FloatLike = 1e-12,
+    keepdim: bool = False, asvector: bool = False
 ) -> Tensor:
     """sum(abs(x) ** porder) ** (1 / porder) along the axis, or of all elements if asvector; for inf
     and -inf the largest and smallest abs(x), for 0 the number of elements that are not 0. The
@@ -4574,64 +2153,26 @@ def p_norm(
 
     Args:
         x: tensor, float.
-        porder: float.
+        porder: float or one-element tensor.
         axis: int.
-        epsilon: float.
-        keepdim: bool.
-        asvector: bool.
+        epsilon: float or one-element tensor.
+        keepdim, asvector: bool.
     """
     return bind(_p_norm, (x,), (porder, axis, epsilon, keepdim, asvector))
-
 
 _p_norm_grad = define(
     "p_norm_grad",
     "(Tensor x, Tensor out, Tensor out_grad, float porder, int axis, float epsilon, bool keepdim, "
-    "bool asvector)",
-    "Tensor(x_grad)",
-    family="norm",
-    forward="p_norm",
-    where="yaml/norm.yaml:30",
+    "bool asvector)", "Tensor(x_grad)", forward="p_norm"
 )
-
-
-def p_norm_grad(
-    x: TensorLike,
-    out: TensorLike,
-    out_grad: TensorLike,
-    porder: float,
-    axis: int,
-    epsilon: float,
-    keepdim: bool,
-    asvector: bool,
-) -> Tensor:
-    """Backward of :func:`p_norm`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-        porder: float.
-        axis: int.
-        epsilon: float.
-        keepdim: bool.
-        asvector: bool.
-    """
+def p_norm_grad(x, out, out_grad, porder, axis, epsilon, keepdim, asvector):
+    """Backward of :func:`p_norm`."""
     return bind(_p_norm_grad, (x, out, out_grad), (porder, axis, epsilon, keepdim, asvector))
 
-
 _squared_l2_norm = define(
-    "squared_l2_norm",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="norm",
-    backward="squared_l2_norm_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc="sum(x ** 2) of all elements, a 0-d tensor.",
-    where="yaml/norm.yaml:35",
+    "squared_l2_norm", "(Tensor x)", "Tensor(out)", backward="squared_l2_norm_grad",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
 )
-
-
 def squared_l2_norm(x: TensorLike) -> Tensor:
     """sum(x ** 2) of all elements, a 0-d tensor.
 
@@ -4640,148 +2181,71 @@ def squared_l2_norm(x: TensorLike) -> Tensor:
     """
     return bind(_squared_l2_norm, (x,), ())
 
-
 _squared_l2_norm_grad = define(
-    "squared_l2_norm_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="norm",
-    forward="squared_l2_norm",
-    where="yaml/norm.yaml:44",
+    "squared_l2_norm_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)",
+    forward="squared_l2_norm"
 )
-
-
-def squared_l2_norm_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`squared_l2_norm`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def squared_l2_norm_grad(x, out_grad):
+    """Backward of :func:`squared_l2_norm`."""
     return bind(_squared_l2_norm_grad, (x, out_grad), ())
 
+
+# -- yaml/normalisation.yaml -----------------------------------------------------------------------
+define = definer("yaml/normalisation.yaml", family="normalisation")
 
 _layer_norm = define(
     "layer_norm",
     "(Tensor x, Tensor scale, Tensor bias, float epsilon = 1e-5, int begin_norm_axis = 1)",
-    "Tensor(out), Tensor(mean), Tensor(variance)",
-    family="normalisation",
-    backward="layer_norm_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    optional=("scale", "bias"),
-    intermediate=("mean", "variance"),
-    doc=(
-        "(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the "
-        "axes of x from begin_norm_axis on; scale and bias have an element for each position on "
-        "those axes."
-    ),
-    where="yaml/normalisation.yaml:8",
+    "Tensor(out), Tensor(mean), Tensor(variance)", backward="layer_norm_grad",
+    traits=("promote_float", "full_precision"), dtypes=("float",), optional=("scale", "bias"),
+    intermediate=("mean", "variance")
 )
-
-
 def layer_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    bias: TensorLike | None = None,
-    epsilon: float = 1e-05,
-    begin_norm_axis: int = 1,
+    x: TensorLike, scale: TensorLike | None = None, bias: TensorLike | None = None,
+    epsilon: FloatLike = 1e-05, begin_norm_axis: int = 1
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the axes
     of x from begin_norm_axis on; scale and bias have an element for each position on those axes.
 
     Args:
         x: tensor, float.
-        scale: tensor, float, may be None.
-        bias: tensor, float, may be None.
-        epsilon: float.
+        scale, bias: tensor, float, may be None.
+        epsilon: float or one-element tensor.
         begin_norm_axis: int.
     """
     return bind(_layer_norm, (x, scale, bias), (epsilon, begin_norm_axis))[0]
 
-
 _layer_norm_grad = define(
     "layer_norm_grad",
-    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor variance, Tensor out_grad, Tensor "
-    "mean_grad, Tensor variance_grad, float epsilon = 1e-5, int begin_norm_axis = 1)",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor variance, Tensor out_grad, "
+    "Tensor mean_grad, Tensor variance_grad, float epsilon = 1e-5, int begin_norm_axis = 1)",
     "Tensor(x_grad), Tensor(scale_grad), Tensor(bias_grad)",
-    family="normalisation",
-    optional=("scale", "bias", "mean_grad", "variance_grad"),
-    no_need_buffer=("bias",),
-    forward="layer_norm",
-    where="yaml/normalisation.yaml:31",
+    optional=("scale", "bias", "mean_grad", "variance_grad"), no_need_buffer=("bias",),
+    forward="layer_norm"
 )
-
-
 def layer_norm_grad(
-    x: TensorLike,
-    scale: TensorLike | None,
-    bias: TensorLike | None,
-    mean: TensorLike,
-    variance: TensorLike,
-    out_grad: TensorLike,
-    mean_grad: TensorLike | None = None,
-    variance_grad: TensorLike | None = None,
-    epsilon: float = 1e-05,
-    begin_norm_axis: int = 1,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Backward of :func:`layer_norm`.
-
-    Args:
-        x: tensor.
-        scale: tensor, may be None.
-        bias: tensor, may be None.
-        mean: tensor.
-        variance: tensor.
-        out_grad: tensor.
-        mean_grad: tensor, may be None.
-        variance_grad: tensor, may be None.
-        epsilon: float.
-        begin_norm_axis: int.
-
-    Returns:
-        x_grad, scale_grad, bias_grad.
-    """
+    x, scale, bias, mean, variance, out_grad, mean_grad=None, variance_grad=None, epsilon=1e-05,
+    begin_norm_axis=1
+):
+    """Backward of :func:`layer_norm`."""
     return bind(
-        _layer_norm_grad,
-        (x, scale, bias, mean, variance, out_grad, mean_grad, variance_grad),
-        (epsilon, begin_norm_axis),
+        _layer_norm_grad, (x, scale, bias, mean, variance, out_grad, mean_grad, variance_grad),
+        (epsilon, begin_norm_axis)
     )
 
-
 _rms_norm = define(
-    "rms_norm",
-    "(Tensor x, Tensor bias, Tensor residual, Tensor norm_weight, Tensor norm_bias, float "
-    "epsilon, int begin_norm_axis, float quant_scale=-1, int quant_round_type=0, float "
-    "quant_max_bound=0, float quant_min_bound=0)",
-    "Tensor(out), Tensor(residual_out), Tensor(inv_var)",
-    family="normalisation",
-    backward="rms_norm_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    optional=("bias", "residual", "norm_weight", "norm_bias"),
-    intermediate=("inv_var",),
-    doc=(
-        "v / sqrt(mean(v ** 2) + epsilon) * norm_weight + norm_bias with v = x + bias + residual, "
-        "which is the second result; the mean is over the axes from begin_norm_axis on. Nothing is "
-        "quantised."
-    ),
-    where="yaml/normalisation.yaml:38",
+    "rms_norm", "(Tensor x, Tensor bias, Tensor residual, Tensor norm_weight, Tensor norm_bias, "
+    "float epsilon, int begin_norm_axis, float quant_scale=-1, int quant_round_type=0, "
+    "float quant_max_bound=0, float quant_min_bound=0)",
+    "Tensor(out), Tensor(residual_out), Tensor(inv_var)", backward="rms_norm_grad",
+    traits=("promote_float", "full_precision"), dtypes=("float",),
+    optional=("bias", "residual", "norm_weight", "norm_bias"), intermediate=("inv_var",)
 )
-
-
 def rms_norm(
-    x: TensorLike,
-    bias: TensorLike | None,
-    residual: TensorLike | None,
-    norm_weight: TensorLike | None,
-    norm_bias: TensorLike | None,
-    epsilon: float,
-    begin_norm_axis: int,
-    quant_scale: float = -1.0,
-    quant_round_type: int = 0,
-    quant_max_bound: float = 0.0,
-    quant_min_bound: float = 0.0,
+    x: TensorLike, bias: TensorLike | None, residual: TensorLike | None,
+    norm_weight: TensorLike | None, norm_bias: TensorLike | None, epsilon: FloatLike,
+    begin_norm_axis: int, quant_scale: FloatLike = -1.0, quant_round_type: int = 0,
+    quant_max_bound: FloatLike = 0.0, quant_min_bound: FloatLike = 0.0
 ) -> tuple[Tensor, Tensor]:
     """v / sqrt(mean(v ** 2) + epsilon) * norm_weight + norm_bias with v = x + bias + residual,
     which is the second result; the mean is over the axes from begin_norm_axis on. Nothing is
@@ -4789,125 +2253,55 @@ def rms_norm(
 
     Args:
         x: tensor, float.
-        bias: tensor, float, may be None.
-        residual: tensor, float, may be None.
-        norm_weight: tensor, float, may be None.
-        norm_bias: tensor, float, may be None.
-        epsilon: float.
+        bias, residual, norm_weight, norm_bias: tensor, float, may be None.
+        epsilon: float or one-element tensor.
         begin_norm_axis: int.
-        quant_scale: float.
+        quant_scale: float or one-element tensor.
         quant_round_type: int.
-        quant_max_bound: float.
-        quant_min_bound: float.
+        quant_max_bound, quant_min_bound: float or one-element tensor.
 
     Returns:
         out, residual_out.
     """
     return bind(
-        _rms_norm,
-        (x, bias, residual, norm_weight, norm_bias),
-        (epsilon, begin_norm_axis, quant_scale, quant_round_type, quant_max_bound, quant_min_bound),
+        _rms_norm, (x, bias, residual, norm_weight, norm_bias),
+        (epsilon, begin_norm_axis, quant_scale, quant_round_type, quant_max_bound, quant_min_bound)
     )[:2]
-
 
 _rms_norm_grad = define(
     "rms_norm_grad",
     "(Tensor bias, Tensor residual, Tensor norm_weight, Tensor norm_bias, Tensor residual_out, "
-    "Tensor inv_var, Tensor out_grad, Tensor residual_out_grad, Tensor inv_var_grad, float "
-    "epsilon, int begin_norm_axis)",
+    "Tensor inv_var, Tensor out_grad, Tensor residual_out_grad, Tensor inv_var_grad, "
+    "float epsilon, int begin_norm_axis)",
     "Tensor(x_grad), Tensor(bias_grad), Tensor(residual_grad), Tensor(norm_weight_grad), "
     "Tensor(norm_bias_grad)",
-    family="normalisation",
     optional=("bias", "residual", "norm_weight", "norm_bias", "residual_out_grad", "inv_var_grad"),
-    no_need_buffer=("bias", "residual", "norm_bias"),
-    forward="rms_norm",
-    where="yaml/normalisation.yaml:62",
+    no_need_buffer=("bias", "residual", "norm_bias"), forward="rms_norm"
 )
-
-
 def rms_norm_grad(
-    bias: TensorLike | None,
-    residual: TensorLike | None,
-    norm_weight: TensorLike | None,
-    norm_bias: TensorLike | None,
-    residual_out: TensorLike,
-    inv_var: TensorLike,
-    out_grad: TensorLike,
-    residual_out_grad: TensorLike | None,
-    inv_var_grad: TensorLike | None,
-    epsilon: float,
-    begin_norm_axis: int,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Backward of :func:`rms_norm`.
-
-    Args:
-        bias: tensor, may be None.
-        residual: tensor, may be None.
-        norm_weight: tensor, may be None.
-        norm_bias: tensor, may be None.
-        residual_out: tensor.
-        inv_var: tensor.
-        out_grad: tensor.
-        residual_out_grad: tensor, may be None.
-        inv_var_grad: tensor, may be None.
-        epsilon: float.
-        begin_norm_axis: int.
-
-    Returns:
-        x_grad, bias_grad, residual_grad, norm_weight_grad, norm_bias_grad.
-    """
+    bias, residual, norm_weight, norm_bias, residual_out, inv_var, out_grad, residual_out_grad,
+    inv_var_grad, epsilon, begin_norm_axis
+):
+    """Backward of :func:`rms_norm`."""
     return bind(
-        _rms_norm_grad,
-        (
-            bias,
-            residual,
-            norm_weight,
-            norm_bias,
-            residual_out,
-            inv_var,
-            out_grad,
-            residual_out_grad,
-            inv_var_grad,
-        ),
-        (epsilon, begin_norm_axis),
+        _rms_norm_grad, (bias, residual, norm_weight, norm_bias, residual_out, inv_var, out_grad,
+        residual_out_grad, inv_var_grad), (epsilon, begin_norm_axis)
     )
-
 
 _batch_norm = define(
     "batch_norm",
     "(Tensor x, Tensor mean, Tensor variance, Tensor scale, Tensor bias, bool is_test=false, "
-    'float momentum=0.9f, float epsilon=1e-5f, str data_format="NCHW", bool '
-    "use_global_stats=false, bool trainable_statistics=false)",
+    'float momentum=0.9f, float epsilon=1e-5f, str data_format="NCHW", '
+    "bool use_global_stats=false, bool trainable_statistics=false)",
     "Tensor(out), Tensor(mean_out), Tensor(variance_out), Tensor(saved_mean), "
-    "Tensor(saved_variance)",
-    family="normalisation",
-    backward="batch_norm_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    optional=("scale", "bias"),
-    doc=(
-        "(x - m) / sqrt(v + epsilon) * scale + bias for each channel. In training m and v are the "
-        "mean and the (biased) variance of x, and mean_out = momentum * mean + (1 - momentum) * m, "
-        "the same for variance_out; else m and v are mean and variance. saved_mean is m, "
-        "saved_variance is 1 / sqrt(v + epsilon). PHI's last output, reserve_space, is scratch "
-        "memory and left out."
-    ),
-    where="yaml/normalisation.yaml:69",
+    "Tensor(saved_variance)", backward="batch_norm_grad",
+    traits=("promote_float", "full_precision"), dtypes=("float",), optional=("scale", "bias")
 )
-
-
 def batch_norm(
-    x: TensorLike,
-    mean: TensorLike,
-    variance: TensorLike,
-    scale: TensorLike | None = None,
-    bias: TensorLike | None = None,
-    is_test: bool = False,
-    momentum: float = 0.9,
-    epsilon: float = 1e-05,
-    data_format: str = "NCHW",
-    use_global_stats: bool = False,
-    trainable_statistics: bool = False,
+    x: TensorLike, mean: TensorLike, variance: TensorLike, scale: TensorLike | None = None,
+    bias: TensorLike | None = None, is_test: bool = False, momentum: FloatLike = 0.9,
+    epsilon: FloatLike = 1e-05, data_format: str = "NCHW", use_global_stats: bool = False,
+    trainable_statistics: bool = False
 ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
     """(x - m) / sqrt(v + epsilon) * scale + bias for each channel. In training m and v are the mean
     and the (biased) variance of x, and mean_out = momentum * mean + (1 - momentum) * m, the same
@@ -4915,299 +2309,129 @@ def batch_norm(
     sqrt(v + epsilon). PHI's last output, reserve_space, is scratch memory and left out.
 
     Args:
-        x: tensor, float.
-        mean: tensor, float.
-        variance: tensor, float.
-        scale: tensor, float, may be None.
-        bias: tensor, float, may be None.
+        x, mean, variance: tensor, float.
+        scale, bias: tensor, float, may be None.
         is_test: bool.
-        momentum: float.
-        epsilon: float.
+        momentum, epsilon: float or one-element tensor.
         data_format: str.
-        use_global_stats: bool.
-        trainable_statistics: bool.
+        use_global_stats, trainable_statistics: bool.
 
     Returns:
         out, mean_out, variance_out, saved_mean, saved_variance.
     """
     return bind(
-        _batch_norm,
-        (x, mean, variance, scale, bias),
-        (is_test, momentum, epsilon, data_format, use_global_stats, trainable_statistics),
+        _batch_norm, (x, mean, variance, scale, bias),
+        (is_test, momentum, epsilon, data_format, use_global_stats, trainable_statistics)
     )
-
 
 _batch_norm_grad = define(
     "batch_norm_grad",
-    "(Tensor x, Tensor scale, Tensor bias, Tensor saved_mean, Tensor saved_variance, Tensor "
-    "out_grad, Tensor mean_out_grad, Tensor variance_out_grad, Tensor saved_mean_grad, Tensor "
-    "saved_variance_grad, float momentum, float epsilon, str data_format, bool is_test, bool "
-    "use_global_stats, bool trainable_statistics)",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor saved_mean, Tensor saved_variance, "
+    "Tensor out_grad, Tensor mean_out_grad, Tensor variance_out_grad, Tensor saved_mean_grad, "
+    "Tensor saved_variance_grad, float momentum, float epsilon, str data_format, bool is_test, "
+    "bool use_global_stats, bool trainable_statistics)",
     "Tensor(x_grad), Tensor(mean_grad), Tensor(variance_grad), Tensor(scale_grad), "
-    "Tensor(bias_grad)",
-    family="normalisation",
-    optional=(
-        "scale",
-        "bias",
-        "mean_out_grad",
-        "variance_out_grad",
-        "saved_mean_grad",
-        "saved_variance_grad",
-    ),
-    no_need_buffer=("bias",),
-    forward="batch_norm",
-    where="yaml/normalisation.yaml:101",
+    "Tensor(bias_grad)", optional=("scale", "bias", "mean_out_grad", "variance_out_grad",
+    "saved_mean_grad", "saved_variance_grad"), no_need_buffer=("bias",), forward="batch_norm"
 )
-
-
 def batch_norm_grad(
-    x: TensorLike,
-    scale: TensorLike | None,
-    bias: TensorLike | None,
-    saved_mean: TensorLike,
-    saved_variance: TensorLike,
-    out_grad: TensorLike,
-    mean_out_grad: TensorLike | None,
-    variance_out_grad: TensorLike | None,
-    saved_mean_grad: TensorLike | None,
-    saved_variance_grad: TensorLike | None,
-    momentum: float,
-    epsilon: float,
-    data_format: str,
-    is_test: bool,
-    use_global_stats: bool,
-    trainable_statistics: bool,
-) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """Backward of :func:`batch_norm`.
-
-    Args:
-        x: tensor.
-        scale: tensor, may be None.
-        bias: tensor, may be None.
-        saved_mean: tensor.
-        saved_variance: tensor.
-        out_grad: tensor.
-        mean_out_grad: tensor, may be None.
-        variance_out_grad: tensor, may be None.
-        saved_mean_grad: tensor, may be None.
-        saved_variance_grad: tensor, may be None.
-        momentum: float.
-        epsilon: float.
-        data_format: str.
-        is_test: bool.
-        use_global_stats: bool.
-        trainable_statistics: bool.
-
-    Returns:
-        x_grad, mean_grad, variance_grad, scale_grad, bias_grad.
-    """
+    x, scale, bias, saved_mean, saved_variance, out_grad, mean_out_grad, variance_out_grad,
+    saved_mean_grad, saved_variance_grad, momentum, epsilon, data_format, is_test, use_global_stats,
+    trainable_statistics
+):
+    """Backward of :func:`batch_norm`."""
     return bind(
-        _batch_norm_grad,
-        (
-            x,
-            scale,
-            bias,
-            saved_mean,
-            saved_variance,
-            out_grad,
-            mean_out_grad,
-            variance_out_grad,
-            saved_mean_grad,
-            saved_variance_grad,
-        ),
-        (momentum, epsilon, data_format, is_test, use_global_stats, trainable_statistics),
+        _batch_norm_grad, (x, scale, bias, saved_mean, saved_variance, out_grad, mean_out_grad,
+        variance_out_grad, saved_mean_grad, saved_variance_grad),
+        (momentum, epsilon, data_format, is_test, use_global_stats, trainable_statistics)
     )
 
-
 _instance_norm = define(
-    "instance_norm",
-    "(Tensor x, Tensor scale, Tensor bias, float epsilon=1e-5)",
-    "Tensor(y), Tensor(saved_mean), Tensor(saved_variance)",
-    family="normalisation",
-    backward="instance_norm_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    optional=("scale", "bias"),
-    intermediate=("saved_mean", "saved_variance"),
-    doc=(
-        "(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the "
-        "positions of each channel of each image; x is [n, c, ...]."
-    ),
-    where="yaml/normalisation.yaml:108",
+    "instance_norm", "(Tensor x, Tensor scale, Tensor bias, float epsilon=1e-5)",
+    "Tensor(y), Tensor(saved_mean), Tensor(saved_variance)", backward="instance_norm_grad",
+    traits=("promote_float", "full_precision"), dtypes=("float",), optional=("scale", "bias"),
+    intermediate=("saved_mean", "saved_variance")
 )
-
-
 def instance_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    bias: TensorLike | None = None,
-    epsilon: float = 1e-05,
+    x: TensorLike, scale: TensorLike | None = None, bias: TensorLike | None = None,
+    epsilon: FloatLike = 1e-05
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
     positions of each channel of each image; x is [n, c, ...].
 
     Args:
         x: tensor, float.
-        scale: tensor, float, may be None.
-        bias: tensor, float, may be None.
-        epsilon: float.
+        scale, bias: tensor, float, may be None.
+        epsilon: float or one-element tensor.
     """
     return bind(_instance_norm, (x, scale, bias), (epsilon,))[0]
 
-
 _instance_norm_grad = define(
     "instance_norm_grad",
-    "(Tensor x, Tensor scale, Tensor bias, Tensor saved_mean, Tensor saved_variance, Tensor "
-    "y_grad, Tensor saved_mean_grad, Tensor saved_variance_grad, float epsilon=1e-5)",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor saved_mean, Tensor saved_variance, "
+    "Tensor y_grad, Tensor saved_mean_grad, Tensor saved_variance_grad, float epsilon=1e-5)",
     "Tensor(x_grad), Tensor(scale_grad), Tensor(bias_grad)",
-    family="normalisation",
-    optional=("scale", "bias", "saved_mean_grad", "saved_variance_grad"),
-    no_need_buffer=("bias",),
-    forward="instance_norm",
-    where="yaml/normalisation.yaml:129",
+    optional=("scale", "bias", "saved_mean_grad", "saved_variance_grad"), no_need_buffer=("bias",),
+    forward="instance_norm"
 )
-
-
 def instance_norm_grad(
-    x: TensorLike,
-    scale: TensorLike | None,
-    bias: TensorLike | None,
-    saved_mean: TensorLike,
-    saved_variance: TensorLike,
-    y_grad: TensorLike,
-    saved_mean_grad: TensorLike | None = None,
-    saved_variance_grad: TensorLike | None = None,
-    epsilon: float = 1e-05,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Backward of :func:`instance_norm`.
-
-    Args:
-        x: tensor.
-        scale: tensor, may be None.
-        bias: tensor, may be None.
-        saved_mean: tensor.
-        saved_variance: tensor.
-        y_grad: tensor.
-        saved_mean_grad: tensor, may be None.
-        saved_variance_grad: tensor, may be None.
-        epsilon: float.
-
-    Returns:
-        x_grad, scale_grad, bias_grad.
-    """
+    x, scale, bias, saved_mean, saved_variance, y_grad, saved_mean_grad=None,
+    saved_variance_grad=None, epsilon=1e-05
+):
+    """Backward of :func:`instance_norm`."""
     return bind(
         _instance_norm_grad,
         (x, scale, bias, saved_mean, saved_variance, y_grad, saved_mean_grad, saved_variance_grad),
-        (epsilon,),
+        (epsilon,)
     )
 
-
 _group_norm = define(
-    "group_norm",
-    "(Tensor x, Tensor scale, Tensor bias, float epsilon = 1e-5, int groups = -1, str data_format "
-    '= "NCHW")',
-    "Tensor(y), Tensor(mean), Tensor(variance)",
-    family="normalisation",
-    backward="group_norm_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    optional=("scale", "bias"),
-    intermediate=("mean", "variance"),
-    doc=(
-        "(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the "
-        "positions and channels of each group of each image."
-    ),
-    where="yaml/normalisation.yaml:136",
+    "group_norm", "(Tensor x, Tensor scale, Tensor bias, float epsilon = 1e-5, int groups = -1, "
+    'str data_format = "NCHW")', "Tensor(y), Tensor(mean), Tensor(variance)",
+    backward="group_norm_grad", traits=("promote_float", "full_precision"), dtypes=("float",),
+    optional=("scale", "bias"), intermediate=("mean", "variance")
 )
-
-
 def group_norm(
-    x: TensorLike,
-    scale: TensorLike | None = None,
-    bias: TensorLike | None = None,
-    epsilon: float = 1e-05,
-    groups: int = -1,
-    data_format: str = "NCHW",
+    x: TensorLike, scale: TensorLike | None = None, bias: TensorLike | None = None,
+    epsilon: FloatLike = 1e-05, groups: int = -1, data_format: str = "NCHW"
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
     positions and channels of each group of each image.
 
     Args:
         x: tensor, float.
-        scale: tensor, float, may be None.
-        bias: tensor, float, may be None.
-        epsilon: float.
+        scale, bias: tensor, float, may be None.
+        epsilon: float or one-element tensor.
         groups: int.
         data_format: str.
     """
     return bind(_group_norm, (x, scale, bias), (epsilon, groups, data_format))[0]
 
-
 _group_norm_grad = define(
     "group_norm_grad",
-    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor variance, Tensor y_grad, Tensor "
-    "mean_grad, Tensor variance_grad, float epsilon, int groups, str data_format)",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor variance, Tensor y_grad, "
+    "Tensor mean_grad, Tensor variance_grad, float epsilon, int groups, str data_format)",
     "Tensor(x_grad), Tensor(scale_grad), Tensor(bias_grad)",
-    family="normalisation",
-    optional=("scale", "bias", "mean_grad", "variance_grad"),
-    no_need_buffer=("bias",),
-    forward="group_norm",
-    where="yaml/normalisation.yaml:161",
+    optional=("scale", "bias", "mean_grad", "variance_grad"), no_need_buffer=("bias",),
+    forward="group_norm"
 )
-
-
 def group_norm_grad(
-    x: TensorLike,
-    scale: TensorLike | None,
-    bias: TensorLike | None,
-    mean: TensorLike,
-    variance: TensorLike,
-    y_grad: TensorLike,
-    mean_grad: TensorLike | None,
-    variance_grad: TensorLike | None,
-    epsilon: float,
-    groups: int,
-    data_format: str,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Backward of :func:`group_norm`.
-
-    Args:
-        x: tensor.
-        scale: tensor, may be None.
-        bias: tensor, may be None.
-        mean: tensor.
-        variance: tensor.
-        y_grad: tensor.
-        mean_grad: tensor, may be None.
-        variance_grad: tensor, may be None.
-        epsilon: float.
-        groups: int.
-        data_format: str.
-
-    Returns:
-        x_grad, scale_grad, bias_grad.
-    """
+    x, scale, bias, mean, variance, y_grad, mean_grad, variance_grad, epsilon, groups, data_format
+):
+    """Backward of :func:`group_norm`."""
     return bind(
-        _group_norm_grad,
-        (x, scale, bias, mean, variance, y_grad, mean_grad, variance_grad),
-        (epsilon, groups, data_format),
+        _group_norm_grad, (x, scale, bias, mean, variance, y_grad, mean_grad, variance_grad),
+        (epsilon, groups, data_format)
     )
 
 
+# -- yaml/placement.yaml ---------------------------------------------------------------------------
+define = definer("yaml/placement.yaml", family="placement")
+
 _io_copy = define(
-    "io_copy",
-    "(Tensor x, Place place)",
-    "Tensor(out)",
-    family="placement",
-    infer_meta=("UnchangedInferMeta", ("x",)),
-    backward="io_copy_grad",
-    jvp="linear",
-    traits=("moves", "restates"),
-    doc="The values of x on another device, out = x; x itself where it is there already.",
-    where="yaml/placement.yaml:3",
+    "io_copy", "(Tensor x, Place place)", "Tensor(out)", infer_meta=("UnchangedInferMeta", ("x",)),
+    backward="io_copy_grad", jvp="linear", traits=("moves", "restates")
 )
-
-
 def io_copy(x: TensorLike, place: PlaceLike | None) -> Tensor:
     """The values of x on another device, out = x; x itself where it is there already.
 
@@ -5217,313 +2441,142 @@ def io_copy(x: TensorLike, place: PlaceLike | None) -> Tensor:
     """
     return bind(_io_copy, (x,), (place,))
 
-
 _io_copy_grad = define(
-    "io_copy_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="placement",
-    forward="io_copy",
-    where="yaml/placement.yaml:12",
+    "io_copy_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="io_copy"
 )
-
-
-def io_copy_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`io_copy`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def io_copy_grad(x, out_grad):
+    """Backward of :func:`io_copy`."""
     return bind(_io_copy_grad, (x, out_grad), ())
 
-
 _io_copy_like = define(
-    "io_copy_like",
-    "(Tensor x, Tensor like)",
-    "Tensor(out)",
-    family="placement",
-    infer_meta=("UnchangedInferMeta", ("x",)),
-    backward="io_copy_like_grad",
-    jvp="linear",
-    traits=("moves", "restates"),
-    doc="The values of x on the device where like lives, out = x; of like nothing else matters.",
-    where="yaml/placement.yaml:16",
+    "io_copy_like", "(Tensor x, Tensor like)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", ("x",)), backward="io_copy_like_grad", jvp="linear",
+    traits=("moves", "restates")
 )
-
-
 def io_copy_like(x: TensorLike, like: TensorLike) -> Tensor:
     """The values of x on the device where like lives, out = x; of like nothing else matters.
 
     Args:
-        x: tensor.
-        like: tensor.
+        x, like: tensor.
     """
     return bind(_io_copy_like, (x, like), ())
 
-
 _io_copy_like_grad = define(
-    "io_copy_like_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="placement",
-    forward="io_copy_like",
-    where="yaml/placement.yaml:25",
+    "io_copy_like_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="io_copy_like"
 )
-
-
-def io_copy_like_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`io_copy_like`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def io_copy_like_grad(x, out_grad):
+    """Backward of :func:`io_copy_like`."""
     return bind(_io_copy_like_grad, (x, out_grad), ())
 
 
+# -- yaml/pointwise.yaml ---------------------------------------------------------------------------
+define = definer("yaml/pointwise.yaml", family="pointwise")
+
 _add = define(
-    "add",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="add_grad",
-    jvp="linear",
-    traits=("pointwise", "promote", "commutative"),
-    dtypes=("int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Sum, x + y, elementwise.",
-    where="yaml/pointwise.yaml:11",
+    "add", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="add_grad", jvp="linear", traits=("pointwise", "promote", "commutative"),
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def add(x: TensorLike, y: TensorLike) -> Tensor:
     """Sum, x + y, elementwise.
 
     Args:
-        x: tensor, int, float or complex.
-        y: tensor, int, float or complex.
+        x, y: tensor, int, float or complex.
     """
     return bind(_add, (x, y), ())
-
 
 def add_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`add` in the memory of x, not to be used after it."""
     return bind_in_place(_add, (x, y), ())
 
-
 _add_grad = define(
-    "add_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    no_need_buffer=("x", "y"),
-    forward="add",
-    where="yaml/pointwise.yaml:26",
+    "add_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    no_need_buffer=("x", "y"), forward="add"
 )
-
-
-def add_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`add`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def add_grad(x, y, out_grad):
+    """Backward of :func:`add`."""
     return bind(_add_grad, (x, y, out_grad), ())
 
-
 _subtract = define(
-    "subtract",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="subtract_grad",
-    jvp="linear",
-    traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Difference, x - y, elementwise.",
-    where="yaml/pointwise.yaml:32",
+    "subtract", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="subtract_grad", jvp="linear", traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def subtract(x: TensorLike, y: TensorLike) -> Tensor:
     """Difference, x - y, elementwise.
 
     Args:
-        x: tensor, int, float or complex.
-        y: tensor, int, float or complex.
+        x, y: tensor, int, float or complex.
     """
     return bind(_subtract, (x, y), ())
-
 
 def subtract_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`subtract` in the memory of x, not to be used after it."""
     return bind_in_place(_subtract, (x, y), ())
 
-
 _subtract_grad = define(
-    "subtract_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    no_need_buffer=("x", "y"),
-    forward="subtract",
-    where="yaml/pointwise.yaml:46",
+    "subtract_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    no_need_buffer=("x", "y"), forward="subtract"
 )
-
-
-def subtract_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`subtract`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def subtract_grad(x, y, out_grad):
+    """Backward of :func:`subtract`."""
     return bind(_subtract_grad, (x, y, out_grad), ())
 
-
 _multiply = define(
-    "multiply",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="multiply_grad",
-    jvp="bilinear",
-    traits=("pointwise", "promote", "commutative"),
-    dtypes=("bool", "int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Product, x * y, elementwise.",
-    where="yaml/pointwise.yaml:52",
+    "multiply", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="multiply_grad", jvp="bilinear", traits=("pointwise", "promote", "commutative"),
+    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def multiply(x: TensorLike, y: TensorLike) -> Tensor:
     """Product, x * y, elementwise.
 
     Args:
-        x: tensor, bool, int, float or complex.
-        y: tensor, bool, int, float or complex.
+        x, y: tensor, bool, int, float or complex.
     """
     return bind(_multiply, (x, y), ())
-
 
 def multiply_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`multiply` in the memory of x, not to be used after it."""
     return bind_in_place(_multiply, (x, y), ())
 
-
 _multiply_grad = define(
-    "multiply_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    forward="multiply",
-    where="yaml/pointwise.yaml:66",
+    "multiply_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    forward="multiply"
 )
-
-
-def multiply_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`multiply`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def multiply_grad(x, y, out_grad):
+    """Backward of :func:`multiply`."""
     return bind(_multiply_grad, (x, y, out_grad), ())
 
-
 _divide = define(
-    "divide",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="divide_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Quotient, x / y, elementwise; integers divide to the default float.",
-    where="yaml/pointwise.yaml:71",
+    "divide", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="divide_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def divide(x: TensorLike, y: TensorLike) -> Tensor:
     """Quotient, x / y, elementwise; integers divide to the default float.
 
     Args:
-        x: tensor, float or complex.
-        y: tensor, float or complex.
+        x, y: tensor, float or complex.
     """
     return bind(_divide, (x, y), ())
-
 
 def divide_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`divide` in the memory of x, not to be used after it."""
     return bind_in_place(_divide, (x, y), ())
 
-
 _divide_grad = define(
-    "divide_grad",
-    "(Tensor x, Tensor y, Tensor out, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    no_need_buffer=("x",),
-    forward="divide",
-    where="yaml/pointwise.yaml:82",
+    "divide_grad", "(Tensor x, Tensor y, Tensor out, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)", no_need_buffer=("x",), forward="divide"
 )
-
-
-def divide_grad(
-    x: TensorLike, y: TensorLike, out: TensorLike, out_grad: TensorLike
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`divide`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def divide_grad(x, y, out, out_grad):
+    """Backward of :func:`divide`."""
     return bind(_divide_grad, (x, y, out, out_grad), ())
 
-
 _exp = define(
-    "exp",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="exp_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Exponential, e ** x, elementwise.",
-    where="yaml/pointwise.yaml:88",
+    "exp", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="exp_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def exp(x: TensorLike) -> Tensor:
     """Exponential, e ** x, elementwise.
 
@@ -5532,48 +2585,20 @@ def exp(x: TensorLike) -> Tensor:
     """
     return bind(_exp, (x,), ())
 
-
 def exp_(x: TensorLike) -> Tensor:
     """:func:`exp` in the memory of x, not to be used after it."""
     return bind_in_place(_exp, (x,), ())
 
-
-_exp_grad = define(
-    "exp_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="exp",
-    where="yaml/pointwise.yaml:94",
-)
-
-
-def exp_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`exp`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+_exp_grad = define("exp_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="exp")
+def exp_grad(out, out_grad):
+    """Backward of :func:`exp`."""
     return bind(_exp_grad, (out, out_grad), ())
 
-
 _sin = define(
-    "sin",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="sin_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Sine of x in radians, elementwise.",
-    where="yaml/pointwise.yaml:99",
+    "sin", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="sin_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def sin(x: TensorLike) -> Tensor:
     """Sine of x in radians, elementwise.
 
@@ -5582,48 +2607,20 @@ def sin(x: TensorLike) -> Tensor:
     """
     return bind(_sin, (x,), ())
 
-
 def sin_(x: TensorLike) -> Tensor:
     """:func:`sin` in the memory of x, not to be used after it."""
     return bind_in_place(_sin, (x,), ())
 
-
-_sin_grad = define(
-    "sin_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="sin",
-    where="yaml/pointwise.yaml:104",
-)
-
-
-def sin_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`sin`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_sin_grad = define("sin_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="sin")
+def sin_grad(x, out_grad):
+    """Backward of :func:`sin`."""
     return bind(_sin_grad, (x, out_grad), ())
 
-
 _tanh = define(
-    "tanh",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="tanh_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x) + exp(-x)), elementwise.",
-    where="yaml/pointwise.yaml:109",
+    "tanh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="tanh_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def tanh(x: TensorLike) -> Tensor:
     """Hyperbolic tangent, (exp(x) - exp(-x)) / (exp(x) + exp(-x)), elementwise.
 
@@ -5632,48 +2629,20 @@ def tanh(x: TensorLike) -> Tensor:
     """
     return bind(_tanh, (x,), ())
 
-
 def tanh_(x: TensorLike) -> Tensor:
     """:func:`tanh` in the memory of x, not to be used after it."""
     return bind_in_place(_tanh, (x,), ())
 
-
-_tanh_grad = define(
-    "tanh_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="tanh",
-    where="yaml/pointwise.yaml:114",
-)
-
-
-def tanh_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`tanh`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+_tanh_grad = define("tanh_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="tanh")
+def tanh_grad(out, out_grad):
+    """Backward of :func:`tanh`."""
     return bind(_tanh_grad, (out, out_grad), ())
 
-
 _expm1 = define(
-    "expm1",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="expm1_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="exp(x) - 1, accurate near 0, elementwise.",
-    where="yaml/pointwise.yaml:119",
+    "expm1", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="expm1_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def expm1(x: TensorLike) -> Tensor:
     """exp(x) - 1, accurate near 0, elementwise.
 
@@ -5682,48 +2651,22 @@ def expm1(x: TensorLike) -> Tensor:
     """
     return bind(_expm1, (x,), ())
 
-
 def expm1_(x: TensorLike) -> Tensor:
     """:func:`expm1` in the memory of x, not to be used after it."""
     return bind_in_place(_expm1, (x,), ())
 
-
 _expm1_grad = define(
-    "expm1_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="expm1",
-    where="yaml/pointwise.yaml:126",
+    "expm1_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="expm1"
 )
-
-
-def expm1_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`expm1`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+def expm1_grad(out, out_grad):
+    """Backward of :func:`expm1`."""
     return bind(_expm1_grad, (out, out_grad), ())
 
-
 _log = define(
-    "log",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="log_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Natural logarithm, elementwise; -inf at 0, NaN below.",
-    where="yaml/pointwise.yaml:131",
+    "log", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="log_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def log(x: TensorLike) -> Tensor:
     """Natural logarithm, elementwise; -inf at 0, NaN below.
 
@@ -5732,48 +2675,20 @@ def log(x: TensorLike) -> Tensor:
     """
     return bind(_log, (x,), ())
 
-
 def log_(x: TensorLike) -> Tensor:
     """:func:`log` in the memory of x, not to be used after it."""
     return bind_in_place(_log, (x,), ())
 
-
-_log_grad = define(
-    "log_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="log",
-    where="yaml/pointwise.yaml:137",
-)
-
-
-def log_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`log`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_log_grad = define("log_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="log")
+def log_grad(x, out_grad):
+    """Backward of :func:`log`."""
     return bind(_log_grad, (x, out_grad), ())
 
-
 _log1p = define(
-    "log1p",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="log1p_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="log(1 + x), accurate near 0, elementwise.",
-    where="yaml/pointwise.yaml:142",
+    "log1p", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="log1p_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def log1p(x: TensorLike) -> Tensor:
     """log(1 + x), accurate near 0, elementwise.
 
@@ -5782,48 +2697,20 @@ def log1p(x: TensorLike) -> Tensor:
     """
     return bind(_log1p, (x,), ())
 
-
 def log1p_(x: TensorLike) -> Tensor:
     """:func:`log1p` in the memory of x, not to be used after it."""
     return bind_in_place(_log1p, (x,), ())
 
-
-_log1p_grad = define(
-    "log1p_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="log1p",
-    where="yaml/pointwise.yaml:149",
-)
-
-
-def log1p_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`log1p`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_log1p_grad = define("log1p_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="log1p")
+def log1p_grad(x, out_grad):
+    """Backward of :func:`log1p`."""
     return bind(_log1p_grad, (x, out_grad), ())
 
-
 _log2 = define(
-    "log2",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="log2_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Logarithm to base 2, elementwise.",
-    where="yaml/pointwise.yaml:154",
+    "log2", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="log2_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def log2(x: TensorLike) -> Tensor:
     """Logarithm to base 2, elementwise.
 
@@ -5832,48 +2719,20 @@ def log2(x: TensorLike) -> Tensor:
     """
     return bind(_log2, (x,), ())
 
-
 def log2_(x: TensorLike) -> Tensor:
     """:func:`log2` in the memory of x, not to be used after it."""
     return bind_in_place(_log2, (x,), ())
 
-
-_log2_grad = define(
-    "log2_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="log2",
-    where="yaml/pointwise.yaml:161",
-)
-
-
-def log2_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`log2`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_log2_grad = define("log2_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="log2")
+def log2_grad(x, out_grad):
+    """Backward of :func:`log2`."""
     return bind(_log2_grad, (x, out_grad), ())
 
-
 _log10 = define(
-    "log10",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="log10_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Logarithm to base 10, elementwise.",
-    where="yaml/pointwise.yaml:166",
+    "log10", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="log10_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def log10(x: TensorLike) -> Tensor:
     """Logarithm to base 10, elementwise.
 
@@ -5882,48 +2741,20 @@ def log10(x: TensorLike) -> Tensor:
     """
     return bind(_log10, (x,), ())
 
-
 def log10_(x: TensorLike) -> Tensor:
     """:func:`log10` in the memory of x, not to be used after it."""
     return bind_in_place(_log10, (x,), ())
 
-
-_log10_grad = define(
-    "log10_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="log10",
-    where="yaml/pointwise.yaml:173",
-)
-
-
-def log10_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`log10`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_log10_grad = define("log10_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="log10")
+def log10_grad(x, out_grad):
+    """Backward of :func:`log10`."""
     return bind(_log10_grad, (x, out_grad), ())
 
-
 _sqrt = define(
-    "sqrt",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="sqrt_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Square root, elementwise; NaN below 0.",
-    where="yaml/pointwise.yaml:178",
+    "sqrt", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="sqrt_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def sqrt(x: TensorLike) -> Tensor:
     """Square root, elementwise; NaN below 0.
 
@@ -5932,48 +2763,20 @@ def sqrt(x: TensorLike) -> Tensor:
     """
     return bind(_sqrt, (x,), ())
 
-
 def sqrt_(x: TensorLike) -> Tensor:
     """:func:`sqrt` in the memory of x, not to be used after it."""
     return bind_in_place(_sqrt, (x,), ())
 
-
-_sqrt_grad = define(
-    "sqrt_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="sqrt",
-    where="yaml/pointwise.yaml:183",
-)
-
-
-def sqrt_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`sqrt`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+_sqrt_grad = define("sqrt_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="sqrt")
+def sqrt_grad(out, out_grad):
+    """Backward of :func:`sqrt`."""
     return bind(_sqrt_grad, (out, out_grad), ())
 
-
 _rsqrt = define(
-    "rsqrt",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="rsqrt_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="1 / sqrt(x), elementwise; inf at 0.",
-    where="yaml/pointwise.yaml:188",
+    "rsqrt", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="rsqrt_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def rsqrt(x: TensorLike) -> Tensor:
     """1 / sqrt(x), elementwise; inf at 0.
 
@@ -5982,48 +2785,22 @@ def rsqrt(x: TensorLike) -> Tensor:
     """
     return bind(_rsqrt, (x,), ())
 
-
 def rsqrt_(x: TensorLike) -> Tensor:
     """:func:`rsqrt` in the memory of x, not to be used after it."""
     return bind_in_place(_rsqrt, (x,), ())
 
-
 _rsqrt_grad = define(
-    "rsqrt_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="rsqrt",
-    where="yaml/pointwise.yaml:195",
+    "rsqrt_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="rsqrt"
 )
-
-
-def rsqrt_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`rsqrt`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+def rsqrt_grad(out, out_grad):
+    """Backward of :func:`rsqrt`."""
     return bind(_rsqrt_grad, (out, out_grad), ())
 
-
 _cos = define(
-    "cos",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="cos_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Cosine of x in radians, elementwise.",
-    where="yaml/pointwise.yaml:200",
+    "cos", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="cos_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def cos(x: TensorLike) -> Tensor:
     """Cosine of x in radians, elementwise.
 
@@ -6032,48 +2809,20 @@ def cos(x: TensorLike) -> Tensor:
     """
     return bind(_cos, (x,), ())
 
-
 def cos_(x: TensorLike) -> Tensor:
     """:func:`cos` in the memory of x, not to be used after it."""
     return bind_in_place(_cos, (x,), ())
 
-
-_cos_grad = define(
-    "cos_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="cos",
-    where="yaml/pointwise.yaml:205",
-)
-
-
-def cos_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`cos`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_cos_grad = define("cos_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="cos")
+def cos_grad(x, out_grad):
+    """Backward of :func:`cos`."""
     return bind(_cos_grad, (x, out_grad), ())
 
-
 _tan = define(
-    "tan",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="tan_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Tangent of x in radians, elementwise.",
-    where="yaml/pointwise.yaml:210",
+    "tan", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="tan_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def tan(x: TensorLike) -> Tensor:
     """Tangent of x in radians, elementwise.
 
@@ -6082,48 +2831,20 @@ def tan(x: TensorLike) -> Tensor:
     """
     return bind(_tan, (x,), ())
 
-
 def tan_(x: TensorLike) -> Tensor:
     """:func:`tan` in the memory of x, not to be used after it."""
     return bind_in_place(_tan, (x,), ())
 
-
-_tan_grad = define(
-    "tan_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="tan",
-    where="yaml/pointwise.yaml:216",
-)
-
-
-def tan_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`tan`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+_tan_grad = define("tan_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="tan")
+def tan_grad(out, out_grad):
+    """Backward of :func:`tan`."""
     return bind(_tan_grad, (out, out_grad), ())
 
-
 _asin = define(
-    "asin",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="asin_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Inverse sine in radians, in [-pi/2, pi/2], elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:221",
+    "asin", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="asin_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def asin(x: TensorLike) -> Tensor:
     """Inverse sine in radians, in [-pi/2, pi/2], elementwise; NaN outside [-1, 1].
 
@@ -6132,48 +2853,20 @@ def asin(x: TensorLike) -> Tensor:
     """
     return bind(_asin, (x,), ())
 
-
 def asin_(x: TensorLike) -> Tensor:
     """:func:`asin` in the memory of x, not to be used after it."""
     return bind_in_place(_asin, (x,), ())
 
-
-_asin_grad = define(
-    "asin_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="asin",
-    where="yaml/pointwise.yaml:228",
-)
-
-
-def asin_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`asin`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_asin_grad = define("asin_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="asin")
+def asin_grad(x, out_grad):
+    """Backward of :func:`asin`."""
     return bind(_asin_grad, (x, out_grad), ())
 
-
 _acos = define(
-    "acos",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="acos_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Inverse cosine in radians, in [0, pi], elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:233",
+    "acos", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="acos_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def acos(x: TensorLike) -> Tensor:
     """Inverse cosine in radians, in [0, pi], elementwise; NaN outside [-1, 1].
 
@@ -6182,48 +2875,20 @@ def acos(x: TensorLike) -> Tensor:
     """
     return bind(_acos, (x,), ())
 
-
 def acos_(x: TensorLike) -> Tensor:
     """:func:`acos` in the memory of x, not to be used after it."""
     return bind_in_place(_acos, (x,), ())
 
-
-_acos_grad = define(
-    "acos_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="acos",
-    where="yaml/pointwise.yaml:240",
-)
-
-
-def acos_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`acos`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_acos_grad = define("acos_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="acos")
+def acos_grad(x, out_grad):
+    """Backward of :func:`acos`."""
     return bind(_acos_grad, (x, out_grad), ())
 
-
 _atan = define(
-    "atan",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="atan_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Inverse tangent in radians, in [-pi/2, pi/2], elementwise.",
-    where="yaml/pointwise.yaml:245",
+    "atan", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="atan_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",),
+    inplace=(("x", "out"),)
 )
-
-
 def atan(x: TensorLike) -> Tensor:
     """Inverse tangent in radians, in [-pi/2, pi/2], elementwise.
 
@@ -6232,48 +2897,20 @@ def atan(x: TensorLike) -> Tensor:
     """
     return bind(_atan, (x,), ())
 
-
 def atan_(x: TensorLike) -> Tensor:
     """:func:`atan` in the memory of x, not to be used after it."""
     return bind_in_place(_atan, (x,), ())
 
-
-_atan_grad = define(
-    "atan_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="atan",
-    where="yaml/pointwise.yaml:251",
-)
-
-
-def atan_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`atan`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_atan_grad = define("atan_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="atan")
+def atan_grad(x, out_grad):
+    """Backward of :func:`atan`."""
     return bind(_atan_grad, (x, out_grad), ())
 
-
 _sinh = define(
-    "sinh",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="sinh_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Hyperbolic sine, (exp(x) - exp(-x)) / 2, elementwise.",
-    where="yaml/pointwise.yaml:256",
+    "sinh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="sinh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def sinh(x: TensorLike) -> Tensor:
     """Hyperbolic sine, (exp(x) - exp(-x)) / 2, elementwise.
 
@@ -6282,48 +2919,20 @@ def sinh(x: TensorLike) -> Tensor:
     """
     return bind(_sinh, (x,), ())
 
-
 def sinh_(x: TensorLike) -> Tensor:
     """:func:`sinh` in the memory of x, not to be used after it."""
     return bind_in_place(_sinh, (x,), ())
 
-
-_sinh_grad = define(
-    "sinh_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="sinh",
-    where="yaml/pointwise.yaml:262",
-)
-
-
-def sinh_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`sinh`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_sinh_grad = define("sinh_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="sinh")
+def sinh_grad(x, out_grad):
+    """Backward of :func:`sinh`."""
     return bind(_sinh_grad, (x, out_grad), ())
 
-
 _cosh = define(
-    "cosh",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="cosh_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Hyperbolic cosine, (exp(x) + exp(-x)) / 2, elementwise.",
-    where="yaml/pointwise.yaml:267",
+    "cosh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="cosh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def cosh(x: TensorLike) -> Tensor:
     """Hyperbolic cosine, (exp(x) + exp(-x)) / 2, elementwise.
 
@@ -6332,48 +2941,20 @@ def cosh(x: TensorLike) -> Tensor:
     """
     return bind(_cosh, (x,), ())
 
-
 def cosh_(x: TensorLike) -> Tensor:
     """:func:`cosh` in the memory of x, not to be used after it."""
     return bind_in_place(_cosh, (x,), ())
 
-
-_cosh_grad = define(
-    "cosh_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="cosh",
-    where="yaml/pointwise.yaml:273",
-)
-
-
-def cosh_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`cosh`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_cosh_grad = define("cosh_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="cosh")
+def cosh_grad(x, out_grad):
+    """Backward of :func:`cosh`."""
     return bind(_cosh_grad, (x, out_grad), ())
 
-
 _asinh = define(
-    "asinh",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="asinh_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Inverse hyperbolic sine, log(x + sqrt(x ** 2 + 1)), elementwise.",
-    where="yaml/pointwise.yaml:278",
+    "asinh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="asinh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def asinh(x: TensorLike) -> Tensor:
     """Inverse hyperbolic sine, log(x + sqrt(x ** 2 + 1)), elementwise.
 
@@ -6382,48 +2963,20 @@ def asinh(x: TensorLike) -> Tensor:
     """
     return bind(_asinh, (x,), ())
 
-
 def asinh_(x: TensorLike) -> Tensor:
     """:func:`asinh` in the memory of x, not to be used after it."""
     return bind_in_place(_asinh, (x,), ())
 
-
-_asinh_grad = define(
-    "asinh_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="asinh",
-    where="yaml/pointwise.yaml:285",
-)
-
-
-def asinh_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`asinh`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_asinh_grad = define("asinh_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="asinh")
+def asinh_grad(x, out_grad):
+    """Backward of :func:`asinh`."""
     return bind(_asinh_grad, (x, out_grad), ())
 
-
 _acosh = define(
-    "acosh",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="acosh_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; NaN below 1.",
-    where="yaml/pointwise.yaml:290",
+    "acosh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="acosh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def acosh(x: TensorLike) -> Tensor:
     """Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; NaN below 1.
 
@@ -6432,48 +2985,20 @@ def acosh(x: TensorLike) -> Tensor:
     """
     return bind(_acosh, (x,), ())
 
-
 def acosh_(x: TensorLike) -> Tensor:
     """:func:`acosh` in the memory of x, not to be used after it."""
     return bind_in_place(_acosh, (x,), ())
 
-
-_acosh_grad = define(
-    "acosh_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="acosh",
-    where="yaml/pointwise.yaml:297",
-)
-
-
-def acosh_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`acosh`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_acosh_grad = define("acosh_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="acosh")
+def acosh_grad(x, out_grad):
+    """Backward of :func:`acosh`."""
     return bind(_acosh_grad, (x, out_grad), ())
 
-
 _atanh = define(
-    "atanh",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="atanh_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Inverse hyperbolic tangent, log((1 + x) / (1 - x)) / 2, elementwise.",
-    where="yaml/pointwise.yaml:302",
+    "atanh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="atanh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
 )
-
-
 def atanh(x: TensorLike) -> Tensor:
     """Inverse hyperbolic tangent, log((1 + x) / (1 - x)) / 2, elementwise.
 
@@ -6482,48 +3007,20 @@ def atanh(x: TensorLike) -> Tensor:
     """
     return bind(_atanh, (x,), ())
 
-
 def atanh_(x: TensorLike) -> Tensor:
     """:func:`atanh` in the memory of x, not to be used after it."""
     return bind_in_place(_atanh, (x,), ())
 
-
-_atanh_grad = define(
-    "atanh_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="atanh",
-    where="yaml/pointwise.yaml:309",
-)
-
-
-def atanh_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`atanh`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_atanh_grad = define("atanh_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="atanh")
+def atanh_grad(x, out_grad):
+    """Backward of :func:`atanh`."""
     return bind(_atanh_grad, (x, out_grad), ())
 
-
 _erf = define(
-    "erf",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="erf_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Error function, 2 / sqrt(pi) * the integral of exp(-t ** 2) from 0 to x, elementwise.",
-    where="yaml/pointwise.yaml:314",
+    "erf", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="erf_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",),
+    inplace=(("x", "out"),)
 )
-
-
 def erf(x: TensorLike) -> Tensor:
     """Error function, 2 / sqrt(pi) * the integral of exp(-t ** 2) from 0 to x, elementwise.
 
@@ -6532,50 +3029,20 @@ def erf(x: TensorLike) -> Tensor:
     """
     return bind(_erf, (x,), ())
 
-
 def erf_(x: TensorLike) -> Tensor:
     """:func:`erf` in the memory of x, not to be used after it."""
     return bind_in_place(_erf, (x,), ())
 
-
-_erf_grad = define(
-    "erf_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="erf",
-    where="yaml/pointwise.yaml:320",
-)
-
-
-def erf_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`erf`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_erf_grad = define("erf_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="erf")
+def erf_grad(x, out_grad):
+    """Backward of :func:`erf`."""
     return bind(_erf_grad, (x, out_grad), ())
 
-
 _erfc = define(
-    "erfc",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="erfc_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    doc=(
-        "1 - erf(x), elementwise, to the last digits where that cancels: 2 / sqrt(pi) * the "
-        "integral of exp(-t ** 2) from x on."
-    ),
-    where="yaml/pointwise.yaml:325",
+    "erfc", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="erfc_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",)
 )
-
-
 def erfc(x: TensorLike) -> Tensor:
     """1 - erf(x), elementwise, to the last digits where that cancels: 2 / sqrt(pi) * the integral
     of exp(-t ** 2) from x on.
@@ -6585,42 +3052,16 @@ def erfc(x: TensorLike) -> Tensor:
     """
     return bind(_erfc, (x,), ())
 
-
-_erfc_grad = define(
-    "erfc_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="erfc",
-    where="yaml/pointwise.yaml:331",
-)
-
-
-def erfc_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`erfc`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_erfc_grad = define("erfc_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="erfc")
+def erfc_grad(x, out_grad):
+    """Backward of :func:`erfc`."""
     return bind(_erfc_grad, (x, out_grad), ())
 
-
 _erfcx = define(
-    "erfcx",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="erfcx_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    doc="exp(x ** 2) * erfc(x), elementwise, where the factors overflow and vanish too.",
-    where="yaml/pointwise.yaml:336",
+    "erfcx", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="erfcx_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",)
 )
-
-
 def erfcx(x: TensorLike) -> Tensor:
     """exp(x ** 2) * erfc(x), elementwise, where the factors overflow and vanish too.
 
@@ -6629,46 +3070,18 @@ def erfcx(x: TensorLike) -> Tensor:
     """
     return bind(_erfcx, (x,), ())
 
-
 _erfcx_grad = define(
-    "erfcx_grad",
-    "(Tensor x, Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="erfcx",
-    where="yaml/pointwise.yaml:342",
+    "erfcx_grad", "(Tensor x, Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="erfcx"
 )
-
-
-def erfcx_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`erfcx`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-    """
+def erfcx_grad(x, out, out_grad):
+    """Backward of :func:`erfcx`."""
     return bind(_erfcx_grad, (x, out, out_grad), ())
 
-
 _ndtr = define(
-    "ndtr",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="ndtr_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    doc=(
-        "Probability that a standard normal variable is at most x, elementwise: erfc(-x / sqrt(2)) "
-        "/ 2, without rounding x / sqrt(2)."
-    ),
-    where="yaml/pointwise.yaml:347",
+    "ndtr", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="ndtr_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
+    dtypes=("float",)
 )
-
-
 def ndtr(x: TensorLike) -> Tensor:
     """Probability that a standard normal variable is at most x, elementwise: erfc(-x / sqrt(2)) /
     2, without rounding x / sqrt(2).
@@ -6678,42 +3091,16 @@ def ndtr(x: TensorLike) -> Tensor:
     """
     return bind(_ndtr, (x,), ())
 
-
-_ndtr_grad = define(
-    "ndtr_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="ndtr",
-    where="yaml/pointwise.yaml:353",
-)
-
-
-def ndtr_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`ndtr`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_ndtr_grad = define("ndtr_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="ndtr")
+def ndtr_grad(x, out_grad):
+    """Backward of :func:`ndtr`."""
     return bind(_ndtr_grad, (x, out_grad), ())
 
-
 _log_ndtr = define(
-    "log_ndtr",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="log_ndtr_grad",
-    jvp="pointwise",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc="log(ndtr(x)), elementwise, where ndtr vanishes too.",
-    where="yaml/pointwise.yaml:358",
+    "log_ndtr", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="log_ndtr_grad", jvp="pointwise", traits=("promote_float", "full_precision"),
+    dtypes=("float",)
 )
-
-
 def log_ndtr(x: TensorLike) -> Tensor:
     """log(ndtr(x)), elementwise, where ndtr vanishes too.
 
@@ -6722,44 +3109,19 @@ def log_ndtr(x: TensorLike) -> Tensor:
     """
     return bind(_log_ndtr, (x,), ())
 
-
 _log_ndtr_grad = define(
-    "log_ndtr_grad",
-    "(Tensor x, Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="log_ndtr",
-    where="yaml/pointwise.yaml:364",
+    "log_ndtr_grad", "(Tensor x, Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="log_ndtr"
 )
-
-
-def log_ndtr_grad(x: TensorLike, out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`log_ndtr`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-    """
+def log_ndtr_grad(x, out, out_grad):
+    """Backward of :func:`log_ndtr`."""
     return bind(_log_ndtr_grad, (x, out, out_grad), ())
 
-
 _erfinv = define(
-    "erfinv",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="erfinv_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Inverse of erf, elementwise; NaN outside [-1, 1].",
-    where="yaml/pointwise.yaml:369",
+    "erfinv", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="erfinv_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
 )
-
-
 def erfinv(x: TensorLike) -> Tensor:
     """Inverse of erf, elementwise; NaN outside [-1, 1].
 
@@ -6768,48 +3130,23 @@ def erfinv(x: TensorLike) -> Tensor:
     """
     return bind(_erfinv, (x,), ())
 
-
 def erfinv_(x: TensorLike) -> Tensor:
     """:func:`erfinv` in the memory of x, not to be used after it."""
     return bind_in_place(_erfinv, (x,), ())
 
-
 _erfinv_grad = define(
-    "erfinv_grad",
-    "(Tensor out, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="erfinv",
-    where="yaml/pointwise.yaml:376",
+    "erfinv_grad", "(Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="erfinv"
 )
-
-
-def erfinv_grad(out: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`erfinv`.
-
-    Args:
-        out: tensor.
-        out_grad: tensor.
-    """
+def erfinv_grad(out, out_grad):
+    """Backward of :func:`erfinv`."""
     return bind(_erfinv_grad, (out, out_grad), ())
 
-
 _lgamma = define(
-    "lgamma",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="lgamma_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Logarithm of the absolute value of the gamma function, elementwise.",
-    where="yaml/pointwise.yaml:381",
+    "lgamma", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="lgamma_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
 )
-
-
 def lgamma(x: TensorLike) -> Tensor:
     """Logarithm of the absolute value of the gamma function, elementwise.
 
@@ -6818,48 +3155,23 @@ def lgamma(x: TensorLike) -> Tensor:
     """
     return bind(_lgamma, (x,), ())
 
-
 def lgamma_(x: TensorLike) -> Tensor:
     """:func:`lgamma` in the memory of x, not to be used after it."""
     return bind_in_place(_lgamma, (x,), ())
 
-
 _lgamma_grad = define(
-    "lgamma_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="lgamma",
-    where="yaml/pointwise.yaml:388",
+    "lgamma_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="lgamma"
 )
-
-
-def lgamma_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`lgamma`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def lgamma_grad(x, out_grad):
+    """Backward of :func:`lgamma`."""
     return bind(_lgamma_grad, (x, out_grad), ())
 
-
 _digamma = define(
-    "digamma",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="digamma_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Derivative of lgamma, elementwise.",
-    where="yaml/pointwise.yaml:393",
+    "digamma", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="digamma_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
 )
-
-
 def digamma(x: TensorLike) -> Tensor:
     """Derivative of lgamma, elementwise.
 
@@ -6868,48 +3180,23 @@ def digamma(x: TensorLike) -> Tensor:
     """
     return bind(_digamma, (x,), ())
 
-
 def digamma_(x: TensorLike) -> Tensor:
     """:func:`digamma` in the memory of x, not to be used after it."""
     return bind_in_place(_digamma, (x,), ())
 
-
 _digamma_grad = define(
-    "digamma_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="digamma",
-    where="yaml/pointwise.yaml:400",
+    "digamma_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="digamma"
 )
-
-
-def digamma_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`digamma`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def digamma_grad(x, out_grad):
+    """Backward of :func:`digamma`."""
     return bind(_digamma_grad, (x, out_grad), ())
 
-
 _polygamma = define(
-    "polygamma",
-    "(Tensor x, int n)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="polygamma_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",),
-    inplace=(("x", "out"),),
-    doc="Derivative of order n of digamma, elementwise.",
-    where="yaml/pointwise.yaml:405",
+    "polygamma", "(Tensor x, int n)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="polygamma_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
 )
-
-
 def polygamma(x: TensorLike, n: int) -> Tensor:
     """Derivative of order n of digamma, elementwise.
 
@@ -6919,49 +3206,22 @@ def polygamma(x: TensorLike, n: int) -> Tensor:
     """
     return bind(_polygamma, (x,), (n,))
 
-
 def polygamma_(x: TensorLike, n: int) -> Tensor:
     """:func:`polygamma` in the memory of x, not to be used after it."""
     return bind_in_place(_polygamma, (x,), (n,))
 
-
 _polygamma_grad = define(
-    "polygamma_grad",
-    "(Tensor x, Tensor out_grad, int n)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="polygamma",
-    where="yaml/pointwise.yaml:413",
+    "polygamma_grad", "(Tensor x, Tensor out_grad, int n)", "Tensor(x_grad)", forward="polygamma"
 )
-
-
-def polygamma_grad(x: TensorLike, out_grad: TensorLike, n: int) -> Tensor:
-    """Backward of :func:`polygamma`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        n: int.
-    """
+def polygamma_grad(x, out_grad, n):
+    """Backward of :func:`polygamma`."""
     return bind(_polygamma_grad, (x, out_grad), (n,))
 
-
 _abs = define(
-    "abs",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("RealAndImagInferMeta", None),
-    backward="abs_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Absolute value, elementwise; of a complex number its modulus, a real number.",
-    where="yaml/pointwise.yaml:418",
+    "abs", "(Tensor x)", "Tensor(out)", infer_meta=("RealAndImagInferMeta", None),
+    backward="abs_grad", jvp="pointwise", traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def abs(x: TensorLike) -> Tensor:
     """Absolute value, elementwise; of a complex number its modulus, a real number.
 
@@ -6970,46 +3230,19 @@ def abs(x: TensorLike) -> Tensor:
     """
     return bind(_abs, (x,), ())
 
-
 def abs_(x: TensorLike) -> Tensor:
     """:func:`abs` in the memory of x, not to be used after it."""
     return bind_in_place(_abs, (x,), ())
 
-
-_abs_grad = define(
-    "abs_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="abs",
-    where="yaml/pointwise.yaml:426",
-)
-
-
-def abs_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`abs`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+_abs_grad = define("abs_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="abs")
+def abs_grad(x, out_grad):
+    """Backward of :func:`abs`."""
     return bind(_abs_grad, (x, out_grad), ())
 
-
 _sign = define(
-    "sign",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("int", "float"),
-    doc="-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0.",
-    where="yaml/pointwise.yaml:431",
+    "sign", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None), jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int", "float")
 )
-
-
 def sign(x: TensorLike) -> Tensor:
     """-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0.
 
@@ -7018,22 +3251,11 @@ def sign(x: TensorLike) -> Tensor:
     """
     return bind(_sign, (x,), ())
 
-
 _floor = define(
-    "floor",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("int", "float"),
-    inplace=(("x", "out"),),
-    doc="The largest integer not above x, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:437",
+    "floor", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None), jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int", "float"),
+    inplace=(("x", "out"),)
 )
-
-
 def floor(x: TensorLike) -> Tensor:
     """The largest integer not above x, elementwise. The derivative is 0.
 
@@ -7042,27 +3264,15 @@ def floor(x: TensorLike) -> Tensor:
     """
     return bind(_floor, (x,), ())
 
-
 def floor_(x: TensorLike) -> Tensor:
     """:func:`floor` in the memory of x, not to be used after it."""
     return bind_in_place(_floor, (x,), ())
 
-
 _ceil = define(
-    "ceil",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("int", "float"),
-    inplace=(("x", "out"),),
-    doc="The smallest integer not below x, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:444",
+    "ceil", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None), jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int", "float"),
+    inplace=(("x", "out"),)
 )
-
-
 def ceil(x: TensorLike) -> Tensor:
     """The smallest integer not below x, elementwise. The derivative is 0.
 
@@ -7071,27 +3281,15 @@ def ceil(x: TensorLike) -> Tensor:
     """
     return bind(_ceil, (x,), ())
 
-
 def ceil_(x: TensorLike) -> Tensor:
     """:func:`ceil` in the memory of x, not to be used after it."""
     return bind_in_place(_ceil, (x,), ())
 
-
 _round = define(
-    "round",
-    "(Tensor x, int decimals=0)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("int", "float"),
-    inplace=(("x", "out"),),
-    doc="x rounded to that many decimals, halves to even, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:451",
+    "round", "(Tensor x, int decimals=0)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int", "float"),
+    inplace=(("x", "out"),)
 )
-
-
 def round(x: TensorLike, decimals: int = 0) -> Tensor:
     """x rounded to that many decimals, halves to even, elementwise. The derivative is 0.
 
@@ -7101,27 +3299,15 @@ def round(x: TensorLike, decimals: int = 0) -> Tensor:
     """
     return bind(_round, (x,), (decimals,))
 
-
 def round_(x: TensorLike, decimals: int = 0) -> Tensor:
     """:func:`round` in the memory of x, not to be used after it."""
     return bind_in_place(_round, (x,), (decimals,))
 
-
 _trunc = define(
-    "trunc",
-    "(Tensor input)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("int", "float"),
-    inplace=(("input", "out"),),
-    doc="input without its fraction, elementwise. The derivative is 0.",
-    where="yaml/pointwise.yaml:463",
+    "trunc", "(Tensor input)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int", "float"),
+    inplace=(("input", "out"),)
 )
-
-
 def trunc(input: TensorLike) -> Tensor:
     """input without its fraction, elementwise. The derivative is 0.
 
@@ -7130,289 +3316,122 @@ def trunc(input: TensorLike) -> Tensor:
     """
     return bind(_trunc, (input,), ())
 
-
 def trunc_(input: TensorLike) -> Tensor:
     """:func:`trunc` in the memory of input, not to be used after it."""
     return bind_in_place(_trunc, (input,), ())
 
-
 _maximum = define(
-    "maximum",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="maximum_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative"),
-    dtypes=("int", "float"),
-    doc=(
-        "The larger of x and y, elementwise; NaN if either is. At a tie each gets half the "
-        "gradient."
-    ),
-    where="yaml/pointwise.yaml:471",
+    "maximum", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="maximum_grad", jvp="pointwise", traits=("pointwise", "promote", "commutative"),
+    dtypes=("int", "float")
 )
-
-
 def maximum(x: TensorLike, y: TensorLike) -> Tensor:
     """The larger of x and y, elementwise; NaN if either is. At a tie each gets half the gradient.
 
     Args:
-        x: tensor, int or float.
-        y: tensor, int or float.
+        x, y: tensor, int or float.
     """
     return bind(_maximum, (x, y), ())
 
-
 _maximum_grad = define(
-    "maximum_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    forward="maximum",
-    where="yaml/pointwise.yaml:483",
+    "maximum_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    forward="maximum"
 )
-
-
-def maximum_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`maximum`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def maximum_grad(x, y, out_grad):
+    """Backward of :func:`maximum`."""
     return bind(_maximum_grad, (x, y, out_grad), ())
 
-
 _minimum = define(
-    "minimum",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="minimum_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative"),
-    dtypes=("int", "float"),
-    doc=(
-        "The smaller of x and y, elementwise; NaN if either is. At a tie each gets half the "
-        "gradient."
-    ),
-    where="yaml/pointwise.yaml:488",
+    "minimum", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="minimum_grad", jvp="pointwise", traits=("pointwise", "promote", "commutative"),
+    dtypes=("int", "float")
 )
-
-
 def minimum(x: TensorLike, y: TensorLike) -> Tensor:
     """The smaller of x and y, elementwise; NaN if either is. At a tie each gets half the gradient.
 
     Args:
-        x: tensor, int or float.
-        y: tensor, int or float.
+        x, y: tensor, int or float.
     """
     return bind(_minimum, (x, y), ())
 
-
 _minimum_grad = define(
-    "minimum_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    forward="minimum",
-    where="yaml/pointwise.yaml:500",
+    "minimum_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    forward="minimum"
 )
-
-
-def minimum_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`minimum`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def minimum_grad(x, y, out_grad):
+    """Backward of :func:`minimum`."""
     return bind(_minimum_grad, (x, y, out_grad), ())
 
-
 _fmax = define(
-    "fmax",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="fmax_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative"),
-    dtypes=("int", "float"),
-    doc=(
-        "The larger of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
-        "gradient."
-    ),
-    where="yaml/pointwise.yaml:505",
+    "fmax", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="fmax_grad", jvp="pointwise", traits=("pointwise", "promote", "commutative"),
+    dtypes=("int", "float")
 )
-
-
 def fmax(x: TensorLike, y: TensorLike) -> Tensor:
     """The larger of x and y, elementwise; the other one if one is NaN. At a tie x gets the
     gradient.
 
     Args:
-        x: tensor, int or float.
-        y: tensor, int or float.
+        x, y: tensor, int or float.
     """
     return bind(_fmax, (x, y), ())
 
-
 _fmax_grad = define(
-    "fmax_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    forward="fmax",
-    where="yaml/pointwise.yaml:517",
+    "fmax_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    forward="fmax"
 )
-
-
-def fmax_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`fmax`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def fmax_grad(x, y, out_grad):
+    """Backward of :func:`fmax`."""
     return bind(_fmax_grad, (x, y, out_grad), ())
 
-
 _fmin = define(
-    "fmin",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="fmin_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative"),
-    dtypes=("int", "float"),
-    doc=(
-        "The smaller of x and y, elementwise; the other one if one is NaN. At a tie x gets the "
-        "gradient."
-    ),
-    where="yaml/pointwise.yaml:522",
+    "fmin", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="fmin_grad", jvp="pointwise", traits=("pointwise", "promote", "commutative"),
+    dtypes=("int", "float")
 )
-
-
 def fmin(x: TensorLike, y: TensorLike) -> Tensor:
     """The smaller of x and y, elementwise; the other one if one is NaN. At a tie x gets the
     gradient.
 
     Args:
-        x: tensor, int or float.
-        y: tensor, int or float.
+        x, y: tensor, int or float.
     """
     return bind(_fmin, (x, y), ())
 
-
 _fmin_grad = define(
-    "fmin_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    forward="fmin",
-    where="yaml/pointwise.yaml:534",
+    "fmin_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    forward="fmin"
 )
-
-
-def fmin_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`fmin`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def fmin_grad(x, y, out_grad):
+    """Backward of :func:`fmin`."""
     return bind(_fmin_grad, (x, y, out_grad), ())
 
-
 _elementwise_pow = define(
-    "elementwise_pow",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="elementwise_pow_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote", "full_precision"),
-    dtypes=("int", "float", "complex"),
-    doc="x to the power y, elementwise. At x <= 0 the derivative to y is NaN for x < 0 and 0 at 0.",
-    where="yaml/pointwise.yaml:539",
+    "elementwise_pow", "(Tensor x, Tensor y)", "Tensor(out)",
+    infer_meta=("ElementwiseInferMeta", None), backward="elementwise_pow_grad", jvp="pointwise",
+    traits=("pointwise", "promote", "full_precision"), dtypes=("int", "float", "complex")
 )
-
-
 def elementwise_pow(x: TensorLike, y: TensorLike) -> Tensor:
     """x to the power y, elementwise. At x <= 0 the derivative to y is NaN for x < 0 and 0 at 0.
 
     Args:
-        x: tensor, int, float or complex.
-        y: tensor, int, float or complex.
+        x, y: tensor, int, float or complex.
     """
     return bind(_elementwise_pow, (x, y), ())
 
-
 _elementwise_pow_grad = define(
-    "elementwise_pow_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    forward="elementwise_pow",
-    where="yaml/pointwise.yaml:552",
+    "elementwise_pow_grad", "(Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)", forward="elementwise_pow"
 )
-
-
-def elementwise_pow_grad(
-    x: TensorLike, y: TensorLike, out_grad: TensorLike
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`elementwise_pow`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def elementwise_pow_grad(x, y, out_grad):
+    """Backward of :func:`elementwise_pow`."""
     return bind(_elementwise_pow_grad, (x, y, out_grad), ())
 
-
 _pow = define(
-    "pow",
-    "(Tensor x, Scalar y=1.0f)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("PowInferMeta", None),
-    backward="pow_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote", "full_precision"),
-    dtypes=("int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="x to the constant power y, elementwise; an int tensor to a float power is a float tensor.",
-    where="yaml/pointwise.yaml:557",
+    "pow", "(Tensor x, Scalar y=1.0f)", "Tensor(out)", infer_meta=("PowInferMeta", None),
+    backward="pow_grad", jvp="pointwise", traits=("pointwise", "promote", "full_precision"),
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def pow(x: TensorLike, y: ScalarLike = 1.0) -> Tensor:
     """x to the constant power y, elementwise; an int tensor to a float power is a float tensor.
 
@@ -7422,416 +3441,214 @@ def pow(x: TensorLike, y: ScalarLike = 1.0) -> Tensor:
     """
     return bind(_pow, (x,), (y,))
 
-
 def pow_(x: TensorLike, y: ScalarLike = 1.0) -> Tensor:
     """:func:`pow` in the memory of x, not to be used after it."""
     return bind_in_place(_pow, (x,), (y,))
 
-
 _pow_grad = define(
-    "pow_grad",
-    "(Tensor x, Tensor out_grad, Scalar y)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="pow",
-    where="yaml/pointwise.yaml:571",
+    "pow_grad", "(Tensor x, Tensor out_grad, Scalar y)", "Tensor(x_grad)", forward="pow"
 )
-
-
-def pow_grad(x: TensorLike, out_grad: TensorLike, y: ScalarLike) -> Tensor:
-    """Backward of :func:`pow`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        y: number or one-element tensor.
-    """
+def pow_grad(x, out_grad, y):
+    """Backward of :func:`pow`."""
     return bind(_pow_grad, (x, out_grad), (y,))
 
-
 _atan2 = define(
-    "atan2",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="atan2_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float",),
-    doc="Angle of the point (y, x) in radians, in [-pi, pi]: atan(x / y) in the right quadrant.",
-    where="yaml/pointwise.yaml:576",
+    "atan2", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="atan2_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",)
 )
-
-
 def atan2(x: TensorLike, y: TensorLike) -> Tensor:
     """Angle of the point (y, x) in radians, in [-pi, pi]: atan(x / y) in the right quadrant.
 
     Args:
-        x: tensor, float.
-        y: tensor, float.
+        x, y: tensor, float.
     """
     return bind(_atan2, (x, y), ())
 
-
 _atan2_grad = define(
-    "atan2_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    forward="atan2",
-    where="yaml/pointwise.yaml:587",
+    "atan2_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    forward="atan2"
 )
-
-
-def atan2_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`atan2`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def atan2_grad(x, y, out_grad):
+    """Backward of :func:`atan2`."""
     return bind(_atan2_grad, (x, y, out_grad), ())
 
-
 _remainder = define(
-    "remainder",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    backward="remainder_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote"),
-    dtypes=("int", "float"),
-    inplace=(("x", "out"),),
-    doc="x - y * floor(x / y), elementwise: the rest with the sign of y, as Python's %.",
-    where="yaml/pointwise.yaml:592",
+    "remainder", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="remainder_grad", jvp="pointwise", traits=("pointwise", "promote"),
+    dtypes=("int", "float"), inplace=(("x", "out"),)
 )
-
-
 def remainder(x: TensorLike, y: TensorLike) -> Tensor:
     """x - y * floor(x / y), elementwise: the rest with the sign of y, as Python's %.
 
     Args:
-        x: tensor, int or float.
-        y: tensor, int or float.
+        x, y: tensor, int or float.
     """
     return bind(_remainder, (x, y), ())
-
 
 def remainder_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`remainder` in the memory of x, not to be used after it."""
     return bind_in_place(_remainder, (x, y), ())
 
-
 _remainder_grad = define(
-    "remainder_grad",
-    "(Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    forward="remainder",
-    where="yaml/pointwise.yaml:605",
+    "remainder_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    forward="remainder"
 )
-
-
-def remainder_grad(x: TensorLike, y: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`remainder`.
-
-    Args:
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def remainder_grad(x, y, out_grad):
+    """Backward of :func:`remainder`."""
     return bind(_remainder_grad, (x, y, out_grad), ())
 
-
 _floor_divide = define(
-    "floor_divide",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("int", "float"),
-    inplace=(("x", "out"),),
-    doc="floor(x / y), elementwise, as Python's //; ints divided by 0 give 0. The derivative is 0.",
-    where="yaml/pointwise.yaml:610",
+    "floor_divide", "(Tensor x, Tensor y)", "Tensor(out)",
+    infer_meta=("ElementwiseInferMeta", None), jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int", "float"),
+    inplace=(("x", "out"),)
 )
-
-
 def floor_divide(x: TensorLike, y: TensorLike) -> Tensor:
     """floor(x / y), elementwise, as Python's //; ints divided by 0 give 0. The derivative is 0.
 
     Args:
-        x: tensor, int or float.
-        y: tensor, int or float.
+        x, y: tensor, int or float.
     """
     return bind(_floor_divide, (x, y), ())
-
 
 def floor_divide_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`floor_divide` in the memory of x, not to be used after it."""
     return bind_in_place(_floor_divide, (x, y), ())
 
-
 _equal = define(
-    "equal",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("CompareInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative", "nondifferentiable"),
-    dtypes=("bool", "int", "float", "complex"),
-    doc="Whether x == y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:623",
+    "equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex")
 )
-
-
 def equal(x: TensorLike, y: TensorLike) -> Tensor:
     """Whether x == y, elementwise; a bool tensor.
 
     Args:
-        x: tensor, bool, int, float or complex.
-        y: tensor, bool, int, float or complex.
+        x, y: tensor, bool, int, float or complex.
     """
     return bind(_equal, (x, y), ())
 
-
 _not_equal = define(
-    "not_equal",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("CompareInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative", "nondifferentiable"),
-    dtypes=("bool", "int", "float", "complex"),
-    doc="Whether x != y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:635",
+    "not_equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex")
 )
-
-
 def not_equal(x: TensorLike, y: TensorLike) -> Tensor:
     """Whether x != y, elementwise; a bool tensor.
 
     Args:
-        x: tensor, bool, int, float or complex.
-        y: tensor, bool, int, float or complex.
+        x, y: tensor, bool, int, float or complex.
     """
     return bind(_not_equal, (x, y), ())
 
-
 _less_than = define(
-    "less_than",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("CompareInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("bool", "int", "float"),
-    doc="Whether x < y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:647",
+    "less_than", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float")
 )
-
-
 def less_than(x: TensorLike, y: TensorLike) -> Tensor:
     """Whether x < y, elementwise; a bool tensor.
 
     Args:
-        x: tensor, bool, int or float.
-        y: tensor, bool, int or float.
+        x, y: tensor, bool, int or float.
     """
     return bind(_less_than, (x, y), ())
 
-
 _less_equal = define(
-    "less_equal",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("CompareInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("bool", "int", "float"),
-    doc="Whether x <= y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:659",
+    "less_equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float")
 )
-
-
 def less_equal(x: TensorLike, y: TensorLike) -> Tensor:
     """Whether x <= y, elementwise; a bool tensor.
 
     Args:
-        x: tensor, bool, int or float.
-        y: tensor, bool, int or float.
+        x, y: tensor, bool, int or float.
     """
     return bind(_less_equal, (x, y), ())
 
-
 _greater_than = define(
-    "greater_than",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("CompareInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("bool", "int", "float"),
-    doc="Whether x > y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:671",
+    "greater_than", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float")
 )
-
-
 def greater_than(x: TensorLike, y: TensorLike) -> Tensor:
     """Whether x > y, elementwise; a bool tensor.
 
     Args:
-        x: tensor, bool, int or float.
-        y: tensor, bool, int or float.
+        x, y: tensor, bool, int or float.
     """
     return bind(_greater_than, (x, y), ())
 
-
 _greater_equal = define(
-    "greater_equal",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("CompareInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("bool", "int", "float"),
-    doc="Whether x >= y, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:683",
+    "greater_equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float")
 )
-
-
 def greater_equal(x: TensorLike, y: TensorLike) -> Tensor:
     """Whether x >= y, elementwise; a bool tensor.
 
     Args:
-        x: tensor, bool, int or float.
-        y: tensor, bool, int or float.
+        x, y: tensor, bool, int or float.
     """
     return bind(_greater_equal, (x, y), ())
 
-
 _logical_and = define(
-    "logical_and",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("CompareInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative", "nondifferentiable"),
-    dtypes=("bool", "int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="x and y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:695",
+    "logical_and", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def logical_and(x: TensorLike, y: TensorLike) -> Tensor:
     """x and y, elementwise, of truth values (nonzero is true); a bool tensor.
 
     Args:
-        x: tensor, bool, int, float or complex.
-        y: tensor, bool, int, float or complex.
+        x, y: tensor, bool, int, float or complex.
     """
     return bind(_logical_and, (x, y), ())
-
 
 def logical_and_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`logical_and` in the memory of x, not to be used after it."""
     return bind_in_place(_logical_and, (x, y), ())
 
-
 _logical_or = define(
-    "logical_or",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("CompareInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative", "nondifferentiable"),
-    dtypes=("bool", "int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="x or y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:704",
+    "logical_or", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def logical_or(x: TensorLike, y: TensorLike) -> Tensor:
     """x or y, elementwise, of truth values (nonzero is true); a bool tensor.
 
     Args:
-        x: tensor, bool, int, float or complex.
-        y: tensor, bool, int, float or complex.
+        x, y: tensor, bool, int, float or complex.
     """
     return bind(_logical_or, (x, y), ())
-
 
 def logical_or_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`logical_or` in the memory of x, not to be used after it."""
     return bind_in_place(_logical_or, (x, y), ())
 
-
 _logical_xor = define(
-    "logical_xor",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("CompareInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative", "nondifferentiable"),
-    dtypes=("bool", "int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="x xor y, elementwise, of truth values (nonzero is true); a bool tensor.",
-    where="yaml/pointwise.yaml:713",
+    "logical_xor", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def logical_xor(x: TensorLike, y: TensorLike) -> Tensor:
     """x xor y, elementwise, of truth values (nonzero is true); a bool tensor.
 
     Args:
-        x: tensor, bool, int, float or complex.
-        y: tensor, bool, int, float or complex.
+        x, y: tensor, bool, int, float or complex.
     """
     return bind(_logical_xor, (x, y), ())
-
 
 def logical_xor_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`logical_xor` in the memory of x, not to be used after it."""
     return bind_in_place(_logical_xor, (x, y), ())
 
-
 _logical_not = define(
-    "logical_not",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ToBoolInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("bool", "int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="Whether x is zero (false), elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:722",
+    "logical_not", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def logical_not(x: TensorLike) -> Tensor:
     """Whether x is zero (false), elementwise; a bool tensor.
 
@@ -7840,117 +3657,66 @@ def logical_not(x: TensorLike) -> Tensor:
     """
     return bind(_logical_not, (x,), ())
 
-
 def logical_not_(x: TensorLike) -> Tensor:
     """:func:`logical_not` in the memory of x, not to be used after it."""
     return bind_in_place(_logical_not, (x,), ())
 
-
 _bitwise_and = define(
-    "bitwise_and",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative", "nondifferentiable"),
-    dtypes=("bool", "int"),
-    inplace=(("x", "out"),),
-    doc="x & y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:730",
+    "bitwise_and", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    dtypes=("bool", "int"), inplace=(("x", "out"),)
 )
-
-
 def bitwise_and(x: TensorLike, y: TensorLike) -> Tensor:
     """x & y, bit by bit, elementwise.
 
     Args:
-        x: tensor, bool or int.
-        y: tensor, bool or int.
+        x, y: tensor, bool or int.
     """
     return bind(_bitwise_and, (x, y), ())
-
 
 def bitwise_and_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`bitwise_and` in the memory of x, not to be used after it."""
     return bind_in_place(_bitwise_and, (x, y), ())
 
-
 _bitwise_or = define(
-    "bitwise_or",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative", "nondifferentiable"),
-    dtypes=("bool", "int"),
-    inplace=(("x", "out"),),
-    doc="x | y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:739",
+    "bitwise_or", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    dtypes=("bool", "int"), inplace=(("x", "out"),)
 )
-
-
 def bitwise_or(x: TensorLike, y: TensorLike) -> Tensor:
     """x | y, bit by bit, elementwise.
 
     Args:
-        x: tensor, bool or int.
-        y: tensor, bool or int.
+        x, y: tensor, bool or int.
     """
     return bind(_bitwise_or, (x, y), ())
-
 
 def bitwise_or_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`bitwise_or` in the memory of x, not to be used after it."""
     return bind_in_place(_bitwise_or, (x, y), ())
 
-
 _bitwise_xor = define(
-    "bitwise_xor",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "commutative", "nondifferentiable"),
-    dtypes=("bool", "int"),
-    inplace=(("x", "out"),),
-    doc="x ^ y, bit by bit, elementwise.",
-    where="yaml/pointwise.yaml:748",
+    "bitwise_xor", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    dtypes=("bool", "int"), inplace=(("x", "out"),)
 )
-
-
 def bitwise_xor(x: TensorLike, y: TensorLike) -> Tensor:
     """x ^ y, bit by bit, elementwise.
 
     Args:
-        x: tensor, bool or int.
-        y: tensor, bool or int.
+        x, y: tensor, bool or int.
     """
     return bind(_bitwise_xor, (x, y), ())
-
 
 def bitwise_xor_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`bitwise_xor` in the memory of x, not to be used after it."""
     return bind_in_place(_bitwise_xor, (x, y), ())
 
-
 _bitwise_not = define(
-    "bitwise_not",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("bool", "int"),
-    inplace=(("x", "out"),),
-    doc="Every bit of x flipped, elementwise; of a bool, its negation.",
-    where="yaml/pointwise.yaml:757",
+    "bitwise_not", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"), dtypes=("bool", "int"),
+    inplace=(("x", "out"),)
 )
-
-
 def bitwise_not(x: TensorLike) -> Tensor:
     """Every bit of x flipped, elementwise; of a bool, its negation.
 
@@ -7959,86 +3725,48 @@ def bitwise_not(x: TensorLike) -> Tensor:
     """
     return bind(_bitwise_not, (x,), ())
 
-
 def bitwise_not_(x: TensorLike) -> Tensor:
     """:func:`bitwise_not` in the memory of x, not to be used after it."""
     return bind_in_place(_bitwise_not, (x,), ())
 
-
 _bitwise_left_shift = define(
-    "bitwise_left_shift",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("int",),
-    inplace=(("x", "out"),),
-    doc="x * 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
-    where="yaml/pointwise.yaml:764",
+    "bitwise_left_shift", "(Tensor x, Tensor y)", "Tensor(out)",
+    infer_meta=("ElementwiseInferMeta", None), jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int",), inplace=(("x", "out"),)
 )
-
-
 def bitwise_left_shift(x: TensorLike, y: TensorLike) -> Tensor:
     """x * 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.
 
     Args:
-        x: tensor, int.
-        y: tensor, int.
+        x, y: tensor, int.
     """
     return bind(_bitwise_left_shift, (x, y), ())
-
 
 def bitwise_left_shift_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`bitwise_left_shift` in the memory of x, not to be used after it."""
     return bind_in_place(_bitwise_left_shift, (x, y), ())
 
-
 _bitwise_right_shift = define(
-    "bitwise_right_shift",
-    "(Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ElementwiseInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("int",),
-    inplace=(("x", "out"),),
-    doc="x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.",
-    where="yaml/pointwise.yaml:773",
+    "bitwise_right_shift", "(Tensor x, Tensor y)", "Tensor(out)",
+    infer_meta=("ElementwiseInferMeta", None), jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int",), inplace=(("x", "out"),)
 )
-
-
 def bitwise_right_shift(x: TensorLike, y: TensorLike) -> Tensor:
     """x // 2 ** y by shifting the bits of x, elementwise; signed ints keep their sign.
 
     Args:
-        x: tensor, int.
-        y: tensor, int.
+        x, y: tensor, int.
     """
     return bind(_bitwise_right_shift, (x, y), ())
-
 
 def bitwise_right_shift_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`bitwise_right_shift` in the memory of x, not to be used after it."""
     return bind_in_place(_bitwise_right_shift, (x, y), ())
 
-
 _isnan = define(
-    "isnan",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ToBoolInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("bool", "int", "float", "complex"),
-    doc="Whether x is NaN, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:782",
+    "isnan", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None), jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("bool", "int", "float", "complex")
 )
-
-
 def isnan(x: TensorLike) -> Tensor:
     """Whether x is NaN, elementwise; a bool tensor.
 
@@ -8047,21 +3775,10 @@ def isnan(x: TensorLike) -> Tensor:
     """
     return bind(_isnan, (x,), ())
 
-
 _isinf = define(
-    "isinf",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ToBoolInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("bool", "int", "float", "complex"),
-    doc="Whether x is infinite, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:789",
+    "isinf", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None), jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("bool", "int", "float", "complex")
 )
-
-
 def isinf(x: TensorLike) -> Tensor:
     """Whether x is infinite, elementwise; a bool tensor.
 
@@ -8070,21 +3787,10 @@ def isinf(x: TensorLike) -> Tensor:
     """
     return bind(_isinf, (x,), ())
 
-
 _isfinite = define(
-    "isfinite",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ToBoolInferMeta", None),
-    jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"),
-    dtypes=("bool", "int", "float", "complex"),
-    doc="Whether x is neither infinite nor NaN, elementwise; a bool tensor.",
-    where="yaml/pointwise.yaml:796",
+    "isfinite", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None), jvp="pointwise",
+    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("bool", "int", "float", "complex")
 )
-
-
 def isfinite(x: TensorLike) -> Tensor:
     """Whether x is neither infinite nor NaN, elementwise; a bool tensor.
 
@@ -8093,85 +3799,38 @@ def isfinite(x: TensorLike) -> Tensor:
     """
     return bind(_isfinite, (x,), ())
 
-
 _where = define(
-    "where",
-    "(Tensor condition, Tensor x, Tensor y)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("WhereInferMeta", None),
-    backward="where_grad",
-    jvp="linear",
-    traits=("pointwise", "promote(x, y)"),
-    dtypes=("bool", "int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc=(
-        "x where the condition holds, else y, elementwise. No gradient crosses from the other side."
-    ),
-    where="yaml/pointwise.yaml:803",
+    "where", "(Tensor condition, Tensor x, Tensor y)", "Tensor(out)",
+    infer_meta=("WhereInferMeta", None), backward="where_grad", jvp="linear",
+    traits=("pointwise", "promote(x, y)"), dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),)
 )
-
-
 def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
     """x where the condition holds, else y, elementwise. No gradient crosses from the other side.
 
     Args:
         condition: tensor.
-        x: tensor, bool, int, float or complex.
-        y: tensor, bool, int, float or complex.
+        x, y: tensor, bool, int, float or complex.
     """
     return bind(_where, (condition, x, y), ())
-
 
 def where_(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`where` in the memory of x, not to be used after it."""
     return bind_in_place(_where, (condition, x, y), ())
 
-
 _where_grad = define(
-    "where_grad",
-    "(Tensor condition, Tensor x, Tensor y, Tensor out_grad)",
-    "Tensor(x_grad), Tensor(y_grad)",
-    family="pointwise",
-    no_need_buffer=("x", "y"),
-    forward="where",
-    where="yaml/pointwise.yaml:817",
+    "where_grad", "(Tensor condition, Tensor x, Tensor y, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)", no_need_buffer=("x", "y"), forward="where"
 )
-
-
-def where_grad(
-    condition: TensorLike, x: TensorLike, y: TensorLike, out_grad: TensorLike
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`where`.
-
-    Args:
-        condition: tensor.
-        x: tensor.
-        y: tensor.
-        out_grad: tensor.
-
-    Returns:
-        x_grad, y_grad.
-    """
+def where_grad(condition, x, y, out_grad):
+    """Backward of :func:`where`."""
     return bind(_where_grad, (condition, x, y, out_grad), ())
 
-
 _cast = define(
-    "cast",
-    "(Tensor x, DataType dtype)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("CastInferMeta", None),
-    backward="cast_grad",
-    jvp="linear",
-    traits=("pointwise", "restates"),
-    dtypes=("bool", "int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc="The values of x converted to dtype, elementwise; to bool: x != 0.",
-    where="yaml/pointwise.yaml:823",
+    "cast", "(Tensor x, DataType dtype)", "Tensor(out)", infer_meta=("CastInferMeta", None),
+    backward="cast_grad", jvp="linear", traits=("pointwise", "restates"),
+    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
     """The values of x converted to dtype, elementwise; to bool: x != 0.
 
@@ -8181,52 +3840,23 @@ def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
     """
     return bind(_cast, (x,), (dtype,))
 
-
 def cast_(x: TensorLike, dtype: DTypeLike) -> Tensor:
     """:func:`cast` in the memory of x, not to be used after it."""
     return bind_in_place(_cast, (x,), (dtype,))
 
-
 _cast_grad = define(
-    "cast_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    no_need_buffer=("x",),
-    forward="cast",
-    where="yaml/pointwise.yaml:833",
+    "cast_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", no_need_buffer=("x",),
+    forward="cast"
 )
-
-
-def cast_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`cast`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def cast_grad(x, out_grad):
+    """Backward of :func:`cast`."""
     return bind(_cast_grad, (x, out_grad), ())
 
-
 _scale = define(
-    "scale",
-    "(Tensor x, Scalar scale=1.0, Scalar bias=0.0, bool bias_after_scale=true)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="scale_grad",
-    jvp="pointwise",
-    traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc=(
-        "scale * x + bias, or scale * (x + bias) if not bias_after_scale, elementwise; for ints "
-        "both numbers lose their fraction first."
-    ),
-    where="yaml/pointwise.yaml:839",
+    "scale", "(Tensor x, Scalar scale=1.0, Scalar bias=0.0, bool bias_after_scale=true)",
+    "Tensor(out)", infer_meta=("UnchangedInferMeta", None), backward="scale_grad", jvp="pointwise",
+    traits=("pointwise", "promote"), dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def scale(
     x: TensorLike, scale: ScalarLike = 1.0, bias: ScalarLike = 0.0, bias_after_scale: bool = True
 ) -> Tensor:
@@ -8235,12 +3865,10 @@ def scale(
 
     Args:
         x: tensor, int, float or complex.
-        scale: number or one-element tensor.
-        bias: number or one-element tensor.
+        scale, bias: number or one-element tensor.
         bias_after_scale: bool.
     """
     return bind(_scale, (x,), (scale, bias, bias_after_scale))
-
 
 def scale_(
     x: TensorLike, scale: ScalarLike = 1.0, bias: ScalarLike = 0.0, bias_after_scale: bool = True
@@ -8248,42 +3876,17 @@ def scale_(
     """:func:`scale` in the memory of x, not to be used after it."""
     return bind_in_place(_scale, (x,), (scale, bias, bias_after_scale))
 
-
 _scale_grad = define(
-    "scale_grad",
-    "(Tensor out_grad, Scalar scale)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="scale",
-    where="yaml/pointwise.yaml:855",
+    "scale_grad", "(Tensor out_grad, Scalar scale)", "Tensor(x_grad)", forward="scale"
 )
-
-
-def scale_grad(out_grad: TensorLike, scale: ScalarLike) -> Tensor:
-    """Backward of :func:`scale`.
-
-    Args:
-        out_grad: tensor.
-        scale: number or one-element tensor.
-    """
+def scale_grad(out_grad, scale):
+    """Backward of :func:`scale`."""
     return bind(_scale_grad, (out_grad,), (scale,))
 
-
 _real = define(
-    "real",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("RealAndImagInferMeta", None),
-    backward="real_grad",
-    jvp="linear",
-    traits=("pointwise", "promote"),
-    dtypes=("float", "complex"),
-    doc="Real part, elementwise.",
-    where="yaml/pointwise.yaml:860",
+    "real", "(Tensor x)", "Tensor(out)", infer_meta=("RealAndImagInferMeta", None),
+    backward="real_grad", jvp="linear", traits=("pointwise", "promote"), dtypes=("float", "complex")
 )
-
-
 def real(x: TensorLike) -> Tensor:
     """Real part, elementwise.
 
@@ -8292,43 +3895,18 @@ def real(x: TensorLike) -> Tensor:
     """
     return bind(_real, (x,), ())
 
-
 _real_grad = define(
-    "real_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    no_need_buffer=("x",),
-    forward="real",
-    where="yaml/pointwise.yaml:867",
+    "real_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", no_need_buffer=("x",),
+    forward="real"
 )
-
-
-def real_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`real`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def real_grad(x, out_grad):
+    """Backward of :func:`real`."""
     return bind(_real_grad, (x, out_grad), ())
 
-
 _imag = define(
-    "imag",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("RealAndImagInferMeta", None),
-    backward="imag_grad",
-    jvp="linear",
-    traits=("pointwise", "promote"),
-    dtypes=("float", "complex"),
-    doc="Imaginary part, elementwise; 0 of a real number.",
-    where="yaml/pointwise.yaml:873",
+    "imag", "(Tensor x)", "Tensor(out)", infer_meta=("RealAndImagInferMeta", None),
+    backward="imag_grad", jvp="linear", traits=("pointwise", "promote"), dtypes=("float", "complex")
 )
-
-
 def imag(x: TensorLike) -> Tensor:
     """Imaginary part, elementwise; 0 of a real number.
 
@@ -8337,43 +3915,19 @@ def imag(x: TensorLike) -> Tensor:
     """
     return bind(_imag, (x,), ())
 
-
 _imag_grad = define(
-    "imag_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    no_need_buffer=("x",),
-    forward="imag",
-    where="yaml/pointwise.yaml:880",
+    "imag_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", no_need_buffer=("x",),
+    forward="imag"
 )
-
-
-def imag_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`imag`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def imag_grad(x, out_grad):
+    """Backward of :func:`imag`."""
     return bind(_imag_grad, (x, out_grad), ())
 
-
 _conj = define(
-    "conj",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="conj_grad",
-    jvp="linear",
-    traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"),
-    doc="Complex conjugate, elementwise; a real tensor is its own.",
-    where="yaml/pointwise.yaml:886",
+    "conj", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="conj_grad", jvp="linear", traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex")
 )
-
-
 def conj(x: TensorLike) -> Tensor:
     """Complex conjugate, elementwise; a real tensor is its own.
 
@@ -8382,103 +3936,47 @@ def conj(x: TensorLike) -> Tensor:
     """
     return bind(_conj, (x,), ())
 
-
-_conj_grad = define(
-    "conj_grad",
-    "(Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="pointwise",
-    forward="conj",
-    where="yaml/pointwise.yaml:893",
-)
-
-
-def conj_grad(out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`conj`.
-
-    Args:
-        out_grad: tensor.
-    """
+_conj_grad = define("conj_grad", "(Tensor out_grad)", "Tensor(x_grad)", forward="conj")
+def conj_grad(out_grad):
+    """Backward of :func:`conj`."""
     return bind(_conj_grad, (out_grad,), ())
 
-
 _complex = define(
-    "complex",
-    "(Tensor real, Tensor imag)",
-    "Tensor(out)",
-    family="pointwise",
-    infer_meta=("ComplexInferMeta", None),
-    backward="complex_grad",
-    jvp="linear",
-    traits=("pointwise", "promote_float"),
-    dtypes=("float32", "float64"),
-    doc="real + 1j * imag, elementwise.",
-    where="yaml/pointwise.yaml:898",
+    "complex", "(Tensor real, Tensor imag)", "Tensor(out)", infer_meta=("ComplexInferMeta", None),
+    backward="complex_grad", jvp="linear", traits=("pointwise", "promote_float"),
+    dtypes=("float32", "float64")
 )
-
-
 def complex(real: TensorLike, imag: TensorLike) -> Tensor:
     """real + 1j * imag, elementwise.
 
     Args:
-        real: tensor, float32 or float64.
-        imag: tensor, float32 or float64.
+        real, imag: tensor, float32 or float64.
     """
     return bind(_complex, (real, imag), ())
 
-
 _complex_grad = define(
-    "complex_grad",
-    "(Tensor real, Tensor imag, Tensor out_grad)",
-    "Tensor(real_grad), Tensor(imag_grad)",
-    family="pointwise",
-    no_need_buffer=("real", "imag"),
-    forward="complex",
-    where="yaml/pointwise.yaml:906",
+    "complex_grad", "(Tensor real, Tensor imag, Tensor out_grad)",
+    "Tensor(real_grad), Tensor(imag_grad)", no_need_buffer=("real", "imag"), forward="complex"
 )
-
-
-def complex_grad(real: TensorLike, imag: TensorLike, out_grad: TensorLike) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`complex`.
-
-    Args:
-        real: tensor.
-        imag: tensor.
-        out_grad: tensor.
-
-    Returns:
-        real_grad, imag_grad.
-    """
+def complex_grad(real, imag, out_grad):
+    """Backward of :func:`complex`."""
     return bind(_complex_grad, (real, imag, out_grad), ())
 
+
+# -- yaml/pooling.yaml -----------------------------------------------------------------------------
+define = definer("yaml/pooling.yaml", family="pooling")
 
 _max_pool2d = define(
     "max_pool2d",
     "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0}, bool ceil_mode=false, "
-    'str data_format="NCHW", str padding_algorithm="EXPLICIT")',
-    "Tensor(out)",
-    family="pooling",
-    infer_meta=("PoolWindowsInferMeta", None),
-    backward="max_pool2d_grad",
-    traits=("promote_float",),
-    dtypes=("float",),
-    doc=(
-        "The largest element of each window of images; padding never wins, and ties share the "
-        "gradient. Without strides the windows lie side by side; ceil_mode keeps windows that "
-        "reach out behind."
-    ),
-    where="yaml/pooling.yaml:8",
+    'str data_format="NCHW", str padding_algorithm="EXPLICIT")', "Tensor(out)",
+    infer_meta=("PoolWindowsInferMeta", None), backward="max_pool2d_grad",
+    traits=("promote_float",), dtypes=("float",)
 )
-
-
 def max_pool2d(
-    x: TensorLike,
-    kernel_size: IntArrayLike,
-    strides: IntArrayLike = (),
-    paddings: IntArrayLike = (0, 0),
-    ceil_mode: bool = False,
-    data_format: str = "NCHW",
-    padding_algorithm: str = "EXPLICIT",
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike = (),
+    paddings: IntArrayLike = (0, 0), ceil_mode: bool = False, data_format: str = "NCHW",
+    padding_algorithm: str = "EXPLICIT"
 ) -> Tensor:
     """The largest element of each window of images; padding never wins, and ties share the
     gradient. Without strides the windows lie side by side; ceil_mode keeps windows that reach out
@@ -8486,195 +3984,82 @@ def max_pool2d(
 
     Args:
         x: tensor, float.
-        kernel_size: sequence of ints.
-        strides: sequence of ints.
-        paddings: sequence of ints.
+        kernel_size, strides, paddings: sequence of ints.
         ceil_mode: bool.
-        data_format: str.
-        padding_algorithm: str.
+        data_format, padding_algorithm: str.
     """
     return bind(
-        _max_pool2d,
-        (x,),
-        (kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm),
+        _max_pool2d, (x,),
+        (kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
     )
-
 
 _max_pool2d_grad = define(
     "max_pool2d_grad",
     "(Tensor x, Tensor out, Tensor out_grad, int[] kernel_size, int[] strides, int[] paddings, "
-    "bool ceil_mode, str data_format, str padding_algorithm)",
-    "Tensor(x_grad)",
-    family="pooling",
-    forward="max_pool2d",
-    where="yaml/pooling.yaml:26",
+    "bool ceil_mode, str data_format, str padding_algorithm)", "Tensor(x_grad)",
+    forward="max_pool2d"
 )
-
-
 def max_pool2d_grad(
-    x: TensorLike,
-    out: TensorLike,
-    out_grad: TensorLike,
-    kernel_size: IntArrayLike,
-    strides: IntArrayLike,
-    paddings: IntArrayLike,
-    ceil_mode: bool,
-    data_format: str,
-    padding_algorithm: str,
-) -> Tensor:
-    """Backward of :func:`max_pool2d`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-        kernel_size: sequence of ints.
-        strides: sequence of ints.
-        paddings: sequence of ints.
-        ceil_mode: bool.
-        data_format: str.
-        padding_algorithm: str.
-    """
+    x, out, out_grad, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm
+):
+    """Backward of :func:`max_pool2d`."""
     return bind(
-        _max_pool2d_grad,
-        (x, out, out_grad),
-        (kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm),
+        _max_pool2d_grad, (x, out, out_grad),
+        (kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
     )
-
 
 _avg_pool2d = define(
     "avg_pool2d",
     "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0}, bool ceil_mode=false, "
-    'bool exclusive=true, str data_format="NCHW", str padding_algorithm="EXPLICIT")',
-    "Tensor(out)",
-    family="pooling",
-    infer_meta=(
-        "PoolWindowsInferMeta",
-        (
-            "x",
-            "kernel_size",
-            "strides",
-            "paddings",
-            "ceil_mode",
-            "data_format",
-            "padding_algorithm",
-        ),
-    ),
-    backward="avg_pool2d_grad",
-    jvp="linear",
-    traits=("promote_float",),
-    dtypes=("float",),
-    doc=(
-        "The mean of each window of images; exclusive leaves the padding out of the count. Without "
-        "strides the windows lie side by side; ceil_mode keeps windows that reach out behind."
-    ),
-    where="yaml/pooling.yaml:31",
+    'bool exclusive=true, str data_format="NCHW", str padding_algorithm="EXPLICIT")', "Tensor(out)",
+    infer_meta=("PoolWindowsInferMeta",
+    ("x", "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
+    backward="avg_pool2d_grad", jvp="linear", traits=("promote_float",), dtypes=("float",)
 )
-
-
 def avg_pool2d(
-    x: TensorLike,
-    kernel_size: IntArrayLike,
-    strides: IntArrayLike = (),
-    paddings: IntArrayLike = (0, 0),
-    ceil_mode: bool = False,
-    exclusive: bool = True,
-    data_format: str = "NCHW",
-    padding_algorithm: str = "EXPLICIT",
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike = (),
+    paddings: IntArrayLike = (0, 0), ceil_mode: bool = False, exclusive: bool = True,
+    data_format: str = "NCHW", padding_algorithm: str = "EXPLICIT"
 ) -> Tensor:
     """The mean of each window of images; exclusive leaves the padding out of the count. Without
     strides the windows lie side by side; ceil_mode keeps windows that reach out behind.
 
     Args:
         x: tensor, float.
-        kernel_size: sequence of ints.
-        strides: sequence of ints.
-        paddings: sequence of ints.
-        ceil_mode: bool.
-        exclusive: bool.
-        data_format: str.
-        padding_algorithm: str.
+        kernel_size, strides, paddings: sequence of ints.
+        ceil_mode, exclusive: bool.
+        data_format, padding_algorithm: str.
     """
     return bind(
-        _avg_pool2d,
-        (x,),
-        (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm),
+        _avg_pool2d, (x,),
+        (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm)
     )
-
 
 _avg_pool2d_grad = define(
     "avg_pool2d_grad",
-    "(Tensor x, Tensor out_grad, int[] kernel_size, int[] strides, int[] paddings, bool "
-    "ceil_mode, bool exclusive, str data_format, str padding_algorithm)",
-    "Tensor(x_grad)",
-    family="pooling",
-    no_need_buffer=("x",),
-    forward="avg_pool2d",
-    where="yaml/pooling.yaml:47",
+    "(Tensor x, Tensor out_grad, int[] kernel_size, int[] strides, int[] paddings, "
+    "bool ceil_mode, bool exclusive, str data_format, str padding_algorithm)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="avg_pool2d"
 )
-
-
 def avg_pool2d_grad(
-    x: TensorLike,
-    out_grad: TensorLike,
-    kernel_size: IntArrayLike,
-    strides: IntArrayLike,
-    paddings: IntArrayLike,
-    ceil_mode: bool,
-    exclusive: bool,
-    data_format: str,
-    padding_algorithm: str,
-) -> Tensor:
-    """Backward of :func:`avg_pool2d`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        kernel_size: sequence of ints.
-        strides: sequence of ints.
-        paddings: sequence of ints.
-        ceil_mode: bool.
-        exclusive: bool.
-        data_format: str.
-        padding_algorithm: str.
-    """
+    x, out_grad, kernel_size, strides, paddings, ceil_mode, exclusive, data_format,
+    padding_algorithm
+):
+    """Backward of :func:`avg_pool2d`."""
     return bind(
-        _avg_pool2d_grad,
-        (x, out_grad),
-        (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm),
+        _avg_pool2d_grad, (x, out_grad),
+        (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm)
     )
 
-
 _pool2d = define(
-    "pool2d",
-    "(Tensor x, IntArray kernel_size, int[] strides, int[] paddings, bool ceil_mode, bool "
-    "exclusive, str data_format, str pooling_type, bool global_pooling, bool adaptive, str "
-    "padding_algorithm)",
-    "Tensor(out)",
-    family="pooling",
-    traits=("promote_float",),
-    dtypes=("float",),
-    doc=(
-        ":func:`max_pool2d` or :func:`avg_pool2d` by pooling_type (max, avg). global_pooling takes "
-        "the whole image for one window; adaptive reads kernel_size as the number of windows, "
-        "which must divide the image evenly."
-    ),
-    where="yaml/pooling.yaml:53",
+    "pool2d", "(Tensor x, IntArray kernel_size, int[] strides, int[] paddings, bool ceil_mode, "
+    "bool exclusive, str data_format, str pooling_type, bool global_pooling, bool adaptive, "
+    "str padding_algorithm)", "Tensor(out)", traits=("promote_float",), dtypes=("float",)
 )
-
-
 def pool2d(
-    x: TensorLike,
-    kernel_size: IntArrayLike,
-    strides: IntArrayLike,
-    paddings: IntArrayLike,
-    ceil_mode: bool,
-    exclusive: bool,
-    data_format: str,
-    pooling_type: str,
-    global_pooling: bool,
-    adaptive: bool,
-    padding_algorithm: str,
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike, paddings: IntArrayLike,
+    ceil_mode: bool, exclusive: bool, data_format: str, pooling_type: str, global_pooling: bool,
+    adaptive: bool, padding_algorithm: str
 ) -> Tensor:
     """:func:`max_pool2d` or :func:`avg_pool2d` by pooling_type (max, avg). global_pooling takes the
     whole image for one window; adaptive reads kernel_size as the number of windows, which must
@@ -8683,50 +4068,25 @@ def pool2d(
     Args:
         x: tensor, float.
         kernel_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        strides: sequence of ints.
-        paddings: sequence of ints.
-        ceil_mode: bool.
-        exclusive: bool.
-        data_format: str.
-        pooling_type: str.
-        global_pooling: bool.
-        adaptive: bool.
+        strides, paddings: sequence of ints.
+        ceil_mode, exclusive: bool.
+        data_format, pooling_type: str.
+        global_pooling, adaptive: bool.
         padding_algorithm: str.
     """
     return bind(
-        _pool2d,
-        (x,),
-        (
-            kernel_size,
-            strides,
-            paddings,
-            ceil_mode,
-            exclusive,
-            data_format,
-            pooling_type,
-            global_pooling,
-            adaptive,
-            padding_algorithm,
-        ),
+        _pool2d, (x,), (kernel_size, strides, paddings, ceil_mode, exclusive, data_format,
+        pooling_type, global_pooling, adaptive, padding_algorithm)
     )
 
 
+# -- yaml/random.yaml ------------------------------------------------------------------------------
+define = definer("yaml/random.yaml", family="random")
+
 _random_bits = define(
-    "random_bits",
-    "(Tensor key, IntArray shape, int bit_width=32)",
-    "Tensor(out)",
-    family="random",
-    infer_meta=("RandomBitsInferMeta", None),
-    traits=("random", "nondifferentiable"),
-    doc=(
-        "Random bits as uint32 or uint64: element i in C order is Threefry-2x32 with 20 rounds of "
-        "the counter (i >> 32, i mod 2 ** 32) under the key, its first word, or both with the "
-        "first one high."
-    ),
-    where="yaml/random.yaml:8",
+    "random_bits", "(Tensor key, IntArray shape, int bit_width=32)", "Tensor(out)",
+    infer_meta=("RandomBitsInferMeta", None), traits=("random", "nondifferentiable")
 )
-
-
 def random_bits(key: TensorLike, shape: IntArrayLike, bit_width: int = 32) -> Tensor:
     """Random bits as uint32 or uint64: element i in C order is Threefry-2x32 with 20 rounds of the
     counter (i >> 32, i mod 2 ** 32) under the key, its first word, or both with the first one high.
@@ -8738,29 +4098,14 @@ def random_bits(key: TensorLike, shape: IntArrayLike, bit_width: int = 32) -> Te
     """
     return bind(_random_bits, (key,), (shape, bit_width))
 
-
 _uniform = define(
     "uniform",
     "(Tensor key, IntArray shape, DataType dtype, Tensor min, Tensor max, Place place={})",
-    "Tensor(out)",
-    family="random",
-    traits=("random", "promote_float(min, max)"),
-    dtypes=("float",),
-    doc=(
-        "Numbers uniform in [min, max), min + (max - min) * u with u of as many random bits as the "
-        "mantissa holds; min and max are tensors that broadcast to shape, and differentiable."
-    ),
-    where="yaml/random.yaml:26",
+    "Tensor(out)", traits=("random", "promote_float(min, max)"), dtypes=("float",)
 )
-
-
 def uniform(
-    key: TensorLike,
-    shape: IntArrayLike,
-    dtype: DTypeLike,
-    min: TensorLike,
-    max: TensorLike,
-    place: PlaceLike | None = None,
+    key: TensorLike, shape: IntArrayLike, dtype: DTypeLike, min: TensorLike, max: TensorLike,
+    place: PlaceLike | None = None
 ) -> Tensor:
     """Numbers uniform in [min, max), min + (max - min) * u with u of as many random bits as the
     mantissa holds; min and max are tensors that broadcast to shape, and differentiable.
@@ -8769,36 +4114,20 @@ def uniform(
         key: tensor.
         shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
         dtype: dtype.
-        min: tensor, float.
-        max: tensor, float.
+        min, max: tensor, float.
         place: place; None is the default place.
     """
     return bind(_uniform, (key, min, max), (shape, dtype, place))
 
-
 _gaussian = define(
     "gaussian",
     "(Tensor key, IntArray shape, Tensor mean, Tensor std, DataType dtype=DataType::FLOAT32, "
-    "Place place={})",
-    "Tensor(out)",
-    family="random",
-    traits=("random", "promote_float(mean, std)"),
-    dtypes=("float",),
-    doc=(
-        "Normal numbers, mean + std * sqrt(2) * erfinv(u) with u uniform in (-1, 1); mean and std "
-        "are tensors that broadcast to shape, and differentiable."
-    ),
-    where="yaml/random.yaml:38",
+    "Place place={})", "Tensor(out)", traits=("random", "promote_float(mean, std)"),
+    dtypes=("float",)
 )
-
-
 def gaussian(
-    key: TensorLike,
-    shape: IntArrayLike,
-    mean: TensorLike,
-    std: TensorLike,
-    dtype: DTypeLike = "float32",
-    place: PlaceLike | None = None,
+    key: TensorLike, shape: IntArrayLike, mean: TensorLike, std: TensorLike,
+    dtype: DTypeLike = "float32", place: PlaceLike | None = None
 ) -> Tensor:
     """Normal numbers, mean + std * sqrt(2) * erfinv(u) with u uniform in (-1, 1); mean and std are
     tensors that broadcast to shape, and differentiable.
@@ -8806,39 +4135,21 @@ def gaussian(
     Args:
         key: tensor.
         shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        mean: tensor, float.
-        std: tensor, float.
+        mean, std: tensor, float.
         dtype: dtype.
         place: place; None is the default place.
     """
     return bind(_gaussian, (key, mean, std), (shape, dtype, place))
 
-
 _truncated_gaussian_random = define(
     "truncated_gaussian_random",
-    "(Tensor key, IntArray shape, Tensor mean, Tensor std, Tensor a, Tensor b, DataType "
-    "dtype=DataType::FLOAT32, Place place={})",
-    "Tensor(out)",
-    family="random",
-    traits=("random", "promote_float(mean, std, a, b)"),
-    dtypes=("float",),
-    doc=(
-        "Normal numbers of that mean and std, given that they lie in [a, b], by the inverse of the "
-        "cumulative distribution."
-    ),
-    where="yaml/random.yaml:50",
+    "(Tensor key, IntArray shape, Tensor mean, Tensor std, Tensor a, Tensor b, "
+    "DataType dtype=DataType::FLOAT32, Place place={})", "Tensor(out)",
+    traits=("random", "promote_float(mean, std, a, b)"), dtypes=("float",)
 )
-
-
 def truncated_gaussian_random(
-    key: TensorLike,
-    shape: IntArrayLike,
-    mean: TensorLike,
-    std: TensorLike,
-    a: TensorLike,
-    b: TensorLike,
-    dtype: DTypeLike = "float32",
-    place: PlaceLike | None = None,
+    key: TensorLike, shape: IntArrayLike, mean: TensorLike, std: TensorLike, a: TensorLike,
+    b: TensorLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
 ) -> Tensor:
     """Normal numbers of that mean and std, given that they lie in [a, b], by the inverse of the
     cumulative distribution.
@@ -8846,65 +4157,37 @@ def truncated_gaussian_random(
     Args:
         key: tensor.
         shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        mean: tensor, float.
-        std: tensor, float.
-        a: tensor, float.
-        b: tensor, float.
+        mean, std, a, b: tensor, float.
         dtype: dtype.
         place: place; None is the default place.
     """
     return bind(_truncated_gaussian_random, (key, mean, std, a, b), (shape, dtype, place))
 
-
 _randint = define(
     "randint",
     "(Tensor key, int64_t low, int64_t high, IntArray shape, DataType dtype=DataType::INT64, "
-    "Place place={})",
-    "Tensor(out)",
-    family="random",
-    traits=("random", "nondifferentiable"),
-    doc=(
-        "Ints uniform in [low, high): 64 random bits modulo high - low, so that no value is "
-        "likelier than another by more than (high - low) / 2 ** 64."
-    ),
-    where="yaml/random.yaml:61",
+    "Place place={})", "Tensor(out)", traits=("random", "nondifferentiable")
 )
-
-
 def randint(
-    key: TensorLike,
-    low: DimLike,
-    high: DimLike,
-    shape: IntArrayLike,
-    dtype: DTypeLike = "int64",
-    place: PlaceLike | None = None,
+    key: TensorLike, low: DimLike, high: DimLike, shape: IntArrayLike, dtype: DTypeLike = "int64",
+    place: PlaceLike | None = None
 ) -> Tensor:
     """Ints uniform in [low, high): 64 random bits modulo high - low, so that no value is likelier
     than another by more than (high - low) / 2 ** 64.
 
     Args:
         key: tensor.
-        low: int.
-        high: int.
+        low, high: int.
         shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
         dtype: dtype.
         place: place; None is the default place.
     """
     return bind(_randint, (key,), (low, high, shape, dtype, place))
 
-
 _bernoulli = define(
-    "bernoulli",
-    "(Tensor key, Tensor x)",
-    "Tensor(out)",
-    family="random",
-    traits=("random", "nondifferentiable", "promote(x)"),
-    dtypes=("float",),
-    doc="1 with probability x, else 0: u < x for u uniform in [0, 1); shape and dtype of x.",
-    where="yaml/random.yaml:76",
+    "bernoulli", "(Tensor key, Tensor x)", "Tensor(out)",
+    traits=("random", "nondifferentiable", "promote(x)"), dtypes=("float",)
 )
-
-
 def bernoulli(key: TensorLike, x: TensorLike) -> Tensor:
     """1 with probability x, else 0: u < x for u uniform in [0, 1); shape and dtype of x.
 
@@ -8914,18 +4197,10 @@ def bernoulli(key: TensorLike, x: TensorLike) -> Tensor:
     """
     return bind(_bernoulli, (key, x), ())
 
-
 _randperm = define(
-    "randperm",
-    "(Tensor key, int64_t n, DataType dtype=DataType::INT64, Place place={})",
-    "Tensor(out)",
-    family="random",
-    traits=("random", "nondifferentiable"),
-    doc="The numbers 0, ..., n - 1 in random order, each order equally likely.",
-    where="yaml/random.yaml:86",
+    "randperm", "(Tensor key, int64_t n, DataType dtype=DataType::INT64, Place place={})",
+    "Tensor(out)", traits=("random", "nondifferentiable")
 )
-
-
 def randperm(
     key: TensorLike, n: DimLike, dtype: DTypeLike = "int64", place: PlaceLike | None = None
 ) -> Tensor:
@@ -8940,21 +4215,14 @@ def randperm(
     return bind(_randperm, (key,), (n, dtype, place))
 
 
+# -- yaml/reduction.yaml ---------------------------------------------------------------------------
+define = definer("yaml/reduction.yaml", family="reduction")
+
 _sum = define(
-    "sum",
-    "(Tensor x, IntArray axis={}, DataType dtype=DataType::UNDEFINED, bool keepdim=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("SumInferMeta", None),
-    backward="sum_grad",
-    jvp="linear",
-    traits=("reduces", "full_precision"),
-    dtypes=("bool", "int", "float", "complex"),
-    doc="Sum over the axes, over all of them if none is given; bools and ints add up in int64.",
-    where="yaml/reduction.yaml:6",
+    "sum", "(Tensor x, IntArray axis={}, DataType dtype=DataType::UNDEFINED, bool keepdim=false)",
+    "Tensor(out)", infer_meta=("SumInferMeta", None), backward="sum_grad", jvp="linear",
+    traits=("reduces", "full_precision"), dtypes=("bool", "int", "float", "complex")
 )
-
-
 def sum(
     x: TensorLike, axis: IntArrayLike = (), dtype: DTypeLike | None = None, keepdim: bool = False
 ) -> Tensor:
@@ -8968,49 +4236,19 @@ def sum(
     """
     return bind(_sum, (x,), (axis, dtype, keepdim))
 
-
 _sum_grad = define(
-    "sum_grad",
-    "(Tensor x, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
-    "Tensor(x_grad)",
-    family="reduction",
-    no_need_buffer=("x",),
-    forward="sum",
-    where="yaml/reduction.yaml:20",
+    "sum_grad", "(Tensor x, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="sum"
 )
-
-
-def sum_grad(
-    x: TensorLike, out_grad: TensorLike, axis: IntArrayLike = (), keepdim: bool = False
-) -> Tensor:
-    """Backward of :func:`sum`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        keepdim: bool.
-    """
+def sum_grad(x, out_grad, axis=(), keepdim=False):
+    """Backward of :func:`sum`."""
     return bind(_sum_grad, (x, out_grad), (axis, keepdim))
 
-
 _prod = define(
-    "prod",
-    "(Tensor x, IntArray axis={}, bool keepdim=false, bool reduce_all=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("ReduceIntArrayAxisInferMetaBase", None),
-    backward="prod_grad",
-    traits=("reduces", "promote", "full_precision"),
-    dtypes=("bool", "int", "float", "complex"),
-    doc=(
-        "Product over the axes, over all of them if none is given or reduce_all; bools and ints "
-        "multiply in int64. The gradient is right with zeros among the factors."
-    ),
-    where="yaml/reduction.yaml:26",
+    "prod", "(Tensor x, IntArray axis={}, bool keepdim=false, bool reduce_all=false)",
+    "Tensor(out)", infer_meta=("ReduceIntArrayAxisInferMetaBase", None), backward="prod_grad",
+    traits=("reduces", "promote", "full_precision"), dtypes=("bool", "int", "float", "complex")
 )
-
-
 def prod(
     x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False, reduce_all: bool = False
 ) -> Tensor:
@@ -9020,54 +4258,23 @@ def prod(
     Args:
         x: tensor, bool, int, float or complex.
         axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        keepdim: bool.
-        reduce_all: bool.
+        keepdim, reduce_all: bool.
     """
     return bind(_prod, (x,), (axis, keepdim, reduce_all))
 
-
 _prod_grad = define(
-    "prod_grad",
-    "(Tensor x, Tensor out_grad, IntArray axis, bool keepdim, bool reduce_all)",
-    "Tensor(x_grad)",
-    family="reduction",
-    forward="prod",
-    where="yaml/reduction.yaml:46",
+    "prod_grad", "(Tensor x, Tensor out_grad, IntArray axis, bool keepdim, bool reduce_all)",
+    "Tensor(x_grad)", forward="prod"
 )
-
-
-def prod_grad(
-    x: TensorLike, out_grad: TensorLike, axis: IntArrayLike, keepdim: bool, reduce_all: bool
-) -> Tensor:
-    """Backward of :func:`prod`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        keepdim: bool.
-        reduce_all: bool.
-    """
+def prod_grad(x, out_grad, axis, keepdim, reduce_all):
+    """Backward of :func:`prod`."""
     return bind(_prod_grad, (x, out_grad), (axis, keepdim, reduce_all))
 
-
 _max = define(
-    "max",
-    "(Tensor x, IntArray axis={}, bool keepdim=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("ReduceIntArrayAxisInferMeta", None),
-    backward="max_grad",
-    traits=("reduces", "promote"),
-    dtypes=("bool", "int", "float"),
-    doc=(
-        "Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties "
-        "share the gradient."
-    ),
-    where="yaml/reduction.yaml:51",
+    "max", "(Tensor x, IntArray axis={}, bool keepdim=false)", "Tensor(out)",
+    infer_meta=("ReduceIntArrayAxisInferMeta", None), backward="max_grad",
+    traits=("reduces", "promote"), dtypes=("bool", "int", "float")
 )
-
-
 def max(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
     """Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties
     share the gradient.
@@ -9079,53 +4286,19 @@ def max(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor
     """
     return bind(_max, (x,), (axis, keepdim))
 
-
 _max_grad = define(
-    "max_grad",
-    "(Tensor x, Tensor out, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
-    "Tensor(x_grad)",
-    family="reduction",
-    forward="max",
-    where="yaml/reduction.yaml:67",
+    "max_grad", "(Tensor x, Tensor out, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
+    "Tensor(x_grad)", forward="max"
 )
-
-
-def max_grad(
-    x: TensorLike,
-    out: TensorLike,
-    out_grad: TensorLike,
-    axis: IntArrayLike = (),
-    keepdim: bool = False,
-) -> Tensor:
-    """Backward of :func:`max`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        keepdim: bool.
-    """
+def max_grad(x, out, out_grad, axis=(), keepdim=False):
+    """Backward of :func:`max`."""
     return bind(_max_grad, (x, out, out_grad), (axis, keepdim))
 
-
 _min = define(
-    "min",
-    "(Tensor x, IntArray axis={}, bool keepdim=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("ReduceIntArrayAxisInferMeta", None),
-    backward="min_grad",
-    traits=("reduces", "promote"),
-    dtypes=("bool", "int", "float"),
-    doc=(
-        "Smallest element over the axes, over all of them if none is given; NaN if one is NaN. "
-        "Ties share the gradient."
-    ),
-    where="yaml/reduction.yaml:72",
+    "min", "(Tensor x, IntArray axis={}, bool keepdim=false)", "Tensor(out)",
+    infer_meta=("ReduceIntArrayAxisInferMeta", None), backward="min_grad",
+    traits=("reduces", "promote"), dtypes=("bool", "int", "float")
 )
-
-
 def min(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
     """Smallest element over the axes, over all of them if none is given; NaN if one is NaN. Ties
     share the gradient.
@@ -9137,50 +4310,19 @@ def min(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor
     """
     return bind(_min, (x,), (axis, keepdim))
 
-
 _min_grad = define(
-    "min_grad",
-    "(Tensor x, Tensor out, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
-    "Tensor(x_grad)",
-    family="reduction",
-    forward="min",
-    where="yaml/reduction.yaml:88",
+    "min_grad", "(Tensor x, Tensor out, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
+    "Tensor(x_grad)", forward="min"
 )
-
-
-def min_grad(
-    x: TensorLike,
-    out: TensorLike,
-    out_grad: TensorLike,
-    axis: IntArrayLike = (),
-    keepdim: bool = False,
-) -> Tensor:
-    """Backward of :func:`min`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        keepdim: bool.
-    """
+def min_grad(x, out, out_grad, axis=(), keepdim=False):
+    """Backward of :func:`min`."""
     return bind(_min_grad, (x, out, out_grad), (axis, keepdim))
 
-
 _amax = define(
-    "amax",
-    "(Tensor x, int64_t[] axis={}, bool keepdim=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("ReduceIntArrayAxisInferMeta", None),
-    traits=("promote",),
-    dtypes=("bool", "int", "float"),
-    invoke="max(x, axis, keepdim)",
-    doc="Largest element over the axes, as :func:`max`: ties share the gradient.",
-    where="yaml/reduction.yaml:93",
+    "amax", "(Tensor x, int64_t[] axis={}, bool keepdim=false)", "Tensor(out)",
+    infer_meta=("ReduceIntArrayAxisInferMeta", None), traits=("promote",),
+    dtypes=("bool", "int", "float"), invoke="max(x, axis, keepdim)"
 )
-
-
 def amax(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
     """Largest element over the axes, as :func:`max`: ties share the gradient.
 
@@ -9191,21 +4333,11 @@ def amax(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tenso
     """
     return bind(_amax, (x,), (axis, keepdim))
 
-
 _amin = define(
-    "amin",
-    "(Tensor x, int64_t[] axis={}, bool keepdim=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("ReduceIntArrayAxisInferMeta", None),
-    traits=("promote",),
-    dtypes=("bool", "int", "float"),
-    invoke="min(x, axis, keepdim)",
-    doc="Smallest element over the axes, as :func:`min`: ties share the gradient.",
-    where="yaml/reduction.yaml:107",
+    "amin", "(Tensor x, int64_t[] axis={}, bool keepdim=false)", "Tensor(out)",
+    infer_meta=("ReduceIntArrayAxisInferMeta", None), traits=("promote",),
+    dtypes=("bool", "int", "float"), invoke="min(x, axis, keepdim)"
 )
-
-
 def amin(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
     """Smallest element over the axes, as :func:`min`: ties share the gradient.
 
@@ -9216,22 +4348,10 @@ def amin(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tenso
     """
     return bind(_amin, (x,), (axis, keepdim))
 
-
 _any = define(
-    "any",
-    "(Tensor x, int64_t[] axis={}, bool keepdim=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("ReduceInferMeta", None),
-    traits=("reduces", "nondifferentiable"),
-    doc=(
-        "Whether some element over the axes, over all of them if none is given, is not 0: x != 0 "
-        "somewhere."
-    ),
-    where="yaml/reduction.yaml:121",
+    "any", "(Tensor x, int64_t[] axis={}, bool keepdim=false)", "Tensor(out)",
+    infer_meta=("ReduceInferMeta", None), traits=("reduces", "nondifferentiable")
 )
-
-
 def any(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
     """Whether some element over the axes, over all of them if none is given, is not 0: x != 0
     somewhere.
@@ -9243,22 +4363,10 @@ def any(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor
     """
     return bind(_any, (x,), (axis, keepdim))
 
-
 _all = define(
-    "all",
-    "(Tensor x, int64_t[] axis={}, bool keepdim=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("ReduceInferMeta", None),
-    traits=("reduces", "nondifferentiable"),
-    doc=(
-        "Whether every element over the axes, over all of them if none is given, is not 0: x != 0 "
-        "everywhere."
-    ),
-    where="yaml/reduction.yaml:133",
+    "all", "(Tensor x, int64_t[] axis={}, bool keepdim=false)", "Tensor(out)",
+    infer_meta=("ReduceInferMeta", None), traits=("reduces", "nondifferentiable")
 )
-
-
 def all(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
     """Whether every element over the axes, over all of them if none is given, is not 0: x != 0
     everywhere.
@@ -9270,30 +4378,14 @@ def all(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor
     """
     return bind(_all, (x,), (axis, keepdim))
 
-
 _argmax = define(
-    "argmax",
-    "(Tensor x, Scalar(int64_t) axis, bool keepdims=false, bool flatten=false, DataType "
-    "dtype=DataType::INT64)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("ArgMinMaxInferMeta", None),
-    traits=("nondifferentiable", "promote"),
-    dtypes=("bool", "int", "float"),
-    doc=(
-        "Index of the largest element along the axis, the first of equal ones, the first NaN if "
-        "there is one; axis None or flatten: of all elements in order."
-    ),
-    where="yaml/reduction.yaml:145",
+    "argmax", "(Tensor x, Scalar(int64_t) axis, bool keepdims=false, bool flatten=false, "
+    "DataType dtype=DataType::INT64)", "Tensor(out)", infer_meta=("ArgMinMaxInferMeta", None),
+    traits=("nondifferentiable", "promote"), dtypes=("bool", "int", "float")
 )
-
-
 def argmax(
-    x: TensorLike,
-    axis: ScalarLike,
-    keepdims: bool = False,
-    flatten: bool = False,
-    dtype: DTypeLike = "int64",
+    x: TensorLike, axis: ScalarLike, keepdims: bool = False, flatten: bool = False,
+    dtype: DTypeLike = "int64"
 ) -> Tensor:
     """Index of the largest element along the axis, the first of equal ones, the first NaN if there
     is one; axis None or flatten: of all elements in order.
@@ -9301,36 +4393,19 @@ def argmax(
     Args:
         x: tensor, bool, int or float.
         axis: number or one-element tensor.
-        keepdims: bool.
-        flatten: bool.
+        keepdims, flatten: bool.
         dtype: dtype.
     """
     return bind(_argmax, (x,), (axis, keepdims, flatten, dtype))
 
-
 _argmin = define(
-    "argmin",
-    "(Tensor x, Scalar(int64_t) axis, bool keepdims=false, bool flatten=false, DataType "
-    "dtype=DataType::INT64)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("ArgMinMaxInferMeta", None),
-    traits=("nondifferentiable", "promote"),
-    dtypes=("bool", "int", "float"),
-    doc=(
-        "Index of the smallest element along the axis, the first of equal ones, the first NaN if "
-        "there is one; axis None or flatten: of all elements in order."
-    ),
-    where="yaml/reduction.yaml:164",
+    "argmin", "(Tensor x, Scalar(int64_t) axis, bool keepdims=false, bool flatten=false, "
+    "DataType dtype=DataType::INT64)", "Tensor(out)", infer_meta=("ArgMinMaxInferMeta", None),
+    traits=("nondifferentiable", "promote"), dtypes=("bool", "int", "float")
 )
-
-
 def argmin(
-    x: TensorLike,
-    axis: ScalarLike,
-    keepdims: bool = False,
-    flatten: bool = False,
-    dtype: DTypeLike = "int64",
+    x: TensorLike, axis: ScalarLike, keepdims: bool = False, flatten: bool = False,
+    dtype: DTypeLike = "int64"
 ) -> Tensor:
     """Index of the smallest element along the axis, the first of equal ones, the first NaN if there
     is one; axis None or flatten: of all elements in order.
@@ -9338,27 +4413,15 @@ def argmin(
     Args:
         x: tensor, bool, int or float.
         axis: number or one-element tensor.
-        keepdims: bool.
-        flatten: bool.
+        keepdims, flatten: bool.
         dtype: dtype.
     """
     return bind(_argmin, (x,), (axis, keepdims, flatten, dtype))
 
-
 _mean = define(
-    "mean",
-    "(Tensor x, IntArray axis={}, bool keepdim=false)",
-    "Tensor(out)",
-    family="reduction",
-    backward="mean_grad",
-    jvp="linear",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float", "complex"),
-    doc="Mean over the axes, over all of them if none is given; 16-bit floats add up in float32.",
-    where="yaml/reduction.yaml:183",
+    "mean", "(Tensor x, IntArray axis={}, bool keepdim=false)", "Tensor(out)", backward="mean_grad",
+    jvp="linear", traits=("promote_float", "full_precision"), dtypes=("float", "complex")
 )
-
-
 def mean(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
     """Mean over the axes, over all of them if none is given; 16-bit floats add up in float32.
 
@@ -9369,47 +4432,18 @@ def mean(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tenso
     """
     return bind(_mean, (x,), (axis, keepdim))
 
-
 _mean_grad = define(
-    "mean_grad",
-    "(Tensor x, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
-    "Tensor(x_grad)",
-    family="reduction",
-    no_need_buffer=("x",),
-    forward="mean",
-    where="yaml/reduction.yaml:196",
+    "mean_grad", "(Tensor x, Tensor out_grad, IntArray axis={}, bool keepdim=false)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="mean"
 )
-
-
-def mean_grad(
-    x: TensorLike, out_grad: TensorLike, axis: IntArrayLike = (), keepdim: bool = False
-) -> Tensor:
-    """Backward of :func:`mean`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        keepdim: bool.
-    """
+def mean_grad(x, out_grad, axis=(), keepdim=False):
+    """Backward of :func:`mean`."""
     return bind(_mean_grad, (x, out_grad), (axis, keepdim))
 
-
 _mean_all = define(
-    "mean_all",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="reduction",
-    backward="mean_all_grad",
-    jvp="linear",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float", "complex"),
-    invoke="mean(x)",
-    doc="Mean of all elements.",
-    where="yaml/reduction.yaml:202",
+    "mean_all", "(Tensor x)", "Tensor(out)", backward="mean_all_grad", jvp="linear",
+    traits=("promote_float", "full_precision"), dtypes=("float", "complex"), invoke="mean(x)"
 )
-
-
 def mean_all(x: TensorLike) -> Tensor:
     """Mean of all elements.
 
@@ -9418,50 +4452,23 @@ def mean_all(x: TensorLike) -> Tensor:
     """
     return bind(_mean_all, (x,), ())
 
-
 _mean_all_grad = define(
-    "mean_all_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="reduction",
-    no_need_buffer=("x",),
-    forward="mean_all",
-    where="yaml/reduction.yaml:215",
+    "mean_all_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", no_need_buffer=("x",),
+    forward="mean_all"
 )
-
-
-def mean_all_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`mean_all`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def mean_all_grad(x, out_grad):
+    """Backward of :func:`mean_all`."""
     return bind(_mean_all_grad, (x, out_grad), ())
-
 
 _var = define(
     "var",
     "(Tensor x, int64_t[] axis={}, bool keepdim=false, bool unbiased=true, double correction=1)",
-    "Tensor(out)",
-    family="reduction",
-    backward="var_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc=(
-        "Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not "
-        "unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."
-    ),
-    where="yaml/reduction.yaml:221",
+    "Tensor(out)", backward="var_grad", traits=("promote_float", "full_precision"),
+    dtypes=("float",)
 )
-
-
 def var(
-    x: TensorLike,
-    axis: IntArrayLike = (),
-    keepdim: bool = False,
-    unbiased: bool = True,
-    correction: float = 1.0,
+    x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False, unbiased: bool = True,
+    correction: FloatLike = 1.0
 ) -> Tensor:
     """Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not unbiased:
     correction 0. Of no more elements than the correction it is NaN or infinite.
@@ -9469,65 +4476,28 @@ def var(
     Args:
         x: tensor, float.
         axis: sequence of ints.
-        keepdim: bool.
-        unbiased: bool.
-        correction: float.
+        keepdim, unbiased: bool.
+        correction: float or one-element tensor.
     """
     return bind(_var, (x,), (axis, keepdim, unbiased, correction))
-
 
 _var_grad = define(
     "var_grad",
     "(Tensor x, Tensor out_grad, int64_t[] axis, bool keepdim, bool unbiased, double correction)",
-    "Tensor(x_grad)",
-    family="reduction",
-    forward="var",
-    where="yaml/reduction.yaml:236",
+    "Tensor(x_grad)", forward="var"
 )
-
-
-def var_grad(
-    x: TensorLike,
-    out_grad: TensorLike,
-    axis: IntArrayLike,
-    keepdim: bool,
-    unbiased: bool,
-    correction: float,
-) -> Tensor:
-    """Backward of :func:`var`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        axis: sequence of ints.
-        keepdim: bool.
-        unbiased: bool.
-        correction: float.
-    """
+def var_grad(x, out_grad, axis, keepdim, unbiased, correction):
+    """Backward of :func:`var`."""
     return bind(_var_grad, (x, out_grad), (axis, keepdim, unbiased, correction))
-
 
 _std = define(
     "std",
     "(Tensor x, int64_t[] axis={}, bool keepdim=false, bool unbiased=true, double correction=1)",
-    "Tensor(out)",
-    family="reduction",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc=(
-        "Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN "
-        "where all elements are equal."
-    ),
-    where="yaml/reduction.yaml:241",
+    "Tensor(out)", traits=("promote_float", "full_precision"), dtypes=("float",)
 )
-
-
 def std(
-    x: TensorLike,
-    axis: IntArrayLike = (),
-    keepdim: bool = False,
-    unbiased: bool = True,
-    correction: float = 1.0,
+    x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False, unbiased: bool = True,
+    correction: FloatLike = 1.0
 ) -> Tensor:
     """Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN where
     all elements are equal.
@@ -9535,29 +4505,16 @@ def std(
     Args:
         x: tensor, float.
         axis: sequence of ints.
-        keepdim: bool.
-        unbiased: bool.
-        correction: float.
+        keepdim, unbiased: bool.
+        correction: float or one-element tensor.
     """
     return bind(_std, (x,), (axis, keepdim, unbiased, correction))
 
-
 _logsumexp = define(
-    "logsumexp",
-    "(Tensor x, int[] axis={0}, bool keepdim=false, bool reduce_all=false)",
-    "Tensor(out)",
-    family="reduction",
-    backward="logsumexp_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc=(
-        "log(sum(exp(x))) over the axes, over all of them if axis is empty or reduce_all, computed "
-        "from x - max(x) so that nothing overflows; of -inf alone it is -inf, with gradient 0."
-    ),
-    where="yaml/reduction.yaml:255",
+    "logsumexp", "(Tensor x, int[] axis={0}, bool keepdim=false, bool reduce_all=false)",
+    "Tensor(out)", backward="logsumexp_grad", traits=("promote_float", "full_precision"),
+    dtypes=("float",)
 )
-
-
 def logsumexp(
     x: TensorLike, axis: IntArrayLike = (0,), keepdim: bool = False, reduce_all: bool = False
 ) -> Tensor:
@@ -9567,57 +4524,24 @@ def logsumexp(
     Args:
         x: tensor, float.
         axis: sequence of ints.
-        keepdim: bool.
-        reduce_all: bool.
+        keepdim, reduce_all: bool.
     """
     return bind(_logsumexp, (x,), (axis, keepdim, reduce_all))
-
 
 _logsumexp_grad = define(
     "logsumexp_grad",
     "(Tensor x, Tensor out, Tensor out_grad, int[] axis, bool keepdim, bool reduce_all)",
-    "Tensor(x_grad)",
-    family="reduction",
-    forward="logsumexp",
-    where="yaml/reduction.yaml:270",
+    "Tensor(x_grad)", forward="logsumexp"
 )
-
-
-def logsumexp_grad(
-    x: TensorLike,
-    out: TensorLike,
-    out_grad: TensorLike,
-    axis: IntArrayLike,
-    keepdim: bool,
-    reduce_all: bool,
-) -> Tensor:
-    """Backward of :func:`logsumexp`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-        axis: sequence of ints.
-        keepdim: bool.
-        reduce_all: bool.
-    """
+def logsumexp_grad(x, out, out_grad, axis, keepdim, reduce_all):
+    """Backward of :func:`logsumexp`."""
     return bind(_logsumexp_grad, (x, out, out_grad), (axis, keepdim, reduce_all))
 
-
 _reduce_as = define(
-    "reduce_as",
-    "(Tensor x, Tensor target)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("ReduceAsInferMeta", None),
-    backward="reduce_as_grad",
-    traits=("promote(x)", "full_precision"),
-    dtypes=("int", "float", "complex"),
-    doc="x summed over the axes that broadcasting target to the shape of x adds or stretches.",
-    where="yaml/reduction.yaml:275",
+    "reduce_as", "(Tensor x, Tensor target)", "Tensor(out)", infer_meta=("ReduceAsInferMeta", None),
+    backward="reduce_as_grad", traits=("promote(x)", "full_precision"),
+    dtypes=("int", "float", "complex")
 )
-
-
 def reduce_as(x: TensorLike, target: TensorLike) -> Tensor:
     """x summed over the axes that broadcasting target to the shape of x adds or stretches.
 
@@ -9627,55 +4551,24 @@ def reduce_as(x: TensorLike, target: TensorLike) -> Tensor:
     """
     return bind(_reduce_as, (x, target), ())
 
-
 _reduce_as_grad = define(
-    "reduce_as_grad",
-    "(Tensor x, Tensor target, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="reduction",
-    no_need_buffer=("x", "target"),
-    forward="reduce_as",
-    where="yaml/reduction.yaml:287",
+    "reduce_as_grad", "(Tensor x, Tensor target, Tensor out_grad)", "Tensor(x_grad)",
+    no_need_buffer=("x", "target"), forward="reduce_as"
 )
-
-
-def reduce_as_grad(x: TensorLike, target: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`reduce_as`.
-
-    Args:
-        x: tensor.
-        target: tensor.
-        out_grad: tensor.
-    """
+def reduce_as_grad(x, target, out_grad):
+    """Backward of :func:`reduce_as`."""
     return bind(_reduce_as_grad, (x, target, out_grad), ())
-
 
 _cumsum = define(
     "cumsum",
     "(Tensor x, Scalar(int) axis=-1, bool flatten=false, bool exclusive=false, bool reverse=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("CumScalarAxisInferMeta", None),
-    backward="cumsum_grad",
-    jvp="linear",
-    traits=("full_precision",),
-    dtypes=("bool", "int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc=(
-        "Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without "
-        "x_k; reverse: from the end; flatten: of all elements in order. Bools and ints add up in "
-        "int64."
-    ),
-    where="yaml/reduction.yaml:294",
+    "Tensor(out)", infer_meta=("CumScalarAxisInferMeta", None), backward="cumsum_grad",
+    jvp="linear", traits=("full_precision",), dtypes=("bool", "int", "float", "complex"),
+    inplace=(("x", "out"),)
 )
-
-
 def cumsum(
-    x: TensorLike,
-    axis: ScalarLike = -1,
-    flatten: bool = False,
-    exclusive: bool = False,
-    reverse: bool = False,
+    x: TensorLike, axis: ScalarLike = -1, flatten: bool = False, exclusive: bool = False,
+    reverse: bool = False
 ) -> Tensor:
     """Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without x_k;
     reverse: from the end; flatten: of all elements in order. Bools and ints add up in int64.
@@ -9683,75 +4576,31 @@ def cumsum(
     Args:
         x: tensor, bool, int, float or complex.
         axis: number or one-element tensor.
-        flatten: bool.
-        exclusive: bool.
-        reverse: bool.
+        flatten, exclusive, reverse: bool.
     """
     return bind(_cumsum, (x,), (axis, flatten, exclusive, reverse))
 
-
 def cumsum_(
-    x: TensorLike,
-    axis: ScalarLike = -1,
-    flatten: bool = False,
-    exclusive: bool = False,
-    reverse: bool = False,
+    x: TensorLike, axis: ScalarLike = -1, flatten: bool = False, exclusive: bool = False,
+    reverse: bool = False
 ) -> Tensor:
     """:func:`cumsum` in the memory of x, not to be used after it."""
     return bind_in_place(_cumsum, (x,), (axis, flatten, exclusive, reverse))
 
-
 _cumsum_grad = define(
     "cumsum_grad",
     "(Tensor x, Tensor out_grad, Scalar(int) axis, bool flatten, bool exclusive, bool reverse)",
-    "Tensor(x_grad)",
-    family="reduction",
-    no_need_buffer=("x",),
-    forward="cumsum",
-    where="yaml/reduction.yaml:315",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="cumsum"
 )
-
-
-def cumsum_grad(
-    x: TensorLike,
-    out_grad: TensorLike,
-    axis: ScalarLike,
-    flatten: bool,
-    exclusive: bool,
-    reverse: bool,
-) -> Tensor:
-    """Backward of :func:`cumsum`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        axis: number or one-element tensor.
-        flatten: bool.
-        exclusive: bool.
-        reverse: bool.
-    """
+def cumsum_grad(x, out_grad, axis, flatten, exclusive, reverse):
+    """Backward of :func:`cumsum`."""
     return bind(_cumsum_grad, (x, out_grad), (axis, flatten, exclusive, reverse))
 
-
 _cumprod = define(
-    "cumprod",
-    "(Tensor x, int dim, bool exclusive=false, bool reverse=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("UnchangedInferMetaCheckAxis", None),
-    backward="cumprod_grad",
-    traits=("full_precision",),
-    dtypes=("bool", "int", "float", "complex"),
-    inplace=(("x", "out"),),
-    doc=(
-        "Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without "
-        "x_k; reverse: from the end. Bools and ints multiply in int64. The gradient is right with "
-        "zeros."
-    ),
-    where="yaml/reduction.yaml:321",
+    "cumprod", "(Tensor x, int dim, bool exclusive=false, bool reverse=false)", "Tensor(out)",
+    infer_meta=("UnchangedInferMetaCheckAxis", None), backward="cumprod_grad",
+    traits=("full_precision",), dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
 )
-
-
 def cumprod(x: TensorLike, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without x_k;
     reverse: from the end. Bools and ints multiply in int64. The gradient is right with zeros.
@@ -9759,59 +4608,27 @@ def cumprod(x: TensorLike, dim: int, exclusive: bool = False, reverse: bool = Fa
     Args:
         x: tensor, bool, int, float or complex.
         dim: int.
-        exclusive: bool.
-        reverse: bool.
+        exclusive, reverse: bool.
     """
     return bind(_cumprod, (x,), (dim, exclusive, reverse))
-
 
 def cumprod_(x: TensorLike, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """:func:`cumprod` in the memory of x, not to be used after it."""
     return bind_in_place(_cumprod, (x,), (dim, exclusive, reverse))
 
-
 _cumprod_grad = define(
-    "cumprod_grad",
-    "(Tensor x, Tensor out_grad, int dim, bool exclusive, bool reverse)",
-    "Tensor(x_grad)",
-    family="reduction",
-    forward="cumprod",
-    where="yaml/reduction.yaml:341",
+    "cumprod_grad", "(Tensor x, Tensor out_grad, int dim, bool exclusive, bool reverse)",
+    "Tensor(x_grad)", forward="cumprod"
 )
-
-
-def cumprod_grad(
-    x: TensorLike, out_grad: TensorLike, dim: int, exclusive: bool, reverse: bool
-) -> Tensor:
-    """Backward of :func:`cumprod`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        dim: int.
-        exclusive: bool.
-        reverse: bool.
-    """
+def cumprod_grad(x, out_grad, dim, exclusive, reverse):
+    """Backward of :func:`cumprod`."""
     return bind(_cumprod_grad, (x, out_grad), (dim, exclusive, reverse))
 
-
 _linear_recurrence = define(
-    "linear_recurrence",
-    "(Tensor a, Tensor x, int axis=-1, bool reverse=false)",
-    "Tensor(out)",
-    family="reduction",
-    infer_meta=("LinearRecurrenceInferMeta", None),
-    backward="linear_recurrence_grad",
-    traits=("promote", "full_precision"),
-    dtypes=("float", "complex"),
-    doc=(
-        "out_k = a_k * out_{k-1} + x_k along the axis, from out_0 = x_0 (a_0 is not used); "
-        "reverse: from the end, out_k = a_k * out_{k+1} + x_k."
-    ),
-    where="yaml/reduction.yaml:346",
+    "linear_recurrence", "(Tensor a, Tensor x, int axis=-1, bool reverse=false)", "Tensor(out)",
+    infer_meta=("LinearRecurrenceInferMeta", None), backward="linear_recurrence_grad",
+    traits=("promote", "full_precision"), dtypes=("float", "complex")
 )
-
-
 def linear_recurrence(
     a: TensorLike, x: TensorLike, axis: int = -1, reverse: bool = False
 ) -> Tensor:
@@ -9819,61 +4636,26 @@ def linear_recurrence(
     from the end, out_k = a_k * out_{k+1} + x_k.
 
     Args:
-        a: tensor, float or complex.
-        x: tensor, float or complex.
+        a, x: tensor, float or complex.
         axis: int.
         reverse: bool.
     """
     return bind(_linear_recurrence, (a, x), (axis, reverse))
 
-
 _linear_recurrence_grad = define(
     "linear_recurrence_grad",
     "(Tensor a, Tensor x, Tensor out, Tensor out_grad, int axis, bool reverse)",
-    "Tensor(a_grad), Tensor(x_grad)",
-    family="reduction",
-    no_need_buffer=("x",),
-    forward="linear_recurrence",
-    where="yaml/reduction.yaml:362",
+    "Tensor(a_grad), Tensor(x_grad)", no_need_buffer=("x",), forward="linear_recurrence"
 )
-
-
-def linear_recurrence_grad(
-    a: TensorLike, x: TensorLike, out: TensorLike, out_grad: TensorLike, axis: int, reverse: bool
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`linear_recurrence`.
-
-    Args:
-        a: tensor.
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-        axis: int.
-        reverse: bool.
-
-    Returns:
-        a_grad, x_grad.
-    """
+def linear_recurrence_grad(a, x, out, out_grad, axis, reverse):
+    """Backward of :func:`linear_recurrence`."""
     return bind(_linear_recurrence_grad, (a, x, out, out_grad), (axis, reverse))
 
-
 _cummax = define(
-    "cummax",
-    "(Tensor x, int axis=-1, DataType dtype=DataType::INT64)",
-    "Tensor(out), Tensor(indices)",
-    family="reduction",
-    infer_meta=("CumWithIndicesInferMeta", None),
-    backward="cummax_grad",
-    traits=("promote",),
-    dtypes=("bool", "int", "float"),
-    doc=(
-        "Largest of the elements up to each along the axis, and where it stands, the last of equal "
-        "ones."
-    ),
-    where="yaml/reduction.yaml:368",
+    "cummax", "(Tensor x, int axis=-1, DataType dtype=DataType::INT64)",
+    "Tensor(out), Tensor(indices)", infer_meta=("CumWithIndicesInferMeta", None),
+    backward="cummax_grad", traits=("promote",), dtypes=("bool", "int", "float")
 )
-
-
 def cummax(x: TensorLike, axis: int = -1, dtype: DTypeLike = "int64") -> tuple[Tensor, Tensor]:
     """Largest of the elements up to each along the axis, and where it stands, the last of equal
     ones.
@@ -9888,50 +4670,19 @@ def cummax(x: TensorLike, axis: int = -1, dtype: DTypeLike = "int64") -> tuple[T
     """
     return bind(_cummax, (x,), (axis, dtype))
 
-
 _cummax_grad = define(
-    "cummax_grad",
-    "(Tensor x, Tensor indices, Tensor out_grad, int axis, DataType dtype)",
-    "Tensor(x_grad)",
-    family="reduction",
-    no_need_buffer=("x",),
-    forward="cummax",
-    where="yaml/reduction.yaml:383",
+    "cummax_grad", "(Tensor x, Tensor indices, Tensor out_grad, int axis, DataType dtype)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="cummax"
 )
-
-
-def cummax_grad(
-    x: TensorLike, indices: TensorLike, out_grad: TensorLike, axis: int, dtype: DTypeLike
-) -> Tensor:
-    """Backward of :func:`cummax`.
-
-    Args:
-        x: tensor.
-        indices: tensor.
-        out_grad: tensor.
-        axis: int.
-        dtype: dtype.
-    """
+def cummax_grad(x, indices, out_grad, axis, dtype):
+    """Backward of :func:`cummax`."""
     return bind(_cummax_grad, (x, indices, out_grad), (axis, dtype))
 
-
 _cummin = define(
-    "cummin",
-    "(Tensor x, int axis=-1, DataType dtype=DataType::INT64)",
-    "Tensor(out), Tensor(indices)",
-    family="reduction",
-    infer_meta=("CumWithIndicesInferMeta", None),
-    backward="cummin_grad",
-    traits=("promote",),
-    dtypes=("bool", "int", "float"),
-    doc=(
-        "Smallest of the elements up to each along the axis, and where it stands, the last of "
-        "equal ones."
-    ),
-    where="yaml/reduction.yaml:389",
+    "cummin", "(Tensor x, int axis=-1, DataType dtype=DataType::INT64)",
+    "Tensor(out), Tensor(indices)", infer_meta=("CumWithIndicesInferMeta", None),
+    backward="cummin_grad", traits=("promote",), dtypes=("bool", "int", "float")
 )
-
-
 def cummin(x: TensorLike, axis: int = -1, dtype: DTypeLike = "int64") -> tuple[Tensor, Tensor]:
     """Smallest of the elements up to each along the axis, and where it stands, the last of equal
     ones.
@@ -9946,56 +4697,23 @@ def cummin(x: TensorLike, axis: int = -1, dtype: DTypeLike = "int64") -> tuple[T
     """
     return bind(_cummin, (x,), (axis, dtype))
 
-
 _cummin_grad = define(
-    "cummin_grad",
-    "(Tensor x, Tensor indices, Tensor out_grad, int axis, DataType dtype)",
-    "Tensor(x_grad)",
-    family="reduction",
-    no_need_buffer=("x",),
-    forward="cummin",
-    where="yaml/reduction.yaml:404",
+    "cummin_grad", "(Tensor x, Tensor indices, Tensor out_grad, int axis, DataType dtype)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="cummin"
 )
-
-
-def cummin_grad(
-    x: TensorLike, indices: TensorLike, out_grad: TensorLike, axis: int, dtype: DTypeLike
-) -> Tensor:
-    """Backward of :func:`cummin`.
-
-    Args:
-        x: tensor.
-        indices: tensor.
-        out_grad: tensor.
-        axis: int.
-        dtype: dtype.
-    """
+def cummin_grad(x, indices, out_grad, axis, dtype):
+    """Backward of :func:`cummin`."""
     return bind(_cummin_grad, (x, indices, out_grad), (axis, dtype))
-
 
 _logcumsumexp = define(
     "logcumsumexp",
     "(Tensor x, int axis=-1, bool flatten=false, bool exclusive=false, bool reverse=false)",
-    "Tensor(out)",
-    family="reduction",
-    backward="logcumsumexp_grad",
-    traits=("promote_float", "full_precision"),
-    dtypes=("float",),
-    doc=(
-        "log(exp(x_0) + ... + exp(x_k)) along the axis, computed so that nothing overflows; "
-        "exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements "
-        "in order."
-    ),
-    where="yaml/reduction.yaml:410",
+    "Tensor(out)", backward="logcumsumexp_grad", traits=("promote_float", "full_precision"),
+    dtypes=("float",)
 )
-
-
 def logcumsumexp(
-    x: TensorLike,
-    axis: int = -1,
-    flatten: bool = False,
-    exclusive: bool = False,
-    reverse: bool = False,
+    x: TensorLike, axis: int = -1, flatten: bool = False, exclusive: bool = False,
+    reverse: bool = False
 ) -> Tensor:
     """log(exp(x_0) + ... + exp(x_k)) along the axis, computed so that nothing overflows; exclusive:
     without x_k, so -inf at first; reverse: from the end; flatten: of all elements in order.
@@ -10003,65 +4721,27 @@ def logcumsumexp(
     Args:
         x: tensor, float.
         axis: int.
-        flatten: bool.
-        exclusive: bool.
-        reverse: bool.
+        flatten, exclusive, reverse: bool.
     """
     return bind(_logcumsumexp, (x,), (axis, flatten, exclusive, reverse))
-
 
 _logcumsumexp_grad = define(
     "logcumsumexp_grad",
     "(Tensor x, Tensor out, Tensor out_grad, int axis, bool flatten, bool exclusive, bool reverse)",
-    "Tensor(x_grad)",
-    family="reduction",
-    forward="logcumsumexp",
-    where="yaml/reduction.yaml:427",
+    "Tensor(x_grad)", forward="logcumsumexp"
 )
-
-
-def logcumsumexp_grad(
-    x: TensorLike,
-    out: TensorLike,
-    out_grad: TensorLike,
-    axis: int,
-    flatten: bool,
-    exclusive: bool,
-    reverse: bool,
-) -> Tensor:
-    """Backward of :func:`logcumsumexp`.
-
-    Args:
-        x: tensor.
-        out: tensor.
-        out_grad: tensor.
-        axis: int.
-        flatten: bool.
-        exclusive: bool.
-        reverse: bool.
-    """
+def logcumsumexp_grad(x, out, out_grad, axis, flatten, exclusive, reverse):
+    """Backward of :func:`logcumsumexp`."""
     return bind(_logcumsumexp_grad, (x, out, out_grad), (axis, flatten, exclusive, reverse))
 
 
+# -- yaml/shape.yaml -------------------------------------------------------------------------------
+define = definer("yaml/shape.yaml", family="shape")
+
 _reshape = define(
-    "reshape",
-    "(Tensor x, IntArray shape)",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("ReshapeInferMeta", None),
-    backward="reshape_grad",
-    jvp="linear",
-    inplace=(("x", "out"),),
-    view=(("x", "out"),),
-    doc=(
-        "The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of "
-        "x where the other dims fit then (where x is empty they need not: a 0 that cannot copy is "
-        "a 0)."
-    ),
-    where="yaml/shape.yaml:7",
+    "reshape", "(Tensor x, IntArray shape)", "Tensor(out)", infer_meta=("ReshapeInferMeta", None),
+    backward="reshape_grad", jvp="linear", inplace=(("x", "out"),), view=(("x", "out"),)
 )
-
-
 def reshape(x: TensorLike, shape: IntArrayLike) -> Tensor:
     """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of x
     where the other dims fit then (where x is empty they need not: a 0 that cannot copy is a 0).
@@ -10072,46 +4752,22 @@ def reshape(x: TensorLike, shape: IntArrayLike) -> Tensor:
     """
     return bind(_reshape, (x,), (shape,))
 
-
 def reshape_(x: TensorLike, shape: IntArrayLike) -> Tensor:
     """:func:`reshape` in the memory of x, not to be used after it."""
     return bind_in_place(_reshape, (x,), (shape,))
 
-
 _reshape_grad = define(
-    "reshape_grad",
-    "(Tensor x, Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="shape",
-    no_need_buffer=("x",),
-    forward="reshape",
-    where="yaml/shape.yaml:19",
+    "reshape_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", no_need_buffer=("x",),
+    forward="reshape"
 )
-
-
-def reshape_grad(x: TensorLike, out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`reshape`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-    """
+def reshape_grad(x, out_grad):
+    """Backward of :func:`reshape`."""
     return bind(_reshape_grad, (x, out_grad), ())
 
-
 _expand = define(
-    "expand",
-    "(Tensor x, IntArray shape={})",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("ExpandInferMeta", None),
-    backward="expand_grad",
-    jvp="linear",
-    doc="x broadcast to shape; -1 keeps the dim of x.",
-    where="yaml/shape.yaml:25",
+    "expand", "(Tensor x, IntArray shape={})", "Tensor(out)", infer_meta=("ExpandInferMeta", None),
+    backward="expand_grad", jvp="linear"
 )
-
-
 def expand(x: TensorLike, shape: IntArrayLike = ()) -> Tensor:
     """x broadcast to shape; -1 keeps the dim of x.
 
@@ -10121,44 +4777,18 @@ def expand(x: TensorLike, shape: IntArrayLike = ()) -> Tensor:
     """
     return bind(_expand, (x,), (shape,))
 
-
 _expand_grad = define(
-    "expand_grad",
-    "(Tensor x, Tensor out_grad, IntArray shape)",
-    "Tensor(x_grad)",
-    family="shape",
-    no_need_buffer=("x",),
-    forward="expand",
-    where="yaml/shape.yaml:35",
+    "expand_grad", "(Tensor x, Tensor out_grad, IntArray shape)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="expand"
 )
-
-
-def expand_grad(x: TensorLike, out_grad: TensorLike, shape: IntArrayLike) -> Tensor:
-    """Backward of :func:`expand`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-    """
+def expand_grad(x, out_grad, shape):
+    """Backward of :func:`expand`."""
     return bind(_expand_grad, (x, out_grad), (shape,))
 
-
 _transpose = define(
-    "transpose",
-    "(Tensor x, int[] perm)",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("TransposeInferMeta", None),
-    backward="transpose_grad",
-    jvp="linear",
-    inplace=(("x", "out"),),
-    view=(("x", "out"),),
-    doc="The axes of x in the order perm: out.shape[i] = x.shape[perm[i]].",
-    where="yaml/shape.yaml:41",
+    "transpose", "(Tensor x, int[] perm)", "Tensor(out)", infer_meta=("TransposeInferMeta", None),
+    backward="transpose_grad", jvp="linear", inplace=(("x", "out"),), view=(("x", "out"),)
 )
-
-
 def transpose(x: TensorLike, perm: IntArrayLike) -> Tensor:
     """The axes of x in the order perm: out.shape[i] = x.shape[perm[i]].
 
@@ -10168,46 +4798,21 @@ def transpose(x: TensorLike, perm: IntArrayLike) -> Tensor:
     """
     return bind(_transpose, (x,), (perm,))
 
-
 def transpose_(x: TensorLike, perm: IntArrayLike) -> Tensor:
     """:func:`transpose` in the memory of x, not to be used after it."""
     return bind_in_place(_transpose, (x,), (perm,))
 
-
 _transpose_grad = define(
-    "transpose_grad",
-    "(Tensor out_grad, int[] perm)",
-    "Tensor(x_grad)",
-    family="shape",
-    forward="transpose",
-    where="yaml/shape.yaml:53",
+    "transpose_grad", "(Tensor out_grad, int[] perm)", "Tensor(x_grad)", forward="transpose"
 )
-
-
-def transpose_grad(out_grad: TensorLike, perm: IntArrayLike) -> Tensor:
-    """Backward of :func:`transpose`.
-
-    Args:
-        out_grad: tensor.
-        perm: sequence of ints.
-    """
+def transpose_grad(out_grad, perm):
+    """Backward of :func:`transpose`."""
     return bind(_transpose_grad, (out_grad,), (perm,))
 
-
 _concat = define(
-    "concat",
-    "(Tensor[] x, Scalar(int) axis=0)",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("ConcatInferMeta", None),
-    backward="concat_grad",
-    jvp="linear",
-    traits=("promote",),
-    doc="The tensors of x end to end along axis.",
-    where="yaml/shape.yaml:58",
+    "concat", "(Tensor[] x, Scalar(int) axis=0)", "Tensor(out)",
+    infer_meta=("ConcatInferMeta", None), backward="concat_grad", jvp="linear", traits=("promote",)
 )
-
-
 def concat(x: Sequence[TensorLike], axis: ScalarLike = 0) -> Tensor:
     """The tensors of x end to end along axis.
 
@@ -10217,46 +4822,18 @@ def concat(x: Sequence[TensorLike], axis: ScalarLike = 0) -> Tensor:
     """
     return bind(_concat, (x,), (axis,))
 
-
 _concat_grad = define(
-    "concat_grad",
-    "(Tensor[] x, Tensor out_grad, Scalar(int) axis=0)",
-    "Tensor[](x_grad){x.size()}",
-    family="shape",
-    no_need_buffer=("x",),
-    forward="concat",
-    where="yaml/shape.yaml:73",
+    "concat_grad", "(Tensor[] x, Tensor out_grad, Scalar(int) axis=0)",
+    "Tensor[](x_grad){x.size()}", no_need_buffer=("x",), forward="concat"
 )
-
-
-def concat_grad(
-    x: Sequence[TensorLike], out_grad: TensorLike, axis: ScalarLike = 0
-) -> tuple[Tensor, ...]:
-    """Backward of :func:`concat`.
-
-    Args:
-        x: sequence of tensors.
-        out_grad: tensor.
-        axis: number or one-element tensor.
-    """
+def concat_grad(x, out_grad, axis=0):
+    """Backward of :func:`concat`."""
     return bind(_concat_grad, (x, out_grad), (axis,))
 
-
 _split = define(
-    "split",
-    "(Tensor x, IntArray sections, Scalar(int) axis)",
-    "Tensor[](out){sections.size()}",
-    family="shape",
-    infer_meta=("SplitInferMeta", None),
-    backward="split_grad",
-    jvp="linear",
-    doc=(
-        "x cut along axis into parts of the sizes in sections; one may be -1, which takes the rest."
-    ),
-    where="yaml/shape.yaml:79",
+    "split", "(Tensor x, IntArray sections, Scalar(int) axis)", "Tensor[](out){sections.size()}",
+    infer_meta=("SplitInferMeta", None), backward="split_grad", jvp="linear"
 )
-
-
 def split(x: TensorLike, sections: IntArrayLike, axis: ScalarLike) -> tuple[Tensor, ...]:
     """x cut along axis into parts of the sizes in sections; one may be -1, which takes the rest.
 
@@ -10267,39 +4844,17 @@ def split(x: TensorLike, sections: IntArrayLike, axis: ScalarLike) -> tuple[Tens
     """
     return bind(_split, (x,), (sections, axis))
 
-
 _split_grad = define(
-    "split_grad",
-    "(Tensor[] out_grad, Scalar(int) axis=-1)",
-    "Tensor(x_grad)",
-    family="shape",
-    forward="split",
-    where="yaml/shape.yaml:93",
+    "split_grad", "(Tensor[] out_grad, Scalar(int) axis=-1)", "Tensor(x_grad)", forward="split"
 )
-
-
-def split_grad(out_grad: Sequence[TensorLike], axis: ScalarLike = -1) -> Tensor:
-    """Backward of :func:`split`.
-
-    Args:
-        out_grad: sequence of tensors.
-        axis: number or one-element tensor.
-    """
+def split_grad(out_grad, axis=-1):
+    """Backward of :func:`split`."""
     return bind(_split_grad, (out_grad,), (axis,))
 
-
 _split_with_num = define(
-    "split_with_num",
-    "(Tensor x, int num, Scalar(int) axis)",
-    "Tensor[](out){num}",
-    family="shape",
-    backward="split_with_num_grad",
-    jvp="linear",
-    doc="x cut along axis into num equal parts.",
-    where="yaml/shape.yaml:98",
+    "split_with_num", "(Tensor x, int num, Scalar(int) axis)", "Tensor[](out){num}",
+    backward="split_with_num_grad", jvp="linear"
 )
-
-
 def split_with_num(x: TensorLike, num: int, axis: ScalarLike) -> tuple[Tensor, ...]:
     """x cut along axis into num equal parts.
 
@@ -10310,53 +4865,23 @@ def split_with_num(x: TensorLike, num: int, axis: ScalarLike) -> tuple[Tensor, .
     """
     return bind(_split_with_num, (x,), (num, axis))
 
-
 _split_with_num_grad = define(
-    "split_with_num_grad",
-    "(Tensor[] out_grad, Scalar(int) axis=-1)",
-    "Tensor(x_grad)",
-    family="shape",
-    forward="split_with_num",
-    where="yaml/shape.yaml:110",
+    "split_with_num_grad", "(Tensor[] out_grad, Scalar(int) axis=-1)", "Tensor(x_grad)",
+    forward="split_with_num"
 )
-
-
-def split_with_num_grad(out_grad: Sequence[TensorLike], axis: ScalarLike = -1) -> Tensor:
-    """Backward of :func:`split_with_num`.
-
-    Args:
-        out_grad: sequence of tensors.
-        axis: number or one-element tensor.
-    """
+def split_with_num_grad(out_grad, axis=-1):
+    """Backward of :func:`split_with_num`."""
     return bind(_split_with_num_grad, (out_grad,), (axis,))
-
 
 _slice = define(
     "slice",
     "(Tensor input, int64_t[] axes, IntArray starts, IntArray ends, int64_t[] infer_flags={}, "
-    "int64_t[] decrease_axis={})",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("SliceRawInferMeta", None),
-    backward="slice_grad",
-    jvp="linear",
-    view=(("input", "out"),),
-    doc=(
-        "The elements from starts[i] up to ends[i] along axes[i], clipped to the axis, negative "
-        "bounds counted from its end; axes in decrease_axis, of which one element is left, are "
-        "dropped."
-    ),
-    where="yaml/shape.yaml:115",
+    "int64_t[] decrease_axis={})", "Tensor(out)", infer_meta=("SliceRawInferMeta", None),
+    backward="slice_grad", jvp="linear", view=(("input", "out"),)
 )
-
-
 def slice(
-    input: TensorLike,
-    axes: IntArrayLike,
-    starts: IntArrayLike,
-    ends: IntArrayLike,
-    infer_flags: IntArrayLike = (),
-    decrease_axis: IntArrayLike = (),
+    input: TensorLike, axes: IntArrayLike, starts: IntArrayLike, ends: IntArrayLike,
+    infer_flags: IntArrayLike = (), decrease_axis: IntArrayLike = ()
 ) -> Tensor:
     """The elements from starts[i] up to ends[i] along axes[i], clipped to the axis, negative bounds
     counted from its end; axes in decrease_axis, of which one element is left, are dropped.
@@ -10364,72 +4889,28 @@ def slice(
     Args:
         input: tensor.
         axes: sequence of ints.
-        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        infer_flags: sequence of ints.
-        decrease_axis: sequence of ints.
+        starts, ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        infer_flags, decrease_axis: sequence of ints.
     """
     return bind(_slice, (input,), (axes, starts, ends, infer_flags, decrease_axis))
 
-
 _slice_grad = define(
-    "slice_grad",
-    "(Tensor input, Tensor out_grad, int64_t[] axes, IntArray starts, IntArray ends, int64_t[] "
-    "infer_flags, int64_t[] decrease_axis)",
-    "Tensor(input_grad)",
-    family="shape",
-    no_need_buffer=("input",),
-    forward="slice",
-    where="yaml/shape.yaml:132",
+    "slice_grad", "(Tensor input, Tensor out_grad, int64_t[] axes, IntArray starts, IntArray ends, "
+    "int64_t[] infer_flags, int64_t[] decrease_axis)", "Tensor(input_grad)",
+    no_need_buffer=("input",), forward="slice"
 )
-
-
-def slice_grad(
-    input: TensorLike,
-    out_grad: TensorLike,
-    axes: IntArrayLike,
-    starts: IntArrayLike,
-    ends: IntArrayLike,
-    infer_flags: IntArrayLike,
-    decrease_axis: IntArrayLike,
-) -> Tensor:
-    """Backward of :func:`slice`.
-
-    Args:
-        input: tensor.
-        out_grad: tensor.
-        axes: sequence of ints.
-        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        infer_flags: sequence of ints.
-        decrease_axis: sequence of ints.
-    """
+def slice_grad(input, out_grad, axes, starts, ends, infer_flags, decrease_axis):
+    """Backward of :func:`slice`."""
     return bind(_slice_grad, (input, out_grad), (axes, starts, ends, infer_flags, decrease_axis))
 
-
 _strided_slice = define(
-    "strided_slice",
-    "(Tensor x, int[] axes, IntArray starts, IntArray ends, IntArray strides)",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("StridedSliceInferMeta", None),
-    backward="strided_slice_grad",
-    jvp="linear",
-    view=(("x", "out"),),
-    doc=(
-        "Every strides[i]-th element from starts[i] up to ends[i] along axes[i], bounds as in a "
-        "Python slice; a negative stride walks backward."
-    ),
-    where="yaml/shape.yaml:138",
+    "strided_slice", "(Tensor x, int[] axes, IntArray starts, IntArray ends, IntArray strides)",
+    "Tensor(out)", infer_meta=("StridedSliceInferMeta", None), backward="strided_slice_grad",
+    jvp="linear", view=(("x", "out"),)
 )
-
-
 def strided_slice(
-    x: TensorLike,
-    axes: IntArrayLike,
-    starts: IntArrayLike,
-    ends: IntArrayLike,
-    strides: IntArrayLike,
+    x: TensorLike, axes: IntArrayLike, starts: IntArrayLike, ends: IntArrayLike,
+    strides: IntArrayLike
 ) -> Tensor:
     """Every strides[i]-th element from starts[i] up to ends[i] along axes[i], bounds as in a Python
     slice; a negative stride walks backward.
@@ -10437,142 +4918,54 @@ def strided_slice(
     Args:
         x: tensor.
         axes: sequence of ints.
-        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        starts, ends, strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
     """
     return bind(_strided_slice, (x,), (axes, starts, ends, strides))
-
 
 _strided_slice_grad = define(
     "strided_slice_grad",
     "(Tensor x, Tensor out_grad, int[] axes, IntArray starts, IntArray ends, IntArray strides)",
-    "Tensor(x_grad)",
-    family="shape",
-    no_need_buffer=("x",),
-    forward="strided_slice",
-    where="yaml/shape.yaml:152",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="strided_slice"
 )
-
-
-def strided_slice_grad(
-    x: TensorLike,
-    out_grad: TensorLike,
-    axes: IntArrayLike,
-    starts: IntArrayLike,
-    ends: IntArrayLike,
-    strides: IntArrayLike,
-) -> Tensor:
-    """Backward of :func:`strided_slice`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        axes: sequence of ints.
-        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-    """
+def strided_slice_grad(x, out_grad, axes, starts, ends, strides):
+    """Backward of :func:`strided_slice`."""
     return bind(_strided_slice_grad, (x, out_grad), (axes, starts, ends, strides))
 
-
 _slice_put = define(
-    "slice_put",
-    "(Tensor x, Tensor value, int64_t[] axes, IntArray starts, IntArray ends, IntArray "
-    "strides={}, bool accumulate=false)",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("SlicePutInferMeta", None),
-    backward="slice_put_grad",
-    jvp="linear",
-    traits=("promote(x, value)",),
-    doc=(
-        "x with value, which broadcasts, in place of the elements that strided_slice takes at "
-        "these bounds, or added to them if accumulate; no strides: 1 for each axis."
-    ),
-    where="yaml/shape.yaml:158",
+    "slice_put", "(Tensor x, Tensor value, int64_t[] axes, IntArray starts, IntArray ends, "
+    "IntArray strides={}, bool accumulate=false)", "Tensor(out)",
+    infer_meta=("SlicePutInferMeta", None), backward="slice_put_grad", jvp="linear",
+    traits=("promote(x, value)",)
 )
-
-
 def slice_put(
-    x: TensorLike,
-    value: TensorLike,
-    axes: IntArrayLike,
-    starts: IntArrayLike,
-    ends: IntArrayLike,
-    strides: IntArrayLike = (),
-    accumulate: bool = False,
+    x: TensorLike, value: TensorLike, axes: IntArrayLike, starts: IntArrayLike, ends: IntArrayLike,
+    strides: IntArrayLike = (), accumulate: bool = False
 ) -> Tensor:
     """x with value, which broadcasts, in place of the elements that strided_slice takes at these
     bounds, or added to them if accumulate; no strides: 1 for each axis.
 
     Args:
-        x: tensor.
-        value: tensor.
+        x, value: tensor.
         axes: sequence of ints.
-        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        starts, ends, strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
         accumulate: bool.
     """
     return bind(_slice_put, (x, value), (axes, starts, ends, strides, accumulate))
 
-
 _slice_put_grad = define(
     "slice_put_grad",
     "(Tensor x, Tensor value, Tensor out_grad, int64_t[] axes, IntArray starts, IntArray ends, "
-    "IntArray strides, bool accumulate)",
-    "Tensor(x_grad), Tensor(value_grad)",
-    family="shape",
-    no_need_buffer=("x", "value"),
-    forward="slice_put",
-    where="yaml/shape.yaml:175",
+    "IntArray strides, bool accumulate)", "Tensor(x_grad), Tensor(value_grad)",
+    no_need_buffer=("x", "value"), forward="slice_put"
 )
-
-
-def slice_put_grad(
-    x: TensorLike,
-    value: TensorLike,
-    out_grad: TensorLike,
-    axes: IntArrayLike,
-    starts: IntArrayLike,
-    ends: IntArrayLike,
-    strides: IntArrayLike,
-    accumulate: bool,
-) -> tuple[Tensor, Tensor]:
-    """Backward of :func:`slice_put`.
-
-    Args:
-        x: tensor.
-        value: tensor.
-        out_grad: tensor.
-        axes: sequence of ints.
-        starts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        accumulate: bool.
-
-    Returns:
-        x_grad, value_grad.
-    """
+def slice_put_grad(x, value, out_grad, axes, starts, ends, strides, accumulate):
+    """Backward of :func:`slice_put`."""
     return bind(_slice_put_grad, (x, value, out_grad), (axes, starts, ends, strides, accumulate))
 
-
 _pad = define(
-    "pad",
-    "(Tensor x, int[] paddings, Scalar pad_value)",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("PadInferMeta", None),
-    backward="pad_grad",
-    doc=(
-        "x with pad_value added: paddings[2i] elements before and paddings[2i + 1] behind axis i; "
-        "negative numbers cut."
-    ),
-    where="yaml/shape.yaml:181",
+    "pad", "(Tensor x, int[] paddings, Scalar pad_value)", "Tensor(out)",
+    infer_meta=("PadInferMeta", None), backward="pad_grad"
 )
-
-
 def pad(x: TensorLike, paddings: IntArrayLike, pad_value: ScalarLike) -> Tensor:
     """x with pad_value added: paddings[2i] elements before and paddings[2i + 1] behind axis i;
     negative numbers cut.
@@ -10584,46 +4977,18 @@ def pad(x: TensorLike, paddings: IntArrayLike, pad_value: ScalarLike) -> Tensor:
     """
     return bind(_pad, (x,), (paddings, pad_value))
 
-
 _pad_grad = define(
-    "pad_grad",
-    "(Tensor x, Tensor out_grad, int[] paddings, Scalar pad_value)",
-    "Tensor(x_grad)",
-    family="shape",
-    no_need_buffer=("x",),
-    forward="pad",
-    where="yaml/shape.yaml:195",
+    "pad_grad", "(Tensor x, Tensor out_grad, int[] paddings, Scalar pad_value)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="pad"
 )
-
-
-def pad_grad(
-    x: TensorLike, out_grad: TensorLike, paddings: IntArrayLike, pad_value: ScalarLike
-) -> Tensor:
-    """Backward of :func:`pad`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        paddings: sequence of ints.
-        pad_value: number or one-element tensor.
-    """
+def pad_grad(x, out_grad, paddings, pad_value):
+    """Backward of :func:`pad`."""
     return bind(_pad_grad, (x, out_grad), (paddings, pad_value))
 
-
 _flip = define(
-    "flip",
-    "(Tensor x, int[] axis)",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="flip_grad",
-    jvp="linear",
-    view=(("x", "out"),),
-    doc="x with the order along each of axis turned round.",
-    where="yaml/shape.yaml:201",
+    "flip", "(Tensor x, int[] axis)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="flip_grad", jvp="linear", view=(("x", "out"),)
 )
-
-
 def flip(x: TensorLike, axis: IntArrayLike) -> Tensor:
     """x with the order along each of axis turned round.
 
@@ -10633,44 +4998,18 @@ def flip(x: TensorLike, axis: IntArrayLike) -> Tensor:
     """
     return bind(_flip, (x,), (axis,))
 
-
 _flip_grad = define(
-    "flip_grad",
-    "(Tensor out_grad, int[] axis)",
-    "Tensor(x_grad)",
-    family="shape",
-    invoke="flip(out_grad, axis)",
-    forward="flip",
-    where="yaml/shape.yaml:214",
+    "flip_grad", "(Tensor out_grad, int[] axis)", "Tensor(x_grad)", invoke="flip(out_grad, axis)",
+    forward="flip"
 )
-
-
-def flip_grad(out_grad: TensorLike, axis: IntArrayLike) -> Tensor:
-    """Backward of :func:`flip`.
-
-    Args:
-        out_grad: tensor.
-        axis: sequence of ints.
-    """
+def flip_grad(out_grad, axis):
+    """Backward of :func:`flip`."""
     return bind(_flip_grad, (out_grad,), (axis,))
 
-
 _roll = define(
-    "roll",
-    "(Tensor x, IntArray shifts={}, int64_t[] axis={})",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("UnchangedInferMeta", None),
-    backward="roll_grad",
-    jvp="linear",
-    doc=(
-        "x moved by shifts[i] places along axis[i]; what leaves at one end comes in at the other. "
-        "Without axis the elements are moved in C order."
-    ),
-    where="yaml/shape.yaml:220",
+    "roll", "(Tensor x, IntArray shifts={}, int64_t[] axis={})", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="roll_grad", jvp="linear"
 )
-
-
 def roll(x: TensorLike, shifts: IntArrayLike = (), axis: IntArrayLike = ()) -> Tensor:
     """x moved by shifts[i] places along axis[i]; what leaves at one end comes in at the other.
     Without axis the elements are moved in C order.
@@ -10682,98 +5021,40 @@ def roll(x: TensorLike, shifts: IntArrayLike = (), axis: IntArrayLike = ()) -> T
     """
     return bind(_roll, (x,), (shifts, axis))
 
-
 _roll_grad = define(
-    "roll_grad",
-    "(Tensor x, Tensor out_grad, IntArray shifts, int64_t[] axis)",
-    "Tensor(x_grad)",
-    family="shape",
-    no_need_buffer=("x",),
-    forward="roll",
-    where="yaml/shape.yaml:233",
+    "roll_grad", "(Tensor x, Tensor out_grad, IntArray shifts, int64_t[] axis)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="roll"
 )
-
-
-def roll_grad(
-    x: TensorLike, out_grad: TensorLike, shifts: IntArrayLike, axis: IntArrayLike
-) -> Tensor:
-    """Backward of :func:`roll`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        shifts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        axis: sequence of ints.
-    """
+def roll_grad(x, out_grad, shifts, axis):
+    """Backward of :func:`roll`."""
     return bind(_roll_grad, (x, out_grad), (shifts, axis))
 
-
 _diagonal = define(
-    "diagonal",
-    "(Tensor x, int offset=0, int axis1=0, int axis2=1)",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("DiagonalInferMeta", None),
-    backward="diagonal_grad",
-    jvp="linear",
-    view=(("x", "out"),),
-    doc="The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over i.",
-    where="yaml/shape.yaml:239",
+    "diagonal", "(Tensor x, int offset=0, int axis1=0, int axis2=1)", "Tensor(out)",
+    infer_meta=("DiagonalInferMeta", None), backward="diagonal_grad", jvp="linear",
+    view=(("x", "out"),)
 )
-
-
 def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over i.
 
     Args:
         x: tensor.
-        offset: int.
-        axis1: int.
-        axis2: int.
+        offset, axis1, axis2: int.
     """
     return bind(_diagonal, (x,), (offset, axis1, axis2))
 
-
 _diagonal_grad = define(
-    "diagonal_grad",
-    "(Tensor x, Tensor out_grad, int offset=0, int axis1=0, int axis2=1)",
-    "Tensor(x_grad)",
-    family="shape",
-    no_need_buffer=("x",),
-    forward="diagonal",
-    where="yaml/shape.yaml:254",
+    "diagonal_grad", "(Tensor x, Tensor out_grad, int offset=0, int axis1=0, int axis2=1)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="diagonal"
 )
-
-
-def diagonal_grad(
-    x: TensorLike, out_grad: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1
-) -> Tensor:
-    """Backward of :func:`diagonal`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        offset: int.
-        axis1: int.
-        axis2: int.
-    """
+def diagonal_grad(x, out_grad, offset=0, axis1=0, axis2=1):
+    """Backward of :func:`diagonal`."""
     return bind(_diagonal_grad, (x, out_grad), (offset, axis1, axis2))
 
-
 _squeeze = define(
-    "squeeze",
-    "(Tensor x, IntArray axis={})",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("SqueezeInferMeta", None),
-    jvp="linear",
-    inplace=(("x", "out"),),
-    view=(("x", "out"),),
-    doc="x without the axes in axis, each of one element; without axis, without every such axis.",
-    where="yaml/shape.yaml:260",
+    "squeeze", "(Tensor x, IntArray axis={})", "Tensor(out)", infer_meta=("SqueezeInferMeta", None),
+    jvp="linear", inplace=(("x", "out"),), view=(("x", "out"),)
 )
-
-
 def squeeze(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
     """x without the axes in axis, each of one element; without axis, without every such axis.
 
@@ -10783,25 +5064,14 @@ def squeeze(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
     """
     return bind(_squeeze, (x,), (axis,))
 
-
 def squeeze_(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
     """:func:`squeeze` in the memory of x, not to be used after it."""
     return bind_in_place(_squeeze, (x,), (axis,))
 
-
 _unsqueeze = define(
-    "unsqueeze",
-    "(Tensor x, IntArray axis={})",
-    "Tensor(out)",
-    family="shape",
-    jvp="linear",
-    inplace=(("x", "out"),),
-    view=(("x", "out"),),
-    doc="x with axes of one element, which stand at axis in the result.",
-    where="yaml/shape.yaml:274",
+    "unsqueeze", "(Tensor x, IntArray axis={})", "Tensor(out)", jvp="linear",
+    inplace=(("x", "out"),), view=(("x", "out"),)
 )
-
-
 def unsqueeze(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
     """x with axes of one element, which stand at axis in the result.
 
@@ -10811,54 +5081,31 @@ def unsqueeze(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
     """
     return bind(_unsqueeze, (x,), (axis,))
 
-
 def unsqueeze_(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
     """:func:`unsqueeze` in the memory of x, not to be used after it."""
     return bind_in_place(_unsqueeze, (x,), (axis,))
 
-
 _flatten = define(
-    "flatten",
-    "(Tensor x, int start_axis=1, int stop_axis=1)",
-    "Tensor(out)",
-    family="shape",
-    jvp="linear",
-    inplace=(("x", "out"),),
-    view=(("x", "out"),),
-    doc="x with the axes from start_axis to stop_axis joined into one.",
-    where="yaml/shape.yaml:287",
+    "flatten", "(Tensor x, int start_axis=1, int stop_axis=1)", "Tensor(out)", jvp="linear",
+    inplace=(("x", "out"),), view=(("x", "out"),)
 )
-
-
 def flatten(x: TensorLike, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
     """x with the axes from start_axis to stop_axis joined into one.
 
     Args:
         x: tensor.
-        start_axis: int.
-        stop_axis: int.
+        start_axis, stop_axis: int.
     """
     return bind(_flatten, (x,), (start_axis, stop_axis))
-
 
 def flatten_(x: TensorLike, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
     """:func:`flatten` in the memory of x, not to be used after it."""
     return bind_in_place(_flatten, (x,), (start_axis, stop_axis))
 
-
 _stack = define(
-    "stack",
-    "(Tensor[] x, int axis=0)",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("StackInferMeta", None),
-    jvp="linear",
-    traits=("promote",),
-    doc="The tensors of x, all of one shape, side by side along a new axis.",
-    where="yaml/shape.yaml:300",
+    "stack", "(Tensor[] x, int axis=0)", "Tensor(out)", infer_meta=("StackInferMeta", None),
+    jvp="linear", traits=("promote",)
 )
-
-
 def stack(x: Sequence[TensorLike], axis: int = 0) -> Tensor:
     """The tensors of x, all of one shape, side by side along a new axis.
 
@@ -10868,63 +5115,31 @@ def stack(x: Sequence[TensorLike], axis: int = 0) -> Tensor:
     """
     return bind(_stack, (x,), (axis,))
 
-
 _unstack = define(
-    "unstack",
-    "(Tensor x, int axis=0, int num=0)",
-    "Tensor[](out){num}",
-    family="shape",
-    infer_meta=("UnStackInferMeta", None),
-    backward="unstack_grad",
-    jvp="linear",
-    doc="The num slices of x along axis, without that axis; num 0 stands for its size.",
-    where="yaml/shape.yaml:313",
+    "unstack", "(Tensor x, int axis=0, int num=0)", "Tensor[](out){num}",
+    infer_meta=("UnStackInferMeta", None), backward="unstack_grad", jvp="linear"
 )
-
-
 def unstack(x: TensorLike, axis: int = 0, num: int = 0) -> tuple[Tensor, ...]:
     """The num slices of x along axis, without that axis; num 0 stands for its size.
 
     Args:
         x: tensor.
-        axis: int.
-        num: int.
+        axis, num: int.
     """
     return bind(_unstack, (x,), (axis, num))
 
-
 _unstack_grad = define(
-    "unstack_grad",
-    "(Tensor[] out_grad, int axis)",
-    "Tensor(x_grad)",
-    family="shape",
-    forward="unstack",
-    where="yaml/shape.yaml:326",
+    "unstack_grad", "(Tensor[] out_grad, int axis)", "Tensor(x_grad)", forward="unstack"
 )
-
-
-def unstack_grad(out_grad: Sequence[TensorLike], axis: int) -> Tensor:
-    """Backward of :func:`unstack`.
-
-    Args:
-        out_grad: sequence of tensors.
-        axis: int.
-    """
+def unstack_grad(out_grad, axis):
+    """Backward of :func:`unstack`."""
     return bind(_unstack_grad, (out_grad,), (axis,))
 
-
 _unbind = define(
-    "unbind",
-    "(Tensor input, int axis=0)",
+    "unbind", "(Tensor input, int axis=0)",
     "Tensor[](out){axis<0 ? input.dims()[input.dims().size()+axis]:input.dims()[axis]}",
-    family="shape",
-    backward="unbind_grad",
-    jvp="linear",
-    doc="The slices of input along axis, of a known size, without that axis.",
-    where="yaml/shape.yaml:331",
+    backward="unbind_grad", jvp="linear"
 )
-
-
 def unbind(input: TensorLike, axis: int = 0) -> tuple[Tensor, ...]:
     """The slices of input along axis, of a known size, without that axis.
 
@@ -10934,38 +5149,14 @@ def unbind(input: TensorLike, axis: int = 0) -> tuple[Tensor, ...]:
     """
     return bind(_unbind, (input,), (axis,))
 
-
 _unbind_grad = define(
-    "unbind_grad",
-    "(Tensor[] out_grad, int axis)",
-    "Tensor(input_grad)",
-    family="shape",
-    forward="unbind",
-    where="yaml/shape.yaml:344",
+    "unbind_grad", "(Tensor[] out_grad, int axis)", "Tensor(input_grad)", forward="unbind"
 )
-
-
-def unbind_grad(out_grad: Sequence[TensorLike], axis: int) -> Tensor:
-    """Backward of :func:`unbind`.
-
-    Args:
-        out_grad: sequence of tensors.
-        axis: int.
-    """
+def unbind_grad(out_grad, axis):
+    """Backward of :func:`unbind`."""
     return bind(_unbind_grad, (out_grad,), (axis,))
 
-
-_tile = define(
-    "tile",
-    "(Tensor x, IntArray repeat_times={})",
-    "Tensor(out)",
-    family="shape",
-    jvp="linear",
-    doc="x repeated repeat_times[i] times along axis i, aligned at the last axis.",
-    where="yaml/shape.yaml:349",
-)
-
-
+_tile = define("tile", "(Tensor x, IntArray repeat_times={})", "Tensor(out)", jvp="linear")
 def tile(x: TensorLike, repeat_times: IntArrayLike = ()) -> Tensor:
     """x repeated repeat_times[i] times along axis i, aligned at the last axis.
 
@@ -10975,41 +5166,22 @@ def tile(x: TensorLike, repeat_times: IntArrayLike = ()) -> Tensor:
     """
     return bind(_tile, (x,), (repeat_times,))
 
-
 _expand_as = define(
-    "expand_as",
-    "(Tensor x, Tensor y, int[] target_shape={})",
-    "Tensor(out)",
-    family="shape",
-    infer_meta=("ExpandAsInferMeta", None),
-    jvp="linear",
-    doc="x broadcast to the shape of y, or to target_shape if that is given.",
-    where="yaml/shape.yaml:361",
+    "expand_as", "(Tensor x, Tensor y, int[] target_shape={})", "Tensor(out)",
+    infer_meta=("ExpandAsInferMeta", None), jvp="linear"
 )
-
-
 def expand_as(x: TensorLike, y: TensorLike, target_shape: IntArrayLike = ()) -> Tensor:
     """x broadcast to the shape of y, or to target_shape if that is given.
 
     Args:
-        x: tensor.
-        y: tensor.
+        x, y: tensor.
         target_shape: sequence of ints.
     """
     return bind(_expand_as, (x, y), (target_shape,))
 
-
 _broadcast_tensors = define(
-    "broadcast_tensors",
-    "(Tensor[] input)",
-    "Tensor[](out){input.size()}",
-    family="shape",
-    jvp="linear",
-    doc="The tensors of input, each broadcast to the shape they have in common.",
-    where="yaml/shape.yaml:372",
+    "broadcast_tensors", "(Tensor[] input)", "Tensor[](out){input.size()}", jvp="linear"
 )
-
-
 def broadcast_tensors(input: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     """The tensors of input, each broadcast to the shape they have in common.
 
@@ -11018,21 +5190,7 @@ def broadcast_tensors(input: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     """
     return bind(_broadcast_tensors, (input,), ())
 
-
-_meshgrid = define(
-    "meshgrid",
-    "(Tensor[] inputs)",
-    "Tensor[](out){inputs.size()}",
-    family="shape",
-    jvp="linear",
-    doc=(
-        "One tensor for each of inputs, all of shape [len(inputs[0]), len(inputs[1]), ...]; the "
-        "i-th varies along axis i."
-    ),
-    where="yaml/shape.yaml:384",
-)
-
-
+_meshgrid = define("meshgrid", "(Tensor[] inputs)", "Tensor[](out){inputs.size()}", jvp="linear")
 def meshgrid(inputs: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     """One tensor for each of inputs, all of shape [len(inputs[0]), len(inputs[1]), ...]; the i-th
     varies along axis i.
@@ -11042,18 +5200,7 @@ def meshgrid(inputs: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     """
     return bind(_meshgrid, (inputs,), ())
 
-
-_shape = define(
-    "shape",
-    "(Tensor input)",
-    "Tensor(out)",
-    family="shape",
-    traits=("nondifferentiable",),
-    doc="The dims of input as an int64 tensor; unknown ones are filled in when the program runs.",
-    where="yaml/shape.yaml:396",
-)
-
-
+_shape = define("shape", "(Tensor input)", "Tensor(out)", traits=("nondifferentiable",))
 def shape(input: TensorLike) -> Tensor:
     """The dims of input as an int64 tensor; unknown ones are filled in when the program runs.
 
@@ -11062,18 +5209,7 @@ def shape(input: TensorLike) -> Tensor:
     """
     return bind(_shape, (input,), ())
 
-
-_numel = define(
-    "numel",
-    "(Tensor x)",
-    "Tensor(size)",
-    family="shape",
-    traits=("nondifferentiable",),
-    doc="The number of elements of x, as an int64 tensor.",
-    where="yaml/shape.yaml:407",
-)
-
-
+_numel = define("numel", "(Tensor x)", "Tensor(size)", traits=("nondifferentiable",))
 def numel(x: TensorLike) -> Tensor:
     """The number of elements of x, as an int64 tensor.
 
@@ -11083,20 +5219,14 @@ def numel(x: TensorLike) -> Tensor:
     return bind(_numel, (x,), ())
 
 
+# -- yaml/sorting.yaml -----------------------------------------------------------------------------
+define = definer("yaml/sorting.yaml", family="sorting")
+
 _argsort = define(
-    "argsort",
-    "(Tensor x, int axis=-1, bool descending=false, bool stable=false)",
-    "Tensor(out), Tensor(indices)",
-    family="sorting",
-    infer_meta=("ArgsortInferMeta", None),
-    backward="argsort_grad",
-    traits=("promote",),
-    dtypes=("bool", "int", "float"),
-    doc="x sorted along axis, and the int64 indices that sort it; equal elements keep their order.",
-    where="yaml/sorting.yaml:8",
+    "argsort", "(Tensor x, int axis=-1, bool descending=false, bool stable=false)",
+    "Tensor(out), Tensor(indices)", infer_meta=("ArgsortInferMeta", None), backward="argsort_grad",
+    traits=("promote",), dtypes=("bool", "int", "float")
 )
-
-
 def argsort(
     x: TensorLike, axis: int = -1, descending: bool = False, stable: bool = False
 ) -> tuple[Tensor, Tensor]:
@@ -11105,61 +5235,27 @@ def argsort(
     Args:
         x: tensor, bool, int or float.
         axis: int.
-        descending: bool.
-        stable: bool.
+        descending, stable: bool.
 
     Returns:
         out, indices.
     """
     return bind(_argsort, (x,), (axis, descending, stable))
 
-
 _argsort_grad = define(
     "argsort_grad",
     "(Tensor indices, Tensor x, Tensor out_grad, int axis, bool descending, bool stable)",
-    "Tensor(x_grad)",
-    family="sorting",
-    no_need_buffer=("x",),
-    forward="argsort",
-    where="yaml/sorting.yaml:23",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="argsort"
 )
-
-
-def argsort_grad(
-    indices: TensorLike,
-    x: TensorLike,
-    out_grad: TensorLike,
-    axis: int,
-    descending: bool,
-    stable: bool,
-) -> Tensor:
-    """Backward of :func:`argsort`.
-
-    Args:
-        indices: tensor.
-        x: tensor.
-        out_grad: tensor.
-        axis: int.
-        descending: bool.
-        stable: bool.
-    """
+def argsort_grad(indices, x, out_grad, axis, descending, stable):
+    """Backward of :func:`argsort`."""
     return bind(_argsort_grad, (indices, x, out_grad), (axis, descending, stable))
 
-
 _sort = define(
-    "sort",
-    "(Tensor x, int axis=-1, bool descending=false)",
-    "Tensor(out)",
-    family="sorting",
-    infer_meta=("SortInferMeta", None),
-    backward="sort_grad",
-    traits=("promote",),
-    dtypes=("bool", "int", "float"),
-    doc="x sorted along axis, smallest first unless descending.",
-    where="yaml/sorting.yaml:29",
+    "sort", "(Tensor x, int axis=-1, bool descending=false)", "Tensor(out)",
+    infer_meta=("SortInferMeta", None), backward="sort_grad", traits=("promote",),
+    dtypes=("bool", "int", "float")
 )
-
-
 def sort(x: TensorLike, axis: int = -1, descending: bool = False) -> Tensor:
     """x sorted along axis, smallest first unless descending.
 
@@ -11170,46 +5266,19 @@ def sort(x: TensorLike, axis: int = -1, descending: bool = False) -> Tensor:
     """
     return bind(_sort, (x,), (axis, descending))
 
-
 _sort_grad = define(
-    "sort_grad",
-    "(Tensor x, Tensor out_grad, int axis, bool descending)",
-    "Tensor(x_grad)",
-    family="sorting",
-    forward="sort",
-    where="yaml/sorting.yaml:40",
+    "sort_grad", "(Tensor x, Tensor out_grad, int axis, bool descending)", "Tensor(x_grad)",
+    forward="sort"
 )
-
-
-def sort_grad(x: TensorLike, out_grad: TensorLike, axis: int, descending: bool) -> Tensor:
-    """Backward of :func:`sort`.
-
-    Args:
-        x: tensor.
-        out_grad: tensor.
-        axis: int.
-        descending: bool.
-    """
+def sort_grad(x, out_grad, axis, descending):
+    """Backward of :func:`sort`."""
     return bind(_sort_grad, (x, out_grad), (axis, descending))
 
-
 _topk = define(
-    "topk",
-    "(Tensor x, Scalar(int) k=1, int axis=-1, bool largest=true, bool sorted=true)",
-    "Tensor(out), Tensor(indices)",
-    family="sorting",
-    infer_meta=("TopKInferMeta", None),
-    backward="topk_grad",
-    traits=("promote",),
-    dtypes=("bool", "int", "float"),
-    doc=(
-        "The k largest (or smallest) elements along axis in order, and their int64 indices; of "
-        "equal ones the first come first."
-    ),
-    where="yaml/sorting.yaml:45",
+    "topk", "(Tensor x, Scalar(int) k=1, int axis=-1, bool largest=true, bool sorted=true)",
+    "Tensor(out), Tensor(indices)", infer_meta=("TopKInferMeta", None), backward="topk_grad",
+    traits=("promote",), dtypes=("bool", "int", "float")
 )
-
-
 def topk(
     x: TensorLike, k: ScalarLike = 1, axis: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -11220,65 +5289,30 @@ def topk(
         x: tensor, bool, int or float.
         k: number or one-element tensor.
         axis: int.
-        largest: bool.
-        sorted: bool.
+        largest, sorted: bool.
 
     Returns:
         out, indices.
     """
     return bind(_topk, (x,), (k, axis, largest, sorted))
 
-
 _topk_grad = define(
     "topk_grad",
-    "(Tensor x, Tensor indices, Tensor out_grad, Scalar(int) k, int axis, bool largest, bool "
-    "sorted)",
-    "Tensor(x_grad)",
-    family="sorting",
-    no_need_buffer=("x",),
-    forward="topk",
-    where="yaml/sorting.yaml:59",
+    "(Tensor x, Tensor indices, Tensor out_grad, Scalar(int) k, int axis, bool largest, "
+    "bool sorted)", "Tensor(x_grad)", no_need_buffer=("x",), forward="topk"
 )
-
-
-def topk_grad(
-    x: TensorLike,
-    indices: TensorLike,
-    out_grad: TensorLike,
-    k: ScalarLike,
-    axis: int,
-    largest: bool,
-    sorted: bool,
-) -> Tensor:
-    """Backward of :func:`topk`.
-
-    Args:
-        x: tensor.
-        indices: tensor.
-        out_grad: tensor.
-        k: number or one-element tensor.
-        axis: int.
-        largest: bool.
-        sorted: bool.
-    """
+def topk_grad(x, indices, out_grad, k, axis, largest, sorted):
+    """Backward of :func:`topk`."""
     return bind(_topk_grad, (x, indices, out_grad), (k, axis, largest, sorted))
 
 
+# -- yaml/transformation.yaml ----------------------------------------------------------------------
+define = definer("yaml/transformation.yaml", family="transformation")
+
 _call = define(
-    "call",
-    "(Tensor[] operands, Graph graph)",
-    "Tensor[](out)",
-    family="transformation",
-    infer_meta=("CallInferMeta", None),
-    traits=("calls_graph",),
-    doc=(
-        "The outputs of the graph on the operands. Eagerly, and under grad, jvp and vmap, the "
-        "graph runs as one compiled program; inside another graph it is written out."
-    ),
-    where="yaml/transformation.yaml:6",
+    "call", "(Tensor[] operands, Graph graph)", "Tensor[](out)", infer_meta=("CallInferMeta", None),
+    traits=("calls_graph",)
 )
-
-
 def call(operands: Sequence[TensorLike], graph: Graph) -> tuple[Tensor, ...]:
     """The outputs of the graph on the operands. Eagerly, and under grad, jvp and vmap, the graph
     runs as one compiled program; inside another graph it is written out.
@@ -11289,23 +5323,10 @@ def call(operands: Sequence[TensorLike], graph: Graph) -> tuple[Tensor, ...]:
     """
     return bind(_call, (operands,), (graph,))
 
-
 _checkpoint = define(
-    "checkpoint",
-    "(Tensor[] operands, Graph graph, Object policy)",
-    "Tensor[](out)",
-    family="transformation",
-    infer_meta=("CallInferMeta", ("operands", "graph")),
-    traits=("calls_graph",),
-    doc=(
-        "The outputs of the graph on the operands. Reverse mode keeps the operands, and the "
-        "results of equations that policy(op, *metas, **attrs) answers True for, and computes all "
-        "else again."
-    ),
-    where="yaml/transformation.yaml:16",
+    "checkpoint", "(Tensor[] operands, Graph graph, Object policy)", "Tensor[](out)",
+    infer_meta=("CallInferMeta", ("operands", "graph")), traits=("calls_graph",)
 )
-
-
 def checkpoint(operands: Sequence[TensorLike], graph: Graph, policy: object) -> tuple[Tensor, ...]:
     """The outputs of the graph on the operands. Reverse mode keeps the operands, and the results of
     equations that policy(op, *metas, **attrs) answers True for, and computes all else again.
@@ -11317,19 +5338,10 @@ def checkpoint(operands: Sequence[TensorLike], graph: Graph, policy: object) -> 
     """
     return bind(_checkpoint, (operands,), (graph, policy))
 
-
 _custom_vjp_call = define(
-    "custom_vjp_call",
-    "(Tensor[] operands, Graph graph, Object rule)",
-    "Tensor[](out)",
-    family="transformation",
-    infer_meta=("CallInferMeta", ("operands", "graph")),
-    traits=("calls_graph", "own_derivative"),
-    doc="The outputs of the graph on the operands, with a backward of the user's own.",
-    where="yaml/transformation.yaml:26",
+    "custom_vjp_call", "(Tensor[] operands, Graph graph, Object rule)", "Tensor[](out)",
+    infer_meta=("CallInferMeta", ("operands", "graph")), traits=("calls_graph", "own_derivative")
 )
-
-
 def custom_vjp_call(
     operands: Sequence[TensorLike], graph: Graph, rule: object
 ) -> tuple[Tensor, ...]:
@@ -11342,19 +5354,10 @@ def custom_vjp_call(
     """
     return bind(_custom_vjp_call, (operands,), (graph, rule))
 
-
 _custom_jvp_call = define(
-    "custom_jvp_call",
-    "(Tensor[] operands, Graph graph, Object rule)",
-    "Tensor[](out)",
-    family="transformation",
-    infer_meta=("CallInferMeta", ("operands", "graph")),
-    traits=("calls_graph", "own_derivative"),
-    doc="The outputs of the graph on the operands, with a tangent of the user's own.",
-    where="yaml/transformation.yaml:34",
+    "custom_jvp_call", "(Tensor[] operands, Graph graph, Object rule)", "Tensor[](out)",
+    infer_meta=("CallInferMeta", ("operands", "graph")), traits=("calls_graph", "own_derivative")
 )
-
-
 def custom_jvp_call(
     operands: Sequence[TensorLike], graph: Graph, rule: object
 ) -> tuple[Tensor, ...]:
@@ -11367,21 +5370,9 @@ def custom_jvp_call(
     """
     return bind(_custom_jvp_call, (operands,), (graph, rule))
 
-
 _optimization_barrier = define(
-    "optimization_barrier",
-    "(Tensor[] x)",
-    "Tensor[](out)",
-    family="transformation",
-    infer_meta=("SameListInferMeta", None),
-    doc=(
-        "The tensors themselves. What is computed from them is never merged with what is computed "
-        "from those that went in."
-    ),
-    where="yaml/transformation.yaml:42",
+    "optimization_barrier", "(Tensor[] x)", "Tensor[](out)", infer_meta=("SameListInferMeta", None)
 )
-
-
 def optimization_barrier(x: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     """The tensors themselves. What is computed from them is never merged with what is computed from
     those that went in.
@@ -11391,19 +5382,10 @@ def optimization_barrier(x: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     """
     return bind(_optimization_barrier, (x,), ())
 
-
 _stop_gradient = define(
-    "stop_gradient",
-    "(Tensor x)",
-    "Tensor(out)",
-    family="transformation",
-    infer_meta=("UnchangedInferMeta", None),
-    traits=("nondifferentiable", "own_derivative"),
-    doc="x, with a derivative of zero.",
-    where="yaml/transformation.yaml:51",
+    "stop_gradient", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("nondifferentiable", "own_derivative")
 )
-
-
 def stop_gradient(x: TensorLike) -> Tensor:
     """x, with a derivative of zero.
 
@@ -11412,20 +5394,10 @@ def stop_gradient(x: TensorLike) -> Tensor:
     """
     return bind(_stop_gradient, (x,), ())
 
-
 _checkpoint_name = define(
-    "checkpoint_name",
-    "(Tensor x, str name)",
-    "Tensor(out)",
-    family="transformation",
-    infer_meta=("UnchangedInferMeta", ("x",)),
-    backward="checkpoint_name_grad",
-    jvp="linear",
-    doc="x, under a name by which a policy of phix.checkpoint can say that it is to be kept.",
-    where="yaml/transformation.yaml:59",
+    "checkpoint_name", "(Tensor x, str name)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", ("x",)), backward="checkpoint_name_grad", jvp="linear"
 )
-
-
 def checkpoint_name(x: TensorLike, name: str) -> Tensor:
     """x, under a name by which a policy of phix.checkpoint can say that it is to be kept.
 
@@ -11435,143 +5407,65 @@ def checkpoint_name(x: TensorLike, name: str) -> Tensor:
     """
     return bind(_checkpoint_name, (x,), (name,))
 
-
 _checkpoint_name_grad = define(
-    "checkpoint_name_grad",
-    "(Tensor out_grad)",
-    "Tensor(x_grad)",
-    family="transformation",
-    forward="checkpoint_name",
-    where="yaml/transformation.yaml:68",
+    "checkpoint_name_grad", "(Tensor out_grad)", "Tensor(x_grad)", forward="checkpoint_name"
 )
-
-
-def checkpoint_name_grad(out_grad: TensorLike) -> Tensor:
-    """Backward of :func:`checkpoint_name`.
-
-    Args:
-        out_grad: tensor.
-    """
+def checkpoint_name_grad(out_grad):
+    """Backward of :func:`checkpoint_name`."""
     return bind(_checkpoint_name_grad, (out_grad,), ())
 
-
 _all_gather = define(
-    "all_gather",
-    "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)",
-    "Tensor(out)",
-    family="transformation",
-    infer_meta=("AllGatherInferMeta", ("x", "axis_size", "axis")),
-    backward="all_gather_grad",
-    jvp="linear",
-    traits=("collective",),
-    doc="The values of all lanes, stacked along axis; every lane has the same result.",
-    where="yaml/transformation.yaml:74",
+    "all_gather", "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)", "Tensor(out)",
+    infer_meta=("AllGatherInferMeta", ("x", "axis_size", "axis")), backward="all_gather_grad",
+    jvp="linear", traits=("collective",)
 )
-
-
 def all_gather(x: TensorLike, axis_name: str, axis_size: DimLike = -1, axis: int = 0) -> Tensor:
     """The values of all lanes, stacked along axis; every lane has the same result.
 
     Args:
         x: tensor.
         axis_name: str.
-        axis_size: int.
-        axis: int.
+        axis_size, axis: int.
     """
     return bind(_all_gather, (x,), (axis_name, axis_size, axis))
 
-
 _all_gather_grad = define(
-    "all_gather_grad",
-    "(Tensor out_grad, str axis_name, int64_t axis_size, int axis)",
-    "Tensor(x_grad)",
-    family="transformation",
-    invoke="psum_scatter(out_grad, axis_name, axis_size, axis)",
-    forward="all_gather",
-    where="yaml/transformation.yaml:83",
+    "all_gather_grad", "(Tensor out_grad, str axis_name, int64_t axis_size, int axis)",
+    "Tensor(x_grad)", invoke="psum_scatter(out_grad, axis_name, axis_size, axis)",
+    forward="all_gather"
 )
-
-
-def all_gather_grad(out_grad: TensorLike, axis_name: str, axis_size: DimLike, axis: int) -> Tensor:
-    """Backward of :func:`all_gather`.
-
-    Args:
-        out_grad: tensor.
-        axis_name: str.
-        axis_size: int.
-        axis: int.
-    """
+def all_gather_grad(out_grad, axis_name, axis_size, axis):
+    """Backward of :func:`all_gather`."""
     return bind(_all_gather_grad, (out_grad,), (axis_name, axis_size, axis))
 
-
 _psum_scatter = define(
-    "psum_scatter",
-    "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)",
-    "Tensor(out)",
-    family="transformation",
-    infer_meta=("PsumScatterInferMeta", ("x", "axis_size", "axis")),
-    backward="psum_scatter_grad",
-    jvp="linear",
-    traits=("collective",),
-    doc=(
-        "Lane i has the sum over all lanes of row i of x along axis, whose size is that of the "
-        "lanes."
-    ),
-    where="yaml/transformation.yaml:89",
+    "psum_scatter", "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)", "Tensor(out)",
+    infer_meta=("PsumScatterInferMeta", ("x", "axis_size", "axis")), backward="psum_scatter_grad",
+    jvp="linear", traits=("collective",)
 )
-
-
 def psum_scatter(x: TensorLike, axis_name: str, axis_size: DimLike = -1, axis: int = 0) -> Tensor:
     """Lane i has the sum over all lanes of row i of x along axis, whose size is that of the lanes.
 
     Args:
         x: tensor.
         axis_name: str.
-        axis_size: int.
-        axis: int.
+        axis_size, axis: int.
     """
     return bind(_psum_scatter, (x,), (axis_name, axis_size, axis))
 
-
 _psum_scatter_grad = define(
-    "psum_scatter_grad",
-    "(Tensor out_grad, str axis_name, int64_t axis_size, int axis)",
-    "Tensor(x_grad)",
-    family="transformation",
-    invoke="all_gather(out_grad, axis_name, axis_size, axis)",
-    forward="psum_scatter",
-    where="yaml/transformation.yaml:98",
+    "psum_scatter_grad", "(Tensor out_grad, str axis_name, int64_t axis_size, int axis)",
+    "Tensor(x_grad)", invoke="all_gather(out_grad, axis_name, axis_size, axis)",
+    forward="psum_scatter"
 )
-
-
-def psum_scatter_grad(
-    out_grad: TensorLike, axis_name: str, axis_size: DimLike, axis: int
-) -> Tensor:
-    """Backward of :func:`psum_scatter`.
-
-    Args:
-        out_grad: tensor.
-        axis_name: str.
-        axis_size: int.
-        axis: int.
-    """
+def psum_scatter_grad(out_grad, axis_name, axis_size, axis):
+    """Backward of :func:`psum_scatter`."""
     return bind(_psum_scatter_grad, (out_grad,), (axis_name, axis_size, axis))
 
-
 _psum = define(
-    "psum",
-    "(Tensor x, str axis_name)",
-    "Tensor(out)",
-    family="transformation",
-    infer_meta=("UnchangedInferMeta", ("x",)),
-    backward="psum_grad",
-    jvp="linear",
-    traits=("collective",),
-    doc="The sum of x over the lanes; every lane has the same result.",
-    where="yaml/transformation.yaml:104",
+    "psum", "(Tensor x, str axis_name)", "Tensor(out)", infer_meta=("UnchangedInferMeta", ("x",)),
+    backward="psum_grad", jvp="linear", traits=("collective",)
 )
-
-
 def psum(x: TensorLike, axis_name: str) -> Tensor:
     """The sum of x over the lanes; every lane has the same result.
 
@@ -11581,96 +5475,42 @@ def psum(x: TensorLike, axis_name: str) -> Tensor:
     """
     return bind(_psum, (x,), (axis_name,))
 
-
 _psum_grad = define(
-    "psum_grad",
-    "(Tensor out_grad, str axis_name)",
-    "Tensor(x_grad)",
-    family="transformation",
-    invoke="psum(out_grad, axis_name)",
-    forward="psum",
-    where="yaml/transformation.yaml:113",
+    "psum_grad", "(Tensor out_grad, str axis_name)", "Tensor(x_grad)",
+    invoke="psum(out_grad, axis_name)", forward="psum"
 )
-
-
-def psum_grad(out_grad: TensorLike, axis_name: str) -> Tensor:
-    """Backward of :func:`psum`.
-
-    Args:
-        out_grad: tensor.
-        axis_name: str.
-    """
+def psum_grad(out_grad, axis_name):
+    """Backward of :func:`psum`."""
     return bind(_psum_grad, (out_grad,), (axis_name,))
 
-
 _ppermute = define(
-    "ppermute",
-    "(Tensor x, str axis_name, int[] sources, int[] targets)",
-    "Tensor(out)",
-    family="transformation",
-    infer_meta=("UnchangedInferMeta", ("x",)),
-    backward="ppermute_grad",
-    jvp="linear",
-    traits=("collective",),
-    doc="Lane targets[k] has the x of lane sources[k]; a lane that is no target has zeros.",
-    where="yaml/transformation.yaml:119",
+    "ppermute", "(Tensor x, str axis_name, int[] sources, int[] targets)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", ("x",)), backward="ppermute_grad", jvp="linear",
+    traits=("collective",)
 )
-
-
 def ppermute(x: TensorLike, axis_name: str, sources: IntArrayLike, targets: IntArrayLike) -> Tensor:
     """Lane targets[k] has the x of lane sources[k]; a lane that is no target has zeros.
 
     Args:
         x: tensor.
         axis_name: str.
-        sources: sequence of ints.
-        targets: sequence of ints.
+        sources, targets: sequence of ints.
     """
     return bind(_ppermute, (x,), (axis_name, sources, targets))
 
-
 _ppermute_grad = define(
-    "ppermute_grad",
-    "(Tensor out_grad, str axis_name, int[] sources, int[] targets)",
-    "Tensor(x_grad)",
-    family="transformation",
-    invoke="ppermute(out_grad, axis_name, targets, sources)",
-    forward="ppermute",
-    where="yaml/transformation.yaml:128",
+    "ppermute_grad", "(Tensor out_grad, str axis_name, int[] sources, int[] targets)",
+    "Tensor(x_grad)", invoke="ppermute(out_grad, axis_name, targets, sources)", forward="ppermute"
 )
-
-
-def ppermute_grad(
-    out_grad: TensorLike, axis_name: str, sources: IntArrayLike, targets: IntArrayLike
-) -> Tensor:
-    """Backward of :func:`ppermute`.
-
-    Args:
-        out_grad: tensor.
-        axis_name: str.
-        sources: sequence of ints.
-        targets: sequence of ints.
-    """
+def ppermute_grad(out_grad, axis_name, sources, targets):
+    """Backward of :func:`ppermute`."""
     return bind(_ppermute_grad, (out_grad,), (axis_name, sources, targets))
 
-
 _all_to_all = define(
-    "all_to_all",
-    "(Tensor x, str axis_name, int split_axis, int concat_axis)",
-    "Tensor(out)",
-    family="transformation",
+    "all_to_all", "(Tensor x, str axis_name, int split_axis, int concat_axis)", "Tensor(out)",
     infer_meta=("AllToAllInferMeta", ("x", "split_axis", "concat_axis")),
-    backward="all_to_all_grad",
-    jvp="linear",
-    traits=("collective",),
-    doc=(
-        "Lane i has row i along split_axis of every lane's x, stacked at concat_axis; split_axis, "
-        "whose size is the number of lanes, goes."
-    ),
-    where="yaml/transformation.yaml:134",
+    backward="all_to_all_grad", jvp="linear", traits=("collective",)
 )
-
-
 def all_to_all(x: TensorLike, axis_name: str, split_axis: int, concat_axis: int) -> Tensor:
     """Lane i has row i along split_axis of every lane's x, stacked at concat_axis; split_axis,
     whose size is the number of lanes, goes.
@@ -11678,49 +5518,23 @@ def all_to_all(x: TensorLike, axis_name: str, split_axis: int, concat_axis: int)
     Args:
         x: tensor.
         axis_name: str.
-        split_axis: int.
-        concat_axis: int.
+        split_axis, concat_axis: int.
     """
     return bind(_all_to_all, (x,), (axis_name, split_axis, concat_axis))
 
-
 _all_to_all_grad = define(
-    "all_to_all_grad",
-    "(Tensor out_grad, str axis_name, int split_axis, int concat_axis)",
-    "Tensor(x_grad)",
-    family="transformation",
-    invoke="all_to_all(out_grad, axis_name, concat_axis, split_axis)",
-    forward="all_to_all",
-    where="yaml/transformation.yaml:145",
+    "all_to_all_grad", "(Tensor out_grad, str axis_name, int split_axis, int concat_axis)",
+    "Tensor(x_grad)", invoke="all_to_all(out_grad, axis_name, concat_axis, split_axis)",
+    forward="all_to_all"
 )
-
-
-def all_to_all_grad(
-    out_grad: TensorLike, axis_name: str, split_axis: int, concat_axis: int
-) -> Tensor:
-    """Backward of :func:`all_to_all`.
-
-    Args:
-        out_grad: tensor.
-        axis_name: str.
-        split_axis: int.
-        concat_axis: int.
-    """
+def all_to_all_grad(out_grad, axis_name, split_axis, concat_axis):
+    """Backward of :func:`all_to_all`."""
     return bind(_all_to_all_grad, (out_grad,), (axis_name, split_axis, concat_axis))
 
-
 _axis_index = define(
-    "axis_index",
-    "(str axis_name)",
-    "Tensor(out)",
-    family="transformation",
-    infer_meta=("AxisIndexInferMeta", None),
-    traits=("collective", "nondifferentiable"),
-    doc="The number of the lane, an int64.",
-    where="yaml/transformation.yaml:151",
+    "axis_index", "(str axis_name)", "Tensor(out)", infer_meta=("AxisIndexInferMeta", None),
+    traits=("collective", "nondifferentiable")
 )
-
-
 def axis_index(axis_name: str) -> Tensor:
     """The number of the lane, an int64.
 
@@ -11729,29 +5543,14 @@ def axis_index(axis_name: str) -> Tensor:
     """
     return bind(_axis_index, (), (axis_name,))
 
-
 _pure_callback = define(
     "pure_callback",
-    "(Tensor[] operands, Object function, IntArray dims, int[] ranks, str[] dtypes, str "
-    'vmap_method="")',
-    "Tensor[](out)",
-    family="transformation",
-    infer_meta=("PureCallbackInferMeta", None),
-    doc=(
-        "The arrays that function([arrays], [shapes of the results]) gives. The dims of all "
-        "results stand in one list, ranks says how many are whose."
-    ),
-    where="yaml/transformation.yaml:160",
+    "(Tensor[] operands, Object function, IntArray dims, int[] ranks, str[] dtypes, "
+    'str vmap_method="")', "Tensor[](out)", infer_meta=("PureCallbackInferMeta", None)
 )
-
-
 def pure_callback(
-    operands: Sequence[TensorLike],
-    function: object,
-    dims: IntArrayLike,
-    ranks: IntArrayLike,
-    dtypes: Sequence[str],
-    vmap_method: str = "",
+    operands: Sequence[TensorLike], function: object, dims: IntArrayLike, ranks: IntArrayLike,
+    dtypes: Sequence[str], vmap_method: str = ""
 ) -> tuple[Tensor, ...]:
     """The arrays that function([arrays], [shapes of the results]) gives. The dims of all results
     stand in one list, ranks says how many are whose.
@@ -11766,19 +5565,10 @@ def pure_callback(
     """
     return bind(_pure_callback, (operands,), (function, dims, ranks, dtypes, vmap_method))
 
-
 _debug_callback = define(
-    "debug_callback",
-    "(Tensor[] operands, Object function)",
-    "Tensor(done)",
-    family="transformation",
-    infer_meta=("DebugCallbackInferMeta", None),
-    traits=("side_effect", "nondifferentiable"),
-    doc="Calls function([arrays]) for its effect, in the order of the program; done is 0.",
-    where="yaml/transformation.yaml:169",
+    "debug_callback", "(Tensor[] operands, Object function)", "Tensor(done)",
+    infer_meta=("DebugCallbackInferMeta", None), traits=("side_effect", "nondifferentiable")
 )
-
-
 def debug_callback(operands: Sequence[TensorLike], function: object) -> Tensor:
     """Calls function([arrays]) for its effect, in the order of the program; done is 0.
 

@@ -24,8 +24,9 @@ from phix.core import dtypes as dt
 from phix.core.arguments import DTypeLike, IntArrayLike
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.faces import face
 from phix.core.given import BOUND, entries, takes
-from phix.core.tensor import TensorBase, TensorLike
+from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 __all__ = [
     "bernoulli",
@@ -42,6 +43,7 @@ __all__ = [
     "truncated_normal",
     "uniform",
 ]
+__dir__ = face(__all__)
 
 
 def _tensor(value: Any) -> Any:
@@ -62,7 +64,7 @@ def _words(number: Any) -> Any:
 
 
 @takes()
-def key(seed: int | TensorBase) -> Any:
+def key(seed: int | TensorBase) -> Tensor:
     """The key of a seed: uint32[2], the high and the low 32 bits of it.
 
     Args:
@@ -76,7 +78,7 @@ def key(seed: int | TensorBase) -> Any:
 
 
 @takes()
-def split(key: TensorLike, num: int | tuple[int, ...] = 2) -> Any:
+def split(key: TensorLike, num: int | tuple[int, ...] = 2) -> Tensor:
     """New keys out of one, uint32[num, 2]; the old one is not to be used again.
 
     Args:
@@ -91,7 +93,7 @@ def split(key: TensorLike, num: int | tuple[int, ...] = 2) -> Any:
 
 
 @takes()
-def fold_in(key: TensorLike, data: int | TensorBase) -> Any:
+def fold_in(key: TensorLike, data: int | TensorBase) -> Tensor:
     """A new key out of a key and an int, such as the number of a step.
 
     Args:
@@ -108,7 +110,7 @@ def fold_in(key: TensorLike, data: int | TensorBase) -> Any:
 
 
 @takes()
-def bits(key: TensorLike, shape: IntArrayLike = (), bit_width: int = 32) -> Any:
+def bits(key: TensorLike, shape: IntArrayLike = (), bit_width: int = 32) -> Tensor:
     """Random bits, as uint32 or uint64 (bit_width 64).
 
     >>> import phix
@@ -125,7 +127,7 @@ def uniform(
     dtype: DTypeLike = "float32",
     min: TensorLike = 0.0,
     max: TensorLike = 1.0,
-) -> Any:
+) -> Tensor:
     """Numbers uniform in [min, max).
 
     Args:
@@ -149,7 +151,7 @@ def normal(
     dtype: DTypeLike = "float32",
     mean: TensorLike = 0.0,
     std: TensorLike = 1.0,
-) -> Any:
+) -> Tensor:
     """Normal numbers, mean + std * z with z standard normal; differentiable in mean and std.
 
     Args:
@@ -175,7 +177,7 @@ def truncated_normal(
     dtype: DTypeLike = "float32",
     mean: TensorLike = 0.0,
     std: TensorLike = 1.0,
-) -> Any:
+) -> Tensor:
     """Normal numbers given that they lie in [lower, upper].
 
     >>> import phix
@@ -193,7 +195,7 @@ def randint(
     high: int,
     shape: IntArrayLike = (),
     dtype: DTypeLike = "int64",
-) -> Any:
+) -> Tensor:
     """Ints uniform in [low, high), no value likelier than another by more than a part in
     2 ** 64 / (high - low).
 
@@ -212,7 +214,7 @@ def randint(
 
 
 @takes()
-def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None = None) -> Any:
+def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None = None) -> Tensor:
     """True with probability p; the shape is that of p, or ``shape``, to which p broadcasts.
 
     >>> import phix
@@ -226,7 +228,7 @@ def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None =
 
 
 @takes()
-def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Any:
+def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
     """Numbers with density exp(-x) for x >= 0.
 
     >>> import phix
@@ -237,7 +239,7 @@ def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "f
 
 
 @takes()
-def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Any:
+def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
     """Numbers with distribution function exp(-exp(-x)).
 
     >>> import phix
@@ -254,7 +256,7 @@ def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float3
 @takes()
 def categorical(
     key: TensorLike, logits: TensorLike, axis: int = -1, shape: IntArrayLike | None = None
-) -> Any:
+) -> Tensor:
     """Indices k with probability proportional to exp(logits[k]) along ``axis``; int64.
 
     Args:
@@ -280,7 +282,7 @@ def categorical(
 
 
 @takes()
-def permutation(key: TensorLike, x: int | TensorLike, axis: int = 0) -> Any:
+def permutation(key: TensorLike, x: int | TensorLike, axis: int = 0) -> Tensor:
     """The numbers 0, ..., x - 1 in random order; of a tensor its slices along ``axis``.
 
     Args:

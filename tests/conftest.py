@@ -16,6 +16,7 @@ import pytest
 from hypothesis import settings
 
 import proofs
+from tests import machine_code
 
 # The example of a plug-in is no installed package here.
 sys.path.append(str(Path(__file__).parents[1] / "examples" / "plugin_backend"))
@@ -24,6 +25,9 @@ CACHE_VARIABLE = "PHIX_CACHE_DIR"
 
 # All programs of the tests, those of other processes too, are verified between all passes.
 os.environ.setdefault("PHIX_VERIFY", "1")
+
+# A fault of phix is found by the frames inside it.
+os.environ.setdefault("PHIX_TRACEBACK", "full")
 
 settings.register_profile("phix", derandomize=True, deadline=None, max_examples=25)
 settings.load_profile("phix")
@@ -42,6 +46,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="keep compiled kernels there between runs (default: a fresh folder)",
     )
+    group.addoption(
+        "--optimise", action="store_true",
+        help="let LLVM do all it can for every test, those marked unoptimised too",
+    )  # fmt: skip
     proofs.add_options(group)
 
 
@@ -57,6 +65,16 @@ def place(request: pytest.FixtureRequest) -> Iterator[object]:
         phix_npu.ensure_registered()
     with phix.device(name) as here:
         yield here
+
+
+@pytest.fixture(autouse=True)
+def machine_code_of_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """A test marked ``unoptimised`` has LLVM do little."""
+    if machine_code.is_optimised(request.node):
+        yield
+    else:
+        with machine_code.unoptimised():
+            yield
 
 
 def _is_worker(config: pytest.Config) -> bool:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import scipy.special
 
-from phix.kernels.primitive import bodies
-from phix.kernels.primitive.scalar import Complex, Expr, var
+from phix.kernels.scalar import bodies
+from phix.kernels.scalar.language import Complex, Expr, var
 
 _SPLITTER = 2.0**27 + 1
 

@@ -1,4 +1,4 @@
-"""Programs for :mod:`phix.kernels.primitive.prover`: each pass of an engine over real loops."""
+"""Programs for :mod:`phix.kernels.schedule.prover`: each pass of an engine over real loops."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ import numpy as np
 
 import phix
 from phix.core import dtypes as dt
-from phix.core import passes
+from phix.core import rewrites, stages
 from phix.core.graph import Graph
-from phix.kernels.cpu import source, streaming
-from phix.kernels.gpu import program as gpu_program
+from phix.kernels.cpu import streaming
 from phix.kernels.gpu import schedule as gpu_schedule
-from phix.kernels.primitive import blocked_sums, inplace, loop_text, ordering, pipeline, sharing
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.evaluator import evaluate_each
-from phix.kernels.primitive.loop_ir import LoopProgram
-from phix.kernels.primitive.lowering import lower
-from phix.kernels.primitive.prover import SLOTS, PassFault, Prover, differences, spread
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops import text as loop_text
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.evaluator import evaluate_each
+from phix.kernels.loops.nodes import LoopProgram
+from phix.kernels.schedule import blocked_sums, ordering, sharing
+from phix.kernels.schedule.pipeline import lowered, run
+from phix.kernels.schedule.prover import SLOTS, PassFault, Prover, differences, spread
 
 # The rewrites that make a product another sum.
 PRODUCTS = ("small_products", "dot_products", "winograd")
@@ -49,7 +50,7 @@ def small_thresholds() -> Iterator[None]:
         for owner, name, value in (
             (sharing, "LEAST_WORK", 1), (sharing, "_GRAIN", 2), (sharing, "_GRAIN_INSIDE", 2),
             (streaming, "least_bytes", lambda: 0), (streaming, "_MOST_WORK", 1 << 30),
-            (inplace, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
+            (ir, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
             (blocked_sums, "TERMS", 4), (blocked_sums, "ROWS", 2),
             (gpu_schedule, "_SMALL", 4), (gpu_schedule, "_SPLIT_FROM", 8),
             (gpu_schedule, "_PART", 2), (gpu_schedule, "_COLUMN_PART", 2),
@@ -82,16 +83,12 @@ def prove(
     samples = [arrays, [odd_values(a, rng) for a in arrays]] if odd else [arrays]
     prover = Prover(samples)
     flags = (contiguous,) * len(graph.inputs)
-    with pipeline.watching(prover), passes.without(frozenset(disable)):
-        if gpu:
-            program = lower(graph, flags, gpu_schedule.GpuBuilder, donated=donated)
-            gpu_schedule.arrange(program)
-            gpu_program._split_library_calls(program.steps)
-            pipeline.tell("split_library_calls", program)
-            return prover
-        program = lower(graph, flags, Builder, donated=donated)
-        source.prepare(program, Builder(tuple(program.symbols.values())))
-        pipeline.tell(SLOTS, program)
+    builder = gpu_schedule.GpuBuilder if gpu else Builder
+    with stages.watching(prover), rewrites.without(frozenset(disable)):
+        program, setting = lowered(graph, flags, builder, donated=donated)
+        run("gpu" if gpu else "cpu", program, setting)
+        if not gpu:
+            stages.tell(stages.Stage(stages.LOOPS, SLOTS, program, 0.0))
     return prover
 
 
@@ -109,12 +106,12 @@ def prove_fusion(graph: Graph, args: Sequence[Any], *, seed: int = 0) -> None:
     flags = (True,) * len(graph.inputs)
 
     def made(*off: str) -> LoopProgram:
-        with passes.without(frozenset(off)):
-            return lower(graph, flags, Builder)
+        with rewrites.without(frozenset(off)):
+            return lowered(graph, flags)[0]
 
     whole = made()
     wanted, text = evaluate_each(whole, samples), loop_text.program_text(whole)
-    for rewrite in passes.REWRITES.values():
+    for rewrite in rewrites.REWRITES.values():
         if rewrite.stage != "fusion":
             continue
         apart = made(rewrite.name)

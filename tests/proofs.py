@@ -12,8 +12,9 @@ from __future__ import annotations
 import time
 import zlib
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 
@@ -27,11 +28,26 @@ _START = pytest.StashKey[float]()
 
 def add_options(group: pytest.OptionGroup) -> None:
     group.addoption("--quick", action="store_true", help="a slice of every kind of test")
+    group.addoption("--slice", type=int, help="the number of the slice (that of --seed)")
     group.addoption(
         "--prove", type=float, default=0.0, metavar="SECONDS",
         help="run what is marked prove as well, for about so long in all (0: not at all)",
     )  # fmt: skip
     group.addoption("--prove-seed", type=int, help="first seed of what is proved (the clock's)")
+
+
+def thinned(
+    cases: Iterable[Any], kind: Callable[[Any], Any], each: int = 1, ids: Any = str
+) -> list[Any]:
+    """Cases for ``parametrize``: the first ``each`` of a kind for all runs, the others proofs."""
+    counts: dict[Any, int] = defaultdict(int)
+    made = []
+    for case in cases:
+        of = kind(case)
+        counts[of] += 1
+        marks = [pytest.mark.prove] if counts[of] > each else []
+        made.append(pytest.param(case, id=ids(case), marks=marks))
+    return made
 
 
 def settle(config: pytest.Config) -> None:
@@ -48,14 +64,33 @@ def header(config: pytest.Config) -> list[str]:
 
 def choose(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave the tests of this run in ``items``; slow proofs last, in an order of the seed's."""
+    for item in items:
+        if _is_left_out(item):
+            item.add_marker("prove")
     named = any("::" in str(a) for a in config.args)
     if not config.option.prove and not named:
         _keep(config, items, [i for i in items if not i.get_closest_marker("prove")])
     if config.option.quick:
-        _keep(config, items, _slice(items, config.option.seed))
-        items.sort(key=lambda i: _digest(config.option.seed, i))
+        number = config.option.seed if config.option.slice is None else config.option.slice
+        _keep(config, items, _slice(items, number))
+        items.sort(key=lambda i: _digest(number, i))
         return
     items.sort(key=lambda i: _digest(config.option.prove_seed, i) if _is_slow(i) else -1)
+
+
+def _is_left_out(item: pytest.Item) -> bool:
+    """Whether it is none of the one_in(n) combinations of parameters that all runs have.
+
+    Those are the ones whose places in the lists of parameters have a sum that n divides, so that
+    each value meets others.
+    """
+    mark = item.get_closest_marker("one_in")
+    if not mark:
+        return False
+    lists = [m.args[0] for m in item.iter_markers("parametrize")]
+    names = [names.split(",")[0].strip() if isinstance(names, str) else names[0] for names in lists]
+    places = item.callspec.indices  # type: ignore[attr-defined]
+    return bool(sum(places[name] for name in names) % mark.args[0])
 
 
 def _is_slow(item: pytest.Item) -> bool:

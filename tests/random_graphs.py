@@ -16,6 +16,7 @@ import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,6 +26,7 @@ from scipy import special
 import phix
 from phix import ops
 from tests import draws
+from tests.machine_code import unoptimised
 
 Function = Callable[..., Any]
 FLOATS = ("float32", "float64", "float16")
@@ -803,6 +805,10 @@ def unknown_specs(program: Program) -> list[Any]:
     ]
 
 
+NO_REWRITES = "jit, no rewrites"
+REFERENCES = ("eager", NO_REWRITES)  # not about what LLVM's optimiser makes of programs
+
+
 def variants(program: Program, seed: int) -> Iterator[tuple[str, Function]]:
     """The ways to run a program; each gives its outputs."""
     inputs = program.inputs
@@ -811,7 +817,7 @@ def variants(program: Program, seed: int) -> Iterator[tuple[str, Function]]:
     yield "jit", lambda: jitted(*inputs)
     yield "jit, strided inputs", lambda: jitted(*(strided(x, seed) for x in inputs))
     switches = [p.name for p in phix.debug.passes()]
-    yield "jit, no rewrites", lambda: phix.jit(program, disable=switches)(*inputs)
+    yield NO_REWRITES, lambda: phix.jit(program, disable=switches)(*inputs)
     generic = phix.jit(program, input_spec=unknown_specs(program))
     yield "jit, unknown dims", lambda: generic(*inputs)
 
@@ -828,7 +834,8 @@ def check(program: Program, seed: int) -> tuple[str, bool]:
     generic = True
     for name, run in variants(program, seed):
         try:
-            results = run()
+            with unoptimised() if name in REFERENCES else nullcontext():
+                results = run()
         except phix.errors.PhixError as error:
             if name != "jit, unknown dims":
                 return f"{name}: {type(error).__name__}: {error}", False

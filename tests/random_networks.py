@@ -23,7 +23,8 @@ from typing import Any
 import numpy as np
 
 import phix
-from phix.core import passes, pytrees
+from phix.core import pytrees, rewrites
+from tests.machine_code import unoptimised
 from tests.networks import checking, pieces
 from tests.networks.backends import Numpy, Phix, jax_backend
 from tests.networks.draw import Draw, Model
@@ -99,7 +100,8 @@ def check_against_numpy(net: Network) -> bool:
         with np.errstate(all="ignore"):
             return float(np.real(model.loss(B, {k: p[k] + s * t[k] for k in p}, d)))
 
-    value, g = phix.value_and_grad(lambda p, d: model.loss(Phix, p, d))(*tensors((p, d)))
+    with unoptimised():
+        value, g = phix.value_and_grad(lambda p, d: model.loss(Phix, p, d))(*tensors((p, d)))
     wanted = loss(0.0)
     found = float(np.asarray(value))
     if not np.isfinite(wanted):
@@ -153,8 +155,7 @@ def check(net: Network, jax_too: bool, counts: Counter[str]) -> None:
         Mismatch: two ways differ.
     """
     rng = np.random.default_rng([net.seed, 2])
-    eager = net.target.make(Phix)
-    wide = leaves(eager(*tensors(net.args)))
+    wide = eager(net, net.args)
     if net.seed % 2 == 0:
         counts["with NumPy"] += check_against_numpy(net)
     if jax_too:
@@ -162,7 +163,7 @@ def check(net: Network, jax_too: bool, counts: Counter[str]) -> None:
     wanted = _expected(net, net.args, wide, rng)
     most = float(np.finfo(np.float32).max if net.dtype != "float16" else 6e4) / 4
     own = cast(net.args, net.dtype)
-    _compare("eager", leaves(eager(*tensors(own))), wanted, most)
+    _compare("eager", eager(net, own), wanted, most)
     text = " ".join(net.model.text)
     is_compiled = any(k in text for k in COMPILED_WHEN_EAGER)
     if is_compiled and net.seed % 3 == 0:  # eager loops are compiled as well
@@ -180,11 +181,16 @@ def check(net: Network, jax_too: bool, counts: Counter[str]) -> None:
             raise
 
 
+def eager(net: Network, args: Any) -> list[Any]:
+    """The target op by op; what LLVM's optimiser makes of programs is seen in compiled ones."""
+    with unoptimised():
+        return leaves(net.target.make(Phix)(*tensors(args)))
+
+
 def _expected(net: Network, args: Any, wide: list[Any], rng: Any) -> list[checking.Expected]:
-    eager = net.target.make(Phix)
     epsilon = checking.EPSILON[net.dtype]
     times = 1 if epsilon < 1e-6 else 3
-    others = [leaves(eager(*tensors(checking.moved(args, epsilon, rng)))) for _ in range(times)]
+    others = [eager(net, checking.moved(args, epsilon, rng)) for _ in range(times)]
     return checking.expected(wide, others, net.dtype)
 
 
@@ -216,7 +222,7 @@ def _check_way(
     # other data, maybe of other sizes
     sizes = other_sizes(net.draw, net.model) if way.unknown else net.model.sizes
     args = cast(cast(arguments(net.model, rng, sizes), net.dtype), "float64")
-    wide = leaves(net.target.make(Phix)(*tensors(args)))
+    wide = eager(net, args)
     others = _expected(net, args, wide, rng) if way.unknown else checking.rescaled(wanted, wide)
     for turn in ("second", "third"):
         found = leaves(compiled(cast(args, net.dtype)))
@@ -289,7 +295,7 @@ def run_draw(
         net.ways = [
             replace(w, off=tuple(dict.fromkeys((*w.off, *off)))) for w in net.ways[:most_ways]
         ]
-        with passes.without(frozenset(off)):
+        with rewrites.without(frozenset(off)):
             try:
                 check(net, jax_too, outcome.counts)
             except Mismatch as error:

@@ -13,6 +13,8 @@ from phix import ops
 from phix.core.graph import flat, graphs_in
 from phix.core.rules import OPS
 
+pytestmark = pytest.mark.unoptimised
+
 RNG = np.random.default_rng(7)
 BF16 = 2.0**-8  # the largest relative error of a number rounded to bfloat16
 

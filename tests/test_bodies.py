@@ -10,8 +10,8 @@ import scipy.special as sp
 
 from expr_numpy import evaluate, run_body
 from phix.core import dtypes as dt
-from phix.kernels.primitive import bodies
-from phix.kernels.primitive.scalar import Complex, Expr, var
+from phix.kernels.scalar import bodies
+from phix.kernels.scalar.language import Complex, Expr, var
 
 REALS = [np.float32, np.float64]
 COMPLEXES = [np.complex64, np.complex128]

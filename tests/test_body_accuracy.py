@@ -17,7 +17,7 @@ import pytest
 import scipy.special as sp
 
 from phix import ops
-from phix.kernels.primitive import bodies
+from phix.kernels.scalar import bodies
 
 REALS = [np.float32, np.float64]
 MOST_ULP = 2.0

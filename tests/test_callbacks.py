@@ -9,6 +9,8 @@ import phix
 from phix import ops
 from phix.core.errors import ArgumentError, DifferentiationError, DTypeError, ShapeError
 
+pytestmark = pytest.mark.unoptimised
+
 Y = np.array([3.0, 1.0, 2.0])
 SPEC = phix.spec([3], "float64")
 

@@ -14,6 +14,8 @@ from phix import checkpoint_policies as policies
 from phix import ops
 from phix.core.tensor import Tensor
 
+pytestmark = pytest.mark.unoptimised
+
 
 def held(pullback):
     """How many tensors with dims can be reached from a pullback."""

@@ -13,10 +13,10 @@ import pytest
 import phix
 from phix import ops
 from phix.core.errors import ArgumentError
-from phix.kernels.cpu import source
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.pipeline import LoopPass, switchable
+from phix.kernels.loops import nodes as ir
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import pipeline, several_rows
+from phix.kernels.schedule.pipeline import LoopPass
 
 X = np.arange(40.0).reshape(8, 5) / 7
 
@@ -45,9 +45,13 @@ def _replaced(e: sc.Expr, wanted: sc.Expr, other: sc.Expr) -> sc.Expr:
     return sc.Expr(e.fn, args, e.dtype, e.data)
 
 
-def use(monkeypatch: pytest.MonkeyPatch, row: LoopPass) -> None:
-    table = [row if old.name == row.name else old for old in source.PASSES]
-    monkeypatch.setattr(source, "PASSES", (*table, *([row] if row not in table else [])))
+def use(monkeypatch: pytest.MonkeyPatch, name: str, change: Any) -> None:
+    """Let ``change`` be the pass of that name; a new one comes last."""
+    monkeypatch.setattr(several_rows, name, change, raising=False)
+    rows = pipeline.PIPELINES["cpu"]
+    if name not in [row.name for row in rows]:
+        table = (*rows, LoopPass(name, "schedule.several_rows"))
+        monkeypatch.setitem(pipeline.PIPELINES, "cpu", table)
 
 
 def scaled(x: Any) -> Any:
@@ -78,7 +82,7 @@ def test_every_rewrite_is_left_out_in_turn() -> None:
 def test_the_rewrite_at_fault_the_op_and_the_line_are_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    use(monkeypatch, switchable("several_rows", double_constants))
+    use(monkeypatch, "several_rows", double_constants)
     found = phix.debug.compare(scaled, rewrites=["fuse", "join_loops", "several_rows"])(X)
     assert not found
     assert found.rewrites[0] == "several_rows" and found.op == "multiply"
@@ -93,7 +97,7 @@ def test_the_rewrite_at_fault_the_op_and_the_line_are_named(
 
 
 def test_a_fault_of_no_rewrite_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, LoopPass("always_wrong", double_constants))
+    use(monkeypatch, "always_wrong", double_constants)
     found = phix.debug.compare(scaled, rewrites="fuse")(X)
     assert found.rewrites == ("always_wrong",) and found.op == "multiply"
     assert "jit(f" not in str(found)
@@ -104,7 +108,7 @@ def test_a_compiler_that_raises_is_a_difference(monkeypatch: pytest.MonkeyPatch)
         raise ZeroDivisionError("on purpose")
 
     scaled(phix.to_tensor(X))  # so that its ops are compiled
-    use(monkeypatch, switchable("several_rows", fails))
+    use(monkeypatch, "several_rows", fails)
     found = phix.debug.compare(scaled, rewrites=["several_rows"])(X * 3.0)
     assert found.rewrites == ("several_rows",)
     assert "ZeroDivisionError: on purpose" in str(found)
@@ -114,7 +118,7 @@ def test_a_compiler_that_raises_is_a_difference(monkeypatch: pytest.MonkeyPatch)
 def test_eager_calls_that_run_the_same_wrong_loops_are_told(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    use(monkeypatch, switchable("several_rows", double_constants))
+    use(monkeypatch, "several_rows", double_constants)
 
     def f(x: Any) -> Any:
         return phix.scan(lambda c, row: (c * 0.7340187 + row, ops.sum(c)), x[0], x)
@@ -139,7 +143,7 @@ def moved(w: Any, x: Any) -> Any:
 
 
 def test_arguments_are_given_away_where_that_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    use(monkeypatch, switchable("several_rows", overlapping))
+    use(monkeypatch, "several_rows", overlapping)
     w = phix.to_tensor(np.linspace(-1.0, 1.0, 70))
     x = np.ones((3, 70))
     few = ["several_rows", "fuse"]

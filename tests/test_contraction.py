@@ -118,6 +118,7 @@ CONVOLUTIONS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.unoptimised
 @pytest.mark.parametrize("case", CONVOLUTIONS, ids=range(len(CONVOLUTIONS)))
 @pytest.mark.parametrize("data_format", ["NCHW", "NHWC"])
 def test_conv2d(case: dict[str, Any], data_format: str) -> None:
@@ -137,6 +138,7 @@ def test_conv2d(case: dict[str, Any], data_format: str) -> None:
         differences.check_higher(f, [x, w], order=order, rng=rng, tolerance=1e-6)
 
 
+@pytest.mark.unoptimised
 @pytest.mark.parametrize("algorithm", ["SAME", "VALID", "EXPLICIT"])
 def test_conv2d_gradient_with_unknown_dims(algorithm: str) -> None:
     rng = np.random.default_rng(0)

@@ -13,6 +13,8 @@ import phix
 from phix import ops
 from phix.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
 
+pytestmark = pytest.mark.unoptimised
+
 X = np.array([0.3, 0.5, 0.7])
 W = np.array(1.3)
 

@@ -96,3 +96,28 @@ def test_a_level_above_the_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setenv("PHIX_CPU", LEVELS[-1])
     with pytest.raises(ArgumentError, match=r"asks for what this CPU has not: .*write a lower"):
         module.level.__wrapped__()
+
+
+# What differs from CPU to CPU and with threads.
+DEPENDENT = ("op_table", "bodies", "body_accuracy", "lowered", "cpu_engine", "half_precision",
+             "products", "long_sums", "random_networks", "random_graphs")  # fmt: skip
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("threads", ["1", "2"])
+@pytest.mark.parametrize("level", [*LEVELS, "native"])
+def test_a_slice_of_the_tests_at_every_level(
+    level: str, threads: str, request: pytest.FixtureRequest
+) -> None:
+    """A slice of the seed's choice, as optimised as users have it."""
+    if not has(level):
+        pytest.skip(f"this CPU is below {level}")
+    files = [str(ROOT / "tests" / f"test_{name}.py") for name in DEPENDENT]
+    number = str(request.config.option.prove_seed)
+    command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider",
+               "--quick", "--optimise", "--slice", number]  # fmt: skip
+    environment = os.environ | {"PHIX_CPU": level, "OMP_NUM_THREADS": threads}
+    done = subprocess.run(
+        [*command, *files], text=True, capture_output=True, env=environment, cwd=ROOT
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-1000:]

@@ -11,6 +11,8 @@ import phix
 from phix import ops
 from phix.core.errors import ArgumentError, DifferentiationError, GraphError, ShapeError
 
+pytestmark = pytest.mark.unoptimised
+
 X = np.arange(1.0, 4.0)
 X0 = np.float64(0.7)
 

@@ -18,6 +18,8 @@ from phix.core.errors import (
     NonFiniteError,
     RetraceError,
 )
+from phix.kernels.schedule import pipeline as loop_pipeline
+from phix.passes import pipeline as graph_pipeline
 
 X = np.array([1.0, 0.0, 4.0])
 
@@ -233,3 +235,34 @@ def test_errors_while_a_graph_is_replayed_leave_no_line_behind() -> None:
     caught(lambda: graph(np.float64(0.0)))
     error = caught(log_of, 0.0)
     assert error.source.line == line_of(log_of)
+
+
+# -- stages ------------------------------------------------------------------------------------
+def test_stages_of_a_compilation_are_those_of_the_tables_with_what_they_changed() -> None:
+    def f(x: Any) -> Any:
+        y = ops.exp(x) * 2.0
+        return ops.mean(y), ops.sum(y * y, [0])
+
+    found = phix.debug.passes(f, phix.spec([24, 5]))
+    graphs = [row.name for row in graph_pipeline.PIPELINES["cpu"]]
+    loops = [r.name for n in ("every engine", "cpu") for r in loop_pipeline.PIPELINES[n]]
+    assert [s.name for s in found if s.level == "graph"] == graphs
+    assert [s.name for s in found if s.level == "loops"] == [loop_pipeline.LOWER, *loops]
+    assert [s.name for s in found if s.level == "code"] == ["llvm", "machine code"]
+    assert all(s.seconds > 0 for s in found)
+    lowered = phix.jit(f).lower(phix.spec([24, 5]))
+    count = lowered.as_text("decompose").count(" = ")
+    what = {s.name: s.what for s in found}
+    assert what["decompose"] == f"{lowered.as_text('traced').count(' = ')} -> {count} equations"
+    assert what["llvm"] == f"{lowered.as_text('llvm').count(chr(10))} lines"
+    assert len(str(found).splitlines()) == len(list(found)) + 1
+
+
+def test_rewrites_left_out_are_no_stages() -> None:
+    f = phix.jit(lambda x: ops.sum(ops.exp(x) * 2.0), disable="join_loops")
+    assert "join_loops" not in [s.name for s in phix.debug.passes(f, phix.spec([7]))]
+
+
+def test_every_row_of_the_passes_over_loops_has_its_function() -> None:
+    for rows in loop_pipeline.PIPELINES.values():
+        assert all(callable(row.change) and row.change.__name__ == row.name for row in rows)

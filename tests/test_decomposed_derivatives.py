@@ -15,6 +15,8 @@ from harness.cases import Call, Case, table_cases
 from phix import ops
 from phix.core import dtypes as dt
 
+pytestmark = pytest.mark.unoptimised
+
 COMPOSITES = {
     c.op.name: c
     for c in table_cases()

@@ -19,8 +19,9 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import stack
 from phix.kernels.cpu import steps as step_text
-from phix.kernels.primitive import lowering, workspace
-from phix.kernels.primitive.loop_ir import Buffer
+from phix.kernels.loops.nodes import Buffer
+from phix.kernels.lowering import lower
+from phix.kernels.schedule import workspace
 
 # What Python allows, much below its own 1,000.
 LIMIT = 450
@@ -105,7 +106,7 @@ def test_what_waits_long_is_computed_from_its_start_and_comes_out_the_same(monke
     rng = np.random.default_rng(0)
     x, w = rng.standard_normal((3, 4)), rng.standard_normal((4, 4)) * 0.3
     expected = phix.jit(network)(x, w).numpy()
-    monkeypatch.setattr(lowering, "_LONGEST_WAIT", 1)
+    monkeypatch.setattr(lower, "_LONGEST_WAIT", 1)
     found = phix.jit(lambda x, w: network(x, w))(x, w).numpy()
     np.testing.assert_array_equal(found, expected)
 
@@ -150,13 +151,13 @@ def test_a_stack_of_its_own_is_the_same_thread_to_who_is_called():
     @stack.nests
     def down(level: int) -> int:
         with lock:
-            seen.append((phix.core.dispatch.current(), phix.core.passes.left_out()))
+            seen.append((phix.core.context.current(), phix.core.rewrites.left_out()))
             return down(level - 1) + 1 if level else 0
 
     lock = stack.Lock()
-    interpreter = phix.core.dispatch.Interpreter(phix.core.dispatch.current())
+    interpreter = phix.core.interpreter.Interpreter(phix.core.context.current())
     names = frozenset({"fuse"})
-    with phix.core.dispatch.transformation(interpreter), phix.core.passes.without(names):
+    with phix.core.context.transformation(interpreter), phix.core.rewrites.without(names):
         assert down(500) == 500
     assert set(seen) == {(interpreter, names)}
 

@@ -12,6 +12,8 @@ import phix
 from phix import ops
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 
+pytestmark = pytest.mark.unoptimised
+
 X = np.arange(1.0, 4.0)
 
 

@@ -21,7 +21,7 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core import disk_cache, fingerprint, passes, rules
+from phix.core import disk_cache, fingerprint, rewrites, rules
 from phix.kernels.cpu import jit, source, stored
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -394,7 +394,7 @@ def test_another_source_of_phix_another_cpu_or_other_rewrites_miss(
     with monkeypatch.context() as patched:
         patched.setattr(jit, "identity", lambda: "another CPU")
         assert key_of(ops.tanh, A) not in (None, own)
-    with passes.without(frozenset({"fuse"})):
+    with rewrites.without(frozenset({"fuse"})):
         assert key_of(ops.tanh, A) not in (None, own)
     assert key_of(ops.tanh, A) == own
 
@@ -535,7 +535,7 @@ grad = phix.jit(phix.grad(loss))(w, x)
 t = np.tanh(x @ w)
 np.testing.assert_allclose(grad, x.T @ (2 * t * (1 - t * t)), rtol=1e-4)
 info = phix.cache_info()
-loaded = [m for m in ("phix.kernels.primitive.lowering", "scipy.linalg") if m in sys.modules]
+loaded = [m for m in ("phix.kernels.lowering.lower", "scipy.linalg") if m in sys.modules]
 print(info.misses, *loaded)
 """
 
@@ -549,7 +549,7 @@ def _process(folder: Path) -> subprocess.Popen[str]:
 
 def test_a_new_process_finds_programs_and_imports_no_compiler(tmp_path: Path) -> None:
     misses, *loaded = _process(tmp_path).communicate()[0].split()
-    assert int(misses) > 0 and loaded == ["phix.kernels.primitive.lowering"]
+    assert int(misses) > 0 and loaded == ["phix.kernels.lowering.lower"]
     assert _process(tmp_path).communicate()[0].split() == ["0"]
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import doctest
 import inspect
 import re
@@ -80,32 +79,21 @@ def test_errors_has_a_row_for_each_error() -> None:
 
 
 # -- docstrings --------------------------------------------------------------------------------
-# Their functions have the docstrings of the op table; errors are shown in docs/errors.md.
-WITHOUT_EXAMPLES = {"ops", "nn", "errors"}
-
-
-def _imported() -> set[str]:
-    """The names phix/__init__.py imports: other modules stand in the package by chance."""
-    tree = ast.parse((ROOT / "phix" / "__init__.py").read_text(encoding="utf-8"))
-    imports = [n for n in tree.body if isinstance(n, (ast.Import, ast.ImportFrom))]
-    return {alias.asname or alias.name for node in imports for alias in node.names}
+# Functions of the op table have its texts; docs/errors.md and devices.md show the other names.
+WITHOUT_EXAMPLES = {"ops", "nn", "errors", "kernels"}
 
 
 def _public() -> dict[str, object]:
     """The public functions and classes of phix and of its public modules, by full name."""
     found: dict[str, object] = {}
-    for name in _imported() - WITHOUT_EXAMPLES:
-        value = getattr(phix, name, None)
-        if name.startswith("_") or value is None or isinstance(value, np.dtype):
-            continue  # a dtype is NumPy's own object
-        if not isinstance(value, types.ModuleType):
+    for name in set(phix.__all__) - WITHOUT_EXAMPLES:
+        value = getattr(phix, name)
+        if isinstance(value, types.ModuleType):
+            members = {f"phix.{name}.{n}": getattr(value, n) for n in value.__all__}
+            found |= {n: m for n, m in members.items() if callable(m)}
+        elif not isinstance(value, np.dtype):  # which is NumPy's own object
             found[f"phix.{name}"] = value
-            continue
-        for inner, member in vars(value).items():
-            own = getattr(member, "__module__", None) == value.__name__
-            if own and callable(member) and not inner.startswith("_"):
-                found[f"phix.{name}.{inner}"] = member
-    functions = {n: f for n, f in vars(phix.nn.functional).items() if callable(f)}
+    functions = {n: getattr(phix.nn.functional, n) for n in phix.nn.functional.__all__}
     return found | {f"phix.nn.functional.{n}": f for n, f in functions.items()}
 
 
@@ -125,6 +113,7 @@ def op_table() -> Iterator[None]:
     for name in set(OPS) - before:
         del OPS[name]
         delattr(phix.ops, name)
+        phix.ops.__all__.remove(name)
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.effects import Uses, effects_of, may_meet
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.effects import Uses, effects_of, may_meet
+from phix.kernels.scalar import language as sc
 
 I, S = sc.var("i0"), sc.var("s0")
 FOUR = sc.const(4, dt.int64)

@@ -12,12 +12,12 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core import dispatch
+from phix.core import context
 from phix.core import graph as gr
 from phix.core.conversion import tensor_from_scalar
 from phix.core.engines import engine
 from phix.interpreters.decompose import decompose
-from phix.interpreters.simplify import simplify
+from phix.passes.simplify import simplify
 
 RNG = np.random.default_rng(0)
 
@@ -58,7 +58,7 @@ def by_python(graph: gr.Graph, args: Any) -> tuple[Any, ...]:
         if rule is not None:
             outs = rule(inputs, dict(zip(e.op.attr_names, e.attrs)), e.outputs)
         else:
-            outs = dispatch.current().process(e.op, inputs, e.attrs)
+            outs = context.current().process(e.op, inputs, e.attrs)
             outs = (outs,) if len(e.outputs) == 1 else outs
         values.update(zip(gr.flat(e.outputs), gr.flat(tuple(outs))))
     return tuple(map(read, graph.outputs))

@@ -15,12 +15,13 @@ from loop_passes import graph_of
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.evaluator import EvaluationError, evaluate
-from phix.kernels.primitive.lowering import lower
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.evaluator import EvaluationError, evaluate
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import pipeline
 from tests import random_graphs
+
+pytestmark = pytest.mark.unoptimised
 
 CASES = {
     case.op.name: case
@@ -31,7 +32,7 @@ CASES = {
 
 def lowered(function: Any, *args: Any) -> ir.LoopProgram:
     graph = graph_of(function, *args)
-    return lower(graph, (True,) * len(graph.inputs), Builder)
+    return pipeline.lowered(graph, (True,) * len(graph.inputs))[0]
 
 
 # -- an engine of its own ------------------------------------------------------------------------

@@ -18,6 +18,8 @@ from phix import ops
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
 from phix.kernels.cpu import host_steps
 
+pytestmark = pytest.mark.unoptimised
+
 RNG = np.random.default_rng(6)
 TOLERANCE = {"float32": 2e-5, "complex64": 2e-5, "float64": 1e-12, "complex128": 1e-12}
 NORMS = [None, "backward", "ortho", "forward"]

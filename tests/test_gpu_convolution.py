@@ -16,7 +16,7 @@ from phix.kernels.gpu.convolution import Convolution, parts
 from phix.kernels.gpu.products import Product
 
 RNG = np.random.default_rng(0)
-pytestmark = pytest.mark.xdist_group("gpu convolution")
+pytestmark = [pytest.mark.xdist_group("gpu convolution"), pytest.mark.unoptimised]
 
 # images, filters, strides, paddings, dilations, groups
 CASES = {
@@ -55,6 +55,7 @@ def routines(made: Any) -> list[type]:
     return [type(s) for s in made.loops.steps if type(s) in (Convolution, Product)]
 
 
+@pytest.mark.one_in(3)
 @needs_compiler
 @pytest.mark.parametrize("dtype", TOLERANCES)
 @pytest.mark.parametrize("case", CASES)

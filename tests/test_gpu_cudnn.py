@@ -24,7 +24,7 @@ from phix.kernels.gpu import cudnn, device, libraries, program
 from phix.kernels.gpu.recordings import Recordings
 
 RNG = np.random.default_rng(0)
-pytestmark = pytest.mark.xdist_group("gpu cudnn")
+pytestmark = [pytest.mark.xdist_group("gpu cudnn"), pytest.mark.unoptimised]
 
 # images, filters, strides, paddings, dilations, groups
 CASES = {

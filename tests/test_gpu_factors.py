@@ -18,7 +18,7 @@ from phix.kernels.gpu.cusolver import Solver
 from phix.kernels.gpu.runtime import FactorCall
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu factors")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu factors"), pytest.mark.unoptimised]
 DTYPES = {"float32": 2e-3, "float64": 1e-9, "complex64": 2e-3, "complex128": 1e-9}
 
 
@@ -57,6 +57,7 @@ RUNTIMES = pytest.mark.parametrize("runtime", [Emulator, WithLibraries], ids=["o
 BATCHES = pytest.mark.parametrize("dims", [(3, 11), (70,)], ids=["3 x 11", "70"])
 
 
+@pytest.mark.one_in(3)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -68,6 +69,7 @@ def test_cholesky(dims: Any, dtype: str, runtime: Any) -> None:
         np.testing.assert_allclose(found, e, rtol=0, atol=DTYPES[dtype] * np.abs(e).max())
 
 
+@pytest.mark.one_in(3)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -81,6 +83,7 @@ def test_lu(dims: Any, dtype: str, runtime: Any) -> None:
         np.testing.assert_allclose(factors[place], wanted, rtol=0, atol=DTYPES[dtype] * 10)
 
 
+@pytest.mark.one_in(5)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -32,7 +32,7 @@ from phix.core.engines import engine
 from phix.core.graph import Graph
 
 # One worker compiles the kernels of the whole table at once.
-pytestmark = pytest.mark.xdist_group("gpu kernels")
+pytestmark = [pytest.mark.xdist_group("gpu kernels"), pytest.mark.unoptimised]
 
 CASES = {c.op.name: c for c in table_cases() if "elsewhere" not in c.test}
 # Every fourth op runs in every run, the others where there is time to prove.

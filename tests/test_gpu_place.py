@@ -18,7 +18,7 @@ from harness.checks import CHECKS
 from phix import ops
 from phix.core.errors import DeviceError, DonatedTensorError
 
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu place")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu place"), pytest.mark.unoptimised]
 CASES = {case.op.name: case for case in table_cases() if "elsewhere" not in case.test}
 # Ops of several kinds: with a body, a view, a reduction, a step for the host, a call of a library,
 # a routine, one without inputs, one that the engine has whole.

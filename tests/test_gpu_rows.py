@@ -16,7 +16,7 @@ from phix.core.precision import matmul_precision
 from phix.kernels.gpu import cublas, rows
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu rows")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu rows"), pytest.mark.unoptimised]
 
 
 def floats(*dims: int) -> np.ndarray:
@@ -109,7 +109,7 @@ def test_a_scan_of_what_the_same_loop_stores() -> None:
 def test_the_rewrite_can_be_left_out() -> None:
     x = floats(9, 300)
     graph = phix.jit(lambda x: ops.softmax(x)).lower(x).graph
-    with phix.core.passes.without({"shrink_temps"}):
+    with phix.core.rewrites.without({"shrink_temps"}):
         (kernel,) = program(graph).loops.steps
     assert not kernel.locals
 

@@ -16,10 +16,10 @@ from phix.core.errors import DeviceError
 from phix.kernels.gpu import device
 from phix.kernels.gpu.products import Product
 from phix.kernels.gpu.program import GpuProgram
-from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.loops import nodes as ir
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu schedule")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu schedule"), pytest.mark.unoptimised]
 
 
 def floats(*dims: int) -> np.ndarray:

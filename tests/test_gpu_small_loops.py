@@ -11,11 +11,11 @@ import phix
 from gpu_programs import check, compile_all, needs_compiler, program, shapes
 from phix import ops
 from phix.kernels.gpu import small_loops
-from phix.kernels.primitive import loop_ir as ir
+from phix.kernels.loops import nodes as ir
 from test_donation import PROGRAMS
 
 RNG = np.random.default_rng(0)
-pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu small loops")]
+pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu small loops"), pytest.mark.unoptimised]
 
 
 def floats(*dims: int) -> np.ndarray:

@@ -14,6 +14,8 @@ from phix.core.errors import (
     ShapeError,
 )
 
+pytestmark = pytest.mark.unoptimised
+
 
 def test_twenty_batch_sizes_make_one_trace_and_one_program():
     calls = []

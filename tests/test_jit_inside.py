@@ -12,6 +12,8 @@ from phix import ops
 from phix.core.errors import ArgumentError, DTypeError
 from phix.interpreters import stage
 
+pytestmark = pytest.mark.unoptimised
+
 
 def _loss(w, x):
     return ops.sum(ops.tanh(x @ w) ** 2)

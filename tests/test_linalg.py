@@ -10,6 +10,8 @@ import phix
 from phix import ops
 from phix.core.errors import ArgumentError, PhixError
 
+pytestmark = pytest.mark.unoptimised
+
 RNG = np.random.default_rng(5)
 
 

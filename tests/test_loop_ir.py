@@ -11,8 +11,8 @@ import pytest
 from engine_graphs import GraphWriter, make_op
 from phix.core.engines import engine
 from phix.core.errors import KernelNotFoundError, ShapeError
-from phix.kernels.primitive.loop_text import program_text
-from phix.kernels.primitive.lowering import lower
+from phix.kernels.loops.text import program_text
+from phix.kernels.schedule.pipeline import lowered
 
 ADD = make_op("add(Tensor x, Tensor y) -> out", "pointwise")
 MULTIPLY = make_op("multiply(Tensor x, Tensor y) -> out", "pointwise")
@@ -36,7 +36,7 @@ class Row(GraphWriter):
 
 
 def text_of(graph: Any, *contiguous: bool) -> str:
-    return program_text(lower(graph, contiguous or tuple(True for _ in graph.inputs)))
+    return program_text(lowered(graph, contiguous or tuple(True for _ in graph.inputs))[0])
 
 
 def expect(graph: Any, text: str) -> None:

@@ -11,10 +11,13 @@ import pytest
 import phix
 from loop_passes import PassFault, Prover, graph_of, prove, prove_fusion, small_thresholds
 from phix import ops
-from phix.kernels.cpu import source
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import pipeline, schedule
+from phix.core import stages
+from phix.core.context import context
+from phix.kernels.loops import nodes as ir
+from phix.kernels.schedule import joining, pipeline
 from tests import random_graphs
+
+pytestmark = pytest.mark.unoptimised
 
 Function = Callable[..., Any]
 Shapes = tuple[Any, ...]
@@ -333,9 +336,10 @@ def _forget_a_step(program: ir.LoopProgram, _: Any) -> None:
     ],
 )
 def test_a_wrong_pass_is_named(change: Any, what: str, monkeypatch: Any) -> None:
-    table = (pipeline.LoopPass("wrong_one", change), *source.PASSES)
-    monkeypatch.setattr(source, "PASSES", table)
-    monkeypatch.setattr(pipeline._watched, "watchers", ())  # the verifier finds some of them, too
+    monkeypatch.setattr(joining, "wrong_one", change, raising=False)
+    table = (pipeline.LoopPass("wrong_one", "schedule.joining"), *pipeline.PIPELINES["cpu"])
+    monkeypatch.setitem(pipeline.PIPELINES, "cpu", table)
+    monkeypatch.setattr(context, "watchers", ())  # the verifier finds some of them, too
     x = np.arange(12.0).reshape(4, 3)
     graph = graph_of(lambda x: ops.sum(x * 2.0, [1]), x)
     with pytest.raises(PassFault, match=what) as error:
@@ -352,7 +356,7 @@ def test_every_pass_of_the_tables_changes_some_program() -> None:
         changed.update(_proved(name).changed)
         with small_thresholds():
             changed.update(_proved(name, donated=range(len(PROGRAMS[name][2]))).changed)
-    every = {row.name for row in (*schedule.PASSES, *source.PASSES)}
+    every = {row.name for name in ("every engine", "cpu") for row in pipeline.PIPELINES[name]}
     assert every <= changed, every - changed
 
 
@@ -402,10 +406,10 @@ def test_watchers_cost_nothing_when_there_are_none() -> None:
     """What nobody watches is not told."""
     seen: list[str] = []
     x = np.ones(3)
-    with pipeline.watching(lambda name, program: seen.append(name)):
+    with stages.watching(lambda stage: seen.append(stage.name)):
         prove(graph_of(lambda x: x * 2.0, x), [x])
-    assert seen[0] == pipeline.LOWERED
-    assert seen[1 : 1 + len(schedule.PASSES)] == [row.name for row in schedule.PASSES]
+    rows = pipeline.PIPELINES["every engine"]
+    assert seen[: 1 + len(rows)] == [pipeline.LOWER, *[row.name for row in rows]]
     count = len(seen)
     prove(graph_of(lambda x: x * 3.0, x), [x])
     assert len(seen) == count

@@ -13,6 +13,8 @@ import phix
 from phix import ops, random
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
 
+pytestmark = pytest.mark.unoptimised
+
 INF, NAN = np.inf, np.nan
 
 

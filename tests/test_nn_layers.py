@@ -15,6 +15,8 @@ from harness.closed import check_gradient, close
 from harness.references import avg_pool2d, conv2d, max_pool2d
 from phix import random
 
+pytestmark = pytest.mark.unoptimised
+
 F = phix.nn.functional
 RNG = np.random.default_rng(0)
 INF = math.inf

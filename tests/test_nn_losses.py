@@ -13,6 +13,8 @@ import scipy.special as sp
 import phix
 from harness.closed import check_gradient, close
 
+pytestmark = pytest.mark.unoptimised
+
 F = phix.nn.functional
 RNG = np.random.default_rng(0)
 INF = math.inf

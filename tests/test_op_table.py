@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,20 +15,38 @@ from harness.checks import CHECKS
 TABLE = {case.op.name: case for case in table_cases()}
 CASES = {name: case for name, case in TABLE.items() if "elsewhere" not in case.test}
 ELSEWHERE = {name: case.test["elsewhere"] for name, case in TABLE.items() if name not in CASES}
+# Here an op's values, in all dtypes, are those of code as users have it.
+OPTIMISED = {"forward", "meta", "unknown_meta", "jit"}
 
 
-def parameters() -> list[Any]:
+# What composites owe to the primitives that they are made of: of these, the first sample and the
+# last run always, all of them as proofs.
+OF_THEIR_PARTS = {"vmap", "jit_unknown", "strided", "round_trip"}
+
+
+def parameters() -> Iterator[Any]:
     """One a (op, check); the checks of an op share a worker, and so its compiled kernels."""
-    return [
-        pytest.param(
-            case,
-            name,
-            id=f"{case.op.name}-{name}",
-            marks=[pytest.mark.xdist_group(case.op.name), *skip_mark(case, name)],
-        )
-        for case in CASES.values()
-        for name in CHECKS
-    ]
+    for case in CASES.values():
+        for name in CHECKS:
+            id = f"{case.op.name}-{name}"
+            marks = [pytest.mark.xdist_group(case.op.name), *skip_mark(case, name)]
+            if name not in OPTIMISED:
+                marks.append(pytest.mark.unoptimised)
+            if name in OF_THEIR_PARTS and not case.op.is_primitive and not case.skip.get(name):
+                yield pytest.param(ends_of(case), name, id=id, marks=marks)
+                if len(case.samples) > 2:
+                    proof = [*marks, pytest.mark.prove]
+                    yield pytest.param(case, name, id=f"{id}-all", marks=proof)
+            else:
+                yield pytest.param(case, name, id=id, marks=marks)
+
+
+def ends_of(case: Case) -> Case:
+    """The case with its first sample and its last."""
+    samples = case.test.get("samples", [])
+    return dataclasses.replace(
+        case, test={**case.test, "samples": [*samples[:1], *samples[1:][-1:]]}
+    )
 
 
 def skip_mark(case: Case, name: str) -> list[pytest.MarkDecorator]:
@@ -36,7 +55,7 @@ def skip_mark(case: Case, name: str) -> list[pytest.MarkDecorator]:
     return [pytest.mark.xfail(reason=reason, strict=True)] if reason else []
 
 
-@pytest.mark.parametrize(("case", "name"), parameters())
+@pytest.mark.parametrize(("case", "name"), list(parameters()))
 def test_op(case: Case, name: str, seed: int) -> None:
     CHECKS[name](dataclasses.replace(case, seed=seed))
 

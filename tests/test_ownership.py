@@ -15,6 +15,8 @@ from phix.core.arrays import plain_array
 from phix.core.errors import ArgumentError, DTypeError
 from tests.harness.cases import Case, table_cases
 
+pytestmark = pytest.mark.unoptimised
+
 ONE = np.ones(4, "f")
 
 

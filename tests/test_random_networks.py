@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 import pytest
 
 import phix
 from phix import ops
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive import several_rows
-from phix.kernels.primitive.loop_ir import Kernel, LoopProgram
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Kernel, LoopProgram
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import several_rows
 from random_networks import draw_network, run_draw
 from tests.networks import checking, pieces
 from tests.networks.backends import Numpy, Phix
@@ -21,7 +22,7 @@ from tests.networks.models import FAMILIES
 from tests.networks.targets import WEIGHTS, leaves
 from tests.networks.ways import Way, tensors
 
-GROUPS, EACH = 8, 10
+GROUPS, EACH = 6, 10
 
 
 @pytest.mark.parametrize("group", range(GROUPS))
@@ -50,7 +51,7 @@ def test_every_family_and_target_is_drawn() -> None:
 def test_what_goes_wrong_is_found_and_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A pass that makes all numbers that a program stores a bit larger."""
 
-    def harm(program: LoopProgram) -> None:
+    def harm(program: LoopProgram, _: Any) -> None:
         kernels = [s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)]
         stores = [s for k in kernels for s in ir.walk(k.body) if isinstance(s, ir.Store)]
         for store in (s for s in stores if s.value.dtype == np.float32):
@@ -59,7 +60,7 @@ def test_what_goes_wrong_is_found_and_blamed(monkeypatch: pytest.MonkeyPatch) ->
     @contextmanager
     def scope(way: Way) -> Iterator[None]:
         with pieces.compiling(0, True), pytest.MonkeyPatch.context() as inside:
-            inside.setattr(several_rows, "take_several_rows", harm)
+            inside.setattr(several_rows, "several_rows", harm)
             yield
 
     seed = next(s for s in range(999) if draw_network(s).target.name == "grad" and _is_plain(s))

@@ -6,6 +6,8 @@ import pytest
 
 from random_programs import TRANSFORMATIONS, run_draw
 
+pytestmark = pytest.mark.unoptimised
+
 GROUPS, EACH = 12, 4
 
 

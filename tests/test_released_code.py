@@ -134,7 +134,7 @@ def test_what_eager_calls_keep_is_bounded(monkeypatch: pytest.MonkeyPatch) -> No
         monkeypatch.setattr(eager, name, 8)
     fresh = eager.Eager()
     stores = (fresh.plans, fresh.mixed, fresh.over_graphs, fresh.programs)
-    with phix.core.dispatch.active(fresh):
+    with phix.core.context.active(fresh):
         for k in range(1, 40):
             x = phix.to_tensor(np.ones(k, "f"))
             np.testing.assert_array_equal(ops.scale(x, float(k)), np.full(k, k))

@@ -16,6 +16,8 @@ from phix.core import places
 from phix.core.errors import OutOfMemoryError
 from phix.kernels.cpu import results
 
+pytestmark = pytest.mark.unoptimised
+
 LARGE = (512, 512)
 _Block = results._Block
 

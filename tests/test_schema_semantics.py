@@ -19,6 +19,8 @@ from phix.core.kernels import key_dtype
 from phix.core.op import Op
 from phix.table.codegen import python_name
 
+pytestmark = pytest.mark.unoptimised
+
 CASES = [c for c in table_cases() if "elsewhere" not in c.test]
 Load = Callable[[str], Any]
 
@@ -42,6 +44,7 @@ def load(tmp_path: Path) -> Iterator[Load]:
             del known[name]
     for name in set(vars(ops)) - names:
         delattr(ops, name)
+        ops.__all__.remove(name)
     phix.interpreters.eager.EAGER.plans.clear()
 
 

@@ -16,6 +16,8 @@ from phix.core.errors import DeviceError
 from random_graphs import Node, difference, draw_program
 from toy_device import FUNCTIONS, Toy, toy
 
+pytestmark = pytest.mark.unoptimised
+
 RNG = np.random.default_rng(5)
 
 

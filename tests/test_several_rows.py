@@ -10,12 +10,14 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core import passes
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Store
-from phix.kernels.primitive.loop_text import program_text
-from phix.kernels.primitive.several_rows import take_several_rows
+from phix.core import rewrites
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Store
+from phix.kernels.loops.text import program_text
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule.pipeline import Setting
+from phix.kernels.schedule.several_rows import several_rows
 
 RNG = np.random.default_rng(0)
 
@@ -50,7 +52,7 @@ def test_expensive_rows_are_taken_fewer_at_a_time() -> None:
 def test_a_running_sum_takes_several_rows_with_totals_of_its_own() -> None:
     x = array(16, 5)
     running = text_of(lambda x: ops.cumsum(x, 0), x)
-    with passes.without(frozenset({"several_rows"})):
+    with rewrites.without(frozenset({"several_rows"})):
         assert text_of(lambda x: ops.cumsum(x, 0), x) != running
     np.testing.assert_allclose(ops.cumsum(x, 0), np.cumsum(x, 0), rtol=1e-6)
 
@@ -102,7 +104,7 @@ def rows_of(*stores: Store) -> str:
     loop = For(I, sc.const(16, np.dtype("int64")), [], "reduction")
     loop.body.append(For(J, sc.const(4, np.dtype("int64")), list(stores)))
     program = LoopProgram([], [], [], [], [Kernel([loop])], {})
-    take_several_rows(program)
+    several_rows(program, Setting(Builder(())))
     return program_text(program)
 
 

@@ -11,6 +11,8 @@ import phix
 from phix import ops
 from phix.core.errors import PhixError
 
+pytestmark = pytest.mark.unoptimised
+
 DTYPES = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
           "float16", "float32", "float64"]  # fmt: skip
 # Sorted by insertion (up to 48 elements), with short digits (to 2048), with long ones, and not

@@ -14,11 +14,11 @@ import pytest
 import phix
 from phix import ops
 from phix.core import dtypes as dt
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.affine import never_repeats
-from phix.kernels.primitive.loop_ir import For
-from phix.kernels.primitive.scalar import Expr
-from phix.kernels.primitive.spans import share_stretches
+from phix.kernels.loops.affine import never_repeats
+from phix.kernels.loops.nodes import For
+from phix.kernels.loops.spans import share_stretches
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
 
 RNG = np.random.default_rng(0)
 I, J, K, AROUND = (sc.var(name) for name in ("i0", "i1", "i2", "i7"))

@@ -22,6 +22,8 @@ from phix.core.errors import (
 )
 from tests.spoiled_calls import VALUES, Subject, findings, op_subjects, other_subjects
 
+pytestmark = pytest.mark.unoptimised
+
 # Values that are refused before anything is compiled, mostly; each subject gets a few of them.
 QUICK = ("None", "str", "bytes", "object", "unfriendly", "ragged", "cyclic list", "lambda",
          "list of str", "2**70", "10**400", "[2**70]", "99", "[0, 0]", "seven ints", "nan", "1.5",

@@ -14,7 +14,7 @@ import pytest
 import phix
 from phix import ops
 from phix.kernels.cpu import jit, streaming
-from phix.kernels.primitive import sharing
+from phix.kernels.schedule import sharing
 from phix.nn import functional as F
 
 RNG = np.random.default_rng(0)

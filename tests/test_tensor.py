@@ -14,6 +14,8 @@ from phix import ops
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, DeviceError, DTypeError, ShapeError
 
+pytestmark = pytest.mark.unoptimised
+
 FLOATS = ["float16", "bfloat16", "float32", "float64"]
 
 

@@ -17,9 +17,9 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core import passes
+from phix.core import rewrites
 from phix.kernels.cpu import threads
-from phix.kernels.primitive import sharing
+from phix.kernels.schedule import sharing
 from phix.nn import functional as F
 
 RNG = np.random.default_rng(0)
@@ -79,7 +79,7 @@ def test_shared_loops_compute_the_same(name: str, rows: int) -> None:
     function, reference = FUNCTIONS[name]
     spec = [phix.spec([rows, 129], "float64")]
     shared = values(phix.jit(function, input_spec=spec)(X))
-    with passes.without(SHARED):
+    with rewrites.without(SHARED):
         alone = values(phix.jit(lambda x: function(x), input_spec=spec)(X))
     expected = alone if reference is None else values(reference(X))
     assert len(shared) == len(alone) == len(expected)
@@ -155,7 +155,7 @@ PROGRAM = """
 import os, sys
 import numpy as np, phix
 from phix import ops
-from phix.kernels.primitive import sharing
+from phix.kernels.schedule import sharing
 sharing.LEAST_WORK = 1
 f = phix.jit(lambda x: ops.sum(ops.exp(x) * 0.1))
 x = np.linspace(0.0, 1.0, 4001, dtype="float32")

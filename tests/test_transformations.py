@@ -13,6 +13,8 @@ from phix import ops
 from phix.core import rules
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 
+pytestmark = pytest.mark.unoptimised
+
 # -- closed forms of u, u', ..., u^(5) ----------------------------------------------------------
 ORDERS = 5
 

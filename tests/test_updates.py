@@ -8,6 +8,8 @@ import pytest
 import phix
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised
+
 SHAPE, AXIS = (4, 5, 3), 1
 PLACES = np.array([[0, 4, -1], [2, -5, 1], [3, 3, 3], [1, 0, 2]])[:, None]
 # reduce -> what NumPy makes of the value there and the one that comes

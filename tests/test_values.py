@@ -19,6 +19,8 @@ import phix
 from phix import ops
 from phix.core.errors import ConcretizationError, LeakedTracerError, PhixError
 
+pytestmark = pytest.mark.unoptimised
+
 # Each takes a scalar x and answers, if it were let, something of the value of x alone.
 ASKED: dict[str, Callable[[Any], Any]] = {
     "bool": bool,

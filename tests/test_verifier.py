@@ -11,13 +11,16 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core import stages
 from phix.core.errors import VerificationError
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import pipeline, several_rows, slot_check, verifier
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Store
-from phix.kernels.primitive.verifier import verify
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops import slot_check, verifier
+from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Store
+from phix.kernels.loops.verifier import verify
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import several_rows
 
 I0, I1 = sc.var("i0"), sc.var("i1")
 NUMBER = sc.const(1.0, dt.float32)
@@ -161,6 +164,21 @@ def test_what_keeps_the_rules_passes(name: str) -> None:
     verify("a pass", SOUND[name]())
 
 
+def test_an_index_outside_a_buffer_of_unknown_size_is_found_at_its_sizes() -> None:
+    n = dm.symbol("n")
+    source = Buffer("x0", dt.float32, (n,), "input")
+    target = Buffer("o0", dt.float32, (n - 1,), "output")
+    loop = For(I0, sc.var("n"), [Store(target, (I0,), load(source, I0))])
+    (symbol,) = dm.symbols(n)
+    found = LoopProgram([source], [], [target], [], [Kernel([loop])], {"n": symbol})
+    verify("lower", found)  # nothing is known of the sizes
+    with pytest.raises(VerificationError, match=r"stores_stay_inside.*element 4 of 4"):
+        verifier.verify_bounds(found, {symbol: 5})
+    shorter = For(I0, sc.var("n") - size(1), loop.body)
+    found.steps[:] = [Kernel([shorter])]
+    verifier.verify_bounds(found, {symbol: 5})
+
+
 def test_results_that_share_memory_are_found() -> None:
     broken = program(copied())
     broken.outputs = [OUT, OUT]
@@ -226,20 +244,21 @@ def test_loops_over_rows_made_by_a_product_are_compiled() -> None:
 
 
 def test_a_pass_that_breaks_a_program_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    def harm(program: LoopProgram) -> None:
+    def harm(program: LoopProgram, _: Any) -> None:
         loop = next(s for k in program.steps for s in k.body if isinstance(s, For))
         loop.extent = loop.extent + 1
 
-    monkeypatch.setattr(several_rows, "take_several_rows", harm)
+    monkeypatch.setattr(several_rows, "several_rows", harm)
     x = np.ones(4, np.float32)
-    with pipeline.watching(verify), pytest.raises(VerificationError, match="after 'several_rows'"):
+    assert stages.is_verifying()
+    with pytest.raises(VerificationError, match="after 'several_rows'"):
         phix.jit(lambda x: ops.exp(x) * 1.25)(x)
 
 
 def test_kernels_that_have_not_changed_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[Kernel] = []
     monkeypatch.setattr(verifier, "_checked", {})
-    monkeypatch.setattr(verifier, "_walked", lambda kernel: iter(calls.append(kernel) or ()))
+    monkeypatch.setattr(verifier, "_walked", lambda site: iter(calls.append(site.kernel) or ()))
     same = program(copied())
     verify("a pass", same)
     verify("the next", same)

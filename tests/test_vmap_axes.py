@@ -10,6 +10,8 @@ from phix import ops
 from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 
+pytestmark = pytest.mark.unoptimised
+
 X = np.arange(1.0, 4.0)
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+import phix
+
 ROOT = Path(__file__).resolve().parents[1]
 
 PROGRAM = '''
@@ -65,6 +67,8 @@ def test_wheel_holds_the_package_and_the_table(wheel: Path) -> None:
     for path in [*(ROOT / "phix").rglob("*.py"), *(ROOT / "yaml").glob("*.yaml")]:
         inside = path.relative_to(ROOT).as_posix()
         assert (f"phix/{inside}" if inside.startswith("yaml/") else inside) in names
+    assert "phix/py.typed" in names, "type checkers would not look at phix"
+    assert f"-{phix.__version__}-" in wheel.name
     assert not [name for name in names if name.startswith(("tests/", "yaml/"))]
 
 

@@ -11,6 +11,8 @@ import phix
 from phix import ops
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 
+pytestmark = pytest.mark.unoptimised
+
 # shape of x, shape asked for, shape wanted (None: refused)
 RESHAPES: list[tuple[tuple[int, ...], list[int], tuple[int, ...] | None]] = [
     ((2, 0), [0, 1], (0, 1)),

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import dispatch, pytrees
+from phix.core import context, pytrees
 from phix.core.conversion import home, lent_tensor, owned_tensor
 from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
@@ -94,7 +94,7 @@ class Graphs:
         ``settings`` are what else it depends on; if they cannot be hashed, nothing is kept.
         """
         metas = [x.meta for x in leaves]
-        key = (run.treedef, settings, dispatch.bound_axes(), is_checking(), *map(meta_key, metas))
+        key = (run.treedef, settings, context.bound_axes(), is_checking(), *map(meta_key, metas))
         try:
             found = self.found.get(key)
         except TypeError:
@@ -154,8 +154,10 @@ def split_aux(function: Callable[..., Any], has_aux: bool) -> tuple[Any, Callabl
 
 def _surfaced(value: Any) -> Any:
     """An aux value as the caller's interpreter knows it: out of the ended transformation."""
-    while isinstance(value, TensorBase) and not isinstance(value, Tensor):
-        if value.interpreter.alive or not hasattr(value, "value"):
+    surfaced: Any = value
+    while isinstance(surfaced, TensorBase) and not isinstance(surfaced, Tensor):
+        tracer: Any = surfaced
+        if tracer.interpreter.alive or not hasattr(tracer, "value"):
             break
-        value = value.value
-    return value
+        surfaced = tracer.value
+    return surfaced

@@ -8,8 +8,9 @@ from typing import Any, Union
 
 from phix import ops
 from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.signatures import P, R, X
+from phix.core import context, pytrees
 from phix.core import dims as dm
-from phix.core import dispatch, pytrees
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import (
@@ -26,7 +27,7 @@ from phix.core.given import (
     named,
     takes,
 )
-from phix.core.tensor import TensorBase
+from phix.core.tensor import Tensor, TensorBase
 from phix.core.transforms import transforms
 from phix.interpreters import batch as batching
 
@@ -43,14 +44,14 @@ AxisNames = Union[str, Sequence[str]]
     chunk_size=at_least(1) | NONE,
 )
 def vmap(
-    function: Callable[..., Any],
+    function: Callable[P, R],
     in_axes: Any = 0,
     out_axes: Any = 0,
     *,
     axis_size: int | None = None,
     axis_name: str | None = None,
     chunk_size: int | None = None,
-) -> Callable[..., Any]:
+) -> Callable[P, R]:
     """A function that maps ``function`` over an axis of its arguments.
 
     Args:
@@ -174,7 +175,7 @@ def _each(x: Any, where: str, function: Callable[[Any], Any]) -> Any:
 
 
 @takes(axis_name=NAMES)
-def psum(x: Any, axis_name: AxisNames) -> Any:
+def psum(x: X, axis_name: AxisNames) -> X:
     """The sum of ``x`` over the lanes of a named axis; every lane has the same result.
 
     Args:
@@ -199,7 +200,7 @@ def psum(x: Any, axis_name: AxisNames) -> Any:
 
 
 @takes(axis_name=NAMES)
-def pmean(x: Any, axis_name: AxisNames) -> Any:
+def pmean(x: X, axis_name: AxisNames) -> X:
     """The mean of ``x`` over the lanes of a named axis; see :func:`psum`.
 
     >>> import phix
@@ -208,12 +209,12 @@ def pmean(x: Any, axis_name: AxisNames) -> Any:
     """
     count = 1
     for name in _names(axis_name):
-        count = count * dispatch.axis_size(name)
+        count = count * context.axis_size(name)
     return pytrees.map(lambda total: total / count, psum(x, axis_name))
 
 
 @takes(axis_name=NAMES)
-def pmax(x: Any, axis_name: AxisNames) -> Any:
+def pmax(x: X, axis_name: AxisNames) -> X:
     """The largest ``x`` of the lanes of a named axis, elementwise; see :func:`psum`.
 
     >>> import phix
@@ -224,7 +225,7 @@ def pmax(x: Any, axis_name: AxisNames) -> Any:
 
 
 @takes(axis_name=NAMES)
-def pmin(x: Any, axis_name: AxisNames) -> Any:
+def pmin(x: X, axis_name: AxisNames) -> X:
     """The smallest ``x`` of the lanes of a named axis, elementwise; see :func:`psum`.
 
     >>> import phix
@@ -244,7 +245,7 @@ def _extreme(x: Any, axis_name: AxisNames, where: str, reduce: Callable[..., Any
 
 
 @takes(axis_name=TEXT, axis=INT, tiled=FLAG)
-def all_gather(x: Any, axis_name: str, *, axis: int = 0, tiled: bool = False) -> Any:
+def all_gather(x: X, axis_name: str, *, axis: int = 0, tiled: bool = False) -> X:
     """The ``x`` of every lane, in every lane.
 
     Args:
@@ -283,7 +284,7 @@ def _divided(x: Any, axis: int, count: Any, where: str) -> Any:
 
 
 @takes(axis_name=TEXT, scatter_dimension=INT, tiled=FLAG)
-def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: bool = False) -> Any:
+def psum_scatter(x: X, axis_name: str, *, scatter_dimension: int = 0, tiled: bool = False) -> X:
     """The sum over the lanes, of which lane i has row i.
 
     Args:
@@ -301,7 +302,7 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
     def over(v: Any) -> Any:
         at = scatter_dimension % v.ndim
         if tiled:
-            v = _divided(v, at, dispatch.axis_size(axis_name), "psum_scatter")
+            v = _divided(v, at, context.axis_size(axis_name), "psum_scatter")
         return ops.psum_scatter(v, axis_name, axis=at)
 
     return _each(x, "psum_scatter", over)
@@ -309,8 +310,8 @@ def psum_scatter(x: Any, axis_name: str, *, scatter_dimension: int = 0, tiled: b
 
 @takes(axis_name=TEXT, split_axis=INT, concat_axis=INT, tiled=FLAG)
 def all_to_all(
-    x: Any, axis_name: str, split_axis: int, concat_axis: int, *, tiled: bool = False
-) -> Any:
+    x: X, axis_name: str, split_axis: int, concat_axis: int, *, tiled: bool = False
+) -> X:
     """Row i of every lane, in lane i.
 
     Args:
@@ -331,7 +332,7 @@ def all_to_all(
         split, concat = split_axis % v.ndim, concat_axis % v.ndim
         if not tiled:
             return ops.all_to_all(v, axis_name, split, concat)
-        rows = _divided(v, split, dispatch.axis_size(axis_name), "all_to_all")
+        rows = _divided(v, split, context.axis_size(axis_name), "all_to_all")
         # the rest of split_axis stays in its place, so concat_axis is where it was
         return _merged(ops.all_to_all(rows, axis_name, split, concat), concat)
 
@@ -339,7 +340,7 @@ def all_to_all(
 
 
 @takes(axis_name=TEXT, perm=PAIRS)
-def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
+def ppermute(x: X, axis_name: str, perm: Sequence[tuple[int, int]]) -> X:
     """The ``x`` of another lane.
 
     Args:
@@ -360,7 +361,7 @@ def ppermute(x: Any, axis_name: str, perm: Sequence[tuple[int, int]]) -> Any:
 
 
 @takes(axis_name=TEXT)
-def axis_index(axis_name: str) -> Any:
+def axis_index(axis_name: str) -> Tensor:
     """The number of the lane along a named axis, an int64.
 
     >>> import phix
@@ -379,7 +380,7 @@ def axis_size(axis_name: str) -> Any:
     >>> phix.vmap(lambda x: x / phix.axis_size("i"), axis_name="i")(phix.to_tensor([2, 4])).tolist()
     [1.0, 2.0]
     """
-    return dispatch.axis_size(axis_name)
+    return context.axis_size(axis_name)
 
 
 __all__ = [

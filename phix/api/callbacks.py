@@ -10,8 +10,8 @@ import numpy as np
 
 from phix import ops
 from phix.api.arguments import flat_specs, flat_tensors, function_name
+from phix.core import context, pytrees
 from phix.core import dims as dm
-from phix.core import dispatch, pytrees
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
 from phix.core.given import FUNCTION, NONE, one_of, takes
@@ -94,7 +94,7 @@ def pure_callback(
     dtypes = tuple(str(m.dtype) for m in metas)
     host = HostFunction(function, in_tree, out_tree, dtypes)
     known = all(dm.is_known(*m.dims) for m in metas)
-    if known and dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+    if known and context.is_eager() and not any(isinstance(x, Tracer) for x in flat):
         outs: Any = host([x.numpy() for x in flat], [m.dims for m in metas])
         return pytrees.unflatten(out_tree, map(owned_tensor, outs))
     dims = [d for m in metas for d in m.dims]

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from phix import checkpoint_policies, ops
 from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
-from phix.core import dispatch, pytrees
+from phix.api.signatures import P, R, X
+from phix.core import context, pytrees
 from phix.core.exact_keys import Exact
 from phix.core.given import FUNCTION, INTS, NONE, TEXT, named, takes
 from phix.core.tensor import Tracer
+
+
+@overload
+def checkpoint(
+    function: Callable[P, R],
+    *,
+    policy: Callable[..., bool] | None = None,
+    static_argnums: int | tuple[int, ...] = (),
+) -> Callable[P, R]: ...
+
+
+@overload
+def checkpoint(
+    function: None = None,
+    *,
+    policy: Callable[..., bool] | None = None,
+    static_argnums: int | tuple[int, ...] = (),
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
 @takes(function=FUNCTION | NONE, policy=FUNCTION | NONE, static_argnums=INTS)
@@ -53,7 +72,7 @@ def checkpoint(
             return function(*full, **named)
 
         run = Flattened(of_dynamic, treedef, f"the result of {function_name(function)}")
-        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+        if context.is_eager() and not any(isinstance(x, Tracer) for x in flat):
             outs: Any = run(*flat)
             return pytrees.unflatten(run.out_tree, outs)
         settings = (len(args), *((p, Exact(fixed[p])) for p in sorted(fixed)))
@@ -65,7 +84,7 @@ def checkpoint(
 
 
 @takes(name=TEXT)
-def checkpoint_name(x: Any, name: str) -> Any:
+def checkpoint_name(x: X, name: str) -> X:
     """``x``, a tree of tensors, under a name by which a policy of :func:`checkpoint` can keep it.
 
     >>> import phix

@@ -10,10 +10,12 @@ import numpy as np
 
 from phix.api.arguments import function_name
 from phix.api.graphs import make_graph
-from phix.api.jitted import Jitted, jit
+from phix.api.jit import jit
+from phix.api.jitted import Jitted
 from phix.core import dtypes as dt
 from phix.core import graph as gr
-from phix.core import passes, pytrees
+from phix.core import pytrees
+from phix.core import rewrites as passes
 from phix.core.conversion import to_tensor
 from phix.core.engines import engine
 from phix.core.errors import ArgumentError
@@ -21,7 +23,8 @@ from phix.core.graph import Equation, Graph, Source, Variable
 from phix.core.graph_text import equation_text
 from phix.core.places import CPU
 from phix.core.tensor import Tensor
-from phix.interpreters.jit import Compiled
+from phix.core.tracebacks import leaving_phix
+from phix.passes.compiled import Compiled
 
 # How many times the last bits of the largest number, and of what inputs a bit off make of a
 # result, may rounding in another order come to.
@@ -156,7 +159,8 @@ def compare(
         ArgumentError: no rewrite has that name, or the function is jitted with static arguments.
 
     >>> import phix
-    >>> phix.debug.compare(lambda x: phix.ops.softmax(x) * 2.0, rewrites="fuse")([1.0, 2.0])
+    >>> x = phix.to_tensor([1.0, 2.0])
+    >>> phix.debug.compare(lambda x: phix.ops.softmax(x) * 2.0, rewrites="fuse")(x)
     compare(<lambda>): eager calls and 3 ways to compile agree
     """
     names = tuple(passes.REWRITES) if rewrites is None else rewrites
@@ -171,6 +175,7 @@ def compare(
 
     donated = (donate_argnums,) if isinstance(donate_argnums, int) else tuple(donate_argnums)
 
+    @leaving_phix
     def compared(*args: Any) -> Comparison:
         numbers = tuple(n % len(args) for n in donated if -len(args) <= n < len(args))
         return _Comparing(function, args, numbers, left_out).result()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, overload
 
 from phix import ops
 from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.signatures import ArrayOrNumber, C, R, X, Y
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
@@ -16,7 +17,7 @@ from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
 from phix.core.given import FLAG, FUNCTION, FUNCTIONS, INT, NONE, SIZE, at_least, takes
 from phix.core.graph import Graph
 from phix.core.slices import from_zero
-from phix.core.tensor import TensorBase
+from phix.core.tensor import Tensor, TensorBase
 from phix.core.transforms import transforms
 
 
@@ -37,9 +38,7 @@ def _same_tree(found: Any, wanted: Any, where: str) -> None:
 
 # -- branches --------------------------------------------------------------------------------
 @takes(true_fn=FUNCTION, false_fn=FUNCTION)
-def cond(
-    pred: Any, true_fn: Callable[..., Any], false_fn: Callable[..., Any], *operands: Any
-) -> Any:
+def cond(pred: Any, true_fn: Callable[..., R], false_fn: Callable[..., R], *operands: Any) -> R:
     """``true_fn(*operands)`` where ``pred`` holds, else ``false_fn(*operands)``; one of them runs.
 
     Args:
@@ -66,7 +65,7 @@ def cond(
 
 
 @takes(branches=FUNCTIONS)
-def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -> Any:
+def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
     """``branches[index](*operands)``, the index clamped to the branches there are.
 
     Args:
@@ -146,6 +145,24 @@ def select_n(which: Any, *cases: Any) -> Any:
 
 
 # -- loops -----------------------------------------------------------------------------------
+@overload
+def while_loop(
+    cond_fun: Callable[[Tensor], Any],
+    body_fun: Callable[[Tensor], ArrayOrNumber],
+    init_val: ArrayOrNumber,
+) -> Tensor: ...
+
+
+@overload
+def while_loop(cond_fun: Callable[[C], Any], body_fun: Callable[[C], C], init_val: C) -> C: ...
+
+
+@overload
+def while_loop(
+    cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any
+) -> Any: ...
+
+
 @takes(cond_fun=FUNCTION, body_fun=FUNCTION)
 def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any) -> Any:
     """``val = body_fun(val)`` for as long as ``cond_fun(val)`` holds.
@@ -202,6 +219,29 @@ def _met(init: Any, leaves: list[Any], graph: Graph) -> tuple[list[Any], bool]:
     return leaves, changed
 
 
+@overload
+def fori_loop(
+    lower: Any,
+    upper: Any,
+    body_fun: Callable[[Tensor, Tensor], ArrayOrNumber],
+    init_val: ArrayOrNumber,
+    *,
+    unroll: int = 1,
+) -> Tensor: ...
+
+
+@overload
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Callable[[Tensor, C], C], init_val: C, *, unroll: int = 1
+) -> C: ...
+
+
+@overload
+def fori_loop(
+    lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: int = 1
+) -> Any: ...
+
+
 @takes(body_fun=FUNCTION, unroll=at_least(1))
 def fori_loop(
     lower: Any, upper: Any, body_fun: Callable[..., Any], init_val: Any, *, unroll: int = 1
@@ -229,6 +269,39 @@ def fori_loop(
     leaves, graph, closed, tree = _body(body_fun, (lower,), init_val, "fori_loop")
     outs = ops.fori_loop(lower, upper, leaves, closed, graph, length)
     return pytrees.unflatten(tree, outs)
+
+
+@overload
+def scan(
+    f: Callable[[Tensor, Any], tuple[ArrayOrNumber, Y]],
+    init: ArrayOrNumber,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[Tensor, Y]: ...
+
+
+@overload
+def scan(
+    f: Callable[[C, Any], tuple[C, Y]],
+    init: C,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[C, Y]: ...
+
+
+@overload
+def scan(
+    f: Callable[..., Any],
+    init: Any,
+    xs: Any = None,
+    length: int | None = None,
+    reverse: bool = False,
+    unroll: int = 1,
+) -> tuple[Any, Any]: ...
 
 
 @takes(f=FUNCTION, length=SIZE | NONE, reverse=FLAG, unroll=at_least(1))
@@ -331,7 +404,7 @@ def _unrolled(f: Any, init: Any, xs: Any, steps: int, reverse: bool, unroll: int
 
 
 @takes(f=FUNCTION, batch_size=at_least(1) | NONE)
-def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any:
+def map(f: Callable[[Any], R], xs: Any, *, batch_size: int | None = None) -> R:
     """``f`` of each slice of ``xs`` along the leading axis, one after the other, stacked.
 
     Args:
@@ -363,6 +436,21 @@ def map(f: Callable[..., Any], xs: Any, *, batch_size: int | None = None) -> Any
     if whole < size:
         parts.append(vmap(f)(pytrees.map(lambda x: x[whole:], xs)))
     return pytrees.map(lambda *ys: ops.concat(list(ys), 0) if len(ys) > 1 else ys[0], *parts)
+
+
+@overload
+def associative_scan(
+    fn: Callable[[Tensor, Tensor], ArrayOrNumber],
+    elems: ArrayOrNumber,
+    reverse: bool = False,
+    axis: int = 0,
+) -> Tensor: ...
+
+
+@overload
+def associative_scan(
+    fn: Callable[[X, X], X], elems: X, reverse: bool = False, axis: int = 0
+) -> X: ...
 
 
 @takes(fn=FUNCTION, reverse=FLAG, axis=INT)

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from phix import ops
 from phix.core import dims as dm
 from phix.core.arguments import DTypeLike, IntArrayLike, ScalarLike
 from phix.core.errors import ArgumentError
 from phix.core.given import SIZE, takes
-from phix.core.tensor import TensorBase, TensorLike
+from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 __all__ = [
     "arange",
@@ -26,7 +24,7 @@ __all__ = [
 
 
 @takes()
-def full(shape: IntArrayLike, fill_value: ScalarLike, dtype: DTypeLike | None = None) -> Any:
+def full(shape: IntArrayLike, fill_value: ScalarLike, dtype: DTypeLike | None = None) -> Tensor:
     """A tensor with every element ``fill_value``.
 
     Args:
@@ -45,7 +43,7 @@ def full(shape: IntArrayLike, fill_value: ScalarLike, dtype: DTypeLike | None = 
 
 
 @takes()
-def zeros(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
+def zeros(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Tensor:
     """A tensor of zeros.
 
     >>> import phix
@@ -56,7 +54,7 @@ def zeros(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
 
 
 @takes()
-def ones(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
+def ones(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Tensor:
     """A tensor of ones.
 
     >>> import phix
@@ -67,7 +65,7 @@ def ones(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
 
 
 @takes()
-def empty(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
+def empty(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Tensor:
     """A tensor whose values do not matter; they are 0.
 
     >>> import phix
@@ -78,7 +76,7 @@ def empty(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Any:
 
 
 @takes()
-def full_like(x: TensorLike, fill_value: ScalarLike, dtype: DTypeLike | None = None) -> Any:
+def full_like(x: TensorLike, fill_value: ScalarLike, dtype: DTypeLike | None = None) -> Tensor:
     """A tensor of the shape of ``x``, and of its dtype if none is given.
 
     >>> import phix
@@ -89,7 +87,7 @@ def full_like(x: TensorLike, fill_value: ScalarLike, dtype: DTypeLike | None = N
 
 
 @takes()
-def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Any:
+def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """Zeros in the shape of ``x``, and in its dtype if none is given.
 
     >>> import phix
@@ -100,7 +98,7 @@ def zeros_like(x: TensorLike, dtype: DTypeLike | None = None) -> Any:
 
 
 @takes()
-def ones_like(x: TensorLike, dtype: DTypeLike | None = None) -> Any:
+def ones_like(x: TensorLike, dtype: DTypeLike | None = None) -> Tensor:
     """Ones in the shape of ``x``, and in its dtype if none is given.
 
     >>> import phix
@@ -116,7 +114,7 @@ def arange(
     end: float | dm.DimLike | None = None,
     step: float = 1,
     dtype: DTypeLike | None = None,
-) -> Any:
+) -> Tensor:
     """start, start + step, start + 2 * step, ... as long as they lie before ``end``.
 
     Args:
@@ -136,7 +134,7 @@ def arange(
 @takes(num=SIZE)
 def linspace(
     start: TensorLike, stop: TensorLike, num: int = 50, dtype: DTypeLike | None = None
-) -> Any:
+) -> Tensor:
     """``num`` values evenly spaced from ``start`` to ``stop``, both included and met exactly.
 
     Args:
@@ -156,7 +154,7 @@ def linspace(
 @takes()
 def eye(
     num_rows: dm.DimLike, num_columns: dm.DimLike | None = None, dtype: DTypeLike = "float32"
-) -> Any:
+) -> Tensor:
     """A matrix with 1 on the main diagonal and 0 elsewhere; square if one size is given.
 
     >>> import phix

@@ -6,12 +6,13 @@ import functools
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic
 
 from phix import ops
 from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
+from phix.api.signatures import P, R, X
+from phix.core import context, pytrees
 from phix.core import dims as dm
-from phix.core import dispatch, pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.exact_keys import Exact
 from phix.core.given import FUNCTION, INTS, naming, takes, wrong
@@ -19,7 +20,7 @@ from phix.core.tensor import TensorBase, Tracer
 
 
 @takes()
-def stop_gradient(x: Any) -> Any:
+def stop_gradient(x: X) -> X:
     """``x``, a tree of tensors, as a constant to every derivative.
 
     >>> import phix
@@ -161,10 +162,10 @@ def _woven(args: Sequence[Any], places: tuple[int, ...], fixed: Sequence[Any]) -
     return [next(held) if i in places else next(given) for i in range(len(args) + len(fixed))]
 
 
-class _Custom:
+class _Custom(Generic[P, R]):
     """What custom_vjp and custom_jvp have in common: how a call becomes an op."""
 
-    def __init__(self, function: Callable[..., Any], nondiff_argnums: int | Sequence[int]) -> None:
+    def __init__(self, function: Callable[P, R], nondiff_argnums: int | Sequence[int]) -> None:
         for argument, kind, value in (
             ("function", FUNCTION, function),
             ("nondiff_argnums", INTS, nondiff_argnums),
@@ -172,7 +173,7 @@ class _Custom:
             if not kind.holds(value):
                 raise wrong(type(self).__name__, argument, kind, value)
         functools.update_wrapper(self, function)
-        self.function = function
+        self.function: Callable[..., Any] = function
         self.graphs = Graphs()
         self.nondiff_argnums: tuple[int, ...] = (
             (nondiff_argnums,) if isinstance(nondiff_argnums, int) else tuple(nondiff_argnums)
@@ -184,9 +185,10 @@ class _Custom:
     def bind(self, operands: Any, graph: Any, rule: Any) -> Any:
         raise NotImplementedError
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         with naming(type(self).__name__):
-            return self._called(args, kwargs)
+            found: R = self._called(args, kwargs)
+            return found
 
     def _called(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         name = function_name(self.function)
@@ -206,7 +208,7 @@ class _Custom:
 
         _, treedef = pytrees.flatten((rest, {}))
         run = Flattened(of_rest, treedef, f"the result of {name}")
-        if dispatch.is_eager() and not any(isinstance(x, Tracer) for x in flat):
+        if context.is_eager() and not any(isinstance(x, Tracer) for x in flat):
             outs = run(*flat)
             return pytrees.unflatten(run.out_tree, outs)
         settings = (places, *map(Exact, fixed.values))
@@ -243,7 +245,7 @@ def _missing(what: str, name: str, call: str) -> DifferentiationError:
     return DifferentiationError(f"{name} is a {what} without a rule; write {name}.{call}")
 
 
-class custom_vjp(_Custom):
+class custom_vjp(_Custom[P, R]):
     """A function whose reverse mode is the user's own; forward mode follows by transposition.
 
     Args:
@@ -269,9 +271,7 @@ class custom_vjp(_Custom):
     1.0
     """
 
-    def __init__(
-        self, function: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()
-    ) -> None:
+    def __init__(self, function: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
         super().__init__(function, nondiff_argnums)
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
@@ -290,7 +290,7 @@ class custom_vjp(_Custom):
         return ops.custom_vjp_call(operands, graph, rule)
 
 
-class custom_jvp(_Custom):
+class custom_jvp(_Custom[P, R]):
     """A function whose forward mode is the user's own; reverse mode follows by transposition.
 
     Args:
@@ -313,9 +313,7 @@ class custom_jvp(_Custom):
     1.0
     """
 
-    def __init__(
-        self, function: Callable[..., Any], nondiff_argnums: int | Sequence[int] = ()
-    ) -> None:
+    def __init__(self, function: Callable[P, R], nondiff_argnums: int | Sequence[int] = ()) -> None:
         super().__init__(function, nondiff_argnums)
         self.jvp: Callable[..., Any] | None = None
 
@@ -331,7 +329,8 @@ class custom_jvp(_Custom):
             raise ArgumentError("defjvps takes no nondiff_argnums; use defjvp")
 
         def joined(primals: Any, tangents: Any) -> Any:
-            out = self(*primals)
+            own: Any = self
+            out = own(*primals)
             parts = [r(t, out, *primals) for r, t in zip(rules, tangents) if r is not None]
             if not parts:
                 return out, pytrees.map(_zeros, out)

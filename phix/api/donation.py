@@ -6,13 +6,15 @@ from typing import Any
 
 from phix.api.arguments import flat_tensors, function_name
 from phix.api.jitted import Jitted
-from phix.core import dispatch, donation, pytrees
+from phix.api.signatures import P, R
+from phix.core import context, donation, pytrees
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, Tracer, tensor_of
-from phix.interpreters.jit import can_run
+from phix.core.tracebacks import leaving_phix
+from phix.passes.compiled import can_run
 
 
-class Donating(Jitted):
+class Donating(Jitted[P, R]):
     """A jitted function with ``donate_argnums``.
 
     Run by itself it ends the tensors it is given; inside a transformation they are arguments like
@@ -21,14 +23,15 @@ class Donating(Jitted):
 
     donated: tuple[int, ...] = ()  # argument numbers
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    @leaving_phix
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         return self._call(args, kwargs)
 
     def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         gifts = self._gifts(args)
         dynamic, static = self._split(args, kwargs)
         flat, treedef = flat_tensors(dynamic, function_name(self.function))
-        if not gifts or not dispatch.is_eager() or any(isinstance(x, Tracer) for x in flat):
+        if not gifts or not context.is_eager() or any(isinstance(x, Tracer) for x in flat):
             return super()._call(args, kwargs)
         tensors: Any = flat
         numbers = donation.free_numbers(tensors, gifts)

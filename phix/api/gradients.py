@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, Union
+from typing import Any, Concatenate, Literal, Union, overload
 
 import numpy as np
 
 from phix.api.arguments import Flattened, flat_tensors, function_name, split_aux
+from phix.api.signatures import (
+    A,
+    ArrayOrNumber,
+    Function,
+    OfArray,
+    OfTensor,
+    OfTree,
+    OfTrees,
+    P,
+    R,
+    X,
+    Y,
+)
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
@@ -17,6 +30,7 @@ from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.places import Place
 from phix.core.tensor import Tensor, TensorBase
+from phix.core.tracebacks import leaving_phix
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 from phix.interpreters import jvp as forward
 from phix.interpreters import vjp as reverse
@@ -31,6 +45,39 @@ def as_differentiable(x: TensorBase, what: str) -> TensorBase:
             "to a float, or leave it out of argnums"
         )
     return x
+
+
+@overload
+def vjp(
+    function: Callable[[Tensor], R], primal: ArrayOrNumber, /, *, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[Any], tuple[Tensor]]]: ...
+
+
+@overload
+def vjp(
+    function: Callable[[Tensor, Tensor], R],
+    first: ArrayOrNumber,
+    second: ArrayOrNumber,
+    /,
+    *,
+    has_aux: Literal[False] = False,
+) -> tuple[R, Callable[[Any], tuple[Tensor, Tensor]]]: ...
+
+
+@overload
+def vjp(
+    function: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[R, Callable[[Any], tuple[Any, ...]]]: ...
+
+
+@overload
+def vjp(
+    function: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[[Any], tuple[Any, ...]], A]: ...
+
+
+@overload
+def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool) -> Any: ...
 
 
 @takes(function=FUNCTION, has_aux=FLAG)
@@ -61,6 +108,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     run = Flattened(wrapped, treedef, f"the result of {function_name(function)}")
     outs, pull = reverse.vjp(run, flat)
 
+    @leaving_phix
     def pullback(ct: Any) -> Any:
         cts, ct_tree = flat_tensors(ct, "the cotangent")
         if ct_tree != run.out_tree:
@@ -81,6 +129,22 @@ def _fit_cotangent(ct: TensorBase, out: TensorBase) -> Any:
             f"the cotangent of a result {out.meta} must have its dims, found {ct.meta}"
         )
     return ct if ct.dtype == out.dtype else ct.astype(out.dtype)
+
+
+@overload
+def jvp(
+    function: Callable[..., R], primals: Any, tangents: Any, has_aux: Literal[False] = False
+) -> tuple[R, R]: ...
+
+
+@overload
+def jvp(
+    function: Callable[..., tuple[R, A]], primals: Any, tangents: Any, has_aux: Literal[True]
+) -> tuple[R, R, A]: ...
+
+
+@overload
+def jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool) -> Any: ...
 
 
 @takes(function=FUNCTION, primals=LIST, tangents=LIST, has_aux=FLAG)
@@ -120,6 +184,36 @@ def _fit_tangent(t: TensorBase, x: TensorBase) -> Any:
             f"jvp: the tangent of a primal {x.meta} must have its dims, found {t.meta}"
         )
     return t if t.dtype == x.dtype else t.astype(x.dtype)
+
+
+@overload
+def value_and_grad(
+    function: OfTensor[P, tuple[R, A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> OfArray[P, tuple[tuple[R, A], Tensor]]: ...
+
+
+@overload
+def value_and_grad(
+    function: OfTensor[P, R], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> OfArray[P, tuple[R, Tensor]]: ...
+
+
+@overload
+def value_and_grad(
+    function: OfTree[X, P, R], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Function[Concatenate[X, P], tuple[R, X]]: ...
+
+
+@overload
+def value_and_grad(  # type: ignore[overload-overlap]
+    function: OfTrees[X, Y, P, R], argnums: Literal[1], has_aux: Literal[False] = False
+) -> Function[Concatenate[X, Y, P], tuple[R, Y]]: ...
+
+
+@overload
+def value_and_grad(
+    function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Function[..., Any]: ...
 
 
 @takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
@@ -236,6 +330,36 @@ def _way_out(outs: list[Any]) -> str:
 @functools.cache
 def _one(dtype: np.dtype, place: Place | None) -> Tensor:
     return owned_tensor(np.ones((), dtype), place)
+
+
+@overload
+def grad(
+    function: OfTensor[P, tuple[R, A]], argnums: Literal[0] = 0, *, has_aux: Literal[True]
+) -> OfArray[P, tuple[Tensor, A]]: ...
+
+
+@overload
+def grad(
+    function: OfTensor[P, R], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> OfArray[P, Tensor]: ...
+
+
+@overload
+def grad(
+    function: OfTree[X, P, R], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> Function[Concatenate[X, P], X]: ...
+
+
+@overload
+def grad(  # type: ignore[overload-overlap]
+    function: OfTrees[X, Y, P, R], argnums: Literal[1], has_aux: Literal[False] = False
+) -> Function[Concatenate[X, Y, P], Y]: ...
+
+
+@overload
+def grad(
+    function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Function[..., Any]: ...
 
 
 @takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)

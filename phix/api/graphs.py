@@ -10,9 +10,10 @@ from phix.api.arguments import Flattened, argument_names, flat_specs, function_n
 from phix.core import pytrees
 from phix.core.given import FUNCTION, LIST, TEXT, Kind, named, takes
 from phix.core.graph import Graph
-from phix.interpreters import check, stage
 from phix.interpreters import decompose as decomposing
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
+from phix.interpreters import stage
+from phix.passes import check
 
 
 @takes(function=FUNCTION)

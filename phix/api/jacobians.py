@@ -4,23 +4,38 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from phix import ops
 from phix.api.arguments import Flattened, flat_specs, flat_tensors, function_name, split_aux
 from phix.api.batching import vmap
 from phix.api.gradients import Argnums, argument_places, as_differentiable, grad, jvp, vjp
+from phix.api.signatures import A, Function, OfArray, OfTensor, P, R
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.graph import Constant, Equation, Graph, copied, flat
+from phix.core.tensor import Tensor
+from phix.core.tracebacks import leaving_phix
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
 
 
 # -- linear functions ------------------------------------------------------------------------
+@overload
+def linearize(
+    function: Callable[..., R], *primals: Any, has_aux: Literal[False] = False
+) -> tuple[R, Callable[..., R]]: ...
+
+
+@overload
+def linearize(
+    function: Callable[..., tuple[R, A]], *primals: Any, has_aux: Literal[True]
+) -> tuple[R, Callable[..., R], A]: ...
+
+
 @takes(function=FUNCTION, has_aux=FLAG)
 def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     """``function`` at ``primals``, and its derivative there as a function of tangents.
@@ -58,6 +73,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     graph = with_known_part_done(stage.trace(forward, [x.meta for x in values]))
     out = pytrees.unflatten(run.out_tree, outs)
 
+    @leaving_phix
     def f_jvp(*tangents: Any) -> Any:
         given, tree = flat_tensors((tangents, {}), "the tangents")
         if tree != in_tree:
@@ -196,6 +212,18 @@ def _of_chosen(function: Any, args: Any, kwargs: Any, argnums: Argnums) -> tuple
     return of_chosen, tuple(args[p] for p in places)
 
 
+@overload
+def jacrev(
+    function: OfTensor[P, Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> OfArray[P, Tensor]: ...
+
+
+@overload
+def jacrev(
+    function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Function[..., Any]: ...
+
+
 @takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
 def jacrev(
     function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
@@ -260,6 +288,18 @@ def _complex_rows(rows: Any, turned: Any, result: Any) -> Any:
     if dt.is_complex(rows.dtype):
         return ops.conj(rows)
     return ops.complex(rows, turned)
+
+
+@overload
+def jacfwd(
+    function: OfTensor[P, Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> OfArray[P, Tensor]: ...
+
+
+@overload
+def jacfwd(
+    function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Function[..., Any]: ...
 
 
 @takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)
@@ -327,6 +367,18 @@ def _arguments(column: Any, leaves: Sequence[Any], in_tree: Any, argnums: Argnum
 
 def _single(found: Any, argnums: Argnums) -> Any:
     return found[0] if isinstance(argnums, int) else found
+
+
+@overload
+def hessian(
+    function: OfTensor[P, Tensor], argnums: Literal[0] = 0, has_aux: Literal[False] = False
+) -> OfArray[P, Tensor]: ...
+
+
+@overload
+def hessian(
+    function: Callable[..., Any], argnums: Argnums = 0, has_aux: bool = False
+) -> Function[..., Any]: ...
 
 
 @takes(function=FUNCTION, argnums=INTS, has_aux=FLAG)

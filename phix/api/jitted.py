@@ -1,29 +1,30 @@
-"""jit as users call it: a function compiled once for each kind of arguments."""
+"""A jitted function: traced and compiled once for each kind of arguments."""
 
 from __future__ import annotations
 
 import functools
-import inspect
 import operator
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Union
+from collections.abc import Callable, Sequence
+from typing import Any, Generic
 
 from phix.api.arguments import flat_specs, flat_tensors, function_name, lent_tensors, meta_key
 from phix.api.flat_calls import MISS, FlatCall, flat_call
 from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import Call, explanation
-from phix.core import collector, dispatch, passes, pytrees, stack
+from phix.api.signatures import P, R
+from phix.core import collector, context, pytrees, rewrites, stack
 from phix.core.arrays import apart
 from phix.core.engines import Launcher
 from phix.core.errors import ArgumentError, RetraceError
 from phix.core.exact_keys import Exact, is_hashable
-from phix.core.given import FUNCTION, INTS, LIST, NAMES, NONE, named, takes
+from phix.core.given import named
 from phix.core.index_ranges import is_checking
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tracer, tensor_of
+from phix.core.tracebacks import leaving_phix, shorten
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
-from phix.interpreters.jit import can_run
+from phix.passes.compiled import can_run
 
 _OFTEN = 3  # calls of a kind before it gets a flat function, which takes a hundred to pay off
 _MOST_FLAT = 2
@@ -40,12 +41,12 @@ class _Known:
         self.calls = 0
 
 
-class Jitted:
+class Jitted(Generic[P, R]):
     """A function that runs as a compiled program; made by :func:`jit`."""
 
     def __init__(
         self,
-        function: Callable[..., Any],
+        function: Callable[P, R],
         static_argnums: tuple[int, ...],
         static_argnames: tuple[str, ...],
         input_spec: Any,
@@ -66,14 +67,18 @@ class Jitted:
         self._flat: tuple[FlatCall, ...] = ()  # for the last of those that come often
         self._lock = stack.Lock()
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and not self.static_argnums and dispatch.current() is _EAGER:
-            for call in self._flat:
-                result = call(args)
-                if result is not MISS:
-                    return result
-            return self._call_quick(args)
-        return self._call(args, kwargs)
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            if not kwargs and not self.static_argnums and context.current() is _EAGER:
+                for call in self._flat:
+                    result = call(args)
+                    if result is not MISS:
+                        return result
+                return self._call_quick(args)
+            return self._call(args, kwargs)
+        except Exception as error:
+            shorten(error, error.__traceback__)
+            raise
 
     def _call_quick(self, args: tuple[Any, ...]) -> Any:
         """The way for tensors in plain containers: their tree is not looked at if known."""
@@ -125,7 +130,7 @@ class Jitted:
         name = function_name(self.function)
         flat, treedef = lent_tensors(dynamic, name)
         tensors: Any = flat
-        runs = dispatch.current() is _EAGER and not any(isinstance(x, Tracer) for x in flat)
+        runs = context.current() is _EAGER and not any(isinstance(x, Tracer) for x in flat)
         key = (treedef, static, *[x.key for x in tensors]) if runs else None
         found = self._launchers.get(key)
         if found is None:
@@ -188,9 +193,10 @@ class Jitted:
         self._calls.append(call)
         self.trace_count += 1
         function = _with_static(self.function, static)
-        with passes.without(self.off):
+        with rewrites.without(self.off):
             return Traced(*trace(function, *specs), self.off)
 
+    @leaving_phix
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The steps from the traced graph to machine code for these arguments or specs."""
         dynamic, static = self._split(args, kwargs)
@@ -271,7 +277,7 @@ def _declared(input_spec: Any, args: Any, function: Any) -> Any:
 
 def _around() -> tuple[Any, bool]:
     """What a trace depends on besides the arguments: see ``Call``."""
-    return dispatch.bound_axes(), is_checking()
+    return context.bound_axes(), is_checking()
 
 
 def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Callable[..., Any]:
@@ -290,109 +296,4 @@ def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Calla
     return partial
 
 
-Static = Union[int, Iterable[int], None]
-
-
-@takes(
-    function=FUNCTION | NONE,
-    static_argnums=INTS | NONE,
-    static_argnames=NAMES | NONE,
-    input_spec=LIST | NONE,
-    donate_argnums=INTS | NONE,
-    disable=NAMES,
-)
-def jit(
-    function: Callable[..., Any] | None = None,
-    *,
-    static_argnums: Static = None,
-    static_argnames: str | Iterable[str] | None = None,
-    input_spec: Sequence[Any] | None = None,
-    donate_argnums: Static = None,
-    disable: str | Iterable[str] = (),
-) -> Any:
-    """A function that is traced once for each kind of arguments and runs as one native program.
-
-    Args:
-        function: a pure function of tensors, or trees of them. Without it, a decorator.
-        static_argnums: positional arguments that are no tensors: hashable Python values, each
-            of which makes its own program.
-        static_argnames: the same for keyword arguments. A parameter named in one of the two is
-            found by the other as well.
-        input_spec: one ``phix.spec`` (or tree of them) for each positional argument. The
-            function is then traced and compiled once, for every size of the dims left unknown.
-        donate_argnums: arguments the caller will not use again: the tensors in them are dead
-            after a call, and results of their sizes and dtypes take their memory where the
-            program is done with them by then, and where no array, view or other tensor shares
-            it. NumPy arrays are never written to.
-        disable: names of rewrites to leave out, to see what they do or whether one is at fault;
-            ``phix.debug.passes()`` lists them. Derivatives taken of the jitted function from
-            outside are compiled with all of them.
-
-    Returns:
-        A function of the same arguments. It can be differentiated, batched and traced, to any
-        order, and stays compiled under eager grad, jvp and vmap; ``.lower(*args)`` shows every
-        step, its cost and its memory, ``.lower(*args).compile()`` gives a function that never
-        traces, ``.trace_count`` counts traces.
-
-    Raises:
-        ArgumentError: an argument is no tensor, a static one is not hashable, or no rewrite has
-            a name in ``disable``.
-        ShapeError: an argument does not fit its input_spec, or a check left open while tracing
-            fails at the sizes given.
-        DonatedTensorError: a tensor is used after it was donated.
-
-    >>> import phix
-    >>> f = phix.jit(lambda x: 2.0 * x + 1.0, input_spec=[phix.spec(["n"])])
-    >>> f(phix.to_tensor([1.0, 2.0])).tolist(), f(phix.to_tensor([3.0])).tolist()
-    ([3.0, 5.0], [7.0])
-    >>> f.trace_count
-    1
-    """
-    if function is None:
-        return functools.partial(
-            jit,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            input_spec=input_spec,
-            donate_argnums=donate_argnums,
-            disable=disable,
-        )
-    donated = () if donate_argnums is None else _as_tuple(donate_argnums)
-    numbers = () if static_argnums is None else _as_tuple(static_argnums)
-    names = () if static_argnames is None else _as_tuple(static_argnames)
-    off = passes.checked(disable, "jit")
-    parts = (function, *_both_ways(function, numbers, names), input_spec, off)
-    if not donated:
-        return Jitted(*parts)
-    from phix.api.donation import Donating
-
-    made = Donating(*parts)
-    made.donated = donated
-    return made
-
-
-def _as_tuple(value: Any) -> tuple[Any, ...]:
-    return (value,) if isinstance(value, (int, str)) else tuple(value)
-
-
-def _both_ways(
-    function: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...]
-) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Static arguments found by place or by name, however they are passed."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (TypeError, ValueError):
-        return numbers, names
-    plain = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
-    unknown = [n for n in names if n not in {p.name for p in parameters}]
-    if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
-        raise ArgumentError(
-            f"static_argnames names {unknown}, but {function_name(function)} takes "
-            f"{[p.name for p in parameters]}"
-        )
-    by_number = {plain[n] for n in numbers if -len(plain) <= n < len(plain)}
-    by_name = {plain.index(n) for n in names if n in plain}
-    return tuple(sorted({*numbers, *by_name})), tuple(sorted({*names, *by_number}))
-
-
-_EAGER = dispatch.current()
+_EAGER = context.current()

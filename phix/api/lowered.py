@@ -8,7 +8,7 @@ from typing import Any
 
 from phix import ops
 from phix.api.arguments import flat_tensors, lent_tensors
-from phix.core import dispatch, pytrees
+from phix.core import context, pytrees
 from phix.core.analysis import CostAnalysis, MemoryAnalysis
 from phix.core.arrays import apart
 from phix.core.dims import Symbol
@@ -18,7 +18,8 @@ from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor
 from phix.core.places import Place, default
 from phix.core.tensor import Tensor, Tracer, tensor_of
-from phix.interpreters.jit import Compiled, Homes, can_run, homes_of
+from phix.core.tracebacks import shorten
+from phix.passes.compiled import Compiled, Homes, can_run, homes_of
 
 _LEAF = pytrees.flatten(0)[1]
 
@@ -44,7 +45,7 @@ class Traced:
         Where ops end in eager ones, as one op with compiled derivatives; inside a graph being
         made, written out, so that all of it is optimised together.
         """
-        if dispatch.runs_at_once() and self.compiled.is_closed:
+        if context.runs_at_once() and self.compiled.is_closed:
             return self.rebuild(ops.call([*tensors, *self.closed], self.body))
         return self.rebuild(self.compiled.graph(*tensors))
 
@@ -228,6 +229,13 @@ class CompiledFunction:
         self._traced, self._treedef = lowered._traced, lowered._treedef
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        try:
+            return self._call(args, kwargs)
+        except Exception as error:
+            shorten(error, error.__traceback__)
+            raise
+
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         traced, wanted = self._traced, self._treedef
         tensors, found = lent_tensors((args, kwargs), "a compiled function")
         if found != wanted:

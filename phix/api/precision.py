@@ -4,19 +4,40 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import Any
+from typing import Any, overload
 
 from phix.api.arguments import Flattened, Graphs, flat_tensors, function_name
+from phix.api.signatures import P, R
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, DTypeError
 from phix.core.given import FUNCTION, NAMES, NONE, named, takes
 from phix.core.op import Op
 from phix.core.rules import get_op
-from phix.interpreters.autocast import Policy
-from phix.interpreters.autocast import autocast as rewrite
+from phix.passes.autocast import Policy
+from phix.passes.autocast import autocast as rewrite
 
 LOW_DTYPES = (dt.bfloat16, dt.float16)
+
+
+@overload
+def autocast(
+    function: Callable[P, R],
+    dtype: Any = "bfloat16",
+    *,
+    allow: str | tuple[str, ...] = (),
+    deny: str | tuple[str, ...] = (),
+) -> Callable[P, R]: ...
+
+
+@overload
+def autocast(
+    function: None = None,
+    dtype: Any = "bfloat16",
+    *,
+    allow: str | tuple[str, ...] = (),
+    deny: str | tuple[str, ...] = (),
+) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
 
 
 @takes(function=FUNCTION | NONE, allow=NAMES, deny=NAMES)

@@ -9,6 +9,7 @@ from typing import Any
 
 from phix import ops
 from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.signatures import OfArray, OfTensor, P, R
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
@@ -21,9 +22,7 @@ Series = list[Any]
 
 
 @takes(function=FUNCTION, primals=LIST, series=LIST)
-def jet(
-    function: Callable[..., Any], primals: Sequence[Any], series: Sequence[Any]
-) -> tuple[Any, Any]:
+def jet(function: Callable[..., R], primals: Sequence[Any], series: Sequence[Any]) -> tuple[R, Any]:
     """``function`` along curves: the derivatives of its results from those of its arguments.
 
     With x(t) a curve through the primals whose derivatives at 0 are the series, it gives f(x(0))
@@ -132,7 +131,7 @@ _MOST_ORDERS = 170  # whose factorials a float64 holds
 
 
 @takes(function=FUNCTION, order=between(0, _MOST_ORDERS))
-def derivative(function: Callable[..., Any], order: int = 1) -> Callable[..., Any]:
+def derivative(function: OfTensor[P, R], order: int = 1) -> OfArray[P, R]:
     """A function that gives the derivative of ``function`` of that order, by Taylor mode.
 
     Args:

@@ -12,6 +12,7 @@ from phix.core.places import Place
 from phix.core.tensor import TensorBase
 
 ScalarLike = Union[bool, int, float, complex, Dim, np.generic, TensorBase]
+FloatLike = Union[float, np.generic, TensorBase]
 IntArrayLike = Union[DimLike, TensorBase, np.ndarray, Sequence[Union[DimLike, TensorBase]]]
 DTypeLike = Union[str, np.dtype, type]
 PlaceLike = Union[str, Place]

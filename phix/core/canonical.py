@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -22,11 +22,10 @@ from phix.core import dims as dm
 from phix.core import graph as gr
 from phix.core import rules, stack
 from phix.core.exact_keys import exact_key
+from phix.core.graph import Equation, Graph
+from phix.core.later import method_of
 from phix.core.places import Place
 from phix.core.tensor import Tensor
-
-if TYPE_CHECKING:
-    from phix.core.graph import Equation, Graph
 
 _PLAIN = frozenset({bool, int, float, complex, str, type(None), Place})
 _KNOWN = {int}  # what a known dim is
@@ -187,6 +186,8 @@ class _Identity(Writer):
         return symbol.key
 
 
+@method_of(Graph)
+@stack.lazy
 def identity(graph: Graph) -> tuple[Any, ...]:
     """What graphs of this process have in common if one may stand for the other."""
     return _Identity().whole(graph)

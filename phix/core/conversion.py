@@ -13,6 +13,7 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import places
 from phix.core.arrays import plain_array
+from phix.core.dims import Dim
 from phix.core.errors import (
     ArgumentError,
     DTypeError,
@@ -21,8 +22,9 @@ from phix.core.errors import (
     described,
     shown,
 )
+from phix.core.later import call_op
 from phix.core.places import Place
-from phix.core.tensor import Tensor, TensorBase, Tracer, bind, tensor_of
+from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_of
 
 
 @lru_cache(maxsize=4096)
@@ -209,9 +211,20 @@ def stacked(data: Any) -> Any:
 
     Tensors and arrays meet in one dtype, which numbers take.
     """
-    from phix.core.dispatch import common_dtype
-
     return _stacked(data, common_dtype(list(_elements(data))))
+
+
+def common_dtype(values: list[Any]) -> Any:
+    """The dtype tensors and weak Python scalars meet in; None of nothing."""
+    strong = None
+    for v in values:
+        if isinstance(v, TensorBase):
+            strong = v.dtype if strong is None else dt.promote(strong, v.dtype)
+    for v in values:
+        if not isinstance(v, TensorBase):
+            kind: Any = int if isinstance(v, Dim) else type(v)
+            strong = dt.default_dtype(kind) if strong is None else dt.promote_weak(strong, kind)
+    return strong
 
 
 def _elements(data: Any) -> Iterator[Any]:
@@ -229,10 +242,10 @@ def _stacked(data: Any, dtype: Any) -> Any:
         else np.asarray(v, dtype)
         for v in data
     ]  # fmt: skip
-    return bind("stack", rows, attrs=(0,))
+    return call_op("stack", rows, attrs=(0,))
 
 
-def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Any:
+def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Tensor:
     """A tensor with a copy of ``data``.
 
     Args:

@@ -255,6 +255,13 @@ def is_zero(dim: DimLike) -> bool:
     return isinstance(dim, int) and dim == 0
 
 
+def is_never_negative(dim: DimLike) -> bool:
+    """Whether a number that dims were computed to is at least 0, whatever the sizes are."""
+    if isinstance(dim, int):
+        return dim >= 0
+    return all(c >= 0 and all(isinstance(a, Symbol) for a in m) for m, c in dim.terms)
+
+
 def apply(fn: str, *args: DimLike) -> DimLike:
     """``fn`` of the args: its value if all are known, else an opaque unknown dim."""
     if is_known(*args):

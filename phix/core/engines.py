@@ -215,6 +215,6 @@ def as_array(value: Any) -> np.ndarray:
 
 # What runs graphs over several places: an engine like others, but of no kind of place.
 SEVERAL = "several places"
-_MODULES[SEVERAL] = "phix.kernels.segments"
+_MODULES[SEVERAL] = "phix.kernels.several_places"
 register_engine("cpu", "phix.kernels.cpu")
 register_engine("gpu", "phix.kernels.gpu")

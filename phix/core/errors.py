@@ -5,6 +5,34 @@ from __future__ import annotations
 import reprlib
 from typing import Any
 
+from phix.core.faces import face
+
+__all__ = [
+    "ArgumentError",
+    "AttributeValueError",
+    "ConcretizationError",
+    "DTypeError",
+    "DeviceError",
+    "DifferentiationError",
+    "DonatedTensorError",
+    "GraphError",
+    "KernelNotFoundError",
+    "KernelRegistrationError",
+    "LeakedTracerError",
+    "NonFiniteError",
+    "NumberRangeError",
+    "OpTableError",
+    "OutOfMemoryError",
+    "PhixError",
+    "RetraceError",
+    "ShapeError",
+    "TensorIndexError",
+    "UnknownDimError",
+    "UnknownOpError",
+    "VerificationError",
+]
+__dir__ = face(__all__)
+
 
 class PhixError(Exception):
     """Base of every error phix raises on purpose."""

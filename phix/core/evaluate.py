@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from phix.core import context, stack
 from phix.core import dims as dm
-from phix.core import dispatch, stack
 from phix.core.attrs import as_dim
 from phix.core.conversion import owned_tensor, tensor_from_scalar
 from phix.core.errors import ArgumentError, DTypeError
@@ -20,13 +20,14 @@ from phix.core.graph import (
     solve_dims,
     substitute_attrs,
 )
+from phix.core.later import method_of
 from phix.core.source import replay
 from phix.core.tensor import TensorBase
 
 
 @stack.nests
 def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
-    """The outputs of ``graph`` for ``args``; see ``Graph.__call__``."""
+    """The outputs of ``graph`` for ``args``, one tensor an input."""
     if len(args) != len(graph.inputs):
         raise ArgumentError(f"the graph has {len(graph.inputs)} inputs, found {len(args)} args")
     tensors = [a if isinstance(a, TensorBase) else owned_tensor(a) for a in args]
@@ -45,7 +46,7 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
             return tensor_from_scalar(atom.value, atom.meta.dtype)
         return values[atom]
 
-    with replay() as mark, dispatch.inside():
+    with replay() as mark, context.inside():
         for equation in graph.equations:
             mark(equation.source)
             inputs = map_entries(read, equation.inputs)
@@ -58,9 +59,22 @@ def evaluate(graph: Graph, args: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(read(a) for a in graph.outputs)
 
 
+@method_of(Graph)
+def __call__(graph: Graph, *args: Any) -> tuple[Any, ...]:
+    """Run the equations, one by one, under the current interpreter.
+
+    Args:
+        *args: one tensor an input, of its dtype and of dims its meta covers.
+
+    Raises:
+        ShapeError, DTypeError: an argument does not fit its input.
+    """
+    return evaluate(graph, args)
+
+
 def _perform(equation: Equation, inputs: Any, env: Any, values: dict[Variable, Any]) -> None:
     attrs = substitute_attrs(equation.attrs, env)
-    outs = dispatch.current().process(equation.op, inputs, attrs)
+    outs = context.current().process(equation.op, inputs, attrs)
     for variable, value in zip(equation.outputs, (outs,) if len(equation.outputs) == 1 else outs):
         if isinstance(variable, tuple):
             values.update(zip(variable, value))

@@ -29,6 +29,7 @@ from phix.core.errors import (
     ShapeError,
     described,
 )
+from phix.core.tracebacks import shorten
 
 F = TypeVar("F", bound=Callable[..., Any])
 _INT64 = np.iinfo(np.int64)
@@ -155,7 +156,7 @@ _PLAIN = (
     ("str", TEXT),
     ("bool", FLAG),
     ("int", _INT_LIKE),
-    ("float", _REAL_LIKE),
+    *((name, _REAL_LIKE) for name in ("float", "FloatLike")),
     ("Padding", _PADDING),
     ("Sizes", list_of(_INT_LIKE | NONE, "a list or tuple of ints")),
     *((name, _INTS_LIKE) for name in ("Size", "Axes", "Sequence[int]")),
@@ -246,8 +247,11 @@ class naming:
         return None
 
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
+        if error is None:
+            return
         if isinstance(error, _ABOUT_ARGUMENTS):
             text = str(error)
             is_placed = getattr(error, "located", False) or "(at " in text
             if self.name not in text and (self.of_ops or not is_placed):
                 error.args = (f"{self.name}: {text}",)
+        shorten(error, trace)

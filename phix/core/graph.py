@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Union
+from typing import TYPE_CHECKING, Any, Union
 
 from phix.core import dims as dm
 from phix.core import stack
@@ -14,32 +14,7 @@ from phix.core.exact_keys import exact_key
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place
-
-
-class Source(NamedTuple):
-    """Where in the user's code an equation was made.
-
-    ``passes`` are the derivatives on the way from there, as in ("backward", "tangent") for the
-    tangent of a cotangent; ``op`` is then the op of the user's that they are derivatives of.
-    """
-
-    file: str
-    line: int
-    function: str = ""
-    passes: tuple[str, ...] = ()
-    op: str = ""
-
-    def derived(self, step: str, op: str) -> Source:
-        """The source of what a derivative makes of ``op``, made here."""
-        return Source(self.file, self.line, self.function, (*self.passes, step), self.op or op)
-
-    def underived(self) -> Source:
-        """The source that this one was derived from."""
-        left = self.passes[:-1]
-        return Source(self.file, self.line, self.function, left, self.op if left else "")
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
+from phix.core.source import Source
 
 
 @dataclass(frozen=True)
@@ -176,29 +151,19 @@ class Graph:
     equations: tuple[Equation, ...]
     outputs: tuple[Atom, ...]
 
+    if TYPE_CHECKING:  # methods that later modules give: see core.later
+
+        def __call__(self, *args: Any) -> tuple[Any, ...]: ...  # core.evaluate
+
+        @property
+        def text(self) -> str: ...  # core.graph_text
+
+        @property
+        def identity(self) -> tuple[Any, ...]: ...  # core.canonical
+
     def symbols(self) -> set[Symbol]:
         """The unknown dims of the inputs."""
         return {s for v in self.inputs for d in v.meta.dims for s in dm.symbols(d)}
-
-    def __call__(self, *args: Any) -> tuple[Any, ...]:
-        """Run the equations, one by one, under the current interpreter.
-
-        Args:
-            *args: one tensor an input, of its dtype and of dims its meta covers.
-
-        Raises:
-            ShapeError, DTypeError: an argument does not fit its input.
-        """
-        from phix.core.evaluate import evaluate
-
-        return evaluate(self, args)
-
-    @stack.lazy
-    def text(self) -> str:
-        """The graph as text."""
-        from phix.core.graph_text import print_graph
-
-        return print_graph(self)
 
     @stack.lazy
     def memo(self) -> dict[Any, Any]:
@@ -219,21 +184,14 @@ class Graph:
         return found
 
     @stack.lazy
-    def _identity(self) -> tuple[Any, ...]:
-        """The canonical form; the text says less: two unknown dims without names print alike."""
-        from phix.core.canonical import identity
-
-        return identity(self)
-
-    @stack.lazy
     def _hash(self) -> int:
-        return hash(self._identity)
+        return hash(self.identity)
 
     def __eq__(self, other: object) -> bool:
         """Graphs that compute the same from the same constants are equal, whatever their names."""
         if not isinstance(other, Graph):
             return NotImplemented
-        return self is other or (self._hash == other._hash and self._identity == other._identity)
+        return self is other or (self._hash == other._hash and self.identity == other.identity)
 
     def __hash__(self) -> int:
         return self._hash

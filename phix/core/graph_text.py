@@ -17,6 +17,7 @@ from phix.core import stack
 from phix.core.conversion import owned_tensor
 from phix.core.errors import GraphError
 from phix.core.graph import Atom, Constant, Equation, Graph, Literal, Variable, flat, graphs_inside
+from phix.core.later import method_of
 from phix.core.meta import MetaTensor
 from phix.core.op import REQUIRED, Op
 from phix.core.places import Place, as_place
@@ -134,6 +135,13 @@ def print_graph(graph: Graph) -> str:
         for inner in graphs_inside(graph, "text")[:-1]:
             vars(inner).setdefault("text", _Printer(inner).text())  # none waits for one inside
     return printer.text()
+
+
+@method_of(Graph)
+@stack.lazy
+def text(graph: Graph) -> str:
+    """The graph as text."""
+    return print_graph(graph)
 
 
 def equation_text(graph: Graph, equation: Equation) -> str:

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import context
 from phix.core import dims as dm
-from phix.core import dispatch
 from phix.core import dtypes as dt
 from phix.core.attrs import with_call
 from phix.core.dims import DimLike
-from phix.core.dispatch import Interpreter
 from phix.core.errors import TensorIndexError
 from phix.core.graph import map_entries
+from phix.core.interpreter import Interpreter
+from phix.core.later import call_op
 from phix.core.op import Op
-from phix.core.rules import OPS
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, TensorBase, Tracer
 
@@ -81,13 +81,13 @@ class Checking(Interpreter):
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         assert self.parent is not None
-        with dispatch.active(self.parent):
+        with context.active(self.parent):
             return self.parent.process(op, inputs, attrs)
 
 
 def is_checking() -> bool:
     """Whether what is traced now looks at its indices each time it runs."""
-    return any(isinstance(i, Checking) for i in dispatch.chain())
+    return any(isinstance(i, Checking) for i in context.chain())
 
 
 # -- calls -----------------------------------------------------------------------------------------
@@ -127,7 +127,7 @@ def check_call(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
 
 def check(value: TensorBase, wanted: IndexRange, where: str) -> None:
     """As :func:`check_call`, for a tensor that the function ``where`` takes, which is no op."""
-    text = None if dispatch.is_inside() else _looked(value, wanted, where)
+    text = None if context.is_inside() else _looked(value, wanted, where)
     if text is not None:
         raise TensorIndexError(f"{where}{at_user_line()}: {text}")
 
@@ -136,7 +136,7 @@ def _looked(value: TensorBase, wanted: IndexRange, where: str) -> str | None:
     """What is wrong with the ints of a tensor; what is not known yet is looked at when it is."""
     if dt.kind(value.dtype) != "int":
         return None  # what infers the metas of the call says so
-    if dispatch.runs_at_once():
+    if context.runs_at_once():
         array = _array_under(value)
         is_known = array is not None and dm.is_known(*wanted.sizes)
         return wanted.wrong(array) if is_known else None  # type: ignore[arg-type]
@@ -179,9 +179,10 @@ def _check_when_run(value: Any, wanted: IndexRange, where: str) -> None:
     known = tuple(-1 if n in unknown else s for n, s in enumerate(wanted.sizes))
     call = IndexCheck(replace(wanted, sizes=known), unknown, f"{where}{at_user_line()}")
     while isinstance(value, Tracer) and isinstance(getattr(value, "value", None), TensorBase):
-        value = value.value  # of all lanes at once
-    given = [dispatch.bind(OPS["full"], (), ((), wanted.sizes[n], dt.int64, None)) for n in unknown]
-    dispatch.bind(OPS["debug_callback"], ([value, *given],), (call,))
+        inner: Any = value
+        value = inner.value  # of all lanes at once
+    given = [call_op("full", attrs=((), wanted.sizes[n], dt.int64, None)) for n in unknown]
+    call_op("debug_callback", [value, *given], attrs=(call,))
 
 
 # -- calls that come again -------------------------------------------------------------------------
@@ -198,7 +199,7 @@ def checked(
         return run
 
     def looking(*arrays: Any) -> Any:
-        if not dispatch.is_inside():
+        if not context.is_inside():
             for number, entry in looks:
                 array = arrays[number]
                 text = entry.wrong(array) if isinstance(array, np.ndarray) else None

@@ -9,7 +9,8 @@ from phix.core import dtypes as dt
 from phix.core import indexing
 from phix.core.conversion import holds_tensors, home, owned_tensor, stacked, values_of
 from phix.core.errors import TensorIndexError
-from phix.core.tensor import TensorBase, bind
+from phix.core.later import call_op
+from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 # What combines an element with its new value, where no element is indexed twice.
 _COMBINED = {"mul": "multiply", "amax": "maximum", "amin": "minimum"}
@@ -35,27 +36,27 @@ class IndexedUpdate:
     def __init__(self, x: TensorBase, index: Any) -> None:
         self.x, self.index = x, index
 
-    def get(self) -> Any:
+    def get(self) -> Tensor:
         """``x[index]``."""
         return indexing.get(self.x, self.index)
 
-    def set(self, values: Any) -> Any:
+    def set(self, values: TensorLike) -> Tensor:
         """The indexed elements replaced by ``values``."""
         return self._put(values, "assign")
 
-    def add(self, values: Any) -> Any:
+    def add(self, values: TensorLike) -> Tensor:
         """``values`` added to the indexed elements."""
         return self._put(values, "add")
 
-    def multiply(self, values: Any) -> Any:
+    def multiply(self, values: TensorLike) -> Tensor:
         """The indexed elements multiplied by ``values``."""
         return self._put(values, "mul")
 
-    def max(self, values: Any) -> Any:
+    def max(self, values: TensorLike) -> Tensor:
         """The larger of the indexed elements and ``values``."""
         return self._put(values, "amax")
 
-    def min(self, values: Any) -> Any:
+    def min(self, values: TensorLike) -> Tensor:
         """The smaller of the indexed elements and ``values``."""
         return self._put(values, "amin")
 
@@ -82,17 +83,17 @@ def _put_slice(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce
     index = indexing.basic_index(x, entries)
     if reduce in _COMBINED:
         taken = indexing.get(x, tuple(entries))
-        values = bind("expand", values, attrs=(index.shape,))
-        values, reduce = bind(_COMBINED[reduce], taken, values), "assign"
+        values = call_op("expand", values, attrs=(index.shape,))
+        values, reduce = call_op(_COMBINED[reduce], taken, values), "assign"
     if values.ndim and not all(isinstance(e, slice) for e in entries):
         lengths = iter(index.shape)
         taken_dims = [1 if not isinstance(e, slice) and e is not None else next(lengths)
                       for e in entries]  # fmt: skip
         box = [d for d, e in zip(taken_dims, entries) if e is not None]
-        values = bind("expand", values, attrs=(index.shape,))
-        values = bind("reshape", values, attrs=(tuple(box),))
+        values = call_op("expand", values, attrs=(index.shape,))
+        values = call_op("reshape", values, attrs=(tuple(box),))
     attrs = (index.axes, index.starts, index.ends, index.strides, reduce == "add")
-    return bind("slice_put", x, values, attrs=attrs)
+    return call_op("slice_put", x, values, attrs=attrs)
 
 
 class _Parts(NamedTuple):
@@ -117,7 +118,7 @@ def _put_at(x: TensorBase, entries: list[Any], dots: int, values: Any, reduce: s
     if cut:
         values = _put_in_rows(x, parts, cut, values, reduce)
         reduce = "assign"
-    return bind("index_put", x, parts.indices, values, attrs=(reduce == "add", parts.axes))
+    return call_op("index_put", x, parts.indices, values, attrs=(reduce == "add", parts.axes))
 
 
 def _parts(x: TensorBase, entries: list[Any]) -> _Parts:
@@ -144,31 +145,31 @@ def _batch_first(values: Any, entries: list[Any], dots: int, parts: _Parts) -> A
     own = [bound[3] for bound in parts.bounds]
     lengths = iter(own)
     rest = [1 if e is None else next(lengths) for k, e in enumerate(entries) if k not in where]
-    values = bind("expand", values, attrs=((*rest[:lead], *parts.batch, *rest[lead:]),))
+    values = call_op("expand", values, attrs=((*rest[:lead], *parts.batch, *rest[lead:]),))
     if lead:
         rank = len(parts.batch)
         order = (*range(lead, lead + rank), *range(lead), *range(lead + rank, values.ndim))
-        values = bind("transpose", values, attrs=(order,))
-    return bind("reshape", values, attrs=((*parts.batch, *own),)) if has_new_axes else values
+        values = call_op("transpose", values, attrs=(order,))
+    return call_op("reshape", values, attrs=((*parts.batch, *own),)) if has_new_axes else values
 
 
 def _put_in_rows(x: TensorBase, parts: _Parts, cut: list[int], values: Any, reduce: str) -> Any:
     """What is at the index tensors, over the whole of the other axes, with values put in it."""
-    front = bind("transpose", x, attrs=((*parts.axes, *parts.rest),))
+    front = call_op("transpose", x, attrs=((*parts.axes, *parts.rest),))
     if len(parts.axes) == 1:
-        rows = bind("gather", front, parts.indices[0], attrs=(0,))
+        rows = call_op("gather", front, parts.indices[0], attrs=(0,))
     else:
-        rows = bind("gather_nd", front, indexing.join(list(parts.indices)))
+        rows = call_op("gather_nd", front, indexing.join(list(parts.indices)))
     starts, ends, strides, _ = zip(*(parts.bounds[k] for k in cut))
     axes = tuple(len(parts.batch) + k for k in cut)
-    return bind("slice_put", rows, values, attrs=(axes, starts, ends, strides, reduce == "add"))
+    return call_op("slice_put", rows, values, attrs=(axes, starts, ends, strides, reduce == "add"))
 
 
 def _put_by_number(x: TensorBase, index: Any, values: Any, reduce: str) -> Any:
     """Where the index takes elements from x it takes numbers from 0, 1, 2, ...; put there."""
-    numbers = bind("arange", attrs=(0, x.meta.size, 1, dt.int64, None))
-    taken = indexing.get(bind("reshape", numbers, attrs=(x.meta.dims,)), index)
-    values = bind("expand", values, attrs=(taken.meta.dims,))
-    flat = [bind("reshape", v, attrs=((v.meta.size,),)) for v in (x, taken, values)]
-    out = bind("put_along_axis", *flat, attrs=(0, reduce, True))
-    return bind("reshape", out, attrs=(x.meta.dims,))
+    numbers = call_op("arange", attrs=(0, x.meta.size, 1, dt.int64, None))
+    taken = indexing.get(call_op("reshape", numbers, attrs=(x.meta.dims,)), index)
+    values = call_op("expand", values, attrs=(taken.meta.dims,))
+    flat = [call_op("reshape", v, attrs=((v.meta.size,),)) for v in (x, taken, values)]
+    out = call_op("put_along_axis", *flat, attrs=(0, reduce, True))
+    return call_op("reshape", out, attrs=(x.meta.dims,))

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from phix.core import context, slices
 from phix.core import dims as dm
-from phix.core import dispatch, slices
 from phix.core import dtypes as dt
 from phix.core.conversion import home, owned_tensor
 from phix.core.dims import Dim, DimLike
@@ -21,9 +21,10 @@ from phix.core.errors import (
     TensorIndexError,
     shown,
 )
+from phix.core.later import call_op
 from phix.core.places import Place
 from phix.core.source import at_user_line
-from phix.core.tensor import Tensor, TensorBase, bind, tensor_of
+from phix.core.tensor import Tensor, TensorBase, tensor_of
 
 
 class Basic(NamedTuple):
@@ -46,7 +47,7 @@ def get(x: TensorBase, index: Any) -> Any:
     Raises:
         TensorIndexError: too many indices, an int out of range, an index of a wrong type.
     """
-    if type(x) is Tensor and isinstance(x.data, np.ndarray) and dispatch.is_eager():
+    if type(x) is Tensor and isinstance(x.data, np.ndarray) and context.is_eager():
         view = _view(x, index)
         if view is not None:
             return view
@@ -174,12 +175,12 @@ def _basic(x: TensorBase, entries: list[Any]) -> Any:
     if index.axes:
         attrs = (index.axes, index.starts, index.ends)
         if all(s == 1 for s in index.strides):
-            out = bind("slice", x, attrs=(*attrs, (), index.dropped))
+            out = call_op("slice", x, attrs=(*attrs, (), index.dropped))
         else:
-            out = bind("strided_slice", x, attrs=(*attrs, index.strides))
+            out = call_op("strided_slice", x, attrs=(*attrs, index.strides))
     if dm.same_shape(out.meta.dims, index.shape):
         return out
-    return bind("reshape", out, attrs=(index.shape,))
+    return call_op("reshape", out, attrs=(index.shape,))
 
 
 def basic_index(x: TensorBase, entries: list[Any]) -> Basic:
@@ -232,7 +233,7 @@ def slice_bounds(s: slice, dim: DimLike) -> tuple[DimLike, DimLike, int, DimLike
         raise TensorIndexError("a slice's step cannot be 0")
     default = (0, dim) if stride > 0 else (-1, -dim - 1)
     start, end = (d if v is None else v for v, d in zip(parts, default))
-    start, end = slices.canonical(start, end, stride, dim)
+    start, end, stride = slices.canonical(start, end, stride, dim)
     return start, end, stride, slices.extent(start, end, stride, dim)[1]
 
 
@@ -242,16 +243,16 @@ def _advanced(x: TensorBase, entries: list[Any], dots: int) -> Any:
     x = _basic(x, [slice(None) if i in positions else e for i, e in enumerate(entries)])
     indices = [as_index(entries[i], x.meta.dims[i], i) for i in positions]
     if len(indices) == 1:
-        return bind("gather", x, indices[0], attrs=(positions[0],))
+        return call_op("gather", x, indices[0], attrs=(positions[0],))
     rest = [i for i in range(x.ndim) if i not in positions]
-    front = bind("transpose", x, attrs=((*positions, *rest),))
+    front = call_op("transpose", x, attrs=((*positions, *rest),))
     joined = join(indices)
-    out = bind("gather_nd", front, joined)
+    out = call_op("gather_nd", front, joined)
     rank, lead = joined.ndim - 1, leading(positions, dots)
     if not lead:
         return out
     order = [*range(rank, rank + lead), *range(rank), *range(rank + lead, out.ndim)]
-    return bind("transpose", out, attrs=(tuple(order),))
+    return call_op("transpose", out, attrs=(tuple(order),))
 
 
 def leading(positions: list[int], dots: int) -> int:
@@ -272,9 +273,9 @@ def as_index(e: Any, dim: DimLike, axis: int) -> Any:
     if not isinstance(e, TensorBase):
         if isinstance(e, int) and isinstance(dim, int) and not -dim <= e < dim:
             raise TensorIndexError(f"index {e} is out of range for axis {axis} of size {dim}")
-        return bind("full", attrs=((), e, dt.int64, None))
-    is_looked_at = isinstance(e, Tensor) and not dispatch.runs_at_once()
-    if is_looked_at and isinstance(dim, int) and e.size:
+        return call_op("full", attrs=((), e, dt.int64, None))
+    is_looked_at = not context.runs_at_once()
+    if is_looked_at and isinstance(e, Tensor) and isinstance(dim, int) and e.size:
         low, high = e.host.min(), e.host.max()
         if low < -dim or high >= dim:
             wrong = int(low if low < -dim else high)
@@ -285,8 +286,8 @@ def as_index(e: Any, dim: DimLike, axis: int) -> Any:
 def join(indices: list[Any]) -> Any:
     """Index tensors broadcast together and stacked on a last axis, as gather_nd takes them."""
     shape = common_shape([i.meta.dims for i in indices])
-    spread = [bind("expand", i, attrs=(shape,)) for i in indices]
-    return bind("stack", spread, attrs=(len(shape),))
+    spread = [call_op("expand", i, attrs=(shape,)) for i in indices]
+    return call_op("stack", spread, attrs=(len(shape),))
 
 
 def common_shape(shapes: list[dm.Shape]) -> dm.Shape:

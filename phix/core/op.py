@@ -59,7 +59,6 @@ class Op:
     args: tuple[Arg, ...]
     outputs: tuple[Output, ...]
     family: str = ""
-    doc: str = ""
     infer_meta_name: str | None = None
     infer_meta_params: tuple[str, ...] | None = None
     backward: str | None = None
@@ -78,7 +77,7 @@ class Op:
     inplace: tuple[tuple[str, str], ...] = ()
     view: tuple[tuple[str, str], ...] = ()
     kernel: dict[str, Any] = field(default_factory=dict)
-    where: str = ""  # file and line of the entry
+    where: str = ""  # the file of the entry; with its line where that was read just now
 
     # Rules, filled in by core.rules.
     decomposition: Callable[..., Any] | None = None

@@ -20,9 +20,10 @@ from phix.core.errors import (
     ShapeError,
 )
 from phix.core.graph import flat, map_entries
+from phix.core.later import call_op
 from phix.core.op import Op
 from phix.core.source import at_user_line
-from phix.core.tensor import Tracer, bind
+from phix.core.tensor import Tracer
 from phix.core.transforms import transforms
 
 _LOW = (dt.float16, dt.bfloat16)
@@ -80,7 +81,7 @@ def _number(op: Op, slot: int, value: Tracer) -> Any:
         )
     if dt.is_complex(value.dtype) and arg.type != "Scalar":
         raise DTypeError(f"{op.name}: {arg.name} is a real number, found {value.meta}")
-    return bind("reshape", value, attrs=((),)) if value.ndim else value
+    return call_op("reshape", value, attrs=((),)) if value.ndim else value
 
 
 def _key(meta: Any) -> tuple[Any, ...]:
@@ -153,4 +154,4 @@ def _trace(
 def _as(value: Any, dtype: Any) -> Any:
     if dt.is_complex(dtype) and not dt.is_complex(value.dtype):
         dtype = dt.real_dtype(dtype)
-    return value if value.dtype == dtype else bind("cast", value, attrs=(dtype,))
+    return value if value.dtype == dtype else call_op("cast", value, attrs=(dtype,))

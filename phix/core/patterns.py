@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any
 
-from phix.core import passes
+from phix.core import rewrites
 from phix.core.graph import Equation, Graph, Literal, Variable, flat
 
 
@@ -158,7 +158,7 @@ def pattern(name: str, what: str, gives: str) -> Callable[[Callable[..., Node]],
     """
 
     def decorator(function: Callable[..., Node]) -> Pattern:
-        passes.add(name, "places", what)
+        rewrites.add(name, "places", what)
         values = [Value(p) for p in inspect.signature(function).parameters]
         PATTERNS[name] = Pattern(name, what, gives, function(*values))
         return PATTERNS[name]

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import stack
+from phix.core.context import context
 from phix.core.errors import DeviceError, OutOfMemoryError, shown
 
 
@@ -130,14 +129,6 @@ SEARCHES: list[Callable[[], None]] = []
 LISTENERS: list[Callable[[], None]] = []
 # What failed while devices were looked for: name -> what to say of it.
 FAILURES: dict[str, str] = {}
-
-
-class _State(threading.local):
-    default: Place = CPU
-
-
-_state = _State()
-stack.carried(_state)
 
 
 # -- the registry --------------------------------------------------------------------------
@@ -345,7 +336,7 @@ def with_room(place: Place, shape: Any, dtype: np.dtype, make: Callable[[], Any]
 # -- the place of what has no inputs to follow -------------------------------------------------
 def default() -> Place:
     """Where new data go in this thread: the place of the innermost ``phix.device``."""
-    return _state.default
+    return context.place or CPU
 
 
 @contextmanager
@@ -370,12 +361,12 @@ def device(place: Any) -> Iterator[Place]:
     here = as_place(place)
     if here is None:
         raise DeviceError("phix.device takes a place, found None; write one such as 'cpu'")
-    before = _state.default
-    _state.default = here
+    before = context.place
+    context.place = here
     try:
         yield here
     finally:
-        _state.default = before
+        context.place = before
 
 
 register_device("gpu", "phix.kernels.gpu")

@@ -10,6 +10,19 @@ import optree
 
 from phix.core.errors import ArgumentError, described, shown
 from phix.core.exact_keys import Exact
+from phix.core.faces import face
+
+__all__ = [
+    "aligned",
+    "broadcast_prefix",
+    "flatten",
+    "leaves",
+    "map",
+    "register",
+    "register_dataclass",
+    "unflatten",
+]
+__dir__ = face(__all__)
 
 NAMESPACE = "phix"
 TreeDef = optree.PyTreeSpec

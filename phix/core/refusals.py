@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from phix.core import dtypes as dt
-from phix.core.errors import ConcretizationError, PhixError
+from phix.core.errors import ConcretizationError, LeakedTracerError, PhixError
+from phix.core.interpreter import Interpreter
+from phix.core.meta import MetaTensor
+from phix.core.source import at_user_line, user_source
 
-if TYPE_CHECKING:
-    from phix.core.meta import MetaTensor
-    from phix.core.tensor import Tracer
+
+class Traced(Protocol):
+    """What is asked of a tracer here."""
+
+    interpreter: Interpreter
+
+    @property
+    def meta(self) -> MetaTensor: ...
+
 
 _COMPUTE = (
     "compute with phix.ops (ops.sin for math.sin), or call NumPy's functions on the tensor itself "
@@ -18,7 +27,7 @@ _COMPUTE = (
 _CALLBACK = "call another library through phix.pure_callback"
 
 
-def no_value(tracer: Tracer, asked: str) -> ConcretizationError:
+def no_value(tracer: Traced, asked: str) -> ConcretizationError:
     """Of a tracer without a value."""
     meta = tracer.meta
     return ConcretizationError(
@@ -27,11 +36,9 @@ def no_value(tracer: Tracer, asked: str) -> ConcretizationError:
     )
 
 
-def derivative_lost(tracer: Tracer, asked: str) -> PhixError:
+def derivative_lost(tracer: Traced, asked: str) -> PhixError:
     """Of a tracer that has a value, and a derivative that the value alone has not."""
     if not tracer.interpreter.alive:
-        from phix.core.dispatch import leaked
-
         return leaked(tracer, asked)
     return ConcretizationError(
         f"{asked} was asked{_at()} of a tensor that is being differentiated by "
@@ -54,8 +61,6 @@ def _differentiable_way(asked: str) -> str:
 
 
 def _at() -> str:
-    from phix.core.source import user_source
-
     source = user_source()
     return f" at {source}" if source else ""
 
@@ -83,3 +88,14 @@ def _way_out(meta: MetaTensor, asked: str) -> str:
             "static_argnums or static_argnames), or keep it a tensor: phix.fori_loop takes one"
         )
     return f"{_COMPUTE}, {_CALLBACK}, or make the argument static"
+
+
+def leaked(tracer: Traced, where: str) -> LeakedTracerError:
+    sources = tracer.interpreter.sources or {}
+    source = getattr(tracer, "source", None) or sources.get(id(tracer))
+    made = f", made at {source}" if source else ""
+    return LeakedTracerError(
+        f"a tracer of {tracer.interpreter.name} ({tracer.meta}{made}) reached {where}"
+        f"{at_user_line()} after that transformation had ended; return the value from the "
+        "transformed function instead of keeping it in a variable outside"
+    )

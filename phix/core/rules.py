@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from phix.core import passes
+from phix.core import rewrites
 from phix.core.errors import OpTableError, UnknownOpError
 from phix.core.op import Op
 
@@ -211,8 +211,8 @@ def simplify(name: str, what: str, *op_names: str) -> Callable[[Rule], Rule]:
     """
 
     def decorator(rule: Rule) -> Rule:
-        if name not in passes.REWRITES:
-            passes.add(name, "graph", what)
+        if name not in rewrites.REWRITES:
+            rewrites.add(name, "graph", what)
         for op_name in op_names:
             note_origin(op_name, rule)
             _SIMPLIFICATIONS.setdefault(op_name, []).append((name, rule))
@@ -234,8 +234,8 @@ def complete() -> None:
         for name, rule in rules.items():
             if name not in OPS:
                 raise OpTableError(
-                    f"{rule.__module__} has a {slot} for {name!r}, which has no entry in the op "
-                    "table; add the entry or remove the rule"
+                    f"{rule.__module__} has a {slot} for {name!r}, which phix.ops does not have; "
+                    "add its entry to the op table and run `make ops`, or remove the rule"
                 )
     for op in OPS.values():
         if op.backward is not None and op.backward not in OPS:

@@ -12,12 +12,12 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from phix.core import stack
-from phix.core.graph import Source
+from phix.core.context import context
 
 _PASSED_OVER = (
     os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
@@ -28,33 +28,48 @@ _PASSED_OVER = (
 Watch = Callable[[Callable[[], Any], bool], Any]
 
 
-class _State(threading.local):
-    here: Source | None = None
-    recording: int = 0
-    leaks: int = 0
-    watch: Watch | None = None
-    below: Source | None = None  # where the stack that this one goes on from was
+class Source(NamedTuple):
+    """Where in the user's code an equation was made.
 
+    ``passes`` are the derivatives on the way from there, as in ("backward", "tangent") for the
+    tangent of a cotangent; ``op`` is then the op of the user's that they are derivatives of.
+    """
 
-_state = _State()
+    file: str
+    line: int
+    function: str = ""
+    passes: tuple[str, ...] = ()
+    op: str = ""
+
+    def derived(self, step: str, op: str) -> Source:
+        """The source of what a derivative makes of ``op``, made here."""
+        return Source(self.file, self.line, self.function, (*self.passes, step), self.op or op)
+
+    def underived(self) -> Source:
+        """The source that this one was derived from."""
+        left = self.passes[:-1]
+        return Source(self.file, self.line, self.function, left, self.op if left else "")
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
 
 
 def user_source() -> Source | None:
     """Where in the user's code the call under way was made."""
-    if _state.here is not None:
-        return _state.here
+    if context.source is not None:
+        return context.source
     frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PASSED_OVER):
-            if code.co_filename == threading.__file__ and _state.below is not None:
-                return _state.below
+            if code.co_filename == threading.__file__ and context.source_below is not None:
+                return context.source_below
             return Source(code.co_filename, frame.f_lineno, code.co_name)
         frame = frame.f_back
     return None
 
 
-stack.carried(_state, lambda values: {**values, "below": user_source()})
+stack.ON_LEAVING.append(lambda: {"source_below": user_source()})
 
 
 def at_user_line() -> str:
@@ -65,35 +80,35 @@ def at_user_line() -> str:
 
 def is_recording() -> bool:
     """Whether interpreters keep sources with what they keep."""
-    return _state.recording > 0
+    return context.recording > 0
 
 
 def is_recording_tracers() -> bool:
     """Whether the line is kept that each tracer was made at."""
-    return _state.leaks > 0
+    return context.recording_tracers > 0
 
 
 @contextmanager
 def recording_tracers() -> Iterator[None]:
     """Keep, inside a with block, the line that each tracer was made at."""
-    _state.leaks += 1
+    context.recording_tracers += 1
     try:
         yield
     finally:
-        _state.leaks -= 1
+        context.recording_tracers -= 1
 
 
 @contextmanager
 def recording(watch: Watch | None = None) -> Iterator[None]:
     """Record sources inside a with block, and run derivatives through ``watch``."""
-    before = _state.watch
-    _state.recording += 1
-    _state.watch = watch or before
+    before = context.watch
+    context.recording += 1
+    context.watch = watch or before
     try:
         yield
     finally:
-        _state.recording -= 1
-        _state.watch = before
+        context.recording -= 1
+        context.watch = before
 
 
 class at:
@@ -105,11 +120,11 @@ class at:
         self.source = source
 
     def __enter__(self) -> None:
-        self.before = _state.here
-        _state.here = self.source
+        self.before = context.source
+        context.source = self.source
 
     def __exit__(self, *exception: object) -> None:
-        _state.here = self.before
+        context.source = self.before
 
 
 def derivation(source: Source | None, run: Callable[[], Any], early: bool = False) -> Any:
@@ -118,21 +133,21 @@ def derivation(source: Source | None, run: Callable[[], Any], early: bool = Fals
     ``early``: it runs the op itself, and keeps what its derivative will take.
     """
     with at(source):
-        return run() if _state.watch is None else _state.watch(run, early)
+        return run() if context.watch is None else context.watch(run, early)
 
 
 @contextmanager
 def replay() -> Iterator[Callable[[Source | None], None]]:
     """Gives the function that says, before each equation that runs again, where it comes from."""
-    before = _state.here
+    before = context.source
 
     def mark(source: Source | None) -> None:
-        _state.here = source or before
+        context.source = source or before
 
     try:
         yield mark if is_recording() else _ignore
     finally:
-        _state.here = before
+        context.source = before
 
 
 def _ignore(source: Source | None) -> None:

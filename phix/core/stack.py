@@ -4,7 +4,7 @@ Python counts the calls under way of each thread by itself, and refuses the thou
 equations needs no calls inside calls. Graphs inside graphs do, as rules written in Python trace and
 transform what is inside: functions that go one level down are marked with :func:`nests`, and after
 some levels such a function goes on in a thread of its own, with nothing on its stack, while its
-caller waits. For whoever is called it is the same thread: see ``carried`` and ``Lock``.
+caller waits. For whoever is called it is the same thread, with the same context and ``Lock``s.
 """
 
 from __future__ import annotations
@@ -15,26 +15,16 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
 
+from phix.core.context import context
+
 # So many marked functions inside each other share a stack.
 _LEVELS = 12
 
 Found = TypeVar("Found")
 Function = TypeVar("Function", bound=Callable[..., Any])
 
-
-class _State(threading.local):
-    level = 0
-    owner: object = None  # of locks: what all stacks of one caller have in common
-
-
-_state = _State()
-Values = dict[str, Any]
-_carried: list[tuple[threading.local, Callable[[Values], Values]]] = [(_state, dict)]
-
-
-def carried(state: threading.local, changed: Callable[[Values], Values] = dict) -> None:
-    """Let what a caller's thread keeps in ``state`` be there on further stacks, too."""
-    _carried.append((state, changed))
+# What fields of the context are to be on a further stack, where they are not what they were.
+ON_LEAVING: list[Callable[[], dict[str, Any]]] = []
 
 
 def nests(function: Function) -> Function:
@@ -42,29 +32,30 @@ def nests(function: Function) -> Function:
 
     @functools.wraps(function)
     def nested(*args: Any, **kwargs: Any) -> Any:
-        level = _state.level = _state.level + 1
+        level = context.level = context.level + 1
         try:
             if level % _LEVELS:
                 return function(*args, **kwargs)
             return _on_a_stack_of_its_own(lambda: function(*args, **kwargs))
         finally:
-            _state.level = level - 1
+            context.level = level - 1
 
     return nested  # type: ignore[return-value]
 
 
 def _on_a_stack_of_its_own(function: Callable[[], Any]) -> Any:
-    _state.owner = _state.owner or object()
-    kept = [(state, changed(vars(state))) for state, changed in _carried]
-    context = contextvars.copy_context()
+    context.owner = context.owner or object()
+    fields = dict(vars(context))
+    for changes in ON_LEAVING:
+        fields.update(changes())
+    variables = contextvars.copy_context()
     results: list[Any] = []
     errors: list[BaseException] = []
 
     def run() -> None:
-        for state, values in kept:
-            vars(state).update(values)
+        vars(context).update(fields)
         try:
-            results.append(context.run(function))
+            results.append(variables.run(function))
         except BaseException as error:
             errors.append(error)
 
@@ -82,15 +73,13 @@ class lazy(Generic[Found]):
 
     def __init__(self, function: Callable[[Any], Found]) -> None:
         self.function = function
+        self.__name__ = function.__name__
         self.__doc__ = function.__doc__
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Found:
         if instance is None:
             return self  # type: ignore[return-value]
-        found = vars(instance)[self.name] = self.function(instance)
+        found = vars(instance)[self.__name__] = self.function(instance)
         return found
 
 
@@ -103,9 +92,9 @@ class Lock:
         self._count = 0
 
     def __enter__(self) -> None:
-        own = _state.owner
+        own = context.owner
         if own is None:
-            own = _state.owner = object()
+            own = context.owner = object()
         if self._holder is not own:
             self._lock.acquire()
             self._holder = own

@@ -19,22 +19,17 @@ from phix.core.errors import (
     ShapeError,
     described,
 )
+from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
-from phix.core.rules import OPS
 
 if TYPE_CHECKING:
-    from phix.core.dispatch import Interpreter
-    from phix.core.index_update import IndexUpdate
+    from phix.core.tensor_methods import TensorMethods  # a stub alone: see phix/table/stubs.py
+else:
+    TensorMethods = object
 
 
-def bind(name: str, *inputs: Any, attrs: tuple[Any, ...] = ()) -> Any:
-    from phix.core.dispatch import bind
-
-    return bind(OPS[name], inputs, attrs)
-
-
-class TensorBase:
+class TensorBase(TensorMethods):
     """Operators and methods every kind of tensor has; they all go through the op table.
 
     Every op whose first argument is a tensor is a method too: ``x.sum(axis=0)``.
@@ -46,64 +41,6 @@ class TensorBase:
 
         @property
         def meta(self) -> MetaTensor: ...
-
-        def __getattr__(self, name: str) -> Any: ...
-
-        def __add__(self, other: Any) -> Any: ...
-
-        def __radd__(self, other: Any) -> Any: ...
-
-        def __sub__(self, other: Any) -> Any: ...
-
-        def __rsub__(self, other: Any) -> Any: ...
-
-        def __mul__(self, other: Any) -> Any: ...
-
-        def __rmul__(self, other: Any) -> Any: ...
-
-        def __truediv__(self, other: Any) -> Any: ...
-
-        def __rtruediv__(self, other: Any) -> Any: ...
-
-        def __floordiv__(self, other: Any) -> Any: ...
-
-        def __rfloordiv__(self, other: Any) -> Any: ...
-
-        def __mod__(self, other: Any) -> Any: ...
-
-        def __rmod__(self, other: Any) -> Any: ...
-
-        def __and__(self, other: Any) -> Any: ...
-
-        def __rand__(self, other: Any) -> Any: ...
-
-        def __or__(self, other: Any) -> Any: ...
-
-        def __ror__(self, other: Any) -> Any: ...
-
-        def __xor__(self, other: Any) -> Any: ...
-
-        def __rxor__(self, other: Any) -> Any: ...
-
-        def __lshift__(self, other: Any) -> Any: ...
-
-        def __rlshift__(self, other: Any) -> Any: ...
-
-        def __rshift__(self, other: Any) -> Any: ...
-
-        def __rrshift__(self, other: Any) -> Any: ...
-
-        def __lt__(self, other: Any) -> Any: ...
-
-        def __le__(self, other: Any) -> Any: ...
-
-        def __gt__(self, other: Any) -> Any: ...
-
-        def __ge__(self, other: Any) -> Any: ...
-
-        def __eq__(self, other: Any) -> Any: ...
-
-        def __ne__(self, other: Any) -> Any: ...
 
     # -- facts -----------------------------------------------------------------------------
     @property
@@ -121,34 +58,6 @@ class TensorBase:
     @property
     def size(self) -> DimLike:
         return self.meta.size
-
-    @property
-    def T(self) -> Any:
-        """The tensor with its axes reversed."""
-        return bind("transpose", self, attrs=(tuple(reversed(range(self.ndim))),))
-
-    @property
-    def at(self) -> IndexUpdate:
-        """Functional updates: ``x.at[index].set(y)``, also add, multiply, max, min."""
-        from phix.core.index_update import IndexUpdate
-
-        return IndexUpdate(self)
-
-    def astype(self, dtype: Any) -> Any:
-        """The values converted to ``dtype``."""
-        return bind("cast", self, attrs=(dt.as_dtype(dtype),))
-
-    def to(self, place: Any) -> Any:
-        """The tensor on ``place``; itself, if it is there.
-
-        Raises:
-            DeviceError: no such device is here.
-
-        >>> import phix
-        >>> phix.zeros([2]).to("cpu").place
-        Place(kind='cpu', index=0)
-        """
-        return bind("io_copy", self, attrs=(places.as_place(place),))
 
     # -- values: only where they are known -------------------------------------------------
     def concrete(self, asked: str) -> Tensor:
@@ -216,106 +125,15 @@ class TensorBase:
             raise ArgumentError(f"len() needs a tensor with an axis, found {self.meta}")
         return self.shape[0]  # type: ignore[return-value]
 
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Tensor]:
         if not self.ndim:
             raise ArgumentError(f"iter() needs a tensor with an axis, found {self.meta}")
         return (self[i] for i in range(len(self)))
-
-    def __getitem__(self, index: Any) -> Any:
-        from phix.core.indexing import get
-
-        return get(self, index)
 
     def __setitem__(self, index: Any, value: Any) -> None:
         raise ArgumentError("tensors are immutable; write y = x.at[index].set(value)")
 
     __hash__ = object.__hash__
-
-    # -- operators -------------------------------------------------------------------------
-    def __neg__(self) -> Any:
-        return bind("scale", self, attrs=(-1, 0, True))
-
-    def __pos__(self) -> Any:
-        return self
-
-    def __pow__(self, other: Any) -> Any:
-        if isinstance(other, (int, float)) and not isinstance(other, bool):
-            return bind("pow", self, attrs=(other,))
-        return bind("elementwise_pow", self, other)
-
-    def __rpow__(self, other: Any) -> Any:
-        return bind("elementwise_pow", other, self)
-
-    def __rmatmul__(self, other: Any) -> Any:
-        return bind("matmul", other, self, attrs=(False, False))
-
-    def __matmul__(self, other: Any) -> Any:
-        return bind("matmul", self, other, attrs=(False, False))
-
-    def __invert__(self) -> Any:
-        return bind("bitwise_not", self)
-
-    def __abs__(self) -> Any:
-        return bind("abs", self)
-
-    def __round__(self, digits: int = 0) -> Any:
-        return bind("round", self, attrs=(digits,))
-
-
-_BINARY = {
-    "add": "add",
-    "sub": "subtract",
-    "mul": "multiply",
-    "truediv": "divide",
-    "floordiv": "floor_divide",
-    "mod": "remainder",
-    "and": "bitwise_and",
-    "or": "bitwise_or",
-    "xor": "bitwise_xor",
-    "lshift": "bitwise_left_shift",
-    "rshift": "bitwise_right_shift",
-}
-_COMPARE = {
-    "lt": "less_than",
-    "le": "less_equal",
-    "gt": "greater_than",
-    "ge": "greater_equal",
-    "eq": "equal",
-    "ne": "not_equal",
-}
-
-
-def install_operators(bind: Any) -> None:
-    """Give TensorBase its binary operators (called once, when dispatch is there)."""
-
-    def forward(op_name: str) -> Any:
-        def method(self: Any, other: Any) -> Any:
-            return bind(OPS[op_name], (self, other), ())
-
-        return method
-
-    def reflected(op_name: str) -> Any:
-        def method(self: Any, other: Any) -> Any:
-            return bind(OPS[op_name], (other, self), ())
-
-        return method
-
-    for python, op_name in (_BINARY | _COMPARE).items():
-        setattr(TensorBase, f"__{python}__", forward(op_name))
-    for python, op_name in _BINARY.items():
-        setattr(TensorBase, f"__r{python}__", reflected(op_name))
-
-
-def install_methods(ops_module: Any) -> None:
-    """Make each op whose first argument is a tensor a method of that name, ``relu_`` too."""
-    for op_name, op in OPS.items():
-        first = op.args[0] if op.args else None
-        if first is None or first.type != "Tensor":
-            continue
-        for name in (op_name, f"{op_name}_") if op.inplace else (op_name,):
-            function = getattr(ops_module, name, None)
-            if function and not hasattr(TensorBase, name):
-                setattr(TensorBase, name, function)
 
 
 # Equal keys are mostly one object, so that a look tells.
@@ -538,4 +356,4 @@ class ValueTracer(Tracer):
         raise refusals.derivative_lost(self, asked)
 
 
-TensorLike = Union[TensorBase, np.ndarray, bool, int, float, complex, Sequence[Any]]
+TensorLike = Union[TensorBase, np.ndarray, np.generic, bool, int, float, complex, Sequence[Any]]

@@ -1,1 +1,1 @@
-"""One file an interpreter, one file a pass. None of them names an op."""
+"""One file an interpreter. None of them names an op."""

@@ -9,14 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from phix.core import context
 from phix.core import dims as dm
-from phix.core import dispatch
 from phix.core.attrs import as_dim
 from phix.core.conversion import following
 from phix.core.dims import DimLike
-from phix.core.dispatch import Interpreter, bind
+from phix.core.dispatch import bind
 from phix.core.errors import ShapeError
 from phix.core.graph import flat, map_entries, named_axes
+from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.refusals import no_value
@@ -58,7 +59,7 @@ class Batch(Interpreter):
         assert self.parent is not None
         if not largest:
             raise no_value(value, "a size")
-        with dispatch.active(self.parent):
+        with context.active(self.parent):
             lanes = value.value
             if not (isinstance(self.size, int) and self.size):  # of no lanes the largest is 0
                 none = bind(OPS["full"], (), ((1,), 0, lanes.dtype, None))
@@ -82,7 +83,7 @@ class Batch(Interpreter):
         batched = map_entries(self.owns, inputs)
         joins = self.axis_name is not None and self.axis_name in named_axes(op, attrs)
         if not any(flat(batched)) and not joins:
-            with dispatch.active(parent):
+            with context.active(parent):
                 return parent.process(op, inputs, attrs)
         if op.decomposition is not None and op.batch_rule is None:
             outs = op.decomposition(*op.merge(inputs, attrs))
@@ -90,7 +91,7 @@ class Batch(Interpreter):
         values = map_entries(self.lower, inputs)
         if joins and op.collective_rule is not None:
             return self.join(op, batched, values, attrs)
-        with dispatch.active(parent), dispatch.mapping(self.axis_name):
+        with context.active(parent), context.mapping(self.axis_name):
             if not any(flat(batched)):  # the graph inside joins lanes that are all alike
                 values = map_entries(self.whole, values)
                 batched = map_entries(lambda _: True, values)
@@ -103,7 +104,7 @@ class Batch(Interpreter):
     def join(self, op: Op, batched: Any, values: Any, attrs: Any) -> Any:
         """An op over the axis of this batch."""
         assert self.parent is not None and op.collective_rule is not None
-        with dispatch.active(self.parent):
+        with context.active(self.parent):
             out, mapped = op.collective_rule(self.size, batched, *op.merge(values, attrs))
         return BatchTracer(self, out) if mapped else out
 
@@ -137,7 +138,7 @@ class Batch(Interpreter):
                 else entry
                 for flags, entry in zip(batched, values)
             )
-            outs = dispatch.current().process(op, row, attrs)
+            outs = context.current().process(op, row, attrs)
             results.append((outs,) if len(op.outputs) == 1 else outs)
         if not results:
             raise ShapeError(f"{op.name} has no batching rule, and the batch is empty")
@@ -160,7 +161,7 @@ def pointwise(op: Op, batched: Any, values: Any, attrs: Any) -> Any:
     """Batched inputs get 1s behind the batch dim, so that all broadcast as they did before."""
     rank = max(v.ndim - b for v, b in zip(flat(values), flat(batched)))
     aligned = tuple(_align(v, rank) if b else v for v, b in zip(values, batched))
-    return dispatch.current().process(op, aligned, attrs)
+    return context.current().process(op, aligned, attrs)
 
 
 def _align(x: Any, rank: int) -> Any:
@@ -201,8 +202,8 @@ def batch_mapped(
     axis_name: str | None = None,
 ) -> tuple[list[Any], list[bool]]:
     """``function`` over a batch in front of the batched args, and which outputs have a batch."""
-    interpreter = Batch(dispatch.current(), size, axis_name)
-    with dispatch.transformation(interpreter), following(args):
+    interpreter = Batch(context.current(), size, axis_name)
+    with context.transformation(interpreter), following(args):
         tracers = [BatchTracer(interpreter, x) if b else x for x, b in zip(args, batched)]
         outs = list(function(*tracers))
         return [interpreter.lower(o) for o in outs], [interpreter.owns(o) for o in outs]

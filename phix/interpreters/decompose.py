@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phix.core import dispatch, stack
+from phix.core import context, stack
 from phix.core.conversion import tensor_from_scalar
-from phix.core.dispatch import Interpreter
 from phix.core.graph import Graph, Literal, Variable, flat, map_attrs, map_entries
+from phix.core.interpreter import Interpreter
 from phix.core.op import Op
 from phix.interpreters.stage import Stage, StageTracer, finish
 
@@ -65,7 +65,7 @@ def rewrite(graph: Graph, make: Callable[[Stage], Interpreter]) -> Graph:
         return values[atom]
 
     interpreter = make(stage)
-    with dispatch.transformation(interpreter):
+    with context.transformation(interpreter):
         for equation in graph.equations:
             stage.source = equation.source
             outs = interpreter.process(

@@ -8,26 +8,27 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import context, kernels, places, refusals
 from phix.core import dims as dm
-from phix.core import dispatch, kernels, places
 from phix.core import dtypes as dt
 from phix.core import indexing as _indexing  # noqa: F401 - x[i] is not to wait for it later
-from phix.core.conversion import moved
-from phix.core.dispatch import Interpreter
+from phix.core.conversion import moved, owned_tensor
 from phix.core.engines import engine
 from phix.core.errors import UnknownDimError
 from phix.core.graph import Graph, Variable, flat, graphs_in, map_entries
 from phix.core.index_ranges import checked
+from phix.core.interpreter import Interpreter
 from phix.core.kernels import has_functions, key_place
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer, tensor_of
-from phix.interpreters.decompose import as_entries, decompose
+from phix.interpreters.decompose import as_entries
 from phix.interpreters.infer_meta import RUN_TIME, infer
-from phix.interpreters.jit import Compiled, compile_to_places, lower_to_places
 from phix.interpreters.placement import is_loose, on, shared_place
 from phix.interpreters.stage import Stage, StageTracer, finish
+from phix.passes import pipeline
+from phix.passes.compiled import Compiled, compile_to_places, lower_to_places
 
 Run = Callable[..., Any]
 
@@ -56,6 +57,9 @@ class Eager(Interpreter):
         self.over_graphs: dict[Any, Run] = {}  # plans of ops with graphs in them, each of its own
         self.programs: dict[Any, Any] = {}  # compiled programs, by op and class of shapes
         self.forgotten = 0  # how often plans were dropped as they did not hold any more
+
+    def own(self, value: Any, place: Place | None) -> Any:
+        return owned_tensor(value, place)
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         call = _call(op, attrs) if op.inexact else (op, attrs)
@@ -92,7 +96,7 @@ class Eager(Interpreter):
         tensors = list(flat(inputs))
         for x in tensors:
             if isinstance(x, Tracer):
-                raise dispatch.leaked(x, op.name)
+                raise refusals.leaked(x, op.name)
         key, plans = _plan_key(op, inputs, attrs), self.plans
         if op.has_graphs:
             key, plans = (self.forgotten, key), self.plans_over(op, attrs)
@@ -225,7 +229,7 @@ class Eager(Interpreter):
         """A composite op by op, so that those that are views of an input stay views."""
         supply = iter(storage)
         inputs = map_entries(lambda _: tensor_of(next(supply)), like)
-        with dispatch.active(self):
+        with context.active(self):
             assert op.decomposition is not None
             outs = op.decomposition(*op.merge(inputs, attrs))
         return outs if op.single_output else as_entries(op, outs)
@@ -255,10 +259,12 @@ class Eager(Interpreter):
                 try:
                     graph = single_op_graph(op, metas, attrs)
                     if place == CPU and not has_functions(CPU.kind):
-                        program = here.compile(graph, contiguous, partial(decompose, graph), place)
+                        program = here.compile(
+                            graph, contiguous, partial(_in_primitives, graph), place
+                        )
                     else:
                         homes = (place,) * len(tensors)
-                        last = [*lower_to_places(graph, homes, place).values()][-1]
+                        last = pipeline.last(lower_to_places(graph, homes, place))
                         program = compile_to_places(last, contiguous, place)
                 except UnknownDimError:
                     if dims is shapes:
@@ -343,13 +349,17 @@ def single_op_graph(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> G
     inputs = tuple(flat(variables))
     for number, variable in enumerate(inputs):
         variable.name = f"x{number}"
-    with dispatch.transformation(stage):
+    with context.transformation(stage):
         outs = stage.process(
             op, map_entries(lambda v: StageTracer(stage, v, None), variables), attrs
         )
     entries = (outs,) if len(op.outputs) == 1 else outs
     outputs = tuple(t.variable for t in flat(tuple(entries)))
     return finish(Graph(inputs, (), tuple(stage.equations), outputs))
+
+
+def _in_primitives(graph: Graph) -> Graph:
+    return pipeline.last(pipeline.run("eager", graph))
 
 
 def _calling(graph: Graph, tensors: list[Tensor]) -> Run:
@@ -434,7 +444,7 @@ def _structured(arrays: tuple[np.ndarray, ...], like: tuple[Any, ...]) -> Any:
 
 
 EAGER = Eager()
-dispatch.set_base(EAGER)
+context.set_base(EAGER)
 
 
 def _forget_places() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phix.core import passes
+from phix.core import rewrites
 from phix.core.dims import Dim
 from phix.core.exact_keys import exact_key
 from phix.core.graph import graphs_in
@@ -17,7 +17,7 @@ def call_key(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
 
     Tensors are told apart by their addresses: whoever keeps the key keeps the inputs alive.
     """
-    if not passes.is_on("common_subexpressions"):
+    if not rewrites.is_on("common_subexpressions"):
         return None
     if "side_effect" in op.traits or any(g.has_effects for g in graphs_in(attrs)):
         return None

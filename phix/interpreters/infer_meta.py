@@ -6,13 +6,13 @@ import inspect
 from functools import cache
 from typing import Any
 
+from phix.core import context
 from phix.core import dims as dm
-from phix.core import dispatch
 from phix.core import dtypes as dt
 from phix.core.attrs import with_call
-from phix.core.dispatch import Interpreter
 from phix.core.errors import DTypeError, PhixError, ShapeError
 from phix.core.graph import map_entries
+from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaConfig, MetaTensor
 from phix.core.op import Op
 from phix.core.refusals import no_value
@@ -154,7 +154,7 @@ def _infer_decomposed(
 ) -> tuple[Any, ...]:
     assert op.decomposition is not None, f"{op.name} has neither infer_meta nor decomposition"
     interpreter = InferMeta(config)
-    with dispatch.transformation(interpreter):
+    with context.transformation(interpreter):
         tracers = map_entries(lambda m: MetaTracer(interpreter, m), metas)
         outs = op.decomposition(*op.merge(tracers, attrs))
     outs = (outs,) if len(op.outputs) == 1 else outs

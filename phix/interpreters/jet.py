@@ -13,11 +13,11 @@ import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from phix.core import dispatch
+from phix.core import context
 from phix.core import dtypes as dt
 from phix.core.conversion import following
-from phix.core.dispatch import Interpreter
 from phix.core.graph import flat, map_entries
+from phix.core.interpreter import Interpreter
 from phix.core.op import Op
 from phix.core.tensor import ValueTracer
 from phix.interpreters import jvp as forward
@@ -63,7 +63,7 @@ class Jet(Interpreter):
         parent = self.parent
         assert parent is not None
         if not any(self.owns(x) for x in flat(inputs)):
-            with dispatch.active(parent):
+            with context.active(parent):
                 return parent.process(op, inputs, attrs)
         rule = _rule(op)
         if rule is None:
@@ -71,7 +71,7 @@ class Jet(Interpreter):
             outs = op.decomposition(*op.merge(inputs, attrs))
             return outs if op.single_output else as_entries(op, outs)
         series = map_entries(self.series, inputs)
-        with dispatch.active(parent):
+        with context.active(parent):
             found = rule(op, series, attrs)
         wrapped = map_entries(self.wrap, found)
         return wrapped[0] if len(wrapped) == 1 else wrapped
@@ -105,7 +105,7 @@ def _order(series: Any) -> int:
 
 def _run(op: Op, inputs: Any, attrs: Any) -> tuple[Any, ...]:
     """The op in the current interpreter, its outputs as a tuple of entries."""
-    outs = dispatch.current().process(op, inputs, attrs)
+    outs = context.current().process(op, inputs, attrs)
     return (outs,) if len(op.outputs) == 1 else outs
 
 
@@ -166,7 +166,7 @@ def _by_derivative(op: Op, series: Any, attrs: Any) -> tuple[Any, ...]:
     Whatever has a derivative of every order in forward mode has its series so.
     """
     order = _order(series)
-    inner = Jet(dispatch.current(), order - 1)
+    inner = Jet(context.current(), order - 1)
     shape: list[Any] = []
 
     def call(*values: Any) -> Sequence[Any]:
@@ -175,7 +175,7 @@ def _by_derivative(op: Op, series: Any, attrs: Any) -> tuple[Any, ...]:
         shape[:] = [_run(op, inputs, attrs)]
         return list(flat(shape[0]))
 
-    with dispatch.transformation(inner):
+    with context.transformation(inner):
         present = list(flat(series))
         values = [inner.wrap(s[:-1]) for s in present]
         tangents = [_rate(inner, s) for s in present]
@@ -204,8 +204,8 @@ def _integral(head: Any, rate: Any, order: int) -> Series:
 
 def jet(function: Callable[..., Sequence[Any]], inputs: Sequence[Series]) -> list[Series]:
     """``function`` of flat tensors, of power series: one for each output."""
-    interpreter = Jet(dispatch.current(), len(inputs[0]) - 1 if inputs else 0)
+    interpreter = Jet(context.current(), len(inputs[0]) - 1 if inputs else 0)
     given = [c for series in inputs for c in series]
-    with dispatch.transformation(interpreter), following(given):
+    with context.transformation(interpreter), following(given):
         outs = list(function(*map(interpreter.wrap, inputs)))
         return [interpreter.series(o) for o in outs]

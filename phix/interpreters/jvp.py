@@ -11,12 +11,13 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from phix.core import context
 from phix.core import dims as dm
-from phix.core import dispatch
 from phix.core import dtypes as dt
 from phix.core.conversion import following
-from phix.core.dispatch import Interpreter, bind
+from phix.core.dispatch import bind
 from phix.core.graph import flat, map_entries
+from phix.core.interpreter import Interpreter
 from phix.core.op import Op
 from phix.core.rules import OPS, get_op
 from phix.core.source import at, derivation, is_recording, user_source
@@ -62,7 +63,7 @@ class JVP(Interpreter):
             return outs if op.single_output else as_entries(op, outs)
         primals = map_entries(self.lower, inputs)
         tangents = map_entries(self.tangent, inputs)
-        with dispatch.active(parent):
+        with context.active(parent):
             if active and is_recording():
                 here = user_source()
                 source = here and here.derived("tangent", op.name)
@@ -96,7 +97,7 @@ def _rule(op: Op) -> Rule | None:
 
 def _run(op: Op, inputs: Any, attrs: Any) -> Any:
     """The op in the current interpreter, its outputs as a tuple of entries."""
-    outs = dispatch.current().process(op, inputs, attrs)
+    outs = context.current().process(op, inputs, attrs)
     return (outs,) if len(op.outputs) == 1 else outs
 
 
@@ -252,8 +253,8 @@ def jvp(
 
     A tangent of None is zero; so is one that comes back, unless ``instantiate``.
     """
-    interpreter = JVP(dispatch.current())
-    with dispatch.transformation(interpreter), following(primals):
+    interpreter = JVP(context.current())
+    with context.transformation(interpreter), following(primals):
         tracers = [
             p if t is None else JVPTracer(interpreter, p, t) for p, t in zip(primals, tangents)
         ]

@@ -9,12 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from phix.core import context, dispatch, refusals, rewrites, stack
 from phix.core import dims as dm
-from phix.core import dispatch, passes, stack
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.dims import DimLike
-from phix.core.dispatch import Interpreter
 from phix.core.graph import (
     Atom,
     Constant,
@@ -28,6 +27,7 @@ from phix.core.graph import (
     map_entries,
 )
 from phix.core.graph_text import variable_names
+from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place
@@ -87,7 +87,7 @@ class Stage(Interpreter):
         args = op.merge(inputs, attrs)
         for name, rule in op.simplifications:  # x * 1.0 is x: graphs stay readable
             simpler = rule(op.name, *args)
-            if simpler is not None and passes.is_on(name):
+            if simpler is not None and rewrites.is_on(name):
                 return self._made(simpler)
         atoms = map_entries(self.atom, inputs)
         metas = infer(op, map_entries(_meta, atoms), attrs)
@@ -129,7 +129,7 @@ class Stage(Interpreter):
         if isinstance(value, StageTracer) and value.interpreter is self:
             return value.variable
         if isinstance(value, Tracer) and not value.interpreter.alive:
-            raise dispatch.leaked(value, "the graph being made")
+            raise refusals.leaked(value, "the graph being made")
         if isinstance(value, Tensor) and value.ndim == 0 and value.dtype != dt.bfloat16:
             return Literal(value.host.item(), value.meta)
         known = self.constants.get(id(value))
@@ -157,9 +157,9 @@ def trace(
 
     Ops on constants are staged too. Tensors closed over become constants by reference.
     """
-    stage = Stage(dispatch.current())
+    stage = Stage(context.current())
     inputs = tuple(Variable(n, m) for n, m in zip(_input_names(names, len(metas)), metas))
-    with dispatch.transformation(stage), recording():
+    with context.transformation(stage), recording():
         here = user_source()
         outs = function(*(StageTracer(stage, v, here) for v in inputs))
         outputs = tuple(

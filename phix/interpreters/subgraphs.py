@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from phix.core import context, stack
 from phix.core import dims as dm
-from phix.core import dispatch, stack
 from phix.core import dtypes as dt
 from phix.core.dims import DimLike
 from phix.core.graph import (
@@ -68,7 +68,7 @@ class Provided:
     def batch(
         self, function: Function, args: Sequence[Any], batched: Sequence[bool], size: DimLike
     ) -> Any:
-        return batching.batch_mapped(function, args, batched, size, dispatch.mapped_axis())
+        return batching.batch_mapped(function, args, batched, size, context.mapped_axis())
 
 
 @stack.nests

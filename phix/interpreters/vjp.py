@@ -7,12 +7,12 @@ from copy import copy
 from functools import cache
 from typing import Any
 
-from phix.core import dispatch
+from phix.core import context, dispatch
 from phix.core import dtypes as dt
 from phix.core.conversion import following, home
-from phix.core.dispatch import Interpreter
 from phix.core.errors import DifferentiationError
 from phix.core.graph import flat, map_entries
+from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place, device, is_host_alone
@@ -144,7 +144,7 @@ class VJP(Interpreter):
         self.tape: list[Record] = []
         self.nodes = 0
         # (inputs, outputs) of calls by what equal ones have in common
-        self.calls: dict[Any, Any] | None = None if dispatch.runs_at_once() else {}
+        self.calls: dict[Any, Any] | None = None if context.runs_at_once() else {}
 
     def new(self, value: TensorBase) -> VJPTracer:
         self.nodes += 1
@@ -191,7 +191,7 @@ class VJP(Interpreter):
             outs = op.decomposition(*op.merge(inputs, attrs))
             return outs if op.single_output else as_entries(op, outs)
         values = map_entries(self.lower, inputs)
-        with dispatch.active(parent):
+        with context.active(parent):
             outs = parent.process(op, values, attrs)
         if not active or op.backward is None:
             return outs
@@ -220,7 +220,7 @@ class VJP(Interpreter):
         assert self.parent is not None and op.vjp_rule is not None
         active = map_entries(self.owns, inputs)
         values = map_entries(self.lower, inputs)
-        with dispatch.active(self.parent):
+        with context.active(self.parent):
             rule, args = op.vjp_rule, op.merge(values, attrs)
             if is_recording():
                 outs, pull = derivation(user_source(), lambda: rule(active, *args), early=True)
@@ -344,7 +344,7 @@ class Pullback:
         for node, ct in zip(self.outputs, cotangents):
             if node >= 0 and ct is not None:
                 grads[node] = add(grads.get(node), ct)
-        with dispatch.inside():
+        with context.inside():
             for record in reversed(self.tape):
                 self.step(record, grads)
         found = [grads.get(node) for node, _ in self.inputs]
@@ -415,8 +415,8 @@ def vjp(
     function: Callable[..., Sequence[Any]], primals: Sequence[Any]
 ) -> tuple[list[Any], Pullback]:
     """``function`` of flat tensors, and the pullback of its flat outputs."""
-    interpreter = VJP(dispatch.current())
-    with dispatch.transformation(interpreter), following(primals):
+    interpreter = VJP(context.current())
+    with context.transformation(interpreter), following(primals):
         tracers = [interpreter.new(p) for p in primals]
         outs = list(function(*tracers))
         values = [interpreter.lower(o) for o in outs]

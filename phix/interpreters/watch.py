@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import dispatch, stack
+from phix.core import context, stack
 from phix.core import dtypes as dt
-from phix.core.dispatch import Interpreter
 from phix.core.errors import NonFiniteError
 from phix.core.graph import Graph, Source, flat, graphs_in, map_attrs
+from phix.core.interpreter import Interpreter
 from phix.core.op import Op
 from phix.core.rules import OPS
 from phix.core.source import user_source
@@ -137,7 +137,7 @@ class Watch(Interpreter):
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         assert self.parent is not None
-        with dispatch.active(self.parent):
+        with context.active(self.parent):
             outs = self.parent.process(op, inputs, attrs)
         results = arrays(outs)
         if not all(map(is_finite, results)):
@@ -176,11 +176,11 @@ class Watch(Interpreter):
         self.depth += 1
         try:
             if "calls_graph" in op.traits:
-                with dispatch.active(self):
+                with context.active(self):
                     next(graphs_in(attrs))(*flat(inputs))
             else:
                 inside = map_attrs(lambda g: watched(g, self), attrs)
-                with dispatch.active(self.parent):
+                with context.active(self.parent):
                     self.parent.process(op, inputs, inside)
         finally:
             self.depth -= 1

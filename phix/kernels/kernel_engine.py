@@ -1,6 +1,6 @@
 """An engine for any backend with registered kernels: a graph runs equation by equation.
 
-A pass has chosen the kernels before (``interpreters/states.py``). Attributes and the sizes of
+A pass has chosen the kernels before (``passes/assign_kernels.py``). Attributes and the sizes of
 outputs are settled when a launcher is made (but for what comes after a dim that is bound at run
 time); storage is let go after its last use. Ops with graphs in them run those the same way, so a
 backend owes kernels of plain primitives alone.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any, Literal
 
 from phix import ops
-from phix.core.arguments import DTypeLike
+from phix.core.arguments import DTypeLike, FloatLike
 from phix.core.conversion import owned_tensor
 from phix.core.given import FLAG, one_of, takes
-from phix.core.tensor import TensorBase, TensorLike
+from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 
 def as_tensor(x: Any) -> Any:
@@ -21,7 +21,7 @@ def is_zero(number: Any) -> bool:
     return not isinstance(number, TensorBase) and number == 0
 
 
-def relu(x: TensorLike) -> Any:
+def relu(x: TensorLike) -> Tensor:
     """max(x, 0), elementwise; the slope at 0 is 0.
 
     >>> import phix
@@ -31,7 +31,7 @@ def relu(x: TensorLike) -> Any:
     return ops.relu(x)
 
 
-def relu6(x: TensorLike) -> Any:
+def relu6(x: TensorLike) -> Tensor:
     """min(max(x, 0), 6), elementwise; the slope at 0 and at 6 is 0.
 
     >>> import phix
@@ -42,7 +42,7 @@ def relu6(x: TensorLike) -> Any:
 
 
 @takes(approximate=FLAG | one_of("tanh", "none"))
-def gelu(x: TensorLike, approximate: Literal["tanh", "none"] | bool = False) -> Any:
+def gelu(x: TensorLike, approximate: Literal["tanh", "none"] | bool = False) -> Tensor:
     """x times the cumulative normal distribution at x, elementwise.
 
     Args:
@@ -59,7 +59,7 @@ def gelu(x: TensorLike, approximate: Literal["tanh", "none"] | bool = False) -> 
     return ops.gelu(x, approximate in (True, "tanh"))
 
 
-def silu(x: TensorLike) -> Any:
+def silu(x: TensorLike) -> Tensor:
     """x * sigmoid(x), elementwise.
 
     >>> import phix
@@ -69,7 +69,7 @@ def silu(x: TensorLike) -> Any:
     return ops.silu(x)
 
 
-def swish(x: TensorLike) -> Any:
+def swish(x: TensorLike) -> Tensor:
     """x * sigmoid(x), elementwise: silu by its other name.
 
     >>> import phix
@@ -80,7 +80,7 @@ def swish(x: TensorLike) -> Any:
 
 
 @takes()
-def swiglu(x: TensorLike, y: TensorLike | None = None) -> Any:
+def swiglu(x: TensorLike, y: TensorLike | None = None) -> Tensor:
     """silu(x) * y, elementwise; without y the halves of x along its last axis take both places.
 
     >>> import phix
@@ -90,7 +90,7 @@ def swiglu(x: TensorLike, y: TensorLike | None = None) -> Any:
     return ops.swiglu(x, y)
 
 
-def sigmoid(x: TensorLike) -> Any:
+def sigmoid(x: TensorLike) -> Tensor:
     """1 / (1 + exp(-x)), elementwise, without overflow.
 
     >>> import phix
@@ -101,7 +101,7 @@ def sigmoid(x: TensorLike) -> Any:
 
 
 @takes()
-def log_sigmoid(x: TensorLike) -> Any:
+def log_sigmoid(x: TensorLike) -> Tensor:
     """log(sigmoid(x)), elementwise, without overflow.
 
     >>> import phix
@@ -111,7 +111,7 @@ def log_sigmoid(x: TensorLike) -> Any:
     return ops.logsigmoid(x)
 
 
-def tanh(x: TensorLike) -> Any:
+def tanh(x: TensorLike) -> Tensor:
     """Hyperbolic tangent, elementwise.
 
     >>> import phix
@@ -122,7 +122,7 @@ def tanh(x: TensorLike) -> Any:
 
 
 @takes()
-def softplus(x: TensorLike, beta: float = 1, threshold: float = 20) -> Any:
+def softplus(x: TensorLike, beta: FloatLike = 1, threshold: FloatLike = 20) -> Tensor:
     """log(1 + exp(beta * x)) / beta, elementwise; x itself where beta * x is above the threshold.
 
     >>> import phix
@@ -132,7 +132,7 @@ def softplus(x: TensorLike, beta: float = 1, threshold: float = 20) -> Any:
     return ops.softplus(x, beta, threshold)
 
 
-def softsign(x: TensorLike) -> Any:
+def softsign(x: TensorLike) -> Tensor:
     """x / (1 + abs(x)), elementwise.
 
     >>> import phix
@@ -143,7 +143,7 @@ def softsign(x: TensorLike) -> Any:
 
 
 @takes()
-def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Any:
+def leaky_relu(x: TensorLike, negative_slope: FloatLike = 0.01) -> Tensor:
     """x above 0, else negative_slope * x, elementwise.
 
     >>> import phix
@@ -154,7 +154,7 @@ def leaky_relu(x: TensorLike, negative_slope: float = 0.01) -> Any:
 
 
 @takes()
-def elu(x: TensorLike, alpha: float = 1.0) -> Any:
+def elu(x: TensorLike, alpha: FloatLike = 1.0) -> Tensor:
     """x above 0, else alpha * (exp(x) - 1), elementwise.
 
     >>> import phix
@@ -164,7 +164,7 @@ def elu(x: TensorLike, alpha: float = 1.0) -> Any:
     return ops.elu(x, alpha)
 
 
-def hardswish(x: TensorLike) -> Any:
+def hardswish(x: TensorLike) -> Tensor:
     """x * min(max(x + 3, 0), 6) / 6, elementwise.
 
     >>> import phix
@@ -175,7 +175,7 @@ def hardswish(x: TensorLike) -> Any:
 
 
 @takes()
-def hardsigmoid(x: TensorLike, slope: float = 0.1666667, offset: float = 0.5) -> Any:
+def hardsigmoid(x: TensorLike, slope: FloatLike = 0.1666667, offset: FloatLike = 0.5) -> Tensor:
     """min(max(slope * x + offset, 0), 1), elementwise.
 
     >>> import phix
@@ -186,7 +186,7 @@ def hardsigmoid(x: TensorLike, slope: float = 0.1666667, offset: float = 0.5) ->
 
 
 @takes()
-def hardtanh(x: TensorLike, min: float = -1.0, max: float = 1.0) -> Any:
+def hardtanh(x: TensorLike, min: FloatLike = -1.0, max: FloatLike = 1.0) -> Tensor:
     """min(max(x, min), max), elementwise, with slope 0 at both bounds.
 
     >>> import phix
@@ -197,7 +197,7 @@ def hardtanh(x: TensorLike, min: float = -1.0, max: float = 1.0) -> Any:
 
 
 @takes()
-def softmax(x: TensorLike, axis: int = -1, dtype: DTypeLike | None = None) -> Any:
+def softmax(x: TensorLike, axis: int = -1, dtype: DTypeLike | None = None) -> Tensor:
     """exp(x) / sum(exp(x)) along the axis.
 
     Args:
@@ -213,7 +213,7 @@ def softmax(x: TensorLike, axis: int = -1, dtype: DTypeLike | None = None) -> An
 
 
 @takes()
-def log_softmax(x: TensorLike, axis: int = -1, dtype: DTypeLike | None = None) -> Any:
+def log_softmax(x: TensorLike, axis: int = -1, dtype: DTypeLike | None = None) -> Tensor:
     """log(softmax(x)) along the axis, without overflow.
 
     Args:

@@ -8,9 +8,10 @@ from typing import Any
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.arguments import FloatLike
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import takes
-from phix.core.tensor import TensorLike
+from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor, is_zero
 from phix.nn.layers import dropout
 
@@ -24,10 +25,10 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     training: bool = True,
-    scale: float | None = None,
+    scale: FloatLike | None = None,
     enable_gqa: bool = True,
     dropout_key: TensorLike | None = None,
-) -> Any:
+) -> Tensor:
     """softmax(query @ key.T * scale + mask) @ value for each head.
 
     Args:

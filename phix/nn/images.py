@@ -8,9 +8,10 @@ from typing import Any, Union
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.arguments import FloatLike
 from phix.core.errors import ArgumentError
 from phix.core.given import entries, takes
-from phix.core.tensor import TensorLike
+from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor
 
 Size = Union[int, Sequence[int]]
@@ -60,7 +61,7 @@ def conv2d(
     dilation: Size = 1,
     groups: int = 1,
     data_format: str = "NCHW",
-) -> Any:
+) -> Tensor:
     """The cross-correlation of images with filters, plus a bias for each channel.
 
     Args:
@@ -100,7 +101,7 @@ def conv2d_transpose(
     groups: int = 1,
     output_size: Size | None = None,
     data_format: str = "NCHW",
-) -> Any:
+) -> Tensor:
     """The transposed convolution: the gradient of conv2d with respect to its images, plus a bias.
 
     Args:
@@ -135,7 +136,7 @@ def max_pool2d(
     return_mask: bool = False,
     ceil_mode: bool = False,
     data_format: str = "NCHW",
-) -> Any:
+) -> Tensor:
     """The largest element of each window; ties share the gradient.
 
     Args:
@@ -173,7 +174,7 @@ def avg_pool2d(
     exclusive: bool = True,
     divisor_override: float | None = None,
     data_format: str = "NCHW",
-) -> Any:
+) -> Tensor:
     """The mean of each window.
 
     Args:
@@ -215,10 +216,10 @@ def pad(
     x: TensorLike,
     pad: Sequence[int],
     mode: str = "constant",
-    value: float = 0.0,
+    value: FloatLike = 0.0,
     data_format: str | None = None,
     pad_from_left_axis: bool = True,
-) -> Any:
+) -> Tensor:
     """x with elements added at the ends of its axes.
 
     Args:

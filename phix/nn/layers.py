@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
 from phix.core.errors import ArgumentError
 from phix.core.given import takes
-from phix.core.tensor import TensorLike
+from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor, is_zero
 
 
 @takes()
-def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Any:
+def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
     """x @ weight + bias.
 
     Args:
@@ -35,7 +34,7 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
 @takes()
 def embedding(
     x: TensorLike, weight: TensorLike, padding_idx: int | None = None, sparse: bool = False
-) -> Any:
+) -> Tensor:
     """The rows of ``weight`` that the ints in ``x`` number.
 
     Args:
@@ -65,7 +64,7 @@ def embedding(
 
 
 @takes()
-def one_hot(x: TensorLike, num_classes: int = -1) -> Any:
+def one_hot(x: TensorLike, num_classes: int = -1) -> Tensor:
     """float32 with a new last axis: 1 at the class that x numbers, else 0.
 
     Args:
@@ -88,7 +87,7 @@ def dropout(
     training: bool = True,
     mode: str = "upscale_in_train",
     key: TensorLike | None = None,
-) -> Any:
+) -> Tensor:
     """x with each element 0 with probability p.
 
     Args:

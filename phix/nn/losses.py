@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal, overload
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core.arguments import FloatLike
 from phix.core.errors import ArgumentError
 from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, check
-from phix.core.tensor import TensorLike
+from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor, is_zero
 
 
@@ -35,7 +36,7 @@ def _weighted_mean(loss: Any, weight: Any) -> Any:
 
 
 @takes()
-def mse_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Any:
+def mse_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Tensor:
     """(input - label) ** 2.
 
     >>> import phix
@@ -46,7 +47,7 @@ def mse_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> A
     return ops.mse_loss(input, label, reduction)
 
 
-def square_error_cost(input: TensorLike, label: TensorLike) -> Any:
+def square_error_cost(input: TensorLike, label: TensorLike) -> Tensor:
     """(input - label) ** 2, elementwise.
 
     >>> import phix
@@ -57,7 +58,7 @@ def square_error_cost(input: TensorLike, label: TensorLike) -> Any:
 
 
 @takes()
-def l1_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Any:
+def l1_loss(input: TensorLike, label: TensorLike, reduction: str = "mean") -> Tensor:
     """abs(input - label).
 
     >>> import phix
@@ -72,9 +73,9 @@ def smooth_l1_loss(
     input: TensorLike,
     label: TensorLike,
     reduction: str = "mean",
-    delta: float = 1.0,
+    delta: FloatLike = 1.0,
     is_huber: bool = True,
-) -> Any:
+) -> Tensor:
     """The Huber loss: r ** 2 / 2 where r = abs(input - label) is at most delta, then a line.
 
     Args:
@@ -92,7 +93,7 @@ def smooth_l1_loss(
 
 
 @takes()
-def log_loss(input: TensorLike, label: TensorLike, epsilon: float = 0.0001) -> Any:
+def log_loss(input: TensorLike, label: TensorLike, epsilon: FloatLike = 0.0001) -> Tensor:
     """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise.
 
     >>> import phix
@@ -105,7 +106,7 @@ def log_loss(input: TensorLike, label: TensorLike, epsilon: float = 0.0001) -> A
 @takes()
 def kl_div(
     input: TensorLike, label: TensorLike, reduction: str = "mean", log_target: bool = False
-) -> Any:
+) -> Tensor:
     """Kullback-Leibler divergence, label * (log(label) - input), of log-probabilities ``input``.
 
     Args:
@@ -130,7 +131,7 @@ def binary_cross_entropy(
     label: TensorLike,
     weight: TensorLike | None = None,
     reduction: str = "mean",
-) -> Any:
+) -> Tensor:
     """-(label * log(input) + (1 - label) * log(1 - input)) of probabilities ``input``.
 
     Args:
@@ -153,7 +154,7 @@ def binary_cross_entropy_with_logits(
     weight: TensorLike | None = None,
     reduction: str = "mean",
     pos_weight: TensorLike | None = None,
-) -> Any:
+) -> Tensor:
     """binary_cross_entropy of sigmoid(logit), without overflow.
 
     Args:
@@ -169,6 +170,43 @@ def binary_cross_entropy_with_logits(
     """
     loss = ops.sigmoid_cross_entropy_with_logits(logit, label, pos_weight)
     return _reduced("binary_cross_entropy_with_logits", loss, reduction, weight)
+
+
+@overload
+def softmax_with_cross_entropy(
+    logits: TensorLike,
+    label: TensorLike,
+    soft_label: bool = False,
+    ignore_index: int = -100,
+    numeric_stable_mode: bool = True,
+    return_softmax: Literal[False] = False,
+    axis: int = -1,
+) -> Tensor: ...
+
+
+@overload
+def softmax_with_cross_entropy(
+    logits: TensorLike,
+    label: TensorLike,
+    soft_label: bool = False,
+    ignore_index: int = -100,
+    numeric_stable_mode: bool = True,
+    *,
+    return_softmax: Literal[True],
+    axis: int = -1,
+) -> tuple[Tensor, Tensor]: ...
+
+
+@overload
+def softmax_with_cross_entropy(
+    logits: TensorLike,
+    label: TensorLike,
+    soft_label: bool = False,
+    ignore_index: int = -100,
+    numeric_stable_mode: bool = True,
+    return_softmax: bool = False,
+    axis: int = -1,
+) -> Any: ...
 
 
 @takes()
@@ -213,7 +251,7 @@ def cross_entropy(
     axis: int = -1,
     use_softmax: bool = True,
     label_smoothing: float = 0.0,
-) -> Any:
+) -> Tensor:
     """-log(softmax(input)) at the label.
 
     A label that is no class raises a TensorIndexError where the call runs at once; compiled
@@ -329,7 +367,7 @@ def nll_loss(
     weight: TensorLike | None = None,
     ignore_index: int = -100,
     reduction: str = "mean",
-) -> Any:
+) -> Tensor:
     """-input at the label, for logarithms of probabilities ``input``.
 
     A label that is no class raises a TensorIndexError where the call runs at once; compiled

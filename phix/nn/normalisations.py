@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal, overload
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core.arguments import FloatLike
 from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import takes
 from phix.core.rules import OPS
-from phix.core.tensor import TensorLike
+from phix.core.tensor import Tensor, TensorLike
 from phix.nn.activations import as_tensor
 
 
@@ -36,8 +37,8 @@ def layer_norm(
     normalized_shape: int | Sequence[int],
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
-    epsilon: float = 1e-5,
-) -> Any:
+    epsilon: FloatLike = 1e-5,
+) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * weight + bias over the last axes.
 
     Args:
@@ -62,7 +63,7 @@ def rms_norm(
     input: TensorLike,
     normalized_shape: int | Sequence[int],
     weight: TensorLike | None = None,
-    eps: float = 1e-5,
+    eps: FloatLike = 1e-5,
 ) -> tuple[Any, Any]:
     """input / sqrt(mean(input ** 2) + eps) * weight over the last axes.
 
@@ -89,7 +90,38 @@ def rms_norm(
     return out, inverse
 
 
-@takes()
+@overload
+def batch_norm(
+    x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    training: Literal[False] = False,
+    momentum: FloatLike = 0.9,
+    epsilon: FloatLike = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+) -> Tensor: ...
+
+
+@overload
+def batch_norm(
+    x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    *,
+    training: Literal[True],
+    momentum: float = 0.9,
+    epsilon: float = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+) -> tuple[Tensor, Tensor, Tensor]: ...
+
+
+@overload
 def batch_norm(
     x: TensorLike,
     running_mean: TensorLike,
@@ -99,6 +131,21 @@ def batch_norm(
     training: bool = False,
     momentum: float = 0.9,
     epsilon: float = 1e-5,
+    data_format: str = "NCHW",
+    use_global_stats: bool | None = None,
+) -> Any: ...
+
+
+@takes()
+def batch_norm(
+    x: TensorLike,
+    running_mean: TensorLike,
+    running_var: TensorLike,
+    weight: TensorLike | None = None,
+    bias: TensorLike | None = None,
+    training: bool = False,
+    momentum: FloatLike = 0.9,
+    epsilon: FloatLike = 1e-5,
     data_format: str = "NCHW",
     use_global_stats: bool | None = None,
 ) -> Any:
@@ -140,10 +187,10 @@ def instance_norm(
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
     use_input_stats: bool = True,
-    momentum: float = 0.9,
-    eps: float = 1e-5,
+    momentum: FloatLike = 0.9,
+    eps: FloatLike = 1e-5,
     data_format: str = "NCHW",
-) -> Any:
+) -> Tensor:
     """(x - mean) / sqrt(variance + eps) * weight + bias for each channel of each image.
 
     Args:
@@ -177,11 +224,11 @@ def instance_norm(
 def group_norm(
     x: TensorLike,
     num_groups: int,
-    epsilon: float = 1e-5,
+    epsilon: FloatLike = 1e-5,
     weight: TensorLike | None = None,
     bias: TensorLike | None = None,
     data_format: str = "NCHW",
-) -> Any:
+) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * weight + bias for each group of channels.
 
     Args:
@@ -199,7 +246,7 @@ def group_norm(
 
 
 @takes()
-def normalize(x: TensorLike, p: float = 2, axis: int = 1, epsilon: float = 1e-12) -> Any:
+def normalize(x: TensorLike, p: FloatLike = 2, axis: int = 1, epsilon: float = 1e-12) -> Tensor:
     """x divided by its p-norm along the axis, or by epsilon where that is larger.
 
     Args:

@@ -13,7 +13,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.dispatch import axis_size
+from phix.core.context import axis_size
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives.flat import expanded, zeros

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from phix import ops
-from phix.core import dispatch, rules
+from phix.core import context, rules
 from phix.core.errors import DifferentiationError
 from phix.core.graph import Graph
 from phix.core.transforms import transforms
@@ -124,7 +124,7 @@ class Batched:
 
     def batch(self, run: Any, args: Sequence[Any], flags: Sequence[bool]) -> Any:
         """``run`` over the batch, and which of its outputs have one."""
-        with dispatch.mapping(self.axis_name):
+        with context.mapping(self.axis_name):
             return transforms().batch(run, args, flags, self.size)
 
 
@@ -187,7 +187,7 @@ class BatchedJVP(Batched):
 def _batched_rule(op: Any, kind: Any, batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
     flags, size = tuple(batched[0]), batch_size(operands, batched[0])
     made = batched_graph(graph, flags, size)
-    whole = kind(rule, flags[: rule.count], size, dispatch.mapped_axis())
+    whole = kind(rule, flags[: rule.count], size, context.mapped_axis())
     return op([*operands, *made.closed], made.graph, whole)
 
 

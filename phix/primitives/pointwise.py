@@ -192,8 +192,8 @@ def log_ndtr_grad(x: Any, out: Any, out_grad: Any) -> Any:
     """The density over the probability, in which the same powers cancel where x < 0."""
     left = ops.where(x < 0, x, 0.0)
     below = 2 * _ONE_OVER_SQRT_2_PI / ops.erfcx(left * -_SQRT_HALF)
-    right = ops.where(x < 0, 0.0, x)
-    above = ops.exp(-0.5 * right * right - out) * _ONE_OVER_SQRT_2_PI
+    right, far = ops.where(x < 0, 0.0, x), ops.where(x < 0, 0.0, out)
+    above = ops.exp(-0.5 * right * right - far) * _ONE_OVER_SQRT_2_PI
     return out_grad * ops.where(x < 0, below, above)
 
 

@@ -109,15 +109,83 @@ def gaussian(key: Any, shape: Any, mean: Any, std: Any, dtype: Any, place: Any) 
 def truncated_gaussian(
     key: Any, shape: Any, mean: Any, std: Any, a: Any, b: Any, dtype: Any, place: Any
 ) -> Any:
-    """The inverse of the cumulative normal at a point uniform between its values at the ends."""
+    """The inverse of the cumulative normal at a point uniform between its values at the ends.
+
+    An interval that lies mostly above 0 is mirrored, since the probabilities below a number far
+    under 0 are told apart, those below one far above it are all 1.
+    """
     dtype = float_dtype(dtype)
     wide = _at_least_float32(dtype)
     mean, std, a, b = (as_dtype(v, wide) for v in (mean, std, a, b))
-    low, high = (ops.erf((end - mean) / std * math.sqrt(0.5)) for end in (a, b))
-    u = (open_uniform(key, shape, wide) + 1) * 0.5
-    z = ops.erfinv(low + (high - low) * u) * math.sqrt(2)
+    low, high = (_standardised(end, mean, std) for end in (a, b))
+    is_above = low + high > 0
+    low, high = ops.where(is_above, -high, low), ops.where(is_above, -low, high)
+    v = open_uniform(key, shape, wide)
+    v = ops.where(is_above, -v, v)
+    holds_0 = high > 0
+    # each way gets an interval it is made for where the other one is taken: no NaN comes of it
+    around = between_around_0(v, ops.where(holds_0, low, -1.0), ops.where(holds_0, high, 1.0))
+    width = ops.minimum(ops.maximum(high - low, 0.0), _MOST_WIDTH)
+    below = _between_below_0(v, ops.where(holds_0, 1.0, width), ops.where(holds_0, -1.0, high))
+    z = ops.where(holds_0, around, below)
+    z = ops.where(is_above, -z, z)
     out = ops.minimum(ops.maximum(mean + std * z, a), b)
     return as_dtype(out, dtype)
+
+
+def _standardised(end: Any, mean: Any, std: Any) -> Any:
+    """(end - mean) / std; an end without end stays, and has no derivative to be NaN."""
+    is_finite = ops.isfinite(end)
+    return ops.where(is_finite, (ops.where(is_finite, end, mean) - mean) / std, end)
+
+
+def between_around_0(v: Any, low: Any, high: Any) -> Any:
+    """The normal number of [low, high] that v in (-1, 1) stands for, where low <= 0 <= high."""
+    low, high = (ops.erf(end * math.sqrt(0.5)) for end in (low, high))
+    point = (high + low) * 0.5 + (high - low) * 0.5 * v
+    most = 1 - float(np.finfo(v.dtype).epsneg)  # rounding may take a point to 1, and that to inf
+    return ops.erfinv(ops.minimum(ops.maximum(point, -most), most)) * math.sqrt(2)
+
+
+# Of what lies below a number under 0, less than exp(-15^2 / 2) lies 15 below it: never drawn.
+_MOST_WIDTH = 15.0
+_STEPS = 3  # the error of one is as the third power of that before; after 3, below 1e-15
+
+
+def _between_below_0(v: Any, width: Any, high: Any) -> Any:
+    """The normal number of [high - width, high] that v in (-1, 1) stands for, where high <= 0.
+
+    With F the logarithm of the cumulative normal, F(high - w) - F(high) is to be the logarithm of
+    the part of the interval's probability that lies below; it goes from 0 down, so that nothing
+    cancels however far out the interval lies. Each step solves the quadratic that has the value,
+    the slope m and the curvature -m (m + z) of F at z = high - w, to which F is close.
+    """
+    top = ops.erfcx(high * -math.sqrt(0.5))
+
+    def risen(w: Any, scaled: Any) -> Any:
+        """F(high - w) - F(high), with erfcx of the one point; that of the other is ``top``."""
+        return w * (high - 0.5 * w) + ops.log(scaled / top)
+
+    def scaled(w: Any) -> Any:
+        return ops.erfcx((w - high) * math.sqrt(0.5))
+
+    def step(excess: Any, scaled: Any, z: Any) -> Any:
+        m = math.sqrt(2 / math.pi) / scaled
+        return 2 * excess / (m + ops.sqrt(ops.maximum(m * m + 2 * m * (m + z) * excess, 0.0)))
+
+    wanted = _log_mixed(v, risen(width, scaled(width)))
+    w = step(-wanted, top, high)
+    for _ in range(_STEPS - 1):
+        at = scaled(w)
+        w = w + step(risen(w, at) - wanted, at, high - w)
+    return high - ops.minimum(ops.maximum(w, 0.0), width)
+
+
+def _log_mixed(v: Any, least: Any) -> Any:
+    """log(u + (1 - u) exp(least)) with u = (1 + v) / 2, for least <= 0."""
+    u, rest = 0.5 + 0.5 * v, 0.5 - 0.5 * v
+    near = ops.log1p(rest * ops.expm1(ops.maximum(least, -1.0)))
+    return ops.where(least > -1, near, ops.log(u + rest * ops.exp(least)))
 
 
 # -- randint, bernoulli, randperm --------------------------------------------------------------

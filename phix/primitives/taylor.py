@@ -220,11 +220,9 @@ def log_jet(x: Series) -> Series:
 
 # -- one input: the series of the slope, times x', integrated ----------------------------------
 def _register_slope(name: str, slope: Callable[[Any], Any]) -> None:
-    function = getattr(ops, name)
-
     @rules.jet(name)
     def rule(x: Series) -> Series:
-        return integral(function(x[0]), product(applied(slope, x[:-1]), rate(x)))
+        return integral(getattr(ops, name)(x[0]), product(applied(slope, x[:-1]), rate(x)))
 
 
 _HAVE_RECURRENCES = {"log", "sin", "cos", "sinh", "cosh"}

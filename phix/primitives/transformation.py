@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from phix import ops
-from phix.core import dispatch, rules
+from phix.core import context, rules
 from phix.core.graph import (
     Equation,
     Graph,
@@ -120,7 +120,7 @@ def jvp_graph(graph: Graph, on: tuple[bool, ...]) -> Derived:
 
 def batched_graph(graph: Graph, flags: tuple[bool, ...], size: Any) -> Derived:
     """The graph on a batch, every output with the batch in front."""
-    key = ("batch", flags, getattr(size, "key", size), dispatch.mapped_axis())
+    key = ("batch", flags, getattr(size, "key", size), context.mapped_axis())
 
     def whole(*args: Any) -> list[Any]:
         outs, mapped = transforms().batch(graph, args, flags, size)

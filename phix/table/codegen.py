@@ -1,18 +1,16 @@
-"""``phix/ops.py`` written from the op table: one typed, documented function an op.
+"""The text of ``phix/ops.py`` written from the op table: one documented function an op.
 
-``python -m phix.ops`` writes it; ``python -m phix.ops --check`` exits 1 when it is stale. The
-text comes out as ``ruff format`` would leave it, without needing ruff.
+What users call is typed, and says in its docstring what it takes. A backward op is called by rules
+and interpreters: its function is a line that they, and whoever looks for it, can call.
 """
 
 from __future__ import annotations
 
+import itertools
 import keyword
-import os
 import re
-import sys
 import textwrap
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,32 +21,26 @@ if TYPE_CHECKING:
     from phix.table.entries import Entry
 
 WIDTH = 100
-OPS_FILE = Path(__file__).resolve().parents[1] / "ops.py"
 HEAD = '''"""One function an op of the table in ``yaml/``.
 
-Generated: edit the table, then write this file anew with ``python -m phix.ops``.
+Generated: edit the table, then write this file anew with ``make ops``.
 """
 
+# fmt: off
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from phix.core.dispatch import bind, bind_in_place
-from phix.table.definition import define
+from phix.core.faces import face
+from phix.table.definition import definer
 
 if TYPE_CHECKING:
-    from phix.core.arguments import DTypeLike, IntArrayLike, PlaceLike, ScalarLike
+    from phix.core.arguments import DTypeLike, FloatLike, IntArrayLike, PlaceLike, ScalarLike
     from phix.core.dims import DimLike
     from phix.core.graph import Graph
     from phix.core.tensor import Tensor, TensorLike
-
-if __name__ == "__main__":
-    import sys
-
-    from phix.table.codegen import main
-
-    sys.exit(main(sys.argv[1:]))
 '''
 _ANNOTATIONS = {
     "Tensor": "TensorLike",
@@ -66,7 +58,7 @@ _ANNOTATIONS = {
     **dict.fromkeys(("int[]", "int64_t[]"), "IntArrayLike"),
     **dict.fromkeys(("int", "size_t"), "int"),
     "int64_t": "DimLike",
-    **dict.fromkeys(("float", "double"), "float"),
+    **dict.fromkeys(("float", "double"), "FloatLike"),
 }
 _MEANINGS = {
     "Tensor": "tensor",
@@ -80,10 +72,11 @@ _MEANINGS = {
     "Graph[]": "sequence of graphs",
     "Object": "hashable Python object",
     **dict.fromkeys(("int", "int64_t", "size_t"), "int"),
-    **dict.fromkeys(("float", "double"), "float"),
+    **dict.fromkeys(("float", "double"), "float or one-element tensor"),
 }
 
 
+_INDENT = "    "
 _UNBROKEN: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 
 
@@ -119,14 +112,8 @@ def _annotation(arg: Arg) -> str:
     return f"{text} | None" if none and "None" not in text else text
 
 
-class _Code(str):
-    """Source text, as opposed to a string that source text would quote."""
-
-
 def literal(value: Any) -> str:
     """Python source of a default or fact, in double quotes as ruff writes it."""
-    if isinstance(value, _Code):
-        return value
     if isinstance(value, np.dtype):
         return literal(str(value))
     if isinstance(value, str):
@@ -144,46 +131,10 @@ def _string(text: str) -> str:
     return quote + escaped.replace(quote, f"\\{quote}") + quote
 
 
-def _call(head: str, items: Sequence[tuple[str, Any]], tail: str = "", indent: str = "") -> str:
-    """``head(items)tail``, an item being a prefix and a value, broken as ruff breaks it.
-
-    That is on one line, or with all items on the next, or with one item a line.
-    """
-    flat = ", ".join(prefix + literal(value) for prefix, value in items)
-    inner = indent + "    "
-    if len(indent) + len(head) + len(flat) + len(tail) + 2 <= WIDTH:
-        return f"{indent}{head}({flat}){tail}"
-    if len(items) > 1 and len(inner) + len(flat) <= WIDTH:
-        return f"{indent}{head}(\n{inner}{flat}\n{indent}){tail}"
-    rows = "".join(_broken(prefix, value, inner) for prefix, value in items)
-    return f"{indent}{head}(\n{rows}{indent}){tail}"
-
-
-def _broken(prefix: str, value: Any, indent: str, suffix: str = ",") -> str:
-    """``prefix`` and the literal on lines of their own, containers opened where they must be."""
-    line = f"{indent}{prefix}{literal(value)}{suffix}"
-    inner = indent + "    "
-    if len(line) <= WIDTH:
-        return line + "\n"
-    if isinstance(value, tuple):
-        rows = "".join(_broken("", item, inner) for item in value)
-        return f"{indent}{prefix}(\n{rows}{indent}){suffix}\n"
-    if isinstance(value, dict):
-        rows = "".join(_broken(f"{literal(k)}: ", item, inner) for k, item in value.items())
-        return f"{indent}{prefix}{{\n{rows}{indent}}}{suffix}\n"
-    if isinstance(value, _Code) or not isinstance(value, str):
-        return line + "\n"
-    if not prefix:
-        width = WIDTH - len(indent)
-        return "\n".join(indent + piece for piece in _pieces(value, width - 1)) + f"{suffix}\n"
-    rows = "".join(f"{inner}{piece}\n" for piece in _pieces(value, WIDTH - len(inner)))
-    return f"{indent}{prefix}(\n{rows}{indent}){suffix}\n"
-
-
 def _pieces(text: str, width: int) -> list[str]:
-    """Literals of at most that width that together are the text, broken at spaces."""
+    """Literals that together are the text, broken after commas where they exceed the width."""
     lines, line = [], ""
-    for word in re.findall(r"[^ ]+ ?| ", text):
+    for word in re.split(r"(?<=, )", text):
         if line and len(_string(line + word)) > width:
             lines.append(_string(line))
             line = word
@@ -192,24 +143,72 @@ def _pieces(text: str, width: int) -> list[str]:
     return [*lines, _string(line)]
 
 
-def _definition(entry: Entry) -> str:
-    facts = {key: value for key, value in entry.facts.items() if key != "doc"}
-    if "doc" in entry.facts:
-        facts["doc"] = entry.facts["doc"]
-    items = [("", entry.name), ("", entry.args_text), ("", entry.output_text)]
-    items += [(f"{key}=", value) for key, value in {**facts, "where": entry.where}.items()]
+def _words(prefix: str, value: Any) -> list[str]:
+    """``prefix`` and the literal of ``value``: one word, or several if no line would hold it."""
+    flat = prefix + literal(value)
+    if len(flat) < WIDTH - len(_INDENT) or not value or not isinstance(value, (str, tuple, dict)):
+        return [flat]
+    if isinstance(value, str):
+        words = _pieces(value, WIDTH - len(f"{_INDENT},"))
+    elif isinstance(value, tuple):
+        words = _joined([_words("", item) for item in value])
+        words[0], words[-1] = f"({words[0]}", words[-1] + (",)" if len(value) == 1 else ")")
+    else:
+        words = _joined([_words(f"{literal(k)}: ", item) for k, item in value.items()])
+        words[0], words[-1] = "{" + words[0], words[-1] + "}"
+    return [prefix + words[0], *words[1:]]
+
+
+def _joined(items: Sequence[list[str]]) -> list[str]:
+    """The words of all items, a comma behind each item but the last."""
+    words = [word for item in items[:-1] for word in (*item[:-1], f"{item[-1]},")]
+    return words + items[-1] if items else []
+
+
+def _call(head: str, items: Sequence[list[str]], tail: str = "", indent: str = "") -> str:
+    """``head(items)tail``, on one line or filled into several."""
+    words = _joined(items)
+    flat = f"{indent}{head}({' '.join(words)}){tail}"
+    if len(flat) <= WIDTH:
+        return flat
+    rows = _filled(words, WIDTH - len(indent + _INDENT))
+    return "\n".join(
+        [f"{indent}{head}(", *(f"{indent}{_INDENT}{row}" for row in rows), f"{indent}){tail}"]
+    )
+
+
+def _filled(words: Iterable[str], width: int) -> list[str]:
+    """Rows of as many words as each holds."""
+    rows: list[str] = []
+    for word in words:
+        if rows and len(rows[-1]) + 1 + len(word) <= width:
+            rows[-1] += f" {word}"
+        else:
+            rows.append(word)
+    return rows
+
+
+def _definition(entry: Entry, shared: Mapping[str, Any]) -> str:
+    items = [_words("", text) for text in (entry.name, entry.args_text, entry.output_text)]
+    for key, value in entry.facts.items():
+        if key != "doc" and (key not in shared or shared[key] != value):
+            items.append(_words(f"{key}=", value))
     return _call(f"_{entry.name} = define", items)
 
 
-def _parameters(op: Op) -> list[tuple[str, Any]]:
+def _parameters(op: Op, typed: bool = True) -> list[list[str]]:
     """A default holds only where nothing required follows, as Python wants it."""
-    parameters: list[tuple[str, Any]] = []
+    parameters: list[list[str]] = []
     open_end = True
     for arg in reversed(op.args):
         default = None if arg.optional else arg.default
         open_end = open_end and default is not REQUIRED
-        text = f"{python_name(arg.name)}: {_annotation(arg)}"
-        parameters.append(("", _Code(f"{text} = {literal(default)}" if open_end else text)))
+        text = python_name(arg.name)
+        if typed:
+            text += f": {_annotation(arg)}"
+        if open_end:
+            text += f"{' = ' if typed else '='}{literal(default)}"
+        parameters.append([text])
     return parameters[::-1]
 
 
@@ -233,10 +232,9 @@ def _result_annotation(op: Op) -> str:
     return flat if len(flat) + len(") -> :") <= WIDTH else f"tuple[\n{rows}]"
 
 
-def _body(op: Op, bind: str) -> list[str]:
+def _body(op: Op, bind: str) -> str:
     """The call of ``bind``, and the choice of the public outputs among all of them."""
-    inputs, attrs = ([a.name for a in args] for args in (op.inputs, op.attrs))
-    items = [("", _Code(f"_{op.name}")), ("", _tuple(inputs)), ("", _tuple(attrs))]
+    items = [[f"_{op.name}"], _names(op.inputs), _names(op.attrs)]
     shown = _public(op)
     if len(shown) == len(op.outputs):
         select = ""
@@ -246,25 +244,27 @@ def _body(op: Op, bind: str) -> list[str]:
         select = f"[:{len(shown)}]"
     else:
         picked = ", ".join(f"outputs[{i}]" for i in shown)
-        return [_call(f"outputs = {bind}", items, "", "    "), f"    return {picked}"]
-    return [_call(f"return {bind}", items, select, "    ")]
+        return _call(f"outputs = {bind}", items, "", "    ") + f"\n    return {picked}"
+    return _call(f"return {bind}", items, select, "    ")
 
 
-def _tuple(names: list[str]) -> tuple[_Code, ...]:
-    return tuple(_Code(python_name(n)) for n in names)
+def _names(args: Sequence[Arg]) -> list[str]:
+    """The words of a tuple of the variables that the args are."""
+    names = [python_name(a.name) for a in args]
+    flat = f"({', '.join(names)}{',' if len(names) == 1 else ''})"
+    return [flat] if len(flat) < WIDTH - 2 * len(_INDENT) else flat.split(" ")
 
 
 def _docstring(entry: Entry, op: Op) -> str:
-    doc = entry.facts.get("doc")
-    if doc is None:
-        doc = f"Backward of :func:`{op.forward}`." if op.forward else f"The op {op.name}."
+    doc = entry.facts.get("doc", f"The op {op.name}.")
     text = doc.replace("\\", "\\\\").replace('"""', '\\"\\"\\"')
     text = f" {text}" if text.startswith('"') else text
     lines = textwrap.wrap(f'    """{text}', WIDTH, subsequent_indent="    ", **_UNBROKEN)
     if op.args:
         lines += ["", "    Args:"]
-    for arg in op.args:
-        line = f"{python_name(arg.name)}: {_meaning(arg, op, entry.facts.get('dtypes', ()))}."
+    groups = entry.facts.get("dtypes", ())
+    for meaning, args in itertools.groupby(op.args, lambda arg: _meaning(arg, op, groups)):
+        line = f"{', '.join(python_name(a.name) for a in args)}: {meaning}."
         lines += textwrap.wrap(
             line, WIDTH, initial_indent=" " * 8, subsequent_indent=" " * 12, **_UNBROKEN
         )
@@ -294,10 +294,16 @@ def _listed(words: Sequence[str]) -> str:
 
 
 def _function(entry: Entry, op: Op) -> str:
+    bind = "bind_in_place" if ends_arguments(op) else "bind"
     tail = f" -> {_result_annotation(op)}:"
     head = _call(f"def {python_name(op.name)}", _parameters(op), tail)
-    bind = "bind_in_place" if ends_arguments(op) else "bind"
-    return "\n".join([head, _docstring(entry, op), *_body(op, bind)])
+    return f"{head}\n{_docstring(entry, op)}\n{_body(op, bind)}"
+
+
+def _backward_function(op: Op) -> str:
+    """What rules and interpreters call: neither types nor words about each argument."""
+    head = _call(f"def {python_name(op.name)}", _parameters(op, typed=False), ":")
+    return f'{head}\n    """Backward of :func:`{op.forward}`."""\n{_body(op, "bind")}'
 
 
 def _in_place_function(op: Op) -> str:
@@ -307,10 +313,13 @@ def _in_place_function(op: Op) -> str:
     given = " and ".join(source for source, _ in op.inplace)
     text = f":func:`{python_name(op.name)}` in the memory of {given}, not to be used after it."
     doc = textwrap.wrap(f'    """{text}"""', WIDTH, subsequent_indent="    ", **_UNBROKEN)
-    return "\n".join([head, *doc, *_body(op, "bind_in_place")])
+    return "\n".join([head, *doc, _body(op, "bind_in_place")])
 
 
-def _functions(entry: Entry, op: Op) -> list[str]:
+def functions(entry: Entry, op: Op) -> list[str]:
+    """The text of each function of the entry."""
+    if op.forward is not None:
+        return [_backward_function(op)]
     own = [_function(entry, op)]
     return own if in_place_name(op) is None else [*own, _in_place_function(op)]
 
@@ -323,13 +332,23 @@ def names_of(op: Op) -> list[str]:
 
 def render(entries: Sequence[Entry]) -> str:
     """The text of ``phix/ops.py``."""
-    ops = [entry.op() for entry in entries]
-    names = sorted((name for op in ops for name in names_of(op)), key=_natural)
-    parts = [HEAD, _all(names)]
-    for entry, op in zip(entries, ops):
-        functions = "\n\n\n".join(_functions(entry, op))
-        parts.append(f"\n{_definition(entry)}\n\n\n{functions}\n")
+    parts = [HEAD, _all(sorted((n for e in entries for n in names_of(e.op())), key=_natural))]
+    for file, group in itertools.groupby(entries, lambda entry: entry.file):
+        parts.append(_section(file, list(group)))
     return "\n".join(parts)
+
+
+def _section(file: str, entries: list[Entry]) -> str:
+    """The ops of one file of the table, facts that all of them have said once."""
+    families = {entry.facts.get("family") for entry in entries}
+    shared = {"family": families.pop()} if len(families) == 1 else {}
+    head = [_words(f"{key}=", value) for key, value in shared.items() if value is not None]
+    text = f"\n# -- {file} {'-' * (WIDTH - len(f'# -- {file} '))}\n"
+    text += _call("define = definer", [[literal(file)], *head]) + "\n"
+    for entry in entries:
+        op = entry.op()
+        text += "\n".join(["", _definition(entry, shared), "\n\n".join(functions(entry, op)), ""])
+    return text
 
 
 def _natural(name: str) -> list[tuple[int, int | str]]:
@@ -339,44 +358,9 @@ def _natural(name: str) -> list[tuple[int, int | str]]:
 
 
 def _all(names: list[str]) -> str:
-    rows = "".join(f"    {literal(name)},\n" for name in names)
-    return f"__all__ = [\n{rows}]\n"
-
-
-def functions_for(entry: Entry, op: Op) -> dict[str, Callable[..., Any]]:
-    """The functions ``phix/ops.py`` would have for the entry, by name, bound to ``op``."""
-    from phix.core.dispatch import bind, bind_in_place
-
-    source = "\n".join(["from __future__ import annotations", *_functions(entry, op)])
-    scope: dict[str, Any] = {f"_{op.name}": op, "__name__": "phix.ops"}
-    scope |= {"bind": bind, "bind_in_place": bind_in_place}
-    # Named like a file of phix, so that the search for the user's line passes over it.
-    folder = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    exec(compile(source, os.path.join(folder, f"<{entry.where}>"), "exec"), scope)
-    return {name: scope[name] for name in names_of(op)}
-
-
-def main(arguments: Sequence[str] = ()) -> int:
-    """Write ``phix/ops.py``; with ``--check``, only say whether it is up to date."""
-    from phix.core.errors import OpTableError
-    from phix.table.loader import read_table
-
-    if list(arguments) not in ([], ["--check"]):
-        print("usage: python -m phix.ops [--check]", file=sys.stderr)
-        return 2
-    try:
-        text = render(read_table())
-    except OpTableError as error:
-        print(error, file=sys.stderr)
-        return 1
-    fresh = OPS_FILE.exists() and OPS_FILE.read_text(encoding="utf-8") == text
-    if arguments and not fresh:
-        print("phix/ops.py is stale; run `python -m phix.ops`", file=sys.stderr)
-        return 1
-    if not fresh:
-        compile(text, str(OPS_FILE), "exec")
-        # In one step, so that a process that imports phix meanwhile sees a whole file.
-        fresh_file = OPS_FILE.with_suffix(f".{os.getpid()}.tmp")
-        fresh_file.write_text(text, encoding="utf-8")
-        os.replace(fresh_file, OPS_FILE)
-    return 0
+    """A row for each two letters that names begin with, so that a new name moves few others."""
+    text = "__all__ = [\n"
+    for _, group in itertools.groupby(names, lambda name: name[:2]):
+        rows = _filled([f"{literal(name)}," for name in group], WIDTH - len(_INDENT))
+        text += "".join(f"{_INDENT}{row}\n" for row in rows)
+    return text + "]\n__dir__ = face(__all__)\n"

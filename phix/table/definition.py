@@ -6,7 +6,8 @@ The generated ``phix/ops.py`` and ``phix.load_ops`` both go through :func:`make_
 from __future__ import annotations
 
 import dataclasses
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -100,7 +101,6 @@ def make_op(
     output: str,
     *,
     family: str = "",
-    doc: str = "",
     infer_meta: tuple[str, tuple[str, ...] | None] | None = None,
     backward: str | None = None,
     forward: str | None = None,
@@ -136,7 +136,6 @@ def make_op(
         args=op_args,
         outputs=op_outputs,
         family=family,
-        doc=doc,
         infer_meta_name=infer_meta[0] if infer_meta else None,
         infer_meta_params=infer_meta[1] if infer_meta else None,
         backward=backward,
@@ -176,3 +175,8 @@ def define(name: str, args: str, output: str, **facts: Any) -> Op:
     if op.invoke is not None:
         op.decomposition = invoking.decomposition(op)
     return add_op(op)
+
+
+def definer(where: str, **facts: Any) -> Callable[..., Op]:
+    """:func:`define` for the entries of one file, with facts that all of them share."""
+    return partial(define, where=where, **facts)

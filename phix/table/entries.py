@@ -50,7 +50,7 @@ class Entry:
     name: str
     args_text: str
     output_text: str
-    facts: dict[str, Any]  # the keyword arguments of make_op, but where
+    facts: dict[str, Any]  # the keyword arguments of make_op, but where; and doc
     test: dict[str, Any]
     file: str
     line: int
@@ -72,7 +72,8 @@ class Entry:
 
     def op(self) -> Op:
         """A new Op with these facts, not registered."""
-        return make_op(self.name, self.args_text, self.output_text, **self.facts, where=self.where)
+        facts = {key: value for key, value in self.facts.items() if key != "doc"}
+        return make_op(self.name, self.args_text, self.output_text, **facts, where=self.where)
 
     def error(self, key: str, message: str) -> OpTableError:
         """An error that points at a key of this entry."""

@@ -1,18 +1,14 @@
-"""The op table: files of entries read, checked against each other, and loaded at run time."""
+"""The op table: files of entries read, and checked against each other."""
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping as MappingLike
 from pathlib import Path
-from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 from phix.core.errors import OpTableError
-from phix.core.given import Kind, takes
 from phix.core.op import REQUIRED, Arg, Op
-from phix.core.rules import OPS, add_op
 from phix.table import invoke as invoking
 from phix.table.schema import nearest, parse_call, parse_forward
 
@@ -24,17 +20,18 @@ _PACKAGE = Path(__file__).resolve().parents[1]
 TABLE = next((p for p in [_PACKAGE / "yaml"] if p.is_dir()), _PACKAGE.parent / "yaml")
 
 
-def read_table(path: str | Path = TABLE) -> list[Entry]:
+def read_table(
+    path: str | Path = TABLE, known: MappingLike[str, Op] = MappingProxyType({})
+) -> list[Entry]:
     """The entries of a yaml file, or of all ``*.yaml`` files of a folder, in order.
+
+    They may name ops that are known already, but not define them again.
 
     Raises:
         OpTableError: an entry that is wrong; the text starts with ``file:line``, says what was
             found and what to write instead.
     """
-    return _read(Path(path), {})
-
-
-def _read(path: Path, known: MappingLike[str, Op]) -> list[Entry]:
+    path = Path(path)
     files = sorted(path.glob("*.yaml")) if path.is_dir() else [path]
     if not files:
         raise OpTableError(f"{path}: no op table: the folder holds no *.yaml file")
@@ -208,51 +205,3 @@ def check_backward_args(entry: Entry) -> None:
                 if gradients
                 else f"{entry.name!r} gives {output.name!r}, but its forward has no inputs",
             )
-
-
-@takes(path=Kind("a path", lambda v: isinstance(v, (str, os.PathLike))))
-def load_ops(path: str | Path) -> SimpleNamespace:
-    """Extend the op table by a yaml file (or a folder of them), at run time.
-
-    Returns:
-        A namespace with one function an op, signatures as in ``phix.ops``, where they are
-        found too from then on.
-
-    Raises:
-        OpTableError: something is wrong with an entry, or its name is taken; nothing is added.
-
-    >>> from pathlib import Path
-    >>> import phix
-    >>> entry = "- {op: twice, args: (Tensor x), output: Tensor(out)}"
-    >>> _ = Path("my_ops.yaml").write_text(entry)
-    >>> my_ops = phix.load_ops("my_ops.yaml")
-    >>> @phix.core.rules.decompose("twice")
-    ... def twice(x):
-    ...     return x + x
-    >>> my_ops.twice(1.5).item()
-    3.0
-    """
-    from phix.core.tensor import install_methods
-    from phix.table.codegen import functions_for, names_of
-
-    entries = _read(Path(path), OPS)
-    ops_module = sys.modules.get("phix.ops")
-    ops = [entry.op() for entry in entries]
-    functions: dict[str, Any] = {}
-    for entry, op in zip(entries, ops):
-        for name in names_of(op):
-            if hasattr(ops_module, name) or name in functions:
-                raise entry.error(
-                    "op", f"the name {name!r} is taken in phix.ops; give the op another one"
-                )
-        functions |= functions_for(entry, op)
-    for op in ops:
-        if op.invoke is not None and op.decomposition is None:
-            known = {**OPS, **{other.name: other for other in ops}}
-            if parse_call(op.invoke)[0] in known:
-                op.decomposition = invoking.decomposition(op)
-        add_op(op)
-    if ops_module is not None:
-        vars(ops_module).update(functions)
-        install_methods(ops_module)
-    return SimpleNamespace(**functions)

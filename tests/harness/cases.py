@@ -261,6 +261,12 @@ def _widened(array: np.ndarray | None, ints: bool) -> np.ndarray | None:
     return array
 
 
+def kind_of(case: Case) -> str:
+    """What else stands for an op: nothing for a primitive, composites for others of a family."""
+    own = case.op.is_primitive or case.op.jet_rule is not None
+    return case.op.name if own else f"composites: {case.op.family}"
+
+
 def table_cases() -> list[Case]:
     """One case for every op of the table that has a ``test`` key."""
     entries = ((entry.name, entry.test) for entry in read_table())

@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import Any
 
 import pytest
+
+from phix.kernels.loops import nodes as ir
+from tests.machine_code import unoptimised
 
 _JOB = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 _SHARE = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
@@ -76,8 +78,8 @@ def compiling(work: int, is_quick: bool) -> Iterator[None]:
     Other things that only large programs are worth are done as well. ``work`` 0: what the
     library takes. With ``is_quick``, LLVM leaves code much as it is.
     """
-    from phix.kernels.cpu import jit, streaming
-    from phix.kernels.primitive import inplace, ordering, sharing
+    from phix.kernels.cpu import streaming
+    from phix.kernels.schedule import ordering, sharing
 
     patch = pytest.MonkeyPatch()
     patch.setenv("PHIX_CACHE", "0")
@@ -85,31 +87,11 @@ def compiling(work: int, is_quick: bool) -> Iterator[None]:
         for owner, name, value in (
             (sharing, "LEAST_WORK", work), (sharing, "_GRAIN", 16), (sharing, "_GRAIN_INSIDE", 16),
             (streaming, "least_bytes", lambda: 256), (streaming, "_MOST_WORK", 1 << 30),
-            (inplace, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
+            (ir, "TINY_BYTES", 8), (ordering, "LEAST_FREED", 1),
         ):  # fmt: skip
             patch.setattr(owner, name, value)
-    if is_quick:
-        patch.setattr(jit, "_optimised", _quick)
     try:
-        yield
+        with unoptimised() if is_quick else nullcontext():
+            yield
     finally:
         patch.undo()
-
-
-def _quick(text: str, is_final: bool = False) -> Any:
-    """A module with its variables in registers, else as it is: a third of the time."""
-    from llvmlite import binding as llvm
-
-    from phix.kernels.cpu import jit
-
-    module = llvm.parse_assembly(text)
-    module.triple = llvm.get_process_triple()
-    module.verify()
-    builder = llvm.create_pass_builder(jit._machine(), llvm.create_pipeline_tuning_options())
-    few = llvm.create_new_function_pass_manager()
-    few.add_sroa_pass()
-    few.add_simplify_cfg_pass()
-    for function in module.functions:
-        if not function.is_declaration:
-            few.run(function, builder)
-    return module

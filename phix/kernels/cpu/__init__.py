@@ -41,8 +41,8 @@ class CpuEngine:
 
     def supports(self, op_name: str, dtype: np.dtype) -> bool:
         """Whether the op has a lowering or a scalar body: they serve every dtype it claims."""
-        from phix.kernels.primitive import bodies  # all that makes code is imported when needed
-        from phix.kernels.primitive.lowering import has_lowering
+        from phix.kernels.lowering.lower import has_lowering
+        from phix.kernels.scalar import bodies  # all that makes code is imported when needed
 
         return has_lowering(op_name) or op_name in bodies.names()
 

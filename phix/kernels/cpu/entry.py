@@ -6,50 +6,23 @@ whose data pointer, dims and strides it reads from the object (NumPy's ABI).
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from phix.core import dims as dm
-from phix.core import passes
+from phix.core import rewrites
 from phix.kernels.cpu import blas, jit, product, streaming
 from phix.kernels.cpu.llvm import METADATA, crosses_lanes, fills_vectors
+from phix.kernels.cpu.native_segment import NativeSegment
 from phix.kernels.cpu.steps import Module, Steps
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive import workspace
-from phix.kernels.primitive.loop_ir import Buffer, Step
+from phix.kernels.schedule import workspace
 
 
-@dataclass(frozen=True)
-class SymbolSource:
-    """A symbol is (size of the buffer's dim - rest) / factor; without an axis, its one value."""
-
-    buffer: Buffer
-    axis: int | None = None
-    factor: int = 1
-    rest: int = 0
-
-
-class Segment:
-    """Steps that run in one native call; ``arguments`` are its arrays, in order."""
-
-    def __init__(
-        self,
-        steps: list[Step],
-        arguments: list[Buffer],
-        symbols: dict[str, SymbolSource],
-        dim_expr: Callable[[dm.DimLike], sc.Expr],
-        symbol_names: dict[dm.Symbol, str],
-    ) -> None:
-        self.steps, self.arguments, self.symbols = steps, arguments, symbols
-        self.dim_expr, self.symbol_names = dim_expr, symbol_names
-        self.places = {buffer: k for k, buffer in enumerate(arguments)}
-        self.text = _Entry(self).text()
+def native_text(segment: NativeSegment) -> str:
+    """The LLVM text of a segment's module."""
+    return _Entry(segment).text()
 
 
 class _Entry(Steps):
     """Prints a segment as one module."""
 
-    def __init__(self, segment: Segment) -> None:
+    def __init__(self, segment: NativeSegment) -> None:
         super().__init__(segment, Module())
 
     def text(self) -> str:
@@ -64,7 +37,7 @@ class _Entry(Steps):
         parts = []
         for library in sorted(module.libraries):
             own = streaming.wrapper(library)
-            if own is None and passes.is_on("own_products"):
+            if own is None and rewrites.is_on("own_products"):
                 own = product.wrapper(library)
             text_of, needs = own or blas.wrapper(library)
             parts.append(text_of)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.scalar.language import Expr
 
 FREE_ORDER = "reassoc nsz contract"
 _CONTRACT = "contract"

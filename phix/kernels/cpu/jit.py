@@ -159,6 +159,11 @@ def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
     return module
 
 
+def _object(text: str, is_final: bool) -> bytes:
+    """The machine code of a module as an object file."""
+    return bytes(_machine().emit_object(_optimised(text, is_final)))
+
+
 @contextlib.contextmanager
 def _disposed(manager: Any) -> Iterator[Any]:
     """A pass manager, given back in the end: llvmlite forgets to, 80 KB for each program."""
@@ -259,8 +264,7 @@ def _load(
     if body is None:
         body = begun.result() if begun else None
         if body is None:
-            module = _optimised(text if isinstance(text, str) else text(), is_final)
-            body = _machine().emit_object(module)
+            body = _object(text if isinstance(text, str) else text(), is_final)
         disk_cache.save(key, body)
     return _linked(body, names)
 
@@ -297,7 +301,7 @@ def begin(text: partial[str]) -> None:
 
 def _linked(body: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:
     """What holds an object in memory, and the addresses of functions in it."""
-    runtime.bind(body)
+    _bind_routines(body)
     engine = _engine()
     engine.add_object_file(llvm.ObjectFileRef.from_data(body))
     engine.finalize_object()
@@ -305,6 +309,18 @@ def _linked(body: bytes, names: tuple[str, ...]) -> tuple[Any, tuple[int, ...]]:
     if not all(found):
         raise RuntimeError(f"the compiled object lacks one of the functions {names}")
     return engine, found
+
+
+def _bind_routines(code: bytes) -> None:
+    """Make the routines that an object file names known to compiled code."""
+    for name, (text, own) in runtime.ROUTINES.items():
+        if name not in _bound and name.encode() in code:
+            _bound.add(name)
+            (address,) = addresses(text, (own,))
+            add_symbol(name, address)
+
+
+_bound: set[str] = set()
 
 
 class _Held:

@@ -13,10 +13,10 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu import jit, streaming
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.affine import UNIT, linear_form
-from phix.kernels.primitive.loop_ir import Buffer, Pointer, Store
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.affine import UNIT, linear_form
+from phix.kernels.loops.nodes import Buffer, Pointer, Store
+from phix.kernels.scalar.language import Expr
 
 # What a kernel is passed: the data of a buffer, its strides in bytes, or the value of a dim.
 Parameter = tuple[str, Union[Buffer, str]]

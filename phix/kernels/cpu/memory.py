@@ -1,20 +1,21 @@
-"""The memory of a program as it is planned: see :mod:`phix.kernels.primitive.workspace`."""
+"""The memory of a program as it is planned: see :mod:`phix.kernels.schedule.workspace`."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from phix.core import dims as dm
-from phix.core import passes
+from phix.core import rewrites
 from phix.core.analysis import Holder, MemoryAnalysis
 from phix.core.dims import Symbol
-from phix.kernels.cpu import source, stepwise
+from phix.kernels.cpu import stepwise
 from phix.kernels.cpu.llvm import MOST_ON_STACK
-from phix.kernels.primitive import cost, shrinking, workspace
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.loop_ir import Buffer, LoopProgram, Step
-from phix.kernels.primitive.report import Explanation
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
+from phix.kernels.report import cost
+from phix.kernels.report.explanation import Explanation
+from phix.kernels.schedule import shrinking, workspace
+from phix.kernels.schedule.pipeline import Setting
 
 _ALIGNMENT = 64  # of a temp in the workspace
 
@@ -22,14 +23,12 @@ _ALIGNMENT = 64  # of a temp in the workspace
 class CpuExplanation(Explanation):
     """A graph lowered for the CPU with its history."""
 
-    def prepare(self, program: LoopProgram) -> None:
-        """See :class:`Explanation`."""
-        source.prepare(program, Builder(tuple(program.symbols.values())))
+    pipeline = "cpu"
 
-    def keep_local(self, program: LoopProgram) -> None:
+    def keep_local(self, program: LoopProgram, setting: Setting) -> None:
         """See :class:`Explanation`."""
-        if passes.is_on("shrink_temps"):
-            shrinking.shrink(program)
+        if rewrites.is_on("shrink_temps"):
+            shrinking.shrink_temps(program, setting)
 
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         """What a run holds where the unknown dims have these sizes."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from phix.core import passes
+from phix.core import rewrites
 from phix.kernels.cpu import jit, pool, threads
 
 _DTYPES = {f"gemm_{dtype}": dtype for dtype in ("float32", "float64")}
@@ -20,7 +20,7 @@ def begin(library: str) -> None:
     """Start on the code behind ``gemm_<dtype>``, beside what the caller goes on with."""
     dtype = _DTYPES.get(library)
     name = f"phix_product_{dtype}"
-    if dtype is not None and passes.is_on("own_products") and not jit.is_provided(name):
+    if dtype is not None and rewrites.is_on("own_products") and not jit.is_provided(name):
         jit.begin(partial(_text, name, dtype, *jit.vector_registers()))
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import passes, stack
+from phix.core import rewrites, stack
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.kernels.cpu import stored
@@ -39,7 +39,7 @@ class CpuProgram:
         self.graph, self.contiguous, self.lower = graph, contiguous, lower
         self.donated = donated
         self.donating: dict[tuple[int, ...], CpuProgram] = {}  # the same, given inputs' memory
-        self.left_out = passes.left_out()
+        self.left_out = rewrites.left_out()
         self.sizes = dm.solutions([v.meta.dims for v in graph.inputs])
 
     @stack.lazy
@@ -48,7 +48,7 @@ class CpuProgram:
 
         Made when it is first to run: where inputs are donated, the program that keeps them is not.
         """
-        with passes.without(self.left_out):
+        with rewrites.without(self.left_out):
             key = stored.key(self.graph, self.contiguous, self.donated)
             call = None if key is None else stored.recall(key, self.graph)
             if call is None:
@@ -62,7 +62,7 @@ class CpuProgram:
         """What the machine code is made from."""
         from phix.kernels.cpu.source import Source
 
-        with passes.without(self.left_out):
+        with rewrites.without(self.left_out):
             return Source(self.lower(), self.contiguous, self.donated)
 
     @property
@@ -80,13 +80,15 @@ class CpuProgram:
     ) -> Launcher:
         """See :class:`phix.core.engines.Program`."""
         if donated:
-            with passes.without(self.left_out):
+            with rewrites.without(self.left_out):
                 if donated not in self.donating:
                     parts = (self.graph, self.contiguous, self.lower, donated)
                     self.donating[donated] = CpuProgram(*parts)
                 return self.donating[donated].launcher(shapes)
         env = environment(self.graph, self.sizes, shapes)
         call = self.call
+        if env and "source" in vars(self):  # made here: what a disk had was verified when made
+            self.source.verify_bounds(env)
         if call is None:
             launch = self.source.launcher(env)
             return _reshaped(launch, self.graph, env) if self.donated else launch

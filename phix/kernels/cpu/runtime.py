@@ -85,15 +85,3 @@ ROUTINES: dict[str, tuple[str, str]] = {
     "__truncsfhf2": (_TRUNCSFHF2, "phix_truncsfhf2"),
     "__extendhfsf2": (_EXTENDHFSF2, "phix_extendhfsf2"),
 }
-_bound: set[str] = set()
-
-
-def bind(code: bytes) -> None:
-    """Make the routines that an object file names known to compiled code."""
-    from phix.kernels.cpu import jit
-
-    for name, (text, own) in ROUTINES.items():
-        if name not in _bound and name.encode() in code:
-            _bound.add(name)
-            (address,) = jit.addresses(text, (own,))
-            jit.add_symbol(name, address)

@@ -7,30 +7,23 @@ from functools import cached_property
 from typing import Any
 
 from phix.core import dims as dm
+from phix.core import stages
 from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
-from phix.kernels.cpu import jit, product_code, streaming
-from phix.kernels.cpu.entry import Segment, SymbolSource
+from phix.kernels.cpu import jit, product_code
+from phix.kernels.cpu.entry import native_text
 from phix.kernels.cpu.llvm import has_masked_stores
+from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
-from phix.kernels.primitive import (
-    blocked_sums,
-    collapse,
-    inplace,
-    loop_text,
-    ordering,
-    several_rows,
-    sharing,
-    shrinking,
-)
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.loop_ir import Kernel, LoopProgram
-from phix.kernels.primitive.lowering import lower
-from phix.kernels.primitive.pipeline import Setting, run, switchable
-from phix.kernels.primitive.target import CPU
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops import text
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.nodes import Kernel, LoopProgram
+from phix.kernels.loops.target import CPU
+from phix.kernels.schedule import inplace
+from phix.kernels.schedule.pipeline import Setting, lowered, run
 
 
 class _Builder(Builder):
@@ -45,17 +38,21 @@ class Source:
     def __init__(
         self, graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...] = ()
     ) -> None:
-        program = self.loops = lower(graph, contiguous, _Builder, donated=donated)
+        program, setting = lowered(graph, contiguous, _Builder, donated=donated)
+        self.loops, builder = program, setting.builder
         self.sizes = tuple((a.meta.dims, a.meta.dtype) for a in graph.outputs)
         self.values = program.constant_values
         self.constants = [as_array(v) for v in self.values]
         self.sources = _symbol_sources(program)
-        builder = Builder(tuple(program.symbols.values()))
-        prepare(program, builder)
+        run("cpu", program, setting)
         names = {symbol: name for name, symbol in program.symbols.items()}
 
-        def segment(steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any) -> Segment:
-            return Segment(steps, known, symbols, builder.dim, names)
+        def segment(
+            steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any
+        ) -> NativeSegment:
+            made = NativeSegment(steps, known, symbols, builder.dim, names)
+            made.text = stages.made(stages.CODE, "llvm", lambda: native_text(made))
+            return made
 
         self.stepwise: Stepwise | None = None
         if self._is_one_call():
@@ -81,8 +78,9 @@ class Source:
         """The one native call that runs everything; None where Python has steps to run."""
         if self.stepwise is not None:
             return None
+        text = self.segments[0].text
         return NativeCall(
-            jit.code_of(self.segments[0].text),
+            stages.made(stages.CODE, "machine code", lambda: jit.code_of(text)),
             tuple(self.constants[k] for k in self.kept),
             self.sizes,
             tuple(self.values[k] for k in self.kept),
@@ -94,36 +92,27 @@ class Source:
         assert self.stepwise is not None
         return self.stepwise.launcher(env, self.constants)
 
+    def verify_bounds(self, sizes: dict[dm.Symbol, int]) -> None:
+        """Under PHIX_VERIFY, check the program for these sizes of unknown dims."""
+        if stages.is_verifying():
+            from phix.kernels.loops.verifier import verify_bounds
+
+            verify_bounds(self.loops, sizes)
+
     @cached_property
     def sections(self) -> dict[str, str]:
         """The loop IR and the LLVM text."""
         native = [s.text for s in self.segments]
-        return {"loop ir": loop_text.program_text(self.loops), "llvm": "\n".join(native)}
+        return {"loop ir": text.program_text(self.loops), "llvm": "\n".join(native)}
 
     def assembly(self) -> str:
         """The machine code as text."""
         return "\n".join(jit.assembly(s.text) for s in self.segments)
 
 
-# What the CPU wants done to the loops, in order: memory that stays in the cache, and threads.
-PASSES = (
-    switchable("use_outputs", lambda program, _: inplace.use_outputs(program)),
-    switchable("free_early", lambda program, _: ordering.free_early(program)),
-    switchable("collapse_loops", lambda program, _: collapse.collapse(program)),
-    switchable("shrink_temps", lambda program, _: shrinking.shrink(program)),
-    switchable("reuse_temps", lambda program, _: inplace.reuse_temps(program, _may_replace)),
-    switchable("block_sums", lambda program, s: blocked_sums.block_sums(program, s.builder.dim)),
-    switchable("share_loops", lambda program, s: sharing.share(program, s.builder.dim)),
-    switchable("several_rows", lambda program, _: several_rows.take_several_rows(program)),
-    switchable(
-        "stream_results", lambda program, s: streaming.stream_results(program, s.builder.dim)
-    ),
-)
-
-
-def prepare(program: LoopProgram, builder: Builder) -> None:
-    """Make the changes that are not switched off."""
-    run(PASSES, program, Setting(builder))
+def reuse_temps(program: LoopProgram, _: Setting) -> None:
+    """The pass: a temp lives in the temp whose elements its own replace."""
+    inplace.reuse_temps(program, _may_replace)
 
 
 def _may_replace(kernel: Kernel) -> bool:

@@ -11,20 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from phix.core import dims as dm
 from phix.core import stack
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu import pool, threads
 from phix.kernels.cpu.llvm import KernelText, Parameter
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive import sharing, workspace
-from phix.kernels.primitive.loop_ir import Buffer, Kernel, Step
-
-if TYPE_CHECKING:
-    from phix.kernels.cpu.entry import Segment, SymbolSource
+from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Buffer, Kernel, Step
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import sharing, workspace
 
 # PyArrayObject: object head, data, nd (padded), dims, strides.
 _HEAD = object.__basicsize__
@@ -59,7 +57,7 @@ class Steps:
 
     splits = True
 
-    def __init__(self, segment: Segment, module: Module) -> None:
+    def __init__(self, segment: NativeSegment, module: Module) -> None:
         self.segment, self.module = segment, module
         self.lines: list[str] = []
         self.stack: list[str] = []

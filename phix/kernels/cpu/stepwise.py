@@ -21,14 +21,14 @@ from phix.core.engines import Launcher
 from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
 from phix.kernels.cpu import host_steps, jit
-from phix.kernels.cpu.entry import Segment, SymbolSource
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.loop_ir import Buffer, LoopProgram, Step
-from phix.kernels.primitive.scalar import Expr
-from phix.kernels.primitive.sizes import integer
+from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
+from phix.kernels.loops.sizes import integer
+from phix.kernels.scalar.language import Expr
 
 Sources = dict[str, SymbolSource]
-MakeSegment = Callable[[list[Step], Sources, list[Buffer]], Segment]
+MakeSegment = Callable[[list[Step], Sources, list[Buffer]], NativeSegment]
 Run = Callable[["_State"], None]
 
 
@@ -67,7 +67,7 @@ class Stepwise:
 
     def __init__(self, program: LoopProgram, sources: Sources, segment: MakeSegment) -> None:
         self.program, self.make = program, segment
-        self.segments: list[Segment] = []
+        self.segments: list[NativeSegment] = []
         self.symbols = {symbol: name for name, symbol in program.symbols.items()}
         share(program.steps)
         self.run = self._block(program.steps, sources)

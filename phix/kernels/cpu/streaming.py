@@ -21,12 +21,13 @@ from functools import lru_cache
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.kernels.cpu import jit
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.affine import UNIT, linear_form
-from phix.kernels.primitive.loop_ir import Buffer, For, Kernel, LoopProgram, Statement, Store
-from phix.kernels.primitive.rewriting import substituted
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.affine import UNIT, linear_form
+from phix.kernels.loops.nodes import Buffer, For, Kernel, LoopProgram, Statement, Store
+from phix.kernels.loops.rewriting import substituted
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule.pipeline import Setting
 
 # Bytes of a result that are written at once, and of a row that is written as a whole.
 _BLOCK, _LONGEST_ROW = 1024, 4096
@@ -43,16 +44,13 @@ def least_bytes() -> int:
     return size + size // 4
 
 
-def stream_results(program: LoopProgram, size_of: Callable[[dm.DimLike], Expr]) -> None:
-    """Let the kernels of a program that are worth it write their results past the caches.
-
-    ``size_of`` gives the run-time value of a dim.
-    """
+def stream_results(program: LoopProgram, setting: Setting) -> None:
+    """The pass: kernels that are worth it write their results past the caches."""
     results = _written_once(program)
     for kernel in program.steps:
         if isinstance(kernel, Kernel) and kernel.shared is not None:
             own = results & ir.writes(kernel.body)
-            if own and _pays(kernel, kernel.shared.work, size_of):
+            if own and _pays(kernel, kernel.shared.work, setting.builder.dim):
                 _Streams(kernel, own).block(kernel.body)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
 from phix.kernels.gpu.routines import Routine, RoutineText
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.scalar.language import Expr
 
 # So many columns of queries and keys, and rows of values, are in shared memory at once.
 _DEPTH, _VALUE_ROWS = 32, 16

@@ -14,7 +14,7 @@ from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
 from phix.kernels.gpu.attention import Attention
 from phix.kernels.gpu.routines import RoutineText
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.scalar.language import Expr
 
 # So many columns of two operands, and rows of what is weighted, are in shared memory at once.
 _DEPTH, _ROWS_AT_ONCE = 16, 8

@@ -10,8 +10,9 @@ from phix.kernels.gpu.attention_grad import KeyGradient, QueryGradient
 from phix.kernels.gpu.convolution import Convolution
 from phix.kernels.gpu.factors import Cholesky, Lu, Triangle
 from phix.kernels.gpu.products import Product
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.loop_ir import For, LibraryCall
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import For, LibraryCall, LoopProgram
+from phix.kernels.schedule.pipeline import Setting
 
 # What does a call, by the name of its routine: a library, or a kernel with a text of its own.
 ROUTINES: dict[str, Callable[[ir.Statement, list[For], LibraryCall], ir.Kernel]] = {
@@ -60,3 +61,25 @@ def _routine(statement: ir.Statement, loops: list[For], call: LibraryCall) -> ir
             f"{', '.join(ROUTINES)}. Move its operands with .to('cpu')"
         )
     return ROUTINES[name](statement, loops, call)
+
+
+# -- the pass ---------------------------------------------------------------------------------
+def split_library_calls(program: LoopProgram, _: Setting) -> None:
+    """Put products, and loops of the host, in the place of kernels that call a library."""
+    _split_in(program.steps)
+
+
+def _split_in(steps: list[ir.Step]) -> None:
+    result: list[ir.Step] = []
+    for step in steps:
+        if isinstance(step, ir.Kernel) and _calls_library(step):
+            result += split(step)
+            continue
+        for block in ir.blocks(step):
+            _split_in(block)
+        result.append(step)
+    steps[:] = result
+
+
+def _calls_library(kernel: ir.Kernel) -> bool:
+    return any(isinstance(s, ir.LibraryCall) for s in ir.walk(kernel.body))

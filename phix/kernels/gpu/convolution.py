@@ -11,7 +11,7 @@ from __future__ import annotations
 from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
 from phix.kernels.gpu.routines import Routine, RoutineText
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.scalar.language import Expr
 
 # Filters and patches of a tile, and taps at once in shared memory.
 ROWS, COLUMNS, _DEPTH = 64, 128, 16

@@ -14,10 +14,10 @@ from phix.kernels.gpu import instructions as ins
 from phix.kernels.gpu import mapping, scalars
 from phix.kernels.gpu.mapping import Nest, Spread
 from phix.kernels.gpu.scalars import Parameter, ScalarPrinter
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.loop_ir import Buffer
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Buffer
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
 
 THREAD, BLOCK = "thread", "block"
 # Threads of a block at most, by team.

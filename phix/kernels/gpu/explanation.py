@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from phix.core import dims as dm
 from phix.core.analysis import Holder, MemoryAnalysis
 from phix.core.dims import Symbol
-from phix.kernels.gpu.schedule import GPU, arrange
-from phix.kernels.primitive import workspace
-from phix.kernels.primitive.loop_ir import Buffer, LoopProgram
-from phix.kernels.primitive.report import Explanation
+from phix.kernels.gpu.schedule import GPU
+from phix.kernels.loops.nodes import Buffer
+from phix.kernels.report.explanation import Explanation
+from phix.kernels.schedule import workspace
 
 # Temps begin at multiples of this in the block they share.
 ALIGNMENT = 256
@@ -19,11 +19,7 @@ ALIGNMENT = 256
 class GpuExplanation(Explanation):
     """A graph lowered for a GPU with its history."""
 
-    target = GPU
-
-    def prepare(self, program: LoopProgram) -> None:
-        """See :class:`Explanation`."""
-        arrange(program)
+    target, pipeline = GPU, "gpu"
 
     def memory(self, sizes: Mapping[Symbol, int]) -> MemoryAnalysis:
         """What a run holds where the unknown dims have these sizes."""

@@ -14,8 +14,8 @@ from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
 from phix.kernels.gpu.routines import Routine, RoutineText
 from phix.kernels.gpu.runtime import FactorCall
-from phix.kernels.primitive.scalar import Expr
-from phix.kernels.primitive.sizes import integer
+from phix.kernels.loops.sizes import integer
+from phix.kernels.scalar.language import Expr
 
 # Matrices of more rows are large; those of at most so many are not, if there are as many of them.
 _SMALL, _MIDDLE, _MANY = 64, 512, 16

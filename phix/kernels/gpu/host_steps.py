@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from phix.core import dtypes as dt
-from phix.kernels.primitive.host_steps import FOURIER
+from phix.kernels.lowering.host_steps import FOURIER
 
 log = logging.getLogger("phix.kernels")
 

@@ -9,9 +9,9 @@ from math import prod
 from phix.kernels.gpu import mapping
 from phix.kernels.gpu.cuda import BLOCK, MOST_THREADS, THREAD, KernelText
 from phix.kernels.gpu.mapping import Nest
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.loop_ir import Kernel
-from phix.kernels.primitive.sizes import integer
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Kernel
+from phix.kernels.loops.sizes import integer
 
 # The grid strides over what is left above this.
 MOST_BLOCKS = 1 << 22

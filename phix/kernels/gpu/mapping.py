@@ -14,11 +14,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.affine import index_terms, is_one_digit, never_repeats
-from phix.kernels.primitive.loop_ir import Assign, Buffer, Declare, For, Kernel, Statement, Store
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.affine import index_terms, is_one_digit, never_repeats
+from phix.kernels.loops.nodes import Assign, Buffer, Declare, For, Kernel, Statement, Store
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
 
 _UNIT = ((), 1)
 # fn -> the name of the operation on the device

@@ -10,10 +10,10 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.kernels.gpu.runtime import Batch
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.loop_ir import Buffer, For, LibraryCall, Pointer
-from phix.kernels.primitive.scalar import Expr
-from phix.kernels.primitive.sizes import integer
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Buffer, For, LibraryCall, Pointer
+from phix.kernels.loops.sizes import integer
+from phix.kernels.scalar.language import Expr
 
 # The most products of one call: the library's kernels have them along an axis of the grid that goes
 # no further.

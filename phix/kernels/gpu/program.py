@@ -14,11 +14,11 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import passes
+from phix.core import rewrites
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.core.tensor import Tensor
-from phix.kernels.gpu import calls, prelude
+from phix.kernels.gpu import prelude
 from phix.kernels.gpu.cuda import KernelText
 from phix.kernels.gpu.explanation import ALIGNMENT
 from phix.kernels.gpu.factors import Factor
@@ -27,12 +27,14 @@ from phix.kernels.gpu.products import Product
 from phix.kernels.gpu.recordings import Recordings
 from phix.kernels.gpu.routines import Routine, RoutineText
 from phix.kernels.gpu.runtime import Runtime
-from phix.kernels.gpu.schedule import GpuBuilder, arrange
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import loop_text, pipeline, sizes, workspace
-from phix.kernels.primitive.loop_ir import Buffer
-from phix.kernels.primitive.lowering import lower
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.gpu.schedule import GpuBuilder
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops import sizes
+from phix.kernels.loops import text as loop_text
+from phix.kernels.loops.nodes import Buffer
+from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule import workspace
+from phix.kernels.schedule.pipeline import lowered, run
 
 # Loops of more iterations than this are not unrolled into a recording.
 _LONGEST_RECORDED = 256
@@ -52,12 +54,11 @@ class GpuProgram:
     ) -> None:
         self.graph, self.contiguous, self._runtime = graph, contiguous, runtime
         self.donating: dict[tuple[int, ...], GpuProgram] = {}  # the same, given inputs' memory
-        self.left_out = passes.left_out()
-        program = self.loops = lower(graph, contiguous, GpuBuilder, donated=donated)
+        self.left_out = rewrites.left_out()
+        program, setting = lowered(graph, contiguous, GpuBuilder, donated=donated)
+        self.loops = program
         self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
-        arrange(program)
-        _split_library_calls(program.steps)
-        pipeline.tell("split_library_calls", program)
+        run("gpu", program, setting)
         self.launches: dict[ir.Kernel, Launch | Routine] = {}
         for step in ir.walk_steps(program.steps):
             if isinstance(step, Routine):
@@ -119,29 +120,12 @@ class GpuProgram:
         """See :class:`phix.core.engines.Program`."""
         if donated:
             if donated not in self.donating:
-                with passes.without(self.left_out):
+                with rewrites.without(self.left_out):
                     parts = (self.graph, self.contiguous, self._runtime, donated)
                     self.donating[donated] = GpuProgram(*parts)
             return self.donating[donated].launcher(shapes)
         env = environment(self.graph, self.solutions, shapes)
         return _Launcher(self, env).launch
-
-
-def _split_library_calls(steps: list[ir.Step]) -> None:
-    """Put products, and loops of the host, in the place of kernels that call a library."""
-    result: list[ir.Step] = []
-    for step in steps:
-        if isinstance(step, ir.Kernel) and _calls_library(step):
-            result += calls.split(step)
-            continue
-        for block in ir.blocks(step):
-            _split_library_calls(block)
-        result.append(step)
-    steps[:] = result
-
-
-def _calls_library(kernel: ir.Kernel) -> bool:
-    return any(isinstance(s, ir.LibraryCall) for s in ir.walk(kernel.body))
 
 
 def _module(texts: Sequence[Text]) -> tuple[str, dict[str, str]]:

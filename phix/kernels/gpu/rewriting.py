@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.loop_ir import Assign, Declare, For, If, Statement, Store, While
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Assign, Declare, For, If, Statement, Store, While
+from phix.kernels.scalar.language import Expr
 
 
 class Rewriter:

@@ -17,10 +17,10 @@ from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
 from phix.kernels.gpu import mapping, scalars
 from phix.kernels.gpu.scalars import ScalarPrinter
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.loop_ir import For, LibraryCall, Pointer
-from phix.kernels.primitive.scalar import Expr
-from phix.kernels.primitive.sizes import integer
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import For, LibraryCall, Pointer
+from phix.kernels.loops.sizes import integer
+from phix.kernels.scalar.language import Expr
 
 # The grid strides over what is left above this.
 _MOST_BLOCKS = 1 << 20

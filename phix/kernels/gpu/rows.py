@@ -13,13 +13,14 @@ from phix.core import dtypes as dt
 from phix.kernels.gpu import mapping
 from phix.kernels.gpu.launches import Launch
 from phix.kernels.gpu.rewriting import Rewriter
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import shrinking
-from phix.kernels.primitive.affine import Factors
-from phix.kernels.primitive.effects import users_of
-from phix.kernels.primitive.inplace import nest
-from phix.kernels.primitive.loop_ir import Assign, Buffer, Kernel, LoopProgram, Statement, Store
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.affine import Factors
+from phix.kernels.loops.effects import users_of
+from phix.kernels.loops.nodes import Assign, Buffer, Kernel, LoopProgram, Statement, Store
+from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule import shrinking
+from phix.kernels.schedule.inplace import nest
+from phix.kernels.schedule.pipeline import Setting
 
 # Values of so few scalar operations are cheaper again than in memory; others of at most so many
 # are for rows that do not fit.
@@ -28,7 +29,7 @@ _CHEAP, _DEAR = 6, 64
 MOST_SHARED = 32 << 10
 
 
-def keep_rows(program: LoopProgram) -> None:
+def shrink_temps(program: LoopProgram, _: Setting) -> None:
     """Take rows that kernels of blocks write and read alone out of memory."""
     kernels = {s for s in ir.walk_steps(program.steps) if type(s) is Kernel}
     _compute_again(program, kernels, _CHEAP)

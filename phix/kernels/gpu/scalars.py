@@ -7,9 +7,9 @@ from typing import Any, Union
 
 from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive.loop_ir import Buffer
-from phix.kernels.primitive.scalar import Expr
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Buffer
+from phix.kernels.scalar.language import Expr
 
 # What a kernel is passed: ("data", buffer, -), ("stride", buffer, axis) in bytes, or the value
 # of a dim, ("dim", its name, -).

@@ -20,11 +20,9 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.kernels.gpu.mapping import INDEPENDENT
 from phix.kernels.gpu.rewriting import Rewriter
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.affine import factors, index_terms, stride_of
-from phix.kernels.primitive.inplace import nest
-from phix.kernels.primitive.loop_ir import (
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.affine import factors, index_terms, stride_of
+from phix.kernels.loops.nodes import (  # fmt: skip
     Assign,
     Buffer,
     Declare,
@@ -37,8 +35,10 @@ from phix.kernels.primitive.loop_ir import (
     Step,
     Store,
     While,
-)  # fmt: skip
-from phix.kernels.primitive.scalar import Expr
+)
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule.inplace import nest
 
 # So few writes a thread does one after the other.
 _FEW_WRITES = 64

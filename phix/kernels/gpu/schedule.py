@@ -8,14 +8,13 @@ from __future__ import annotations
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.kernels.gpu import convolution, mapping, rows, scatter, small_loops
+from phix.kernels.gpu import convolution, mapping, scatter, small_loops
 from phix.kernels.gpu.mapping import Nest, Scan, Spread
 from phix.kernels.gpu.rewriting import Rewriter, assigned, declared, scalars
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.effects import Uses
-from phix.kernels.primitive.loop_ir import (
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.effects import Uses
+from phix.kernels.loops.nodes import (  # fmt: skip
     Assign,
     Buffer,
     Declare,
@@ -25,11 +24,11 @@ from phix.kernels.primitive.loop_ir import (
     Statement,
     Step,
     Store,
-)  # fmt: skip
-from phix.kernels.primitive.pipeline import LoopPass, Setting, run, switchable
-from phix.kernels.primitive.scalar import Expr
-from phix.kernels.primitive.schedule import drop_temps
-from phix.kernels.primitive.target import Target
+)
+from phix.kernels.loops.target import Target
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule.pipeline import Setting
 
 # Rows that keep a card busy with a block each.
 _ENOUGH_ROWS = 256
@@ -103,12 +102,8 @@ def _inner(nest: Nest) -> list[Spread]:
     return mapping.spreads(nest.body)
 
 
-def arrange(program: LoopProgram) -> None:
-    """Bring the kernels of a program, in its steps, into the form that fills a GPU."""
-    run(PASSES, program, Setting(GpuBuilder(tuple(program.symbols.values()))))
-
-
-def _fill_the_card(program: LoopProgram, _: Setting) -> None:
+def fill_the_card(program: LoopProgram, _: Setting) -> None:
+    """The pass: as much is independent as a card has threads for."""
     arranger = _Arranger(program)
     arranger.block(program.steps)
     small_loops.keep_in_blocks(program, arranger.loops)
@@ -365,7 +360,7 @@ def _place(items: Nest, parts: int, by_threads: bool) -> Expr:
 
 
 # -- rows that only go on to an output ---------------------------------------------------------
-def _drop_private_rows(program: LoopProgram) -> None:
+def drop_private_rows(program: LoopProgram, _: Setting) -> None:
     """Keep what a kernel stores and reads again where its result goes, not in a temp.
 
     A row of a temp that one block writes, reads, and turns into a row of an output of the same
@@ -407,12 +402,3 @@ def _behind(kernel: Kernel, store: Store) -> list[Statement]:
     """The statements that run after ``store`` in its own iteration or later."""
     every = list(ir.walk(kernel.body))
     return every[every.index(store) + 1 :]
-
-
-# What a GPU wants done to the loops, in order.
-PASSES = (
-    LoopPass("fill_the_card", _fill_the_card),
-    switchable("shrink_temps", lambda program, _: rows.keep_rows(program)),
-    LoopPass("drop_private_rows", lambda program, _: _drop_private_rows(program)),
-    LoopPass("drop_temps", drop_temps),
-)

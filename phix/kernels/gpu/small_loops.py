@@ -14,9 +14,8 @@ from math import prod
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.loop_ir import (
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import (  # fmt: skip
     Assign,
     Buffer,
     Declare,
@@ -29,9 +28,10 @@ from phix.kernels.primitive.loop_ir import (
     Step,
     Store,
     While,
-)  # fmt: skip
-from phix.kernels.primitive.rewriting import Change, change_accesses
-from phix.kernels.primitive.scalar import Complex, Expr
+)
+from phix.kernels.loops.rewriting import Change, change_accesses
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Complex, Expr
 
 # The most that a block does in one step, in statements run: so many products of a matrix product
 # count as one.

@@ -1,0 +1,142 @@
+"""jit as users call it."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Union, overload
+
+from phix.api.arguments import function_name
+from phix.api.donation import Donating
+from phix.api.jitted import Jitted
+from phix.api.signatures import P, R
+from phix.core import rewrites
+from phix.core.errors import ArgumentError
+from phix.core.given import FUNCTION, INTS, LIST, NAMES, NONE, takes
+
+Static = Union[int, Iterable[int], None]
+
+
+@overload
+def jit(
+    function: Callable[P, R],
+    *,
+    static_argnums: Static = None,
+    static_argnames: str | Iterable[str] | None = None,
+    input_spec: Sequence[Any] | None = None,
+    donate_argnums: Static = None,
+    disable: str | Iterable[str] = (),
+) -> Jitted[P, R]: ...
+
+
+@overload
+def jit(
+    function: None = None,
+    *,
+    static_argnums: Static = None,
+    static_argnames: str | Iterable[str] | None = None,
+    input_spec: Sequence[Any] | None = None,
+    donate_argnums: Static = None,
+    disable: str | Iterable[str] = (),
+) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
+
+
+@takes(
+    function=FUNCTION | NONE,
+    static_argnums=INTS | NONE,
+    static_argnames=NAMES | NONE,
+    input_spec=LIST | NONE,
+    donate_argnums=INTS | NONE,
+    disable=NAMES,
+)
+def jit(
+    function: Callable[..., Any] | None = None,
+    *,
+    static_argnums: Static = None,
+    static_argnames: str | Iterable[str] | None = None,
+    input_spec: Sequence[Any] | None = None,
+    donate_argnums: Static = None,
+    disable: str | Iterable[str] = (),
+) -> Any:
+    """A function that is traced once for each kind of arguments and runs as one native program.
+
+    Args:
+        function: a pure function of tensors, or trees of them. Without it, a decorator.
+        static_argnums: positional arguments that are no tensors: hashable Python values, each
+            of which makes its own program.
+        static_argnames: the same for keyword arguments. A parameter named in one of the two is
+            found by the other as well.
+        input_spec: one ``phix.spec`` (or tree of them) for each positional argument. The
+            function is then traced and compiled once, for every size of the dims left unknown.
+        donate_argnums: arguments the caller will not use again: the tensors in them are dead
+            after a call, and results of their sizes and dtypes take their memory where the
+            program is done with them by then, and where no array, view or other tensor shares
+            it. NumPy arrays are never written to.
+        disable: names of rewrites to leave out, to see what they do or whether one is at fault;
+            ``phix.debug.passes()`` lists them. Derivatives taken of the jitted function from
+            outside are compiled with all of them.
+
+    Returns:
+        A function of the same arguments. It can be differentiated, batched and traced, to any
+        order, and stays compiled under eager grad, jvp and vmap; ``.lower(*args)`` shows every
+        step, its cost and its memory, ``.lower(*args).compile()`` gives a function that never
+        traces, ``.trace_count`` counts traces.
+
+    Raises:
+        ArgumentError: an argument is no tensor, a static one is not hashable, or no rewrite has
+            a name in ``disable``.
+        ShapeError: an argument does not fit its input_spec, or a check left open while tracing
+            fails at the sizes given.
+        DonatedTensorError: a tensor is used after it was donated.
+
+    >>> import phix
+    >>> f = phix.jit(lambda x: 2.0 * x + 1.0, input_spec=[phix.spec(["n"])])
+    >>> f(phix.to_tensor([1.0, 2.0])).tolist(), f(phix.to_tensor([3.0])).tolist()
+    ([3.0, 5.0], [7.0])
+    >>> f.trace_count
+    1
+    """
+    if function is None:
+        return functools.partial(
+            jit,
+            static_argnums=static_argnums,
+            static_argnames=static_argnames,
+            input_spec=input_spec,
+            donate_argnums=donate_argnums,
+            disable=disable,
+        )
+    donated = () if donate_argnums is None else _as_tuple(donate_argnums)
+    numbers = () if static_argnums is None else _as_tuple(static_argnums)
+    names = () if static_argnames is None else _as_tuple(static_argnames)
+    off = rewrites.checked(disable, "jit")
+    parts = (function, *_both_ways(function, numbers, names), input_spec, off)
+    if not donated:
+        return Jitted(*parts)
+    made = Donating(*parts)
+    made.donated = donated
+    return made
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return (value,) if isinstance(value, (int, str)) else tuple(value)
+
+
+def _both_ways(
+    function: Callable[..., Any], numbers: tuple[int, ...], names: tuple[str, ...]
+) -> tuple[tuple[int, ...], tuple[str, ...]]:
+    """Static arguments found by place or by name, however they are passed."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return numbers, names
+    plain = [p.name for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    unknown = [n for n in names if n not in {p.name for p in parameters}]
+    if unknown and not any(p.kind is p.VAR_KEYWORD for p in parameters):
+        raise ArgumentError(
+            f"static_argnames names {unknown}, but {function_name(function)} takes "
+            f"{[p.name for p in parameters]}"
+        )
+    by_number = {plain[n] for n in numbers if -len(plain) <= n < len(plain)}
+    by_name = {plain.index(n) for n in names if n in plain}
+    return tuple(sorted({*numbers, *by_name})), tuple(sorted({*names, *by_number}))

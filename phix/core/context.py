@@ -1,0 +1,162 @@
+"""What each thread has for itself: the interpreter at work, and the settings of blocks around it.
+
+Whoever owns a field reads and sets it by functions of its own; they stand together here, so that
+a further stack of the same caller (``core.stack``) can have all of them.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from phix.core.errors import ArgumentError
+
+if TYPE_CHECKING:
+    Interpreter = Any  # phix.core.interpreter.Interpreter, which stands above this module
+
+
+class Context(threading.local):
+    """The fields, each with what a new thread starts from."""
+
+    # what gives ops a meaning here; the class's own is the base of every thread's chain
+    interpreter: Interpreter
+    mapped_axis: str | None = None  # the named axis that the batching rule at work maps over
+    is_inside = False  # whether ops are called by rules or graphs that run again
+    rewrites_left_out: frozenset[str] = frozenset()  # core.rewrites
+    place: Any = None  # core.places: where new data go; None is the host
+    source: Any = None  # core.source: the line that what runs now derives from
+    source_below: Any = None  # ... that the stack which this one goes on from was at
+    recording = 0  # ... blocks around that record sources
+    recording_tracers = 0
+    watch: Any = None  # ... what runs derivatives while sources are recorded
+    watchers: tuple[Callable[..., None], ...] = ()  # of passes over loops
+    level = 0  # core.stack: marked functions inside each other
+    owner: object = None  # ... of locks: what all stacks of one caller have in common
+
+
+context = Context()
+
+
+# -- the chain of interpreters ---------------------------------------------------------------
+def set_base(interpreter: Interpreter) -> None:
+    """The interpreter at the bottom of every thread's chain."""
+    Context.interpreter = interpreter
+
+
+def base() -> Interpreter:
+    """The interpreter at the bottom of every chain, which runs ops."""
+    return Context.interpreter
+
+
+def current() -> Interpreter:
+    """The interpreter that the next op goes to."""
+    return context.interpreter
+
+
+def is_eager() -> bool:
+    """Whether ops run at once: no transformation is at work in this thread."""
+    return context.interpreter.parent is None and context.interpreter is Context.interpreter
+
+
+def is_eager_or_watched() -> bool:
+    """Whether ops run at once, and no transformation but one that watches them is at work."""
+    return all(i.watches or i.parent is None for i in chain())
+
+
+def chain() -> Iterator[Interpreter]:
+    """The current interpreter, its parent, and so on to the base."""
+    interpreter = context.interpreter
+    while interpreter is not None:
+        yield interpreter
+        interpreter = interpreter.parent
+
+
+def runs_at_once() -> bool:
+    """Whether ops end in the eager interpreter, whatever transformations are around it."""
+    return not any(i.stages for i in chain())
+
+
+class active:
+    """Make ``interpreter`` current inside a with block."""
+
+    __slots__ = ("before", "interpreter")
+
+    def __init__(self, interpreter: Interpreter) -> None:
+        self.interpreter = interpreter
+
+    def __enter__(self) -> Interpreter:
+        self.before = context.interpreter
+        context.interpreter = self.interpreter
+        return self.interpreter
+
+    def __exit__(self, *exception: object) -> None:
+        context.interpreter = self.before
+
+
+class transformation(active):
+    """Make a new interpreter current; when the block ends, its tracers are dead."""
+
+    __slots__ = ()
+
+    def __exit__(self, *exception: object) -> None:
+        context.interpreter = self.before
+        self.interpreter.alive = False
+
+
+class inside:
+    """What is called inside a with block is called by rules or graphs, not by the user."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> None:
+        self.before = context.is_inside
+        context.is_inside = True
+
+    def __exit__(self, *exception: object) -> None:
+        context.is_inside = self.before
+
+
+def is_inside() -> bool:
+    """Whether ops are called by rules, or by graphs that run again, and not by the user."""
+    return context.is_inside
+
+
+# -- named axes ------------------------------------------------------------------------------
+def bound_axes() -> tuple[tuple[str, Any], ...]:
+    """The named axes in scope with their sizes, innermost first."""
+    return tuple((i.axis_name, i.size) for i in chain() if i.axis_name is not None)
+
+
+def axis_size(axis_name: str) -> Any:
+    """The size of a named axis in scope.
+
+    Raises:
+        ArgumentError: no vmap around binds the name.
+    """
+    bound = bound_axes()
+    for name, size in bound:
+        if name == axis_name:
+            return size
+    known = ", ".join(repr(n) for n, _ in bound) or "none"
+    raise ArgumentError(
+        f"no axis {axis_name!r} is bound here (bound: {known}); call the function under "
+        f"phix.vmap(..., axis_name={axis_name!r})"
+    )
+
+
+def mapped_axis() -> str | None:
+    """The name of the axis that the batching rule at work maps over."""
+    return context.mapped_axis
+
+
+@contextmanager
+def mapping(axis_name: str | None) -> Iterator[None]:
+    """A batching rule at work: the batches it makes in turn are of the same named axis."""
+    before = context.mapped_axis
+    context.mapped_axis = axis_name
+    try:
+        yield
+    finally:
+        context.mapped_axis = before

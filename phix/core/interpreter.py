@@ -1,0 +1,57 @@
+"""The base class of interpreters: one way to give ops a meaning.
+
+Interpreters form a chain: each has a ``parent`` that gives meaning to the ops it performs in turn;
+the base of the chain runs ops eagerly. A tracer belongs to one interpreter, its tag, so nested
+transformations never confuse their perturbations. ``core.context`` knows which is at work.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix.core import context
+from phix.core.op import Op
+from phix.core.places import Place
+
+
+class Interpreter:
+    """One way to give ops a meaning. ``process`` gets normalised inputs and attributes."""
+
+    name = "interpreter"
+    stages = False  # whether ops are written down, not run
+    watches = False  # whether it only looks at the ops it performs
+    axis_name: str | None = None  # the name of the axis it maps over
+    size: Any = None  # the size of that axis
+
+    def __init__(self, parent: Interpreter | None) -> None:
+        self.parent = parent
+        self.alive = True
+        self.sources: dict[int, Any] | None = None  # of tracers by id, where they are recorded
+
+    def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        """The result straight from a program compiled before, else None (eager alone has some)."""
+        return None
+
+    def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
+        """After a call: what the user gave, and what became of it (for ``launch_cached``)."""
+
+    def as_dim(self, value: Any, largest: bool) -> Any:
+        """The size that an int tracer of this interpreter stands for."""
+        return value.item()
+
+    def own(self, value: Any, place: Place | None) -> Any:
+        """What stays of an array-like value: a tensor with memory of its own."""
+        return (self.parent or context.base()).own(value, place)
+
+    def examine(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
+        """Check a call that comes from the user, where ``process`` would not find it wrong."""
+
+    def process_donated(
+        self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], donated: tuple[int, ...]
+    ) -> Any:
+        """As ``process``; results may take the memory of the tensors of these numbers."""
+        return self.process(op, inputs, attrs)
+
+    def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        """Perform ``op``: one tensor, or a tuple with one entry an output (lists as tuples)."""
+        raise TypeError(f"{type(self).__name__} gives ops no meaning")

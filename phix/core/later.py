@@ -1,0 +1,38 @@
+"""What modules get from others that stand on them.
+
+A tensor's operators call ops, and calling an op takes tensors; a graph is run by what knows graphs.
+So the module above hands down what it has, once, when it is imported, and nobody imports upwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from phix.core.rules import OPS
+
+Member = TypeVar("Member")
+_bind: Callable[..., Any]
+
+
+def provide_bind(bind: Callable[..., Any]) -> None:
+    """Say what ``bind(op, inputs, attrs)`` is: ``core.dispatch`` does."""
+    global _bind
+    _bind = bind
+
+
+def call_op(name: str, *inputs: Any, attrs: tuple[Any, ...] = ()) -> Any:
+    """One call of the op of that name, by the interpreter at work."""
+    return _bind(OPS[name], inputs, attrs)
+
+
+def method_of(owner: type) -> Callable[[Member], Member]:
+    """Make a function, a property or the like a member of a class that stands below."""
+
+    def decorator(member: Any) -> Any:
+        name = getattr(member, "fget", member).__name__
+        assert name not in vars(owner) or name in ("__eq__", "__call__"), (owner, name)
+        setattr(owner, name, member)
+        return member
+
+    return decorator

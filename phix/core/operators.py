@@ -1,0 +1,144 @@
+"""Python's operators, indexing and conversions of tensors, and each op as a method.
+
+Tensors stand below what calls ops; so these members are given to ``TensorBase`` here, all in one
+way, when this module is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phix.core import dtypes as dt
+from phix.core import indexing, places
+from phix.core.arguments import DTypeLike, PlaceLike
+from phix.core.dispatch import bind
+from phix.core.index_update import IndexUpdate
+from phix.core.later import method_of
+from phix.core.rules import OPS
+from phix.core.tensor import Tensor, TensorBase, TensorLike
+
+BINARY = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "floor_divide",
+    "mod": "remainder",
+    "and": "bitwise_and",
+    "or": "bitwise_or",
+    "xor": "bitwise_xor",
+    "lshift": "bitwise_left_shift",
+    "rshift": "bitwise_right_shift",
+}
+COMPARE = {
+    "lt": "less_than",
+    "le": "less_equal",
+    "gt": "greater_than",
+    "ge": "greater_equal",
+    "eq": "equal",
+    "ne": "not_equal",
+}
+UNARY = {"invert": "bitwise_not", "abs": "abs"}
+
+
+def _operator(name: str, op_name: str, is_reflected: bool = False) -> Callable[..., Any]:
+    """The method that calls an op, which is in the table by the time that it is called."""
+
+    def forward(self: Any, other: Any) -> Any:
+        return bind(OPS[op_name], (self, other), ())
+
+    def reflected(self: Any, other: Any) -> Any:
+        return bind(OPS[op_name], (other, self), ())
+
+    def unary(self: Any) -> Any:
+        return bind(OPS[op_name], (self,), ())
+
+    method = unary if name in UNARY else reflected if is_reflected else forward
+    method.__name__ = f"__{'r' * is_reflected}{name}__"
+    return method
+
+
+def _call(name: str, *inputs: Any, attrs: tuple[Any, ...] = ()) -> Any:
+    return bind(OPS[name], inputs, attrs)
+
+
+class _Members:
+    """What is no single op on the operands as they are; ``self`` is a tensor."""
+
+    ndim: int
+
+    @property
+    def T(self) -> Tensor:
+        """The tensor with its axes reversed."""
+        return _call("transpose", self, attrs=(tuple(reversed(range(self.ndim))),))
+
+    @property
+    def at(self: Any) -> IndexUpdate:
+        """Functional updates: ``x.at[index].set(y)``, also add, multiply, max, min."""
+        return IndexUpdate(self)
+
+    def astype(self, dtype: DTypeLike) -> Tensor:
+        """The values converted to ``dtype``."""
+        return _call("cast", self, attrs=(dt.as_dtype(dtype),))
+
+    def to(self, place: PlaceLike) -> Tensor:
+        """The tensor on ``place``; itself, if it is there.
+
+        Raises:
+            DeviceError: no such device is here.
+
+        >>> import phix
+        >>> phix.zeros([2]).to("cpu").place
+        Place(kind='cpu', index=0)
+        """
+        return _call("io_copy", self, attrs=(places.as_place(place),))
+
+    def __getitem__(self: Any, index: Any) -> Tensor:
+        return indexing.get(self, index)
+
+    def __neg__(self) -> Tensor:
+        return _call("scale", self, attrs=(-1, 0, True))
+
+    def __pos__(self: Any) -> Tensor:
+        return self
+
+    def __pow__(self, other: TensorLike) -> Tensor:
+        if isinstance(other, (int, float)) and not isinstance(other, bool):
+            return _call("pow", self, attrs=(other,))
+        return _call("elementwise_pow", self, other)
+
+    def __rpow__(self, other: TensorLike) -> Tensor:
+        return _call("elementwise_pow", other, self)
+
+    def __matmul__(self, other: TensorLike) -> Tensor:
+        return _call("matmul", self, other, attrs=(False, False))
+
+    def __rmatmul__(self, other: TensorLike) -> Tensor:
+        return _call("matmul", other, self, attrs=(False, False))
+
+    def __round__(self, digits: int = 0) -> Tensor:
+        return _call("round", self, attrs=(digits,))
+
+
+def _install() -> None:
+    members = [m for n, m in vars(_Members).items() if callable(m) or isinstance(m, property)]
+    members += [_operator(python, op) for python, op in (BINARY | COMPARE | UNARY).items()]
+    members += [_operator(python, op, is_reflected=True) for python, op in BINARY.items()]
+    for member in members:
+        method_of(TensorBase)(member)
+
+
+def install_methods(ops_module: Any) -> None:
+    """Make each op whose first argument is a tensor a method of that name, ``relu_`` too."""
+    for op_name, op in OPS.items():
+        first = op.args[0] if op.args else None
+        if first is None or first.type != "Tensor":
+            continue
+        for name in (op_name, f"{op_name}_") if op.inplace else (op_name,):
+            function = getattr(ops_module, name, None)
+            if function and not hasattr(TensorBase, name):
+                setattr(TensorBase, name, function)
+
+
+_install()

@@ -1,0 +1,105 @@
+"""The rewrites a program goes through on its way to native code: one table, each switchable.
+
+A rewrite changes how a result is computed, never what it is. Who owns one asks ``is_on(name)``;
+algebra adds its rows where it is written (``phix/primitives/simplifications.py``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from phix.core.context import context
+from phix.core.errors import ArgumentError
+
+STAGES = ("graph", "places", "fusion", "loops")
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One row: its name, the stage it belongs to (one of STAGES), and what it does."""
+
+    name: str
+    stage: str
+    what: str
+
+
+REWRITES: dict[str, Rewrite] = {}
+
+
+def add(name: str, stage: str, what: str) -> None:
+    """Put a row into the table; a name stands there once."""
+    assert stage in STAGES and name not in REWRITES, name
+    REWRITES[name] = Rewrite(name, stage, what)
+
+
+for _row in (
+    ("common_subexpressions", "graph", "equal calls are made once"),
+    ("hoist", "graph", "casts and copies of what a loop does not change are made before it"),
+    ("keep_layouts", "places", "pointwise ops and reductions take tensors as they lie"),
+    ("fuse", "fusion", "a value that one kernel reads is computed in it, and has no buffer"),
+    ("recompute_cheap", "fusion", "a value of few operations is computed again, not stored"),
+    ("scatter_in_place", "fusion", "x + scatter(zeros, i, v) adds v to x at i alone"),
+    ("put_as_choice", "fusion", "a put at one place of each row of a constant is pointwise"),
+    ("transposed_operands", "fusion", "a product takes a transposed operand as it lies"),
+    ("small_products", "fusion", "a product of tiny matrices is a loop, no call of a library"),
+    ("dot_products", "fusion", "a product with one column, or of one, is a loop of sums, or terms"),
+    ("own_products", "fusion", "products of real matrices run in the engine's threads, not BLAS's"),
+    ("winograd", "fusion", "convolutions by 3 x 3 filters take fewer products, tile by tile"),
+    ("tiles", "fusion", "loops that read across memory go in tiles"),
+    ("merge_copies", "loops", "what is only copied is computed where the copy goes"),
+    ("join_loops", "loops", "loops over the same elements become one pass over memory"),
+    ("interchange_loops", "loops", "loops over images and channels change places to be joined"),
+    ("collapse_loops", "loops", "loops that together walk along one run of memory become one"),
+    ("forward_temps", "loops", "a buffer read only where it is written becomes a scalar"),
+    ("drop_dead_stores", "loops", "stores that nothing reads, and kernels they leave empty, go"),
+    ("use_outputs", "loops", "a temp lives in the output whose elements replace its own"),
+    ("free_early", "loops", "steps that free memory run as soon as they can"),
+    ("reuse_temps", "loops", "a temp lives in the temp whose elements its own replace"),
+    ("shrink_temps", "loops", "a temp used one row at a time has memory for one row"),
+    ("block_sums", "loops", "long sums are added up in blocks, and the blocks in float64"),
+    ("share_loops", "loops", "threads share loops whose iterations are proved independent"),
+    ("partial_results", "loops", "threads sum parts of a sum, which are then added in order"),
+    ("several_rows", "loops", "totals down the columns are loaded once for several rows"),
+    ("stream_results", "loops", "large results that nothing reads are written past the caches"),
+    ("carry_in_place", "loops", "a loop's next carry is written over the one before"),
+):
+    add(*_row)
+
+
+def is_on(name: str) -> bool:
+    """Whether the rewrite of that name is to be made."""
+    return name not in context.rewrites_left_out
+
+
+def left_out() -> frozenset[str]:
+    """The rewrites that are not to be made here: they decide what a program is, too."""
+    return context.rewrites_left_out
+
+
+def checked(names: object, where: str) -> frozenset[str]:
+    """The names, a string or several, which must stand in the table.
+
+    Raises:
+        ArgumentError: one does not.
+    """
+    given = (names,) if isinstance(names, str) else tuple(names)  # type: ignore[arg-type]
+    unknown = [n for n in given if n not in REWRITES]
+    if unknown:
+        raise ArgumentError(
+            f"{where}: no rewrite {unknown[0]!r}; there are {', '.join(sorted(REWRITES))} "
+            "(phix.debug.passes() says what each does)"
+        )
+    return frozenset(given)
+
+
+@contextmanager
+def without(names: frozenset[str]) -> Iterator[None]:
+    """Leave the named rewrites out, in this thread, inside a with block."""
+    before = context.rewrites_left_out
+    context.rewrites_left_out = before | names
+    try:
+        yield
+    finally:
+        context.rewrites_left_out = before

@@ -1,0 +1,1 @@
+"""The loop IR: its nodes and text, what builds, verifies and evaluates it."""

@@ -1,0 +1,221 @@
+"""What library calls in loops mean, in NumPy.
+
+A call gets its numbers and its :class:`Place`s in the order of its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+
+from phix.core import dtypes as dt
+from phix.kernels.loops.evaluator_scalars import EvaluationError
+
+
+class Place(Protocol):
+    """Memory from one element on."""
+
+    dtype: np.dtype
+
+    def read(self, count: int, pitch: int = 1) -> np.ndarray:
+        """``count`` elements, ``pitch`` apart."""
+
+    def write(self, values: np.ndarray, pitch: int = 1) -> None:
+        """Store elements, ``pitch`` apart."""
+
+
+def find(name: str) -> Callable[..., None]:
+    """The routine of a name, such as ``gemm_float32``."""
+    if name not in _ROUTINES and name.partition("_")[0] not in _ROUTINES:
+        raise EvaluationError(f"no meaning is known of the routine {name}")
+    return _ROUTINES.get(name) or _ROUTINES[name.partition("_")[0]]
+
+
+def _matrix(place: Place, rows: int, columns: int, pitch: int) -> np.ndarray:
+    found = np.empty((rows, columns), place.dtype)
+    for r in range(rows):
+        found[r] = _from(place, r * pitch).read(columns)
+    return found
+
+
+def _put(place: Place, values: np.ndarray, pitch: int) -> None:
+    for r, row in enumerate(values):
+        _from(place, r * pitch).write(row)
+
+
+def _from(place: Any, offset: int) -> Any:
+    return place.moved(offset)
+
+
+def _wide(dtype: np.dtype) -> np.dtype:
+    return dt.float32 if dtype.itemsize == 2 else dtype
+
+
+def _gemm(
+    tx: int, ty: int, add: int, m: int, n: int, k: int, lx: int, ly: int, lo: int,
+    x: Place, y: Place, out: Place,
+) -> None:  # fmt: skip
+    left = _matrix(x, *((k, m) if tx else (m, k)), lx)
+    right = _matrix(y, *((n, k) if ty else (k, n)), ly)
+    wide = _wide(left.dtype)
+    a, b = (v.astype(wide) for v in (left.T if tx else left, right.T if ty else right))
+    total = a @ b
+    if add:
+        total = total + _matrix(out, m, n, lo).astype(wide)
+    _put(out, total.astype(out.dtype), lo)
+
+
+def _trsm(
+    upper: int, transpose: int, unit: int, n: int, k: int, factors: Place, out: Place
+) -> None:
+    """op(A) X = B in place of B, for a triangle of A."""
+    a, found = _matrix(factors, n, n, n), _matrix(out, n, k, k)
+    if transpose:
+        a, upper = a.T, not upper
+    order = list(range(n))[:: -1 if upper else 1]
+    for at, i in enumerate(order):
+        for j in order[:at]:
+            found[i] -= a[i, j] * found[j]
+        if not unit:
+            found[i] /= a[i, i]
+    _put(out, found, k)
+
+
+def _potrf(upper: int, n: int, a: Place, info: Place) -> None:
+    """L L^H in place of a triangle: LAPACK sees the transpose, so for ``upper`` its lower one."""
+    whole = _matrix(a, n, n, n)
+    seen = whole.T if upper else np.conj(whole)  # whose lower triangle is factored
+    factor, code = np.tril(seen), 0
+    for j in range(n):
+        factor[j:, j] -= factor[j:, :j] @ np.conj(factor[j, :j])
+        if not factor[j, j].real > 0:
+            code = j + 1
+            break
+        factor[j:, j] /= np.sqrt(factor[j, j].real)
+    made = factor.T if upper else np.conj(factor)
+    _put(a, np.where(np.tri(n, dtype=bool).T if upper else np.tri(n, dtype=bool), made, whole), n)
+    info.write(np.array([code], info.dtype))
+
+
+def _getrf(m: int, n: int, columns: Place, pivots: Place, info: Place) -> None:
+    """In place of a matrix that lies column by column; pivots are the largest by |re| + |im|."""
+    found = _matrix(columns, n, m, m).T.copy()
+    places, code = np.zeros(min(m, n), pivots.dtype), 0
+    for k in range(min(m, n)):
+        sizes = np.abs(found[k:, k].real) + np.abs(found[k:, k].imag)
+        place = k + int(np.argmax(np.nan_to_num(sizes, nan=-1.0)))
+        places[k] = place + 1
+        found[[k, place]] = found[[place, k]]
+        if found[k, k] == 0:
+            code = code or k + 1
+            continue
+        found[k + 1 :, k] /= found[k, k]
+        found[k + 1 :, k + 1 :] -= np.outer(found[k + 1 :, k], found[k, k + 1 :])
+    _put(columns, found.T, m)
+    pivots.write(places)
+    info.write(np.array([code], info.dtype))
+
+
+def _stream(to: Place, source: Place, size: int) -> None:
+    to.write(source.read(size // to.dtype.itemsize))
+
+
+# -- attention -----------------------------------------------------------------------------------
+def _scores(
+    numbers: tuple[int, ...], scale: float, causal: bool, query: Place, key: Place,
+    mask: Place | None,
+) -> np.ndarray:  # fmt: skip
+    rows, keys, size, _, down, across = numbers
+    wide = dt.float64 if query.dtype == dt.float64 else dt.float32
+    q, k = (_matrix(p, n, size, size).astype(wide) for p, n in ((query, rows), (key, keys)))
+    scores = q @ k.T * wide.type(scale)
+    if mask is not None:
+        for r in range(rows):
+            for c in range(keys):
+                (number,) = _from(mask, r * down + c * across).read(1)
+                is_choice = mask.dtype == dt.bool_
+                scores[r, c] = (scores[r, c] if number else -np.inf) if is_choice \
+                    else scores[r, c] + wide.type(number)  # fmt: skip
+    if causal:
+        scores[np.arange(rows)[:, None] < np.arange(keys)] = -np.inf
+    return scores
+
+
+def _attention(*arguments: Any) -> None:
+    (*numbers, scale, causal), places = arguments[:8], arguments[8:]
+    rows, keys, _, width, *_ = numbers
+    query, key, value, out, *mask = places
+    scores = _scores(tuple(numbers), scale, causal, query, key, *(mask or [None]))
+    weights = np.exp(scores - scores.max(-1, keepdims=True, initial=-np.inf))
+    v = _matrix(value, keys, width, width).astype(scores.dtype)
+    made = weights @ v / weights.sum(-1, keepdims=True) if keys else np.zeros((rows, width))
+    _put(out, made.astype(out.dtype), width)
+
+
+def _query_gradient(*arguments: Any) -> None:
+    """Also, of each row: the logarithm of the sum of exponentials, and the mean of the slopes."""
+    (*numbers, scale, causal), places = arguments[:8], arguments[8:]
+    rows, keys, size, width, *_ = numbers
+    query, key, value, cotangent, level, mean, out, *mask = places
+    scores = _scores(tuple(numbers), scale, causal, query, key, *(mask or [None]))
+    wide = scores.dtype
+    top = scores.max(-1, keepdims=True, initial=-np.inf)
+    total = np.exp(scores - top).sum(-1, keepdims=True)
+    weights = np.exp(scores - top) / total
+    v, g = (_matrix(p, n, width, width).astype(wide) for p, n in ((value, keys), (cotangent, rows)))
+    slopes = g @ v.T
+    means = (weights * slopes).sum(-1)
+    level.write((top + np.log(total))[:, 0].astype(level.dtype))
+    mean.write(means.astype(mean.dtype))
+    to_scores = weights * (slopes - means[:, None])
+    k = _matrix(key, keys, size, size).astype(wide)
+    _put(out, (to_scores @ k * wide.type(scale)).astype(out.dtype), size)
+
+
+def _key_gradient(*arguments: Any) -> None:
+    (*numbers, scale, causal), places = arguments[:8], arguments[8:]
+    rows, keys, size, width, *_ = numbers
+    query, key, value, cotangent, level, mean, to_key, to_value, *mask = places
+    scores = _scores(tuple(numbers), scale, causal, query, key, *(mask or [None]))
+    wide = scores.dtype
+    weights = np.exp(scores - level.read(rows).astype(wide)[:, None])
+    v, g = (_matrix(p, n, width, width).astype(wide) for p, n in ((value, keys), (cotangent, rows)))
+    slopes = weights * (g @ v.T - mean.read(rows).astype(wide)[:, None])
+    q = _matrix(query, rows, size, size).astype(wide)
+    _put(to_key, (slopes.T @ q * wide.type(scale)).astype(to_key.dtype), size)
+    _put(to_value, (weights.T @ g).astype(to_value.dtype), width)
+
+
+# -- convolution ---------------------------------------------------------------------------------
+def _convolution(*arguments: Any) -> None:
+    """One group; the sums over taps in parts, each with a result of its own."""
+    (images, rows, out_h, out_w, channels, kh, kw, h, w, image_pitch, out_pitch, part_pitch, parts,
+     down, across, above, left, dy, dx, source, filters, out) = arguments  # fmt: skip
+    wide = dt.float64 if source.dtype == dt.float64 else dt.float32
+    weights = _matrix(filters, rows, channels * kh * kw, channels * kh * kw).astype(wide)
+    area = out_h * out_w
+    for image in range(images):
+        plane = _from(source, image * image_pitch).read(channels * h * w)
+        plane = plane.astype(wide).reshape(channels, h, w)
+        taps = np.zeros((channels, kh, kw, out_h, out_w), wide)
+        for ky in range(kh):
+            for kx in range(kw):
+                for oy in range(out_h):
+                    for ox in range(out_w):
+                        y, x = oy * down + ky * dy - above, ox * across + kx * dx - left
+                        if 0 <= y < h and 0 <= x < w:
+                            taps[:, ky, kx, oy, ox] = plane[:, y, x]
+        columns = taps.reshape(channels * kh * kw, area)
+        for part in range(parts):
+            own = slice(part, None, parts)  # which taps a part has is the routine's own affair
+            made = (weights[:, own] @ columns[own]).astype(out.dtype)
+            _put(_from(out, part * part_pitch + image * out_pitch), made, area)
+
+
+_ROUTINES: dict[str, Callable[..., None]] = {
+    "gemm": _gemm, "trsm": _trsm, "potrf": _potrf, "getrf": _getrf, "stream": _stream,
+    "attention": _attention, "querygrad": _query_gradient, "keygrad": _key_gradient,
+    "convolution": _convolution,
+}  # fmt: skip

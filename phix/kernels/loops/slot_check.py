@@ -1,0 +1,80 @@
+"""Checks a plan of memory by going through the steps in the order in which they run.
+
+A slot holds what was written there last. A step that reads a temp must not find that another was
+written over it, on any way there: loops run never, once or twice, a switch takes each of its
+branches. A temp that nothing has written on a way is not asked for on it, though steps may seem to:
+a loop over what an earlier one has left runs as often as that did.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.nodes import Buffer, Step
+
+# What was written to each slot, the last at the end, by the way that was taken.
+_Orders = frozenset[tuple[Buffer, ...]]
+_Held = dict[int, _Orders]
+_NOTHING: _Orders = frozenset([()])
+_MOST_WAYS = 64
+
+
+def faults(steps: list[Step], slots: list[list[Buffer]]) -> Iterator[str]:
+    """What is wrong with a plan; each list in ``slots`` shares one piece of memory."""
+    check = _Check({b: k for k, slot in enumerate(slots) for b in slot if len(slot) > 1})
+    yield from check.block(steps, {})
+
+
+@dataclass
+class _Check:
+    slot_of: dict[Buffer, int]
+
+    def block(self, steps: list[Step], held: _Held) -> Iterator[str]:
+        """What goes wrong in a block; ``held`` is changed to what it leaves."""
+        for step in steps:
+            if isinstance(step, ir.SwitchStep):
+                ways = [dict(held) for _ in step.branches]
+                for branch, way in zip(step.branches, ways):
+                    yield from self.block(branch, way)
+                _merge(held, ways)
+            elif isinstance(step, (ir.ForStep, ir.WhileStep)):
+                ways = [] if _runs(step) else [dict(held)]
+                for _ in range(2):
+                    for part in ir.blocks(step):
+                        yield from self.block(part, held)
+                    yield from self._touch(ir.step_uses(step), set(), held)
+                    ways.append(dict(held))
+                _merge(held, ways)
+            else:
+                yield from self._touch(ir.step_reads(step), ir.step_writes(step), held)
+
+    def _touch(self, reads: set[Buffer], writes: set[Buffer], held: _Held) -> Iterator[str]:
+        own = [b for b in reads | writes if b in self.slot_of]
+        for b in own:
+            slot = self.slot_of[b]
+            others = [o for o in own if o is not b and self.slot_of[o] == slot]
+            if others:
+                yield f"{b} and {others[0]} share memory, and one step touches both"
+            for order in held.get(slot, _NOTHING) if b not in writes else ():
+                if b in order and order[-1] is not b:
+                    yield f"{b} is read where {order[-1]} may have overwritten it"
+                    break
+        for b in own:
+            if b in writes:
+                orders = held.get(self.slot_of[b], _NOTHING)
+                held[self.slot_of[b]] = frozenset(
+                    (*(o for o in order if o is not b), b) for order in orders
+                )
+
+
+def _runs(step: Step) -> bool:
+    """Whether a loop is known to run."""
+    return isinstance(step, ir.ForStep) and step.extent.fn == "const" and step.extent.data > 0
+
+
+def _merge(held: _Held, ways: list[_Held]) -> None:
+    for slot in {slot for way in ways for slot in way}:
+        orders = {order for way in ways for order in way.get(slot, _NOTHING)}
+        held[slot] = frozenset(sorted(orders, key=str)[:_MOST_WAYS])

@@ -1,0 +1,58 @@
+"""What lowering needs to know of the engine that it lowers for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from phix.core import dtypes as dt
+
+if TYPE_CHECKING:
+    from phix.kernels.loops.nodes import For
+
+
+def _unheard(library: str) -> None:
+    pass
+
+
+def _always(first: For, second: For, joined: For) -> bool:
+    return True
+
+
+@dataclass(frozen=True)
+class Target:
+    """The form of loops an engine runs best.
+
+    ``sums_in_memory``: a reduction or scan over an outer axis goes through its input in the
+    order of memory, with the results so far in memory; else each result has a loop of its own.
+    ``product_dtypes``: those its library multiplies matrices in. A product with all dims known
+    to be at most ``small_product`` becomes a loop. Those of ``own_products`` run in the thread that
+    asks for them, or in the engine's threads, so that threads can share a batch of them.
+    ``block_bytes`` is what a block of a batch may take on the way. ``reuses_planes``: what is done
+    to one plane after the other goes through the same memory, which stays in a cache.
+    ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
+    ``attention_size``: attention of heads up to that size is one call; else products and loops.
+    ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
+    over taps are cut into so many parts; None: it has no such call.
+    ``joins(first, second, joined)``: whether two top-level loops that may become one should.
+    ``foresees(library)`` is told of a call of a product as soon as it is sure that there will be
+    one, so that its code can be made beside the lowering of all else.
+    """
+
+    sums_in_memory: bool = True
+    product_dtypes: tuple[np.dtype, ...] = (dt.float32, dt.float64, dt.complex64, dt.complex128)
+    own_products: tuple[np.dtype, ...] = (dt.float32, dt.float64)
+    small_product: int = 8
+    block_bytes: int = 8 << 20
+    reuses_planes: bool = True
+    sorts_in_loops: bool = True
+    attention_size: int = 0
+    convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
+    joins: Callable[[For, For, For], bool] = _always
+    foresees: Callable[[str], None] = _unheard
+
+
+CPU = Target()

@@ -1,0 +1,1 @@
+"""From ops to loops: a rule for each structural primitive, by family."""

@@ -1,0 +1,157 @@
+"""Lowerings of contractions: matmul by a BLAS, or by a generated loop where that is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import rewrites
+from phix.core.kernels import provides
+from phix.core.meta import MetaTensor
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import ZERO, Builder, Value, constant
+from phix.kernels.loops.nodes import Buffer, Element, LibraryCall, Pointer
+from phix.kernels.lowering.lower import broadcast_indices, lowering
+from phix.kernels.lowering.reduction import SUM, as_dtype, converted, parts, whole
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
+
+BLAS_DTYPES = (dt.float32, dt.float64, dt.complex64, dt.complex128)
+provides("matmul", "BLAS", BLAS_DTYPES)
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """Rows of a buffer from ``offset`` on, ``pitch`` elements from one to the next."""
+
+    buffer: Buffer
+    offset: Expr
+    pitch: Expr
+    transposed: bool = False
+
+
+def multiply(
+    b: Builder,
+    x: Matrix,
+    y: Matrix,
+    out: Matrix,
+    sizes: tuple[Expr, Expr, Expr],
+    accumulate: bool = False,
+) -> None:
+    """Emit ``out = op(x) @ op(y)``, or ``out += ...``; ``sizes`` are rows, columns, inner."""
+    flags = (sc.const(f, dt.int64) for f in (x.transposed, y.transposed, accumulate))
+    pitches = (m.pitch for m in (x, y, out))
+    pointers = (Pointer(m.buffer, m.offset) for m in (x, y, out))
+    name = f"gemm_{out.buffer.dtype}"
+    kept = (out.buffer,) if accumulate else ()
+    b.emit(LibraryCall(name, (*flags, *sizes, *pitches, *pointers), (out.buffer,), kept))
+
+
+@lowering("matmul", "whole")
+def matmul(b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool) -> Value:
+    meta = b.out
+    x, transpose_x = _untransposed(x, transpose_x)
+    y, transpose_y = _untransposed(y, transpose_y)
+    product = _Product(b, x, y, transpose_x, transpose_y, meta)
+    if meta.dtype in b.target.product_dtypes and not (product.is_small or product.is_dots):
+        b.target.foresees(f"gemm_{meta.dtype}")
+        return b.written((meta,), product.by_library)[0]
+    if meta.dtype in (dt.float16, dt.bfloat16):
+        wide = MetaTensor(meta.dims, dt.float32)
+        (stored,) = b.written((wide,), product.by_library)
+        return converted(b, stored, meta.dtype)
+    return b.written((meta,), product.by_loops)[0]
+
+
+def _untransposed(x: Value, transpose: bool) -> tuple[Value, bool]:
+    """The operand under a transpose of its last two axes: the product takes it as a flag."""
+    is_on = rewrites.is_on("transposed_operands")
+    if not is_on or x.swapped is None or x.buffer is not None or len(x.dims) < 2:
+        return x, transpose
+    return x.swapped, not transpose
+
+
+class _Product:
+    """One matmul with its operands seen as stacks of matrices."""
+
+    def __init__(
+        self, b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool, meta: Any
+    ) -> None:
+        self.b, self.x, self.y, self.meta = b, x, y, meta
+        xd = (1, *x.dims) if len(x.dims) == 1 else x.dims
+        yd = (*y.dims, 1) if len(y.dims) == 1 else y.dims
+        self.xd, self.yd = xd, yd
+        self.transpose_x = transpose_x and len(x.dims) > 1
+        self.transpose_y = transpose_y and len(y.dims) > 1
+        self.m, self.k = (xd[-1], xd[-2]) if self.transpose_x else (xd[-2], xd[-1])
+        self.n = yd[-2] if self.transpose_y else yd[-1]
+        self.batch = meta.dims[: len(meta.dims) - (len(x.dims) > 1) - (len(y.dims) > 1)]
+
+    @property
+    def is_small(self) -> bool:
+        sizes = (self.m, self.n, self.k)
+        is_tiny = all(isinstance(d, int) and d <= self.b.target.small_product for d in sizes)
+        return is_tiny and rewrites.is_on("small_products")
+
+    @property
+    def is_dots(self) -> bool:
+        """Whether each result is a sum along memory, or one term: a loop reads once, and at once
+        goes on with what it found."""
+        columns = dm.is_one(self.n) and not self.transpose_x
+        rows = dm.is_one(self.m) and self.transpose_y
+        one = columns or rows or dm.is_one(self.k)
+        is_own = self.meta.dtype in self.b.target.own_products
+        return one and is_own and rewrites.is_on("dot_products")
+
+    def _stack_index(self, dims: dm.Shape, batch: tuple[Expr, ...]) -> tuple[Expr, ...]:
+        """The batch indices of an operand, broadcast."""
+        return broadcast_indices(self.b, dims[:-2], self.batch[: len(batch)], batch)
+
+    def by_library(self, out: Buffer) -> None:
+        """One gemm for each matrix of the batch; a shared right operand makes it one gemm."""
+        b = self.b
+        dtype = out.dtype
+        left, right = (self._operand(v, dtype) for v in (self.x, self.y))
+        batch, m, xd = self.batch, self.m, self.xd
+        if len(self.yd) == 2 and not self.transpose_x and batch:
+            m, batch, xd = dm.product((*batch, m)), (), (self.m, self.k)
+        rows, columns, inner = (b.dim(d) for d in (m, self.n, self.k))
+        is_own = dtype in b.target.own_products and rewrites.is_on("own_products")
+        kind = "independent" if is_own else "parallel"
+        with b.kernel(), b.loops(batch, kind) as indices:
+            x_at = b.linear((*self._stack_index(xd, indices), ZERO, ZERO), xd)
+            y_at = b.linear((*self._stack_index(self.yd, indices), ZERO, ZERO), self.yd)
+            at = b.linear((*indices, ZERO, ZERO), (*batch, m, self.n))
+            multiply(
+                b, Matrix(left, x_at, rows if self.transpose_x else inner, self.transpose_x),
+                Matrix(right, y_at, inner if self.transpose_y else columns, self.transpose_y),
+                Matrix(out, at, columns), (rows, columns, inner),
+            )  # fmt: skip
+
+    def _operand(self, v: Value, dtype: Any) -> Buffer:
+        """A contiguous buffer of the dtype computed in."""
+        return self.b.contiguous(converted(self.b, v, dtype))
+
+    def by_loops(self, out: Buffer) -> None:
+        """Loops over batch, row and column around one over the contracted dim."""
+        b = self.b
+        with b.kernel(), b.loops((*self.batch, self.m, self.n)) as indices:
+            *batch, i, j = indices
+            targets = b.mutable(*parts(constant(0, out.dtype)))
+            with b.loops((self.k,), "reduction") as (k,):
+                in_x = (k, i) if self.transpose_x else (i, k)
+                in_y = (j, k) if self.transpose_y else (k, j)
+                left: Any = as_dtype(self._read(self.x, self.xd, batch, in_x), out.dtype)
+                right = as_dtype(self._read(self.y, self.yd, batch, in_y), out.dtype)
+                new = SUM.combine(whole(targets), left * right)
+                b.emit(ir.Assign(targets, parts(new), True))
+            at = b.linear(indices, (*self.batch, self.m, self.n))
+            b.emit(*ir.stores(out, (at,), whole(targets)))
+
+    def _read(self, v: Value, dims: dm.Shape, batch: Any, matrix: tuple[Expr, Expr]) -> Element:
+        index = (*self._stack_index(dims, tuple(batch)), *matrix)
+        if len(v.dims) == 1:
+            index = (matrix[1],) if v is self.x and dm.is_one(dims[0]) else (matrix[0],)
+        return self.b.element(v, index)

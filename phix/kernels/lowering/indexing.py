@@ -1,0 +1,66 @@
+"""Lowerings that read at computed places: gather and its kin."""
+
+from __future__ import annotations
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.kernels.loops.builder import ZERO, Builder, Value
+from phix.kernels.loops.nodes import Element
+from phix.kernels.lowering.lower import broadcast_element, broadcast_indices, lowering
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
+
+Indices = tuple[Expr, ...]
+
+
+def wrapped(b: Builder, index: Element, size: dm.DimLike) -> Expr:
+    """An index from the data: negative ones count from the end, and none leaves the array.
+
+    That an index is out of range is for others to report; here it must only stay in memory.
+    """
+    assert isinstance(index, Expr)
+    i, n = sc.cast(index, dt.int64), b.dim(size)
+    i = sc.select(i < 0, i + n, i)
+    return sc.binary("maximum", sc.binary("minimum", i, n - 1), ZERO)
+
+
+@lowering("gather", "move")
+def gather(b: Builder, x: Value, index: Value, axis: int) -> Value:
+    rank = len(b.out.dims) - len(x.dims) + 1
+
+    def at(idx: Indices) -> Element:
+        # an index of dims (n, 1) stands for (n,)
+        where = (*idx[axis : axis + rank], *(ZERO for _ in range(len(index.dims) - rank)))
+        i = wrapped(b, b.element(index, where), x.dims[axis])
+        return b.element(x, (*idx[:axis], i, *idx[axis + rank :]))
+
+    return Value(b.out.dims, x.dtype, at, None, x.cost + 4)
+
+
+@lowering("gather_nd", "move")
+def gather_nd(b: Builder, x: Value, index: Value) -> Value:
+    depth = index.dims[-1]
+    assert isinstance(depth, int), "gather_nd needs a known last dim of the index"
+    rank = len(index.dims) - 1
+
+    def at(idx: Indices) -> Element:
+        own = [
+            wrapped(b, b.element(index, (*idx[:rank], b.dim(k))), x.dims[k]) for k in range(depth)
+        ]
+        return b.element(x, (*own, *idx[rank:]))
+
+    return Value(b.out.dims, x.dtype, at, None, x.cost + 4)
+
+
+@lowering("take_along_axis", "move")
+def take_along_axis(b: Builder, arr: Value, indices: Value, axis: int) -> Value:
+    dims = b.out.dims
+
+    def at(idx: Indices) -> Element:
+        i = wrapped(b, broadcast_element(b, indices, dims, idx), arr.dims[axis])
+        across = tuple(size if k == axis else d for k, (d, size) in enumerate(zip(arr.dims, dims)))
+        own = list(broadcast_indices(b, across, dims, idx))
+        own[axis] = i
+        return b.element(arr, tuple(own))
+
+    return Value(dims, arr.dtype, at, None, arr.cost + 4)

@@ -1,0 +1,57 @@
+"""Equations that a registered kernel of a library runs, as steps of a program.
+
+Which kernel that is was decided before (``passes/assign_kernels.py``); it stands in the equation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from phix.core import dims as dm
+from phix.core import graph as gr
+from phix.core import kernels
+from phix.core.graph import Equation
+from phix.core.kernels import Kernel, KernelContext
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import Builder, Value
+from phix.kernels.loops.nodes import Buffer
+from phix.kernels.loops.value import unread
+
+
+def kernel_of(equation: Equation) -> Kernel | None:
+    """The registered function that was chosen for an equation; None: the engine has the code.
+
+    What binds a dim, has graphs in it, or sizes that its data tell, the engine runs itself.
+    """
+    op = equation.op
+    if op.binds_dim or op.has_graphs or "data_dependent" in op.traits:
+        return None
+    return kernels.chosen_function(equation)
+
+
+def emit(b: Builder, equation: Equation, kernel: Kernel, inputs: Any) -> tuple[Value, ...]:
+    """The outputs of an equation, filled by the kernel; unread ones have no memory where it
+    takes that."""
+    given: list[Value] = list(gr.flat(inputs))
+    wanted = [not kernel.takes_unread or is_read for is_read in b.is_read]
+    count = len(given)
+
+    def run(ctx: KernelContext, env: Mapping[dm.Symbol, int], *arrays: Any) -> None:
+        supply, rest = iter(arrays[:count]), iter(arrays[count:])
+        values = gr.map_entries(lambda _: next(supply), inputs)
+        attrs = gr.substitute_attrs(equation.attrs, env)
+        places = iter(wanted)
+        outputs = gr.map_entries(lambda _: next(rest) if next(places) else None, equation.outputs)
+        assert kernel.function is not None
+        kernel.function(ctx, *kernels.kernel_arguments(equation.op, values, attrs), *outputs)
+
+    def write(*out: Buffer) -> None:
+        read = tuple(b.contiguous(v) for v in given)
+        dims = tuple(v.dims for v in given)
+        name, how = equation.op.name, kernel.recordable
+        b.steps.append(ir.LibraryStep(name, run, read, out, dims, recordable=how))
+
+    metas = [v.meta for v in gr.flat(equation.outputs)]
+    made = iter(b.written([m for m, is_wanted in zip(metas, wanted) if is_wanted], write))
+    return tuple(next(made) if w else unread(m) for m, w in zip(metas, wanted))

@@ -1,0 +1,401 @@
+"""From a graph of primitives to a loop program.
+
+Each structural primitive registers a lowering, which makes lazy values of lazy values. Pointwise
+primitives share one rule, which takes the scalar body of the op.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import graph as gr
+from phix.core.errors import KernelNotFoundError
+from phix.core.graph import Equation, Graph, Literal
+from phix.core.rules import note_origin
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import ZERO, Builder, Value, buffer_value
+from phix.kernels.loops.nodes import Buffer, Element, LoopProgram
+from phix.kernels.lowering import fusion, library_step
+from phix.kernels.lowering.accumulation import accumulated, chosen, covered
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Complex, Expr
+
+Lowering = Callable[..., Any]
+
+# Reading a value runs the writers it waits for, each inside the next. What would wait for a chain
+# of more equations than this has its turn before.
+_LONGEST_WAIT = 16
+
+_LOWERINGS: dict[str, Lowering] = {}
+_KINDS: dict[str, str] = {}
+_FAMILIES = (
+    "shape",
+    "boxes",
+    "reduction",
+    "scan",
+    "recurrence",
+    "contraction",
+    "attention",
+    "attention_grad",
+    "factorisation",
+    "solve",
+    "convolution",
+    "fft",
+    "indexing",
+    "scatter",
+    "sorting",
+    "topk",
+    "random",
+    "control_flow",
+    "callback",
+)
+
+
+def lowering(op_name: str, kind: str) -> Callable[[Lowering], Lowering]:
+    """Register ``rule(builder, *args)`` for a primitive: args in the op's order, tensors as Values.
+
+    ``kind`` says how it reads its inputs: see :mod:`phix.kernels.lowering.fusion`. The rule
+    returns a Value, or a tuple for several outputs; ``builder.out_metas`` are their metas.
+    """
+
+    def decorator(rule: Lowering) -> Lowering:
+        note_origin(op_name, rule)
+        _LOWERINGS[op_name] = rule
+        _KINDS[op_name] = kind
+        return rule
+
+    return decorator
+
+
+@lru_cache(maxsize=1)
+def _load_families() -> None:
+    for family in _FAMILIES:
+        importlib.import_module(f"phix.kernels.lowering.{family}")
+
+
+def has_lowering(op_name: str) -> bool:
+    """Whether the op has a lowering of its own."""
+    _load_families()
+    return op_name in _LOWERINGS
+
+
+def body_of(op_name: str) -> Callable[..., Any]:
+    """The scalar body of a pointwise primitive."""
+    from phix.kernels.scalar import bodies
+
+    return bodies.get(op_name)
+
+
+def lower(
+    graph: Graph,
+    contiguous: tuple[bool, ...],
+    make_builder: Callable[[tuple[dm.Symbol, ...]], Builder] = Builder,
+) -> LoopProgram:
+    """The loop program of ``graph``, as the rules make it; ``contiguous[i]``: input ``i`` is
+    C-contiguous. A builder of another kind sees how it comes about: ``kernels.report``.
+
+    Raises:
+        KernelNotFoundError: a primitive has neither a lowering nor a scalar body.
+    """
+    _load_families()
+    symbols: dict[dm.Symbol, None] = {}
+    for variable in graph.inputs:
+        for d in variable.meta.dims:
+            symbols.update(dict.fromkeys(sorted(dm.symbols(d), key=lambda s: s.key)))
+    builder = make_builder(tuple(symbols))
+    inputs = [
+        Buffer(f"x{k}", v.meta.dtype, v.meta.dims, "input", not whole and bool(v.meta.dims))
+        for k, (v, whole) in enumerate(zip(graph.inputs, contiguous))
+    ]
+    outputs = [
+        Buffer(f"o{k}", atom.meta.dtype, atom.meta.dims, "output")
+        for k, atom in enumerate(graph.outputs)
+    ]
+    lower_into(builder, graph, [buffer_value(b) for b in inputs], outputs)
+    names = {name: symbol for symbol, name in builder.symbol_names.items()}
+    constants = [b for b, _ in builder.constants.values()]
+    values = [value for _, value in builder.constants.values()]
+    return LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
+
+
+def lower_into(
+    builder: Builder, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Buffer]
+) -> None:
+    """Emit the steps that compute ``graph`` on ``inputs`` into the buffers ``outputs``."""
+    _GraphLowering(builder, graph, inputs).into(outputs)
+
+
+class _GraphLowering:
+    """One graph on its way: values by variable."""
+
+    def __init__(self, builder: Builder, graph: Graph, inputs: Sequence[Value]) -> None:
+        self.builder, self.graph = builder, accumulated(graph)
+        self.covered = covered(self.graph)
+        self.chosen = chosen(self.graph)
+        self.uses = Counter(a for e in self.graph.equations for a in gr.flat(e.inputs))
+        self.uses.update(self.graph.outputs)
+        self.effects: dict[Equation, Callable[[], None]] = {}
+        # whole values that end a long wait, and the equations that wait for none of them (any more)
+        self.milestones: set[Any] = set()
+        self.ready: set[Equation] = set()
+        self.makers: dict[Any, Equation] = {}
+        self.numbers: dict[Any, int] = {}
+        self.values: dict[Any, Value] = dict(zip(graph.inputs, inputs))
+        for c in graph.constants:
+            meta = c.variable.meta
+            buffer = builder.constant_buffer(c.value, meta.dims, meta.dtype)
+            self.values[c.variable] = buffer_value(buffer)
+
+    def into(self, outputs: Sequence[Buffer]) -> None:
+        graph, b = self.graph, self.builder
+        b.observe(graph, self.values)
+        for equation in graph.equations:
+            if equation.op.binds_dim:
+                for symbol in dm.symbols(equation.attrs[0]):
+                    b.bind(symbol)
+        for equation in graph.equations:
+            self._lower(equation)
+        self._set_targets(outputs)
+        stored = stored_variables(graph)
+        self._find_milestones(stored)
+        for equation in graph.equations:
+            # an effect, or a dim that what comes later may use, has its place in the order
+            runs = equation.op.binds_dim or gr.is_effect(equation)
+            if runs and equation in self.effects:
+                self._prepare(equation)
+                self.effects[equation]()
+            for v in gr.flat(equation.outputs):
+                if runs or (v in stored and self._is_kept(v)):
+                    self._prepare(equation)
+                    self._store(self.values[v])
+        for atom, buffer in zip(graph.outputs, outputs):
+            value = self._value(atom)
+            self._prepare(self.makers.get(atom))
+            if value.buffer is not buffer:
+                b.fill(buffer, value)
+
+    def _find_milestones(self, stored: dict[Any, str]) -> None:
+        """Find the whole values that would otherwise run at the end of a long chain of others."""
+        waits: dict[Any, int] = {}  # how many equations computing a variable goes through
+        for equation in self.graph.equations:
+            wait = max((waits.get(a, 0) for a in gr.flat(equation.inputs)), default=0)
+            for v in gr.flat(equation.outputs):
+                has_turn = v in stored and self._is_kept(v)
+                if wait >= _LONGEST_WAIT and self.values[v].writer is not None and not has_turn:
+                    self.milestones.add(v)
+                    has_turn = True
+                waits[v] = 0 if has_turn else wait + 1
+        if self.milestones:
+            self.makers = {v: e for e in self.graph.equations for v in gr.flat(e.outputs)}
+            self.numbers = {v: k for k, v in enumerate(self.makers)}
+
+    def _prepare(self, equation: Equation | None) -> None:
+        """Compute the milestones that an equation waits for, the first of them first."""
+        if equation is None or not self.milestones:
+            return
+        found, stack = set(), [equation]
+        while stack:
+            e = stack.pop()
+            if e in self.ready:
+                continue
+            self.ready.add(e)
+            inputs = e.inputs[1:] if e in self.covered else e.inputs  # what is covered is not read
+            for atom in gr.flat(inputs):
+                if atom in self.makers and self.values[atom].buffer is None:
+                    stack.append(self.makers[atom])
+                    if atom in self.milestones:
+                        found.add(atom)
+        for v in sorted(found, key=self.numbers.__getitem__):
+            self._store(self.values[v])
+
+    def _is_kept(self, variable: Any) -> bool:
+        return self.values[variable].writer is None or self.values[variable].target is not None
+
+    def _store(self, value: Value) -> None:
+        if value.buffer is None or value.buffer.strided:
+            self.builder.materialize(value)
+
+    def _set_targets(self, outputs: Sequence[Buffer]) -> None:
+        for atom, buffer in zip(self.graph.outputs, outputs):
+            value = self._value(atom)
+            if value.buffer is None and value.target is None:
+                value.target = buffer
+            source = value.view_of
+            while source is not None and source.view_of is not None:
+                source = source.view_of
+            # a writer finds its way by the dims of the buffer, so they must be its value's own
+            if source is None or source.writer is None or source.target is not None:
+                continue
+            if dm.same_shape(source.dims, buffer.dims):
+                source.target = buffer
+
+    def _value(self, atom: Any) -> Value:
+        if isinstance(atom, Literal):
+            return self.builder.constant(atom.value, atom.meta.dims, atom.meta.dtype)
+        return self.values[atom]
+
+    def _lower(self, equation: Equation) -> None:
+        b, op = self.builder, equation.op
+        inputs = gr.map_entries(self._value, equation.inputs)
+        b.out_metas = gr.map_entries(lambda v: v.meta, equation.outputs)
+        b.is_covered = equation in self.covered
+        b.is_chosen = equation in self.chosen
+        b.is_consumed = self.uses[next(gr.flat(equation.inputs), None)] == 1
+        b.is_read = tuple(self.uses[v] > 0 for v in gr.flat(equation.outputs))
+        made: Any
+        rule, kernel = _LOWERINGS.get(op.name), library_step.kernel_of(equation)
+        if kernel is not None:
+            made = library_step.emit(b, equation, kernel, inputs)
+        elif rule is not None:
+            made = rule(b, *op.merge(inputs, equation.attrs))
+        else:
+            made = _pointwise(b, equation, inputs)
+        effect = b.take_effect()
+        if effect is not None:
+            self.effects[equation] = effect
+        results = made if isinstance(made, tuple) else (made,)
+        variables = equation.outputs
+        if len(variables) == 1 and isinstance(variables[0], tuple):
+            variables = variables[0]
+        for v, value in zip(gr.flat(variables), results):
+            self.values[v] = value
+
+
+def stored_variables(graph: Graph) -> dict[Any, str]:
+    """The variables that get a buffer, and why: see :mod:`phix.kernels.lowering.fusion`."""
+    choices = chosen(graph)
+    kind = lambda e: "pointwise" if e in choices else _kind_of(e)  # noqa: E731
+    return fusion.stored_variables(graph, kind, _cost_of)
+
+
+def _kind_of(equation: Equation) -> str:
+    """How an equation reads its inputs."""
+    if library_step.kernel_of(equation) is not None:
+        return "whole"
+    return _KINDS.get(equation.op.name, "pointwise")
+
+
+def _cost_of(equation: Equation) -> int:
+    """Weighted scalar operations for one element of the equation's output."""
+    kind = _kind_of(equation)
+    if kind == "whole":
+        return 0
+    if kind == "reduce":
+        return fusion.REDUCTION_COST
+    if equation.op.name in _LOWERINGS:
+        return 0
+    dtypes = _body_dtypes(equation)
+    return _body_cost(equation.op.name, dtypes, equation.attrs, equation.op.attr_names)
+
+
+# -- pointwise -----------------------------------------------------------------------------
+def _body_dtypes(equation: Equation) -> tuple[np.dtype, ...]:
+    return tuple(a.meta.dtype for a in gr.flat(equation.inputs))
+
+
+def _apply(b: Builder, equation: Equation, elements: list[Element]) -> Any:
+    attrs = dict(zip(equation.op.attr_names, equation.attrs))
+    return b.body(equation.op.name)(*elements, **attrs)
+
+
+@lru_cache(maxsize=4096)
+def _cached_cost(name: str, dtypes: tuple[np.dtype, ...], attrs: tuple[Any, ...]) -> int:
+    body = body_of(name)
+    elements: list[Element] = []
+    for k, dtype in enumerate(dtypes):
+        scalar = ir.scalar_dtype(dtype)
+        parts = [sc.var(f"{p}{k}", scalar) for p in ("re", "im")]
+        elements.append(Complex(*parts) if dt.is_complex(dtype) else parts[0])
+    result = body(*elements, **dict(attrs))
+    roots = [result.real, result.imag] if isinstance(result, Complex) else [result]
+    seen: set[Expr] = set()
+    while roots:
+        expr = roots.pop()
+        if expr not in seen:
+            seen.add(expr)
+            roots.extend(expr.args)
+    return sum(_WEIGHTS.get(e.fn, 1) for e in seen)
+
+
+_WEIGHTS = {"const": 0, "var": 0, "cast": 0, "bitcast": 0, "select": 1, "div": 4, "sqrt": 6,
+            "quotient": 20, "rest": 20, "call": 40, "neg": 0, "fabs": 0}  # fmt: skip
+
+
+def _body_cost(
+    name: str, dtypes: tuple[np.dtype, ...], attrs: tuple[Any, ...], names: tuple[str, ...]
+) -> int:
+    try:
+        return _cached_cost(name, dtypes, tuple(zip(names, attrs)))
+    except TypeError:  # an attribute that does not hash
+        return 10
+
+
+def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value:
+    """The value of a pointwise equation: its body on the operands' elements, broadcast."""
+    op = equation.op
+    if not op.is_pointwise:
+        raise KernelNotFoundError(
+            f"the CPU engine has no kernel for {op.name!r}, and it is not pointwise; register a "
+            f"lowering for it, or decompose it"
+        )
+    operands: list[Value] = list(gr.flat(inputs))
+    meta = b.out
+    dims = meta.dims
+
+    # of chains of these, few frames an equation: no comprehensions
+    def at(indices: tuple[Expr, ...]) -> Element:
+        elements = []
+        for v in operands:
+            own = broadcast_indices(b, v.dims, dims, indices)
+            elements.append(b.element(v, own))
+        return _apply(b, equation, elements)
+
+    def flat(i: Expr) -> Element:
+        elements = []
+        for v in operands:
+            first = (ZERO,) * len(v.dims)
+            elements.append(b.element(v, first) if is_single(v) else b.flat_element(v, i))
+        return _apply(b, equation, elements)
+
+    own = _cost_of(equation)
+    cost = own + sum(v.cost if v.buffer is None else 1 for v in operands)
+    every_flat = all(is_single(v) or (dm.same_shape(v.dims, dims) and v.is_flat) for v in operands)
+    result = Value(dims, meta.dtype, at, flat if every_flat else None, cost)
+    across = (v.tiled for v in operands if v.buffer is None and len(v.dims) == len(dims))
+    result.tiled = next((axis for axis in across if axis is not None), None)
+    return result
+
+
+def is_single(value: Value) -> bool:
+    """Whether a value has one element for certain."""
+    return all(dm.is_one(d) for d in value.dims)
+
+
+def broadcast_element(b: Builder, v: Value, dims: dm.Shape, indices: tuple[Expr, ...]) -> Element:
+    """The element of ``v`` that broadcasting to ``dims`` puts at ``indices``."""
+    return b.element(v, broadcast_indices(b, v.dims, dims, indices))
+
+
+def broadcast_indices(
+    b: Builder, source: dm.Shape, dims: dm.Shape, indices: tuple[Expr, ...]
+) -> tuple[Expr, ...]:
+    """The indices in an array of dims ``source`` for those in ``dims``, which it broadcasts to."""
+    shift = len(dims) - len(source)
+    own = []
+    for k, d in enumerate(source):
+        index = indices[shift + k]
+        if dm.is_one(d):
+            own.append(ZERO)
+        elif dm.same(d, dims[shift + k]):
+            own.append(index)
+        else:  # 1 or the full size, known at run time
+            own.append(sc.select(sc.eq(b.dim(d), 1), ZERO, index))
+    return tuple(own)

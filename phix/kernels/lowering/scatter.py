@@ -1,0 +1,212 @@
+"""Lowerings that write at computed places: scatter and its kin.
+
+Each copies its input, then walks the indices in order, so of two writes to one place the later
+one stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import ZERO, Builder, Value, constant
+from phix.kernels.loops.nodes import Buffer, Element
+from phix.kernels.lowering.indexing import wrapped
+from phix.kernels.lowering.lower import broadcast_element, lowering
+from phix.kernels.lowering.reduction import ALL, ANY, MAX, MIN, PROD, SUM, Monoid, as_dtype, sum_of
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
+
+Indices = tuple[Expr, ...]
+Place = Callable[[Indices], Indices]
+
+_MONOIDS = {"add": SUM, "sum": SUM, "mul": PROD, "multiply": PROD, "amax": MAX, "amin": MIN,
+            "max": MAX, "min": MIN, "mean": SUM}  # fmt: skip
+_OF_BOOLS = {SUM: ANY, PROD: ALL}
+
+
+def _each(
+    b: Builder, out: Buffer, dims: dm.Shape, place: Place, new: Callable[[Indices, Any], Any]
+) -> None:
+    """A kernel: for all indices of ``dims``, ``out[place] = new(indices, what was there)``."""
+    size = dm.product(out.dims)
+    if dims and not dm.is_known(size):  # there is no place in an empty array
+        dims = (dims[0] * dm.minimum(size, 1), *dims[1:])
+    with b.kernel(), b.loops(dims, "reduction") as idx:
+        at = b.linear(place(idx), out.dims)
+        b.put(out, at, new(idx, ir.load(out, (at,))))
+
+
+def _combined(
+    b: Builder, out: Buffer, values: Callable[[Indices], Element], monoid: Monoid | None
+) -> Callable[[Indices, Any], Any]:
+    def new(idx: Indices, old: Any) -> Any:
+        value = as_dtype(values(idx), out.dtype)
+        return value if monoid is None else monoid.combine(old, value)
+
+    return new
+
+
+@lowering("scatter", "whole")
+def scatter(b: Builder, x: Value, index: Value, updates: Value, overwrite: bool) -> Value:
+    rank = 1 if index.dims else 0
+
+    def place(idx: Indices) -> Indices:
+        where = (*idx[:rank], *(ZERO for _ in index.dims[rank:]))
+        return (wrapped(b, b.element(index, where), x.dims[0]), *idx[rank:])
+
+    def write(out: Buffer) -> None:
+        b.settled(index)
+        b.settled(updates)
+        b.fill(out, x)
+        read = lambda idx: b.element(updates, idx)  # noqa: E731
+        if overwrite:
+            _each(b, out, updates.dims, place, _combined(b, out, read, None))
+            return
+        zero = constant(0, out.dtype)
+        _each(b, out, updates.dims, place, lambda idx, old: zero)
+        _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
+
+    return b.written((b.out,), write)[0]
+
+
+@lowering("scatter_nd_add", "whole")
+def scatter_nd_add(b: Builder, x: Value, index: Value, updates: Value) -> Value:
+    depth = index.dims[-1]
+    assert isinstance(depth, int), "scatter_nd_add needs a known last dim of the index"
+    rank = len(index.dims) - 1
+
+    def place(idx: Indices) -> Indices:
+        own = [
+            wrapped(b, b.element(index, (*idx[:rank], b.dim(k))), x.dims[k]) for k in range(depth)
+        ]
+        return (*own, *idx[rank:])
+
+    def write(out: Buffer) -> None:
+        b.settled(index)
+        b.settled(updates)
+        b.fill(out, x)
+        read = lambda idx: b.element(updates, idx)  # noqa: E731
+        _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
+
+    return b.written((b.out,), write)[0]
+
+
+@lowering("index_put", "whole")
+def index_put(
+    b: Builder,
+    x: Value,
+    indices: tuple[Value, ...],
+    value: Value,
+    accumulate: bool,
+    axes: tuple[int, ...] = (),
+) -> Value:
+    """``x[indices] = value`` with int index tensors for some of the axes, broadcast together."""
+    axes = axes or tuple(range(len(indices)))
+    batch: dm.Shape = ()
+    for i in indices:
+        batch = _broadcast_dims(batch, i.dims)
+    dims = batch + tuple(d for a, d in enumerate(x.dims) if a not in axes)
+    rank, is_covered = len(batch), b.is_covered
+
+    def place(idx: Indices) -> Indices:
+        own = {
+            a: wrapped(b, broadcast_element(b, i, batch, idx[:rank]), x.dims[a])
+            for a, i in zip(axes, indices)
+        }
+        rest = iter(idx[rank:])
+        return tuple(own[a] if a in own else next(rest) for a in range(len(x.dims)))
+
+    def write(out: Buffer) -> None:
+        for i in (*indices, value):
+            b.settled(i)
+        if not is_covered:
+            b.fill(out, x)
+        read = lambda idx: broadcast_element(b, value, dims, idx)  # noqa: E731
+        monoid = sum_of(out.dtype) if accumulate else None
+        _each(b, out, dims, place, _combined(b, out, read, monoid))
+
+    return b.written((b.out,), write)[0]
+
+
+def _broadcast_dims(a: dm.Shape, c: dm.Shape) -> dm.Shape:
+    rank = max(len(a), len(c))
+    a, c = (1,) * (rank - len(a)) + a, (1,) * (rank - len(c)) + c
+    found = tuple(dm.broadcast(p, q) for p, q in zip(a, c))
+    assert None not in found, "dims of index tensors do not broadcast"
+    return found  # type: ignore[return-value]
+
+
+@lowering("put_along_axis", "whole")
+def put_along_axis(
+    b: Builder,
+    arr: Value,
+    indices: Value,
+    values: Value,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> Value:
+    dims, is_covered = indices.dims, b.is_covered
+    monoid = _monoid(reduce, arr.dtype)
+    read = lambda idx: broadcast_element(b, values, dims, idx)  # noqa: E731
+
+    def place(idx: Indices) -> Indices:
+        i = wrapped(b, b.element(indices, idx), arr.dims[axis])
+        return (*idx[:axis], i, *idx[axis + 1 :])
+
+    def choice(idx: Indices) -> Any:
+        row = (*idx[:axis], ZERO, *idx[axis + 1 :])
+        is_there = sc.eq(idx[axis], place(row)[axis])
+        old, new = b.element(arr, idx), as_dtype(read(row), arr.dtype)
+        if monoid is not None and include_self:
+            new = monoid.combine(old, new)
+        return b.body("where")(is_there, new, old)
+
+    def write(out: Buffer) -> None:
+        b.settled(indices)
+        b.settled(values)
+        if not is_covered:
+            b.fill(out, arr)
+        if monoid is not None and not include_self:
+            initial = constant(monoid.initial(out.dtype), out.dtype)
+            _each(b, out, dims, place, lambda idx, old: initial)
+        _each(b, out, dims, place, _combined(b, out, read, monoid))
+        if reduce == "mean":
+            _divide_by_counts(b, out, dims, place, include_self)
+
+    if b.is_chosen:
+        return Value(arr.dims, arr.dtype, choice, None, values.cost + 4)
+    return b.written((b.out,), write)[0]
+
+
+def _monoid(reduce: str, dtype: np.dtype) -> Monoid | None:
+    """How ``put_along_axis`` combines what is there with what comes; None: it replaces it."""
+    if reduce == "assign":
+        return None
+    monoid = _MONOIDS[reduce]
+    return _OF_BOOLS.get(monoid, monoid) if dtype == dt.bool_ else monoid
+
+
+def _divide_by_counts(
+    b: Builder, out: Buffer, dims: dm.Shape, place: Place, include_self: bool
+) -> None:
+    counts = b.temp(out.dims, dt.int64)
+    b.fill(counts, b.constant(1 if include_self else 0, out.dims, dt.int64))
+    _each(b, counts, dims, place, lambda idx, old: old + 1)
+    with b.kernel(), b.loops((dm.product(out.dims),)) as (i,):
+        total: Any = ir.load(out, (i,))
+        count = ir.load(counts, (i,))
+        assert isinstance(count, Expr)
+        count = sc.binary("maximum", count, sc.const(1, dt.int64))
+        number = sc.cast(count, ir.scalar_dtype(out.dtype))
+        if isinstance(total, Expr):
+            fn = "div" if total.dtype.kind == "f" else "quotient"
+            b.put(out, i, sc.binary(fn, total, number))
+        else:
+            b.put(out, i, total.scaled(sc.const(1, number.dtype) / number))

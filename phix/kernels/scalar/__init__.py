@@ -1,0 +1,1 @@
+"""The scalar language, and a body in it for each pointwise primitive."""

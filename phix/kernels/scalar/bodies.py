@@ -1,0 +1,29 @@
+"""The scalar bodies of the pointwise primitives: importing this module registers them all."""
+
+from __future__ import annotations
+
+from phix.kernels.scalar import (
+    arithmetic,
+    complex_math,
+    error_function,
+    exponential,
+    power,
+    special,
+    trigonometric,
+)
+from phix.kernels.scalar.random_bits import threefry2x32
+from phix.kernels.scalar.registry import body, get, names
+
+__all__ = [
+    "arithmetic",
+    "body",
+    "complex_math",
+    "error_function",
+    "exponential",
+    "get",
+    "names",
+    "power",
+    "special",
+    "threefry2x32",
+    "trigonometric",
+]

@@ -1,0 +1,145 @@
+"""Temps, stores and kernels that are not needed, or no more, go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from phix.core import dtypes as dt
+from phix.core import stack
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.effects import effects_of, users_of
+from phix.kernels.loops.nodes import (
+    Buffer,
+    For,
+    Kernel,
+    LibraryCall,
+    LoopProgram,
+    Statement,
+    Step,
+    Store,
+)
+from phix.kernels.loops.rewriting import substituted
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.language import Expr
+from phix.kernels.schedule.pipeline import Setting
+
+
+def drop_temps(program: LoopProgram, _: Setting) -> None:
+    """Forget temps that nothing touches."""
+    used = frozenset().union(*(effects_of(s).touched for s in program.steps))
+    program.temps = [t for t in program.temps if t in used]
+
+
+def drop_dead_stores(program: LoopProgram, _: Setting) -> None:
+    """Leave out stores into temps that nothing reads, and kernels with nothing left to do."""
+    kernels = [s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)]
+    direct = set().union(*(ir.step_uses(s) for s in ir.walk_steps(program.steps)))
+    while True:
+        read = direct.union(*(ir.with_bases(ir.reads(k.body)) for k in kernels))
+        count = sum(_drop_stores(kernel.body, read) for kernel in kernels)
+        if not count:
+            break
+    _drop_empty(program.steps)
+
+
+def _drop_stores(body: list[Statement], read: set[Buffer]) -> int:
+    """Leave out stores into temps that are not read, and the blocks this empties; how many."""
+    count = 0
+    for s in list(body):
+        if isinstance(s, (For, ir.If)):
+            count += _drop_stores(s.body, read)
+            is_dead = not s.body
+        else:
+            buffers = [s.buffer] if isinstance(s, Store) else []
+            buffers = list(s.writes) if isinstance(s, LibraryCall) else buffers
+            owners = map(ir.owner, buffers)
+            is_dead = bool(buffers) and all(b.kind == "temp" and b not in read for b in owners)
+        if is_dead:
+            body.remove(s)
+            count += 1
+    return count
+
+
+@stack.nests
+def _drop_empty(steps: list[Step]) -> None:
+    """Leave out kernels that write nothing."""
+    for step in steps:
+        for block in ir.blocks(step):
+            _drop_empty(block)
+    steps[:] = [s for s in steps if not isinstance(s, Kernel) or ir.writes(s.body)]
+
+
+# -- temps that are read where they are written ----------------------------------------------
+def forward_temps(program: LoopProgram, _: Setting) -> None:
+    """Put the value of a temp where it is read, if all reads follow its store in one block."""
+    users = users_of(program.steps)
+    for step in ir.walk_steps(program.steps):
+        if isinstance(step, Kernel):
+            own = {t for t in ir.writes(step.body) if t.kind == "temp" and users[t] == 1}
+            if own:
+                step.body = _forwarded(step.body, own)
+
+
+def _forwarded(body: list[Statement], temps: set[Buffer]) -> list[Statement]:
+    for block in _blocks(body):
+        for at, statement in enumerate(block):
+            if isinstance(statement, Store) and statement.buffer in temps:
+                _forward(body, block, at, statement)
+    return body
+
+
+def _blocks(body: list[Statement]) -> Iterator[list[Statement]]:
+    yield body
+    for s in body:
+        if isinstance(s, (For, ir.If, ir.While)):
+            yield from _blocks(s.body)
+
+
+def _forward(body: list[Statement], block: list[Statement], at: int, store: Store) -> None:
+    buffer = store.buffer
+    if dt.is_complex(buffer.dtype):
+        return
+    if any(isinstance(s, LibraryCall) for s in ir.walk(body)):
+        return
+    load = Expr("load", store.indices, ir.scalar_dtype(buffer.dtype), buffer)
+    every = [e for e in ir.loads(body) if e.data is buffer]
+    later = block[at + 1 :]
+    plain = [s for s in later if isinstance(s, (Store, ir.Assign, ir.Declare))]
+    count = sum(isinstance(s, Store) and s.buffer is buffer for s in ir.walk(body))
+    here = sum(1 for s in ir.walk(body) if _own_loads(s, load))
+    if count != 1 or any(e is not load for e in every):
+        return
+    if here != sum(1 for s in plain if _own_loads(s, load)):
+        return
+    value = store.value
+    if buffer.dtype in (dt.float16, dt.bfloat16):
+        value = sc.cast(sc.cast(value, buffer.dtype), dt.float32)
+    if _changes_between(value, plain):
+        return
+    for s in plain:
+        if isinstance(s, Store):
+            s.indices = tuple(substituted(i, {load: value}) for i in s.indices)
+            s.value = substituted(s.value, {load: value})
+        elif isinstance(s, ir.Declare):
+            s.value = substituted(s.value, {load: value})
+        else:
+            s.values = tuple(substituted(v, {load: value}) for v in s.values)
+    del block[at]
+
+
+def _own_loads(statement: Statement, load: Expr) -> bool:
+    return any(load in root.loads for root in ir.roots(statement))
+
+
+def _changes_between(value: Expr, statements: Sequence[Statement]) -> bool:
+    """Whether a statement changes something that ``value`` reads."""
+    probe = ir.Declare(value, value)
+    parts = list(ir.expressions([probe]))
+    loads = {e.data for e in parts if e.fn == "load"}
+    names = {e for e in parts if e.fn == "var"}
+    for s in statements:
+        if isinstance(s, Store) and s.buffer in loads:
+            return True
+        if isinstance(s, ir.Assign) and names & set(s.targets):
+            return True
+    return False

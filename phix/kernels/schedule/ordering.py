@@ -1,0 +1,67 @@
+"""The order of steps: what frees memory comes as soon as it can.
+
+A weight's gradient is the last to need the layer's input, and nothing waits for it: left where it
+was asked for, behind all others, it would keep the inputs of all layers to the end.
+"""
+
+from __future__ import annotations
+
+from phix.core import dims as dm
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.effects import Uses
+from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram, Step
+from phix.kernels.schedule.pipeline import Setting
+
+# Bytes that must become free for a step to move: less stays in a cache.
+LEAST_FREED = 64 << 10
+# An unknown dim is taken for one of this size.
+_GUESS = 256
+
+# Where a step goes: behind the step of that number, and how many were moved there that it needs.
+_Place = tuple[int, int]
+
+
+def free_early(program: LoopProgram, _: Setting) -> None:
+    """Move steps that end the lives of more memory than they ask for behind what they need.
+
+    Of what a loop or a branch has inside, nothing is moved.
+    """
+    steps = program.steps
+    uses = Uses(steps)
+    spans = {b: span for b, span in uses.spans().items() if b.kind == "temp"}
+    written: dict[Buffer, _Place] = {}  # where last
+    used: dict[Buffer, _Place] = {}
+    fence: _Place = (-1, 0)
+    places: list[_Place] = []
+    for number, step in enumerate(steps):
+        reads, writes = uses.of(step).reads, uses.of(step).writes
+        place = (number, 0)
+        if isinstance(step, Kernel) and _freed(number, reads | writes, spans) >= LEAST_FREED:
+            needs = [written.get(b, fence) for b in reads] + [used.get(b, fence) for b in writes]
+            behind = max(fence, *needs)
+            place = behind[0], behind[1] + 1
+        if _keeps_order(step):
+            fence = place
+        for buffers, last in ((writes, written), (reads | writes, used)):
+            last.update((b, max(place, last.get(b, place))) for b in buffers)
+        places.append(place)
+    order = sorted(range(len(steps)), key=places.__getitem__)
+    program.steps = [steps[number] for number in order]
+
+
+def _freed(number: int, touched: frozenset[Buffer], spans: dict[Buffer, tuple[int, int]]) -> int:
+    """How many bytes more than before are free behind a step."""
+    total = 0
+    for buffer in touched & spans.keys():
+        first, last = spans[buffer]
+        total += _size(buffer) * ((last == number) - (first == number))
+    return total
+
+
+def _size(buffer: Buffer) -> int:
+    return dm.estimate(dm.product(buffer.dims), _GUESS) * buffer.dtype.itemsize
+
+
+def _keeps_order(step: Step) -> bool:
+    """Whether nothing goes past the step: it may have effects, or gives dims their values."""
+    return any(isinstance(s, (ir.HostStep, ir.BindStep)) for s in ir.walk_steps([step]))

@@ -1,0 +1,341 @@
+"""The engine for graphs over several places: each place's own engine, and copies between.
+
+A graph with states is cut into segments of equations of one place, as few as their order allows,
+each a program of its place's engine. A copy is a step of its own. Loops and branches whose graphs
+are over several places run step by step, as ``structural.py`` has it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core import places
+from phix.core.conversion import moved, tensor_from_scalar
+from phix.core.engines import Launcher, Program, engine, environment
+from phix.core.graph import (
+    Equation,
+    Graph,
+    Literal,
+    Variable,
+    all_places,
+    flat,
+    graphs_in,
+    is_effect,
+    map_attrs,
+    map_entries,
+    plain_symbol,
+    substitute_attrs,
+    symbols_of,
+)
+from phix.core.kernels import KernelContext
+from phix.core.meta import MetaTensor
+from phix.core.places import Place
+from phix.core.rules import OPS
+from phix.core.tensor import tensor_of
+from phix.kernels import structural
+
+Env = dict[dm.Symbol, Any]
+Values = dict[Any, Any]
+
+
+# -- steps -----------------------------------------------------------------------------------
+class Copy:
+    """One value to another place."""
+
+    binds: tuple[tuple[dm.Symbol, Variable], ...] = ()
+
+    def __init__(self, equation: Equation) -> None:
+        (self.source,), (self.target,) = flat(equation.inputs), flat(equation.outputs)
+        self.reads, self.gives = (self.source,), (self.target,)
+        self.place = place_of(self.target)
+
+    def __call__(
+        self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
+    ) -> Sequence[Any]:
+        return (moved(tensor_of(storage[0]), self.place).data,)
+
+    def __str__(self) -> str:
+        return f"copy {self.source.name} to {self.place}, as {self.target.name}"
+
+
+class Segment:
+    """Equations of one place as a program of its engine."""
+
+    def __init__(self, place: Place, equations: list[Equation], outer: Graph, later: set[Any]):
+        self.place = place
+        made = {v for e in equations for v in flat(e.outputs)}
+        used = dict.fromkeys(
+            a for e in equations for a in flat(e.inputs) if isinstance(a, Variable)
+        )
+        constants = tuple(c for c in outer.constants if c.variable in used)
+        closed = {c.variable for c in constants}
+        self.reads = tuple(v for v in used if v not in made and v not in closed)
+        self.binds = tuple(
+            (next(iter(dm.symbols(e.attrs[0]))), next(flat(e.outputs)))
+            for e in equations
+            if e.op.binds_dim
+        )
+        bound = {v for _, v in self.binds}
+        self.gives = tuple(v for v in _in_order(made, equations) if v in later or v in bound)
+        self.graph = Graph(self.reads, constants, tuple(equations), self.gives)
+        own = dm.solutions([v.meta.dims for v in self.reads]).keys()
+        needed = {s for e in equations for s in symbols_of(e)}
+        needed |= {s for v in self.reads for d in v.meta.dims for s in dm.symbols(d)}
+        self.missing = sorted(needed - own - {s for s, _ in self.binds}, key=lambda s: s.number)
+        self.programs: dict[Any, Program] = {}
+        self.launchers: dict[Any, Launcher] = {}
+
+    def program(self, contiguous: tuple[bool, ...], env: Env) -> Program:
+        """Compiled once for all sizes, but for those that its inputs do not tell."""
+        known = {s: env[s] for s in self.missing if s in env}
+        key = (contiguous, *known.items())
+        if key not in self.programs:
+            (graph,) = substitute_attrs((self.graph,), known)
+            here = engine(self.place.kind)
+            self.programs[key] = here.compile(graph, contiguous, None, self.place)
+        return self.programs[key]
+
+    def __call__(
+        self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
+    ) -> Sequence[Any]:
+        contiguous = tuple([_is_contiguous(x) for x in storage])
+        shapes = tuple([tuple(x.shape) for x in storage])
+        key = (contiguous, shapes, donated, *[env.get(s) for s in self.missing])
+        launch = self.launchers.get(key)
+        if launch is None:
+            launch = self.program(contiguous, env).launcher(shapes, donated)
+            self.launchers[key] = launch
+        return launch(*storage)
+
+    def __str__(self) -> str:
+        names = ", ".join(e.op.name for e in self.graph.equations)
+        return f"on {self.place}: {names}"
+
+
+class Mixed:
+    """A loop or a branch whose graphs are over several places."""
+
+    binds: tuple[tuple[dm.Symbol, Variable], ...] = ()
+
+    def __init__(self, equation: Equation) -> None:
+        self.equation = equation
+        self.reads = tuple(
+            dict.fromkeys(a for a in flat(equation.inputs) if isinstance(a, Variable))
+        )
+        self.gives = tuple(flat(equation.outputs))
+        self.ctx = KernelContext(place_of(self.gives[0]))
+        self.symbols = sorted(symbols_of(equation), key=lambda s: s.number)
+        self.attrs: dict[Any, tuple[Any, ...]] = {}  # with graphs as functions, by sizes
+        self.calls: dict[Any, Launcher] = {}
+
+    def __call__(
+        self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
+    ) -> Sequence[Any]:
+        op, values = self.equation.op, dict(zip(self.reads, storage))
+        given = map_entries(lambda a: _read(a, values, self.ctx.place), self.equation.inputs)
+        key = tuple([env.get(s) for s in self.symbols])
+        if key not in self.attrs:
+            attrs = substitute_attrs(self.equation.attrs, env)
+            self.attrs[key] = map_attrs(self.inner, attrs)
+        return structural.RUNS[op.name](self, *op.merge(given, self.attrs[key]))
+
+    def inner(self, graph: Graph) -> structural.Function:
+        """A graph over several places inside the equation."""
+        return structural.Function(graph, SegmentsProgram(graph, self.ctx.place))
+
+    def run(self, op_name: str, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any) -> Any:
+        """One call of a primitive on storage of its place."""
+        here, tensors = engine(self.ctx.place.kind), tuple(flat(inputs))
+        view = here.view(op_name, attrs)
+        if view is not None:
+            return view(*inputs)
+        shapes = tuple(tuple(x.shape) for x in tensors)
+        key = (op_name, attrs, tuple(map(_form, tensors)))
+        if key not in self.calls:
+            variables = map_entries(lambda x: Variable("x", MetaTensor(x.shape, x.dtype)), inputs)
+            result = Variable("out", MetaTensor(*out))
+            equation = Equation(OPS[op_name], variables, attrs, (result,))
+            graph = Graph(tuple(flat(variables)), (), (equation,), (result,))
+            whole = tuple(map(_is_contiguous, tensors))
+            program = here.compile(graph, whole, None, self.ctx.place)
+            self.calls[key] = program.launcher(shapes)
+        return self.calls[key](*tensors)[0]
+
+    def __str__(self) -> str:
+        return f"step by step: {self.equation.op.name}"
+
+
+def _form(x: Any) -> tuple[Any, ...]:
+    return (tuple(x.shape), x.dtype, _is_contiguous(x))
+
+
+def _is_contiguous(x: Any) -> bool:
+    return x.flags.c_contiguous if isinstance(x, np.ndarray) else places.is_contiguous(x)
+
+
+def place_of(variable: Variable) -> Place:
+    """Where a variable of a graph with states lives."""
+    assert variable.state is not None
+    return variable.state.place
+
+
+def _read(atom: Any, values: Values, place: Place) -> Any:
+    if isinstance(atom, Literal):
+        return moved(tensor_from_scalar(atom.value, atom.meta.dtype), place).data
+    return values[atom]
+
+
+def _in_order(made: set[Variable], equations: list[Equation]) -> Iterator[Variable]:
+    return (v for e in equations for v in flat(e.outputs) if v in made)
+
+
+# -- cutting ---------------------------------------------------------------------------------
+def _is_mixed(equation: Equation) -> bool:
+    return any(len(all_places(g)) > 1 for g in graphs_in(equation.attrs))
+
+
+class _Waiting:
+    """An equation, what must be there before it, and what is there after it: variables, values of
+    unknown dims, and its turn among the effects."""
+
+    def __init__(self, equation: Equation, bound: set[dm.Symbol], effects: int) -> None:
+        self.equation = equation
+        self.place = place_of(next(flat(equation.outputs)))
+        self.is_alone = equation.kernel is None or _is_mixed(equation)
+        self.needs: set[Any] = {a for a in flat(equation.inputs) if isinstance(a, Variable)}
+        self.gives: set[Any] = set(flat(equation.outputs))
+        if equation.op.binds_dim:
+            self.gives |= dm.symbols(equation.attrs[0])
+        else:
+            self.needs |= symbols_of(equation) & bound
+        if is_effect(equation):
+            self.gives.add(effects)
+            self.needs |= {effects - 1} - {0}
+
+
+def _cut(graph: Graph) -> list[list[Equation]]:
+    """The equations in groups, each a step: as many of one place in a row as can be."""
+    bound = {s for e in graph.equations if e.op.binds_dim for s in dm.symbols(e.attrs[0])}
+    left, effects = [], 0
+    for equation in graph.equations:
+        effects += is_effect(equation)
+        left.append(_Waiting(equation, bound, effects))
+    there: set[Any] = {*graph.inputs, *(c.variable for c in graph.constants)}
+    groups: list[list[Equation]] = []
+    place: Place | None = None
+    while left:
+        ready = [w for w in left if w.needs <= there]
+        group = [w for w in ready if w.is_alone]
+        if group:  # copies start as soon as they can
+            groups += [[w.equation] for w in group]
+            there.update(*(w.gives for w in group))
+        else:
+            at = {w.place for w in ready}
+            place = place if place in at else ready[0].place
+            for waiting in left:
+                if waiting.place == place and not waiting.is_alone and waiting.needs <= there:
+                    group.append(waiting)
+                    there |= waiting.gives
+            groups.append([w.equation for w in group])
+        taken = set(map(id, group))
+        left = [w for w in left if id(w) not in taken]
+    return groups
+
+
+def _steps(graph: Graph) -> list[Copy | Segment | Mixed]:
+    groups = _cut(graph)
+    later: set[Any] = set(graph.outputs)
+    steps: list[Copy | Segment | Mixed] = []
+    for group in reversed(groups):
+        first = group[0]
+        if first.kernel is None:
+            step: Copy | Segment | Mixed = Copy(first)
+        elif _is_mixed(first):
+            step = Mixed(first)
+        else:
+            step = Segment(place_of(next(flat(first.outputs))), group, graph, later)
+        later.update(step.reads)
+        steps.append(step)
+    return steps[::-1]
+
+
+# -- the program -----------------------------------------------------------------------------
+class SegmentsProgram:
+    """A graph cut into steps; see :class:`phix.core.engines.Program`."""
+
+    def __init__(self, graph: Graph, place: Place) -> None:
+        self.graph, self.place = graph, place
+        self.steps = _steps(graph)
+        self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
+        self.constants = {c.variable: c.value.data for c in graph.constants}
+        self.dead = self._last_reads()
+        self.own = self._of_their_own()
+
+    def _last_reads(self) -> list[list[Variable]]:
+        """For each step, the variables that nothing after it reads."""
+        kept = {a for a in self.graph.outputs if isinstance(a, Variable)}
+        dead: list[list[Variable]] = []
+        for step in reversed(self.steps):
+            mine = [v for v in dict.fromkeys((*step.reads, *step.gives)) if v not in kept]
+            kept.update(mine)
+            dead.append(mine)
+        return dead[::-1]
+
+    def _of_their_own(self) -> set[Variable]:
+        """What steps make that nothing else shows: a loop may hand on what it was given."""
+        mixed = [s for s in self.steps if isinstance(s, Mixed)]
+        made = {v for s in self.steps if not isinstance(s, Mixed) for v in s.gives}
+        return made - {v for s in mixed for v in s.reads}
+
+    def _donations(self, donated: tuple[int, ...]) -> list[tuple[int, ...]]:
+        """For each step, which of what it reads it may write over: what is read last there, and is
+        the program's own or was given away by the caller."""
+        given = {self.graph.inputs[n] for n in donated}
+        given -= {v for s in self.steps if isinstance(s, Mixed) for v in s.reads}
+        free = self.own | given
+        return [
+            tuple(n for n, v in enumerate(step.reads) if v in free and v in dead)
+            for step, dead in zip(self.steps, self.dead)
+        ]
+
+    @cached_property
+    def sections(self) -> dict[str, str]:
+        """The steps, and what the engines say of each segment that is one program for all sizes."""
+        texts = {"segments": "\n".join(f"{n}: {step}" for n, step in enumerate(self.steps))}
+        for number, step in enumerate(self.steps):
+            if isinstance(step, Segment) and not step.missing:
+                found = step.program((True,) * len(step.reads), {}).sections
+                texts.update({f"{number}: {name}": text for name, text in found.items()})
+        return texts
+
+    def launcher(
+        self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
+    ) -> Launcher:
+        """See :class:`phix.core.engines.Program`: what is donated goes on to the step that reads it
+        last."""
+        start = environment(self.graph, self.solutions, shapes)
+        plan = list(zip(self.steps, self.dead, self._donations(donated)))
+
+        def launch(*inputs: Any) -> tuple[Any, ...]:
+            values: Values = {**self.constants, **dict(zip(self.graph.inputs, inputs))}
+            env: Env = dict(start)
+            for step, dead, free in plan:
+                found = step([values[v] for v in step.reads], env, free)
+                values.update(zip(step.gives, found))
+                for bound, variable in step.binds:
+                    env[bound] = max(int(places.to_host(values[variable])), 0)
+                for variable, storage in zip(step.gives, found):
+                    for dim, size in zip(variable.meta.dims, storage.shape):
+                        symbol = plain_symbol(dim)
+                        if symbol is not None:
+                            env.setdefault(symbol, size)
+                for variable in dead:
+                    del values[variable]
+            return tuple([_read(a, values, self.place) for a in self.graph.outputs])
+
+        return launch

@@ -1,0 +1,1 @@
+"""From graphs to graphs: one file a pass. None of them names an op."""

@@ -1,0 +1,172 @@
+"""jit: a graph traced once, lowered in visible steps, and run as one compiled program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from phix.core import context, rewrites, stack
+from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
+from phix.core.errors import DTypeError
+from phix.core.graph import Graph, all_places, graphs_in
+from phix.core.kernels import has_functions
+from phix.core.places import CPU, Place, default, is_host_alone
+from phix.core.tensor import Tensor, Tracer
+from phix.interpreters.placement import is_loose
+from phix.passes import pipeline
+from phix.passes.check import infer_again
+from phix.passes.pipeline import Around
+
+Homes = tuple[Place | None, ...]  # where inputs live; None: single values of the host
+
+
+def stay_on_host(graph: Graph, homes: Homes, main: Place) -> bool:
+    """Whether all that the graph does is done by what the CPU's engine generates, so that no state
+    needs to be found out."""
+    if has_functions(CPU.kind):
+        return False
+    if is_host_alone():
+        return True
+    named = {p for p in (main, *homes) if p is not None} | _places_in(graph)
+    return named <= {CPU}
+
+
+@stack.nests
+def _places_in(graph: Graph) -> set[Place]:
+    """The places of what a graph closes over, and those that its equations name."""
+    found = {c.value.place for c in graph.constants}
+    for equation in graph.equations:
+        found.update(a for a in equation.attrs if isinstance(a, Place))
+        found.update(*map(_places_in, graphs_in(equation.attrs)))
+    return found
+
+
+def lower_to_places(graph: Graph, homes: Homes, main: Place) -> dict[str, Graph]:
+    """The graph after each pass, by name, for inputs that live there; the last has states.
+
+    ``main`` is the place of what follows no input.
+    """
+    places = {main, *(h for h in homes if h is not None), *_places_in(graph)}
+    kinds = tuple(sorted({p.kind for p in places}))
+    return pipeline.run("placed", graph, Around(homes, main, kinds))
+
+
+def compile_to_places(graph: Graph, contiguous: tuple[bool, ...], main: Place) -> Program:
+    """The program of a graph with states: that of the place's engine, if all of it is on one."""
+    found = set(all_places(graph))
+    place = found.pop() if len(found) == 1 else None
+    kind = SEVERAL if place is None else place.kind
+    return engine(kind).compile(graph, contiguous, None, place or main)
+
+
+class Compiled:
+    """A traced graph with its programs, one for the places and the contiguity of its inputs.
+
+    ``off`` are the names of the rewrites to leave out: see :mod:`phix.core.rewrites`.
+    """
+
+    def __init__(self, graph: Graph, off: frozenset[str] = frozenset()) -> None:
+        self.graph, self.off = graph, off
+        self.stages: dict[str, Graph] = {}  # on the CPU alone
+        self.placed: dict[Any, dict[str, Graph]] = {}  # elsewhere, by homes and main place
+        self.programs: dict[Any, Program] = {}
+        self.anywhere: dict[Place, Launcher] = {}  # where inputs have no place
+        self.lock = stack.Lock()
+        self.is_closed = not any(isinstance(c.value, Tracer) for c in graph.constants)
+        self.is_static = all(v.meta.is_static() for v in graph.inputs)
+
+    def lower(self) -> Graph:
+        """The graph after the last pass for the CPU; ``stages`` keeps every one by name."""
+        with self.lock:
+            if not self.stages:
+                with rewrites.without(self.off):
+                    self.stages = pipeline.run("cpu", self.graph)
+            return pipeline.last(self.stages)
+
+    def stages_at(self, homes: Homes, main: Place) -> dict[str, Graph]:
+        """The graph after each pass, for inputs that live there."""
+        if stay_on_host(self.graph, homes, main):
+            self.lower()
+            return self.stages
+        with self.lock, rewrites.without(self.off):
+            if (homes, main) not in self.placed:
+                self.placed[homes, main] = lower_to_places(self.graph, homes, main)
+            return self.placed[homes, main]
+
+    def program(self, contiguous: tuple[bool, ...], homes: Homes, main: Place) -> Program:
+        """The program for inputs that live there.
+
+        Raises:
+            DeviceError: an equation's inputs live in different places.
+        """
+        with self.lock:
+            found = self.programs.get((contiguous, homes, main))
+            if found is None:
+                with rewrites.without(self.off):
+                    if stay_on_host(self.graph, homes, main):
+                        found = engine(CPU.kind).compile(self.graph, contiguous, self.lower, CPU)
+                    else:
+                        last = pipeline.last(self.stages_at(homes, main))
+                        found = compile_to_places(last, contiguous, main)
+                self.programs[contiguous, homes, main] = found
+            return found
+
+    def explain(self, homes: Homes, main: Place) -> Explanation:
+        """How the program for contiguous inputs comes about."""
+        graph = pipeline.last(self.stages_at(homes, main))
+        places = set() if stay_on_host(self.graph, homes, main) else all_places(graph)
+        kind = SEVERAL if len(places) > 1 else next(iter(places), CPU).kind
+        with rewrites.without(self.off):
+            return engine(kind).explain(graph, (True,) * len(graph.inputs))
+
+    def launcher(self, tensors: Sequence[Tensor], donated: tuple[int, ...] = ()) -> Launcher:
+        """What runs the program for tensors like these, every check of every op made first.
+
+        It may put results where the tensors lie whose numbers are ``donated``.
+
+        Raises:
+            ShapeError, DTypeError: the tensors do not fit the inputs, or, at sizes unknown when
+                the graph was traced, an op on the way.
+            DeviceError: an equation's inputs live in different places.
+        """
+        if all(map(is_loose, tensors)) and not (tensors and is_host_alone()):
+            return self._launch_anywhere
+        for number, (variable, tensor) in enumerate(zip(self.graph.inputs, tensors)):
+            if tensor.dtype != variable.meta.dtype:
+                raise DTypeError(
+                    f"argument {number} ({variable.name}) is declared {variable.meta}, found "
+                    f"{tensor.meta}; cast it to {variable.meta.dtype}"
+                )
+        shapes: Any = tuple(t.shape for t in tensors)
+        if not self.is_static:
+            infer_again(self.graph, shapes)
+        contiguous = tuple(t.key[2] for t in tensors)
+        program = self.program(contiguous, *homes_of(tensors))
+        return program.launcher(shapes, donated) if donated else program.launcher(shapes)
+
+    def _launch_anywhere(self, *arrays: Any) -> tuple[Any, ...]:
+        """The results of a graph whose inputs have no place: they follow the ``phix.device``."""
+        place = default()
+        launch = self.anywhere.get(place)
+        if launch is None:
+            count = len(arrays)
+            program = self.program((True,) * count, (None,) * count, place)
+            launch = self.anywhere[place] = program.launcher(((),) * count)
+        return launch(*arrays)
+
+
+def homes_of(tensors: Sequence[Tensor]) -> tuple[Homes, Place]:
+    """Where tensors live, and the place of what follows none of them."""
+    if is_host_alone() and not has_functions(CPU.kind):
+        return (), CPU
+    homes = tuple([None if is_loose(t) else t.place for t in tensors])
+    return homes, next((h for h in homes if h is not None), default())
+
+
+def can_run(compiled: Compiled) -> bool:
+    """Whether the program itself can run: eagerly, and closing over no tracer around it.
+
+    Elsewhere the graph is replayed, so a compiled function can be differentiated, batched and
+    traced, to any order.
+    """
+    return context.is_eager() and compiled.is_closed

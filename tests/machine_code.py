@@ -1,0 +1,98 @@
+"""What LLVM makes of the programs of a test: all it can, or little, in a third of the time.
+
+Most of the time of tests goes into LLVM. A test that is not about what its optimiser makes of
+phix's code is marked ``unoptimised``: its programs are the same, and so is the text that LLVM is
+given, but LLVM keeps close to that text. One such test in so many has them optimised all the same,
+another one for each seed of the run, and all have under ``--optimise``.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import pytest
+
+SHARE = 12  # one in so many of the tests that are marked is optimised
+
+
+def is_optimised(item: pytest.Item) -> bool:
+    """Whether LLVM does all it can for a test; those of one group go together."""
+    if not item.get_closest_marker("unoptimised") or item.config.option.optimise:
+        return True
+    option = item.config.option
+    seed = option.prove_seed if option.prove else option.seed
+    group = item.get_closest_marker("xdist_group")
+    name = group.args[0] if group else item.nodeid
+    return zlib.crc32(f"{seed} {name} optimised".encode()) % SHARE == 0
+
+
+STORES = ("plans", "mixed", "over_graphs", "programs")  # of eager calls
+_own: dict[str, dict[Any, Any]] = {}  # those in unoptimised code
+_forgotten = 0
+
+
+@contextmanager
+def unoptimised() -> Iterator[None]:
+    """Inside a with block, LLVM leaves code much as it is; none is taken for optimised code."""
+    from phix.interpreters.eager import EAGER
+    from phix.kernels.cpu import jit
+
+    global _forgotten
+    identity, known = jit.identity(), jit._object
+    if identity.endswith(_MARK):
+        yield
+        return
+    if _forgotten != EAGER.forgotten:  # kernels or places are others now
+        _own.clear()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jit, "identity", lambda: identity + _MARK)
+        patch.setattr(jit, "_object", lambda t, final: known(t, True) if final else _object(t))
+        for name in STORES:
+            patch.setattr(EAGER, name, _own.setdefault(name, {}))
+        _forgotten = EAGER.forgotten
+        try:
+            yield
+        finally:
+            _own.update({name: getattr(EAGER, name) for name in STORES})
+    if _forgotten != EAGER.forgotten:
+        for name in STORES:
+            getattr(EAGER, name).clear()
+    _forgotten = EAGER.forgotten
+
+
+_MARK = " unoptimised"
+
+
+def _object(text: str) -> bytes:
+    """A module with its variables in registers, else as it is."""
+    from llvmlite import binding as llvm
+
+    module = llvm.parse_assembly(text)
+    module.triple = llvm.get_process_triple()
+    module.verify()
+    builder = llvm.create_pass_builder(_machine(), llvm.create_pipeline_tuning_options())
+    few = llvm.create_new_function_pass_manager()
+    few.add_sroa_pass()
+    few.add_simplify_cfg_pass()
+    for function in module.functions:
+        if not function.is_declaration:
+            few.run(function, builder)
+    return bytes(_machine().emit_object(module))
+
+
+@lru_cache(maxsize=1)
+def _machine() -> Any:
+    """The machine of the run, for which code is chosen line by line."""
+    from llvmlite import binding as llvm
+
+    from phix.kernels.cpu import jit
+    from phix.kernels.cpu.level import level
+
+    jit._machine()  # makes the targets known
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=level().cpu, features=level().features, opt=0, jit=True, codemodel="jitdefault"
+    )

@@ -1,0 +1,120 @@
+"""What type checkers and editors know of phix, where names are put together at run time."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import phix
+from phix.core.rules import OPS
+from phix.core.tensor import TensorBase
+from phix.table import stubs
+
+ROOT = Path(__file__).resolve().parents[1]
+PROGRAM = ROOT / "tests" / "data" / "typed_program.py"
+
+WRONG = """
+import phix
+
+def f(x: phix.Tensor) -> phix.Tensor:
+    return x
+
+x = phix.ones([2])
+x.no_such_method()
+x.sum(axes=0)
+x.at[0].put(1.0)
+phix.jit(f)(x, x)
+phix.grad(f)("text")
+phix.vmap(f)(x).no_such_method()
+phix.no_such_function
+phix.core.no_such_module
+"""
+
+
+def test_the_stub_is_what_the_op_table_gives() -> None:
+    text = (ROOT / "phix" / "ops.py").read_text("utf-8")
+    assert stubs.STUB_FILE.read_text("utf-8") == stubs.render(text), "run `make ops`"
+
+
+def _stub_methods() -> set[str]:
+    tree = ast.parse(stubs.STUB_FILE.read_text("utf-8"))
+    (methods,) = (n for n in tree.body if isinstance(n, ast.ClassDef))
+    return {n.name for n in methods.body if isinstance(n, ast.FunctionDef)}
+
+
+def test_the_stub_has_what_tensors_get_at_run_time() -> None:
+    stated = _stub_methods()
+    assert not [n for n in stated if not hasattr(TensorBase, n)]
+    installed = {
+        name
+        for name, value in vars(TensorBase).items()
+        if getattr(value, "__module__", None) == "phix.ops"
+    } | {"T", "at", "astype", "to"}
+    backward = {name for name, op in OPS.items() if op.forward is not None}
+    # the others come from core/operators.py, and backward ops are for rules
+    assert {n for n in stated if not n.startswith("__")} == {
+        n for n in installed if n not in backward and n.removesuffix("_") not in backward
+    }
+
+
+def _checked(program: Path, folder: Path) -> tuple[int, list[str]]:
+    """The status and the lines of ``mypy --strict`` of a program, as a user runs it."""
+    pytest.importorskip("mypy")
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "--no-error-summary"]
+    command += ["--follow-imports=silent", "--cache-dir", str(ROOT / ".mypy_cache" / "strict")]
+    run = subprocess.run(
+        [*command, str(program)],
+        capture_output=True,
+        text=True,
+        cwd=folder,
+        env={**os.environ, "MYPYPATH": str(ROOT)},
+    )
+    assert not run.stderr, run.stderr
+    return run.returncode, run.stdout.splitlines()
+
+
+@pytest.mark.slow
+def test_a_users_program_is_typed_and_runs(tmp_path: Path) -> None:
+    """Each ``assert_type`` of the program holds for mypy; what it calls a tensor is one."""
+    status, lines = _checked(PROGRAM, tmp_path)
+    assert status == 0, "\n".join(lines)
+    run = subprocess.run(
+        [sys.executable, str(PROGRAM)],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_what_the_program_calls_a_tensor_is_one() -> None:
+    """``assert_type`` at run time: for tensors, and tuples of them."""
+    checked = 0
+
+    def assert_type(value: object, kind: object) -> None:
+        nonlocal checked
+        if kind is phix.Tensor:
+            checked += 1
+            assert isinstance(value, phix.Tensor)
+        elif kind == tuple[phix.Tensor, phix.Tensor]:
+            assert isinstance(value, tuple) and [type(v) for v in value] == [phix.Tensor] * 2
+
+    text = PROGRAM.read_text("utf-8").replace("from typing_extensions import assert_type\n", "")
+    exec(compile(text, str(PROGRAM), "exec"), {"assert_type": assert_type, "__name__": "program"})
+    assert checked > 50
+
+
+@pytest.mark.slow
+def test_faults_of_a_users_program_are_seen(tmp_path: Path) -> None:
+    program = tmp_path / "wrong.py"
+    program.write_text(WRONG)
+    _, lines = _checked(program, tmp_path)
+    found = {int(line.split(":")[1]) for line in lines if ": error: " in line}
+    first = WRONG.splitlines().index("x.no_such_method()") + 1
+    assert found == set(range(first, len(WRONG.splitlines()) + 1)), "\n".join(lines)
