@@ -14,16 +14,15 @@ import pytest
 
 from loop_passes import small_thresholds
 from phix.core import dtypes as dt
-from phix.kernels.cpu import source
-from phix.kernels.primitive import inplace, schedule
-from phix.kernels.primitive import loop_ir as ir
-from phix.kernels.primitive import scalar as sc
-from phix.kernels.primitive.builder import Builder
-from phix.kernels.primitive.evaluator import evaluate
-from phix.kernels.primitive.pipeline import Setting
-from phix.kernels.primitive.verifier import verify
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.evaluator import evaluate
+from phix.kernels.loops.verifier import verify
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import inplace
+from phix.kernels.schedule.pipeline import PIPELINES, Setting
 
-PASSES = {row.name: row for row in (*schedule.PASSES, *source.PASSES)}
+PASSES = {row.name: row for target in ("every engine", "cpu") for row in PIPELINES[target]}
 SIZE = 6
 TURN = sc.var("s0")
 
@@ -111,7 +110,7 @@ def test_a_temp_that_something_else_needs_is_not_merged_into_its_copy() -> None:
             )
         ]
         with small_thresholds():
-            inplace.merge_copies(steps, kept)
+            inplace._merge(steps, kept)
         return len(steps)
 
     assert left() == 1 and left(x) == 1 and left(temp) == 2
