@@ -226,3 +226,40 @@ def test_aligned_trees():
     for wrong in ({"a": (1, 2)}, {"a": [1, 2], "b": [3]}, {"a": (1, 2), "b": [3, 4]}):
         with pytest.raises(ArgumentError, match="it must give a tree"):
             phix.tree.aligned(wrong, like, "it")
+
+
+# -- derivatives inside derivatives ----------------------------------------------------------------
+def _forward(f, x):
+    return phix.jvp(f, (x,), (ops.full_like(x, 1.0),))[1]
+
+
+SLOPES = {"jvp": _forward, "grad": lambda f, x: phix.grad(f)(x)}
+
+
+@pytest.mark.parametrize("inner", SLOPES)
+@pytest.mark.parametrize("outer", SLOPES)
+def test_the_outer_variable_is_a_constant_of_the_inner_derivative(outer, inner):
+    """d/dx of x * d/dy (x y + sin(x) y y) at y = 2: each derivative sees its own variable alone."""
+
+    def f(x):
+        return x * SLOPES[inner](lambda y: x * y + ops.sin(x) * y * y, ops.full_like(x, 2.0))
+
+    x = 0.7  # f(x) = x (x + 4 sin(x))
+    wanted = 2 * x + 4 * np.sin(x) + 4 * x * np.cos(x)
+    found = SLOPES[outer](f, np.float64(x))
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    twice = SLOPES[outer](lambda x: SLOPES[outer](f, x), np.float64(x))
+    np.testing.assert_allclose(twice, 2 + 8 * np.cos(x) - 4 * x * np.sin(x), rtol=1e-13)
+
+
+def test_a_value_that_only_the_outer_derivative_knows_is_one_of_the_inner_loop():
+    """An op of the inner derivative whose operands are of the outer one alone, beside its own."""
+
+    def f(x):
+        def g(y):
+            return ops.concat([x * x, y * 3.0, ops.exp(x)], 0)
+
+        return _forward(g, x) * ops.concat([x, x, x], 0)
+
+    x = np.array([0.5])
+    np.testing.assert_allclose(_forward(f, x), [0.0, 3.0, 0.0], rtol=1e-13, atol=1e-13)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -262,3 +263,12 @@ def test_kernels_that_have_not_changed_are_not_asked_again(monkeypatch: pytest.M
     verify("a pass", same)
     verify("the next", same)
     assert len(calls) == 1
+
+
+def test_a_kernel_that_changed_in_any_part_is_looked_at_again() -> None:
+    """What is compared has every field of each kind of statement."""
+    for kind, names in verifier._PARTS.items():
+        fields = {f.name for f in dataclasses.fields(kind)} - {"body"}
+        assert set(names) == fields, kind
+    kinds = {type(s) for make in BROKEN.values() for k in make[1]().steps for s in ir.walk(k.body)}
+    assert kinds <= verifier._PARTS.keys()

@@ -108,7 +108,7 @@ _PARTS: dict[type, tuple[str, ...]] = {
     ir.Assign: ("targets", "values", "reassociate"),
     ir.If: ("condition",),
     ir.While: ("condition",),
-    ir.LibraryCall: ("name", "arguments", "writes"),
+    ir.LibraryCall: ("name", "arguments", "writes", "updates"),
 }
 
 
