@@ -127,5 +127,6 @@ def test_layer_norm_far_from_zero(seed) -> None:
     wide = x.astype(np.float64)
     expected = (wide - wide.mean(1, keepdims=True)) / np.sqrt(wide.var(1, keepdims=True) + 1e-5)
     found = phix.jit(lambda x: phix.nn.functional.layer_norm(x, [5000]))(x)
-    # the sum and the mean of x are rounded, each by up to half a unit of the mean's last place
-    np.testing.assert_allclose(found, expected, atol=1.1 * 2.0**-10)
+    # the mean of x is rounded, and before it the sum and the last of its parts, which are as many
+    # as the CPU's vectors make them: each by up to half a unit of the mean's last place
+    np.testing.assert_allclose(found, expected, atol=2.0**-9)

@@ -162,7 +162,8 @@ PROGRAMS = {
         lambda x, w: w - 0.1 * phix.grad(lambda w: ops.sum(ops.tanh(x @ w)))(w),
         [normal(40, 30), normal(30, 20)],
     ),
-    "layers": (descent_of_layers, [[normal(64, 64) for _ in range(6)], normal(512, 64)]),
+    # weights that do not make ten times as much of each rounding in each layer
+    "layers": (descent_of_layers, [[normal(64, 64) / 8 for _ in range(6)], normal(512, 64)]),
     "columns": (lambda x: (ops.sum(x, 0), ops.max(x, 0)), [normal(40, 30)]),
     "channels": (lambda x: (x - ops.mean(x, [0, 2, 3], True)) * ops.exp(x), [normal(5, 9, 12, 12)]),
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
@@ -197,8 +198,15 @@ def test_a_switch_changes_programs_and_no_result(name):
                 continue  # one program: what it gives is the same
             changed.append(program)
             for a, b in zip(phix.tree.leaves(without(*args)), wanted):
-                np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6, err_msg=program)
+                near(a, b, program)
     assert changed, f"{name} does nothing in any of these programs"
+
+
+def near(found, wanted, what):
+    """Sums in another order: what cancels is rounded at the size of what is largest."""
+    largest = np.max(np.abs(wanted), initial=0.0, where=np.isfinite(wanted))
+    atol = max(2e-6, 5e-7 * float(largest))
+    np.testing.assert_allclose(found, wanted, rtol=2e-5, atol=atol, err_msg=what)
 
 
 def shown(function, args):
@@ -226,7 +234,7 @@ def test_all_switches_at_once():
     for program, (function, args) in PROGRAMS.items():
         found = phix.tree.leaves(phix.jit(function, disable=names)(*args))
         for a, b in zip(found, phix.tree.leaves(phix.jit(function)(*args))):
-            np.testing.assert_allclose(a, b, rtol=2e-5, atol=2e-6, err_msg=program)
+            near(a, b, program)
 
 
 def test_switches_are_named_and_of_one_function_alone():
