@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fractions
 import operator
 
 import numpy as np
@@ -326,6 +327,29 @@ def test_round():
         np.testing.assert_array_equal(
             run_body("round", x, decimals=decimals), np.round(x, decimals)
         )
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_round_loses_no_digits_that_are_not_there(dtype):
+    x = np.array([0.0, -0.0, 1.5, -0.1, 1e20, 3e-5, np.inf, -np.inf, np.nan], dtype)
+    for decimals in (20, 30, 38, 39, 300):
+        np.testing.assert_array_equal(run_body("round", x, decimals=decimals), x)
+    for decimals in (-38, -39, -300):
+        wanted = np.where(np.isfinite(x), 0, x)
+        np.testing.assert_array_equal(run_body("round", x, decimals=decimals), wanted)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint64"])
+def test_ints_are_rounded_to_tens(dtype):
+    limits = np.iinfo(dtype)
+    numbers = [0, 4, 5, 6, 14, 15, 25, 94, 104, 50, 51, 49, 120, 1550, -5, -15, -25, -51, -155]
+    numbers += [10**18 + 5 * 10**16, -(10**18) - 15 * 10**16]
+    x = np.array([n for n in numbers if limits.min <= n <= limits.max], dtype)
+    for decimals in (-1, -2, -17, -19, -25, 0, 2):
+        unit = 10 ** max(-decimals, 0)
+        # Fractions are rounded half to even, exactly
+        wanted = [round(fractions.Fraction(int(n), unit)) * unit for n in x]
+        np.testing.assert_array_equal(run_body("round", x, decimals=decimals), wanted)
 
 
 @pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8])

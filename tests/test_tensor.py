@@ -41,6 +41,21 @@ def test_dtype_of_data(data, dtype):
     assert phix.to_tensor(data).dtype == dtype
 
 
+@pytest.mark.parametrize(
+    "data", [[-1, 2**63], [[1, 2**63], [-3, 4]], [2**64], [-(2**63) - 1], [np.int64(-1), 2**63]]
+)
+def test_ints_that_no_dtype_has_together_are_refused(data):
+    for use in (phix.to_tensor, lambda d: ops.add(d, phix.to_tensor(1)), ops.stack):
+        with pytest.raises(phix.errors.NumberRangeError, match="out of the range of int64"):
+            use(data)
+
+
+def test_large_ints_beside_a_float_are_floats():
+    assert phix.to_tensor([-1, 2**63, 0.5]).dtype == "float32"
+    assert phix.to_tensor([-1.0, float(2**63), np.inf]).dtype == "float32"
+    assert phix.to_tensor([2**63]).tolist() == [2**63]
+
+
 def test_to_tensor_copies_and_numpy_shares():
     x = np.arange(3.0)
     t, shared = phix.to_tensor(x), phix.Tensor(x)

@@ -44,6 +44,21 @@ def test_a_0_in_a_reshape_means_the_same_for_sizes_known_and_unknown(
         assert unsized(x).shape == wanted
 
 
+DIVIDED = {
+    "reshape": lambda x: ops.reshape(x, [x.shape[0] * 3, -1]),
+    "floordiv": lambda x: ops.full([x.shape[1] // x.shape[0]], 1.0),
+    "mod": lambda x: ops.full([x.shape[1] % x.shape[0]], 1.0),
+}
+
+
+@pytest.mark.parametrize("name", DIVIDED)
+def test_a_size_divided_by_one_that_turns_out_0_is_refused(name: str) -> None:
+    unsized = phix.jit(DIVIDED[name], input_spec=[phix.spec(["n", "m"])])
+    assert unsized(phix.zeros([1, 3])).size == {"mod": 0}.get(name, 3)
+    with pytest.raises(ShapeError, match="divided by a size that is 0 in this run"):
+        unsized(phix.zeros([0, 3]))
+
+
 REDUCTIONS = ["sum", "mean", "max", "min", "amax", "amin", "prod", "logsumexp"]
 
 

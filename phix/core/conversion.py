@@ -92,6 +92,8 @@ def _of_python(data: Any, dtype: np.dtype | None = None) -> np.ndarray:
         if array.dtype.kind == "O" and _are_ints(array):
             raise out_of_range(data, dtype or dt.DEFAULT_INT)
         raise _no_array(data)
+    if array.dtype == np.float64 and dtype is None and _lost_ints(array, data):
+        raise out_of_range(data, dt.DEFAULT_INT)
     if dtype is None or array.dtype == dtype:
         return array
     try:
@@ -122,7 +124,14 @@ def _has_numbers(array: np.ndarray) -> bool:
 
 
 def _are_ints(array: np.ndarray) -> bool:
-    return all(isinstance(v, int) for v in array.ravel().tolist())
+    return all(isinstance(v, (int, np.integer)) for v in array.ravel().tolist())
+
+
+def _lost_ints(array: np.ndarray, data: Any) -> bool:
+    """Whether the floats stand for ints alone, some of which no int dtype has beside the others."""
+    if not array.size or max(abs(array.max()), abs(array.min())) < 2.0**63:
+        return False
+    return _are_ints(np.asarray(data, object))
 
 
 def _no_array(data: Any) -> ArgumentError:

@@ -9,7 +9,8 @@ form, so two dims known to be equal compare equal however they were computed.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+import operator
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
@@ -178,9 +179,22 @@ class Dim:
 DimLike = Union[int, Dim]
 Shape = tuple[DimLike, ...]
 
+
+def _divided(divide: Callable[[int, int], int]) -> Callable[[int, int], int]:
+    def value(a: int, b: int) -> int:
+        if b == 0:
+            raise ShapeError(
+                f"a dim is {a} divided by a size that is 0 in this run, so it is not known (a -1 "
+                "beside such a size in a shape?); write that dim out, or run without empty tensors"
+            )
+        return divide(a, b)
+
+    return value
+
+
 _FUNCTIONS: dict[str, Any] = {
-    "floordiv": lambda a, b: a // b,
-    "mod": lambda a, b: a % b,
+    "floordiv": _divided(operator.floordiv),
+    "mod": _divided(operator.mod),
     "max": max,
     "min": min,
 }

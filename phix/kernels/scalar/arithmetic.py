@@ -12,6 +12,7 @@ from phix.kernels.scalar.floating import INF, NAN, is_nan
 from phix.kernels.scalar.language import (
     Complex,
     Expr,
+    binary,
     bitcast,
     call,
     const,
@@ -215,7 +216,7 @@ def copysign(x: Expr, y: Expr) -> Expr:
     return with_sign(x, y)
 
 
-# Rounding; integers are round already
+# Rounding; integers are round already, but to tens and their like
 
 
 @body("floor")
@@ -237,15 +238,31 @@ def trunc(x: Expr) -> Expr:
 def round_half_even(x: Expr, decimals: int = 0) -> Expr:
     """Rounded half to even, at ``decimals`` digits behind the point (before it, if negative)."""
     if not _is_float(x):
-        return x
+        return x if decimals >= 0 else _int_rounded(x, 10**-decimals)
     if decimals == 0:
         return rint(x)
     power = 10.0 ** abs(decimals)
+    if power > float(np.finfo(x.dtype).max):  # beyond all numbers: nothing is left, or all
+        return select(fabs(x) < INF, with_sign(const(0.0, x.dtype), x), x) if decimals < 0 else x
     scaled = x * power if decimals > 0 else x / power
     whole = rint(scaled)
-    result = whole / power if decimals > 0 else whole * power
-    # a number too large to be scaled has no digits there
-    return select(fabs(scaled) < INF, result, x)
+    if decimals < 0:
+        return select(fabs(scaled) < INF, whole * power, x)
+    # a number so large that it is whole when scaled has no digits there to lose
+    return select(fabs(scaled) < 2.0 ** np.finfo(x.dtype).nmant, whole / power, x)
+
+
+def _int_rounded(x: Expr, unit: int) -> Expr:
+    """The nearest multiple of ``unit``, of two the even one; wraps as all of ints does."""
+    if unit > np.iinfo(x.dtype).max:
+        return const(0, x.dtype)
+    quotient = binary("quotient", x, const(unit, x.dtype))
+    rest = x - quotient * unit
+    size = select(rest < 0, 0 - rest, rest)
+    is_odd = ne(quotient & 1, 0)
+    is_up = (size > unit - size) | (eq(size, unit - size) & is_odd)
+    step = select(is_up, const(unit, x.dtype), 0)
+    return quotient * unit + select(x < 0, 0 - step, step)
 
 
 # Comparisons
