@@ -40,13 +40,14 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def lowered(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
     """The loop programs that were made since."""
     seen: list[Any] = []
-    lower = source.lower
+    lower = source.lowered
 
     def counted(*args: Any, **options: Any) -> Any:
-        seen.append(lower(*args, **options))
-        return seen[-1]
+        made = lower(*args, **options)
+        seen.append(made[0])
+        return made
 
-    monkeypatch.setattr(source, "lower", counted)
+    monkeypatch.setattr(source, "lowered", counted)
     return seen
 
 
