@@ -52,16 +52,17 @@ sys.path.insert(0, str(Path(__file__).parent))
 from mutations import Mutation, instrumented, mutations
 
 TREE = Path(__file__).resolve().parents[1]
-_PRIMITIVE = "phix/kernels/primitive"
-LOOPS = ["accumulation", "affine", "block*", "collapse", "effects", "fusion", "inplace"]
-LOOPS += ["interchange", "ordering", "partial_results", "prover", "rewriting", "schedule"]
-LOOPS += ["several_rows", "sharing", "shrinking", "slot_check", "spans", "verifier", "workspace"]
-BODIES = ["arithmetic", "complex_math", "error_function", "exponential", "floating", "power"]
-BODIES += ["random_bits", "special", "trigonometric"]
+LOOPS = ["affine", "effects", "rewriting", "slot_check", "spans", "verifier"]
+LOWERING = ["accumulation", "blocks", "fusion"]
 # What is changed: globs of files, and of those that are not.
 AREAS: dict[str, tuple[list[str], list[str]]] = {
-    "loop passes": ([f"{_PRIMITIVE}/{name}.py" for name in LOOPS], []),
-    "scalar bodies": ([f"{_PRIMITIVE}/{name}.py" for name in BODIES], []),
+    "loop passes": (
+        ["phix/kernels/schedule/*.py"]
+        + [f"phix/kernels/loops/{name}.py" for name in LOOPS]
+        + [f"phix/kernels/lowering/{name}.py" for name in LOWERING],
+        ["*pipeline*"],
+    ),
+    "scalar bodies": (["phix/kernels/scalar/*.py"], ["*language*", "*registry*", "*bodies*"]),
     "keys": (
         ["phix/core/exact_keys.py", "phix/core/canonical.py", "phix/core/disk_cache.py"]
         + ["phix/core/fingerprint.py", "phix/kernels/cpu/stored.py"],
@@ -320,7 +321,7 @@ class Judge:
             return 0
 
         status = status_in_fork(run, self.tree / "output", CPU_SECONDS)
-        path.write_text((TREE / mutation.path).read_text())
+        path.write_bytes(mutation.original)
         os.utime(path, times)
         if status is None:
             return "hung", ""

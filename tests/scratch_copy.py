@@ -41,7 +41,9 @@ class ScratchCopy:
         for name in (*NEEDED, *more):
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("*.tmp"))
+                shutil.copytree(
+                    source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.tmp")
+                )
             else:
                 shutil.copy2(source, folder / name)
         # The packages of this Python are those that the Makefile would install.

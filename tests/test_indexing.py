@@ -115,7 +115,7 @@ def test_updates_mean_what_they_mean_in_numpy(case: tuple[tuple[int, ...], Any])
 
 @hypothesis.settings(max_examples=300)
 @hypothesis.given(st.integers(0, 6), st.integers(-9, 9), st.integers(-9, 9), st.sampled_from(
-    [-3, -2, -1, 1, 2, 3]))  # fmt: skip
+    [-(2**63), -8, -3, -2, -1, 1, 2, 3, 9, 2**63 - 1]))  # fmt: skip
 def test_bounds_of_a_slice(dim: int, start: int, end: int, stride: int) -> None:
     """Known, unknown, and canonical twice: the same elements each time."""
     wanted = list(range(dim))[start:end:stride]
@@ -127,9 +127,35 @@ def test_bounds_of_a_slice(dim: int, start: int, end: int, stride: int) -> None:
     assert length == len(wanted)
     assert not wanted or first == wanted[0]
     once = slices.canonical(start, end, stride, dim)
-    assert slices.canonical(*once, stride, dim) == once
-    assert list(range(dim))[slice(*once, stride)] == wanted
-    assert slices.extent(*once, stride, dim)[1] == len(wanted)
+    assert slices.canonical(*once, dim) == once
+    assert list(range(dim))[slice(*once)] == wanted
+    assert slices.extent(*once, dim)[1] == len(wanted)
+
+
+_MOST = 2**63 - 1
+FAR_SLICES = [
+    *(slice(None, None, s) for s in (7, 2**62, _MOST - 1, _MOST, -7, -(2**62), -_MOST, -_MOST - 1)),
+    slice(1, _MOST, _MOST), slice(-2, -_MOST - 1, -_MOST), slice(_MOST, -_MOST - 1, -2),
+    slice(-_MOST - 1, _MOST, 3), slice(_MOST, None), slice(_MOST - 1, -_MOST, -1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("index", FAR_SLICES, ids=str)
+def test_slices_far_beyond_the_axis(index: slice) -> None:
+    """Everything that takes a slice, at once and compiled for known and unknown sizes."""
+    x = np.arange(1.0, 6.0)
+    wanted = [x[index], *(x.copy() for _ in range(3))]
+    for part, value in zip(wanted[1:], (9, 3 * x[index], x[index] + 0.5)):
+        part[index] = value
+
+    def takes(t: Any) -> Any:
+        at = t.at[index]
+        return t[index], at.set(9.0), at.multiply(3.0), at.add(0.5)
+
+    unknown = phix.jit(takes, input_spec=[phix.spec(["n"], "float64")])
+    for way in (takes, phix.jit(takes), unknown):
+        for found, want in zip(way(phix.to_tensor(x)), wanted):
+            np.testing.assert_array_equal(found, want)
 
 
 @hypothesis.settings(max_examples=60)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from pathlib import Path
 
 import pytest
@@ -184,14 +184,22 @@ def test_no_module_imports_itself_by_a_way_round() -> None:
     trees = {module_of(path): (ast.parse(path.read_text()), path) for path in FILES}
     edges = {
         module: {
-            target
+            _module_in(trees, target)
             for _, target in imports(tree, module, path.name == "__init__.py")
-            if target in trees and target not in (module, PACKAGE.name)
         }
+        - {module, PACKAGE.name, ""}
         for module, (tree, path) in trees.items()
     }
+    assert edges["phix.core.graph"] >= {"phix.core.meta", "phix.core.op", "phix.core.stack"}
     found = [" -> ".join(circle) for circle in circles(edges)]
     assert not found, f"each of these imports the others; move what both need: {found}"
+
+
+def _module_in(known: Container[str], name: str) -> str:
+    """The module of a name that may be something in it; "" of another library's."""
+    while name and name not in known:
+        name = name.rpartition(".")[0]
+    return name
 
 
 def test_circles_are_found() -> None:

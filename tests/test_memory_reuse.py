@@ -115,3 +115,37 @@ def test_gradients_of_a_residual_and_a_boundary_term(points: int) -> None:
     gw = (r * x) @ d3 * v * w**2 + 2 * v * w * (r @ d2) + e1 * v * (s1 - 2 * w * t1 * s1)
     gv = w**2 * (r @ d2) + u0 * t0 + e1 * w * s1
     agree(found, (gw, gb, gv))
+
+
+# -- what it is good for ---------------------------------------------------------------------------
+def descent(w: Any, b: Any, v: Any, x: Any) -> Any:
+    def loss(w: Any, b: Any, v: Any) -> Any:
+        return ops.mean((ops.relu(x @ w + b) @ v) ** 2)
+
+    slopes = phix.grad(loss, argnums=(0, 1, 2))(w, b, v)
+    return tuple(p - 0.1 * g for p, g in zip((w, b, v), slopes))
+
+
+def iterated(x: Any, w: Any) -> Any:
+    return phix.fori_loop(0, 4, lambda _, c: ops.tanh(c @ w), x)
+
+
+DESCENT = (descent, [[40, 50], [50], [50, 30], [60, 40]])
+# A pass, and a program that takes less memory for temps by it.
+SAVINGS: dict[str, tuple[Any, list[list[int]]]] = {
+    "use_outputs": DESCENT,
+    "reuse_temps": DESCENT,
+    "shrink_temps": (lambda x: ops.softmax(ops.sin(x), 1) * 2.0, [[300, 400]]),
+    "carry_in_place": (iterated, [[30, 30], [30, 30]]),
+}
+
+
+@pytest.mark.parametrize("name", SAVINGS)
+def test_a_pass_that_saves_memory_saves_some(name: str) -> None:
+    function, shapes = SAVINGS[name]
+
+    def temps(**options: Any) -> int:
+        lowered = phix.jit(function, **options).lower(*map(phix.spec, shapes))
+        return int(lowered.memory_analysis().temp_size_in_bytes)
+
+    assert temps() < temps(disable=name)

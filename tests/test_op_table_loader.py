@@ -56,7 +56,7 @@ def test_check_option_says_whether_the_functions_are_fresh(
 ) -> None:
     monkeypatch.setattr(generator, "OPS_FILE", tmp_path / "ops.py")
     assert generator.main(["--check"]) == 1
-    assert capsys.readouterr().err == "phix/ops.py is stale; run `make ops`\n"
+    assert capsys.readouterr().err == "ops.py is stale; run `make ops`\n"
     assert not (tmp_path / "ops.py").exists()
     assert generator.main() == 0
     assert generator.main(["--check"]) == 0

@@ -14,6 +14,8 @@ import pytest
 import phix
 from phix import ops
 from phix.core import dtypes as dt
+from phix.kernels.loops.affine import never_repeats
+from phix.kernels.loops.nodes import For
 from phix.kernels.loops.spans import share_stretches
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
@@ -92,6 +94,44 @@ def test_what_is_proved_apart_has_no_element_in_common() -> None:
         touched = [set().union(*(elements(a, i) for a in accesses)) for i in range(12)]
         for a, b in itertools.combinations(touched, 2):
             assert not a & b, accesses
+    assert proved > 100
+
+
+# -- one index -------------------------------------------------------------------------------------
+# name -> (an index, the loops around it with their extents, whether it is proved not to repeat)
+INDICES: dict[str, tuple[Expr, dict[Expr, Expr], bool]] = {
+    "the loop's": (I, {I: N}, True),
+    "backwards": (number(9) - I, {I: N}, True),
+    "every third, behind some": (I * 3 + AROUND, {I: N}, True),
+    "rows": (I * 4 + J, {I: N, J: number(4)}, True),
+    "rows of any size": (I * N + J, {I: M, J: N}, True),
+    "rows that are too short": (I * 3 + J, {I: N, J: number(4)}, False),
+    "of one loop alone": (I, {I: N, J: M}, False),
+    "every second": (sc.binary("quotient", I, number(2)), {I: N}, False),
+    "again and again": (sc.binary("rest", I, number(3)), {I: N}, False),
+    "squared": (I * I, {I: N}, False),
+    "none": (AROUND, {}, True),
+}
+
+
+@pytest.mark.parametrize("name", INDICES)
+def test_indices_that_do_not_repeat_are_found(name: str) -> None:
+    linear, extents, is_proved = INDICES[name]
+    assert never_repeats(linear, [For(i, e, []) for i, e in extents.items()]) is is_proved
+
+
+def test_what_is_proved_not_to_repeat_does_not() -> None:
+    proved = 0
+    for _ in range(2000):
+        a, b, c = RNG.integers(-3, 9, 3).tolist()
+        shape = RNG.integers(1, 5, 2).tolist()
+        index = I * a + (J * b if RNG.random() < 0.7 else J - I * b) + c
+        extents = dict(zip((I, J), map(number, shape)))
+        if never_repeats(index, [For(i, e, []) for i, e in extents.items()]):
+            proved += 1
+            places = itertools.product(*map(range, shape))
+            found = [_value(index, dict(zip((I, J), at))) for at in places]
+            assert len(set(found)) == len(found), index
     assert proved > 100
 
 

@@ -80,7 +80,7 @@ SAME: list[Callable[[], Any]] = [
 ]
 
 
-@pytest.mark.parametrize("values", ALIKE, ids=repr)
+@pytest.mark.parametrize("values", ALIKE, ids=lambda values: type(values[0]).__name__)
 def test_what_python_calls_equal_has_keys_of_its_own(values: tuple[Any, ...]) -> None:
     assert len({exact_key(v) for v in values}) == len(values)
 

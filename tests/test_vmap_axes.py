@@ -7,6 +7,7 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 
 pytestmark = pytest.mark.unoptimised
@@ -48,6 +49,10 @@ def test_movement():
     np.testing.assert_array_equal(gathered[0], np.concatenate(blocks, axis=1))
     scattered = over_i(lambda b: phix.psum_scatter(b, "i", tiled=True))(blocks)
     np.testing.assert_array_equal(scattered[1], blocks.sum(0)[2:])
+    columns = over_i(lambda b: phix.psum_scatter(b, "i", scatter_dimension=-2, tiled=True))(blocks)
+    np.testing.assert_array_equal(columns, scattered)
+    scatter = over_i(lambda b: phix.psum_scatter(b, "i", scatter_dimension=1))
+    np.testing.assert_array_equal(scatter(blocks[:, :, :2])[1], blocks.sum(0)[:, 1])
 
 
 def test_nested_names():
@@ -170,3 +175,32 @@ def test_chunks_that_cannot_be():
         phix.vmap(lambda x: x, axis_name="i", chunk_size=2)
     with pytest.raises(ArgumentError, match="must be an int from 1"):
         phix.vmap(lambda x: x, chunk_size=0)
+    needs = "chunk_size needs a mapped argument of a size that is known"
+    with pytest.raises(ArgumentError, match=needs):
+        phix.jit(phix.vmap(lambda x: x, chunk_size=2)).lower(phix.spec(["n"]))
+    with pytest.raises(ArgumentError, match=needs):
+        phix.vmap(lambda x: x, in_axes=None, axis_size=4, chunk_size=2)(X)
+
+
+# -- ops without a batching rule -------------------------------------------------------------------
+@pytest.fixture
+def no_rules(monkeypatch):
+    for name in ("topk", "concat"):
+        monkeypatch.setattr(rules.OPS[name], "batch_rule", None)
+
+
+def test_an_op_without_a_batching_rule_runs_lane_by_lane(no_rules):
+    rows = np.array([[3.0, 1.0, 2.0], [5.0, 6.0, 4.0]])
+    values, order = phix.vmap(lambda r: ops.topk(r, 2))(rows)
+    np.testing.assert_array_equal(values, [[3, 2], [6, 5]])
+    np.testing.assert_array_equal(order, [[0, 2], [1, 0]])
+    joined = phix.vmap(lambda r: ops.concat([r, X, r[:1]], 0))(rows)
+    np.testing.assert_array_equal(joined, [[*r, *X, r[0]] for r in rows])
+
+
+def test_lanes_of_an_op_without_a_batching_rule_are_counted(no_rules):
+    best = phix.vmap(lambda r: ops.topk(r, 2))
+    with pytest.raises(ShapeError, match="topk has no batching rule, and the batch size is unknow"):
+        phix.make_graph(best)(phix.spec(["n", 3]))
+    with pytest.raises(ShapeError, match="topk has no batching rule, and the batch is empty"):
+        best(np.ones((0, 3)))

@@ -233,7 +233,7 @@ def slice_bounds(s: slice, dim: DimLike) -> tuple[DimLike, DimLike, int, DimLike
         raise TensorIndexError("a slice's step cannot be 0")
     default = (0, dim) if stride > 0 else (-1, -dim - 1)
     start, end = (d if v is None else v for v, d in zip(parts, default))
-    start, end = slices.canonical(start, end, stride, dim)
+    start, end, stride = slices.canonical(start, end, stride, dim)
     return start, end, stride, slices.extent(start, end, stride, dim)[1]
 
 

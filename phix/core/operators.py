@@ -11,11 +11,12 @@ from typing import Any
 
 from phix.core import dtypes as dt
 from phix.core import indexing, places
+from phix.core.arguments import DTypeLike, PlaceLike
 from phix.core.dispatch import bind
 from phix.core.index_update import IndexUpdate
 from phix.core.later import method_of
 from phix.core.rules import OPS
-from phix.core.tensor import TensorBase
+from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 BINARY = {
     "add": "add",
@@ -38,7 +39,7 @@ COMPARE = {
     "eq": "equal",
     "ne": "not_equal",
 }
-_UNARY = {"invert": "bitwise_not", "abs": "abs"}
+UNARY = {"invert": "bitwise_not", "abs": "abs"}
 
 
 def _operator(name: str, op_name: str, is_reflected: bool = False) -> Callable[..., Any]:
@@ -53,7 +54,7 @@ def _operator(name: str, op_name: str, is_reflected: bool = False) -> Callable[.
     def unary(self: Any) -> Any:
         return bind(OPS[op_name], (self,), ())
 
-    method = unary if name in _UNARY else reflected if is_reflected else forward
+    method = unary if name in UNARY else reflected if is_reflected else forward
     method.__name__ = f"__{'r' * is_reflected}{name}__"
     return method
 
@@ -68,7 +69,7 @@ class _Members:
     ndim: int
 
     @property
-    def T(self) -> Any:
+    def T(self) -> Tensor:
         """The tensor with its axes reversed."""
         return _call("transpose", self, attrs=(tuple(reversed(range(self.ndim))),))
 
@@ -77,11 +78,11 @@ class _Members:
         """Functional updates: ``x.at[index].set(y)``, also add, multiply, max, min."""
         return IndexUpdate(self)
 
-    def astype(self, dtype: Any) -> Any:
+    def astype(self, dtype: DTypeLike) -> Tensor:
         """The values converted to ``dtype``."""
         return _call("cast", self, attrs=(dt.as_dtype(dtype),))
 
-    def to(self, place: Any) -> Any:
+    def to(self, place: PlaceLike) -> Tensor:
         """The tensor on ``place``; itself, if it is there.
 
         Raises:
@@ -93,36 +94,36 @@ class _Members:
         """
         return _call("io_copy", self, attrs=(places.as_place(place),))
 
-    def __getitem__(self: Any, index: Any) -> Any:
+    def __getitem__(self: Any, index: Any) -> Tensor:
         return indexing.get(self, index)
 
-    def __neg__(self) -> Any:
+    def __neg__(self) -> Tensor:
         return _call("scale", self, attrs=(-1, 0, True))
 
-    def __pos__(self) -> Any:
+    def __pos__(self: Any) -> Tensor:
         return self
 
-    def __pow__(self, other: Any) -> Any:
+    def __pow__(self, other: TensorLike) -> Tensor:
         if isinstance(other, (int, float)) and not isinstance(other, bool):
             return _call("pow", self, attrs=(other,))
         return _call("elementwise_pow", self, other)
 
-    def __rpow__(self, other: Any) -> Any:
+    def __rpow__(self, other: TensorLike) -> Tensor:
         return _call("elementwise_pow", other, self)
 
-    def __matmul__(self, other: Any) -> Any:
+    def __matmul__(self, other: TensorLike) -> Tensor:
         return _call("matmul", self, other, attrs=(False, False))
 
-    def __rmatmul__(self, other: Any) -> Any:
+    def __rmatmul__(self, other: TensorLike) -> Tensor:
         return _call("matmul", other, self, attrs=(False, False))
 
-    def __round__(self, digits: int = 0) -> Any:
+    def __round__(self, digits: int = 0) -> Tensor:
         return _call("round", self, attrs=(digits,))
 
 
 def _install() -> None:
     members = [m for n, m in vars(_Members).items() if callable(m) or isinstance(m, property)]
-    members += [_operator(python, op) for python, op in (BINARY | COMPARE | _UNARY).items()]
+    members += [_operator(python, op) for python, op in (BINARY | COMPARE | UNARY).items()]
     members += [_operator(python, op, is_reflected=True) for python, op in BINARY.items()]
     for member in members:
         method_of(TensorBase)(member)

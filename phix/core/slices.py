@@ -55,23 +55,32 @@ def position(v: DimLike, dim: DimLike) -> DimLike:
     return from_zero(v + dim) if isinstance(v, int) and v < 0 else from_zero(v)
 
 
-def canonical(start: DimLike, end: DimLike, stride: int, dim: DimLike) -> tuple[DimLike, DimLike]:
-    """Bounds that mean the same and read the same again.
+_FAR = 2**62  # beyond every axis, and small enough that programs may add a size to it
 
-    Of a known axis they are clipped positions; a backward slice that runs past the first
-    element ends at ``-dim - 1``. Of an unknown one ints stay as written.
+
+def canonical(
+    start: DimLike, end: DimLike, stride: int, dim: DimLike
+) -> tuple[DimLike, DimLike, int]:
+    """Bounds and a stride that mean the same and read the same again.
+
+    Of a known axis the bounds are clipped positions, and the stride does not reach beyond it; a
+    backward slice that runs past the first element ends at ``-dim - 1``. Of an unknown one ints
+    stay as written, as far as programs can compute with them.
     """
     if not dm.is_known(start, end, dim):
-        if stride > 0:
-            start, end = (v if isinstance(v, int) else from_zero(v) for v in (start, end))
-        return start, end
+        start, end = (
+            min(max(v, -_FAR), _FAR) if isinstance(v, int) else from_zero(v) if stride > 0 else v
+            for v in (start, end)
+        )
+        return start, end, min(max(stride, -_FAR), _FAR)
     assert isinstance(dim, int)
     first, last, _ = slice(start, end, stride).indices(dim)
+    stride = min(stride, max(dim, 1)) if stride > 0 else max(stride, -max(dim, 1))
     if stride > 0:
-        return first, max(first, last)
+        return first, max(first, last), stride
     if first <= last:
-        return 0, 0
-    return first, last if last >= 0 else -dim - 1
+        return 0, 0, stride
+    return first, last if last >= 0 else -dim - 1, stride
 
 
 def extent(start: DimLike, end: DimLike, stride: int, dim: DimLike) -> tuple[DimLike, DimLike]:

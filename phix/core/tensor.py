@@ -356,4 +356,4 @@ class ValueTracer(Tracer):
         raise refusals.derivative_lost(self, asked)
 
 
-TensorLike = Union[TensorBase, np.ndarray, bool, int, float, complex, Sequence[Any]]
+TensorLike = Union[TensorBase, np.ndarray, np.generic, bool, int, float, complex, Sequence[Any]]

@@ -22,11 +22,12 @@ def slice_attrs(
     input: MetaTensor, axes: Any, starts: Any, ends: Any, infer_flags: Any, decrease_axis: Any
 ) -> Any:
     """Bounds as ``slices.canonical`` writes them; ``infer_flags`` says nothing here."""
-    axes, bounds = _bounds(input, axes, starts, ends, (1,) * len(axes))
-    return axes, *bounds, (), tuple(sorted(ax.all_positive(decrease_axis, input.ndim)))
+    axes, starts, ends, _ = _bounds(input, axes, starts, ends, (1,) * len(axes))
+    return axes, starts, ends, (), tuple(sorted(ax.all_positive(decrease_axis, input.ndim)))
 
 
 def _bounds(x: MetaTensor, axes: Any, starts: Any, ends: Any, strides: Any) -> Any:
+    """Axes, starts, ends and strides in the one way they are written."""
     if not len(axes) == len(starts) == len(ends) == len(strides):
         raise AttributeValueError(
             f"axes {axes}, starts {starts}, ends {ends} and strides {strides} must be equally long"
@@ -36,11 +37,11 @@ def _bounds(x: MetaTensor, axes: Any, starts: Any, ends: Any, strides: Any) -> A
     axes = ax.all_positive(axes, x.ndim, "axes")
     if 0 in strides:
         raise AttributeValueError("a stride cannot be 0; write 1 to take every element")
-    pairs = [
+    parts = [
         slices.canonical(start, end, stride, x.dims[axis])
         for axis, start, end, stride in zip(axes, starts, ends, strides)
     ]
-    return axes, tuple(zip(*pairs)) if pairs else ((), ())
+    return axes, *(zip(*parts) if parts else ((), (), ()))
 
 
 def _extents(x: MetaTensor, axes: Any, starts: Any, ends: Any, strides: Any) -> Any:
@@ -103,8 +104,7 @@ def slice_batch(
 # -- strided_slice -----------------------------------------------------------------------------
 @rules.normalize("strided_slice")
 def strided_slice_attrs(x: MetaTensor, axes: Any, starts: Any, ends: Any, strides: Any) -> Any:
-    axes, bounds = _bounds(x, axes, starts, ends, strides)
-    return axes, *bounds, strides
+    return _bounds(x, axes, starts, ends, strides)
 
 
 @rules.infer_meta("StridedSliceInferMeta")
@@ -142,8 +142,7 @@ def slice_put_attrs(
     accumulate: bool,
 ) -> Any:
     strides = strides or (1,) * len(axes)
-    axes, bounds = _bounds(x, axes, starts, ends, strides)
-    return axes, *bounds, strides, accumulate
+    return *_bounds(x, axes, starts, ends, strides), accumulate
 
 
 @rules.infer_meta("SlicePutInferMeta")

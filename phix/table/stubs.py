@@ -12,11 +12,11 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from phix.core.operators import BINARY, COMPARE
-from phix.core.tensor import TensorBase
+from phix.core.operators import BINARY, COMPARE, UNARY
 
 PACKAGE = Path(__file__).resolve().parents[1]
 STUB_FILE = PACKAGE / "core" / "tensor_methods.pyi"
+TENSOR, OPERATORS = PACKAGE / "core" / "tensor.py", PACKAGE / "core" / "operators.py"
 WIDTH = 100
 HEAD = '''"""The methods and operators that every tensor has: ops whose first argument is a tensor.
 
@@ -33,43 +33,32 @@ from phix.core.graph import Graph
 from phix.core.index_update import IndexUpdate
 from phix.core.tensor import Tensor, TensorLike
 
-Operand = TensorLike | ScalarLike
+Operand = TensorLike | ScalarLike  # NumPy scalars, too
 
 class TensorMethods:
-    @property
-    def T(self) -> Tensor:
-        """The tensor with its axes reversed."""
-    @property
-    def at(self) -> IndexUpdate:
-        """Functional updates: ``x.at[index].set(y)``, also add, multiply, max, min."""
-    def astype(self, dtype: DTypeLike) -> Tensor:
-        """The values converted to ``dtype``."""
-    def to(self, place: PlaceLike) -> Tensor:
-        """The tensor on ``place``; itself, if it is there."""
-    def __getitem__(self, index: Any) -> Tensor: ...
-    def __neg__(self) -> Tensor: ...
-    def __pos__(self) -> Tensor: ...
-    def __invert__(self) -> Tensor: ...
-    def __abs__(self) -> Tensor: ...
-    def __round__(self, digits: int = 0) -> Tensor: ...
-    def __pow__(self, other: Operand) -> Tensor: ...
-    def __rpow__(self, other: Operand) -> Tensor: ...
-    def __matmul__(self, other: Operand) -> Tensor: ...
-    def __rmatmul__(self, other: Operand) -> Tensor: ...
 '''
 
 
 def render(ops_text: str) -> str:
     """The text of the stub for a text of ``phix/ops.py``."""
-    own = {name for name, value in vars(TensorBase).items() if _is_written_by_hand(value)}
     functions = [n for n in ast.parse(ops_text).body if isinstance(n, ast.FunctionDef)]
+    own = {f.name for f in _class_of(TENSOR, "TensorBase")}
     methods = [_method(f) for f in functions if _is_method(f) and f.name not in own]
-    return HEAD + "\n".join([*_operators(), *methods]) + "\n"
+    return HEAD + "\n".join([*_operators(), *_members(), *methods]) + "\n"
 
 
-def _is_written_by_hand(value: object) -> bool:
-    module = getattr(value, "__module__", "")
-    return isinstance(value, property) or module in ("phix.core.tensor", "phix.core.operators")
+def _members() -> Iterator[str]:
+    """The members that ``core.operators`` has written out."""
+    for function in _class_of(OPERATORS, "_Members"):
+        yield from (f"    @{ast.unparse(d)}" for d in function.decorator_list)
+        yield _method(function)
+
+
+def _class_of(file: Path, name: str) -> list[ast.FunctionDef]:
+    """The functions that a class is written with."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    own = next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == name)
+    return [n for n in own.body if isinstance(n, ast.FunctionDef)]
 
 
 def _is_method(function: ast.FunctionDef) -> bool:
@@ -93,6 +82,9 @@ def _method(function: ast.FunctionDef) -> str:
         parameters.append(text if default is None else f"{text} = {ast.unparse(default)}")
     result = ast.unparse(function.returns) if function.returns else "Tensor"
     doc = (ast.get_docstring(function) or "").partition("\n\n")[0]
+    if not doc:
+        (line,) = _signature(function.name, parameters, result)
+        return f"{line} ..."
     text = " ".join(doc.split()).replace("\\", "\\\\").replace('"', "'")
     return "\n".join([*_signature(function.name, parameters, result), *_doc(text)])
 
@@ -126,12 +118,4 @@ def _operators() -> Iterator[str]:
     for python in COMPARE:
         wider = "  # type: ignore[override]" if python in ("eq", "ne") else ""
         yield f"    def __{python}__(self, other: Operand) -> Tensor: ...{wider}"
-
-
-def write(ops_text: str, check: bool = False) -> bool:
-    """Write the stub, or only ``check`` it; whether it was what it should be."""
-    text = render(ops_text)
-    fresh = STUB_FILE.exists() and STUB_FILE.read_text(encoding="utf-8") == text
-    if not fresh and not check:
-        STUB_FILE.write_text(text, encoding="utf-8")
-    return fresh
+    yield from (f"    def __{python}__(self) -> Tensor: ..." for python in UNARY)
