@@ -24,7 +24,7 @@ from phix.kernels.gpu.runtime import Batch, FactorCall
 STREAM = 77  # what stands for the current stream
 _SHIM = Path(__file__).with_name("shim.h").read_text()
 COMPILER = shutil.which("g++")
-_OPTIONS = ("-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-ffp-contract=fast", "-march=native")
+_OPTIONS = ("-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-march=native")
 
 
 class Emulator:

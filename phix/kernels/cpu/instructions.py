@@ -11,8 +11,11 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.kernels.scalar.language import Expr
 
+# Every operation rounds, as it does in an eager call: what is computed in two places, and compared,
+# is the same in both. Only where a term is added to a sum, which is made once, may a product and
+# its sum be one instruction.
 FREE_ORDER = "reassoc nsz contract"
-_CONTRACT = "contract"
+CONTRACT = "contract"
 
 
 class Printer(Protocol):
@@ -105,7 +108,7 @@ _INTRINSICS = {
 
 
 def emit(p: Printer, expr: Expr, operands: list[str], flags: str | None) -> str:
-    """The instructions of one operation; ``flags`` are fast-math flags in place of contract."""
+    """The instructions of one operation; ``flags`` are fast-math flags."""
     special = _SPECIAL.get(expr.fn)
     if special is not None:
         return special(p, expr, operands)
@@ -115,7 +118,9 @@ def emit(p: Printer, expr: Expr, operands: list[str], flags: str | None) -> str:
         return _compare(p, expr.fn, dtype, operands)
     kind = type_of(dtype)
     if is_float and expr.fn in _FLOAT:
-        return p.let(f"{_FLOAT[expr.fn]} {flags or _CONTRACT} {kind} {', '.join(operands)}")
+        return p.let(
+            f"{_FLOAT[expr.fn]} {flags + ' ' if flags else ''}{kind} {', '.join(operands)}"
+        )
     if expr.fn in _INTRINSICS and is_float:
         return intrinsic(p, f"llvm.{_INTRINSICS[expr.fn]}", dtype, operands, flags)
     return p.let(f"{_INT[expr.fn]} {kind} {', '.join(operands)}")

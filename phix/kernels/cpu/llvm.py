@@ -6,6 +6,8 @@ and are compiled once.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, Union
 
 import numpy as np
@@ -49,6 +51,24 @@ _FEWEST = 3
 _MOST_MASKED = 6
 # So many operations on floats are a chain longer than a CPU looks ahead, and compile soon.
 _PAIRED = range(16, 41)
+
+
+# Flags of the operations of an expression: none.
+_NO_FLAGS: Mapping[Expr, str] = MappingProxyType({})
+
+
+def _terms(value: Expr, start: Expr) -> Mapping[Expr, str]:
+    """The flags of ``start + term + ...``, a sum that goes on: what adds its terms, and products
+    among these, may be one instruction. No other value does, for it may be computed elsewhere too.
+    """
+    flags: dict[Expr, str] = {}
+    e = value
+    while e.fn == "add" and e is not start:
+        flags[e] = ins.CONTRACT
+        flags.update((a, ins.CONTRACT) for a in e.args if a.fn == "mul")
+        left, right = e.args
+        e = right if right is start else left
+    return flags if e is start else _NO_FLAGS
 
 
 def _stays_rolled(loop: ir.For) -> bool:
@@ -347,7 +367,9 @@ class _Printer:
         self.forget(changed)
 
     def _store(self, statement: ir.Store) -> None:
-        value = self.value(statement.value)
+        own = ir.load(statement.buffer, statement.indices)
+        flags = _terms(statement.value, own) if isinstance(own, Expr) else _NO_FLAGS
+        value = self.value(statement.value, flags)
         ins.store(
             self, statement.buffer.dtype, value, self.address(statement.buffer, statement.indices)
         )
@@ -362,11 +384,15 @@ class _Printer:
         self.lines.append(f"  store {kind} {value}, ptr {slot}")
 
     def _assign(self, statement: ir.Assign) -> None:
-        flags = ins.FREE_ORDER if statement.reassociate else None
-        values = [self.value(v, flags) for v in statement.values]
-        for target, value in zip(statement.targets, values):
+        names = []
+        for target, value in zip(statement.targets, statement.values):
+            flags = _terms(value, target)
+            if statement.reassociate:
+                flags = {**flags, value: ins.FREE_ORDER}
+            names.append(self.value(value, flags))
+        for target, name in zip(statement.targets, names):
             kind = ins.type_of(target.dtype)
-            self.lines.append(f"  store {kind} {value}, ptr {self.slots[target]}")
+            self.lines.append(f"  store {kind} {name}, ptr {self.slots[target]}")
         self.forget(set(statement.targets))
 
     def _librarycall(self, statement: ir.LibraryCall) -> None:
@@ -392,8 +418,8 @@ class _Printer:
             self.scopes[-1]["index", expr] = name
         return name
 
-    def value(self, root: Expr, flags: str | None = None) -> str:
-        """The name of the value of an expression; ``flags`` go on its topmost operation."""
+    def value(self, root: Expr, flags: Mapping[Expr, str] = _NO_FLAGS) -> str:
+        """The name of the value of an expression; ``flags`` go on operations in it."""
         stack = [root]
         while stack:
             expr = stack[-1]
@@ -408,7 +434,7 @@ class _Printer:
             if pending:
                 stack.extend(reversed(pending))
                 continue
-            self.scopes[-1]["value", expr] = self._compute(expr, flags if expr is root else None)
+            self.scopes[-1]["value", expr] = self._compute(expr, flags.get(expr))
             stack.pop()
         return self.operand(root)
 

@@ -113,7 +113,7 @@ _PRODUCT = """
       #pragma unroll
       for (int i = 0; i < $PER$; ++i)
         #pragma unroll
-        for (int j = 0; j < $PER$; ++j) $NAME$[i][j] += a[i] * b[j];
+        for (int j = 0; j < $PER$; ++j) $NAME$[i][j] = fma(a[i], b[j], $NAME$[i][j]);
     }
   }
 """
@@ -184,7 +184,7 @@ $SCORES$
       for (int j = 0; j < $COLUMNS$; ++j) {
         const $WIDE$ value = chunk[k * $COLUMNS$ * 16 + x + 16 * j];
         #pragma unroll
-        for (int i = 0; i < $PER$; ++i) total[i][j] += a[i] * value;
+        for (int i = 0; i < $PER$; ++i) total[i][j] = fma(a[i], value, total[i][j]);
       }
     }
   }

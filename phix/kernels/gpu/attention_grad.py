@@ -111,8 +111,8 @@ $SLOPES$
         const $WIDE$ key = chunk[k * $SIZES$ * 16 + x + 16 * j];
         #pragma unroll
         for (int i = 0; i < $PER$; ++i) {
-          total[i][j] += a[i] * key;
-          plain[i][j] += b[i] * key;
+          total[i][j] = fma(a[i], key, total[i][j]);
+          plain[i][j] = fma(b[i], key, plain[i][j]);
         }
       }
     }
@@ -190,7 +190,8 @@ $SLOPES$
         const $WIDE$ cotangent = chunk[k * $WIDTHS$ * 16 + x + 16 * j];
         #pragma unroll
         for (int i = 0; i < $PER$; ++i)
-          to_value[i][j] += weights[(y * $PER$ + i) * ($ROWS$ + 1) + from + k] * cotangent;
+          to_value[i][j] = fma(weights[(y * $PER$ + i) * ($ROWS$ + 1) + from + k], cotangent,
+                               to_value[i][j]);
       }
     __syncthreads();
     for (int e = threadIdx.x; e < $AT_ONCE$ * $SIZES$ * 16; e += blockDim.x) {
@@ -205,7 +206,8 @@ $SLOPES$
         const $WIDE$ query = chunk[k * $SIZES$ * 16 + x + 16 * j];
         #pragma unroll
         for (int i = 0; i < $PER$; ++i)
-          to_key[i][j] += weighted[(y * $PER$ + i) * ($ROWS$ + 1) + from + k] * query;
+          to_key[i][j] = fma(weighted[(y * $PER$ + i) * ($ROWS$ + 1) + from + k], query,
+                             to_key[i][j]);
       }
   }
 }

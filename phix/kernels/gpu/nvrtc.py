@@ -66,7 +66,7 @@ def compiled(source: str, architecture: int) -> bytes:
         CompileError: the source does not compile.
         DeviceError: NVRTC is not there.
     """
-    identity = f"nvrtc {version()} sm_{architecture}\n"
+    identity = f"nvrtc {version()} sm_{architecture} {_OPTIONS}\n"
     key = hashlib.sha256((identity + source).encode()).hexdigest()
     found = disk_cache.load(key)
     if found is None:
@@ -75,12 +75,16 @@ def compiled(source: str, architecture: int) -> bytes:
     return found
 
 
+# Every operation rounds, as on the CPU; where a product goes into a sum, kernels write fma.
+_OPTIONS = (b"--std=c++17", b"--fmad=false")
+
+
 def _compile(source: str, architecture: int) -> bytes:
     nvrtc, program = library(), ctypes.c_void_p()
     _check(
         nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"phix.cu", 0, None, None)
     )
-    options = [f"--gpu-architecture=sm_{architecture}".encode(), b"--std=c++17"]
+    options = [f"--gpu-architecture=sm_{architecture}".encode(), *_OPTIONS]
     try:
         array = (ctypes.c_char_p * len(options))(*options)
         status = nvrtc.nvrtcCompileProgram(program, len(options), array)
