@@ -286,3 +286,11 @@ def test_slots_of_temps_are_found_without_looking_at_all():
     for slot in plan.slots:
         for (_, end), (begin, _) in zip(slot.spans, slot.spans[1:]):
             assert end <= begin
+
+
+def test_a_jitted_function_that_calls_itself_is_told_so():
+    f = phix.jit(lambda x: f(x + 1.0))
+    with pytest.raises(phix.errors.NestingError, match=r"traced inside \d+ other traces") as error:
+        f(1.0)
+    assert isinstance(error.value, RecursionError)
+    assert phix.jit(lambda x: x * 2.0)(3.0).item() == 6.0  # the count is back where it was

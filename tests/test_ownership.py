@@ -364,3 +364,15 @@ def test_lists_of_masked_arrays_are_refused() -> None:
 def test_plain_arrays_are_not_copied() -> None:
     for a in (BASE, BASE.T, BASE[::-1], np.broadcast_to(BASE[:1], (5, 3, 4)), _frozen(BASE)):
         assert plain_array(a) is a
+
+
+def test_results_of_many_arrays_own_their_memory() -> None:
+    """Of a thousand arguments and results, those that came in are copied, and no others."""
+    given = [np.full(3, float(k)) for k in range(200)]
+    f = phix.jit(lambda xs: [*xs[:2], *(x + 1.0 for x in xs), phix.ops.reshape(xs[3], [3, 1])])
+    out = f(given)
+    for x in given:
+        x[:] = -1.0
+    assert [o.numpy()[0].item() for o in out[:2]] == [0.0, 1.0]
+    assert [o.numpy()[0].item() for o in out[2:-1]] == [k + 1.0 for k in range(200)]
+    assert out[-1].tolist() == [[3.0]] * 3

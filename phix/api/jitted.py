@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Generic
 
 from phix.api.arguments import flat_specs, flat_tensors, function_name, lent_tensors, meta_key
@@ -14,9 +16,9 @@ from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import CallKind, explanation
 from phix.api.signatures import P, R
 from phix.core import collector, context, pytrees, rewrites, stack
-from phix.core.arrays import apart
+from phix.core.arrays import all_apart
 from phix.core.engines import Launcher
-from phix.core.errors import ArgumentError, RetraceError
+from phix.core.errors import ArgumentError, NestingError, RetraceError
 from phix.core.exact_keys import Exact, is_hashable
 from phix.core.given import named
 from phix.core.index_ranges import is_checking
@@ -143,7 +145,7 @@ class Jitted(Generic[P, R]):
             self._launchers[key] = found
         launch, traced = found
         arrays = [x.data for x in tensors]
-        return traced.rebuild([tensor_of(apart(o, arrays)) for o in launch(*arrays)])
+        return traced.rebuild([tensor_of(o) for o in all_apart(launch(*arrays), arrays)])
 
     def _split(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """The arguments that are traced, and those that are static, with their places."""
@@ -193,7 +195,7 @@ class Jitted(Generic[P, R]):
         self._calls.append(call)
         self.trace_count += 1
         function = _with_static(self.function, static)
-        with rewrites.without(self.off):
+        with rewrites.without(self.off), _one_trace_deeper(self.function):
             return Traced(*trace(function, *specs), self.off)
 
     @leaving_phix
@@ -278,6 +280,23 @@ def _declared(input_spec: Any, args: Any, function: Any) -> Any:
 def _around() -> tuple[Any, bool]:
     """What a trace depends on besides the arguments: see ``CallKind``."""
     return context.bound_axes(), is_checking()
+
+
+@contextmanager
+def _one_trace_deeper(function: Callable[..., Any]) -> Iterator[None]:
+    """A trace inside those under way. Each has a stack of its own in the end, so that Python would
+    not end a recursion that has no end."""
+    if context.context.traces >= sys.getrecursionlimit() // 4:
+        raise NestingError(
+            f"{function_name(function)} is traced inside {context.context.traces} other traces: a "
+            "jitted function that calls itself has no end while it is traced; write "
+            "phix.while_loop, or call the function that is not jitted"
+        )
+    context.context.traces += 1
+    try:
+        yield
+    finally:
+        context.context.traces -= 1
 
 
 def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Callable[..., Any]:

@@ -10,7 +10,7 @@ from phix import ops
 from phix.api.arguments import flat_tensors, lent_tensors
 from phix.core import context, pytrees
 from phix.core.analysis import CostAnalysis, MemoryAnalysis
-from phix.core.arrays import apart
+from phix.core.arrays import all_apart
 from phix.core.dims import Symbol
 from phix.core.engines import Explanation
 from phix.core.errors import ArgumentError
@@ -248,7 +248,7 @@ class CompiledFunction:
         known: Any = tensors
         arrays = [x.data for x in known]
         outs = traced.compiled.launcher(known)(*arrays)
-        return traced.rebuild([tensor_of(apart(o, arrays)) for o in outs])
+        return traced.rebuild([tensor_of(o) for o in all_apart(outs, arrays)])
 
     def as_text(self, stage: str | None = None) -> str:
         """See :meth:`Lowered.as_text`."""

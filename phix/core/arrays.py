@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -53,3 +53,12 @@ def apart(array: Any, others: Sequence[Any]) -> Any:
         if is_view and isinstance(other, np.ndarray) and np.may_share_memory(array, other):
             return array.copy()
     return array
+
+
+def all_apart(arrays: Iterable[Any], others: Sequence[Any]) -> list[Any]:
+    """As :func:`apart` of each, for the many results of a call with many arguments."""
+    known = set(map(id, others))
+    return [
+        a if id(a) not in known and getattr(a, "base", None) is None else apart(a, others)
+        for a in arrays
+    ]

@@ -33,6 +33,7 @@ class Context(threading.local):
     recording_tracers = 0
     watch: Any = None  # ... what runs derivatives while sources are recorded
     watchers: tuple[Callable[..., None], ...] = ()  # of passes over loops
+    traces = 0  # api.jitted: of jitted functions, inside each other
     level = 0  # core.stack: marked functions inside each other
     owner: object = None  # ... of locks: what all stacks of one caller have in common
 

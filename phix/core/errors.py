@@ -19,6 +19,7 @@ __all__ = [
     "KernelNotFoundError",
     "KernelRegistrationError",
     "LeakedTracerError",
+    "NestingError",
     "NonFiniteError",
     "NumberRangeError",
     "OpTableError",
@@ -92,6 +93,10 @@ class NonFiniteError(PhixError, ArithmeticError):
     @property
     def order(self) -> int:
         return self.passes.count("backward")
+
+
+class NestingError(PhixError, RecursionError):
+    """Jitted functions are traced inside each other, and there is no end to it."""
 
 
 class RetraceError(PhixError, RuntimeError):
