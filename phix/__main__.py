@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from phix.core import disk_cache, kernels, places
+from phix.core import disk_cache, kernel_selection, places
 from phix.core.errors import PhixError
 from phix.core.op import Op
 from phix.core.rules import OPS, get_op
@@ -74,7 +74,7 @@ def ops(name: str | None, backend: str | None) -> list[str]:
     """The lines of ``python -m phix ops``."""
     places.kinds(search=True)
     if backend is not None:
-        owed = kernels.missing(backend.upper())
+        owed = kernel_selection.missing(backend.upper())
         return [f"{n}: {' '.join(map(str, d))}" for n, d in owed.items()] or ["nothing is missing"]
     if name is not None:
         return one_op(get_op(name))
@@ -86,7 +86,7 @@ def _kind(op: Op) -> str:
 
 
 def _backends(op: Op) -> list[str]:
-    return list(dict.fromkeys(k.backend for k in kernels.keys(op)))
+    return list(dict.fromkeys(k.backend for k in kernel_selection.keys(op)))
 
 
 def summary(op: Op) -> str:
@@ -108,7 +108,7 @@ def one_op(op: Op) -> list[str]:
             text = rule if isinstance(rule, str) else f"{rule.__module__}.{rule.__qualname__}"
             lines.append(f"{slot.removesuffix('_rule'):11} {text}")
     by_backend: dict[str, list[str]] = {}
-    for key in kernels.keys(op):
+    for key in kernel_selection.keys(op):
         by_backend.setdefault(key.backend, []).append(str(key.dtype))
     lines += [f"{b:11} {' '.join(dtypes)}" for b, dtypes in by_backend.items()]
     return lines

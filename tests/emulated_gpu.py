@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from cuda_emulator import Emulator
-from phix.core import kernels, places
+from phix.core import kernel_registry, kernel_selection, places
 from phix.interpreters.eager import EAGER
 from phix.kernels.gpu import cudnn, device
 
@@ -118,9 +118,9 @@ class EmulatedRuntime(Emulator):
 @contextmanager
 def emulated() -> Iterator[EmulatedRuntime]:
     """Inside the with block there is a place ``gpu``, without what libraries have for it."""
-    kernels_of = [n for n in cudnn.KERNELS if kernels.keys(n, ["GPUDNN"])]
+    kernels_of = [n for n in cudnn.KERNELS if kernel_selection.keys(n, ["GPUDNN"])]
     for name in kernels_of:
-        kernels.unregister_kernel(name, "GPUDNN")
+        kernel_registry.unregister_kernel(name, "GPUDNN")
     runtime, before = EmulatedRuntime(), device.runtime
     module, real = places._MODULES["gpu"], places._DEVICES.get("gpu")
     places.unregister_device("gpu")

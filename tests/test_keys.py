@@ -25,7 +25,7 @@ from phix.core import dtypes as dt
 from phix.core.exact_keys import exact_key
 from phix.core.fingerprint import fingerprint
 from phix.core.graph import Constant, Graph, Literal, State, Variable, copied, flat
-from phix.core.kernels import KernelKey
+from phix.core.kernel_registry import KernelKey
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.interpreters import eager

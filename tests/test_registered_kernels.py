@@ -10,7 +10,7 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core import kernels
+from phix.core import kernel_registry
 
 RNG = np.random.default_rng(0)
 
@@ -120,7 +120,9 @@ def test_a_registration_that_fails_leaves_nothing_behind(calls: list[Any]) -> No
 def test_a_library_that_is_added_to_a_place_is_chosen(fallback: str | None) -> None:
     x = RNG.standard_normal(6).astype("f")
     seen: list[int] = []
-    kernels.add_backend(kernels.Backend("MINE", "cpu", "a library of one's own", fallback))
+    kernel_registry.add_backend(
+        kernel_registry.Backend("MINE", "cpu", "a library of one's own", fallback)
+    )
     try:
         for number in (1, 2):  # of two kernels for one op, that of the added library
 
@@ -136,7 +138,7 @@ def test_a_library_that_is_added_to_a_place_is_chosen(fallback: str | None) -> N
         np.testing.assert_allclose(ops.exp(x), np.exp(x), rtol=1e-6)  # which it has not
     finally:
         phix.kernels.unregister_kernel("tanh", "SCIPY")
-        kernels.remove_backend("MINE")
+        kernel_registry.remove_backend("MINE")
     seen.clear()
     np.testing.assert_allclose(ops.tanh(x), np.tanh(x), rtol=1e-6)
     assert not seen

@@ -15,7 +15,7 @@ from harness.cases import Case, table_cases
 from phix import ops
 from phix.core import rules
 from phix.core.errors import ArgumentError, DonatedTensorError, OpTableError, ShapeError
-from phix.core.kernels import key_dtype
+from phix.core.kernel_keys import key_dtype
 from phix.core.op import Op
 from phix.table.codegen import python_name
 

@@ -176,7 +176,7 @@ def test_no_kernel_anywhere() -> None:
     with toy("toy", WITHOUT["tanh"]), pytest.MonkeyPatch.context() as patch:
         alone = dataclasses.replace(phix.kernels.BACKENDS["TOY"], fallback=None)
         patch.setitem(phix.kernels.BACKENDS, "TOY", alone)
-        phix.core.kernels._clear()
+        phix.core.kernel_registry.notify()
         with pytest.raises(KernelNotFoundError, match=r"'tanh' for \(TOY, any, f.*test_states.py"):
             phix.jit(lambda x: ops.tanh(x))(on("toy", normal(4)))
 

@@ -95,7 +95,7 @@ class Engine(Protocol):
 
     @property
     def backends(self) -> tuple[str, ...]:
-        """The backends it takes kernels from, in order of preference; see ``core.kernels``."""
+        """The backends it takes kernels from, in order of preference (``kernel_registry``)."""
 
     @property
     def flattens(self) -> bool:

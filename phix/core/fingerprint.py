@@ -6,7 +6,7 @@ import hashlib
 
 from phix.core import canonical, rules
 from phix.core.graph import Graph, graphs_inside
-from phix.core.kernels import chosen_function
+from phix.core.kernel_selection import chosen_function
 
 
 def fingerprint(graph: Graph) -> str | None:

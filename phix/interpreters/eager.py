@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import context, kernels, places, refusals, settings
+from phix.core import context, kernel_registry, places, refusals, settings
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import indexing as _indexing  # noqa: F401 - x[i] is not to wait for it later
@@ -18,7 +18,8 @@ from phix.core.errors import UnknownDimError
 from phix.core.graph import Graph, Variable, flat, graphs_in, map_entries
 from phix.core.index_ranges import checked
 from phix.core.interpreter import Interpreter
-from phix.core.kernels import has_functions, key_place
+from phix.core.kernel_keys import key_place
+from phix.core.kernel_selection import has_functions
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
@@ -462,4 +463,4 @@ def _forget_kernels() -> None:
 
 
 places.LISTENERS.append(_forget_places)
-kernels.LISTENERS.append(_forget_kernels)
+kernel_registry.LISTENERS.append(_forget_kernels)

@@ -4,18 +4,16 @@
 """
 
 from phix.core.faces import face
-from phix.core.kernels import (
+from phix.core.kernel_context import KernelContext
+from phix.core.kernel_registry import (
     BACKENDS,
     Backend,
     Kernel,
-    KernelContext,
     KernelKey,
-    find,
-    keys,
-    missing,
     register_kernel,
     unregister_kernel,
 )
+from phix.core.kernel_selection import find, keys, missing
 from phix.core.places import Device
 from phix.kernels.plugins import BackendWarning, register_backend, unregister_backend
 

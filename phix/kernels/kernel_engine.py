@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import kernels, places
+from phix.core import kernel_keys, kernel_registry, kernel_selection, places
 from phix.core.arrays import read_only
 from phix.core.conversion import moved_tensor, tensor_from_scalar
 from phix.core.engines import Launcher, Uncounted, environment
@@ -29,7 +29,8 @@ from phix.core.graph import (
     plain_symbol,
     substitute_attrs,
 )
-from phix.core.kernels import Kernel, KernelContext, KernelKey, Unsized
+from phix.core.kernel_context import KernelContext, Unsized
+from phix.core.kernel_registry import Kernel, KernelKey
 from phix.core.places import Place
 from phix.core.rules import OPS
 from phix.kernels import structural
@@ -65,7 +66,8 @@ class KernelEngine:
         """Whether the op is one of those that graphs are held together by."""
         parts = structural.PARTS.get(op_name, ())
         return op_name in structural.RUNS and all(
-            kernels.lookup(part, KernelKey(self.backends[0], kernels.ANY, dtype)) for part in parts
+            kernel_selection.lookup(part, KernelKey(self.backends[0], kernel_registry.ANY, dtype))
+            for part in parts
         )
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Run | None:
@@ -161,7 +163,7 @@ class KernelProgram:
             made = [_made(ctx, v, s) for v, s in zip(outputs, shapes)]
             supply = iter(made)
             results = map_entries(lambda _: next(supply), equation.outputs)
-            function(ctx, *kernels.kernel_arguments(equation.op, given, attrs), *results)
+            function(ctx, *kernel_keys.kernel_arguments(equation.op, given, attrs), *results)
             for variable, out in zip(outputs, made):
                 values[variable] = out
                 if isinstance(out, Unsized):
@@ -174,22 +176,22 @@ class KernelProgram:
     def run(self, op_name: str, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any) -> Any:
         """One call of a primitive on storage, for the ops that others are built of."""
         shape, dtype = out
-        key = KernelKey(self.backend, kernels.ANY, dtype)
-        kernel = kernels.lookup(OPS[op_name], key)
+        key = KernelKey(self.backend, kernel_registry.ANY, dtype)
+        kernel = kernel_selection.lookup(OPS[op_name], key)
         if kernel is None or kernel.function is None:
-            raise kernels.not_found(op_name, key)
+            raise kernel_selection.not_found(op_name, key)
         result = self.ctx.allocate(shape, dtype)
         given = map_entries(read_only, inputs)
-        kernel.function(self.ctx, *kernels.kernel_arguments(OPS[op_name], given, attrs), result)
+        kernel.function(self.ctx, *kernel_keys.kernel_arguments(OPS[op_name], given, attrs), result)
         return result
 
 
 def _kernel_of(equation: Equation, backend: str) -> Kernel:
     """The kernel that was chosen, else that of the backend."""
-    key = equation.kernel or kernels.kernel_key(equation, backend)
-    found = kernels.lookup(equation.op, key)
+    key = equation.kernel or kernel_keys.kernel_key(equation, backend)
+    found = kernel_selection.lookup(equation.op, key)
     if found is None:
-        raise kernels.not_found(equation.op.name, key)
+        raise kernel_selection.not_found(equation.op.name, key)
     return found
 
 

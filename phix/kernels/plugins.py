@@ -10,10 +10,10 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from phix.core import kernels, places
+from phix.core import kernel_registry, places
 from phix.core.engines import Engine, has_engine, register_engine, unregister_engine
 from phix.core.errors import KernelRegistrationError
-from phix.core.kernels import Backend
+from phix.core.kernel_registry import Backend
 from phix.core.places import Device
 from phix.kernels.kernel_engine import KernelEngine
 
@@ -76,17 +76,17 @@ def register_backend(
     >>> phix.kernels.unregister_backend("toy")
     """
     backend = name.upper()
-    if backend in kernels.BACKENDS:
+    if backend in kernel_registry.BACKENDS:
         raise KernelRegistrationError(
             f"backend {backend!r} is registered already; take another name"
         )
     places.register_device(name, device)
     fallback = "CPU" if has_engine("cpu") else None
     register_engine(name, engine or KernelEngine(name, backend))
-    kernels.add_backend(Backend(backend, name, library or name, fallback, is_engine=True))
+    kernel_registry.add_backend(Backend(backend, name, library or name, fallback, is_engine=True))
     try:
         for op_name, function in (kernels_by_op or {}).items():
-            kernels.register_kernel(op_name, backend, dtypes=dtypes)(function)
+            kernel_registry.register_kernel(op_name, backend, dtypes=dtypes)(function)
     except Exception:
         unregister_backend(name)
         raise
@@ -94,7 +94,7 @@ def register_backend(
 
 def unregister_backend(name: str) -> None:
     """Take a backend away again; tensors on its places cannot be used any more."""
-    kernels.remove_backend(name.upper())
+    kernel_registry.remove_backend(name.upper())
     places.unregister_device(name)
     unregister_engine(name)
 

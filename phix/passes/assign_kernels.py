@@ -15,7 +15,7 @@ from typing import Any, Union
 
 import numpy as np
 
-from phix.core import kernels, rewrites, stack
+from phix.core import kernel_keys, kernel_selection, rewrites, stack
 from phix.core.errors import DeviceError, KernelNotFoundError
 from phix.core.graph import (
     Constant,
@@ -30,7 +30,7 @@ from phix.core.graph import (
     map_attrs,
     map_entries,
 )
-from phix.core.kernels import ANY, Kernel, KernelKey
+from phix.core.kernel_registry import ANY, Kernel, KernelKey
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place
@@ -158,7 +158,7 @@ class AssignKernels(Writer):
         if kernel is None:
             return self.inline(equation, given, place)
         op, key = equation.op, kernel.key
-        asked = kernels.kernel_key(equation, key.backend)
+        asked = kernel_keys.kernel_key(equation, key.backend)
         where = kernel_place(kernel, place)
         orders = _layout_orders(op, asked, key)
         attrs = _restated_attrs(equation, asked, key)
@@ -207,7 +207,7 @@ class AssignKernels(Writer):
             return assign_kernels(graph, [place] * first + homes, place, place)
 
         attrs = map_attrs(inner, equation.attrs)
-        kernel = kernels.choose(op, kernels.kernel_key(equation, ""), place.kind)
+        kernel = kernel_selection.choose(op, kernel_keys.kernel_key(equation, ""), place.kind)
         return self.write(equation, tuple(inputs), attrs, kernel, place, {}, place)
 
     def write(
@@ -217,7 +217,7 @@ class AssignKernels(Writer):
         """The new equation; an output in a wider dtype is cast back at once."""
         op = equation.op
         dtypes = [v.meta.dtype for v in flat(equation.outputs)]
-        if kernel.key.dtype != kernels.kernel_key(equation, "").dtype:
+        if kernel.key.dtype != kernel_keys.kernel_key(equation, "").dtype:
             metas = infer(op, map_entries(lambda a: a.meta, inputs), attrs)
             dtypes = [m.dtype for m in flat(metas)]
         supply = iter(dtypes)
@@ -263,13 +263,13 @@ class AssignKernels(Writer):
     # -- kernels ---------------------------------------------------------------------------
     def kernel(self, equation: Equation, kind: str) -> Kernel | None:
         """The kernel for an equation on that kind of place; None: it is to be decomposed."""
-        key = kernels.kernel_key(equation, "")
+        key = kernel_keys.kernel_key(equation, "")
         if not equation.op.is_primitive:
-            return kernels.available(equation.op, key, kind)
+            return kernel_selection.available(equation.op, key, kind)
         if equation.op.has_graphs:
             kind = _kind_for_graphs(equation, kind)
         try:
-            return kernels.choose(equation.op, key, kind)
+            return kernel_selection.choose(equation.op, key, kind)
         except KernelNotFoundError as error:
             at = f" (at {self.source})" if self.source else ""
             raise KernelNotFoundError(f"{error}{at}") from None
@@ -345,7 +345,7 @@ def _named_place(equation: Equation, given: Any) -> Place | None:
     op = equation.op
     by_name = dict(zip((a.name for a in op.inputs), given))
     by_name |= dict(zip(op.attr_names, equation.attrs))
-    for name in kernels.place_args(op):
+    for name in kernel_keys.place_args(op):
         first = by_name.get(name)
         first = first[0] if isinstance(first, tuple) and first else first
         if first is not None:
@@ -404,7 +404,7 @@ def _reduced(
 
 def _restated_attrs(equation: Equation, asked: KernelKey, key: KernelKey) -> tuple[Any, ...]:
     """The attributes for the kernel's layout and dtype."""
-    layout_attr = kernels.layout_attr(equation.op)
+    layout_attr = kernel_keys.layout_attr(equation.op)
     attrs = list(equation.attrs)
     for number, name in enumerate(equation.op.attr_names):
         if name == layout_attr and key.layout != ANY:
@@ -423,7 +423,7 @@ def _parts(equation: Equation) -> Graph:
 def _kind_for_graphs(equation: Equation, kind: str) -> str:
     """The first kind of place, as calls fall back, that has kernels for all in the graphs."""
     graphs = list(graphs_in(equation.attrs))
-    for each in kernels.fallbacks(kind):
+    for each in kernel_selection.fallbacks(kind):
         if all(_runs_on(g, each) for g in graphs):
             return each
     return kind
@@ -432,8 +432,8 @@ def _kind_for_graphs(equation: Equation, kind: str) -> str:
 @stack.nests
 def _runs_on(graph: Graph, kind: str) -> bool:
     for equation in graph.equations:
-        op, key = equation.op, kernels.kernel_key(equation, "")
-        if "moves" in op.traits or kernels.available(op, key, kind) is not None:
+        op, key = equation.op, kernel_keys.kernel_key(equation, "")
+        if "moves" in op.traits or kernel_selection.available(op, key, kind) is not None:
             if not all(_runs_on(g, kind) for g in graphs_in(equation.attrs)):
                 return False
         elif op.is_primitive or not _runs_on(_parts(equation), kind):

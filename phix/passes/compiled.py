@@ -9,7 +9,7 @@ from phix.core import context, rewrites, stack
 from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
 from phix.core.graph import Graph, all_places, graphs_in
-from phix.core.kernels import has_functions
+from phix.core.kernel_selection import has_functions
 from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer
 from phix.interpreters.placement import is_loose

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from phix.core import context, dispatch, kernels
+from phix.core import context, dispatch, kernel_registry, kernel_selection
 from phix.core import dims as dm
 from phix.core.conversion import moved_tensor
 from phix.core.graph import Equation, State, Variable
-from phix.core.kernels import ANY, Kernel, KernelKey
+from phix.core.kernel_registry import ANY, Kernel, KernelKey
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place
@@ -93,7 +93,7 @@ class Writer:
     def restate(self, data: Data, x: Variable, have: Form, form: Form) -> None:
         """``x`` in another order or dtype, on its place; where no kernel does that, elsewhere."""
         for op, attrs, meta in restatements(x, have, form):
-            kernel = kernels.choose(op, KernelKey("", ANY, x.meta.dtype), form.place.kind)
+            kernel = kernel_selection.choose(op, KernelKey("", ANY, x.meta.dtype), form.place.kind)
             there = kernel_place(kernel, form.place)
             if there != form.place:
                 x = self.copied(x, there)
@@ -128,7 +128,7 @@ def _forms_on(data: Data, place: Place) -> list[Form]:
 
 def kernel_place(kernel: Kernel, place: Place) -> Place:
     """Where a kernel runs that was found for ``place``: there, or where it falls back to."""
-    kind = kernels.BACKENDS[kernel.key.backend].place_kind
+    kind = kernel_registry.BACKENDS[kernel.key.backend].place_kind
     return place if kind == place.kind else Place(kind)
 
 

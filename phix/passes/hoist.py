@@ -25,7 +25,7 @@ from phix.core.graph import (
     substitute_attrs,
     symbols_of,
 )
-from phix.core.kernels import lookup
+from phix.core.kernel_selection import lookup
 from phix.core.op import Op
 from phix.interpreters.stage import finish
 

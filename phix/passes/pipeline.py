@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from phix.core import stages
 from phix.core.graph import Graph
-from phix.core.kernels import is_kept
+from phix.core.kernel_selection import is_kept
 from phix.core.op import Op
 from phix.core.places import CPU, Place
 from phix.interpreters.decompose import decompose

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core.kernels import KernelContext
+from phix.core.kernel_context import KernelContext
 from phix.core.places import Place
 from phix.kernels.gpu import host_steps, prelude
 from phix.kernels.gpu.runtime import Batch, FactorCall

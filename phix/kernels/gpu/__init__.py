@@ -12,7 +12,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core.graph import Graph
-from phix.core.kernels import provides
+from phix.core.kernel_registry import provides
 from phix.kernels.gpu import cudnn, device, views
 from phix.kernels.gpu.device import DEVICE as DEVICE
 from phix.kernels.gpu.explanation import GpuExplanation

@@ -23,7 +23,8 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import settings
 from phix.core.errors import DeviceError
-from phix.core.kernels import KernelContext, register_kernel
+from phix.core.kernel_context import KernelContext
+from phix.core.kernel_registry import register_kernel
 from phix.core.precision import matmul_precision
 from phix.core.windows import explicit_paddings
 from phix.kernels.gpu import device, libraries

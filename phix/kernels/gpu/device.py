@@ -14,7 +14,7 @@ import numpy as np
 
 from phix.core import places
 from phix.core.errors import DeviceError
-from phix.core.kernels import KernelContext
+from phix.core.kernel_context import KernelContext
 from phix.core.places import Place
 from phix.core.precision import matmul_precision
 from phix.kernels.gpu import cublas, host_steps, nvrtc

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from phix.core.kernels import KernelContext
+from phix.core.kernel_context import KernelContext
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rewrites
-from phix.core.kernels import provides
+from phix.core.kernel_registry import provides
 from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, constant

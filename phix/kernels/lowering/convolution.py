@@ -17,7 +17,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rewrites
 from phix.core.dims import DimLike
-from phix.core.kernels import provides
+from phix.core.kernel_registry import provides
 from phix.core.meta import MetaTensor
 from phix.core.windows import Pads, explicit_paddings
 from phix.kernels.loops import nodes as ir

@@ -12,7 +12,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core.dims import DimLike, Shape
-from phix.core.kernels import provides
+from phix.core.kernel_registry import provides
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, buffer_value, constant
 from phix.kernels.loops.nodes import Buffer, Element, LibraryCall, Pointer

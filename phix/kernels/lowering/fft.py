@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core.kernels import provides
+from phix.core.kernel_registry import provides
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.lowering.host_steps import FOURIER, host
 from phix.kernels.lowering.lower import lowering

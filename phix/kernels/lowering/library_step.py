@@ -10,9 +10,10 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.core import graph as gr
-from phix.core import kernels
+from phix.core import kernel_keys, kernel_selection
 from phix.core.graph import Equation
-from phix.core.kernels import Kernel, KernelContext
+from phix.core.kernel_context import KernelContext
+from phix.core.kernel_registry import Kernel
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import Buffer
@@ -27,7 +28,7 @@ def kernel_of(equation: Equation) -> Kernel | None:
     op = equation.op
     if op.binds_dim or op.has_graphs or "data_dependent" in op.traits:
         return None
-    return kernels.chosen_function(equation)
+    return kernel_selection.chosen_function(equation)
 
 
 def emit(b: Builder, equation: Equation, kernel: Kernel, inputs: Any) -> tuple[Value, ...]:
@@ -44,7 +45,7 @@ def emit(b: Builder, equation: Equation, kernel: Kernel, inputs: Any) -> tuple[V
         places = iter(wanted)
         outputs = gr.map_entries(lambda _: next(rest) if next(places) else None, equation.outputs)
         assert kernel.function is not None
-        kernel.function(ctx, *kernels.kernel_arguments(equation.op, values, attrs), *outputs)
+        kernel.function(ctx, *kernel_keys.kernel_arguments(equation.op, values, attrs), *outputs)
 
     def write(*out: Buffer) -> None:
         read = tuple(b.contiguous(v) for v in given)

@@ -32,7 +32,7 @@ from phix.core.graph import (
     substitute_attrs,
     symbols_of,
 )
-from phix.core.kernels import KernelContext
+from phix.core.kernel_context import KernelContext
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.rules import OPS

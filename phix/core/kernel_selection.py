@@ -1,0 +1,268 @@
+"""Which kernel runs a call: of those that libraries registered, and what engines generate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from phix.core import dtypes as dt
+from phix.core.engines import engine, has_engine
+from phix.core.errors import KernelNotFoundError
+from phix.core.graph import Equation
+from phix.core.kernel_context import KernelContext as KernelContext
+from phix.core.kernel_context import Unsized as Unsized
+from phix.core.kernel_registry import (
+    ANY,
+    BACKENDS,
+    KERNELS,
+    LAYOUTS,
+    LISTENERS,
+    Backend,
+    Kernel,
+    KernelKey,
+    known_backend,
+)
+from phix.core.op import Op
+from phix.core.rules import OPS
+
+
+def _name(op: Op | str) -> str:
+    return op if isinstance(op, str) else op.name
+
+
+def chain(backend: str) -> Iterator[Backend]:
+    """A backend, what it falls back to, and so on."""
+    name: str | None = backend
+    while name is not None:
+        found = known_backend(name)
+        yield found
+        name = found.fallback
+
+
+@lru_cache(maxsize=8192)
+def lookup(op: Op | str, key: KernelKey) -> Kernel | None:
+    """The kernel of exactly that backend: in the layout asked for, in any, else in another one."""
+    name, backend = _name(op), known_backend(key.backend)
+    # an engine that is asked has said what the libraries of its place do
+    has_code = has_engine(backend.place_kind) and engine(backend.place_kind).supports(
+        name, key.dtype
+    )
+    kernels = KERNELS.get(name, {})
+    for layout in dict.fromkeys((key.layout, ANY, *LAYOUTS)):
+        found = kernels.get(KernelKey(key.backend, layout, key.dtype))
+        if found is not None:
+            return found
+    if has_code and backend.is_engine:
+        return Kernel(name, KernelKey(key.backend, ANY, key.dtype))
+    return None
+
+
+@lru_cache(maxsize=8192)
+def find(op: Op | str, key: KernelKey) -> Kernel:
+    """The kernel for ``key``: of its backend, or of what the backend falls back to.
+
+    The kernel's own key says which it is: another place means its inputs are copied there, another
+    layout that they are changed to it. A fallback is logged, once for each op and key.
+
+    Raises:
+        KernelNotFoundError: there is none; the message says what is registered.
+
+    >>> import phix
+    >>> kernel = phix.kernels.find("matmul", phix.kernels.KernelKey("BLAS", "any", phix.float16))
+    >>> kernel.key.backend
+    'CPU'
+    """
+    for backend in chain(key.backend):
+        found = lookup(op, KernelKey(backend.name, key.layout, key.dtype))
+        if found is not None:
+            if backend.name != key.backend:
+                _log_fallback(_name(op), key, found.key)
+            return found
+    raise not_found(_name(op), key)
+
+
+@lru_cache(maxsize=8192)
+def choose(op: Op, key: KernelKey, place_kind: str) -> Kernel:
+    """The kernel for a call on that kind of place, of whatever library is there.
+
+    ``key`` says layout and dtype; its backend is left open. A library of the place that has it in
+    the dtype is preferred, then one that has a wider dtype of the same kind, then the places that
+    the libraries fall back to, which is logged once.
+
+    Raises:
+        KernelNotFoundError: there is none; the message says what is registered.
+    """
+    asked = replace(key, backend=engine(place_kind).backends[0])
+    for kind in fallbacks(place_kind):
+        found = available(op, key, kind, place_kind)
+        if found is not None:
+            if kind != place_kind:
+                _log_fallback(op.name, asked, found.key)
+            return found
+    raise not_found(op.name, asked)
+
+
+@lru_cache(maxsize=8192)
+def available(op: Op, key: KernelKey, kind: str, place_kind: str | None = None) -> Kernel | None:
+    """What ``choose`` finds in the libraries of ``kind`` alone, for calls on ``place_kind``.
+
+    An engine's own code for a composite counts where it is registered (:func:`provides`): a kernel
+    generated from the parts is as good.
+    """
+    names = _libraries(place_kind or kind)[kind]
+    for dtype in (key.dtype, *_wider(op, key.dtype, names)):
+        every = (lookup(op, KernelKey(name, key.layout, dtype)) for name in names)
+        own = KERNELS.get(op.name, {})
+        found = [k for k in every if k is not None and (op.is_primitive or k.key in own)]
+        if found:  # what somebody wrote comes before what is generated
+            return next((k for k in found if k.function is not None), found[0])
+    return None
+
+
+def chosen_function(equation: Equation) -> Kernel | None:
+    """The kernel that was chosen for an equation, if it is a registered function."""
+    found = None if equation.kernel is None else lookup(equation.op, equation.kernel)
+    return found if found is not None and found.function is not None else None
+
+
+@lru_cache(maxsize=64)
+def has_functions(place_kind: str) -> bool:
+    """Whether somebody registered a function for a backend of that kind of place."""
+    return any(
+        kernel.function is not None and BACKENDS[key.backend].place_kind == place_kind
+        for kernels in KERNELS.values()
+        for key, kernel in kernels.items()
+    )
+
+
+def _with_functions(place_kind: str) -> Iterator[str]:
+    """The backends of a kind of place that somebody registered a function for."""
+    used = {k.backend for each in KERNELS.values() for k, v in each.items() if v.function}
+    return (n for n, b in BACKENDS.items() if b.place_kind == place_kind and n in used)
+
+
+def fallbacks(place_kind: str) -> tuple[str, ...]:
+    """The kinds of places that calls on ``place_kind`` run on, itself first."""
+    return tuple(_libraries(place_kind))
+
+
+@lru_cache(maxsize=64)
+def _libraries(place_kind: str) -> dict[str, list[str]]:
+    """The backends that calls on a place may go to, by their kinds of places."""
+    own = engine(place_kind).backends
+    # libraries that somebody else added to the place, the last first: they are there to be used
+    added = [n for n in _with_functions(place_kind) if n not in own]
+    first = (*reversed(added), *own)
+    falling = [b.name for name in first for b in chain(name)]
+    by_kind: dict[str, list[str]] = {}
+    for name in dict.fromkeys((*first, *falling)):
+        by_kind.setdefault(known_backend(name).place_kind, []).append(name)
+    return by_kind
+
+
+def is_kept(op: Op, kinds: Iterable[str]) -> bool:
+    """Whether a composite has a kernel, in some dtype, on one of these kinds of places."""
+    backends = {b for kind in kinds for b in _libraries(kind)[kind]}
+    return any(key.backend in backends for key in KERNELS.get(op.name, ()))
+
+
+def _wider(op: Op, dtype: np.dtype, backends: Iterable[str]) -> Iterator[np.dtype]:
+    """Dtypes that hold all values of ``dtype``, of its kind, where the libraries can cast to them.
+
+    What restates its input does so in the dtype it has, and graphs inside have dtypes of their own.
+    """
+    kind = dt.kind(dtype)
+    if kind == "bool" or "restates" in op.traits or op.has_graphs:
+        return
+    for wide in dt.ALL:
+        fits = dt.kind(wide) == kind and wide.itemsize > dtype.itemsize
+        fits = fits and dt.promote(wide, dtype) == wide
+        if fits and (not op.dtypes or wide in op.dtypes):
+            casts = [lookup("cast", KernelKey(b, ANY, d)) for d in (dtype, wide) for b in backends]
+            if any(casts[: len(casts) // 2]) and any(casts[len(casts) // 2 :]):
+                yield wide
+
+
+def _log_fallback(name: str, asked: KernelKey, found: KernelKey) -> None:
+    import logging  # which takes longer than all that is said with it, mostly nothing
+
+    own, other = BACKENDS[asked.backend].place_kind, BACKENDS[found.backend].place_kind
+    copies = f"; its inputs are copied from {own} to {other}, its results back"
+    logging.getLogger("phix.kernels").warning(
+        "%s has no kernel for (%s); (%s) runs it%s", name, asked, found,
+        copies if own != other else "",
+    )  # fmt: skip
+
+
+def not_found(name: str, key: KernelKey) -> KernelNotFoundError:
+    """The error for a call that nothing has a kernel for, with what is registered."""
+    op = OPS.get(name)
+    if op is not None and not op.is_primitive:
+        return KernelNotFoundError(
+            f"{name!r} is a composite and has no kernel for ({key}); decompose it "
+            "(phix.decompose), or register one with @phix.kernels.register_kernel"
+        )
+    listed: dict[tuple[str, str], list[str]] = {}
+    for k in keys(name):
+        listed.setdefault((k.backend, k.layout), []).append(str(k.dtype))
+    there = "; ".join(f"{b}, {where}: {' '.join(d)}" for (b, where), d in listed.items())
+    return KernelNotFoundError(
+        f"no kernel of {name!r} for ({key}); there are: {there or 'none'}. Register one with "
+        f'@phix.kernels.register_kernel("{name}", "{key.backend}", "{key.layout}", "{key.dtype}")'
+    )
+
+
+def keys(op: Op | str, backends: Iterable[str] | None = None) -> tuple[KernelKey, ...]:
+    """Every key the op has a kernel for, those of ``backends`` alone if they are given."""
+    wanted = tuple(BACKENDS) if backends is None else tuple(backends)
+    name = _name(op)
+    claimed = OPS[name].dtypes if name in OPS else frozenset()
+    dtypes = [d for d in dt.ALL if not claimed or d in claimed]
+    generated = [
+        key
+        for backend in wanted
+        for key in (KernelKey(backend, ANY, dtype) for dtype in dtypes)
+        if lookup(name, key) is not None and BACKENDS[backend].is_engine
+    ]
+    registered = [k for k in KERNELS.get(name, ()) if k.backend in wanted]
+    return tuple(dict.fromkeys([*registered, *generated]))
+
+
+def missing(backend: str) -> dict[str, tuple[np.dtype, ...]]:
+    """The primitives ``backend`` has no kernel for, with the dtypes that are missing.
+
+    Raises:
+        KernelRegistrationError: no such backend.
+    """
+    known_backend(backend)
+    owed: dict[str, tuple[np.dtype, ...]] = {}
+    for name, op in OPS.items():
+        if not op.is_primitive or "collective" in op.traits:
+            continue  # a collective is gone once the vmap around it is
+        have = {k.dtype for k in keys(name, [backend])}
+        lacking = tuple(d for d in dt.ALL if (d in op.dtypes or not op.dtypes) and d not in have)
+        if lacking:
+            owed[name] = lacking
+    return owed
+
+
+def select_kernel(
+    op_name: str, dtype: np.dtype, backends: tuple[str, ...], layout: str = ANY
+) -> Kernel | None:
+    """The first of ``backends`` with a kernel for the op and dtype."""
+    for backend in backends:
+        found = lookup(op_name, KernelKey(backend, layout, dtype))
+        if found is not None:
+            return found
+    return None
+
+
+def _forget() -> None:
+    for cached in (lookup, find, choose, available, has_functions, _libraries):
+        cached.cache_clear()
+
+
+LISTENERS.insert(0, _forget)
