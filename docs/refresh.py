@@ -26,6 +26,7 @@ from typing import Any
 os.environ["PHIX_TRACEBACK"] = "short"  # the pages show what users see
 
 ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))  # the phix of this folder, whatever is installed
 OPS = ROOT / "docs" / "ops.md"
 
 _BLOCK = re.compile(r"^```(?P<info>[^\n`]+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
