@@ -98,6 +98,7 @@ def test_a_level_above_the_cpu_is_refused(monkeypatch: pytest.MonkeyPatch) -> No
         module.level.__wrapped__()
 
 
+LEAST_SECONDS = 600  # of proofs that have room for a slice
 # What differs from CPU to CPU and with threads.
 DEPENDENT = ("op_table", "bodies", "body_accuracy", "lowered", "cpu_engine", "half_precision",
              "products", "long_sums", "random_networks", "random_graphs")  # fmt: skip
@@ -112,6 +113,8 @@ def test_a_slice_of_the_tests_at_every_level(
     """A slice of the seed's choice, as optimised as users have it."""
     if not has(level):
         pytest.skip(f"this CPU is below {level}")
+    if request.config.option.prove < LEAST_SECONDS:
+        pytest.skip(f"a slice takes a minute: make prove PROVE_SECONDS={LEAST_SECONDS}")
     files = [str(ROOT / "tests" / f"test_{name}.py") for name in DEPENDENT]
     number = str(request.config.option.prove_seed)
     command = [sys.executable, "-m", "pytest", "-q", "-n0", "-p", "no:cacheprovider",
