@@ -521,6 +521,12 @@ def softmax_of(x: np.ndarray) -> np.ndarray:
     return e / e.sum(-1, keepdims=True)
 
 
+def log_softmax_of(x: np.ndarray) -> np.ndarray:
+    """Far below the largest, where the softmax itself is 0."""
+    below = x - x.max(-1, keepdims=True)
+    return below - np.log(np.exp(below).sum(-1, keepdims=True))
+
+
 def layer_norm_of(x: np.ndarray) -> np.ndarray:
     centred = x - x.mean(-1, keepdims=True)
     return centred / np.sqrt((centred**2).mean(-1, keepdims=True) + 1e-3)
@@ -533,7 +539,7 @@ def normalise(draw: Draw) -> Node | None:
         return None
     table: dict[str, Pair] = {
         "softmax": (lambda x: ops.softmax(x, -1), softmax_of, False),
-        "log_softmax": (lambda x: ops.log_softmax(x, -1), lambda x: np.log(softmax_of(x)), False),
+        "log_softmax": (lambda x: ops.log_softmax(x, -1), log_softmax_of, False),
     }
     last = len(draw.nodes[i].shape) - 1
     if last:
