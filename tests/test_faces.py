@@ -116,5 +116,7 @@ print(*[s.name for s in block.body if not hasattr(Graph, s.name)])
 graph = phix.make_graph(lambda x: phix.ops.exp(x))(phix.spec([3]))
 assert hash(graph) == hash(phix.parse_graph(str(graph))) and len(graph([0.0, 1.0, 2.0])) == 1
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
     assert done.stdout.split() == []
