@@ -115,8 +115,11 @@ class GpuDevice(places.Device):
         return bool(storage.flags.c_contiguous)
 
     def is_alone(self, storage: Any) -> bool:
-        """Whether no view and no other array refers to the block of memory."""
-        return sys.getrefcount(storage.data.mem) == _references_of_memory()
+        """Whether no view and no other array refers to the block of memory.
+
+        A view of all of an array has its pointer, one of a part another pointer into its block.
+        """
+        return _references(storage) == _references_of_one()
 
     def empty_pool(self) -> None:
         """Give the memory that CuPy keeps for later, on any GPU, back to the driver."""
@@ -128,11 +131,16 @@ class GpuDevice(places.Device):
 DEVICE = GpuDevice()
 
 
+def _references(storage: Any) -> tuple[int, int]:
+    """How many references the pointer of an array has, and the block that it points into."""
+    pointer = storage.data
+    return sys.getrefcount(pointer), sys.getrefcount(pointer.mem)
+
+
 @cache
-def _references_of_memory() -> int:
-    """How many references the memory of a fresh array has."""
-    fresh = cupy().empty(1)
-    return sys.getrefcount(fresh.data.mem)
+def _references_of_one() -> tuple[int, int]:
+    """Those of a fresh array."""
+    return _references(cupy().empty(1))
 
 
 class CupyRuntime:
