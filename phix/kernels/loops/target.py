@@ -38,6 +38,7 @@ class Target:
     asks for them, or in the engine's threads, so that threads can share a batch of them.
     ``block_bytes`` is what a block of a batch may take on the way. ``reuses_planes``: what is done
     to one plane after the other goes through the same memory, which stays in a cache.
+    ``tiles_in_loops``: what reads across its operand goes over it in tiles that a cache holds.
     ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
     ``attention_size``: attention of heads up to that size is one call; else products and loops.
     ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
@@ -53,6 +54,7 @@ class Target:
     multiplies_in_loops: Callable[[tuple[int | None, ...]], bool] = _all_small
     block_bytes: int = 8 << 20
     reuses_planes: bool = True
+    tiles_in_loops: bool = True
     sorts_in_loops: bool = True
     attention_size: int = 0
     convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
