@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from phix.core import dtypes as dt
 from phix.core.errors import KernelNotFoundError
 from phix.kernels.gpu.attention import Attention
+from phix.kernels.gpu.attention16 import MatrixAttention
 from phix.kernels.gpu.attention_grad import KeyGradient, QueryGradient
 from phix.kernels.gpu.convolution import Convolution
 from phix.kernels.gpu.factors import Cholesky, Lu, Triangle
@@ -14,10 +16,23 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import For, LibraryCall, LoopProgram
 from phix.kernels.schedule.pipeline import Setting
 
+Made = Callable[[ir.Statement, list[For], LibraryCall], ir.Kernel]
+
+
+def by_width(plain: Made, of_16_bits: Made) -> Made:
+    """A kernel by the dtype of the call: the second for float16 and bfloat16."""
+
+    def made(statement: ir.Statement, loops: list[For], call: LibraryCall) -> ir.Kernel:
+        is_narrow = dt.as_dtype(call.name.split("_", 1)[1]).itemsize == 2
+        return (of_16_bits if is_narrow else plain)(statement, loops, call)
+
+    return made
+
+
 # What does a call, by the name of its routine: a library, or a kernel with a text of its own.
-ROUTINES: dict[str, Callable[[ir.Statement, list[For], LibraryCall], ir.Kernel]] = {
+ROUTINES: dict[str, Made] = {
     "gemm": Product,
-    "attention": Attention,
+    "attention": by_width(Attention, MatrixAttention),
     "querygrad": QueryGradient,
     "keygrad": KeyGradient,
     "convolution": Convolution,
