@@ -170,17 +170,23 @@ static unsigned phix_pair_bfloat16(float x, float y) {
 static float phix_exp2(float x) { return exp2f(x); }
 
 // A copy happens at any time until it is awaited: here at once, or at the last moment.
-struct Copy { unsigned short *to; const unsigned short *from; };
+struct Copy { void *to; const void *from; size_t size; };
 static std::vector<Copy> copies[1024];
 static void copy_now(Copy c) {
-  if (c.from) memcpy(c.to, c.from, 16);
-  else memset(c.to, 0, 16);
+  if (c.from) memcpy(c.to, c.from, c.size);
+  else memset(c.to, 0, c.size);
 }
-static void phix_copy8(unsigned short *to, const unsigned short *from, bool is_inside) {
-  if ((uintptr_t)to % 16 || (is_inside && (uintptr_t)from % 16)) abort();
-  const Copy copy = {to, is_inside ? from : nullptr};
+static void start_copy(void *to, const void *from, bool is_inside, size_t size) {
+  if ((uintptr_t)to % size || (is_inside && (uintptr_t)from % size)) abort();
+  const Copy copy = {to, is_inside ? from : nullptr, size};
   if (is_backward) copies[running].push_back(copy);
   else copy_now(copy);
+}
+static void phix_copy8(unsigned short *to, const unsigned short *from, bool is_inside) {
+  start_copy(to, from, is_inside, 16);
+}
+static void phix_copy1(float *to, const float *from, bool is_inside) {
+  start_copy(to, from, is_inside, 4);
 }
 static void phix_await_copies() {
   for (const Copy &c : copies[running]) copy_now(c);

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
+from typing import ClassVar
 
 from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
@@ -23,20 +24,16 @@ _LOG2_E = "1.4426950408889634f"
 
 @dataclass(frozen=True)
 class Tile:
-    """Warps of a block, stripes of sixteen queries in each, and keys at once."""
+    """Warps of a block, stripes of sixteen rows in each, and rows to go along at once: queries
+    and keys, or the other way round."""
 
     warps: int
     stripes: int
-    keys: int
+    at_once: int
 
     @property
     def rows(self) -> int:
         return 16 * self.warps * self.stripes
-
-
-# The tile by the columns of the widest operand at most: shared memory is 48 KiB, and registers of
-# a thread are 255.
-TILES = {64: Tile(4, 2, 64), 80: Tile(4, 1, 64), 128: Tile(4, 1, 32), 256: Tile(4, 1, 16)}
 
 
 def padded(size: int, to: int = 16) -> int:
@@ -53,10 +50,19 @@ def pitch(columns: int) -> int:
 class MatrixAttention(Attention):
     """:class:`Attention` of float16 and bfloat16."""
 
+    # The tile by the columns of the widest operand at most: static shared memory is 48 KiB, and a
+    # thread has 255 registers.
+    TILES: ClassVar[dict[int, Tile]] = {
+        64: Tile(4, 2, 64),
+        80: Tile(4, 1, 64),
+        128: Tile(4, 1, 32),
+        256: Tile(4, 1, 16),
+    }
+
     @cached_property
     def tile(self) -> Tile:
         widest = max(int(n.data) for n in self.numbers[2:4])
-        return TILES[min(most for most in TILES if widest <= most)]
+        return self.TILES[min(most for most in self.TILES if widest <= most)]
 
     @property
     def rows(self) -> int:
@@ -65,6 +71,10 @@ class MatrixAttention(Attention):
     @property
     def threads(self) -> int:  # type: ignore[override]
         return self.tile.warps * WARP
+
+    @property
+    def is_causal(self) -> bool:
+        return bool(self.numbers[7].data)
 
     @cached_property
     def scale(self) -> float:
@@ -81,28 +91,43 @@ class MatrixAttention(Attention):
 
     def print_tile(self, text: RoutineText) -> None:
         """See :class:`Routine`."""
+        names = self.names_in_text(text)
+        half, own = int(str(names["HALF"])), self.rows * int(str(names["SIZE_PITCH"]))
+        query_place = max(2 * half - own, 0)
+        names |= {
+            "SHARED": max(2 * half, own), "QUERY_PLACE": query_place,
+            "IS_APART": self._bool(query_place >= half),
+            "LIMIT": "phix_minimum((long long)$KEYS$, row + 1)" if self.is_causal else "$KEYS$",
+            "STORE": ins.stored(self.dtype, "total[s][j][2 * h + i] * inverse"),
+            "ONE": "$P1$", "OTHER": "$P2$",
+        }  # fmt: skip
+        text.lines_of(self.printed(text, _TEXT, names))
+
+    def printed(self, text: RoutineText, template: str, names: dict[str, object]) -> str:
+        """The template, with names in the texts of names too."""
+        filled = text.filled_in(template, names)
+        while filled != template:
+            template, filled = filled, text.filled_in(filled, names)
+        return filled
+
+    def names_in_text(self, text: RoutineText) -> dict[str, object]:
+        """What kernels of 16-bit attention have in common."""
         queries, keys, size, width, row_step, column_step, *_ = text.values
-        tile, is_causal = self.tile, bool(self.numbers[7].data)
-        sizes, widths = padded(int(size)), padded(int(width))
-        half = tile.keys * (pitch(sizes) + pitch(widths))
-        query_place = max(2 * half - tile.rows * pitch(sizes), 0)
+        tile, sizes, widths = self.tile, padded(int(size)), padded(int(width))
         is_plain = self.is_scaled_late and len(text.operands) <= self.mask_operand
-        names = {
-            "ROWS": tile.rows, "STRIPES": tile.stripes, "AT_ONCE": tile.keys,
+        return {
+            "COPY": COPY,
+            "ROWS": tile.rows, "STRIPES": tile.stripes, "AT_ONCE": tile.at_once,
             "THREADS": self.threads, "SIZE": size, "WIDTH": width, "SIZES": sizes,
             "WIDTHS": widths, "SIZE_PITCH": pitch(sizes), "WIDTH_PITCH": pitch(widths),
-            "HALF": half, "SHARED": max(2 * half, tile.rows * pitch(sizes)),
-            "QUERY_PLACE": query_place, "IS_APART": self._bool(query_place >= half),
-            "IS_CAUSAL": self._bool(is_causal), "IS_PLAIN": self._bool(is_plain),
-            "LIMIT": f"phix_minimum((long long){keys}, row + 1)" if is_causal else keys,
+            "HALF": tile.at_once * (pitch(sizes) + pitch(widths)),
+            "IS_CAUSAL": self._bool(self.is_causal), "IS_PLAIN": self._bool(is_plain),
             "MASK": self._mask(text, row_step, column_step), "KIND": self.dtype.name,
-            "SCALE": "1.0f" if self.is_scaled_late else self._constant(self.scale),
+            "TO_BASE_2": "1.0f" if self.is_scaled_late else self._constant(self.scale),
             "FACTOR": self._constant(self.scale) if self.is_scaled_late else "1.0f",
-            "QUERIES": queries, "KEYS": keys, "TILE": text.tile[0],
-            "STORE": ins.stored(self.dtype, "total[s][j][2 * h + i] * inverse"),
+            "QUERIES": queries, "KEYS": keys, "TILE": text.tile[0], "LOG2_E": _LOG2_E,
             **{f"P{k}": operand for k, operand in enumerate(text.operands)},
         }  # fmt: skip
-        text.lines_of(text.filled_in(text.filled_in(_TEXT, {"COPY": _COPY}), names))
 
     @staticmethod
     def _bool(value: bool) -> str:
@@ -117,13 +142,13 @@ class MatrixAttention(Attention):
         return made if self.is_scaled_late else made.replace("+= ", f"+= {_LOG2_E} * ")
 
 
-# Tiles of keys and values, from ``next`` on, into a half of the shared memory.
-_COPY = """{
+# Tiles of two operands, from row ``next`` on, into a half of the shared memory.
+COPY = """{
   unsigned short *const to = shared + stage * $HALF$;
   phix_copy_rows<$AT_ONCE$, $SIZE$, $SIZES$, $SIZE_PITCH$, $THREADS$>(
-      to, $P1$ + next * $SIZE$, end - next);
+      to, $ONE$ + next * $SIZE$, end - next);
   phix_copy_rows<$AT_ONCE$, $WIDTH$, $WIDTHS$, $WIDTH_PITCH$, $THREADS$>(
-      to + $AT_ONCE$ * $SIZE_PITCH$, $P2$ + next * $WIDTH$, end - next);
+      to + $AT_ONCE$ * $SIZE_PITCH$, $OTHER$ + next * $WIDTH$, end - next);
 }"""
 
 _TEXT = """
@@ -205,7 +230,7 @@ for (long long start = 0; start < end; start += $AT_ONCE$) {
             const long long column = start + j * 8 + (lane & 3) * 2 + i;
             float score = -unseen;
             if (column < limit) {
-              score = scores[s][j][2 * h + i] * $SCALE$;
+              score = scores[s][j][2 * h + i] * $TO_BASE_2$;
               $MASK$
             }
             scores[s][j][2 * h + i] = score;

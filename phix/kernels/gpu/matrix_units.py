@@ -45,10 +45,15 @@ PHIX_MULTIPLY(bfloat16, "bf16")
   }
 PHIX_PAIR(float16, "f16")
 PHIX_PAIR(bfloat16, "bf16")
-// Eight 16-bit floats into shared memory, or zeros; they are there when the copies are awaited.
+// Eight 16-bit floats, or one float, into shared memory, or zeros: they are there when the copies
+// are awaited.
 PHIX_DEVICE void phix_copy8(unsigned short *to, const unsigned short *from, bool is_inside) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :: "r"(phix_shared_address(to)), "l"(from), "r"(is_inside ? 16 : 0) : "memory");
+}
+PHIX_DEVICE void phix_copy1(float *to, const float *from, bool is_inside) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;"
+               :: "r"(phix_shared_address(to)), "l"(from), "r"(is_inside ? 4 : 0) : "memory");
 }
 PHIX_DEVICE void phix_await_copies() { asm volatile("cp.async.wait_all;" ::: "memory"); }
 PHIX_DEVICE float phix_exp2(float x) {
@@ -106,6 +111,9 @@ PHIX_MULTIPLY(float16, phix_from_half, phix_to_half)
 PHIX_MULTIPLY(bfloat16, phix_from_bfloat16, phix_to_bfloat16)
 PHIX_DEVICE void phix_copy8(unsigned short *to, const unsigned short *from, bool is_inside) {
   for (int k = 0; k < 8; ++k) to[k] = is_inside ? from[k] : (unsigned short)0;
+}
+PHIX_DEVICE void phix_copy1(float *to, const float *from, bool is_inside) {
+  *to = is_inside ? *from : 0.0f;
 }
 PHIX_DEVICE void phix_await_copies() {}
 PHIX_DEVICE float phix_exp2(float x) { return exp2f(x); }
