@@ -101,7 +101,7 @@ __all__ = [
     "multiply", "multiply_", "multiply_grad",
     "mv",
     "ndtr", "ndtr_grad",
-    "not_equal",
+    "normal_density", "normal_density_grad", "not_equal",
     "numel",
     "one_hot",
     "optimization_barrier",
@@ -3095,6 +3095,27 @@ _ndtr_grad = define("ndtr_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)"
 def ndtr_grad(x, out_grad):
     """Backward of :func:`ndtr`."""
     return bind(_ndtr_grad, (x, out_grad), ())
+
+_normal_density = define(
+    "normal_density", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="normal_density_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+)
+def normal_density(x: TensorLike) -> Tensor:
+    """Density of a standard normal variable at x, elementwise: exp(-x ** 2 / 2) / sqrt(2 * pi),
+    without rounding x ** 2; the slope of ndtr.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_normal_density, (x,), ())
+
+_normal_density_grad = define(
+    "normal_density_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="normal_density"
+)
+def normal_density_grad(x, out_grad):
+    """Backward of :func:`normal_density`."""
+    return bind(_normal_density_grad, (x, out_grad), ())
 
 _log_ndtr = define(
     "log_ndtr", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),

@@ -723,6 +723,9 @@ class TensorMethods:
     def ndtr(self) -> Tensor:
         """Probability that a standard normal variable is at most x, elementwise: erfc(-x / sqrt(2))
         / 2, without rounding x / sqrt(2)."""
+    def normal_density(self) -> Tensor:
+        """Density of a standard normal variable at x, elementwise: exp(-x ** 2 / 2) / sqrt(2 * pi),
+        without rounding x ** 2; the slope of ndtr."""
     def log_ndtr(self) -> Tensor:
         """log(ndtr(x)), elementwise, where ndtr vanishes too."""
     def erfinv(self) -> Tensor:
