@@ -10,7 +10,7 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core.errors import OutOfMemoryError, PhixError
+from phix.core.errors import AttributeValueError, OutOfMemoryError, PhixError
 from tests.spoiled_calls import limited
 
 X = np.arange(50, dtype=np.float32).reshape(1, 2, 5, 5)
@@ -53,6 +53,35 @@ def test_what_no_image_can_have_is_refused_at_once(name: str, size: int) -> None
         for g in (f, slope, phix.jit(f), _unsized(f), _unsized(slope)):
             with pytest.raises(PhixError):
                 g(X)
+
+
+UP = {"strides": [2, 3], "dilations": [1, 1]}
+
+
+@pytest.mark.parametrize("more", [
+    {"output_padding": [2, 0]}, {"output_padding": [0, 3]}, {"output_padding": [-1, 0]},
+    {"output_padding": [1]}, {"output_padding": [1, 1, 1]}, {"output_size": [13, 15]},
+    {"output_size": [10, 15]}, {"output_size": [50, 50]}, {"output_size": [12]},
+    {"output_size": [11, 15], "output_padding": [1, 1]},
+])  # fmt: skip
+def test_an_output_that_no_convolution_takes_back_is_refused(more: dict[str, Any]) -> None:
+    for f in (
+        lambda x: ops.conv2d_transpose(x, W[:2], **UP, **more),
+        phix.jit(lambda x: ops.conv2d_transpose(x, W[:2], **UP, **more)),
+    ):
+        with pytest.raises(AttributeValueError, match=r"output_(padding|size)"):
+            f(X)
+
+
+@pytest.mark.parametrize("height", [11, 12])
+@pytest.mark.parametrize("width", [15, 16, 17])
+def test_outputs_are_those_that_the_convolution_takes_back(height: int, width: int) -> None:
+    size, more = [height, width], [height - 11, width - 15]
+    found = ops.conv2d_transpose(X, W[:2], **UP, output_size=size)
+    assert found.shape[2:] == (height, width)
+    assert ops.conv2d(found, W[:2], **UP).shape == (1, 2, 5, 5)
+    other = ops.conv2d_transpose(X, W[:2], **UP, output_padding=more)
+    np.testing.assert_array_equal(found, other)
 
 
 def test_a_stride_beyond_the_image_leaves_one_window() -> None:

@@ -270,6 +270,36 @@ def depthwise_conv2d(
     )
 
 
+def _output_size(
+    least: dm.Shape, padding: dm.Shape, size: dm.Shape, strides: Any, dilations: Any
+) -> dm.Shape:
+    """The size that is asked for, of those that a convolution takes to the same one.
+
+    Raises:
+        AttributeValueError: it is none of them, or asked for in two ways.
+    """
+    if padding and size:
+        raise AttributeValueError(
+            "output_padding and output_size say the same thing; give one of them"
+        )
+    for name, given in (("output_padding", padding), ("output_size", size)):
+        if given and len(given) != 2:
+            raise AttributeValueError(f"{name} must be two ints, found {dm.shape_text(given)}")
+    more = padding or tuple(a - b for a, b in zip(size or least, least))
+    most = [max(s, d) - 1 for s, d in zip(strides, dilations)]
+    if any(isinstance(m, int) and not 0 <= m <= top for m, top in zip(more, most)):
+        name, given = ("output_padding", padding) if padding else ("output_size", size)
+        sizes = " and ".join(
+            f"{dm.dim_text(a)} to {dm.dim_text(a + top)}" for a, top in zip(least, most)
+        )
+        raise AttributeValueError(
+            f"{name} {dm.shape_text(given)} is none of a convolution with strides {list(strides)} "
+            f"and dilations {list(dilations)}, which takes sizes of {sizes} to that of x; "
+            f"write an output_padding of at most {most}"
+        )
+    return size or tuple(a + m for a, m in zip(least, more))
+
+
 @rules.decompose("conv2d_transpose")
 def conv2d_transpose(
     x: Any,
@@ -303,11 +333,11 @@ def conv2d_transpose(
         pads = explicit_paddings("SAME", paddings, whole, kernel, strides, dilations)
     else:
         pads = explicit_paddings(padding_algorithm, paddings, size, kernel, strides, dilations)
-    more = tuple(output_padding) or (0, 0)
-    wanted = tuple(output_size) or tuple(
-        (n - 1) * s - p - q + (k - 1) * d + 1 + extra
-        for n, k, s, d, (p, q), extra in zip(size, kernel, strides, dilations, pads, more)
+    least = tuple(
+        (n - 1) * s - p - q + (k - 1) * d + 1
+        for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads)
     )
+    wanted = _output_size(least, tuple(output_padding), tuple(output_size), strides, dilations)
     if any(isinstance(d, int) and d < 1 for d in wanted):
         raise ShapeError(f"the paddings leave nothing of the output; pad less than {pads}")
     how = f"strides {list(strides)} and dilations {list(dilations)} make"

@@ -310,7 +310,7 @@ def _place_of_cut(
     turns: list[float] = []  # of the loops inside, the innermost one first
     for inner in reversed(around):
         most = allowed(turns)
-        turns.append(_most_turns(inner))
+        turns.append(max(1, _most_turns(inner)))
         if turns[-1] > most:
             return inner, max(1, most)
     return None
