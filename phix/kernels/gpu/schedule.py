@@ -43,6 +43,9 @@ _SMALL = 1 << 12
 # With a thread a column: the threads to make, and the elements each of them is to have.
 _THREADS, _COLUMN_PART = 1 << 18, 1 << 6
 
+# Matrices of so few rows or columns do not fill the tiles of a library.
+_NARROW = 32
+
 _ZERO = sc.const(0, dt.int64)
 # Parts are numbered by an index no loop of the builder has.
 _PART_INDEX = sc.var("i900")
@@ -60,10 +63,18 @@ def joins(first: For, second: For, joined: For) -> bool:
         is_apart = len(inner) > max(len(_inner(n)) for n in nests[:2])
         return not (is_apart and nests[2].loops and mapping.prefers_threads(nests[2], inner))
     # the rows of one are done row by row with those of the other
-    if depths[2] != min(depths[:2]):
-        return False
     rows, most = _size(nests[2]), max((_size(s) or 0 for s in _inner(nests[2])), default=0)
+    if depths[2] != min(depths[:2]):
+        # what one makes of elements of a row the other reads, all in the caches of a block
+        return rows is not None and rows >= _ENOUGH_ROWS and 1 < most <= _NARROW * _NARROW
     return (rows is None or rows >= _ENOUGH_ROWS) and most <= _LONG_ROW
+
+
+def multiplies_in_loops(sizes: tuple[int | None, ...]) -> bool:
+    """Whether a product has so little to share that a thread or a block a result is no slower than
+    a library, and what is done to its operands and its results is done on the way."""
+    *narrow, _ = sorted(_NARROW + 1 if size is None else size for size in sizes)
+    return max(narrow) <= _NARROW
 
 
 GPU = Target(
@@ -72,7 +83,7 @@ GPU = Target(
         dt.float16, dt.bfloat16, dt.float32, dt.float64, dt.complex64, dt.complex128,
     ),
     own_products=(),
-    small_product=16,
+    multiplies_in_loops=multiplies_in_loops,
     block_bytes=512 << 20,
     reuses_planes=False,
     sorts_in_loops=False,
