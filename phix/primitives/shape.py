@@ -85,10 +85,14 @@ def expand_attrs(x: MetaTensor, shape: Any) -> Any:
         raise ShapeError(
             f"shape {dm.shape_text(shape)} has fewer dims than {x}; reshape or sum it instead"
         )
+    if any(isinstance(d, int) and d == -1 for d in shape[:lead]):
+        raise ShapeError(
+            f"shape {dm.shape_text(shape)} has a -1 for an axis that {x} does not have; write its "
+            "size"
+        )
     return (
         tuple(
-            x.dims[i - lead] if isinstance(d, int) and d == -1 and i >= lead else d
-            for i, d in enumerate(shape)
+            x.dims[i - lead] if isinstance(d, int) and d == -1 else d for i, d in enumerate(shape)
         ),
     )
 
