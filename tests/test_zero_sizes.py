@@ -164,6 +164,6 @@ def test_a_flipped_tensor_without_axes_is_one() -> None:
 @pytest.mark.parametrize("shape", [[-1, 3], [2, -1, 3], [-1, -1, -1]])
 def test_a_new_axis_of_an_expansion_has_a_size(shape: list[int]) -> None:
     for x in (np.ones(3, np.float32), phix.spec(["n"])):
-        with pytest.raises(ShapeError, match="-1 for an axis that .* does not have; write its"):
+        with pytest.raises(ShapeError, match=r"-1 for an axis that .* does not have; write its"):
             phix.infer_meta(lambda x: ops.expand(x, shape))(x)
     assert ops.expand(np.ones(3, np.float32), [2, -1]).shape == (2, 3)
