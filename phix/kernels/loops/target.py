@@ -22,6 +22,10 @@ def _always(first: For, second: For, joined: For) -> bool:
     return True
 
 
+def _eight_lanes_of_four_vectors(loop: For) -> int:
+    return 32
+
+
 def _all_small(sizes: tuple[int | None, ...]) -> bool:
     return all(size is not None and size <= 8 for size in sizes)
 
@@ -44,8 +48,9 @@ class Target:
     ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
     over taps are cut into so many parts; None: it has no such call.
     ``joins(first, second, joined)``: whether two top-level loops that may become one should.
-    ``foresees(library)`` is told of a call of a product as soon as it is sure that there will be
-    one, so that its code can be made beside the lowering of all else.
+    ``accumulators(loop)``: how many sums its code keeps side by side where an innermost loop adds
+    to one. ``foresees(library)`` is told of a call of a product as soon as it is sure that there
+    will be one, so that its code can be made beside the lowering of all else.
     """
 
     sums_in_memory: bool = True
@@ -59,6 +64,7 @@ class Target:
     attention_size: int = 0
     convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
     joins: Callable[[For, For, For], bool] = _always
+    accumulators: Callable[[For], int] = _eight_lanes_of_four_vectors
     foresees: Callable[[str], None] = _unheard
 
 
