@@ -42,7 +42,10 @@ from phix.kernels.schedule.inplace import nest
 
 # So few writes a thread does one after the other.
 _FEW_WRITES = 64
-_WRITE, _NEXT = sc.var("i901"), sc.var("a900")
+# Up to so many places are put in order by counting, for each, those that come before it: a
+# library's sort takes longer to start, and cannot be recorded.
+_MOST_COUNTED = 1 << 14
+_WRITE, _NEXT, _OTHER = sc.var("i901"), sc.var("a900"), sc.var("i902")
 
 
 def rearranged(program: LoopProgram, kernel: Kernel, temp: Any) -> list[Step]:
@@ -134,16 +137,32 @@ def _sorted(
     for loop in writes:
         linear = linear * loop.extent + loop.index
     first = Kernel(_around(writes, "parallel", [Store(keys, (linear,), key)]))
-    sort = HostStep(
+    sort: Step = HostStep(
         "argsort", _argsort, (keys,), (ordered, order), ((count,),),
         {"axis": 0, "descending": False},
     )  # fmt: skip
+    if isinstance(count, int) and count <= _MOST_COUNTED:
+        sort = Kernel([_counted(total, keys, ordered, order)])
     return [first, sort, Kernel(_segments(digits, writes, block, total, ordered, order))]
 
 
 def _argsort(keys: np.ndarray, ordered: np.ndarray, order: np.ndarray) -> None:
     order[...] = np.argsort(keys, kind="stable")
     ordered[...] = keys[order]
+
+
+def _counted(total: Expr, keys: Buffer, ordered: Buffer, order: Buffer) -> For:
+    """A sort by counting: a key goes where there are as many before it, equals in order."""
+    key, other = (Expr("load", (at,), dt.int64, keys) for at in (_WRITE, _OTHER))
+    is_before = (key > other) | (sc.eq(other, key) & (_WRITE > _OTHER))
+    count = Assign((_NEXT,), (_NEXT + sc.cast(is_before, dt.int64),))
+    body = [
+        Declare(_NEXT, ir.ZERO),
+        For(_OTHER, total, [count], "reduction"),
+        Store(ordered, (_NEXT,), key),
+        Store(order, (_NEXT,), _WRITE),
+    ]
+    return For(_WRITE, total, body, INDEPENDENT)
 
 
 def _is_apart(place: Expr, digits: list[For]) -> bool:
