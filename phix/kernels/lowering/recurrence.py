@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from phix.core import dtypes as dt
@@ -9,15 +10,17 @@ from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer
-from phix.kernels.lowering.lower import lowering
 from phix.kernels.lowering.reduction import as_dtype, parts, whole
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 
 @lowering("linear_recurrence", "whole")
-def linear_recurrence(b: Builder, a: Value, x: Value, axis: int, reverse: bool) -> Value:
-    meta = b.out
+def linear_recurrence(
+    b: Builder, a: Value, x: Value, axis: int, reverse: bool, *, task: Task
+) -> Value:
+    meta = task.out
     is_half = meta.dtype in (dt.float16, dt.bfloat16)
     wide = MetaTensor(x.dims, dt.float32 if is_half else meta.dtype)
 
@@ -44,18 +47,19 @@ def linear_recurrence(b: Builder, a: Value, x: Value, axis: int, reverse: bool) 
 
 
 @lowering("cummax", "whole")
-def cummax(b: Builder, x: Value, axis: int, dtype: Any) -> tuple[Value, ...]:
-    return _running(b, x, axis, lambda new, best: new >= best)
+def cummax(b: Builder, x: Value, axis: int, dtype: Any, *, task: Task) -> tuple[Value, ...]:
+    return _running(b, x, axis, task.metas, lambda new, best: new >= best)
 
 
 @lowering("cummin", "whole")
-def cummin(b: Builder, x: Value, axis: int, dtype: Any) -> tuple[Value, ...]:
-    return _running(b, x, axis, lambda new, best: new <= best)
+def cummin(b: Builder, x: Value, axis: int, dtype: Any, *, task: Task) -> tuple[Value, ...]:
+    return _running(b, x, axis, task.metas, lambda new, best: new <= best)
 
 
-def _running(b: Builder, x: Value, axis: int, wins: Any) -> tuple[Value, ...]:
+def _running(
+    b: Builder, x: Value, axis: int, metas: Sequence[MetaTensor], wins: Any
+) -> tuple[Value, ...]:
     """The extreme element so far and where it stands, the last of equals; NaN wins and stays."""
-    metas = b.out_metas
     if not x.dims:
         return x, b.constant(0, metas[1].dims, metas[1].dtype)
 
