@@ -15,7 +15,7 @@ its own. What is in a block depends on sizes alone, not on threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -263,7 +263,7 @@ def _loads(s: Statement) -> set[Expr]:
     return {load for root in ir.roots(s) for load in root.loads}
 
 
-def _parts(e: Expr) -> Iterator[Expr]:
+def _parts(e: Expr) -> Collection[Expr]:
     return ir.expressions([Declare(e, e)])
 
 
