@@ -166,7 +166,7 @@ class _Printer:
         if not changed:
             return
         for names in (self.values, self.indices):
-            self._find_dependencies(e for e in names if e not in self.depends)
+            self._find_dependencies([e for e in names if e not in self.depends])
             for expr in [e for e in names if self.depends[e] & changed]:
                 del names[expr]
 
