@@ -21,6 +21,7 @@ from phix.core.tensor import Tensor
 from phix.core.tracebacks import leaving_phix
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
+from phix.interpreters.tape import zeros as zeros_of
 
 
 # -- linear functions ------------------------------------------------------------------------
@@ -66,7 +67,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
 
     def forward(*tangents: Any) -> list[Any]:
         # J from ct -> J^T ct, which is linear, by transposing once more
-        zeros = [reverse.zeros(m) for m in metas]
+        zeros = [zeros_of(m) for m in metas]
         _, back = reverse.vjp(lambda *cts: pull(cts), zeros)
         return back(tangents)
 
@@ -153,7 +154,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
             c if c.dtype == a.meta.dtype else c.astype(a.meta.dtype)
             for c, a in zip(cts, traced.outputs)
         ]
-        nothing = [reverse.zeros(m) for m in metas]
+        nothing = [zeros_of(m) for m in metas]
         return pytrees.unflatten(in_tree, graph(*nothing, *fitted))[0]
 
     return transposed

@@ -61,7 +61,7 @@ class Eager(Interpreter):
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         call = _call(op, attrs) if op.inexact else (op, attrs)
         try:
-            run = self.plans[(call, *[x.key for x in inputs])]
+            run = self.plans[(call, *[x.known_key or x.key for x in inputs])]
         except AttributeError:
             return self.launch_mixed(op, inputs, attrs)
         except (KeyError, TypeError):
