@@ -1,16 +1,19 @@
 """Measurements on a GPU: ``python -m benchmarks.gpu [--row PART] [--repeats N] [--json FILE]``.
 
-phix against JAX and PyTorch (eager and compiled, the better one counts) on the same card. Rows
-that only move memory are also given as a part of what copying reaches; the aim is 0.8 or more.
-A call is timed in rounds: as many calls as take some milliseconds, then one wait for the card.
+phix against JAX and PyTorch (eager and, with ``--compile``, compiled; the better one counts) on the
+same card, all through their public faces: arrays on the card, functions compiled. float32 products
+are float32 in all of them, no TF32. Rows that only move memory are also given as a part of what
+copying reaches; the aim is 0.8 or more. A call is timed in rounds: as many calls as take some
+milliseconds, then one wait for the card. ``--kernels`` shows what each contender runs on the card,
+by PyTorch's profiler.
 """
 
 from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,149 +22,34 @@ import numpy as np
 import phix
 from benchmarks import harness, peers
 from benchmarks.__main__ import load_rows
-from benchmarks.harness import Case, Measurement, normal
-from benchmarks.peers import Call, F, jax, jnp, torch
-from phix import ops
+from benchmarks.harness import COMPILED, Case, Measurement
+from benchmarks.peers import Call, jax, torch
+from benchmarks.rows_gpu import ROWS, GpuRow
 
 _SPAN = 0.01
-_ROWS, _COLUMNS = 8192, 8192  # 256 MB of float32
-
-
-@dataclass(frozen=True)
-class GpuRow:
-    """A line of the table; ``moved``: the bytes it must move, where it does little else."""
-
-    name: str
-    build: Callable[[], Case]
-    moved: int = 0
-
-
-ROWS: dict[str, GpuRow] = {}
-
-
-def row(name: str, moved: int = 0) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
-    def register(build: Callable[[], Case]) -> Callable[[], Case]:
-        ROWS[name] = GpuRow(name, build, moved)
-        return build
-
-    return register
-
-
-# -- memory --------------------------------------------------------------------------------------
-_SIZE = _ROWS * _COLUMNS * 4
-
-
-@row("tanh(a * b + 1) * exp(-b), 256 MB", moved=3 * _SIZE)
-def pointwise() -> Case:
-    functions = {
-        "phix": lambda a, b: ops.tanh(a * b + 1.0) * ops.exp(-b),
-        "jax": lambda a, b: jnp.tanh(a * b + 1.0) * jnp.exp(-b),
-        "torch": lambda a, b: torch.tanh(a * b + 1.0) * torch.exp(-b),
-    }
-    return Case((normal(_ROWS, _COLUMNS), normal(_ROWS, _COLUMNS, seed=1)), functions)
-
-
-@row("a + b in bfloat16, 256 MB", moved=3 * _SIZE)
-def pointwise_16_bits() -> Case:
-    def add(a: Any, b: Any) -> Any:
-        return a + b
-
-    shape = (2 * _ROWS, _COLUMNS)
-    args = tuple(normal(*shape, seed=s).astype(phix.bfloat16) for s in (0, 1))
-    return Case(args, dict.fromkeys(("phix", "jax", "torch"), add), tolerance=1e-2)
-
-
-@row("transpose, 256 MB", moved=2 * _SIZE)
-def transpose() -> Case:
-    functions = {
-        "phix": lambda a: ops.transpose(a, [1, 0]),
-        "jax": lambda a: jnp.transpose(a),
-        "torch": lambda a: a.t().contiguous(),
-    }
-    return Case((normal(_ROWS, _COLUMNS),), functions)
-
-
-def _sum(axis: tuple[int, ...]) -> Case:
-    functions = {
-        "phix": lambda a: ops.sum(a, axis),
-        "jax": lambda a: jnp.sum(a, axis or None),
-        "torch": lambda a: torch.sum(a, axis) if axis else torch.sum(a),
-    }
-    return Case((normal(_ROWS, _COLUMNS),), functions, tolerance=1e-3)
-
-
-row("sum of all, 256 MB", moved=_SIZE)(lambda: _sum(()))
-row("sum of columns, 256 MB", moved=_SIZE)(lambda: _sum((0,)))
-row("sum of rows, 256 MB", moved=_SIZE)(lambda: _sum((1,)))
-_SQUARE = 4096
-
-
-@row("softmax, 4096 x 4096", moved=2 * 4 * _SQUARE**2)
-def softmax() -> Case:
-    functions = {
-        "phix": lambda x: ops.softmax(x),
-        "jax": lambda x: jax.nn.softmax(x),
-        "torch": lambda x: F.softmax(x, -1),
-    }
-    return Case((normal(_SQUARE, _SQUARE),), functions)
-
-
-@row("layer_norm, 4096 x 4096", moved=2 * 4 * _SQUARE**2)
-def layer_norm() -> Case:
-    def of_jax(x: Any, w: Any, b: Any) -> Any:
-        mean, variance = x.mean(-1, keepdims=True), x.var(-1, keepdims=True)
-        return (x - mean) * jax.lax.rsqrt(variance + 1e-5) * w + b
-
-    functions = {
-        "phix": lambda x, w, b: ops.layer_norm(x, w, b, 1e-5, 1),
-        "jax": of_jax,
-        "torch": lambda x, w, b: F.layer_norm(x, (_SQUARE,), w, b, 1e-5),
-    }
-    args = (normal(_SQUARE, _SQUARE), normal(_SQUARE), normal(_SQUARE))
-    return Case(args, functions, tolerance=1e-4)
-
-
-# -- arithmetic, and starting it -------------------------------------------------------------------
-@row("matmul bfloat16, 8192")
-def matmul() -> Case:
-    def product(a: Any, b: Any) -> Any:
-        return a @ b
-
-    args = tuple(normal(8192, 8192, seed=s).astype(phix.bfloat16) for s in (0, 1))
-    return Case(args, dict.fromkeys(("phix", "jax", "torch"), product), tolerance=2e-2)
-
-
-@row("launch of a small call: 2 x + 1 of 16 elements")
-def launch() -> Case:
-    def line(x: Any) -> Any:
-        return 2.0 * x + 1.0
-
-    return Case((normal(16),), dict.fromkeys(("phix", "jax", "torch"), line))
+_COPIED = 256 << 20
+# Rows of the other benchmarks that are measured here too, by parts of their names.
+_SHARED = (
+    "mlp 784-1024", "gpt block", "resnet block", "beam", "sort, 1e6", "embedding", "scatter-add",
+    "rnn by scan", "RK4 of a 3-vector", "five-point stencil",
+)  # fmt: skip
 
 
 # -- contenders ------------------------------------------------------------------------------------
-class Phix:
-    """The GPU engine: a graph compiled for arrays that are on the card."""
-
-    differentiates = True
+class Phix(peers.Functional):
+    """phix.jit, on tensors of the GPU."""
 
     def __init__(self) -> None:
+        super().__init__("phix")
         from phix.kernels.gpu import device
 
         self.runtime = device.runtime()
 
-    def bind(self, function: Callable[..., Any], mode: str, args: tuple[Any, ...]) -> Call:
-        from phix.kernels.gpu import ENGINE
-
-        wrapped = peers.Functional("phix").wrapped(function, mode)
-        graph = phix.jit(wrapped).lower(*args).graph
-        arrays = [self.runtime.upload(leaf) for leaf in peers.leaves(args)]
-        program = ENGINE.compile(graph, (True,) * len(arrays))
-        run = program.launcher(tuple(a.shape for a in arrays))
-        return lambda: run(*arrays)
+    def array(self, x: np.ndarray) -> Any:
+        return phix.to_tensor(x, place="gpu")
 
     def numpy(self, x: Any) -> np.ndarray:
-        return self.runtime.download(x)
+        return x.numpy()
 
     def wait(self, result: Any) -> None:
         self.runtime.device.synchronize()
@@ -170,6 +58,7 @@ class Phix:
 class Jax(peers.Functional):
     def __init__(self) -> None:
         super().__init__("jax")
+        jax.config.update("jax_default_matmul_precision", "highest")
 
     def bind(self, function: Callable[..., Any], mode: str, args: tuple[Any, ...]) -> Call:
         arrays = peers.tree_map(self.array, args)
@@ -181,6 +70,10 @@ class Jax(peers.Functional):
 
 
 class Torch(peers.Torch):
+    def __init__(self, name: str = "torch", compiled: bool = False) -> None:
+        super().__init__(name, compiled)
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+
     def array(self, x: np.ndarray) -> Any:
         if x.dtype == phix.bfloat16:
             return torch.from_numpy(x.view(np.int16)).view(torch.bfloat16).cuda()
@@ -193,13 +86,15 @@ class Torch(peers.Torch):
         torch.cuda.synchronize()
 
 
-def contenders(names: tuple[str, ...]) -> dict[str, Any]:
-    """Those asked for that are installed and find a GPU."""
+def contenders(compiled: bool) -> dict[str, Any]:
+    """Those that are installed and find a GPU."""
     found: dict[str, Any] = {"phix": Phix()}
-    if "jax" in names and peers.is_installed("jax") and jax.default_backend() == "gpu":
+    if peers.is_installed("jax") and jax.default_backend() == "gpu":
         found["jax"] = Jax()
-    if "torch" in names and peers.is_installed("torch") and torch.cuda.is_available():
-        found["torch"], found["torch.compile"] = Torch(), Torch("torch.compile", compiled=True)
+    if peers.is_installed("torch") and torch.cuda.is_available():
+        found["torch"] = Torch()
+        if compiled:
+            found[COMPILED] = Torch(COMPILED, compiled=True)
     return found
 
 
@@ -223,38 +118,100 @@ def timed(call: Call, wait: Callable[[Any], None], repeats: int) -> list[float]:
 
 def copy_bandwidth(runtime: Any, repeats: int) -> float:
     """Bytes a second, read and written, of a copy of 256 MB."""
-    source, target = (runtime.empty((_SIZE,), np.dtype(np.uint8)) for _ in range(2))
+    source, target = (runtime.empty((_COPIED,), np.dtype(np.uint8)) for _ in range(2))
 
     def copy() -> None:
         runtime.copy(target, source)
 
-    return 2 * _SIZE / min(timed(copy, lambda _: runtime.device.synchronize(), repeats))
+    return 2 * _COPIED / min(timed(copy, lambda _: runtime.device.synchronize(), repeats))
 
 
-def measure(row: GpuRow, libraries: dict[str, Any], repeats: int) -> list[Measurement]:
-    """The row's contenders, checked against each other, then timed."""
-    case = row.build()
-    calls, results = {}, {}
-    for name, library in libraries.items():
-        function = case.functions.get(name.partition(".")[0])
-        if function is None:
-            continue
-        calls[name] = library.bind(function, case.mode, case.args)
-        found = [library.numpy(x) for x in peers.leaves(calls[name]())]
-        results[name] = [np.asarray(x, np.float32) for x in found]
-    harness.check_equal(row.name, results, max(case.tolerance, 1e-4))
-    return [
-        harness.summary(row.name, name, timed(call, libraries[name].wait, repeats))
-        for name, call in calls.items()
-    ]
+class Measuring:
+    """The rows measured so far, what went wrong, and how long first calls took."""
+
+    def __init__(self, libraries: dict[str, Any], repeats: int, shows_kernels: bool) -> None:
+        self.libraries, self.repeats, self.shows_kernels = libraries, repeats, shows_kernels
+        self.found: list[Measurement] = []
+        self.first_calls: dict[str, dict[str, float]] = {}
+
+    def row(self, row: GpuRow) -> None:
+        """The row's contenders, checked against each other, then timed."""
+        case = row.build()
+        calls: dict[str, Call] = {}
+        results: dict[str, list[np.ndarray]] = {}
+        for name, library in self.libraries.items():
+            function = case.functions.get(name.partition(".")[0])
+            if function is None or (case.is_long_loop and name == COMPILED):
+                continue
+            try:
+                calls[name], results[name] = self._first_call(
+                    row.name, name, library, function, case
+                )
+            except Exception as error:
+                calls.pop(name, None)
+                print(f"{row.name}: {name} left out: {type(error).__name__}: {error!s:.600}")
+        try:
+            harness.check_equal(row.name, results, max(case.tolerance, 1e-4))
+        except AssertionError as error:
+            print(f"{row.name}: results differ: {error!s:.600}")
+            return
+        for name, call in calls.items():
+            times = timed(call, self.libraries[name].wait, self.repeats)
+            self.found.append(harness.summary(row.name, name, times))
+        if self.shows_kernels:
+            for name, call in calls.items():
+                print(f"-- {row.name}: {name}\n{kernels(call)}")
+
+    def _first_call(
+        self, row: str, name: str, library: Any, function: Any, case: Case
+    ) -> tuple[Call, list[np.ndarray]]:
+        start = time.perf_counter()
+        call = library.bind(function, case.mode, case.args)
+        result = call()
+        library.wait(result)
+        self.first_calls.setdefault(row, {})[name] = time.perf_counter() - start
+        found = [np.asarray(library.numpy(x), np.float32) for x in peers.leaves(result)]
+        return call, found
+
+    def bandwidth(self, row: GpuRow, copied: float) -> str:
+        """How near a row comes to the bandwidth of a copy."""
+        own = [m.lowest for m in self.found if (m.row, m.contender) == (row.name, "phix")]
+        return (
+            f"{row.name}: {row.moved / own[0] / copied:.2f} of the copy's bandwidth" if own else ""
+        )
+
+
+def kernels(call: Call, most: int = 12) -> str:
+    """What a call runs on the card: name, times, microseconds in all."""
+    from torch.profiler import ProfilerActivity, profile
+
+    call()
+    torch.cuda.synchronize()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        with profile(activities=[ProfilerActivity.CUDA]) as seen:
+            call()
+            torch.cuda.synchronize()
+    events = [e for e in seen.key_averages() if e.self_device_time_total]
+    events.sort(key=lambda e: -e.self_device_time_total)
+    return "\n".join(
+        f"   {e.self_device_time_total:10.1f} us {e.count:5d} x {e.key:.100}" for e in events[:most]
+    )
 
 
 def every_row() -> dict[str, GpuRow]:
-    """The rows of this file, and the networks of the other benchmarks."""
+    """The rows of the GPU, and those of the other benchmarks that are measured here."""
     load_rows()
-    parts = ("mlp 784-1024", "gpt block", "beam")
-    networks = [r for r in harness.ROWS.values() if any(p in r.name for p in parts)]
-    return ROWS | {r.name: GpuRow(r.name, r.build) for r in networks}
+    shared = [r for r in harness.ROWS.values() if any(p in r.name for p in _SHARED)]
+    return ROWS | {r.name: GpuRow(r.name, r.build) for r in shared if "unknown" not in r.name}
+
+
+def first_calls_table(first_calls: dict[str, dict[str, float]]) -> str:
+    """Seconds from the function to its first result, compiling included."""
+    lines = ["first calls, s:"]
+    for row, times in first_calls.items():
+        lines.append(f"{row:70}" + "".join(f"  {n} {t:.2f}" for n, t in times.items()))
+    return "\n".join(lines)
 
 
 def main() -> int:
@@ -263,26 +220,27 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.gpu", description="Measure on a GPU.")
     parser.add_argument("--row", metavar="PART", default="", help="only rows whose names hold this")
     parser.add_argument("--repeats", type=int, default=21, help="rounds of each contender (21)")
+    parser.add_argument("--compile", action="store_true", help="torch.compile takes part")
+    parser.add_argument("--kernels", action="store_true", help="what each contender runs")
     parser.add_argument("--json", type=Path, help="write the numbers there as well")
     args = parser.parse_args()
     if not DEVICE.count():
         print(f"no GPU to measure: {DEVICE.problem()}")
         return 0
-    libraries = contenders(("jax", "torch"))
-    runtime = libraries["phix"].runtime
-    bandwidth = copy_bandwidth(runtime, args.repeats)
+    libraries = contenders(args.compile)
+    bandwidth = copy_bandwidth(libraries["phix"].runtime, args.repeats)
     print(f"{DEVICE.describe(0)}; copies {bandwidth / 1e9:.0f} GB/s; {', '.join(libraries)}")
-    found: list[Measurement] = []
+    measuring = Measuring(libraries, args.repeats, args.kernels)
     for row in every_row().values():
         if args.row.lower() not in row.name.lower():
             continue
-        found += measure(row, libraries, args.repeats)
-        own = next(m.lowest for m in found if (m.row, m.contender) == (row.name, "phix"))
+        measuring.row(row)
         if row.moved:
-            print(f"{row.name}: {row.moved / own / bandwidth:.2f} of the copy's bandwidth")
-    print(harness.table(found, True))
+            print(measuring.bandwidth(row, bandwidth))
+    print(harness.table(measuring.found, True))
+    print(first_calls_table(measuring.first_calls))
     if args.json:
-        harness.write_json(args.json, found)
+        harness.write_json(args.json, measuring.found, first_calls=measuring.first_calls)
     return 0
 
 

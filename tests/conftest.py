@@ -65,6 +65,21 @@ def place(request: pytest.FixtureRequest) -> Iterator[object]:
         phix_npu.ensure_registered()
     with phix.device(name) as here:
         yield here
+    if "cupy" in sys.modules:
+        _end_if_the_gpu_is_lost(request.config)
+
+
+def _end_if_the_gpu_is_lost(config: pytest.Config) -> None:
+    """After an illegal address no call of this process reaches the GPU any more: leave it.
+
+    xdist reports the test as one that crashed its worker, and goes on in a new one.
+    """
+    try:
+        sys.modules["cupy"].cuda.runtime.deviceSynchronize()
+    except Exception as error:
+        if _is_worker(config):
+            os._exit(1)
+        pytest.exit(f"the GPU is lost to this process: {error}", returncode=1)
 
 
 @pytest.fixture(autouse=True)

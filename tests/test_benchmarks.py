@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from benchmarks import harness, peers, processes, report
+from benchmarks import harness, peers, processes, report, rows_gpu
 from benchmarks.__main__ import load_rows
 from benchmarks.harness import Case, Measurement, Row
 from phix import ops
@@ -24,6 +24,17 @@ def test_a_row_is_checked_and_timed(name: str) -> None:
     found, notes = harness.run_row(harness.ROWS[name], LIBRARIES, repeats=1, budget=0.0)
     assert "phix" in {m.contender for m in found}
     assert not notes
+
+
+@pytest.mark.parametrize("name", rows_gpu.ROWS)
+def test_rows_of_the_gpu_are_functions_of_their_args(name: str, monkeypatch: Any) -> None:
+    """As far as a CPU goes: with axes of at most 16 elements."""
+    monkeypatch.setattr(rows_gpu, "_SQUARE", 16)
+    small = lambda *shape, **options: harness.normal(*(min(d, 16) for d in shape), **options)  # noqa: E731
+    monkeypatch.setattr(rows_gpu, "normal", small)
+    case = rows_gpu.ROWS[name].build()
+    found = LIBRARIES["phix"].bind(case.functions["phix"], case.mode, case.args)()
+    assert all(np.isfinite(np.asarray(x, np.float32)).all() for x in peers.leaves(found))
 
 
 @pytest.mark.parametrize("mode", ["call", "uncompiled", "vjp", "value_and_grad", "sgd"])

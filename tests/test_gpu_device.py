@@ -5,6 +5,7 @@ Nothing here has an emulation: what a card and its libraries do differently show
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from phix.core.errors import DeviceError
 from phix.core.graph import Graph
 from phix.kernels.gpu import ENGINE, device
 from random_programs import draw_program, seeded
+from tests import random_graphs, random_networks
 
 CASES = {c.op.name: c for c in table_cases() if "elsewhere" not in c.test}
 pytestmark = [
@@ -62,6 +64,21 @@ def test_random_programs_and_their_gradients(seed: int) -> None:
         graph = phix.jit(function).lower(*arrays).graph
         for f, w in zip(on_gpu(graph, arrays), on_cpu(graph, arrays)):
             np.testing.assert_allclose(f, w, rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("seed", range(32))
+def test_random_networks(seed: int) -> None:
+    """Trained, transformed, donated and of unknown sizes, beside NumPy: see random_networks.py."""
+    with phix.device("gpu"):
+        outcome = random_networks.run_draw(seed)
+    assert not outcome.error, outcome.report()
+
+
+@pytest.mark.parametrize("seed", range(64))
+def test_random_graphs(seed: int) -> None:
+    with phix.device("gpu"):
+        outcome = random_graphs.run_draw(seed)
+    assert not outcome.error, outcome.error
 
 
 def test_a_recorded_program_gives_what_the_first_call_gave() -> None:
@@ -138,3 +155,95 @@ def test_out_of_memory_is_a_typed_error() -> None:
     with pytest.raises(DeviceError, match="out of memory on gpu:0"):
         device.runtime().empty((1 << 50,), np.dtype(np.uint8))
     assert device.runtime().download(device.runtime().upload(np.ones(3))).tolist() == [1, 1, 1]
+
+
+def test_memory_of_the_pool_is_given_up_before_an_allocation_fails() -> None:
+    runtime, cupy = device.runtime(), device.cupy()
+    free, _ = cupy.cuda.runtime.memGetInfo()
+    size = free // 5 * 3
+    first = runtime.empty((size,), np.dtype(np.uint8))
+    del first  # the pool keeps it, and so much of another size is not free beside it
+    second = runtime.empty((size + (1 << 20),), np.dtype(np.uint8))
+    assert second.nbytes == size + (1 << 20)
+    del second
+    device.DEVICE.empty_pool()
+
+
+def test_training_does_not_grow() -> None:
+    rng = np.random.default_rng(0)
+    w, x = (phix.to_tensor(rng.standard_normal(d), "float32", place="gpu") for d in [(64, 64)] * 2)
+
+    def loss(w: Any, x: Any) -> Any:
+        return ops.mean(ops.tanh(x @ w) ** 2)
+
+    step = phix.jit(lambda w, x: w - 0.1 * phix.grad(loss)(w, x))
+    pool = device.cupy().get_default_memory_pool()
+    held = []
+    for turn in range(300):
+        w = step(w, x)
+        if turn in (20, 299):
+            held.append(pool.total_bytes())
+    assert held[1] <= held[0]
+    assert np.isfinite(w.numpy()).all()
+
+
+def test_donated_arguments_give_their_memory() -> None:
+    x = phix.to_tensor(np.arange(1 << 20, dtype=np.float32), place="gpu")
+    before = x.data.data.ptr
+    step = phix.jit(lambda x: x * 2.0 + 1.0, donate_argnums=0)
+    made = [x]
+    for _ in range(4):
+        made.append(step(made[-1]))
+    assert made[-1].data.data.ptr == before
+    np.testing.assert_array_equal(made[-1], np.arange(1 << 20, dtype=np.float32) * 16 + 15)
+
+
+def test_many_sizes_of_one_program() -> None:
+    step = phix.jit(lambda x: ops.softmax(ops.tanh(x) * 2.0, -1), input_spec=[phix.spec(["n", 33])])
+    rng = np.random.default_rng(0)
+    for n in [*range(1, 40), 1000, 3, 1000, 3, 1000]:
+        x = rng.standard_normal((n, 33)).astype(np.float32)
+        e = np.exp(2 * np.tanh(x.astype(np.float64)))
+        found = step(phix.to_tensor(x, place="gpu"))
+        np.testing.assert_allclose(found, e / e.sum(-1, keepdims=True), rtol=1e-5)
+
+
+def test_streams_of_cupy_carry_the_work() -> None:
+    cupy = device.cupy()
+    x = phix.to_tensor(np.full((512, 512), 0.5, np.float32), place="gpu")
+    f = phix.jit(lambda x: ops.tanh(x @ x) + ops.sum(x))
+    wanted = f(x).numpy()
+    streams = [cupy.cuda.Stream(non_blocking=True) for _ in range(2)]
+    for _ in range(5):
+        found = []
+        for stream in streams:
+            with stream:
+                found.append(f(x))
+        for stream, y in zip(streams, found):
+            stream.synchronize()
+            np.testing.assert_array_equal(y.numpy(), wanted)
+
+
+def test_eight_threads() -> None:
+    f = phix.jit(lambda x: ops.softmax(ops.tanh(x @ x) * ops.cumsum(x, 1), -1))
+    rng = np.random.default_rng(0)
+    hosts = [rng.standard_normal((64, 64)).astype(np.float32) for _ in range(8)]
+    wanted = [f(phix.to_tensor(h, place="gpu")).numpy() for h in hosts]
+
+    def work(k: int) -> bool:
+        x = phix.to_tensor(hosts[k], place="gpu")
+        return all(f(x).numpy().tobytes() == wanted[k].tobytes() for _ in range(50))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert all(pool.map(work, range(8)))
+
+
+def test_arrays_of_other_libraries_by_dlpack() -> None:
+    cupy = device.cupy()
+    theirs = cupy.arange(12, dtype=cupy.float32).reshape(3, 4)
+    ours = phix.to_tensor(theirs)
+    assert str(ours.place) == "gpu:0"
+    np.testing.assert_array_equal((ours * 2.0).numpy(), np.arange(12).reshape(3, 4) * 2)
+    assert phix.jit(lambda x: x + 1.0)(theirs).numpy()[2, 3] == 12.0
+    back = cupy.from_dlpack(ours + 1.0)
+    np.testing.assert_array_equal(cupy.asnumpy(back), np.arange(12).reshape(3, 4) + 1)

@@ -314,6 +314,27 @@ def test_loops_with_small_bodies_run_as_one_kernel(gpu) -> None:
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
 
 
+def test_arrays_of_other_libraries_are_taken_where_they_are(gpu) -> None:
+    theirs = GpuArray(np.arange(12, dtype=np.float32).reshape(3, 4).T)
+    ours = phix.to_tensor(theirs)
+    assert str(ours.place) == "gpu:0"
+    np.testing.assert_array_equal(ours.numpy(), theirs.array)
+    found = phix.jit(lambda x: x * 2.0)(theirs)
+    assert str(found.place) == "gpu:0"
+    theirs.array[...] = 0.0  # ours has its own memory
+    np.testing.assert_array_equal(found.numpy(), ours.numpy() * 2)
+    assert str(phix.to_tensor(theirs, place="cpu").place) == "cpu"
+
+
+def test_arrays_of_devices_that_no_place_has() -> None:
+    class Elsewhere:
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return (10, 0)
+
+    with pytest.raises(DeviceError, match="Elsewhere on a device of DLPack's kind 10"):
+        phix.to_tensor(Elsewhere())
+
+
 def test_the_place_is_gone_afterwards() -> None:
     with emulated():
         phix.zeros([2]).to("gpu")

@@ -170,6 +170,9 @@ def _tensor(data: Any, place: Place | None, keep: bool) -> Any:
         return data
     if isinstance(data, (list, tuple)) and holds_tensors(data):
         return stacked(data)
+    found = places.storage_of(data, keep)
+    if found is not None:
+        return tensor_of(found if place is None else places.moved(found, place))
     array, home = _array(data), place or places.default()
     if home.kind != "cpu":
         return tensor_of(places.moved(array, home))
@@ -258,12 +261,12 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Tensor:
     """A tensor with a copy of ``data``.
 
     Args:
-        data: a tensor, a NumPy array, anything with ``__array__`` or ``__dlpack__``, a Python
-            scalar or nested lists of them. Python data become bool, int64, float32 (the default
-            float) or complex64; arrays keep their dtype.
+        data: a tensor, a NumPy array, anything with ``__array__`` or ``__dlpack__`` (arrays of
+            CuPy and PyTorch on a GPU too), a Python scalar or nested lists of them. Python data
+            become bool, int64, float32 (the default float) or complex64; arrays keep their dtype.
         dtype: the dtype to convert to.
-        place: where the tensor is to live: by default where ``data`` is a tensor already, else
-            what the ``phix.device`` around says, else ``"cpu"``.
+        place: where the tensor is to live: by default where ``data`` is, if it is a tensor or an
+            array on a GPU, else what the ``phix.device`` around says, else ``"cpu"``.
 
     Raises:
         DTypeError: a dtype phix does not have.
@@ -286,6 +289,9 @@ def _copied(data: Any, dtype: Any, place: Any) -> Any:
     there = places.as_place(place)
     if isinstance(data, (list, tuple)) and holds_tensors(data):
         data = stacked(data)
+    if not isinstance(data, TensorBase):
+        on_device = places.storage_of(data, copy=True)
+        data = data if on_device is None else tensor_of(on_device)
     is_elsewhere = isinstance(data, Tensor) and not isinstance(data.data, np.ndarray)
     if isinstance(data, Tracer) or is_elsewhere:
         x = data if wanted is None else data.astype(wanted)

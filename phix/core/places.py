@@ -46,7 +46,14 @@ class Device:
     Host code never reads them: it asks for a copy.
     """
 
-    storage: type = object
+    storage: Any = object
+    # DLPack's number of the kind of device, if arrays of other libraries there can be taken in
+    dlpack_type: int | None = None
+
+    def from_dlpack(self, array: Any, copy: bool) -> Any:
+        """Contiguous storage with the values of another library's array that lies on the device;
+        ``copy``: in memory of its own, else the array's where it can be read as it lies."""
+        raise NotImplementedError
 
     def count(self) -> int:
         """How many devices of the kind are there; 0 without hardware or driver."""
@@ -272,6 +279,32 @@ def _owner(storage: Any) -> tuple[str, Device]:
             "array or the storage of a registered device, phix.to_tensor anything else"
         )
     return found
+
+
+# DLPack's kinds of devices whose memory the host reads: its own, and what is pinned or managed.
+_READ_BY_THE_HOST = (1, 3, 13)
+
+
+def storage_of(array: Any, copy: bool) -> Any:
+    """Storage with another library's array that lies on a device; None for one of the host.
+
+    Raises:
+        DeviceError: no place takes arrays of that kind of device.
+    """
+    if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
+        return None
+    number, _ = array.__dlpack_device__()
+    if number in _READ_BY_THE_HOST:
+        return None
+    for kind in kinds():
+        device = device_of(kind)
+        if device.dlpack_type == number and device.count():
+            _use(kind, device)
+            return device.from_dlpack(array, copy)
+    raise DeviceError(
+        f"found an array of type {type(array).__name__} on a device of DLPack's kind {number}, "
+        f"which no place of {', '.join(kinds())} takes; copy it to the host"
+    )
 
 
 def is_contiguous(storage: Any) -> bool:

@@ -46,8 +46,10 @@ class NoArray:
     """The class of no object: what GPU data would be, were CuPy there."""
 
 
-class GpuDevice:
-    """The memory of NVIDIA GPUs; see ``phix.core.places.Device``."""
+class GpuDevice(places.Device):
+    """The memory of NVIDIA GPUs."""
+
+    dlpack_type = 2  # kDLCUDA
 
     @property
     def storage(self) -> type:
@@ -92,6 +94,12 @@ class GpuDevice:
         with cupy().cuda.Device(index):
             made.set(np.ascontiguousarray(array).reshape(array.shape))
         return made
+
+    def from_dlpack(self, array: Any, copy: bool) -> Any:
+        """An array of CuPy, PyTorch, JAX, ... as one of CuPy."""
+        found = array if isinstance(array, cupy().ndarray) else cupy().from_dlpack(array)
+        with found.device:
+            return found.copy("C") if copy else cupy().ascontiguousarray(found)
 
     def to_host(self, storage: Any) -> np.ndarray:
         """A host copy, all work on the array done."""
