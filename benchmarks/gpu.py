@@ -27,6 +27,8 @@ from benchmarks.peers import Call, jax, torch
 from benchmarks.rows_gpu import ROWS, GpuRow
 
 _SPAN = 0.01
+# A call of more seconds than this is timed three times, not more.
+_LONG = 0.3
 _COPIED = 256 << 20
 # Rows of the other benchmarks that are measured here too, by parts of their names.
 _SHARED = (
@@ -109,8 +111,9 @@ def timed(call: Call, wait: Callable[[Any], None], repeats: int) -> list[float]:
         wait(result)
         return time.perf_counter() - start
 
+    if of_round(1) > _LONG:
+        return [of_round(1) for _ in range(min(repeats, 3))]
     count = 1
-    of_round(3)
     while of_round(count) < _SPAN:
         count *= 2
     return [of_round(count) / count for _ in range(repeats)]
@@ -173,12 +176,13 @@ class Measuring:
         found = [np.asarray(library.numpy(x), np.float32) for x in peers.leaves(result)]
         return call, found
 
-    def bandwidth(self, row: GpuRow, copied: float) -> str:
-        """How near a row comes to the bandwidth of a copy."""
-        own = [m.lowest for m in self.found if (m.row, m.contender) == (row.name, "phix")]
-        return (
-            f"{row.name}: {row.moved / own[0] / copied:.2f} of the copy's bandwidth" if own else ""
-        )
+    def shown(self, row: GpuRow, copied: float) -> str:
+        """The row's times and, if it moves memory alone, how near it comes to a copy."""
+        times = {m.contender: m.lowest for m in self.found if m.row == row.name}
+        cells = [f"{name} {harness.amount(row.name, t)}" for name, t in times.items()]
+        if row.moved and "phix" in times:
+            cells.append(f"{row.moved / times['phix'] / copied:.2f} of the copy's bandwidth")
+        return f"{row.name}: {', '.join(cells)}"
 
 
 def kernels(call: Call, most: int = 12) -> str:
@@ -220,6 +224,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.gpu", description="Measure on a GPU.")
     parser.add_argument("--row", metavar="PART", default="", help="only rows whose names hold this")
     parser.add_argument("--repeats", type=int, default=21, help="rounds of each contender (21)")
+    parser.add_argument("--without", metavar="PART", help="no rows whose names hold this")
     parser.add_argument("--compile", action="store_true", help="torch.compile takes part")
     parser.add_argument("--kernels", action="store_true", help="what each contender runs")
     parser.add_argument("--json", type=Path, help="write the numbers there as well")
@@ -232,11 +237,10 @@ def main() -> int:
     print(f"{DEVICE.describe(0)}; copies {bandwidth / 1e9:.0f} GB/s; {', '.join(libraries)}")
     measuring = Measuring(libraries, args.repeats, args.kernels)
     for row in every_row().values():
-        if args.row.lower() not in row.name.lower():
+        if args.row not in row.name or (args.without and args.without in row.name):
             continue
         measuring.row(row)
-        if row.moved:
-            print(measuring.bandwidth(row, bandwidth))
+        print(measuring.shown(row, bandwidth), flush=True)
     print(harness.table(measuring.found, True))
     print(first_calls_table(measuring.first_calls))
     if args.json:

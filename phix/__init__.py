@@ -52,6 +52,7 @@ from phix.api.graphs import check_graph, decompose, eval_shape, infer_meta, make
 from phix.api.jacobians import hessian, hvp, jacfwd, jacrev, linear_transpose, linearize
 from phix.api.jet import derivative, jet
 from phix.api.jit import jit
+from phix.core import canonical as _canonical  # noqa: F401 - gives graphs their identity
 from phix.core import errors
 from phix.core import pytrees as tree
 from phix.core.conversion import to_tensor

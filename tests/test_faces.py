@@ -104,3 +104,19 @@ def test_version_is_that_of_the_package() -> None:
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     assert re.fullmatch(r"\d+\.\d+\.\d+", phix.__version__)
     assert 'dynamic = ["version"]' in text and 'path = "phix/__init__.py"' in text
+
+
+def test_members_that_later_modules_give_are_there_from_the_start() -> None:
+    """In a process that has done nothing else: what is promised to type checkers is there."""
+    script = """
+import ast, inspect, phix
+from phix.core.graph import Graph
+(block,) = [s for s in ast.parse(inspect.getsource(Graph)).body[0].body if isinstance(s, ast.If)]
+print(*[s.name for s in block.body if not hasattr(Graph, s.name)])
+graph = phix.make_graph(lambda x: phix.ops.exp(x))(phix.spec([3]))
+assert hash(graph) == hash(phix.parse_graph(str(graph))) and len(graph([0.0, 1.0, 2.0])) == 1
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == []

@@ -43,6 +43,9 @@ _SMALL = 1 << 12
 # With a thread a column: the threads to make, and the elements each of them is to have.
 _THREADS, _COLUMN_PART = 1 << 18, 1 << 6
 
+# Matrices of so few rows or columns do not fill the tiles of a library.
+_NARROW = 32
+
 _ZERO = sc.const(0, dt.int64)
 # Parts are numbered by an index no loop of the builder has.
 _PART_INDEX = sc.var("i900")
@@ -66,13 +69,20 @@ def joins(first: For, second: For, joined: For) -> bool:
     return (rows is None or rows >= _ENOUGH_ROWS) and most <= _LONG_ROW
 
 
+def multiplies_in_loops(sizes: tuple[int | None, ...]) -> bool:
+    """Whether a product has so little to share that a thread or a block a result is no slower than
+    a library, and what is done to its operands and its results is done on the way."""
+    *narrow, _ = sorted(_NARROW + 1 if size is None else size for size in sizes)
+    return max(narrow) <= _NARROW
+
+
 GPU = Target(
     sums_in_memory=False,
     product_dtypes=(
         dt.float16, dt.bfloat16, dt.float32, dt.float64, dt.complex64, dt.complex128,
     ),
     own_products=(),
-    small_product=16,
+    multiplies_in_loops=multiplies_in_loops,
     block_bytes=512 << 20,
     reuses_planes=False,
     sorts_in_loops=False,

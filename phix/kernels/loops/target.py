@@ -22,14 +22,19 @@ def _always(first: For, second: For, joined: For) -> bool:
     return True
 
 
+def _all_small(sizes: tuple[int | None, ...]) -> bool:
+    return all(size is not None and size <= 8 for size in sizes)
+
+
 @dataclass(frozen=True)
 class Target:
     """The form of loops an engine runs best.
 
     ``sums_in_memory``: a reduction or scan over an outer axis goes through its input in the
     order of memory, with the results so far in memory; else each result has a loop of its own.
-    ``product_dtypes``: those its library multiplies matrices in. A product with all dims known
-    to be at most ``small_product`` becomes a loop. Those of ``own_products`` run in the thread that
+    ``product_dtypes``: those its library multiplies matrices in. A product becomes a loop where
+    ``multiplies_in_loops(rows, columns, inner)`` says so of its dims, None those that are not
+    known. Those of ``own_products`` run in the thread that
     asks for them, or in the engine's threads, so that threads can share a batch of them.
     ``block_bytes`` is what a block of a batch may take on the way. ``reuses_planes``: what is done
     to one plane after the other goes through the same memory, which stays in a cache.
@@ -45,7 +50,7 @@ class Target:
     sums_in_memory: bool = True
     product_dtypes: tuple[np.dtype, ...] = (dt.float32, dt.float64, dt.complex64, dt.complex128)
     own_products: tuple[np.dtype, ...] = (dt.float32, dt.float64)
-    small_product: int = 8
+    multiplies_in_loops: Callable[[tuple[int | None, ...]], bool] = _all_small
     block_bytes: int = 8 << 20
     reuses_planes: bool = True
     sorts_in_loops: bool = True

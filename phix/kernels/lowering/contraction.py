@@ -94,9 +94,8 @@ class _Product:
 
     @property
     def is_small(self) -> bool:
-        sizes = (self.m, self.n, self.k)
-        is_tiny = all(isinstance(d, int) and d <= self.b.target.small_product for d in sizes)
-        return is_tiny and rewrites.is_on("small_products")
+        sizes = tuple(d if isinstance(d, int) else None for d in (self.m, self.n, self.k))
+        return self.b.target.multiplies_in_loops(sizes) and rewrites.is_on("small_products")
 
     @property
     def is_dots(self) -> bool:
