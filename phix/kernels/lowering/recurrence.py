@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
 from phix.core import dtypes as dt
@@ -46,42 +46,37 @@ def linear_recurrence(
     return result
 
 
-@lowering("cummax", "whole")
-def cummax(b: Builder, x: Value, axis: int, dtype: Any, *, task: Task) -> tuple[Value, ...]:
-    return _running(b, x, axis, task.metas, lambda new, best: new >= best)
-
-
-@lowering("cummin", "whole")
-def cummin(b: Builder, x: Value, axis: int, dtype: Any, *, task: Task) -> tuple[Value, ...]:
-    return _running(b, x, axis, task.metas, lambda new, best: new <= best)
-
-
-def _running(
-    b: Builder, x: Value, axis: int, metas: Sequence[MetaTensor], wins: Any
-) -> tuple[Value, ...]:
+def _running(op_name: str, wins: Callable[[Expr, Expr], Expr]) -> None:
     """The extreme element so far and where it stands, the last of equals; NaN wins and stays."""
-    if not x.dims:
-        return x, b.constant(0, metas[1].dims, metas[1].dtype)
 
-    def write(out: Buffer, indices: Buffer) -> None:
-        index_dtype = ir.scalar_dtype(metas[1].dtype)
-        with b.kernel(), b.loops(x.dims[:axis] + x.dims[axis + 1 :]) as rest:
-            first = constant(0, x.dtype)
-            assert isinstance(first, Expr)
-            best, where = b.mutable(first, ZERO)
-            with b.loop(b.dim(x.dims[axis]), "reduction") as k:
-                at = _at(rest, axis, k)
-                new = b.element(x, at)
-                assert isinstance(new, Expr)
-                takes = wins(new, best) | sc.eq(k, 0)
-                if new.dtype.kind == "f":
-                    takes = takes | sc.ne(new, new)
-                chosen = sc.select(takes, new, best), sc.select(takes, k, where)
-                b.emit(ir.Assign((best, where), chosen))
-                b.store(out, at, best)
-                b.store(indices, at, sc.cast(where, index_dtype))
+    @lowering(op_name, "whole")
+    def rule(b: Builder, x: Value, axis: int, dtype: Any, *, task: Task) -> tuple[Value, ...]:
+        if not x.dims:
+            return x, b.constant(0, task.metas[1].dims, task.metas[1].dtype)
 
-    return b.written(metas, write)
+        def write(out: Buffer, indices: Buffer) -> None:
+            index_dtype = ir.scalar_dtype(task.metas[1].dtype)
+            with b.kernel(), b.loops(x.dims[:axis] + x.dims[axis + 1 :]) as rest:
+                first = constant(0, x.dtype)
+                assert isinstance(first, Expr)
+                best, where = b.mutable(first, ZERO)
+                with b.loop(b.dim(x.dims[axis]), "reduction") as k:
+                    at = _at(rest, axis, k)
+                    new = b.element(x, at)
+                    assert isinstance(new, Expr)
+                    takes = wins(new, best) | sc.eq(k, 0)
+                    if new.dtype.kind == "f":
+                        takes = takes | sc.ne(new, new)
+                    chosen = sc.select(takes, new, best), sc.select(takes, k, where)
+                    b.emit(ir.Assign((best, where), chosen))
+                    b.store(out, at, best)
+                    b.store(indices, at, sc.cast(where, index_dtype))
+
+        return b.written(task.metas, write)
+
+
+_running("cummax", lambda new, best: new >= best)
+_running("cummin", lambda new, best: new <= best)
 
 
 def _at(rest: tuple[Expr, ...], axis: int, k: Expr) -> tuple[Expr, ...]:

@@ -112,18 +112,16 @@ def _in_memory(
 
 
 # -- argmax, argmin --------------------------------------------------------------------------
-@lowering("argmax", "reduce")
-def argmax(
-    b: Builder, x: Value, axis: int, keepdims: bool, flatten: bool, dtype: Any, *, task: Task
-) -> Value:
-    return _argument(b, x, axis, flatten, MAX, task.out)
+def _argument_of(op_name: str, monoid: Monoid) -> None:
+    @lowering(op_name, "reduce")
+    def rule(
+        b: Builder, x: Value, axis: int, _: bool, flatten: bool, *dtype: Any, task: Task
+    ) -> Value:
+        return _argument(b, x, axis, flatten, monoid, task.out)
 
 
-@lowering("argmin", "reduce")
-def argmin(
-    b: Builder, x: Value, axis: int, keepdims: bool, flatten: bool, dtype: Any, *, task: Task
-) -> Value:
-    return _argument(b, x, axis, flatten, MIN, task.out)
+_argument_of("argmax", MAX)
+_argument_of("argmin", MIN)
 
 
 def _argument(
