@@ -79,6 +79,10 @@ class Settings:
     most_nested_loops: int = _program(
         8, "loops", "loops and branches up to which all stand in one function"
     )
+    # -- memory of a GPU
+    most_unshared_bytes: int = _program(
+        16 << 20, "bytes", "temps of a GPU program that share no memory, so that steps can overlap"
+    )
     # -- what is kept
     most_eager_plans: int = _kept(
         8192, "calls", "eager calls that are remembered; one with a program takes 50 KB"
