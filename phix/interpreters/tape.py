@@ -69,6 +69,8 @@ class Pullback:
             if node >= 0 and ct is not None:
                 grads[node] = add(grads.get(node), ct)
         pull = self.watched if is_recording() else _pulled
+        if not is_host_alone():
+            pull = _following(pull)
         with context.inside():
             for record in reversed(self.tape):
                 self.step(record, grads, pull)
@@ -96,12 +98,7 @@ class Pullback:
             else cotangent(e)
             for n, e in enumerate(record.outputs)
         ]  # fmt: skip
-        if is_host_alone():
-            found = pull(record, cts)
-        else:
-            with following(flat(tuple(cts))):
-                found = pull(record, cts)
-        for nodes, grad in zip(record.inputs, found):
+        for nodes, grad in zip(record.inputs, pull(record, cts)):
             if nodes is None or grad is None:
                 continue
             for node, value in zip(nodes, grad) if isinstance(nodes, tuple) else ((nodes, grad),):
@@ -119,6 +116,16 @@ class Pullback:
 
 def _pulled(record: Record, cts: list[Any]) -> Any:
     return record.pull(*cts)
+
+
+def _following(pull: Callable[..., Any]) -> Callable[..., Any]:
+    """The pull on the place of its cotangents."""
+
+    def run(record: Record, cts: list[Any]) -> Any:
+        with following(flat(tuple(cts))):
+            return pull(record, cts)
+
+    return run
 
 
 def _pairs(outputs: tuple[Any, ...]) -> Sequence[Any]:
