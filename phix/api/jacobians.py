@@ -93,7 +93,7 @@ def with_known_part_done(graph: Graph) -> Graph:
     late = set(graph.inputs)
     early: list[Equation] = []
     for e in graph.equations:
-        own = list(flat(e.inputs))
+        own = flat(e.inputs)
         # what takes nothing in (zeros, say) costs less to make again than to keep
         if own and not any(a in late for a in own):
             early.append(e)
@@ -102,7 +102,7 @@ def with_known_part_done(graph: Graph) -> Graph:
     first = {v for e in early for v in flat(e.outputs)}
     done = set(early)
     rest = [e for e in graph.equations if e not in done]
-    sources = [e for e in rest if not list(flat(e.inputs))]
+    sources = [e for e in rest if not flat(e.inputs)]
     read = [a for e in rest for a in flat(e.inputs)] + list(graph.outputs)
     needed = tuple(dict.fromkeys(a for a in read if a in first))
     if not needed or any(e.op.binds_dim for e in early):

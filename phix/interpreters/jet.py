@@ -101,7 +101,7 @@ def _started(value: Any) -> Series:
 
 
 def _order(series: Any) -> int:
-    return len(next(flat(series))) - 1
+    return len(flat(series)[0]) - 1
 
 
 def _run(op: Op, inputs: Any, attrs: Any) -> tuple[Any, ...]:
@@ -174,10 +174,10 @@ def _by_derivative(op: Op, series: Any, attrs: Any) -> tuple[Any, ...]:
         supply = iter(values)
         inputs = map_entries(lambda _: next(supply), series)
         shape[:] = [_run(op, inputs, attrs)]
-        return list(flat(shape[0]))
+        return flat(shape[0])
 
     with context.transformation(inner):
-        present = list(flat(series))
+        present = flat(series)
         values = [inner.wrap(s[:-1]) for s in present]
         tangents = [_rate(inner, s) for s in present]
         outs, rates = forward.jvp(call, values, tangents, instantiate=False)

@@ -37,7 +37,7 @@ def emit(
 ) -> tuple[Value, ...]:
     """The outputs of an equation, filled by the kernel; unread ones have no memory where it
     takes that."""
-    given: list[Value] = list(gr.flat(inputs))
+    given: list[Value] = gr.flat(inputs)
     wanted = [not kernel.takes_unread or is_read for is_read in task.is_read]
     count = len(given)
 

@@ -184,7 +184,7 @@ class GraphLowering:
         task = Task(
             metas=tuple(v.meta for v in variables),
             is_read=tuple(self.uses[v] > 0 for v in variables),
-            is_consumed=self.uses[next(gr.flat(equation.inputs), None)] == 1,
+            is_consumed=self.uses[next(iter(gr.flat(equation.inputs)), None)] == 1,
             is_covered=equation in self.covered,
             is_chosen=equation in self.chosen,
         )
@@ -280,7 +280,7 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...], meta: Me
             f"the CPU engine has no kernel for {op.name!r}, and it is not pointwise; register a "
             f"lowering for it, or decompose it"
         )
-    operands: list[Value] = list(gr.flat(inputs))
+    operands: list[Value] = gr.flat(inputs)
     dims = meta.dims
 
     # of chains of these, few frames an equation: no comprehensions

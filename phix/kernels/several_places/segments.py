@@ -111,7 +111,7 @@ class Mixed(StructuralStep):
     """A loop or a branch whose graphs are over several places."""
 
     def __init__(self, equation: Equation) -> None:
-        super().__init__(equation, KernelContext(variable_place(next(flat(equation.outputs)))))
+        super().__init__(equation, KernelContext(variable_place(flat(equation.outputs)[0])))
         self.calls: dict[Any, Launcher] = {}
 
     def inner(self, graph: Graph) -> structural.Function:
@@ -167,7 +167,7 @@ class _Waiting:
 
     def __init__(self, equation: Equation, bound: set[dm.Symbol], effects: int) -> None:
         self.equation = equation
-        self.place = variable_place(next(flat(equation.outputs)))
+        self.place = variable_place(flat(equation.outputs)[0])
         self.is_alone = equation.kernel is None or _is_mixed(equation)
         self.needs: set[Any] = {a for a in flat(equation.inputs) if isinstance(a, Variable)}
         self.gives: set[Any] = set(flat(equation.outputs))
@@ -220,7 +220,7 @@ def _steps(graph: Graph) -> list[Copy | Segment | Mixed]:
         elif _is_mixed(first):
             step = Mixed(first)
         else:
-            step = Segment(variable_place(next(flat(first.outputs))), group, graph, later)
+            step = Segment(variable_place(flat(first.outputs)[0]), group, graph, later)
         later.update(step.reads)
         steps.append(step)
     return steps[::-1]
