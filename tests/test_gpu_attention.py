@@ -214,8 +214,9 @@ def test_gradients_of_sizes_and_dtypes(dtype, queries, keys, size, width, causal
     arrays = [normal(queries, size, dtype=dtype), normal(keys, size, dtype=dtype),
               normal(keys, width, dtype=dtype)]  # fmt: skip
     made = check_grads(arrays, size**-0.5, causal, tolerance=2 * TOLERANCES[dtype])
-    kinds = [type(s) for s in made.loops.steps if type(s) is not ir.Kernel]
-    assert kinds == [Attention, QueryGradient, KeyGradient]
+    found = [s for s in made.loops.steps if type(s) is not ir.Kernel]
+    for step, kind in zip(found, (Attention, QueryGradient, KeyGradient), strict=True):
+        assert isinstance(step, kind)
     squares = [t for t in made.loops.temps if dm.same(dm.product(t.dims), queries * keys)]
     assert not squares or 1 in (queries, keys), "scores never leave the block"
 

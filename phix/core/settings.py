@@ -53,7 +53,7 @@ class Settings:
         64 << 10, "bytes", "what must become free for a step to move: less stays in a cache"
     )
     block_terms: int = _program(
-        2048, "terms", "what long sums add up in their own dtype before they go on in float64"
+        2048, "terms", "the most that long sums add up in their own dtype, before float64"
     )
     block_rows: int = _program(64, "rows", "the same of sums down columns")
     # -- threads

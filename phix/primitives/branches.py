@@ -9,7 +9,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.errors import DTypeError, ShapeError
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
@@ -34,6 +34,8 @@ from phix.primitives.flat import (
 def branch_meta(index: MetaTensor, operands: Metas, branches: tuple[Graph, ...]) -> Metas:
     if index.ndim or dt.kind(index.dtype) != "int":
         raise DTypeError(f"index must be one int, found {index}")
+    if not branches:
+        raise AttributeValueError("branches is empty; give at least one graph")
     first = results(branches[0], operands, "branch 0")
     for number, graph in enumerate(branches):
         outs = results(graph, operands, f"branch {number}")

@@ -11,11 +11,13 @@
 #include <string.h>
 
 #include <utility>
+#include <vector>
 
 #define __device__
 #define __global__
 #define __host__
 #define __forceinline__ inline
+#define __noinline__ __attribute__((noinline))
 #define __launch_bounds__(...)
 #define __shared__ static
 #define __align__(n) __attribute__((aligned(n)))
@@ -88,9 +90,109 @@ template <typename T> static T exchanged(T value, int from) {
 template <typename T> static T __shfl_xor_sync(unsigned, T value, int mask) {
   return exchanged(value, (int)(running & 31u) ^ mask);
 }
+template <typename T> static T __shfl_sync(unsigned, T value, int from) {
+  return exchanged(value, from & 31);
+}
 template <typename T> static T __shfl_up_sync(unsigned, T value, int by) {
   return exchanged(value, (int)(running & 31u) - by);
 }
+
+// -- matrices that a warp holds, as the PTX ISA lays them out: element by element --
+#ifndef PHIX_SHUFFLES
+static uint32_t held[1024][6];
+static const uint16_t *row_at[1024];
+
+static inline float number(uint16_t bits, bool is_half) {
+  return is_half ? phix_from_half(bits) : __uint_as_float((unsigned)bits << 16);
+}
+static inline uint16_t half_of(uint32_t both, int which) { return (uint16_t)(both >> 16 * which); }
+
+// ldmatrix: where element (row, column) of matrix m lies is known to lane 8 m + row.
+static void load_matrices(unsigned (&to)[4], const unsigned short *row, bool is_transposed) {
+  if ((uintptr_t)row % 16) abort();
+  const unsigned own = running, warp = own & ~31u, lane = own & 31u;
+  row_at[own] = row;
+  pause_as(AT_WARP);
+  for (int m = 0; m < 4; ++m) {
+    uint32_t both = 0;
+    for (int k = 0; k < 2; ++k) {
+      const int outer = lane / 4, inner = 2 * (lane % 4) + k;
+      const int r = is_transposed ? inner : outer, c = is_transposed ? outer : inner;
+      both |= (uint32_t)row_at[warp + 8 * m + r][c] << 16 * k;
+    }
+    to[m] = both;
+  }
+  pause_as(AT_WARP);
+}
+static void phix_load_matrices(unsigned (&to)[4], const unsigned short *row) {
+  load_matrices(to, row, false);
+}
+static void phix_load_transposed(unsigned (&to)[4], const unsigned short *row) {
+  load_matrices(to, row, true);
+}
+
+// mma.m16n8k16: the matrices are put together from all lanes' registers, then multiplied.
+static void multiply(float (&sums)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, bool h) {
+  const unsigned own = running, warp = own & ~31u, lane = own & 31u;
+  memcpy(held[own], a, 16);
+  held[own][4] = b0;
+  held[own][5] = b1;
+  pause_as(AT_WARP);
+  for (int i = 0; i < 4; ++i) {
+    const int row = lane / 4 + (i >= 2 ? 8 : 0), column = lane % 4 * 2 + (i & 1);
+    float sum = sums[i];
+    for (int k = 0; k < 16; ++k) {
+      const int in_a = (row >= 8 ? 1 : 0) + (k >= 8 ? 2 : 0), in_b = k >= 8 ? 5 : 4;
+      const unsigned of_a = warp + row % 8 * 4 + k % 8 / 2, of_b = warp + column * 4 + k % 8 / 2;
+      sum = fmaf(number(half_of(held[of_a][in_a], k % 2), h),
+                 number(half_of(held[of_b][in_b], k % 2), h), sum);
+    }
+    sums[i] = sum;
+  }
+  pause_as(AT_WARP);
+}
+static void phix_multiply_float16(float (&c)[4], const unsigned (&a)[4], unsigned x, unsigned y) {
+  multiply(c, a, x, y, true);
+}
+static void phix_multiply_bfloat16(float (&c)[4], const unsigned (&a)[4], unsigned x, unsigned y) {
+  multiply(c, a, x, y, false);
+}
+static unsigned phix_pair_float16(float x, float y) {
+  return half_bits(x) | (unsigned)half_bits(y) << 16;
+}
+static unsigned short bfloat16_bits(float x) {
+  const unsigned bits = __float_as_uint(x);
+  return (unsigned short)(x != x ? 0x7fff : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+static unsigned phix_pair_bfloat16(float x, float y) {
+  return bfloat16_bits(x) | (unsigned)bfloat16_bits(y) << 16;
+}
+static float phix_exp2(float x) { return exp2f(x); }
+
+// A copy happens at any time until it is awaited: here at once, or at the last moment.
+struct Copy { void *to; const void *from; size_t size; };
+static std::vector<Copy> copies[1024];
+static void copy_now(Copy c) {
+  if (c.from) memcpy(c.to, c.from, c.size);
+  else memset(c.to, 0, c.size);
+}
+static void start_copy(void *to, const void *from, bool is_inside, size_t size) {
+  if ((uintptr_t)to % size || (is_inside && (uintptr_t)from % size)) abort();
+  const Copy copy = {to, is_inside ? from : nullptr, size};
+  if (is_backward) copies[running].push_back(copy);
+  else copy_now(copy);
+}
+static void phix_copy8(unsigned short *to, const unsigned short *from, bool is_inside) {
+  start_copy(to, from, is_inside, 16);
+}
+static void phix_copy1(float *to, const float *from, bool is_inside) {
+  start_copy(to, from, is_inside, 4);
+}
+static void phix_await_copies() {
+  for (const Copy &c : copies[running]) copy_now(c);
+  copies[running].clear();
+}
+#endif
 
 static void thread_main() {
   entry(entry_arguments);

@@ -4,22 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from phix.core import dtypes as dt
 from phix.core.errors import KernelNotFoundError
 from phix.kernels.gpu.attention import Attention
+from phix.kernels.gpu.attention16 import MatrixAttention
+from phix.kernels.gpu.attention16_grad import MatrixKeyGradient, MatrixQueryGradient
 from phix.kernels.gpu.attention_grad import KeyGradient, QueryGradient
 from phix.kernels.gpu.convolution import Convolution
 from phix.kernels.gpu.factors import Cholesky, Lu, Triangle
 from phix.kernels.gpu.products import Product
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import For, LibraryCall, LoopProgram
+from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule.pipeline import Setting
 
+Made = Callable[[ir.Statement, list[For], LibraryCall], ir.Kernel]
+
+
+def by_width(plain: Made, on_matrix_units: type[MatrixAttention]) -> Made:
+    """A kernel of attention: on matrix units for 16-bit floats and heads that it has tiles for."""
+
+    def made(statement: ir.Statement, loops: list[For], call: LibraryCall) -> ir.Kernel:
+        is_narrow = dt.as_dtype(call.name.split("_", 1)[1]).itemsize == 2
+        widest = max(int(a.data) for a in call.arguments[2:4] if isinstance(a, Expr))
+        fits = is_narrow and widest <= max(on_matrix_units.TILES)
+        return (on_matrix_units if fits else plain)(statement, loops, call)
+
+    return made
+
+
 # What does a call, by the name of its routine: a library, or a kernel with a text of its own.
-ROUTINES: dict[str, Callable[[ir.Statement, list[For], LibraryCall], ir.Kernel]] = {
+ROUTINES: dict[str, Made] = {
     "gemm": Product,
-    "attention": Attention,
-    "querygrad": QueryGradient,
-    "keygrad": KeyGradient,
+    "attention": by_width(Attention, MatrixAttention),
+    "querygrad": by_width(QueryGradient, MatrixQueryGradient),
+    "keygrad": by_width(KeyGradient, MatrixKeyGradient),
     "convolution": Convolution,
     "potrf": Cholesky,
     "getrf": Lu,

@@ -5,7 +5,9 @@ It includes no header, so NVRTC needs none.
 
 from __future__ import annotations
 
-TEXT = r"""
+from phix.kernels.gpu import matrix_units
+
+_TEXT = r"""
 #define PHIX_INFINITY_F __int_as_float(0x7f800000)
 #define PHIX_NAN_F __int_as_float(0x7fc00000)
 #define PHIX_INFINITY_D __longlong_as_double(0x7ff0000000000000LL)
@@ -188,3 +190,4 @@ PHIX_DEVICE T phix_scan(T value, Op combine, T neutral, T &before, T &total) {
   return combine(lower, value);
 }
 """
+TEXT = _TEXT + matrix_units.TEXT

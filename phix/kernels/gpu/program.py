@@ -7,6 +7,7 @@ way is recorded, and started as a whole when it is called again with the same me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, partial
 from typing import Any, Union
@@ -37,8 +38,8 @@ from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule import workspace
 from phix.kernels.schedule.pipeline import lowered, run
 
-# Loops of more iterations than this are not unrolled into a recording.
-_LONGEST_RECORDED = 256
+# Launches that a recording has at most, those of each iteration of a loop counted.
+_MOST_RECORDED = 4096
 Run = Callable[["_GpuRun"], None]
 Text = Union[KernelText, RoutineText]
 
@@ -233,14 +234,20 @@ class _Launcher:
         return any(not f.names <= known or f.is_large(self.numbers) for f in factors)
 
     def _is_short(self, steps: list[ir.Step]) -> bool:
-        loops = [s for s in ir.walk_steps(steps) if isinstance(s, ir.ForStep)]
-        total = 1
-        for loop in loops:
-            names = {v.data for v in _variables(loop.extent)}
-            if not names <= set(self.numbers):
-                return False
-            total *= max(sizes.integer(loop.extent, self.numbers), 1)
-        return total <= _LONGEST_RECORDED
+        return self._launches(steps) <= _MOST_RECORDED
+
+    def _launches(self, steps: list[ir.Step]) -> float:
+        """What the steps launch, loops gone through; infinitely much where a size is not known."""
+        total = 0.0
+        for step in steps:
+            if not isinstance(step, ir.ForStep):
+                total += 1
+            elif {v.data for v in _variables(step.extent)} <= set(self.numbers):
+                times = max(sizes.integer(step.extent, self.numbers), 1)
+                total += times * self._launches(step.body)
+            else:
+                return math.inf
+        return total
 
     def launch(self, *inputs: Any) -> tuple[Any, ...]:
         """Run the program on arrays of the device."""

@@ -86,6 +86,7 @@ GPU = Target(
     multiplies_in_loops=multiplies_in_loops,
     block_bytes=512 << 20,
     reuses_planes=False,
+    tiles_in_loops=False,  # see tiles.py
     sorts_in_loops=False,
     attention_size=256,
     convolution_parts=convolution.parts,
