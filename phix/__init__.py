@@ -24,16 +24,14 @@ from phix.api.batching import (
     psum_scatter,
     vmap,
 )
+from phix.api.branches import cond, select_n, switch
 from phix.api.callbacks import pure_callback
 from phix.api.checkpointing import checkpoint, checkpoint_name, remat
 from phix.api.control_flow import (
     associative_scan,
-    cond,
     fori_loop,
     map,
     scan,
-    select_n,
-    switch,
     while_loop,
 )
 from phix.api.creation import (

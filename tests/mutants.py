@@ -69,7 +69,16 @@ AREAS: dict[str, tuple[list[str], list[str]]] = {
         [],
     ),
     "batching": (["phix/interpreters/batch*.py", "phix/api/batching.py"], []),
-    "vjp": (["phix/interpreters/vjp.py", "phix/interpreters/jvp.py", "phix/api/gradients.py"], []),
+    "vjp": (
+        [
+            "phix/interpreters/vjp.py",
+            "phix/interpreters/tape.py",
+            "phix/interpreters/backward_rules.py",
+            "phix/interpreters/jvp.py",
+            "phix/api/gradients.py",
+        ],
+        [],
+    ),
     "rules": (["phix/primitives/*.py"], ["*jet*", "*simplifications*", "*recognition*"]),
 }
 # Tests of an area that come before others, cheap as they may be.

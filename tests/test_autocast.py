@@ -33,7 +33,7 @@ def equations(function: Any, *args: Any) -> dict[str, list[tuple[str, str]]]:
 
     def walk(graph: Any) -> None:
         for e in graph.equations:
-            dtypes = (str(next(flat(e.inputs)).meta.dtype), str(next(flat(e.outputs)).meta.dtype))
+            dtypes = (str(flat(e.inputs)[0].meta.dtype), str(flat(e.outputs)[0].meta.dtype))
             found.setdefault(e.op.name, []).append(dtypes)
             for inner in graphs_in(e.attrs):
                 walk(inner)

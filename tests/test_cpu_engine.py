@@ -20,7 +20,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.engines import engine
 from phix.kernels.cpu import pool
-from phix.kernels.cpu.llvm import PAIRED, ROLLED
+from phix.kernels.cpu.advice import PAIRED, ROLLED
 
 POINTWISE = {
     name: make_op(f"{name}({args}) -> out", "pointwise")

@@ -42,6 +42,7 @@ SHARED_KERNELS = {
     "schedule",
     "report",
 }  # folders of kernels/ that are no engine
+LONGEST_FILE, LONGEST_FUNCTION = 500, 60
 LAZY = ENGINE_LIBRARIES | {"yaml", "jax", "torch"}
 
 
@@ -107,6 +108,23 @@ def wrong_arrows(path: Path, source: str) -> list[str]:
         if to not in {room} | ROOMS.get(room, set()):
             found.append(f"{where}: {room} -> {to} ({target}) is no arrow of ROOMS")
     return found
+
+
+def test_files_and_functions_are_short() -> None:
+    """``phix/ops.py`` is generated."""
+    found = []
+    for path in FILES:
+        source, where = path.read_text(), path.relative_to(ROOT)
+        lines = source.count("\n")
+        if lines > LONGEST_FILE and path != PACKAGE / "ops.py":
+            found.append(f"{where} has {lines} lines: split it by subject")
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
+                assert node.end_lineno is not None
+                lines = node.end_lineno - node.lineno + 1
+                if lines > LONGEST_FUNCTION:
+                    found.append(f"{where}:{node.lineno}: {node.name} has {lines} lines: split it")
+    assert not found, "\n".join(found)
 
 
 def test_every_room_is_known() -> None:

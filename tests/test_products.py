@@ -17,7 +17,7 @@ import phix
 from phix import ops
 from phix.core import rewrites
 from phix.kernels.cpu import product_code
-from phix.kernels.cpu.llvm import APART
+from phix.kernels.cpu.advice import APART
 from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.target import CPU
 from phix.kernels.schedule.pipeline import lowered

@@ -1,4 +1,4 @@
-"""Control flow on values that are not known while tracing."""
+"""Loops over values that are not known while tracing."""
 
 from __future__ import annotations
 
@@ -8,143 +8,28 @@ from typing import Any, overload
 
 from phix import ops
 from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.branches import check_tree, single, taking_all, traced_like
 from phix.api.signatures import ArrayOrNumber, C, R, X, Y
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor, tensor_from_scalar
-from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
-from phix.core.given import FLAG, FUNCTION, FUNCTIONS, INT, NONE, SIZE, at_least, takes
+from phix.core.errors import ArgumentError, DTypeError, ShapeError
+from phix.core.given import FLAG, FUNCTION, INT, NONE, SIZE, at_least, takes
 from phix.core.graph import Graph
 from phix.core.slices import from_zero
 from phix.core.tensor import Tensor, TensorBase
 from phix.core.transforms import transforms
 
 
-def _trace(
-    function: Callable[..., Any], args: Sequence[Any], leaves: Sequence[Any], where: str
-) -> tuple[Graph, list[Any], Any]:
-    """The graph of ``function`` of trees like ``args``, what it closes over, its result's tree."""
-    _, treedef = pytrees.flatten((tuple(args), {}))
-    run = Flattened(function, treedef, f"the result of {where}")
-    graph, closed = transforms().trace(run, [x.meta for x in leaves])
-    return graph, closed, run.out_tree
-
-
-def _same_tree(found: Any, wanted: Any, where: str) -> None:
-    if found != wanted:
-        raise ArgumentError(f"{where} must give a result of structure {wanted}, gave {found}")
-
-
-# -- branches --------------------------------------------------------------------------------
-@takes(true_fn=FUNCTION, false_fn=FUNCTION)
-def cond(pred: Any, true_fn: Callable[..., R], false_fn: Callable[..., R], *operands: Any) -> R:
-    """``true_fn(*operands)`` where ``pred`` holds, else ``false_fn(*operands)``; one of them runs.
-
-    Args:
-        pred: one bool (or a number: nonzero is true).
-        true_fn, false_fn: functions of the operands, giving trees of the same structure and metas.
-        *operands: trees of tensors.
-
-    Raises:
-        ShapeError, DTypeError: pred is no single value, or the results differ.
-
-    >>> import phix
-    >>> f = phix.jit(lambda x: phix.cond(x > 0, phix.ops.sqrt, lambda x: -x, x))
-    >>> f(4.0).item(), f(-3.0).item()
-    (2.0, 3.0)
-    """
-    pred = _single(pred, "cond: pred")
-    if pred.ndim:
-        raise ShapeError(
-            f"cond: pred must be one value, found {pred.meta}; use phix.ops.where for a choice "
-            "element by element"
-        )
-    index = ops.cast(pred if pred.dtype == dt.bool_ else pred != 0, dt.int64)
-    return _choose(index, [false_fn, true_fn], operands, "cond")
-
-
-@takes(branches=FUNCTIONS)
-def switch(index: Any, branches: Sequence[Callable[..., R]], *operands: Any) -> R:
-    """``branches[index](*operands)``, the index clamped to the branches there are.
-
-    Args:
-        index: one int.
-        branches: functions of the operands, giving trees of the same structure and metas.
-        *operands: trees of tensors.
-
-    >>> import phix
-    >>> phix.switch(1, [phix.ops.sin, phix.ops.abs], -2.0).item()
-    2.0
-    """
-    if not branches:
-        raise ArgumentError("switch: branches is empty; give at least one function")
-    index = _single(index, "switch: index")
-    if index.ndim or dt.kind(index.dtype) != "int":
-        raise DTypeError(f"switch: index must be one int, found {index.meta}")
-    return _choose(index, branches, operands, "switch")
-
-
-def _single(value: Any, where: str) -> TensorBase:
-    """The tensor that a value is."""
-    found, tree = flat_tensors(value, where)
-    if tree != pytrees.flatten(0)[1]:
-        raise ArgumentError(f"{where} must be one tensor or number, found {described(value)}")
-    return found[0]
-
-
 def _bound(value: Any, where: str) -> Any:
     """A bound of a loop as an int64 tensor."""
-    found = value if isinstance(value, dm.Dim) else _single(value, where)
+    found = value if isinstance(value, dm.Dim) else single(value, where)
     if not isinstance(found, dm.Dim) and (found.ndim or dt.kind(found.dtype) != "int"):
         raise DTypeError(f"{where} must be one int64, found {found.meta}; cast or index it")
     return ops.cast(found, dt.int64)  # type: ignore[arg-type]
 
 
-def _choose(index: Any, branches: Sequence[Any], operands: Any, where: str) -> Any:
-    leaves, _ = flat_tensors((tuple(operands), {}), where)
-    traced = [_trace(f, operands, leaves, function_name(f)) for f in branches]
-    out_tree = traced[0][2]
-    for function, (_, _, tree) in zip(branches, traced):
-        _same_tree(tree, out_tree, f"{where}: branch {function_name(function)}")
-    closed = [values for _, values, _ in traced]
-    graphs = [
-        _with_all(graph, leaves, closed, number) for number, (graph, _, _) in enumerate(traced)
-    ]
-    outs = ops.branch(index, [*leaves, *(v for values in closed for v in values)], graphs)
-    return pytrees.unflatten(out_tree, outs)
-
-
-def _with_all(graph: Graph, leaves: Sequence[Any], closed: Sequence[Any], number: int) -> Graph:
-    """The graph taking what all the graphs beside it close over, and using its own part."""
-    if not any(closed):
-        return graph
-    start = len(leaves) + sum(len(c) for c in closed[:number])
-    own = slice(start, start + len(closed[number]))
-
-    def run(*args: Any) -> Any:
-        return graph(*args[: len(leaves)], *args[own])
-
-    metas = [x.meta for x in (*leaves, *(v for values in closed for v in values))]
-    return transforms().trace(run, metas)[0]
-
-
-@takes()
-def select_n(which: Any, *cases: Any) -> Any:
-    """Elementwise choice among the cases: element i of ``cases[which[i]]``.
-
-    Args:
-        which: ints in [0, len(cases)), clamped, or bools for two cases; 0-d, or of the cases' dims.
-        *cases: tensors of one shape and dtype.
-
-    >>> import phix
-    >>> phix.select_n([0, 1, 1], [1, 2, 3], [10, 20, 30]).tolist()
-    [1, 20, 30]
-    """
-    return ops.select_n(which, cases)
-
-
-# -- loops -----------------------------------------------------------------------------------
 @overload
 def while_loop(
     cond_fun: Callable[[Tensor], Any],
@@ -180,13 +65,13 @@ def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_
     (192.0, 64.0)
     """
     leaves, graph, closed, tree = _body(body_fun, (), init_val, "while_loop")
-    test, test_closed, _ = _trace(cond_fun, (init_val,), leaves, function_name(cond_fun))
+    test, test_closed, _ = traced_like(cond_fun, (init_val,), leaves, function_name(cond_fun))
     both = [test_closed, closed]
     outs = ops.while_loop(
         leaves,
         [*test_closed, *closed],
-        _with_all(test, leaves, both, 0),
-        _with_all(graph, leaves, both, 1),
+        taking_all(test, leaves, both, 0),
+        taking_all(graph, leaves, both, 1),
     )
     return pytrees.unflatten(tree, outs)
 
@@ -198,10 +83,10 @@ def _body(function: Callable[..., Any], before: tuple[Any, ...], init: Any, wher
     """
     leaves, tree = flat_tensors(init, where)
     for _ in builtins.range(2):  # once more where a Python number takes the dtype of the carry
-        graph, closed, out_tree = _trace(
+        graph, closed, out_tree = traced_like(
             function, (*before, init), [*before, *leaves], function_name(function)
         )
-        _same_tree(out_tree, tree, f"{where}: body_fun")
+        check_tree(out_tree, tree, f"{where}: body_fun")
         leaves, changed = _met(init, leaves, graph)
         if not changed:
             break
@@ -346,7 +231,7 @@ def scan(
         run = Flattened(f, pytrees.flatten(((init, xs), {}))[1], "the result of scan's f")
         graph, closed = transforms().trace(run, [*(c.meta for c in leaves), *slices])
         carry_tree, y_tree = _pair(run.out_tree)
-        _same_tree(carry_tree, pytrees.flatten(init)[1], "scan: the carry of f")
+        check_tree(carry_tree, pytrees.flatten(init)[1], "scan: the carry of f")
         leaves, changed = _met(init, leaves, graph)
         if not changed:
             break
@@ -522,11 +407,8 @@ def _interleaved(a: Any, b: Any, axis: int) -> Any:
 
 __all__ = [
     "associative_scan",
-    "cond",
     "fori_loop",
     "map",
     "scan",
-    "select_n",
-    "switch",
     "while_loop",
 ]

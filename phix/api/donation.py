@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix.api.arguments import flat_tensors, function_name
-from phix.api.jitted import Jitted
+from phix.api.jitted import Jitted, Known
 from phix.api.signatures import P, R
 from phix.core import context, donation, pytrees
 from phix.core.source import at_user_line
@@ -21,34 +21,28 @@ class Donating(Jitted[P, R]):
     others.
     """
 
-    donated: tuple[int, ...] = ()  # argument numbers
-
     @leaving_phix
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        return self._call(args, kwargs)
-
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         gifts = self._gifts(args)
         dynamic, static = self._split(args, kwargs)
         flat, treedef = flat_tensors(dynamic, function_name(self.function))
         if not gifts or not context.is_eager() or any(isinstance(x, Tracer) for x in flat):
-            return super()._call(args, kwargs)
+            return self._call(args, kwargs)
         tensors: Any = flat
         numbers = donation.free_numbers(tensors, gifts)
         free = {id(tensors[k]) for k in numbers}
         key = (treedef, static, numbers, *[x.key for x in tensors])
-        found = self._launchers.get(key)
+        found = self._known.get(key)
         if found is None:
             traced = self._traced(dynamic, static, [x.meta for x in tensors], treedef)
             if not can_run(traced.compiled) or free & set(map(id, traced.closed)):
-                return super()._call(args, kwargs)
-            found = self._launchers[key] = (traced.compiled.launcher(tensors, numbers), traced)
-        launch, traced = found
-        outs = launch(*[x.data for x in tensors])
+                return self._call(args, kwargs)
+            found = self._known[key] = Known(traced.compiled.launcher(tensors, numbers), traced)
+        outs = found.launch(*[x.data for x in tensors])
         where = f"{function_name(self.function)}{at_user_line()}"
         for x in gifts:
             donation.end(x, where, "leave the argument out of donate_argnums")
-        return traced.rebuild([tensor_of(o) for o in outs])
+        return found.traced.rebuild([tensor_of(o) for o in outs])
 
     def _gifts(self, args: tuple[Any, ...]) -> list[Tensor]:
         """The tensors among the donated arguments; arrays, numbers and constants stay."""

@@ -23,6 +23,7 @@ from phix.core.tensor import Tensor
 from phix.core.tracebacks import leaving_phix
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
+from phix.interpreters.tape import zeros as zeros_of
 
 
 # -- linear functions ------------------------------------------------------------------------
@@ -68,7 +69,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
 
     def forward(*tangents: Any) -> list[Any]:
         # J from ct -> J^T ct, which is linear, by transposing once more
-        zeros = [reverse.zeros(m) for m in metas]
+        zeros = [zeros_of(m) for m in metas]
         _, back = reverse.vjp(lambda *cts: pull(cts), zeros)
         return back(tangents)
 
@@ -94,7 +95,7 @@ def with_known_part_done(graph: Graph) -> Graph:
     late = set(graph.inputs)
     early: list[Equation] = []
     for e in graph.equations:
-        own = list(flat(e.inputs))
+        own = flat(e.inputs)
         # what takes nothing in (zeros, say) costs less to make again than to keep
         if own and not any(a in late for a in own):
             early.append(e)
@@ -103,7 +104,7 @@ def with_known_part_done(graph: Graph) -> Graph:
     first = {v for e in early for v in flat(e.outputs)}
     done = set(early)
     rest = [e for e in graph.equations if e not in done]
-    sources = [e for e in rest if not list(flat(e.inputs))]
+    sources = [e for e in rest if not flat(e.inputs)]
     read = [a for e in rest for a in flat(e.inputs)] + list(graph.outputs)
     needed = tuple(dict.fromkeys(a for a in read if a in first))
     if not needed or any(e.op.binds_dim for e in early):
@@ -158,7 +159,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
             c if c.dtype == a.meta.dtype else c.astype(a.meta.dtype)
             for c, a in zip(cts, traced.outputs)
         ]
-        nothing = [reverse.zeros(m) for m in metas]
+        nothing = [zeros_of(m) for m in metas]
         return pytrees.unflatten(in_tree, graph(*nothing, *fitted))[0]
 
     return transposed
@@ -181,7 +182,7 @@ def _check_zero_at_zero(traced: Graph, metas: Sequence[MetaTensor], name: str) -
     """Raise where a function of constant slope is known not to be 0 at 0: it is affine."""
     if not all(m.is_static() for m in metas):
         return
-    for found in traced(*(reverse.zeros(m) for m in metas)):
+    for found in traced(*(zeros_of(m) for m in metas)):
         largest = ops.any(found != 0) if dt.is_differentiable(found.dtype) else None
         if largest is not None and not is_traced(largest) and bool(largest):
             raise DifferentiationError(

@@ -99,26 +99,18 @@ def jit(
     """
     if function is None:
         return functools.partial(
-            jit,
-            static_argnums=static_argnums,
-            static_argnames=static_argnames,
-            input_spec=input_spec,
-            donate_argnums=donate_argnums,
-            disable=disable,
-        )
-    donated = () if donate_argnums is None else _as_tuple(donate_argnums)
-    numbers = () if static_argnums is None else _as_tuple(static_argnums)
-    names = () if static_argnames is None else _as_tuple(static_argnames)
-    off = rewrites.checked(disable, "jit")
-    parts = (function, *_both_ways(function, numbers, names), input_spec, off)
-    if not donated:
-        return Jitted(*parts)
-    made = Donating(*parts)
-    made.donated = donated
-    return made
+            jit, static_argnums=static_argnums, static_argnames=static_argnames,
+            input_spec=input_spec, donate_argnums=donate_argnums, disable=disable,
+        )  # fmt: skip
+    numbers, names = _both_ways(function, _as_tuple(static_argnums), _as_tuple(static_argnames))
+    donated, off = _as_tuple(donate_argnums), rewrites.checked(disable, "jit")
+    kind = Donating if donated else Jitted
+    return kind(function, numbers, names, input_spec, off, donated)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:
+    if value is None:
+        return ()
     return (value,) if isinstance(value, (int, str)) else tuple(value)
 
 

@@ -38,14 +38,14 @@ _OFTEN = 3  # calls of a kind before it gets a flat function, which takes a hund
 _MOST_FLAT = 2
 
 
-class _Known:
+class Known:
     """How arguments are run whose like has been seen before."""
 
     __slots__ = ("calls", "launch", "order", "traced")
 
-    def __init__(self, launch: Launcher, traced: Traced, order: Any) -> None:
+    def __init__(self, launch: Launcher, traced: Traced, order: Any = None) -> None:
         self.launch, self.traced = launch, traced
-        self.order = order  # picks the leaves in the tree's order; None: they are in it
+        self.order = order  # see ``_order``
         self.calls = 0
 
 
@@ -59,6 +59,7 @@ class Jitted(Generic[P, R]):
         static_argnames: tuple[str, ...],
         input_spec: Any,
         off: frozenset[str] = frozenset(),
+        donated: tuple[int, ...] = (),
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -66,12 +67,12 @@ class Jitted(Generic[P, R]):
         self.static_argnames = static_argnames
         self.input_spec = input_spec
         self.off = off  # rewrites left out
+        self.donated = donated  # argument numbers
         self.trace_count = 0
         self.most_traces: int | None = None  # set by phix.debug.assert_max_traces
         self._calls: list[CallKind] = []  # what each trace was made for, in order
         self._traces: dict[Any, Traced] = {}
-        self._launchers: dict[Any, tuple[Any, Traced]] = {}
-        self._quick: dict[Any, _Known] = {}
+        self._known: dict[Any, Known] = {}
         self._flat: tuple[FlatCall, ...] = ()  # for the last of those that come often
         self._lock = stack.Lock()
 
@@ -82,7 +83,7 @@ class Jitted(Generic[P, R]):
                     result = call(args)
                     if result is not MISS:
                         return result
-                return self._call_quick(args)
+                return self._call_plain(args)
             return self._call(args, kwargs)
         except Exception as error:
             if type(error) is MemoryError:  # of native code
@@ -91,7 +92,7 @@ class Jitted(Generic[P, R]):
             shorten(error, error.__traceback__)
             raise
 
-    def _call_quick(self, args: tuple[Any, ...]) -> Any:
+    def _call_plain(self, args: tuple[Any, ...]) -> Any:
         """The way for tensors in plain containers: their tree is not looked at if known."""
         leaves: list[Any] = []
         shape = _spread(args, leaves)
@@ -99,11 +100,9 @@ class Jitted(Generic[P, R]):
             key = (shape, *[x.known_key or x.key for x in leaves])
         except AttributeError:  # a leaf that is no tensor, a tracer, or another container
             return self._call(args, {})
-        found = self._quick.get(key)
+        found = self._known.get(key)
         if found is None:
-            result = self._call(args, {})
-            self._remember(key, args, leaves)
-            return result
+            return self._call(args, {}, key)
         tensors = leaves if found.order is None else found.order(leaves)
         outs = [tensor_of(o) for o in found.launch(*[x.data for x in tensors])]
         found.calls += 1
@@ -111,19 +110,8 @@ class Jitted(Generic[P, R]):
             self._flatten(found, args, leaves, outs)
         return found.traced.rebuild(outs)
 
-    def _remember(self, key: Any, args: tuple[Any, ...], leaves: list[Any]) -> None:
-        """Let ``_call_quick`` find the launcher of a call, and the tree's order of its leaves."""
-        tensors, treedef = pytrees.flatten((args, {}))
-        found = self._launchers.get((treedef, (), *[x.key for x in tensors]))
-        numbers: list[int] = []
-        _spread(pytrees.unflatten(treedef, range(len(tensors)))[0], numbers)
-        if found is not None and len(numbers) == len(leaves):
-            order = sorted(range(len(numbers)), key=numbers.__getitem__)
-            is_same = order == list(range(len(numbers)))
-            self._quick[key] = _Known(*found, None if is_same else operator.itemgetter(*order))
-
     def _flatten(
-        self, found: _Known, args: tuple[Any, ...], leaves: list[Any], outs: list[Any]
+        self, found: Known, args: tuple[Any, ...], leaves: list[Any], outs: list[Any]
     ) -> None:
         """Have a function of its own for what comes so often; ``outs`` are what it gave here."""
         is_placed = any(x.ndim for x in leaves)  # single values alone follow the phix.device
@@ -136,25 +124,27 @@ class Jitted(Generic[P, R]):
             self._flat = (made, *self._flat)[:_MOST_FLAT]
 
     @named("jit")
-    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _call(self, args: tuple[Any, ...], kwargs: dict[str, Any], plain: Any = None) -> Any:
+        """The way for all arguments; those in plain containers are known by the key ``plain``."""
         dynamic, static = self._split(args, kwargs)
         name = function_name(self.function)
         flat, treedef = lent_tensors(dynamic, name)
         tensors: Any = flat
         runs = context.current() is _EAGER and not any(isinstance(x, Tracer) for x in flat)
-        key = (treedef, static, *[x.key for x in tensors]) if runs else None
-        found = self._launchers.get(key)
+        key = plain or (treedef, static, *[x.key for x in tensors]) if runs else None
+        found = self._known.get(key)
         if found is None:
             with collector.paused():
                 traced = self._traced(dynamic, static, [x.meta for x in flat], treedef)
-                if key is not None and can_run(traced.compiled):
-                    found = (traced.compiled.launcher(tensors), traced)
-            if key is None or found is None:
+                if runs and can_run(traced.compiled):
+                    order = None if plain is None else _order(treedef, len(flat))
+                    found = Known(traced.compiled.launcher(tensors), traced, order)
+            if found is None:
                 return traced.replay(flat_tensors(dynamic, name)[0])
-            self._launchers[key] = found
-        launch, traced = found
+            self._known[key] = found
         arrays = [x.data for x in tensors]
-        return traced.rebuild([tensor_of(o) for o in all_apart(launch(*arrays), arrays)])
+        outs = all_apart(found.launch(*arrays), arrays)
+        return found.traced.rebuild([tensor_of(o) for o in outs])
 
     def _split(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """The arguments that are traced, and those that are static, with their places."""
@@ -244,8 +234,7 @@ class Jitted(Generic[P, R]):
         """Forget every trace and program; the disk cache stays."""
         with self._lock:
             self._traces.clear()
-            self._launchers.clear()
-            self._quick.clear()
+            self._known.clear()
             self._flat = ()
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
@@ -272,6 +261,14 @@ def _spread(tree: Any, leaves: list[Any]) -> Any:
         leaves.extend(parts)
         return (kind, names)
     return (kind, names, *[_spread(part, leaves) for part in parts])
+
+
+def _order(treedef: pytrees.TreeDef, count: int) -> Callable[[list[Any]], Any] | None:
+    """What picks the leaves that ``_spread`` gives in the tree's order; None: they are in it."""
+    numbers: list[int] = []
+    _spread(pytrees.unflatten(treedef, range(count))[0], numbers)
+    order = sorted(range(count), key=numbers.__getitem__)
+    return None if order == list(range(count)) else operator.itemgetter(*order)
 
 
 def _declared(input_spec: Any, args: Any, function: Any) -> Any:

@@ -67,12 +67,13 @@ def is_eager_or_watched() -> bool:
     return all(i.watches or i.parent is None for i in chain())
 
 
-def chain() -> Iterator[Interpreter]:
+def chain() -> list[Interpreter]:
     """The current interpreter, its parent, and so on to the base."""
-    interpreter = context.interpreter
+    found, interpreter = [], context.interpreter
     while interpreter is not None:
-        yield interpreter
+        found.append(interpreter)
         interpreter = interpreter.parent
+    return found
 
 
 def runs_at_once() -> bool:

@@ -70,13 +70,15 @@ Inputs = tuple[Union[Atom, tuple[Atom, ...], None], ...]
 Outputs = tuple[Union[Variable, tuple[Variable, ...]], ...]
 
 
-def flat(entries: tuple[Any, ...]) -> Iterator[Any]:
+def flat(entries: tuple[Any, ...]) -> list[Any]:
     """The atoms of structured inputs or outputs, lists opened and absent ones left out."""
+    found: list[Any] = []
     for entry in entries:
         if isinstance(entry, tuple):
-            yield from entry
+            found += entry
         elif entry is not None:
-            yield entry
+            found.append(entry)
+    return found
 
 
 def map_entries(fn: Callable[[Any], Any], entries: tuple[Any, ...]) -> tuple[Any, ...]:

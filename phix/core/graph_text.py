@@ -103,7 +103,7 @@ def _comment(what: Any) -> str:
 
 def _chosen(equation: Equation) -> str:
     """Where an equation's first output lives and which kernel runs it, as a comment."""
-    first = next(flat(equation.outputs), None)
+    first = next(iter(flat(equation.outputs)), None)
     state = None if first is None else first.state
     return _comment("; ".join(str(part) for part in (state, equation.kernel) if part is not None))
 

@@ -41,7 +41,7 @@ def key_dtype(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any)
 
 def kernel_key(equation: Equation, backend: str) -> KernelKey:
     """What the kernel of an equation is looked up by."""
-    op, out = equation.op, next(flat(equation.outputs), None)
+    op, out = equation.op, next(iter(flat(equation.outputs)), None)
     dtype = key_dtype(op, equation.inputs, equation.attrs, out)
     return KernelKey(backend, key_layout(op, equation.attrs), dtype)
 

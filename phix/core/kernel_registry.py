@@ -82,14 +82,17 @@ def add_backend(backend: Backend) -> None:
     Raises:
         KernelRegistrationError: one of that name is known, or its fallback is not.
     """
-    if backend.name in BACKENDS:
-        raise KernelRegistrationError(
-            f"backend {backend.name!r} is registered already; take another name"
-        )
+    check_is_new(backend.name)
     if backend.fallback is not None:
         known_backend(backend.fallback)
     BACKENDS[backend.name] = backend
     notify()
+
+
+def check_is_new(name: str) -> None:
+    """Refuse the name of a backend that is known."""
+    if name in BACKENDS:
+        raise KernelRegistrationError(f"backend {name!r} is registered already; take another name")
 
 
 def remove_backend(name: str) -> None:

@@ -144,7 +144,7 @@ def _trace(
             outs = op.decomposition(*op.merge(given, at.normalize(op, given, tuple(attrs), slots)))
         entries = (outs,) if len(op.outputs) == 1 else tuple(outs)
         like[:] = [tuple(tuple(e) if isinstance(e, list) else e for e in entries)]
-        found = list(flat(like[0]))
+        found = flat(like[0])
         return found if wanted is None else [_as(x, d) for x, d in zip(found, wanted)]
 
     graph, closed = transforms().trace(run, metas)

@@ -61,7 +61,7 @@ class Eager(Interpreter):
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         call = _call(op, attrs) if op.inexact else (op, attrs)
         try:
-            run = self.plans[(call, *[x.key for x in inputs])]
+            run = self.plans[(call, *[x.known_key or x.key for x in inputs])]
         except AttributeError:
             return self.launch_mixed(op, inputs, attrs)
         except (KeyError, TypeError):
@@ -90,7 +90,7 @@ class Eager(Interpreter):
         found = None if op.has_lists else self.launch_cached(op, inputs, attrs)
         if found is not None:
             return found
-        tensors = list(flat(inputs))
+        tensors = flat(inputs)
         for x in tensors:
             if isinstance(x, Tracer):
                 raise refusals.leaked(x, op.name)
@@ -162,7 +162,7 @@ class Eager(Interpreter):
         """
         metas = map_entries(lambda x: x.meta, inputs)
         infer(op, metas, attrs, RUN_TIME)
-        tensors = list(flat(inputs))
+        tensors = flat(inputs)
         if "calls_graph" in op.traits:
             return _calling(next(graphs_in(attrs)), tensors)
         if "moves" in op.traits:
@@ -194,7 +194,7 @@ class Eager(Interpreter):
             if found is None:
                 here = map_entries(lambda x: moved_tensor(x, place), inputs)
                 planned = self.plan_on(place, op, here, attrs)
-                found = plans[place] = on(place, planned, list(flat(inputs)))
+                found = plans[place] = on(place, planned, flat(inputs))
             return found(*arrays)
 
         return run
@@ -239,7 +239,7 @@ class Eager(Interpreter):
     def program(self, place: Place, op: Op, inputs: Any, attrs: Any, flattened: Any) -> Any:
         """The compiled program for the class these inputs belong to, and their shapes in it."""
         here = engine(place.kind)
-        tensors = list(flat(inputs))
+        tensors = flat(inputs)
         if flattened is not None:
             shapes = flattened
             contiguous = tuple(True for _ in tensors)
@@ -375,7 +375,7 @@ def _calling(graph: Graph, tensors: list[Tensor]) -> Run:
 
 def _over_places(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
     """A loop or branch whose operands may live in different places, as its graphs move data."""
-    metas, tensors = map_entries(lambda x: x.meta, inputs), list(flat(inputs))
+    metas, tensors = map_entries(lambda x: x.meta, inputs), flat(inputs)
     compiled, like = Compiled(single_op_graph(op, metas, attrs)), infer(op, metas, attrs)
     launch = compiled.launcher(tensors)
     return lambda *arrays: _structured(launch(*arrays), like)
@@ -409,7 +409,7 @@ def _viewing(op: Op, view: Run) -> Run:
 
 def _flattened(op: Op, inputs: tuple[Any, ...]) -> Any:
     """Shapes of a pointwise call over contiguous inputs as 1-d and 0-d; None if it broadcasts."""
-    tensors = list(flat(inputs))
+    tensors = flat(inputs)
     if not tensors or not op.single_output:
         return None
     sizes = [x.size for x in tensors]

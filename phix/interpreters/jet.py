@@ -21,7 +21,8 @@ from phix.core.interpreter import Interpreter
 from phix.core.op import Op
 from phix.core.tensor import ValueTracer
 from phix.interpreters import jvp as forward
-from phix.interpreters import vjp as reverse
+from phix.interpreters import tape
+from phix.interpreters.backward_rules import is_constant
 from phix.interpreters.decompose import as_entries
 
 Series = list[Any]
@@ -83,7 +84,7 @@ Rule = Callable[[Op, Any, Any], tuple[Any, ...]]
 def _rule(op: Op) -> Rule | None:
     if op.jet_rule is not None:
         return _python_rule
-    if reverse.is_constant(op):  # before `jvp`, which may be a default of the whole file
+    if is_constant(op):  # before `jvp`, which may be a default of the whole file
         return _constant
     if op.jvp_rule is None and op.jvp in _BY_PROPERTY:
         return _BY_PROPERTY[op.jvp]
@@ -100,7 +101,7 @@ def _started(value: Any) -> Series:
 
 
 def _order(series: Any) -> int:
-    return len(next(flat(series))) - 1
+    return len(flat(series)[0]) - 1
 
 
 def _run(op: Op, inputs: Any, attrs: Any) -> tuple[Any, ...]:
@@ -129,7 +130,7 @@ def _linear(op: Op, series: Any, attrs: Any) -> tuple[Any, ...]:
     def coefficient(k: int, s: Series) -> Any:
         if not dt.is_differentiable(s[0].dtype):
             return s[0]
-        return reverse.zeros(s[0].meta) if s[k] is None else s[k]
+        return tape.zeros(s[0].meta) if s[k] is None else s[k]
 
     outs = _run(op, map_entries(_first, series), attrs)
     rows = map_entries(_started, outs)
@@ -152,7 +153,7 @@ def _bilinear(op: Op, series: Any, attrs: Any) -> tuple[Any, ...]:
         total: Any = None
         for j in range(k + 1):
             if x[j] is not None and y[k - j] is not None:
-                total = reverse.add(total, _run(op, (x[j], y[k - j]), attrs)[0])
+                total = tape.add(total, _run(op, (x[j], y[k - j]), attrs)[0])
         row.append(total)
     return (row,)
 
@@ -173,10 +174,10 @@ def _by_derivative(op: Op, series: Any, attrs: Any) -> tuple[Any, ...]:
         supply = iter(values)
         inputs = map_entries(lambda _: next(supply), series)
         shape[:] = [_run(op, inputs, attrs)]
-        return list(flat(shape[0]))
+        return flat(shape[0])
 
     with context.transformation(inner):
-        present = list(flat(series))
+        present = flat(series)
         values = [inner.wrap(s[:-1]) for s in present]
         tangents = [_rate(inner, s) for s in present]
         outs, rates = forward.jvp(call, values, tangents, instantiate=False)
@@ -192,7 +193,7 @@ def _rate(inner: Jet, series: Series) -> Any:
         return None
     rows = [None if c is None else c if k == 1 else c * k for k, c in enumerate(series) if k]
     if rows[0] is None:
-        rows[0] = reverse.zeros(series[0].meta)
+        rows[0] = tape.zeros(series[0].meta)
     return inner.wrap(rows)
 
 

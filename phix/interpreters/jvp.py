@@ -22,7 +22,15 @@ from phix.core.op import Op
 from phix.core.rules import OPS, get_op
 from phix.core.source import at, derivation, is_recording, user_source
 from phix.core.tensor import TensorBase, ValueTracer
+from phix.interpreters import tape
 from phix.interpreters import vjp as reverse
+from phix.interpreters.backward_rules import (
+    Cotangent,
+    backward_args,
+    is_constant,
+    no_derivative,
+    uncovered,
+)
 from phix.interpreters.decompose import as_entries
 
 
@@ -58,7 +66,7 @@ class JVP(Interpreter):
         rule = _rule(op) if active else _no_tangent
         if rule is None:
             if op.decomposition is None:
-                raise reverse.no_derivative(op)
+                raise no_derivative(op)
             outs = op.decomposition(*op.merge(inputs, attrs))
             return outs if op.single_output else as_entries(op, outs)
         primals = map_entries(self.lower, inputs)
@@ -84,13 +92,13 @@ Rule = Callable[[Op, Any, Any, Any], Any]
 
 
 def _rule(op: Op) -> Rule | None:
-    if reverse.is_constant(op):  # before `jvp`, which may be a default of the whole file
+    if is_constant(op):  # before `jvp`, which may be a default of the whole file
         return _no_tangent
     if op.jvp_rule is not None:
         return _python_rule
     if op.jvp is not None:
         return _BY_PROPERTY[op.jvp]
-    if op.backward is None or reverse.uncovered(op):
+    if op.backward is None or uncovered(op):
         return None  # every output needs its tangent: through the decomposition
     return _transposed
 
@@ -126,7 +134,7 @@ def _filled(tangent: Any, primal: Any) -> Any:
         return tuple(map(_filled, tangent, primal))
     if primal is None or not dt.is_differentiable(primal.dtype):
         return primal
-    return reverse.zeros(primal.meta) if tangent is None else tangent
+    return tape.zeros(primal.meta) if tangent is None else tangent
 
 
 def _linear(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
@@ -140,7 +148,7 @@ def _bilinear(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
     for number, tangent in enumerate(tangents):
         if tangent is not None:
             term = _run(op, (*primals[:number], tangent, *primals[number + 1 :]), attrs)[0]
-            total = reverse.add(total, term)
+            total = tape.add(total, term)
     return _primal(op, primals, attrs), (total,)
 
 
@@ -150,7 +158,7 @@ def _pointwise(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
     shape = outs[0].meta.dims
     whole = map_entries(lambda x: _expand(x, shape), primals)
     rule = get_op(op.backward or "")
-    at_outs = reverse.backward_args(op, rule, whole, attrs, outs)
+    at_outs = backward_args(op, rule, whole, attrs, outs)
     total: Any = None
     for arg, tangent in zip(op.inputs, tangents):
         if tangent is None:
@@ -158,10 +166,10 @@ def _pointwise(op: Op, primals: Any, tangents: Any, attrs: Any) -> Any:
         ct = _expand(tangent, shape)
         if dt.is_complex(outs[0].dtype) or dt.is_complex(ct.dtype):
             return outs, _transpose_backward(op, primals, tangents, attrs, outs)
-        args = [ct if isinstance(a, reverse.Cotangent) else a for a in at_outs]
+        args = [ct if isinstance(a, Cotangent) else a for a in at_outs]
         term = _gradient_of(rule, arg.name, args)
         if term is not None:
-            total = reverse.add(total, term)
+            total = tape.add(total, term)
     return outs, (total,)
 
 
@@ -190,8 +198,8 @@ def _transpose_backward(op: Op, primals: Any, tangents: Any, attrs: Any, outs: A
     adjoint of that is J.
     """
     rule = get_op(op.backward or "")
-    template = reverse.backward_args(op, rule, primals, attrs, outs)
-    asked = [a.number for a in template if isinstance(a, reverse.Cotangent)]
+    template = backward_args(op, rule, primals, attrs, outs)
+    asked = [a.number for a in template if isinstance(a, Cotangent)]
     given = [n for n in asked if outs[n] is not None]  # an optional output may be absent
     lists = {n: len(outs[n]) if isinstance(outs[n], tuple) else -1 for n in given}
     wanted = [t for t in flat(tangents) if t is not None]
@@ -202,15 +210,13 @@ def _transpose_backward(op: Op, primals: Any, tangents: Any, attrs: Any, outs: A
             n: next(supply) if size < 0 else tuple(next(supply) for _ in range(size))
             for n, size in lists.items()
         }
-        args = [
-            by_number.get(a.number) if isinstance(a, reverse.Cotangent) else a for a in template
-        ]
+        args = [by_number.get(a.number) if isinstance(a, Cotangent) else a for a in template]
         assert rule.decomposition is not None
         found = rule.decomposition(*args)
         return _grads_for(op, rule, found, tangents, primals)
 
     metas = [x.meta for n in lists for x in (outs[n] if lists[n] >= 0 else (outs[n],))]
-    _, pullback = reverse.vjp(linear, [reverse.zeros(m) for m in metas])
+    _, pullback = reverse.vjp(linear, [tape.zeros(m) for m in metas])
     pullback.in_rule = True
     found = iter(pullback(wanted))
     out_tangents: list[Any] = [None] * len(op.outputs)
@@ -232,7 +238,7 @@ def _grads_for(op: Op, rule: Op, found: Any, tangents: Any, primals: Any) -> lis
         )
         for t, g, p in pairs:
             if t is not None:
-                grads.append(reverse.zeros(p.meta) if g is None else g)
+                grads.append(tape.zeros(p.meta) if g is None else g)
     return grads
 
 
@@ -264,5 +270,5 @@ def jvp(
     if not instantiate:
         return values, out_tangents
     with following(primals):
-        filled = [reverse.zeros(v.meta) if t is None else t for v, t in zip(values, out_tangents)]
+        filled = [tape.zeros(v.meta) if t is None else t for v, t in zip(values, out_tangents)]
     return values, filled

@@ -141,7 +141,7 @@ class Watch(Interpreter):
             outs = self.parent.process(op, inputs, attrs)
         results = arrays(outs)
         if not all(map(is_finite, results)):
-            given = arrays(list(flat(inputs)))
+            given = arrays(flat(inputs))
             if all(map(is_finite, given)):
                 self.found(op, inputs, attrs, results)
             else:
@@ -162,7 +162,7 @@ class Watch(Interpreter):
         if op.has_graphs:
             self.look_inside(op, inputs, attrs)
         if len(self.faults) == before:
-            self.note(fault(op, arrays(list(flat(inputs))), results, user_source()))
+            self.note(fault(op, arrays(flat(inputs)), results, user_source()))
         if not self.depth:
             raise self.faults[0].error()
 
@@ -253,8 +253,8 @@ class Watched(Interpreter):
             attrs = map_attrs(lambda g: watched(g, self.watch), attrs)
         outs = self.stage.process(op, inputs, attrs)
         given, results = (
-            list(flat(inputs)),
-            list(flat(outs if isinstance(outs, tuple) else (outs,))),
+            flat(inputs),
+            flat(outs if isinstance(outs, tuple) else (outs,)),
         )
         if not op.has_graphs and any(dt.is_differentiable(x.dtype) for x in results):
             look = Look(self.watch, op, len(given), self.stage.source)

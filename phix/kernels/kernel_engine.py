@@ -1,32 +1,27 @@
 """An engine for any backend with registered kernels: a graph runs equation by equation.
 
 A pass has chosen the kernels before (``passes/assign_kernels.py``). Attributes and the sizes of
-outputs are settled when a launcher is made (but for what comes after a dim that is bound at run
-time); storage is let go after its last use. Ops with graphs in them run those the same way, so a
+outputs are settled once for the sizes of dims. Ops with graphs in them run those the same way, so a
 backend owes kernels of plain primitives alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import kernel_keys, kernel_registry, kernel_selection, places
+from phix.core import kernel_keys, kernel_registry, kernel_selection
 from phix.core.arrays import read_only
-from phix.core.conversion import moved_tensor, tensor_from_scalar
-from phix.core.engines import Launcher, Uncounted, environment
+from phix.core.conversion import moved_tensor
+from phix.core.engines import Uncounted
 from phix.core.graph import (
     Equation,
     Graph,
-    Literal,
     Variable,
-    flat,
-    map_attrs,
     map_entries,
-    plain_symbol,
     substitute_attrs,
 )
 from phix.core.kernel_context import KernelContext, Unsized
@@ -34,9 +29,9 @@ from phix.core.kernel_registry import Kernel, KernelKey
 from phix.core.places import Place
 from phix.core.rules import OPS
 from phix.kernels import structural
+from phix.kernels.graph_program import Env, EquationStep, GraphProgram, StructuralStep
 
 Run = Callable[..., Any]
-Env = dict[dm.Symbol, Any]
 
 
 class KernelEngine:
@@ -81,19 +76,17 @@ _UNCOUNTED = (
 )
 
 
-class KernelProgram:
-    """A graph with the kernel of each equation; see :class:`phix.core.engines.Program`."""
+class KernelProgram(GraphProgram):
+    """A graph with the kernel of each equation."""
 
     def __init__(self, graph: Graph, ctx: KernelContext, backend: str) -> None:
-        self.graph, self.ctx, self.backend = graph, ctx, backend
-        self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
-        known = set(self.solutions)
+        constants = {c.variable: moved_tensor(c.value, ctx.place).data for c in graph.constants}
         self.kernels = [_kernel_of(e, backend) for e in graph.equations]
-        self.constants = {
-            c.variable: moved_tensor(c.value, ctx.place).data for c in graph.constants
-        }
-        self.binds = any(_is_sized_late(e, known) for e in graph.equations)
-        self.dead = _last_uses(graph)
+        steps = [
+            _Held(e, ctx, backend) if k.function is None else _Call(e, ctx, k.function)
+            for e, k in zip(graph.equations, self.kernels)
+        ]
+        super().__init__(graph, ctx.place, steps, constants)
 
     @property
     def sections(self) -> dict[str, str]:
@@ -104,77 +97,41 @@ class KernelProgram:
         )
         return {"kernels": "\n".join(lines)}
 
-    def launcher(
-        self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
-    ) -> Launcher:
-        """See :class:`phix.core.engines.Program`."""
-        graph = self.graph
-        env: Env = dict(environment(graph, self.solutions, shapes))
-        steps = None if self.binds else [self.step(n, env) for n in range(len(self.kernels))]
 
-        def launch(*inputs: Any) -> tuple[Any, ...]:
-            values: dict[Any, Any] = dict(zip(graph.inputs, inputs))
-            values.update(self.constants)
-            sizes = dict(env)
-            for number, dead in enumerate(self.dead):
-                step = steps[number] if steps else self.step(number, sizes)
-                step(values, sizes)
-                for variable in dead:
-                    del values[variable]
-            return tuple([self.read(a, values) for a in graph.outputs])
+class _Call(EquationStep):
+    """The call of a kernel."""
 
-        return launch
+    def __init__(self, equation: Equation, ctx: KernelContext, function: Run) -> None:
+        super().__init__(equation, ctx)
+        self.function = function
 
-    def read(self, atom: Any, values: dict[Any, Any]) -> Any:
-        if isinstance(atom, Literal):
-            scalar = tensor_from_scalar(atom.value, atom.meta.dtype)
-            return moved_tensor(scalar, self.ctx.place).data
-        return values[atom]
+    def settle(self, env: Env) -> Run:
+        op, ctx, outputs = self.equation.op, self.ctx, self.equation.outputs
+        attrs = substitute_attrs(self.equation.attrs, env)
+        shapes = [_shape(v, env) for v in self.gives]
 
-    def inner(self, graph: Graph) -> structural.Function:
-        """A graph inside an equation."""
-        return structural.Function(graph, KernelProgram(graph, self.ctx, self.backend))
-
-    def step(self, number: int, env: Env) -> Callable[[dict[Any, Any], Env], None]:
-        """An equation as a function of the values so far, to which it adds its outputs."""
-        equation, kernel = self.graph.equations[number], self.kernels[number]
-        attrs = substitute_attrs(equation.attrs, env)
-        entries: Any = equation.inputs
-        outputs = tuple(flat(equation.outputs))
-        if kernel.function is None:
-            run = structural.RUNS[equation.op.name]
-            attrs = map_attrs(self.inner, attrs)
-
-            def structure(values: dict[Any, Any], sizes: Env) -> None:
-                given = map_entries(lambda a: self.read(a, values), entries)
-                found = run(self, *equation.op.merge(given, attrs))
-                values.update(zip(outputs, found))
-                if equation.op.binds_dim:
-                    (symbol,) = dm.symbols(equation.attrs[0])
-                    sizes[symbol] = max(int(places.to_host(found[0])), 0)
-
-            return structure
-
-        function, ctx = kernel.function, self.ctx
-        shapes = [_shape(v, env) for v in outputs]
-
-        def call(values: dict[Any, Any], sizes: Env) -> None:
-            given = map_entries(lambda a: read_only(self.read(a, values)), entries)
-            made = [_made(ctx, v, s) for v, s in zip(outputs, shapes)]
+        def call(given: tuple[Any, ...]) -> list[Any]:
+            made = [_made(ctx, v, s) for v, s in zip(self.gives, shapes)]
             supply = iter(made)
-            results = map_entries(lambda _: next(supply), equation.outputs)
-            function(ctx, *kernel_keys.kernel_arguments(equation.op, given, attrs), *results)
-            for variable, out in zip(outputs, made):
-                values[variable] = out
-                if isinstance(out, Unsized):
-                    storage: Any = out.data
-                    values[variable] = storage
-                    sizes.update(_found_sizes(variable, storage.shape))
+            results = map_entries(lambda _: next(supply), outputs)
+            inputs = map_entries(read_only, given)
+            self.function(ctx, *kernel_keys.kernel_arguments(op, inputs, attrs), *results)
+            return [out.data if isinstance(out, Unsized) else out for out in made]
 
         return call
 
+
+class _Held(StructuralStep):
+    """An op that holds graphs together."""
+
+    def __init__(self, equation: Equation, ctx: KernelContext, backend: str) -> None:
+        super().__init__(equation, ctx)
+        self.backend = backend
+
+    def inner(self, graph: Graph) -> structural.Function:
+        return structural.Function(graph, KernelProgram(graph, self.ctx, self.backend))
+
     def run(self, op_name: str, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any) -> Any:
-        """One call of a primitive on storage, for the ops that others are built of."""
         shape, dtype = out
         key = KernelKey(self.backend, kernel_registry.ANY, dtype)
         kernel = kernel_selection.lookup(OPS[op_name], key)
@@ -195,28 +152,6 @@ def _kernel_of(equation: Equation, backend: str) -> Kernel:
     return found
 
 
-def _is_sized_late(equation: Equation, known: set[dm.Symbol]) -> bool:
-    """Whether the equation binds a dim, or has outputs whose size its kernel finds."""
-    if equation.op.binds_dim or "data_dependent" in equation.op.traits:
-        return True
-    return any(not (dm.symbols(d) <= known) for v in flat(equation.outputs)
-               for d in v.meta.dims)  # fmt: skip
-
-
-def _last_uses(graph: Graph) -> list[list[Variable]]:
-    """For each equation, the variables that nothing after it reads."""
-    kept = {a for a in graph.outputs if isinstance(a, Variable)}
-    dead: list[list[Variable]] = []
-    for equation in reversed(graph.equations):
-        mine = []
-        for atom in (*flat(equation.inputs), *flat(equation.outputs)):
-            if isinstance(atom, Variable) and atom not in kept:
-                kept.add(atom)
-                mine.append(atom)
-        dead.append(mine)
-    return dead[::-1]
-
-
 def _shape(variable: Variable, env: Env) -> tuple[int, ...] | None:
     """The sizes of a variable; None where they are not known before it is computed."""
     dims = [dm.substitute(d, env) for d in variable.meta.dims]
@@ -226,9 +161,3 @@ def _shape(variable: Variable, env: Env) -> tuple[int, ...] | None:
 def _made(ctx: KernelContext, variable: Variable, shape: tuple[int, ...] | None) -> Any:
     meta = variable.meta
     return Unsized(meta.ndim, meta.dtype) if shape is None else ctx.allocate(shape, meta.dtype)
-
-
-def _found_sizes(variable: Variable, shape: Sequence[int]) -> Env:
-    """What the size of a result says of the unknown dims in its meta."""
-    symbols = ((plain_symbol(d), n) for d, n in zip(variable.meta.dims, shape))
-    return {s: n for s, n in symbols if s is not None}

@@ -12,7 +12,6 @@ from typing import Any
 
 from phix.core import kernel_registry, places
 from phix.core.engines import Engine, has_engine, register_engine, unregister_engine
-from phix.core.errors import KernelRegistrationError
 from phix.core.kernel_registry import Backend
 from phix.core.places import Device
 from phix.kernels.kernel_engine import KernelEngine
@@ -76,20 +75,20 @@ def register_backend(
     >>> phix.kernels.unregister_backend("toy")
     """
     backend = name.upper()
-    if backend in kernel_registry.BACKENDS:
-        raise KernelRegistrationError(
-            f"backend {backend!r} is registered already; take another name"
-        )
+    kernel_registry.check_is_new(backend)
     places.register_device(name, device)
-    fallback = "CPU" if has_engine("cpu") else None
     register_engine(name, engine or KernelEngine(name, backend))
-    kernel_registry.add_backend(Backend(backend, name, library or name, fallback, is_engine=True))
+    kernel_registry.add_backend(Backend(backend, name, library or name, _fallback(), True))
     try:
         for op_name, function in (kernels_by_op or {}).items():
             kernel_registry.register_kernel(op_name, backend, dtypes=dtypes)(function)
     except Exception:
         unregister_backend(name)
         raise
+
+
+def _fallback() -> str | None:
+    return "CPU" if has_engine("cpu") else None
 
 
 def unregister_backend(name: str) -> None:

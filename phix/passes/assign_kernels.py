@@ -118,7 +118,7 @@ class AssignKernels(Writer):
     # -- equations -------------------------------------------------------------------------
     def process(self, equation: Equation) -> None:
         given = map_entries(self.read, equation.inputs)
-        outputs = list(flat(equation.outputs))
+        outputs = flat(equation.outputs)
         if "moves" in equation.op.traits:
             self.values[outputs[0]] = _moved(equation, given)
             return
@@ -281,7 +281,7 @@ def _moved(equation: Equation, given: Any) -> Given:
     if isinstance(given[0], Literal):
         return given[0]
     home = named if named is not None else getattr(given[-1], "home", None)
-    variable = next(flat(equation.outputs))
+    variable = flat(equation.outputs)[0]
     return PlacedValue(given[0].data, home, lambda: _made_by(variable, equation))
 
 

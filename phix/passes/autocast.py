@@ -7,7 +7,6 @@ low dtype in the new one; all others keep their dtypes, and so do the inputs and
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -88,7 +87,7 @@ class Autocast(Interpreter):
         """Whether some inputs are lowered, and all float32 ones among the others are numbers."""
         others = [x for x in flat(inputs) if id(x) not in self.lowered]
         wide = [x for x in others if x.dtype == dt.float32]
-        return len(others) < len(list(flat(inputs))) and all(map(self.is_number, wide))
+        return len(others) < len(flat(inputs)) and all(map(self.is_number, wide))
 
     def is_number(self, x: Any) -> bool:
         """Whether ``x`` is a 0-d constant that the low dtype has room for."""
@@ -140,7 +139,7 @@ class Autocast(Interpreter):
         return known[1]
 
 
-def _flat(outs: Any, single: bool) -> Iterator[Any]:
+def _flat(outs: Any, single: bool) -> list[Any]:
     """The tensors of what ``process`` returns, in order."""
     return flat((outs,) if single else outs)
 

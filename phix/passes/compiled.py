@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Union
 
 from phix.core import context, rewrites, stack
 from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
@@ -18,6 +18,7 @@ from phix.passes.check import infer_again
 from phix.passes.pipeline import Around
 
 Homes = tuple[Place | None, ...]  # where inputs live; None: single values of the host
+Where = Union[tuple[Homes, Place], None]  # and the place of what follows none; None: all on the CPU
 
 
 def stay_on_host(graph: Graph, homes: Homes, main: Place) -> bool:
@@ -67,31 +68,33 @@ class Compiled:
 
     def __init__(self, graph: Graph, off: frozenset[str] = frozenset()) -> None:
         self.graph, self.off = graph, off
-        self.stages: dict[str, Graph] = {}  # on the CPU alone
-        self.placed: dict[Any, dict[str, Graph]] = {}  # elsewhere, by homes and main place
-        self.programs: dict[Any, Program] = {}
+        # the graph after each pass, and programs by contiguity too, by where inputs live
+        self.stages: dict[Where, dict[str, Graph]] = {}
+        self.programs: dict[tuple[tuple[bool, ...], Where], Program] = {}
         self.anywhere: dict[Place, Launcher] = {}  # where inputs have no place
         self.lock = stack.Lock()
         self.is_closed = not any(isinstance(c.value, Tracer) for c in graph.constants)
         self.is_static = all(v.meta.is_static() for v in graph.inputs)
 
+    def _where(self, homes: Homes, main: Place) -> Where:
+        return None if stay_on_host(self.graph, homes, main) else (homes, main)
+
+    def _stages(self, where: Where) -> dict[str, Graph]:
+        with self.lock, rewrites.without(self.off):
+            if where not in self.stages:
+                if where is None:
+                    self.stages[where] = pipeline.run("cpu", self.graph)
+                else:
+                    self.stages[where] = lower_to_places(self.graph, *where)
+            return self.stages[where]
+
     def lower(self) -> Graph:
-        """The graph after the last pass for the CPU; ``stages`` keeps every one by name."""
-        with self.lock:
-            if not self.stages:
-                with rewrites.without(self.off):
-                    self.stages = pipeline.run("cpu", self.graph)
-            return pipeline.last(self.stages)
+        """The graph after the last pass for the CPU."""
+        return pipeline.last(self._stages(None))
 
     def stages_at(self, homes: Homes, main: Place) -> dict[str, Graph]:
         """The graph after each pass, for inputs that live there."""
-        if stay_on_host(self.graph, homes, main):
-            self.lower()
-            return self.stages
-        with self.lock, rewrites.without(self.off):
-            if (homes, main) not in self.placed:
-                self.placed[homes, main] = lower_to_places(self.graph, homes, main)
-            return self.placed[homes, main]
+        return self._stages(self._where(homes, main))
 
     def program(self, contiguous: tuple[bool, ...], homes: Homes, main: Place) -> Program:
         """The program for inputs that live there.
@@ -99,22 +102,24 @@ class Compiled:
         Raises:
             DeviceError: an equation's inputs live in different places.
         """
+        where = self._where(homes, main)
         with self.lock:
-            found = self.programs.get((contiguous, homes, main))
+            found = self.programs.get((contiguous, where))
             if found is None:
                 with rewrites.without(self.off):
-                    if stay_on_host(self.graph, homes, main):
+                    if where is None:
                         found = engine(CPU.kind).compile(self.graph, contiguous, self.lower, CPU)
                     else:
-                        last = pipeline.last(self.stages_at(homes, main))
+                        last = pipeline.last(self._stages(where))
                         found = compile_to_places(last, contiguous, main)
-                self.programs[contiguous, homes, main] = found
+                self.programs[contiguous, where] = found
             return found
 
     def explain(self, homes: Homes, main: Place) -> Explanation:
         """How the program for contiguous inputs comes about."""
-        graph = pipeline.last(self.stages_at(homes, main))
-        places = set() if stay_on_host(self.graph, homes, main) else all_places(graph)
+        where = self._where(homes, main)
+        graph = pipeline.last(self._stages(where))
+        places = all_places(graph) if where else set()
         kind = SEVERAL if len(places) > 1 else next(iter(places), CPU).kind
         with rewrites.without(self.off):
             return engine(kind).explain(graph, (True,) * len(graph.inputs))

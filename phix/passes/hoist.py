@@ -66,7 +66,7 @@ def _hoisted(graph: Graph, fixed: frozenset[Any]) -> Graph:
             equations += (*before, new)
             continue
         if _restates(equation):
-            made.setdefault(_key(equation, equation.inputs), next(flat(equation.outputs)))
+            made.setdefault(_key(equation, equation.inputs), flat(equation.outputs)[0])
         equations.append(equation)
     return finish(replace(graph, equations=tuple(equations))) if changed else graph
 
@@ -159,12 +159,12 @@ class _Lifting:
         # the graph has unknown dims of its own, which are these outside
         env = solve_dims([v.meta for v in own], [a.meta.dims for a in self.operands])
         for equation in graph.equations:
-            given = list(flat(equation.inputs))
+            given = flat(equation.inputs)
             if not _restates(equation) or not any(isinstance(a, Variable) for a in given):
                 continue
             leaves = all(isinstance(a, Literal) or a in known for a in given)
             if leaves and symbols_of(equation) <= env.keys():
-                known[next(flat(equation.outputs))] = self.lift(equation, known, env)
+                known[flat(equation.outputs)[0]] = self.lift(equation, known, env)
 
     def lift(self, equation: Equation, known: dict[Any, Any], env: dict[Any, Any]) -> Variable:
         """The variable outside that has an equation's output: an equal one, where there is one."""
@@ -193,7 +193,7 @@ class _Lifting:
         def read(atom: Any) -> Any:
             return new.get(atom, atom)
 
-        kept = [e for e in graph.equations if next(flat(e.outputs), None) not in new]
+        kept = [e for e in graph.equations if next(iter(flat(e.outputs)), None) not in new]
         return finish(
             Graph(
                 (*graph.inputs, *more.values()),

@@ -142,7 +142,7 @@ class _Part:
             given[:] = [n for n, g in zip(of, gradients) if g is not None]
             return [out, *(g for g in gradients if g is not None)]
 
-        out = next(flat(self.root.outputs))
+        out = flat(self.root.outputs)[0]
         metas = [v.meta for v in (*self.leaves, out)]
         return simplify(trace(both, metas)), tuple(given)
 
@@ -171,7 +171,7 @@ class _Part:
         targets = dict(zip(made.gradient_of, made.graph.outputs[1:]))
         if not set(there) <= set(targets):
             return None
-        outer[made.graph.outputs[0]] = next(flat(self.root.outputs))
+        outer[made.graph.outputs[0]] = flat(self.root.outputs)[0]
         outer.update((targets[n], variable) for n, variable in there.items())
         new = {v for e in made.graph.equations for v in flat(e.outputs)}
         chosen = {made.graph.outputs[0], *(targets[n] for n in there)}
@@ -194,7 +194,7 @@ class _Part:
             for some in (first, second)
         )  # fmt: skip
         equations: list[Equation] = []
-        waits = {next(flat(self.root.outputs)), cotangent} & _made(graph.equations)
+        waits = {flat(self.root.outputs)[0], cotangent} & _made(graph.equations)
         for equation in graph.equations:
             outputs = set(flat(equation.outputs))
             if equation is self.root:
@@ -248,7 +248,7 @@ class _Search:
             inputs = _translated(equation, known)
             found = None if inputs is None else self.by_call.get(_call(equation, inputs))
             if found is not None:
-                known[next(flat(equation.outputs))] = found.outputs[0]
+                known[flat(equation.outputs)[0]] = found.outputs[0]
         return known
 
     def cotangents(self, other: Graph, known: Values) -> Iterator[Any]:

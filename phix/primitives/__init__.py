@@ -1,8 +1,10 @@
 """Rules of the ops by family; the files mirror those in yaml/. Importing registers them."""
 
 from phix.primitives import activation as activation
+from phix.primitives import along_axis as along_axis
 from phix.primitives import arithmetic as arithmetic
 from phix.primitives import attention as attention
+from phix.primitives import branches as branches
 from phix.primitives import callback as callback
 from phix.primitives import collective as collective
 from phix.primitives import contraction as contraction

@@ -14,10 +14,11 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.attrs import as_dim, is_traced
 from phix.core.dims import Dim
-from phix.core.errors import AttributeValueError, DTypeError, ShapeError
-from phix.core.graph import Graph, solve_dims, without_effects
+from phix.core.errors import DTypeError, ShapeError
+from phix.core.graph import Graph, without_effects
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
+from phix.primitives.branches import aligned, branched
 from phix.primitives.flat import (
     Metas,
     are_floats,
@@ -29,17 +30,11 @@ from phix.primitives.flat import (
     metas_of,
     or_zeros,
     out_metas,
+    results,
     select,
     spread,
     zeros,
 )
-
-
-def _results(graph: Graph, found: Metas, what: str) -> Metas:
-    """The metas of what the graph gives for inputs of these, its own unknown dims among theirs."""
-    fit(graph, found, what)
-    env = solve_dims([v.meta for v in graph.inputs], [m.dims for m in found])
-    return tuple(m.substitute(env) for m in out_metas(graph))
 
 
 def _keeps(before: Metas, after: Metas, what: str) -> None:
@@ -57,58 +52,6 @@ def _keeps(before: Metas, after: Metas, what: str) -> None:
             )
     if len(before) != len(after):
         raise ShapeError(f"{what} takes {len(before)} carried tensors and gives {len(after)}")
-
-
-# -- branch --------------------------------------------------------------------------------------
-@rules.infer_meta("BranchInferMeta")
-def branch_meta(index: MetaTensor, operands: Metas, branches: tuple[Graph, ...]) -> Metas:
-    if index.ndim or dt.kind(index.dtype) != "int":
-        raise DTypeError(f"index must be one int, found {index}")
-    if not branches:
-        raise AttributeValueError("branches is empty; give at least one graph")
-    first = _results(branches[0], operands, "branch 0")
-    for number, graph in enumerate(branches):
-        outs = _results(graph, operands, f"branch {number}")
-        if len(outs) != len(first) or not all(
-            a.dtype == b.dtype and a.ndim == b.ndim and all(map(dm.may_equal, a.dims, b.dims))
-            for a, b in zip(first, outs)
-        ):
-            raise ShapeError(
-                f"the branches must give results of the same metas: branch 0 gives {list(first)}, "
-                f"branch {number} {list(outs)}; cast or reshape one of them"
-            )
-    return first
-
-
-# -- select_n ------------------------------------------------------------------------------------
-@rules.infer_meta("SelectNInferMeta")
-def select_n_meta(which: MetaTensor, cases: Metas) -> MetaTensor:
-    if not cases:
-        raise ShapeError("cases is empty; give at least one")
-    if dt.kind(which.dtype) not in ("int", "bool"):
-        raise DTypeError(f"which must be ints or bools, found {which}; cast it")
-    for case in cases:
-        if case.ndim != cases[0].ndim or not all(map(dm.may_equal, case.dims, cases[0].dims)):
-            raise ShapeError(
-                f"the cases must have the same dims, found {list(cases)}; expand one of them"
-            )
-    if which.ndim and (
-        which.ndim != cases[0].ndim or not all(map(dm.may_equal, which.dims, cases[0].dims))
-    ):
-        raise ShapeError(f"which must be one value or have the dims of the cases, {cases[0]}, "
-                         f"found {which}; expand it")  # fmt: skip
-    return cases[0]
-
-
-@rules.decompose("select_n")
-def select_n(which: Any, cases: Any) -> Any:
-    """The last case, with the ones before it put where they are chosen."""
-    *others, out = cases
-    if which.dtype == dt.bool_:
-        which = ops.cast(which, dt.int64)
-    for number in reversed(range(len(others))):
-        out = ops.where(which <= number, others[number], out)
-    return out
 
 
 # -- while_loop ----------------------------------------------------------------------------------
@@ -136,7 +79,7 @@ def fori_meta(
     for name, bound in (("lower", lower), ("upper", upper)):
         if bound.ndim or bound.dtype != dt.int64:
             raise DTypeError(f"{name} must be one int64, found {bound}; cast it")
-    _keeps(carry, _results(body, (lower, *carry, *constants), "body"), "body")
+    _keeps(carry, results(body, (lower, *carry, *constants), "body"), "body")
     return carry
 
 
@@ -162,7 +105,7 @@ def fori_loop(lower: Any, upper: Any, carry: Any, constants: Any, body: Graph, l
         i, *rest = args[:-1]
         return [i + 1, *body(i, *rest)]
 
-    return _loop(more, advance, [lower, *carry], [*constants, upper])[1:]
+    return looped(more, advance, [lower, *carry], [*constants, upper])[1:]
 
 
 # -- scan ----------------------------------------------------------------------------------------
@@ -176,13 +119,14 @@ def scan_meta(
                 f"the leading axis of each of xs has the length {dm.dim_text(length)}, found {x}"
             )
     slices = tuple(x.with_dims(x.dims[1:]) for x in xs)
-    outs = _results(body, (*carry, *slices, *constants), "body")
+    outs = results(body, (*carry, *slices, *constants), "body")
     _keeps(carry, outs[: len(carry)], "body")
     ys = tuple(y.with_dims((length, *y.dims)) for y in outs[len(carry) :])
     return carry, ys
 
 
-def _slices(xs: Sequence[Any]) -> list[MetaTensor]:
+def slices_of(xs: Sequence[Any]) -> list[MetaTensor]:
+    """What one step takes of rows."""
     return [x.meta.with_dims(x.meta.dims[1:]) for x in xs]
 
 
@@ -204,7 +148,7 @@ def scan_jvp(primals: Any, tangents: Any, body: Graph, length: Any, reverse: boo
         after, ys = outs[:count], outs[count:]
         return [*after, *or_zeros(ts[:count], after), *ys, *or_zeros(ts[count:], ys)]
 
-    metas = [*metas_of(carry), *metas_of(carry_t), *_slices(xs), *_slices(xs_t)]
+    metas = [*metas_of(carry), *metas_of(carry_t), *slices_of(xs), *slices_of(xs_t)]
     graph, closed = transforms().trace(both, [*metas, *metas_of(constants), *metas_of(k_t)])
     final, ys = ops.scan(
         [*carry, *carry_t], [*xs, *xs_t], [*constants, *k_t, *closed], graph, length, reverse
@@ -229,7 +173,7 @@ def scan_vjp(
     def forward(*args: Any) -> list[Any]:
         return [*split.forward(*args), *(args[i] for i in kept[0])]
 
-    metas = [*metas_of(carry), *_slices(xs), *metas_of(constants)]
+    metas = [*metas_of(carry), *slices_of(xs), *metas_of(constants)]
     graph, closed = transforms().trace(forward, metas)
     final, stacked = ops.scan(carry, xs, [*constants, *closed], graph, length, reverse)
     ys, residuals, carries = cut(
@@ -250,7 +194,7 @@ def scan_vjp(
             g_c, g_x, g_k = cut(grads, len(c), sum(on[1]))
             return [*g_c, *(t + g for t, g in zip(total, g_k)), *g_x]
 
-        metas = [*metas_of(ct), *metas_of(sums), *_slices(rows), *metas_of(whole)]
+        metas = [*metas_of(ct), *metas_of(sums), *slices_of(rows), *metas_of(whole)]
         graph, closed = transforms().trace(backward, metas)
         found, g_xs = ops.scan([*ct, *sums], rows, [*whole, *closed], graph, length, not reverse)
         g_carry, g_constants = cut(found, len(ct))
@@ -287,7 +231,7 @@ def scan_batch(
             return [expanded(o, size) if w and not m else o
                     for o, m, w in zip(outs, mapped, wanted)]  # fmt: skip
 
-        metas = [*metas_of(first), *_slices(rows), *metas_of(constants)]
+        metas = [*metas_of(first), *slices_of(rows), *metas_of(constants)]
         graph, closed = transforms().trace(step, metas)
         after = [a or b for a, b in zip(on, seen[:count])]
         if after == on:
@@ -322,12 +266,12 @@ def while_jvp(primals: Any, tangents: Any, cond: Graph, body: Graph) -> Any:
         outs, ts = transforms().jvp(body, (*c, *k), given)
         return [*outs, *or_zeros(ts, outs)]
 
-    found = _loop(test, both, [*carry, *carry_t], [*constants, *k_t])
+    found = looped(test, both, [*carry, *carry_t], [*constants, *k_t])
     outs, outs_t = cut(found, count)
     return outs, spread(outs_t, on_carry)
 
 
-def _loop(test: Any, step: Any, carry: Sequence[Any], constants: Sequence[Any]) -> Any:
+def looped(test: Any, step: Any, carry: Sequence[Any], constants: Sequence[Any]) -> Any:
     """A while_loop of two Python functions of (carry, constants)."""
     metas = [*metas_of(carry), *metas_of(constants)]
     cond, cond_closed = transforms().trace(test, metas)
@@ -369,7 +313,7 @@ def while_vjp(active: Any, carry: Any, constants: Any, cond: Graph, body: Graph)
         return cond(*c, *k)
 
     zero = ops.full((), 0, dt.int64)
-    steps = _loop(test, counting, [*carry, zero], constants)[-1]
+    steps = looped(test, counting, [*carry, zero], constants)[-1]
     length = as_dim(steps, largest=True)
     xs: tuple[Any, ...] = ()
     if is_traced(steps):
@@ -395,7 +339,7 @@ def _guarded(body: Graph, count: int) -> Graph:
         c, (index,), rest = cut(args, count, 1)
         *k, steps = rest
         goes_on = ops.cast(index < steps, dt.int64)
-        return _branch(goes_on, [*c, *k], [lambda *a: a[:count], body])
+        return branched(goes_on, [*c, *k], [lambda *a: a[:count], body])
 
     one = MetaTensor((), dt.int64)
     return transforms().trace(step, [*metas[:count], one, *metas[count:], one])[0]
@@ -424,7 +368,7 @@ def while_batch(batched: Any, carry: Any, constants: Any, cond: Graph, body: Gra
                     for o, m, f in zip(outs, mapped, flags)]  # fmt: skip
             if not own or not all(flags[:count]):
                 return outs
-            return [ops.where(_aligned(holds, o), o, old) for o, old in zip(outs, args)]
+            return [ops.where(aligned(holds, o), o, old) for o, old in zip(outs, args)]
 
         metas = [*metas_of(first), *metas_of(constants)]
         transforms().trace(step, metas)
@@ -432,125 +376,5 @@ def while_batch(batched: Any, carry: Any, constants: Any, cond: Graph, body: Gra
         if after == on:
             break
         on = after
-    final = _loop(test, step, first, constants)
+    final = looped(test, step, first, constants)
     return tuple(c if f else expanded(c, size) for c, f in zip(final, on))
-
-
-def _aligned(mask: Any, x: Any) -> Any:
-    """A mask over the first axis, to broadcast against ``x``."""
-    return ops.reshape(mask, (*mask.meta.dims, *(1,) * (x.ndim - mask.ndim)))
-
-
-# -- branch --------------------------------------------------------------------------------------
-def _branch(index: Any, operands: Sequence[Any], functions: Sequence[Any]) -> Any:
-    """A branch of Python functions of the operands."""
-    metas = metas_of(operands)
-    traced = [transforms().trace(f, metas) for f in functions]
-    closed = [v for _, values in traced for v in values]
-    starts = [sum(len(v) for _, v in traced[:i]) for i in range(len(traced))]
-
-    def padded(graph: Graph, start: int, size: int) -> Graph:
-        def run(*args: Any) -> Any:
-            at = len(metas) + start
-            return graph(*args[: len(metas)], *args[at : at + size])
-
-        return transforms().trace(run, [*metas, *metas_of(closed)])[0]
-
-    graphs = [
-        padded(g, start, len(values)) if closed else g for (g, values), start in zip(traced, starts)
-    ]
-    return ops.branch(index, [*operands, *closed], graphs)
-
-
-@rules.jvp("branch")
-def branch_jvp(primals: Any, tangents: Any, branches: tuple[Graph, ...]) -> Any:
-    index, operands = primals
-    on = are_given(tangents[1])
-    operands_t = select(tangents[1], on)
-    count = len(operands)
-
-    def both(graph: Graph) -> Any:
-        def run(*args: Any) -> list[Any]:
-            outs, ts = transforms().jvp(graph, args[:count], spread(args[count:], on))
-            return [*outs, *or_zeros(ts, outs)]
-
-        return run
-
-    found = _branch(index, [*operands, *operands_t], [both(g) for g in branches])
-    outs, outs_t = cut(found, len(branches[0].outputs))
-    return outs, spread(outs_t, are_floats(outs))
-
-
-@rules.vjp("branch")
-def branch_vjp(active: Any, index: Any, operands: Any, branches: tuple[Graph, ...]) -> Any:
-    """Each branch keeps residuals of its own, and zeros in the places of the others'."""
-    on = list(active[1])
-    splits = [transforms().split(g, on, [False] * len(on), inside=True) for g in branches]
-    count = len(branches[0].outputs)
-    residual_metas = [[a.meta for a in s.forward.outputs[count:]] for s in splits]
-
-    def forward(number: int) -> Any:
-        def run(*args: Any) -> list[Any]:
-            found = splits[number].forward(*args)
-            kept: list[Any] = []
-            for i, metas in enumerate(residual_metas):
-                kept += found[count:] if i == number else map(zeros, metas)
-            return [*found[:count], *kept]
-
-        return run
-
-    found = _branch(index, operands, [forward(i) for i in range(len(branches))])
-    outs, residuals = cut(found, count)
-    sizes = [len(m) for m in residual_metas]
-
-    def pull(cts: Any) -> Any:
-        float_cts = select(cts, are_floats(outs))
-
-        def backward(number: int) -> Any:
-            def run(*args: Any) -> Any:
-                own, rest = cut(args, len(operands))
-                *parts, y = cut(rest, *sizes)
-                kept = [own[i] for i in splits[number].kept]
-                return splits[number].backward(*kept, *parts[number], *y)
-
-            return run
-
-        every = [*operands, *residuals, *float_cts]
-        grads = _branch(index, every, [backward(i) for i in range(len(branches))])
-        return None, spread(grads, on)
-
-    return outs, pull
-
-
-@rules.batch("branch")
-def branch_batch(batched: Any, index: Any, operands: Any, branches: tuple[Graph, ...]) -> Any:
-    """One index: that branch on the batch. An index a lane: each branch that some lane takes."""
-    flags = list(batched[1])
-    size = batch_size((index, *operands), (batched[0], *flags))
-
-    def whole(graph: Graph) -> Any:
-        def run(*args: Any) -> list[Any]:
-            outs, mapped = transforms().batch(graph, args, flags, size)
-            return [o if m else expanded(o, size) for o, m in zip(outs, mapped)]
-
-        return run
-
-    if not batched[0]:
-        return _branch(index, operands, [whole(g) for g in branches])
-
-    def nothing(*args: Any) -> list[Any]:
-        return [zeros(a.meta.with_dims((size, *a.meta.dims))) for a in branches[0].outputs]
-
-    last = len(branches) - 1
-    index = ops.minimum(ops.maximum(index, 0), last)
-    outs: Any = None
-    for number, graph in enumerate(branches):
-        mask = index == number
-        taken = ops.cast(ops.any(mask), dt.int64)
-        found = _branch(taken, operands, [nothing, whole(graph)])
-        outs = (
-            found
-            if outs is None
-            else tuple(ops.where(_aligned(mask, new), new, old) for new, old in zip(found, outs))
-        )
-    return outs

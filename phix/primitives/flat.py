@@ -8,7 +8,7 @@ from typing import Any
 from phix import ops
 from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
-from phix.core.graph import Graph
+from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor, covers
 
 Metas = tuple[MetaTensor, ...]
@@ -77,3 +77,10 @@ def fit(graph: Graph, found: Metas, what: str) -> None:
 
 def out_metas(graph: Graph) -> Metas:
     return tuple(a.meta for a in graph.outputs)
+
+
+def results(graph: Graph, found: Metas, what: str) -> Metas:
+    """The metas of what the graph gives for inputs of these, its own unknown dims among theirs."""
+    fit(graph, found, what)
+    env = solve_dims([v.meta for v in graph.inputs], [m.dims for m in found])
+    return tuple(m.substitute(env) for m in out_metas(graph))

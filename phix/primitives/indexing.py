@@ -20,11 +20,12 @@ from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_fits, unbroadcast
 from phix.primitives.pointwise import broadcast_shapes
-from phix.primitives.positions import joined, masked, nothing, numbers, numbers_along, to_axis
+from phix.primitives.positions import joined, masked, nothing, numbers, to_axis
 from phix.primitives.slicing import behind, expanded
 
 
-def _check_index(index: MetaTensor, name: str = "index") -> None:
+def check_index(index: MetaTensor, name: str = "index") -> None:
+    """Refuse what is no tensor of ints."""
     if dt.kind(index.dtype) != "int":
         raise DTypeError(f"{name} must be an int tensor, found {index}; cast it")
 
@@ -89,7 +90,7 @@ def gather_attrs(x: MetaTensor, index: MetaTensor, axis: Any) -> Any:
 
 @rules.infer_meta("GatherInferMeta")
 def gather_meta(x: MetaTensor, index: MetaTensor, axis: int) -> MetaTensor:
-    _check_index(index)
+    check_index(index)
     if dm.is_zero(x.dims[axis]) and dm.is_known(index.size) and not dm.is_zero(index.size):
         raise ShapeError(f"axis {axis} of {x} is empty, so there is nothing to gather there")
     return x.with_dims((*x.dims[:axis], *index.dims, *x.dims[axis + 1 :]))
@@ -129,7 +130,7 @@ def _with_rows(index: Any) -> Any:
 # -- gather_nd, scatter_nd_add -----------------------------------------------------------------
 def _depth(x: MetaTensor, index: MetaTensor) -> int:
     """How many axes of x one entry of the index names."""
-    _check_index(index)
+    check_index(index)
     if not index.ndim:
         raise ShapeError(f"index {index} must have a last axis, of the axes of x to name")
     depth = index.dims[-1]
@@ -190,207 +191,6 @@ def scatter_nd_add_batch(batched: Any, x: Any, index: Any, updates: Any) -> Any:
     return ops.scatter_nd_add(x, _with_rows(index), updates)
 
 
-# -- take_along_axis ---------------------------------------------------------------------------
-@rules.normalize("take_along_axis")
-def take_along_axis_attrs(arr: MetaTensor, indices: MetaTensor, axis: int) -> Any:
-    if not arr.ndim:
-        raise ShapeError(f"{arr} has no axis to take along; reshape it to [1] first")
-    return (ax.positive(axis, arr.ndim),)
-
-
-@rules.infer_meta("TakeAlongAxisInferMeta")
-def take_along_axis_meta(arr: MetaTensor, indices: MetaTensor, axis: int) -> MetaTensor:
-    _check_index(indices, "indices")
-    if indices.ndim != arr.ndim:
-        raise ShapeError(f"indices must have as many axes as {arr}, found {indices}")
-    if dm.is_zero(arr.dims[axis]) and dm.is_known(indices.size) and not dm.is_zero(indices.size):
-        raise ShapeError(f"axis {axis} of {arr} is empty, so there is nothing to take there")
-    return arr.with_dims(_along(arr, indices, axis))
-
-
-def _along(arr: MetaTensor, indices: MetaTensor, axis: int) -> Shape:
-    """Dims broadcast but along the axis, which has those of the indices."""
-    have = tuple(1 if i == axis else d for i, d in enumerate(arr.dims))
-    dims = broadcast_shapes(have, indices.dims)
-    return (*dims[:axis], indices.dims[axis], *dims[axis + 1 :])
-
-
-@rules.decompose("take_along_axis_grad")
-def take_along_axis_grad(arr: Any, indices: Any, out_grad: Any, axis: int) -> Any:
-    wide = out_grad.meta.dims
-    size = arr.meta.dims[axis]
-    zeros = nothing(out_grad, (*wide[:axis], size, *wide[axis + 1 :]))
-    where = ops.expand(indices, wide)
-    return unbroadcast(ops.put_along_axis(zeros, where, out_grad, axis, "add"), arr)
-
-
-@rules.batch("take_along_axis")
-def take_along_axis_batch(batched: Any, arr: Any, indices: Any, axis: int) -> Any:
-    arr, indices = (
-        v if b else ops.reshape(v, (1, *v.meta.dims)) for v, b in zip((arr, indices), batched)
-    )
-    return ops.take_along_axis(arr, indices, axis + 1)
-
-
-# -- put_along_axis ----------------------------------------------------------------------------
-_SPELLINGS = {"sum": "add", "multiply": "mul", "max": "amax", "min": "amin"}
-_REDUCTIONS = ("assign", "add", "mul", "amax", "amin", "mean")
-
-
-@rules.normalize("put_along_axis")
-def put_along_axis_attrs(
-    arr: MetaTensor,
-    indices: MetaTensor,
-    values: MetaTensor,
-    axis: int,
-    reduce: str,
-    include_self: bool,
-) -> Any:
-    reduce = _SPELLINGS.get(reduce, reduce)
-    if reduce not in _REDUCTIONS:
-        raise AttributeValueError(
-            f"reduce {reduce!r} is not known; write one of {', '.join(_REDUCTIONS)}"
-        )
-    if not arr.ndim:
-        raise ShapeError(f"{arr} has no axis to put along; reshape it to [1] first")
-    return ax.positive(axis, arr.ndim), reduce, include_self
-
-
-@rules.infer_meta("PutAlongAxisInferMeta")
-def put_along_axis_meta(
-    arr: MetaTensor,
-    indices: MetaTensor,
-    values: MetaTensor,
-    axis: int,
-    reduce: str,
-    include_self: bool,
-) -> MetaTensor:
-    _check_index(indices, "indices")
-    if indices.ndim != arr.ndim or not all(
-        dm.may_equal(a, i) for k, (a, i) in enumerate(zip(arr.dims, indices.dims)) if k != axis
-    ):
-        raise ShapeError(
-            f"indices must have the dims of {arr} but along axis {axis}, found {indices}; expand it"
-        )
-    if dm.is_zero(arr.dims[axis]) and dm.is_known(indices.size) and not dm.is_zero(indices.size):
-        raise ShapeError(f"axis {axis} of {arr} is empty, so nothing can be put there")
-    check_fits(values, indices.dims, "values")
-    return arr
-
-
-@rules.decompose("put_along_axis_grad")
-def put_along_axis_grad(
-    arr: Any,
-    indices: Any,
-    values: Any,
-    out: Any,
-    out_grad: Any,
-    axis: int,
-    reduce: str,
-    include_self: bool,
-) -> Any:
-    args = (arr, indices, ops.expand(values, indices.meta.dims), out, out_grad, axis, include_self)
-    to_arr, to_values = _PUT_GRADS[reduce](*args)
-    if reduce != "assign" and not include_self:
-        to_arr = _cleared(to_arr, indices, axis)
-    return to_arr, unbroadcast(to_values, values)
-
-
-def _cleared(x: Any, indices: Any, axis: int) -> Any:
-    """``x`` with 0 where the indices point."""
-    return ops.put_along_axis(x, indices, nothing(x, ()), axis, "assign")
-
-
-def _assign_grad(
-    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
-) -> Any:
-    """All to the last write of each place."""
-    turns = numbers_along(axis, indices.meta.dims)
-    none = ops.full(arr.meta.dims, -1, dt.int64)
-    last = ops.put_along_axis(none, indices, turns, axis, "assign")
-    stands = ops.take_along_axis(last, indices, axis) == turns
-    return _cleared(grad, indices, axis), masked(stands, ops.take_along_axis(grad, indices, axis))
-
-
-def _add_grad(
-    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
-) -> Any:
-    return grad, ops.take_along_axis(grad, indices, axis)
-
-
-def _mean_grad(
-    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
-) -> Any:
-    one = ops.full((), 1, grad.dtype)
-    start = ops.full(arr.meta.dims, 1, grad.dtype)
-    counts = ops.put_along_axis(start, indices, one, axis, "add", include_self)
-    share = grad / counts
-    return share, ops.take_along_axis(share, indices, axis)
-
-
-def _mul_grad(
-    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
-) -> Any:
-    """The product of the other factors: of none that is 0, unless it is the only such factor."""
-    one, zero = ops.full((), 1, grad.dtype), ops.full((), 0, grad.dtype)
-    own = arr if include_self else ops.full(arr.meta.dims, 1, grad.dtype)
-
-    def parts(x: Any) -> Any:
-        return ops.where(x == 0, one, x), ops.cast(x == 0, dt.int64)
-
-    (safe, is_zero), (safe_values, zeros) = parts(own), parts(values)
-    product = ops.put_along_axis(safe, indices, safe_values, axis, "mul")
-    count = ops.put_along_axis(is_zero, indices, zeros, axis, "add")
-
-    def others(count: Any, product: Any, is_zero: Any, safe: Any) -> Any:
-        return ops.where(count == is_zero, product / safe, zero)
-
-    at = [ops.take_along_axis(x, indices, axis) for x in (count, product, grad)]
-    conj = ops.conj if dt.is_complex(grad.dtype) else lambda x: x
-    return (
-        grad * conj(others(count, product, is_zero, safe)),
-        at[2] * conj(others(at[0], at[1], zeros, safe_values)),
-    )
-
-
-def _extreme_grad(
-    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
-) -> Any:
-    """Split evenly among all that equal the result."""
-    own = ops.cast(arr == out, grad.dtype)
-    hits = ops.cast(values == ops.take_along_axis(out, indices, axis), grad.dtype)
-    counts = ops.put_along_axis(own, indices, hits, axis, "add", include_self)
-    share = grad / ops.where(counts == 0, ops.full((), 1, grad.dtype), counts)
-    return own * share, hits * ops.take_along_axis(share, indices, axis)
-
-
-_PUT_GRADS = {
-    "assign": _assign_grad,
-    "add": _add_grad,
-    "mean": _mean_grad,
-    "mul": _mul_grad,
-    "amax": _extreme_grad,
-    "amin": _extreme_grad,
-}
-
-
-@rules.batch("put_along_axis")
-def put_along_axis_batch(
-    batched: Any,
-    arr: Any,
-    indices: Any,
-    values: Any,
-    axis: int,
-    reduce: str,
-    include_self: bool,
-) -> Any:
-    size = next(v.meta.dims[0] for v, b in zip((arr, indices, values), batched) if b)
-    arr, indices = (expanded(v, b, size) for v, b in zip((arr, indices), batched))
-    if batched[2]:
-        values = behind(values, arr.ndim - values.ndim)
-    return ops.put_along_axis(arr, indices, values, axis + 1, reduce, include_self)
-
-
 # -- index_put, scatter ------------------------------------------------------------------------
 @rules.normalize("index_put")
 def index_put_attrs(
@@ -416,7 +216,7 @@ def index_put_meta(
     x: MetaTensor, indices: Any, value: MetaTensor, accumulate: bool, axes: Any
 ) -> MetaTensor:
     for i in indices:
-        _check_index(i, "each of indices")
+        check_index(i, "each of indices")
     batch = broadcast_shapes(*(i.dims for i in indices))
     count = dm.product(batch)
     is_empty = any(dm.is_zero(x.dims[a]) for a in axes)
@@ -479,7 +279,7 @@ def index_put_batch(
 def scatter_meta(
     x: MetaTensor, index: MetaTensor, updates: MetaTensor, overwrite: bool
 ) -> MetaTensor:
-    _check_index(index)
+    check_index(index)
     wanted = (*index.dims, *x.dims[1:])
     if not x.ndim or index.ndim > 1:
         raise ShapeError(f"scatter writes rows of x at a 0-d or 1-d index, found {x} and {index}")
@@ -512,18 +312,6 @@ def index_select_meta(x: MetaTensor, index: MetaTensor, axis: int) -> MetaTensor
     if index.ndim != 1:
         raise ShapeError(f"index must have one axis, found {index}; gather takes any number")
     return gather_meta(x, index, axis)
-
-
-@rules.infer_meta("IndexSampleInferMeta")
-def index_sample_meta(x: MetaTensor, index: MetaTensor) -> MetaTensor:
-    if x.ndim != 2:
-        raise ShapeError(f"x must have two axes, found {x}; take_along_axis takes any number")
-    return take_along_axis_meta(x, index, 1)
-
-
-@rules.decompose("index_sample")
-def index_sample(x: Any, index: Any) -> Any:
-    return ops.take_along_axis(x, index, 1)
 
 
 @rules.infer_meta("MaskedFillInferMeta")

@@ -14,9 +14,8 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.graph import Graph
 from phix.core.transforms import transforms
-from phix.primitives.control_flow import _branch as branched
-from phix.primitives.control_flow import _loop as looped
-from phix.primitives.control_flow import _slices as slices_of
+from phix.primitives.branches import branched
+from phix.primitives.control_flow import looped, slices_of
 from phix.primitives.flat import cut, metas_of, zeros
 from phix.primitives.jet_series import Series
 from phix.primitives.transformation import BindGraph, Derived

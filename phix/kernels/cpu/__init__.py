@@ -41,7 +41,7 @@ class CpuEngine:
 
     def supports(self, op_name: str, dtype: np.dtype) -> bool:
         """Whether the op has a lowering or a scalar body: they serve every dtype it claims."""
-        from phix.kernels.lowering.lower import has_lowering
+        from phix.kernels.lowering.registry import has_lowering
         from phix.kernels.scalar import bodies  # all that makes code is imported when needed
 
         return has_lowering(op_name) or op_name in bodies.names()

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from phix.core import rewrites
 from phix.kernels.cpu import blas, jit, product, streaming
-from phix.kernels.cpu.llvm import METADATA, crosses_lanes, fills_vectors
+from phix.kernels.cpu.advice import METADATA, crosses_lanes, fills_vectors
+from phix.kernels.cpu.known import Module
 from phix.kernels.cpu.native_segment import NativeSegment
-from phix.kernels.cpu.steps import Module, Steps
+from phix.kernels.cpu.steps import Steps
 from phix.kernels.schedule import workspace
 
 

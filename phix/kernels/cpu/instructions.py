@@ -28,21 +28,17 @@ class Printer(Protocol):
         """Ask for a declaration at the head of the module."""
 
 
-_TYPES = {"b": {1: "i1"}, "f": {2: "half", 4: "float", 8: "double"}}
-
-
-def type_of(dtype: np.dtype) -> str:
-    """The LLVM type of a scalar in a register; bfloat16 is its bits."""
-    if dtype == dt.bfloat16:
-        return "i16"
-    if dtype.kind in "iu":
-        return f"i{dtype.itemsize * 8}"
-    return _TYPES[dtype.kind][dtype.itemsize]
+# The LLVM type of a scalar in a register; bfloat16 is its bits.
+TYPES: dict[np.dtype, str] = {
+    dt.bool_: "i1", dt.int8: "i8", dt.uint8: "i8", dt.int16: "i16", dt.uint16: "i16",
+    dt.int32: "i32", dt.uint32: "i32", dt.int64: "i64", dt.uint64: "i64",
+    dt.bfloat16: "i16", dt.float16: "half", dt.float32: "float", dt.float64: "double",
+}  # fmt: skip
 
 
 def memory_type(dtype: np.dtype) -> str:
     """The LLVM type of a scalar in memory."""
-    return "i8" if dtype.kind == "b" else type_of(dtype)
+    return "i8" if dtype.kind == "b" else TYPES[dtype]
 
 
 def constant(value: Any, dtype: np.dtype) -> str:
@@ -116,7 +112,7 @@ def emit(p: Printer, expr: Expr, operands: list[str], flags: str | None) -> str:
     is_float = dtype.kind not in "biu"
     if expr.fn in _FLOAT_COMPARE:
         return _compare(p, expr.fn, dtype, operands)
-    kind = type_of(dtype)
+    kind = TYPES[dtype]
     if is_float and expr.fn in _FLOAT:
         return p.let(
             f"{_FLOAT[expr.fn]} {flags + ' ' if flags else ''}{kind} {', '.join(operands)}"
@@ -130,15 +126,15 @@ def intrinsic(
     p: Printer, name: str, dtype: np.dtype, operands: list[str], flags: str | None = None
 ) -> str:
     """A call of an LLVM intrinsic that is overloaded on one type."""
-    kind = type_of(dtype)
+    kind = TYPES[dtype]
     suffix = f"f{dtype.itemsize * 8}" if dtype.kind == "f" else kind
     p.declare(f"declare {kind} @{name}.{suffix}({', '.join([kind] * len(operands))})")
-    arguments = ", ".join(f"{kind} {o}" for o in operands)
+    arguments = f"{kind} " + f", {kind} ".join(operands)
     return p.let(f"call {flags + ' ' if flags else ''}{kind} @{name}.{suffix}({arguments})")
 
 
 def _compare(p: Printer, fn: str, dtype: np.dtype, operands: list[str]) -> str:
-    kind = type_of(dtype)
+    kind = TYPES[dtype]
     if dtype.kind not in "biu":
         return p.let(f"fcmp {_FLOAT_COMPARE[fn]} {kind} {', '.join(operands)}")
     predicate = fn if fn in ("eq", "ne") else ("s" if dtype.kind == "i" else "u") + _ORDER[fn]
@@ -146,20 +142,20 @@ def _compare(p: Printer, fn: str, dtype: np.dtype, operands: list[str]) -> str:
 
 
 def _select(p: Printer, expr: Expr, operands: list[str]) -> str:
-    kind = type_of(expr.dtype)
+    kind = TYPES[expr.dtype]
     condition, x, y = operands
     return p.let(f"select i1 {condition}, {kind} {x}, {kind} {y}")
 
 
 def _neg(p: Printer, expr: Expr, operands: list[str]) -> str:
-    kind = type_of(expr.dtype)
+    kind = TYPES[expr.dtype]
     if expr.dtype.kind == "f":
         return p.let(f"fneg {kind} {operands[0]}")
     return p.let(f"sub {kind} 0, {operands[0]}")
 
 
 def _not(p: Printer, expr: Expr, operands: list[str]) -> str:
-    return p.let(f"xor {type_of(expr.dtype)} {operands[0]}, -1")
+    return p.let(f"xor {TYPES[expr.dtype]} {operands[0]}, -1")
 
 
 def _fabs(p: Printer, expr: Expr, operands: list[str]) -> str:
@@ -167,7 +163,7 @@ def _fabs(p: Printer, expr: Expr, operands: list[str]) -> str:
         return intrinsic(p, "llvm.fabs", expr.dtype, operands)
     if expr.dtype.kind in "bu":
         return operands[0]
-    kind = type_of(expr.dtype)
+    kind = TYPES[expr.dtype]
     p.declare(f"declare {kind} @llvm.abs.{kind}({kind}, i1)")
     return p.let(f"call {kind} @llvm.abs.{kind}({kind} {operands[0]}, i1 false)")
 
@@ -185,7 +181,7 @@ def _extreme(p: Printer, expr: Expr, operands: list[str]) -> str:
 def _divide_ints(p: Printer, expr: Expr, operands: list[str]) -> str:
     """Integer quotient or rest; by 0 it is 0, and the least int by -1 wraps, without a trap."""
     x, y = operands
-    kind, signed = type_of(expr.dtype), expr.dtype.kind == "i"
+    kind, signed = TYPES[expr.dtype], expr.dtype.kind == "i"
     word = ("s" if signed else "u") + ("div" if expr.fn == "quotient" else "rem")
     divisor = expr.args[1]
     if divisor.fn == "const" and divisor.data not in (0, -1):
@@ -205,7 +201,7 @@ def _divide_ints(p: Printer, expr: Expr, operands: list[str]) -> str:
 def _shift(p: Printer, expr: Expr, operands: list[str]) -> str:
     """Shifts; by the width or more they shift everything out."""
     x, y = operands
-    kind, bits = type_of(expr.dtype), expr.dtype.itemsize * 8
+    kind, bits = TYPES[expr.dtype], expr.dtype.itemsize * 8
     arithmetic = expr.fn == "shr" and expr.dtype.kind == "i"
     word = "shl" if expr.fn == "shl" else "ashr" if arithmetic else "lshr"
     if expr.args[1].fn == "const" and 0 <= expr.args[1].data < bits:
@@ -218,16 +214,16 @@ def _shift(p: Printer, expr: Expr, operands: list[str]) -> str:
 
 def _bitcast(p: Printer, expr: Expr, operands: list[str]) -> str:
     source = expr.args[0].dtype
-    if type_of(source) == type_of(expr.dtype):
+    if TYPES[source] == TYPES[expr.dtype]:
         return operands[0]
-    return p.let(f"bitcast {type_of(source)} {operands[0]} to {type_of(expr.dtype)}")
+    return p.let(f"bitcast {TYPES[source]} {operands[0]} to {TYPES[expr.dtype]}")
 
 
 def _call(p: Printer, expr: Expr, operands: list[str]) -> str:
-    kind = type_of(expr.dtype)
-    types = ", ".join(type_of(a.dtype) for a in expr.args)
+    kind = TYPES[expr.dtype]
+    types = ", ".join(TYPES[a.dtype] for a in expr.args)
     p.declare(f"declare {kind} @{expr.data}({types}) #1")
-    arguments = ", ".join(f"{type_of(a.dtype)} {o}" for a, o in zip(expr.args, operands))
+    arguments = ", ".join(f"{TYPES[a.dtype]} {o}" for a, o in zip(expr.args, operands))
     return p.let(f"call {kind} @{expr.data}({arguments})")
 
 
@@ -248,7 +244,7 @@ def convert(p: Printer, x: str, source: np.dtype, target: np.dtype) -> str:
     """A value of one scalar dtype as another."""
     if source == target:
         return x
-    a, b = type_of(source), type_of(target)
+    a, b = TYPES[source], TYPES[target]
     if target.kind == "b":
         return p.let(f"fcmp une {a} {x}, 0.0" if source.kind == "f" else f"icmp ne {a} {x}, 0")
     if source.kind == "f":
@@ -270,7 +266,7 @@ def _float_to_int(p: Printer, x: str, source: np.dtype, target: np.dtype) -> str
     if target == dt.uint64:
         low = _saturate(p, "fptosi", x, source, 64)
         high = _saturate(p, "fptoui", x, source, 64)
-        negative = p.let(f"fcmp olt {type_of(source)} {x}, 0.0")
+        negative = p.let(f"fcmp olt {TYPES[source]} {x}, 0.0")
         return p.let(f"select i1 {negative}, i64 {low}, i64 {high}")
     width = 64 if target in (dt.int64, dt.uint32) else 32
     value = _saturate(p, "fptosi", x, source, width)
@@ -279,7 +275,7 @@ def _float_to_int(p: Printer, x: str, source: np.dtype, target: np.dtype) -> str
 
 
 def _saturate(p: Printer, word: str, x: str, source: np.dtype, bits: int) -> str:
-    kind = type_of(source)
+    kind = TYPES[source]
     name = f"llvm.{word}.sat.i{bits}.f{source.itemsize * 8}"
     p.declare(f"declare i{bits} @{name}({kind})")
     return p.let(f"call i{bits} @{name}({kind} {x})")

@@ -6,7 +6,8 @@ and are compiled once.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from types import MappingProxyType
 from typing import Any, Union
 
@@ -14,44 +15,21 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.kernels.cpu import instructions as ins
-from phix.kernels.cpu import jit, streaming
+from phix.kernels.cpu import streaming
+from phix.kernels.cpu.advice import advice
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.affine import UNIT, linear_form
-from phix.kernels.loops.nodes import Buffer, Pointer, Store
+from phix.kernels.loops.nodes import Buffer, Pointer
 from phix.kernels.scalar.language import Expr
 
 # What a kernel is passed: the data of a buffer, its strides in bytes, or the value of a dim.
 Parameter = tuple[str, Union[Buffer, str]]
+Names = dict[Expr, str]
 
 _ALIGNMENT = 64
 MOST_ON_STACK = 64 << 10
 
-# What keeps LLVM from unrolling a loop, and the nodes that a module needs for it.
-ROLLED = "!llvm.loop !0"
-# What keeps it from making vectors of several iterations.
-APART = "!llvm.loop !2"
-# What makes the last vector of a loop one that is not full.
-MASKED = "!llvm.loop !4"
-# What makes it work on two vectors at a time.
-PAIRED = "!llvm.loop !6"
-METADATA = (
-    "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',
-    "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
-    "!4 = distinct !{!4, !1, !5}", '!5 = !{!"llvm.loop.vectorize.predicate.enable", i1 true}',
-    "!6 = distinct !{!6, !7}", '!7 = !{!"llvm.loop.interleave.count", i32 2}',
-    "!8 = !{i32 1}",  # of stores past the caches
-)  # fmt: skip
-# An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
-# vectors across the loop around it, in gathers and scatters. Longer ones it leaves alone.
-_LEAST_ROLLED, _MOST_ROLLED = 16, 256
-_LONG = 64
-# The fewest neighbours that are worth a vector.
-_FEWEST = 3
-# Loops of so many vectors and more have the rest behind them.
-_MOST_MASKED = 6
-# So many operations on floats are a chain longer than a CPU looks ahead, and compile soon.
-_PAIRED = range(16, 41)
-
+# What has a name without being computed.
+_LEAVES = ("const", "var")
 
 # Flags of the operations of an expression: none.
 _NO_FLAGS: Mapping[Expr, str] = MappingProxyType({})
@@ -69,104 +47,6 @@ def _terms(value: Expr, start: Expr) -> Mapping[Expr, str]:
         left, right = e.args
         e = right if right is start else left
     return flags if e is start else _NO_FLAGS
-
-
-def _stays_rolled(loop: ir.For) -> bool:
-    """Whether unrolling would lose vectors, or cost time to compile that no iteration gives back.
-
-    Accumulators are faster unrolled; loops that store are bound by memory, and vectors enough.
-    """
-    if loop.extent.fn != "const":
-        return False
-    is_inner = not any(isinstance(s, (ir.For, ir.While)) for s in ir.walk(loop.body))
-    if is_inner and _LEAST_ROLLED <= loop.extent.data <= _MOST_ROLLED:
-        return True
-    return loop.extent.data > _LONG and loop.kind == "parallel"
-
-
-def _is_masked(loop: ir.For) -> bool:
-    """Whether the last vector should take what is left, where the CPU has masks for that.
-
-    LLVM takes the rest in half a vector and one by one: of 20 elements 4 one by one.
-    """
-    stores = [s.buffer.dtype.itemsize for s in loop.body if isinstance(s, Store)]
-    if not jit.has_masks() or not stores or loop.kind == "reduction" or not _stays_rolled(loop):
-        return False
-    lanes = 64 // max(stores)
-    is_short = lanes < loop.extent.data < _MOST_MASKED * lanes
-    return bool(is_short and loop.extent.data % (lanes // 2) > lanes // 8)
-
-
-def has_masked_stores(kernel: ir.Kernel) -> bool:
-    """Whether vectors are stored in part: what is loaded next from the lanes left out, which a
-    row written over itself does, waits until the store is in memory."""
-    return any(isinstance(s, ir.For) and _is_masked(s) for s in ir.walk(kernel.body))
-
-
-def _stays_apart(loop: ir.For) -> bool:
-    """Whether the vectors are inside an iteration: sums along the rows of a small matrix.
-
-    Vectors across the matrices of a batch would be gathered and scattered.
-    """
-    inner = loop.body[-1] if loop.body else None
-    if not isinstance(inner, ir.For):
-        return False
-    while isinstance(inner.body[-1], ir.For):
-        inner = inner.body[-1]
-    extent, last = inner.extent, inner.body[-1]
-    if extent.fn != "const" or extent.data < _FEWEST or inner.kind == "reduction":
-        return False
-    sums = [s for s in inner.body if isinstance(s, ir.For)]
-    if not isinstance(last, Store) or len(sums) != 1 or sums[0].extent.fn != "const":
-        return False
-    form = linear_form(last.indices[0]) if len(last.indices) == 1 else None
-    return form is not None and form[0].get(inner.index) == UNIT
-
-
-def _is_paired(loop: ir.For) -> bool:
-    """Whether two vectors at a time keep the CPU busier: while one waits, the other goes on."""
-    if loop.extent is not ir.PIECE_END or not all(isinstance(s, Store) for s in loop.body):
-        return False
-    values: list[ir.Statement] = [
-        ir.Declare(s.value, s.value) for s in loop.body if isinstance(s, Store)
-    ]
-    operations = (e for e in ir.expressions(values) if e.args and e.fn != "load")
-    return sum(1 for e in operations if e.dtype.kind == "f") in _PAIRED
-
-
-def crosses_lanes(kernel: ir.Kernel) -> bool:
-    """Whether vectors of what a kernel computes would be put together element by element.
-
-    It has no loop, or reads elements in another order than theirs: a vector turned by one place.
-    """
-    if not any(isinstance(s, ir.For) for s in ir.walk(kernel.body)):
-        return True
-    return any(linear_form(e) is None for load in ir.loads(kernel.body) for e in load.args)
-
-
-def fills_vectors(kernel: ir.Kernel) -> bool:
-    """Whether a kernel computes with neighbours, enough for a vector, side by side."""
-    if crosses_lanes(kernel):
-        return False
-    long = [
-        s for s in ir.walk(kernel.body)
-        if isinstance(s, ir.For) and s.extent.fn == "const" and s.extent.data > _FEWEST
-    ]  # fmt: skip
-    steps = [s for loop in long for s in loop.body]
-    return any(isinstance(s, Store) and s.value.fn != "load" for s in steps) or any(
-        isinstance(s, ir.Assign) for s in steps
-    )
-
-
-def _advice(loop: ir.For) -> str:
-    """What LLVM is told of a loop, behind its last branch."""
-    rules = (
-        (_is_masked, MASKED),
-        (_stays_rolled, ROLLED),
-        (_stays_apart, APART),
-        (_is_paired, PAIRED),
-    )
-    return next((f", {told}" for holds, told in rules if holds(loop)), "")
 
 
 class KernelText:
@@ -208,16 +88,16 @@ class _Printer:
         self.slots: dict[Expr, str] = {}
         self.locals: dict[Buffer, str] = {}
         self.changing: set[Any] = ir.reads(kernel.body) & ir.writes(kernel.body)
-        self.scopes: list[dict[tuple[str, Expr], str]] = [{}]
+        # the names of values, of indices, and what each open block has put into one of the two
+        self.values: Names = {}
+        self.indices: Names = {}
+        self.scopes: list[list[tuple[Names, Expr]]] = [[]]
         self.depends: dict[Expr, frozenset[Any]] = {}
 
     # -- names -----------------------------------------------------------------------------
-    def fresh(self) -> str:
-        self.count += 1
-        return f"%v{self.count}"
-
     def let(self, text: str) -> str:
-        name = self.fresh()
+        self.count += 1
+        name = f"%v{self.count}"
         self.lines.append(f"  {name} = {text}")
         return name
 
@@ -255,39 +135,40 @@ class _Printer:
         return self.strides[buffer, axis]
 
     # -- what is known already -------------------------------------------------------------
-    def known(self, mode: str, expr: Expr) -> str | None:
-        for scope in reversed(self.scopes):
-            if (mode, expr) in scope:
-                return scope[mode, expr]
-        return None
+    def know(self, names: Names, expr: Expr, name: str) -> str:
+        """Let a block, and those in it, find a value by name."""
+        names[expr] = name
+        self.scopes[-1].append((names, expr))
+        return name
 
-    def dependencies(self, expr: Expr) -> frozenset[Any]:
-        """The mutable scalars and changing buffers that an expression reads."""
-        stack = [expr]
+    def _find_dependencies(self, exprs: Iterable[Expr]) -> None:
+        """Note the mutable scalars and changing buffers that expressions read."""
+        depends, stack = self.depends, list(exprs)
         while stack:
-            e = stack[-1]
-            if e in self.depends:
-                stack.pop()
+            e, size = stack[-1], len(stack)
+            found: frozenset[Any] = frozenset()
+            for a in e.args:
+                if a in depends:
+                    found |= depends[a]
+                else:
+                    stack.append(a)
+            if len(stack) > size:
                 continue
-            pending = [a for a in e.args if a not in self.depends]
-            if pending:
-                stack.extend(pending)
-                continue
-            own: frozenset[Any] = frozenset()
-            if (e.fn == "var" and e in self.slots) or (e.fn == "load" and e.data in self.changing):
-                own = frozenset((e if e.fn == "var" else e.data,))
-            self.depends[e] = own.union(*(self.depends[a] for a in e.args))
+            if e.fn == "var" and e in self.slots:
+                found |= {e}
+            elif e.fn == "load" and e.data in self.changing:
+                found |= {e.data}
+            depends[e] = found
             stack.pop()
-        return self.depends[expr]
 
     def forget(self, changed: set[Any]) -> None:
         """Drop the values that depend on what changes."""
         if not changed:
             return
-        for scope in self.scopes:
-            stale = [key for key in scope if self.dependencies(key[1]) & changed]
-            for key in stale:
-                del scope[key]
+        for names in (self.values, self.indices):
+            self._find_dependencies([e for e in names if e not in self.depends])
+            for expr in [e for e in names if self.depends[e] & changed]:
+                del names[expr]
 
     # -- statements ------------------------------------------------------------------------
     def block(self, body: list[ir.Statement]) -> None:
@@ -295,9 +176,15 @@ class _Printer:
             getattr(self, f"_{type(statement).__name__.lower()}")(statement)
 
     def _inner(self, body: list[ir.Statement]) -> None:
-        self.scopes.append({})
-        self.block(body)
-        self.scopes.pop()
+        with self._scope():
+            self.block(body)
+
+    @contextmanager
+    def _scope(self) -> Iterator[None]:
+        self.scopes.append([])
+        yield
+        for names, expr in self.scopes.pop():
+            names.pop(expr, None)
 
     def _changes(self, body: list[ir.Statement]) -> set[Any]:
         changed: set[Any] = ir.writes(body) & self.changing
@@ -332,7 +219,7 @@ class _Printer:
         self._inner(loop.body)
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         again = self.let(f"icmp slt i64 {index}.next, {extent}")
-        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}{_advice(loop)}")
+        self.lines.append(f"  br i1 {again}, label %{head}, label %{end}{advice(loop)}")
         start, back = f"[{first}, %{before}]", f"[{index}.next, %{self.label}]"
         self.lines[phi] = f"  {index} = phi i64 {start}, {back}"
         self._start(end)
@@ -356,9 +243,8 @@ class _Printer:
         self.forget(changed)
         self.lines.append(f"  br label %{test}")
         self._start(test)
-        self.scopes.append({})
-        condition = self.value(statement.condition)
-        self.scopes.pop()
+        with self._scope():
+            condition = self.value(statement.condition)
         self.lines.append(f"  br i1 {condition}, label %{body}, label %{end}")
         self._start(body)
         self._inner(statement.body)
@@ -377,7 +263,7 @@ class _Printer:
 
     def _declare(self, statement: ir.Declare) -> None:
         value = self.value(statement.value)
-        kind = ins.type_of(statement.target.dtype)
+        kind = ins.TYPES[statement.target.dtype]
         slot = f"%m{len(self.slots)}"
         self.head.append(f"  {slot} = alloca {kind}")
         self.slots[statement.target] = slot
@@ -391,7 +277,7 @@ class _Printer:
                 flags = {**flags, value: ins.FREE_ORDER}
             names.append(self.value(value, flags))
         for target, name in zip(statement.targets, names):
-            kind = ins.type_of(target.dtype)
+            kind = ins.TYPES[target.dtype]
             self.lines.append(f"  store {kind} {name}, ptr {self.slots[target]}")
         self.forget(set(statement.targets))
 
@@ -411,57 +297,49 @@ class _Printer:
         """An index or extent: int64 arithmetic that does not overflow, which LLVM may know."""
         if expr.fn not in ("add", "sub", "mul"):
             return self.value(expr)
-        name = self.known("index", expr)
+        name = self.indices.get(expr)
         if name is None:
-            a, b = (self.index(x) for x in expr.args)
-            name = self.let(f"{expr.fn} nsw i64 {a}, {b}")
-            self.scopes[-1]["index", expr] = name
+            a, b = map(self.index, expr.args)
+            name = self.know(self.indices, expr, self.let(f"{expr.fn} nsw i64 {a}, {b}"))
         return name
 
     def value(self, root: Expr, flags: Mapping[Expr, str] = _NO_FLAGS) -> str:
         """The name of the value of an expression; ``flags`` go on operations in it."""
-        stack = [root]
+        values, stack = self.values, [root]
         while stack:
-            expr = stack[-1]
-            if expr.fn in ("const", "var") or self.known("value", expr) is not None:
-                stack.pop()
-                continue
-            operands = () if expr.fn == "load" else expr.args
-            pending = [
-                a for a in operands
-                if a.fn not in ("const", "var") and self.known("value", a) is None
-            ]  # fmt: skip
-            if pending:
-                stack.extend(reversed(pending))
-                continue
-            self.scopes[-1]["value", expr] = self._compute(expr, flags.get(expr))
+            expr, size = stack[-1], len(stack)
+            if expr not in values and expr.fn not in _LEAVES:
+                for a in reversed(() if expr.fn == "load" else expr.args):
+                    if a not in values and a.fn not in _LEAVES:
+                        stack.append(a)
+                if len(stack) > size:
+                    continue
+                self.know(values, expr, self._compute(expr, flags.get(expr)))
             stack.pop()
         return self.operand(root)
 
     def operand(self, expr: Expr) -> str:
+        """The name of a value that is known, or of a leaf."""
+        name = self.values.get(expr)
+        if name is not None:
+            return name
         if expr.fn == "const":
-            return ins.constant(expr.data, expr.dtype)
-        if expr.fn == "var":
-            return self._variable(expr)
-        name = self.known("value", expr)
-        assert name is not None
-        return name
+            name = self.values[expr] = ins.constant(expr.data, expr.dtype)
+            return name
+        return self._variable(expr)
 
     def _variable(self, expr: Expr) -> str:
         if expr in self.index_names:
             return self.index_names[expr]
         if expr in self.slots:
-            name = self.known("value", expr)
-            if name is None:
-                name = self.let(f"load {ins.type_of(expr.dtype)}, ptr {self.slots[expr]}")
-                self.scopes[-1]["value", expr] = name
-            return name
+            name = self.let(f"load {ins.TYPES[expr.dtype]}, ptr {self.slots[expr]}")
+            return self.know(self.values, expr, name)
         return self.parameter("dim", expr.data)
 
     def _compute(self, expr: Expr, flags: str | None) -> str:
         if expr.fn == "load":
             return ins.load(self, expr.data.dtype, self.address(expr.data, expr.args))
-        return ins.emit(self, expr, [self.operand(a) for a in expr.args], flags)
+        return ins.emit(self, expr, list(map(self.operand, expr.args)), flags)
 
     def address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """The address of an element."""

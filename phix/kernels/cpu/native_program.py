@@ -13,8 +13,8 @@ from phix.core.errors import ShapeError
 from phix.core.graph import Graph
 from phix.kernels.cpu import jit, product_code
 from phix.kernels.cpu.accumulators import accumulators
+from phix.kernels.cpu.advice import has_masked_stores
 from phix.kernels.cpu.entry import native_text
-from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.cpu.stepwise import Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall

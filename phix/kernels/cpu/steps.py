@@ -1,7 +1,5 @@
 """Prints the steps of a native segment: calls of kernels, loops and branches around them, memory.
 
-What is known by name (a pointer, a size) holds in the block it was computed in and those inside.
-
 LLVM takes time that grows faster than a function, so long programs are printed in :class:`Part`s:
 functions of some steps each. A loop or branch of a program with many of them is a part of its own,
 and equal ones are one function.
@@ -9,88 +7,26 @@ and equal ones are one function.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
-from phix.core import dims as dm
 from phix.core import settings, stack
-from phix.kernels.cpu import instructions as ins
-from phix.kernels.cpu import pool, threads
+from phix.kernels.cpu import threads
+from phix.kernels.cpu.known import DATA, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
-from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Kernel, Step
-from phix.kernels.scalar import language as sc
-from phix.kernels.schedule import workspace
 
-# PyArrayObject: object head, data, nd (padded), dims, strides.
-_HEAD = object.__basicsize__
-_DATA, _DIMS, _STRIDES = _HEAD, _HEAD + 16, _HEAD + 24
-_ALIGNMENT = 64
 # A kernel of at most this many iterations is put into the loop around it.
 _TINY_TRIPS = 64
 _TINY_TEXT = 8000
 # What a piece of a shared loop is told, by the names its kernel has for it.
 _PIECE = {ir.PIECE_START.data: "%from", ir.PIECE_END.data: "%to"}
-# A program of more steps than the first is printed in parts of the second.
 
 
-@dataclass
-class Module:
-    """The functions of a module, by their texts, and what they call."""
-
-    functions: dict[tuple[str, bool], str] = field(default_factory=dict)
-    pieces: dict[str, str] = field(default_factory=dict)
-    parts: dict[str, str] = field(default_factory=dict)
-    # the loops and branches that are parts of their own, and the tiny temps that each alone uses
-    apart: dict[Step, list[Buffer]] = field(default_factory=dict)
-    own: set[Buffer] = field(default_factory=set)
-    declarations: set[str] = field(default_factory=set)
-    libraries: set[str] = field(default_factory=set)
-    inlined: list[Kernel] = field(default_factory=list)
-
-
-class Steps:
+class Steps(Known):
     """Prints steps as the body of one function."""
 
     splits = True
-
-    def __init__(self, segment: NativeSegment, module: Module) -> None:
-        self.segment, self.module = segment, module
-        self.lines: list[str] = []
-        self.stack: list[str] = []
-        self.scopes: list[dict[Any, str]] = [{}]
-        self.label = "entry"
-        self.count = 0
-        self.depth = 0
-
-    # -- names -----------------------------------------------------------------------------
-    def let(self, text: str) -> str:
-        self.count += 1
-        self.lines.append(f"  %e{self.count} = {text}")
-        return f"%e{self.count}"
-
-    def declare(self, text: str) -> None:
-        self.module.declarations.add(text)
-
-    def known(self, key: Any) -> str | None:
-        return next((s[key] for s in reversed(self.scopes) if key in s), None)
-
-    def named(self, key: Any, make: Callable[[], str]) -> str:
-        """The name known for ``key``, computed here if there is none."""
-        found = self.known(key)
-        if found is None:
-            found = self.scopes[-1][key] = make()
-        return found
-
-    def labels(self, *words: str) -> list[str]:
-        self.count += 1
-        return [f"{word}{self.count}" for word in words]
-
-    def start(self, label: str) -> None:
-        self.lines.append(f"{label}:")
-        self.label = label
 
     # -- steps -----------------------------------------------------------------------------
     def block(self, steps: list[Step]) -> None:
@@ -255,13 +191,13 @@ class Steps:
         """The pointers of buffers that exchange their memory, as phis of the block ``head``."""
         names: dict[Any, str] = {}
         for k, (a, b) in enumerate(swaps):
-            names[a, _DATA], names[b, _DATA] = f"%{head}.a{k}", f"%{head}.b{k}"
+            names[a, DATA], names[b, DATA] = f"%{head}.a{k}", f"%{head}.b{k}"
         return names
 
     def _phis(self, swaps: Any, pointers: dict[Any, str], first: Any, before: str) -> list[str]:
         lines = []
         for (a, b), (_, start_a, start_b) in zip(swaps, first):
-            own, other = pointers[a, _DATA], pointers[b, _DATA]
+            own, other = pointers[a, DATA], pointers[b, DATA]
             back = f", %{self.label}]"
             lines.append(f"  {own} = phi ptr [{start_a}, %{before}], [{other}{back}")
             lines.append(f"  {other} = phi ptr [{start_b}, %{before}], [{own}{back}")
@@ -270,7 +206,7 @@ class Steps:
     def _copy_back(self, first: Any, pointers: dict[Any, str]) -> None:
         """What ended in the other memory of a swapped pair goes where it belongs."""
         for a, start, _ in first:
-            now = pointers[a, _DATA]
+            now = pointers[a, DATA]
             copy, done = self.labels("copy", "done")
             moved = self.let(f"icmp ne ptr {now}, {start}")
             size = self._bytes(a)
@@ -293,145 +229,6 @@ class Steps:
             self.inner(steps)
             self.lines.append(f"  br label %{end}")
         self.start(end)
-
-    # -- arrays and dims -------------------------------------------------------------------
-    def _argument(self, parameter: Parameter) -> str:
-        kind, what = parameter
-        if kind == "dim":
-            return f"i64 {self.symbol(str(what))}"
-        assert isinstance(what, Buffer)
-        return f"ptr {self.data(what) if kind == 'data' else self.strides(what)}"
-
-    def data(self, buffer: Buffer) -> str:
-        """The address of a buffer's first element."""
-        return self.named((buffer, _DATA), lambda: self._find(buffer))
-
-    def put_on_stack(self, buffer: Buffer) -> None:
-        """Give a temp of known size its memory here."""
-        name = f"%t{len(self.stack)}"
-        size = max(1, int(dm.product(buffer.dims)) * buffer.dtype.itemsize)
-        self.stack.append(f"  {name} = alloca [{size} x i8], align {_ALIGNMENT}")
-        self.scopes[0][buffer, _DATA] = name
-
-    def _find(self, buffer: Buffer) -> str:
-        base = buffer.base
-        if base is None:
-            return self._field(buffer, _DATA)
-        assert buffer.index is not None
-        index = self.value(buffer.index)
-        if base.strided:
-            step = self.let(f"load i64, ptr {self.strides(base)}")
-        else:
-            row = dm.product(base.dims[1:]) * base.dtype.itemsize
-            step = self.value(self.segment.dim_expr(row))
-        offset = self.let(f"mul nsw i64 {index}, {step}")
-        return self.let(f"getelementptr inbounds i8, ptr {self.data(base)}, i64 {offset}")
-
-    def strides(self, buffer: Buffer) -> str:
-        if buffer.base is None:
-            return self.named((buffer, _STRIDES), lambda: self._field(buffer, _STRIDES))
-        return self.let(f"getelementptr inbounds i64, ptr {self.strides(buffer.base)}, i64 1")
-
-    def _field(self, buffer: Buffer, offset: int) -> str:
-        """What stands at an offset of an array object."""
-        k = self.segment.places[buffer]
-        at = self.let(f"getelementptr inbounds ptr, ptr %args, i64 {k}")
-        array = self.let(f"load ptr, ptr {at}")
-        at = self.let(f"getelementptr inbounds i8, ptr {array}, i64 {offset}")
-        return self.let(f"load ptr, ptr {at}")
-
-    def symbol(self, name: str) -> str:
-        """The value of a dim or of the index of a loop."""
-        return self.named(("dim", name), lambda: self._read(self.segment.symbols[name]))
-
-    def _read(self, source: SymbolSource) -> str:
-        if source.axis is None:
-            return self.let(f"load i64, ptr {self.data(source.buffer)}")
-        dims = self._field(source.buffer, _DIMS)
-        at = self.let(f"getelementptr inbounds i64, ptr {dims}, i64 {source.axis}")
-        size = self.let(f"load i64, ptr {at}")
-        if source.rest:
-            size = self.let(f"sub nsw i64 {size}, {source.rest}")
-        return self.let(f"sdiv i64 {size}, {source.factor}") if source.factor != 1 else size
-
-    def value(self, expr: sc.Expr) -> str:
-        """The value of an expression of dims and indices."""
-        if expr.fn == "const":
-            return str(expr.data)
-        if expr.fn == "var":
-            return self.symbol(expr.data)
-        return ins.emit(self, expr, [self.value(a) for a in expr.args], None)
-
-    # -- temps -----------------------------------------------------------------------------
-    def allocate(self, steps: list[Step]) -> list[str]:
-        """One block of memory for the temps whose sizes are known here; its name, to be given back.
-
-        Temps that are never alive together share a slot.
-        """
-        slots = workspace.plan_slots(steps, self._is_wanted)
-        if not slots:
-            return []
-        offsets, total = [], "0"
-        for slot in slots:
-            offsets.append(total)
-            total = self._sum(total, self._slot_size(slot))
-        self._declare_pool()
-        memory = self.let(f"call ptr @phix_take(i64 {total})")
-        self.check_room(memory)
-        for slot, offset in zip(slots, offsets):
-            at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
-            for buffer in slot:
-                self.scopes[-1][buffer, _DATA] = at
-        return [memory]
-
-    def check_room(self, memory: str) -> None:
-        """End the call with an error where there was no room for a block, if it can."""
-
-    def _declare_pool(self) -> None:
-        for declaration in pool.DECLARATIONS:
-            self.declare(declaration)
-
-    def _is_wanted(self, buffer: Buffer) -> bool:
-        """Whether a temp has no memory yet, and its size is known."""
-        names = (self.segment.symbol_names[s] for d in buffer.dims for s in dm.symbols(d))
-        is_here = self.known((buffer, _DATA)) is None and buffer not in self.module.own
-        return is_here and all(
-            n in self.segment.symbols or self.known(("dim", n)) is not None for n in names
-        )
-
-    def _sum(self, a: str, b: str) -> str:
-        if a.isdigit() and b.isdigit():
-            return str(int(a) + int(b))
-        return b if a == "0" else self.let(f"add nsw i64 {a}, {b}")
-
-    def _slot_size(self, slot: list[Buffer]) -> str:
-        """Bytes of the largest buffer of a slot, rounded up to the alignment."""
-        sizes: dict[str, None] = {}
-        for buffer in slot:
-            sizes[self._rounded(self._bytes(buffer))] = None
-        known = [int(s) for s in sizes if s.isdigit()]
-        names = [s for s in sizes if not s.isdigit()]
-        size = str(max(known)) if known else names.pop()
-        for name in names:
-            self.declare("declare i64 @llvm.smax.i64(i64, i64)")
-            size = self.let(f"call i64 @llvm.smax.i64(i64 {size}, i64 {name})")
-        return size
-
-    def _rounded(self, size: str) -> str:
-        if size.isdigit():
-            return str(-(-int(size) // _ALIGNMENT) * _ALIGNMENT)
-
-        def rounded() -> str:
-            raised = self.let(f"add nsw i64 {size}, {_ALIGNMENT - 1}")
-            return self.let(f"and i64 {raised}, {-_ALIGNMENT}")
-
-        return self.named(("rounded", size), rounded)
-
-    def _bytes(self, buffer: Buffer) -> str:
-        size = dm.product(buffer.dims) * buffer.dtype.itemsize
-        if isinstance(size, int):
-            return str(size)
-        return self.named(("bytes", size.key), lambda: self.value(self.segment.dim_expr(size)))
 
 
 class Part(Steps):
@@ -481,7 +278,7 @@ class Part(Steps):
         what, field_of = key
         if what == "dim":
             return f"i64 {self.outer.symbol(field_of)}"
-        found = self.outer.data(what) if field_of == _DATA else self.outer.strides(what)
+        found = self.outer.data(what) if field_of == DATA else self.outer.strides(what)
         return f"ptr {found}"
 
     def call(self) -> None:

@@ -17,7 +17,7 @@ from phix.kernels.gpu import cudnn, device, views
 from phix.kernels.gpu.device import DEVICE as DEVICE
 from phix.kernels.gpu.explanation import GpuExplanation
 from phix.kernels.gpu.program import GpuProgram
-from phix.kernels.lowering.lower import has_lowering
+from phix.kernels.lowering.registry import has_lowering
 from phix.kernels.scalar import bodies
 
 # Composites that this engine has whole.

@@ -7,7 +7,7 @@ a longer one the values are computed again if that is possible at all.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection
 
 from phix.core import dtypes as dt
 from phix.kernels.gpu import mapping
@@ -90,7 +90,7 @@ def _operations(value: Expr) -> int:
     )
 
 
-def _in_indices(value: Expr) -> Iterator[Expr]:
+def _in_indices(value: Expr) -> Collection[Expr]:
     """The expressions that serve to find the elements a value is made of."""
     roots = [i for load in value.loads for i in load.args]
     return ir.expressions([ir.Declare(i, i) for i in roots])

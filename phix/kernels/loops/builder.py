@@ -21,12 +21,15 @@ from phix.core.dims import DimLike, Shape
 from phix.core.graph import Graph
 from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.dim_expressions import ZERO as ZERO
+from phix.kernels.loops.dim_expressions import DimExpressions
 from phix.kernels.loops.nodes import Buffer, Element, Kernel
 from phix.kernels.loops.target import CPU, Target
 from phix.kernels.loops.value import Value as Value
 from phix.kernels.loops.value import buffer_value as buffer_value
 from phix.kernels.loops.value import constant as constant
 from phix.kernels.loops.value import rounded, unrounded
+from phix.kernels.scalar import bodies
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Complex, Expr
 
@@ -36,8 +39,6 @@ CHEAP = 4
 LARGEST_KERNEL = 3000
 # Rows and columns of a tile that stays in the first cache while it is read across.
 TILE = 32
-
-ZERO, ONE = sc.const(0, dt.int64), sc.const(1, dt.int64)
 
 
 @dataclass(eq=False)
@@ -58,7 +59,7 @@ class _Nest:
     level_of: dict[Expr, int] = field(default_factory=dict)
 
 
-class Builder:
+class Builder(DimExpressions):
     """Builds a LoopProgram out of values, in the form that ``target`` runs best."""
 
     target: Target = CPU
@@ -66,91 +67,20 @@ class Builder:
     def __init__(self, symbols: Sequence[dm.Symbol]) -> None:
         self.steps: list[ir.Step] = []
         self.temps: list[Buffer] = []
-        self.symbol_names = _name_symbols(symbols)
+        super().__init__(symbols)
         self._nest: _Nest | None = None
         self._mutables = 0
         self._free: dict[Expr, frozenset[Expr]] = {}
-        # of the equation being lowered; covered: its output is only read where it was scattered;
-        # consumed: nothing else reads its first input; chosen: it puts one value into a row;
-        # read: which of its outputs anything reads
-        self.out_metas: tuple[Any, ...] = ()
-        self.is_covered = self.is_consumed = self.is_chosen = False
-        self.is_read: tuple[bool, ...] = ()
-        # what emits the steps of an equation without outputs
-        self._effect: Callable[[], None] | None = None
         self.constants: dict[int, tuple[Buffer, Any]] = {}
         self.depth = 0
         self._numbered: Counter[str] = Counter()
-
-    @property
-    def out(self) -> MetaTensor:
-        """The meta of the (first) output of the equation being lowered."""
-        meta = self.out_metas[0]
-        return meta if isinstance(meta, MetaTensor) else meta[0]
 
     def observe(self, graph: Graph, values: dict[Any, Value]) -> None:
         """Hear of a graph before it is lowered; builders that keep a record do (``report``)."""
 
     def body(self, op_name: str) -> Callable[..., Any]:
         """The scalar body of a pointwise primitive."""
-        from phix.kernels.scalar import bodies
-
         return bodies.get(op_name)
-
-    # -- dims ------------------------------------------------------------------------------
-    def dim(self, dim: DimLike) -> Expr:
-        """The run-time value of a dim."""
-        if isinstance(dim, int):
-            return sc.const(dim, dt.int64)
-        total: Expr = ZERO
-        for monomial, coefficient in dim.terms:
-            term = sc.const(coefficient, dt.int64)
-            for atom in monomial:
-                term = self._atom(atom) * term
-            total = total + term
-        return total
-
-    def _atom(self, atom: dm.Atom) -> Expr:
-        if isinstance(atom, dm.Symbol):
-            return sc.var(self.symbol_names[atom])
-        a, b = (self.dim(x) for x in atom.args)
-        if atom.fn == "broadcast":
-            return sc.select(sc.eq(a, 1), b, a)
-        if atom.fn in ("max", "min"):
-            return sc.select(a > b if atom.fn == "max" else a < b, a, b)
-        quotient = sc.binary("quotient", a, b)
-        rest = a - quotient * b
-        # quotient rounds toward zero, dims toward minus infinity
-        down = sc.ne(rest, 0) & ((rest ^ b) < 0)
-        if atom.fn == "floordiv":
-            return quotient - sc.cast(down, dt.int64)
-        return sc.select(down, rest + b, rest)
-
-    def strides(self, dims: Shape) -> tuple[Expr, ...]:
-        """Elements from one index to the next, by axis, in C order."""
-        return tuple(self.dim(dm.product(dims[k + 1 :])) for k in range(len(dims)))
-
-    def linear(self, indices: tuple[Expr, ...], dims: Shape) -> Expr:
-        """The linear index of ``indices`` in an array of ``dims``."""
-        total: Expr = ZERO
-        for index, stride in zip(indices, self.strides(dims)):
-            total = total + index * stride
-        return total
-
-    def unravel(self, linear: Expr, dims: Shape) -> tuple[Expr, ...]:
-        """The indices of a linear index (a division an axis: for values that are not flat)."""
-        indices = []
-        strides = self.strides(dims)
-        for axis, stride in enumerate(strides):
-            if dm.is_one(dims[axis]):
-                indices.append(ZERO)
-            elif axis == len(dims) - 1:
-                indices.append(linear)
-            else:
-                quotient = sc.binary("quotient", linear, stride)
-                indices.append(quotient)
-                linear = linear - quotient * stride
-        return tuple(indices)
 
     # -- reading ---------------------------------------------------------------------------
     def element(self, value: Value, indices: tuple[Expr, ...]) -> Element:
@@ -263,13 +193,6 @@ class Builder:
         dims = base.dims[1:]
         strided = base.strided and bool(dims)
         return Buffer(self._next("r"), base.dtype, dims, "slice", strided, base, index)
-
-    def bind(self, symbol: dm.Symbol) -> str:
-        """The name of a dim that gets its value on the way."""
-        if symbol not in self.symbol_names:
-            taken = (*self.symbol_names, symbol)
-            self.symbol_names = _name_symbols(taken)
-        return self.symbol_names[symbol]
 
     def constant_buffer(self, value: Any, dims: Shape, dtype: np.dtype) -> Buffer:
         """The buffer of a tensor the graph closes over."""
@@ -475,18 +398,15 @@ class Builder:
     def written(
         self, metas: Sequence[MetaTensor], writer: Callable[..., None]
     ) -> tuple[Value, ...]:
-        """Values computed together by ``writer(*buffers)``, which emits kernels or host steps."""
-        group = tuple(Value(m.dims, m.dtype, cost=LARGEST_KERNEL) for m in metas)
-        if not group:
-            self._effect = writer
-        for value in group:
-            value.writer, value.group = writer, group
-        return group
+        """Values computed together by ``writer(*buffers)``, which emits kernels or host steps.
 
-    def take_effect(self) -> Callable[[], None] | None:
-        """The writer of the equation just lowered, if it has no outputs."""
-        effect, self._effect = self._effect, None
-        return effect
+        Without ``metas``, one without elements: to materialize it is the effect of the writer.
+        """
+        group = tuple(Value(m.dims, m.dtype, cost=LARGEST_KERNEL) for m in metas)
+        made = group or (Value((0,), dt.bool_),)
+        for value in made:
+            value.writer, value.group = writer, group
+        return made
 
     def view(self, x: Value, dims: Shape) -> Value:
         """``x`` with other dims of the same size, in C order."""
@@ -527,14 +447,3 @@ def _squeezed(x: Value, dims: Shape) -> Callable[[tuple[Expr, ...]], tuple[Expr,
         return tuple(ZERO if dm.is_one(d) else idx[next(left)] for d in x.dims)
 
     return indices
-
-
-def _name_symbols(symbols: Sequence[dm.Symbol]) -> dict[dm.Symbol, str]:
-    names: dict[dm.Symbol, str] = {}
-    for k, symbol in enumerate(symbols):
-        name = symbol.name or f"d{k}"
-        # i0, a0, s0 are indices and mutable scalars; two symbols never share a name
-        if name in names.values() or (name[0] in "iatds" and name[1:].isdigit() and symbol.name):
-            name = f"{name}_{k}"
-        names[symbol] = name
-    return names

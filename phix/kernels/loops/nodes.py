@@ -11,7 +11,7 @@ complex buffer takes one more index, 0 for the real and 1 for the imaginary part
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -290,45 +290,44 @@ def stores(buffer: Buffer, indices: tuple[Expr, ...], value: Element) -> list[St
     ]
 
 
-def walk(body: list[Statement]) -> Iterator[Statement]:
+# What is asked of every block, by many passes: lists, for a generator is entered once an element.
+def walk(body: list[Statement]) -> list[Statement]:
     """All statements, outer before inner."""
+    found: list[Statement] = []
     left = body[::-1]
     while left:
         statement = left.pop()
-        yield statement
+        found.append(statement)
         if isinstance(statement, (For, If, While)):
             left += reversed(statement.body)
+    return found
 
 
-def roots(statement: Statement) -> Iterator[Expr]:
+def roots(statement: Statement) -> tuple[Expr, ...]:
     """The expressions that stand in a statement itself."""
     if isinstance(statement, For):
-        yield statement.start
-        yield statement.extent
-    elif isinstance(statement, Store):
-        yield from statement.indices
-        yield statement.value
-    elif isinstance(statement, Declare):
-        yield statement.value
-    elif isinstance(statement, Assign):
-        yield from statement.values
-    elif isinstance(statement, (If, While)):
-        yield statement.condition
-    else:
-        for argument in statement.arguments:
-            yield argument.offset if isinstance(argument, Pointer) else argument
+        return (statement.start, statement.extent)
+    if isinstance(statement, Store):
+        return (*statement.indices, statement.value)
+    if isinstance(statement, Declare):
+        return (statement.value,)
+    if isinstance(statement, Assign):
+        return statement.values
+    if isinstance(statement, (If, While)):
+        return (statement.condition,)
+    return tuple([a.offset if isinstance(a, Pointer) else a for a in statement.arguments])
 
 
-def expressions(body: list[Statement]) -> Iterator[Expr]:
+def expressions(body: list[Statement]) -> Collection[Expr]:
     """Every expression of a block once, operands included."""
-    seen: set[Expr] = set()
+    found: dict[Expr, None] = {}
     stack = [e for s in walk(body) for e in roots(s)]
     while stack:
         expr = stack.pop()
-        if expr not in seen:
-            seen.add(expr)
-            yield expr
-            stack.extend(expr.args)
+        if expr not in found:
+            found[expr] = None
+            stack += expr.args
+    return found.keys()
 
 
 def loads(body: list[Statement]) -> set[Expr]:
@@ -366,14 +365,16 @@ def blocks(step: Step) -> tuple[list[Step], ...]:
     return tuple(step.branches) if isinstance(step, SwitchStep) else ()
 
 
-def walk_steps(steps: list[Step]) -> Iterator[Step]:
+def walk_steps(steps: list[Step]) -> list[Step]:
     """All steps, outer before inner."""
-    left = list(reversed(steps))
+    found: list[Step] = []
+    left = steps[::-1]
     while left:
         step = left.pop()
-        yield step
+        found.append(step)
         for block in reversed(blocks(step)):
             left += reversed(block)
+    return found
 
 
 def owner(buffer: Buffer) -> Buffer:

@@ -14,8 +14,9 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value
 from phix.kernels.loops.nodes import Buffer, LibraryCall, Pointer
 from phix.kernels.lowering.contraction import Matrix, multiply
-from phix.kernels.lowering.lower import broadcast_indices, lowering
+from phix.kernels.lowering.lower import broadcast_indices
 from phix.kernels.lowering.reduction import as_dtype, converted
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -23,9 +24,9 @@ from phix.kernels.scalar.language import Expr
 @lowering("attention", "whole")
 def attention(
     b: Builder, query: Value, key: Value, value: Value, mask: Value | None, scale: float,
-    causal: bool,
+    causal: bool, *, task: Task,
 ) -> Value:  # fmt: skip
-    meta = b.out
+    meta = task.out
     call = AttentionCall(b, query, key, value, mask, float(scale), causal, meta)
     sizes = (query.dims[-1], value.dims[-1])
     if all(isinstance(d, int) and 0 < d <= b.target.attention_size for d in sizes):

@@ -10,7 +10,6 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core import graph as gr
 from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value
@@ -18,8 +17,8 @@ from phix.kernels.loops.nodes import Buffer
 from phix.kernels.loops.value import unread
 from phix.kernels.lowering.attention import AttentionCall
 from phix.kernels.lowering.contraction import Matrix, multiply
-from phix.kernels.lowering.lower import lowering
 from phix.kernels.lowering.reduction import converted
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -27,13 +26,13 @@ from phix.kernels.scalar.language import Expr
 @lowering("attention_grad", "whole")
 def attention_grad(
     b: Builder, query: Value, key: Value, value: Value, mask: Value | None, out_grad: Value,
-    scale: float, causal: bool,
+    scale: float, causal: bool, *, task: Task,
 ) -> tuple[Value, ...]:  # fmt: skip
-    metas = [m for m in gr.flat(b.out_metas) if m is not None]
+    metas = task.metas
     call = _Gradients(b, (query, key, value, out_grad), mask, float(scale), causal)
     sizes = (query.dims[-1], value.dims[-1])
     is_one_call = all(isinstance(d, int) and 0 < d <= b.target.attention_size for d in sizes)
-    if len(metas) > 3 and b.is_read[3]:  # of all scores, which are in memory then
+    if len(metas) > 3 and task.is_read[3]:  # of all scores, which are in memory then
         return b.written(metas, call.by_products)
     found = b.written(metas[:3], call.by_calls if is_one_call else call.by_products)
     return (*found, *(unread(m) for m in metas[3:]))

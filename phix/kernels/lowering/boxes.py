@@ -14,8 +14,9 @@ from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import CHEAP, ZERO, Builder, Value
 from phix.kernels.loops.nodes import Buffer, Element
-from phix.kernels.lowering.lower import broadcast_element, is_single, lowering
+from phix.kernels.lowering.lower import broadcast_element, is_single
 from phix.kernels.lowering.reduction import as_dtype, sum_of
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.lowering.shape import reindexed
 from phix.kernels.scalar.language import Expr
 
@@ -139,6 +140,8 @@ def slice_put(
     ends: Any,
     strides: Any,
     accumulate: bool,
+    *,
+    task: Task,
 ) -> Value:
     first: list[dm.DimLike] = [0] * len(x.dims)
     dims, steps = list(x.dims), [1] * len(x.dims)
@@ -146,10 +149,9 @@ def slice_put(
         steps[axis] = step
         first[axis], dims[axis] = slices.extent(start, end, step, x.dims[axis])
     box = Box(x.dims, tuple(first), tuple(dims), tuple(steps))
-    is_consumed = b.is_consumed
 
     def write(out: Buffer) -> None:
-        if x.buffer is None and x.writer is not None and not is_consumed:
+        if x.buffer is None and x.writer is not None and not task.is_consumed:
             b.materialize(x)
         if _is_better_in_place(b, x, box):
             b.settled(value)
@@ -159,7 +161,7 @@ def slice_put(
         copy_around(b, out, box, x)
         put_in(b, out, box, value, (lambda i: _at(b, x, i)) if accumulate else None)
 
-    return b.written((b.out,), write)[0]
+    return b.written(task.metas, write)[0]
 
 
 def _is_better_in_place(b: Builder, x: Value, box: Box) -> bool:
@@ -176,9 +178,8 @@ def _at(b: Builder, x: Value, linear: Expr) -> Element:
 
 # -- concat --------------------------------------------------------------------------------------
 @lowering("concat", "whole")
-def concat(b: Builder, xs: tuple[Value, ...], axis: int) -> Value:
-    meta = b.out
-    ones = (1,) * len(meta.dims)
+def concat(b: Builder, xs: tuple[Value, ...], axis: int, *, task: Task) -> Value:
+    ones = (1,) * len(task.out.dims)
 
     def write(out: Buffer) -> None:
         start: dm.DimLike = 0
@@ -187,13 +188,13 @@ def concat(b: Builder, xs: tuple[Value, ...], axis: int) -> Value:
             put_in(b, out, Box(out.dims, first, x.dims, ones), x)
             start = start + x.dims[axis]
 
-    return b.written((meta,), write)[0]
+    return b.written(task.metas, write)[0]
 
 
 # -- pad -----------------------------------------------------------------------------------------
 @lowering("pad", "whole")
-def pad(b: Builder, x: Value, paddings: Any, pad_value: Any) -> Value:
-    return padded(b, x, tuple(zip(paddings[::2], paddings[1::2])), pad_value, b.out.dims)
+def pad(b: Builder, x: Value, paddings: Any, pad_value: Any, *, task: Task) -> Value:
+    return padded(b, x, tuple(zip(paddings[::2], paddings[1::2])), pad_value, task.out.dims)
 
 
 def padded(b: Builder, x: Value, paddings: Any, value: Any, dims: dm.Shape) -> Value:

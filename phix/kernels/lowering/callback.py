@@ -12,7 +12,7 @@ from phix.core import dtypes as dt
 from phix.core.kernel_registry import provides
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import Buffer
-from phix.kernels.lowering.lower import lowering
+from phix.kernels.lowering.registry import Task, lowering
 
 for _name in ("pure_callback", "debug_callback"):
     provides(_name, "NUMPY", dt.ALL)
@@ -35,7 +35,7 @@ def io_copy_like(b: Builder, x: Value, like: Value) -> Value:
 
 @lowering("pure_callback", "whole")
 def pure_callback(
-    b: Builder, operands: Sequence[Value], function: Any, *attrs: Any
+    b: Builder, operands: Sequence[Value], function: Any, *attrs: Any, task: Task
 ) -> tuple[Value, ...]:
     count = len(operands)
 
@@ -47,11 +47,11 @@ def pure_callback(
     def write(*out: Buffer) -> None:
         b.host("pure_callback", run, operands, out)
 
-    return b.written(b.out_metas[0], write)
+    return b.written(task.metas, write)
 
 
 @lowering("debug_callback", "whole")
-def debug_callback(b: Builder, operands: Sequence[Value], function: Any) -> Value:
+def debug_callback(b: Builder, operands: Sequence[Value], function: Any, *, task: Task) -> Value:
     """The output, a zero, gives the step its place in the order of the program."""
 
     def run(*arrays: np.ndarray) -> None:
@@ -61,4 +61,4 @@ def debug_callback(b: Builder, operands: Sequence[Value], function: Any) -> Valu
     def write(out: Buffer) -> None:
         b.host("debug_callback", run, operands, (out,))
 
-    return b.written(b.out_metas, write)[0]
+    return b.written(task.metas, write)[0]

@@ -13,8 +13,9 @@ from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Element, LibraryCall, Pointer
-from phix.kernels.lowering.lower import broadcast_indices, lowering
+from phix.kernels.lowering.lower import broadcast_indices
 from phix.kernels.lowering.reduction import SUM, as_dtype, converted, parts, whole
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -50,8 +51,10 @@ def multiply(
 
 
 @lowering("matmul", "whole")
-def matmul(b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool) -> Value:
-    meta = b.out
+def matmul(
+    b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool, *, task: Task
+) -> Value:
+    meta = task.out
     x, transpose_x = _untransposed(x, transpose_x)
     y, transpose_y = _untransposed(y, transpose_y)
     product = _Product(b, x, y, transpose_x, transpose_y, meta)

@@ -14,11 +14,11 @@ from phix.core import dtypes as dt
 from phix.core import graph as gr
 from phix.core import stack
 from phix.core.graph import Graph
-from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import CHEAP, Builder, Value, buffer_value
 from phix.kernels.loops.nodes import Buffer
-from phix.kernels.lowering.lower import lower_into, lowering
+from phix.kernels.lowering.lower import GraphLowering
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -57,7 +57,7 @@ def _inside(b: Builder, graph: Graph, inputs: Sequence[Value], outputs: Sequence
         seen = Value(variable.meta.dims, value.dtype, value.at, value.flat, value.cost)
         seen.buffer = value.buffer
         bound.append(seen)
-    lower_into(b, fitted, bound, outputs)
+    GraphLowering(b, fitted, bound).into(outputs)
 
 
 class _Carried:
@@ -82,14 +82,10 @@ class _Carried:
                 self.b.fill(final, value)
 
 
-def _metas(b: Builder) -> list[MetaTensor]:
-    return list(gr.flat(b.out_metas))
-
-
 @lowering("scan", "whole")
 def scan(
     b: Builder, carry: Values, xs: Values, constants: Values, body: Graph, length: Any,
-    reverse: bool,
+    reverse: bool, *, task: Task,
 ) -> Values:  # fmt: skip
     def write(*out: Buffer) -> None:
         rows_of = [_operand(b, v) for v in xs]
@@ -104,11 +100,13 @@ def scan(
         b.steps.append(ir.ForStep(index, extent, steps, carried.swaps))
         carried.finish()
 
-    return b.written(_metas(b), write)
+    return b.written(task.metas, write)
 
 
 @lowering("while_loop", "whole")
-def while_loop(b: Builder, carry: Values, constants: Values, cond: Graph, body: Graph) -> Values:
+def while_loop(
+    b: Builder, carry: Values, constants: Values, cond: Graph, body: Graph, *, task: Task
+) -> Values:
     def write(*out: Buffer) -> None:
         fixed = [_operand(b, v) for v in constants]
         carried = _Carried(b, [_operand(b, v) for v in carry], out)
@@ -120,11 +118,13 @@ def while_loop(b: Builder, carry: Values, constants: Values, cond: Graph, body: 
         b.steps.append(ir.WhileStep(test, flag, steps, carried.swaps))
         carried.finish()
 
-    return b.written(_metas(b), write)
+    return b.written(task.metas, write)
 
 
 @lowering("branch", "whole")
-def branch(b: Builder, index: Value, operands: Values, branches: tuple[Graph, ...]) -> Values:
+def branch(
+    b: Builder, index: Value, operands: Values, branches: tuple[Graph, ...], *, task: Task
+) -> Values:
     def write(*out: Buffer) -> None:
         given = [_operand(b, v) for v in operands]
         chosen = b.temp((), dt.int64)
@@ -136,11 +136,11 @@ def branch(b: Builder, index: Value, operands: Values, branches: tuple[Graph, ..
             lists.append(steps)
         b.steps.append(ir.SwitchStep(chosen, lists))
 
-    return b.written(_metas(b), write)
+    return b.written(task.metas, write)
 
 
 @lowering("dim_value", "whole")
-def dim_value(b: Builder, x: Value, dim: Any, largest: bool) -> Value:
+def dim_value(b: Builder, x: Value, dim: Any, largest: bool, *, task: Task) -> Value:
     (symbol,) = dm.symbols(dim)
 
     def write(out: Buffer) -> None:
@@ -149,7 +149,7 @@ def dim_value(b: Builder, x: Value, dim: Any, largest: bool) -> Value:
         b.fill(size, _limited(b, buffer_value(out), 0, None))
         b.steps.append(ir.BindStep(b.bind(symbol), size))
 
-    return b.written((b.out,), write)[0]
+    return b.written(task.metas, write)[0]
 
 
 def _limited(b: Builder, x: Value, low: int, high: int | None) -> Value:

@@ -27,8 +27,8 @@ from phix.kernels.lowering import winograd
 from phix.kernels.lowering.blocks import blocks, compute_now, items_at_once
 from phix.kernels.lowering.boxes import padded
 from phix.kernels.lowering.contraction import BLAS_DTYPES, Matrix, multiply
-from phix.kernels.lowering.lower import lowering
 from phix.kernels.lowering.reduction import converted, parts, whole
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.lowering.shape import reindexed
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
@@ -55,8 +55,10 @@ def conv2d(
     dilations: Any,
     groups: int,
     data_format: str,
+    *,
+    task: Task,
 ) -> Value:
-    meta = b.out
+    meta = task.out
     dims = meta.dims
     if data_format == "NHWC":
         n, h, w, c = x.dims

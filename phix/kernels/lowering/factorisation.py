@@ -17,8 +17,8 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, buffer_value, constant
 from phix.kernels.loops.nodes import Buffer, Element, LibraryCall, Pointer
 from phix.kernels.lowering.contraction import BLAS_DTYPES
-from phix.kernels.lowering.lower import lowering
 from phix.kernels.lowering.reduction import as_dtype, converted
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import complex_math
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Complex, Expr
@@ -98,7 +98,7 @@ def first_element(b: Builder, at: tuple[Expr, ...], dims: Shape, rank: int = 2) 
 
 # -- lu -----------------------------------------------------------------------------------------
 @lowering("lu", "whole")
-def lu(b: Builder, x: Value, pivot: bool) -> tuple[Value, ...]:
+def lu(b: Builder, x: Value, pivot: bool, *, task: Task) -> tuple[Value, ...]:
     small = is_small(*x.dims[-2:])
 
     def write(out: Buffer, pivots: Buffer, infos: Buffer) -> None:
@@ -109,7 +109,7 @@ def lu(b: Builder, x: Value, pivot: bool) -> tuple[Value, ...]:
         else:
             _lu_in_loops(b, x, out, pivots, infos)
 
-    return b.written(b.out_metas, write)
+    return b.written(task.metas, write)
 
 
 def _lu_in_registers(
@@ -199,7 +199,7 @@ def _lu_in_loops(b: Builder, x: Value, out: Buffer, pivots: Buffer, infos: Buffe
 
 
 @lowering("lu_permutation", "whole")
-def lu_permutation(b: Builder, x: Value, pivots: Value) -> Value:
+def lu_permutation(b: Builder, x: Value, pivots: Value, *, task: Task) -> Value:
     def write(out: Buffer) -> None:
         *lead, rows = out.dims
         with b.kernel(), b.loops(tuple(lead), "independent") as at:
@@ -209,7 +209,7 @@ def lu_permutation(b: Builder, x: Value, pivots: Value) -> Value:
                 other = pivot_index(b.element(pivots, (*at, k)), k, b.dim(rows))
                 exchange(b, out, (*at, k), (*at, other))
 
-    return b.written(b.out_metas, write)[0]
+    return b.written(task.metas, write)[0]
 
 
 def pivot_index(place: Any, k: Expr, rows: Expr) -> Expr:
@@ -230,9 +230,9 @@ def exchange(b: Builder, out: Buffer, here: tuple[Expr, ...], there: tuple[Expr,
 
 # -- cholesky -----------------------------------------------------------------------------------
 @lowering("cholesky", "whole")
-def cholesky(b: Builder, x: Value, upper: bool) -> Value:
+def cholesky(b: Builder, x: Value, upper: bool, *, task: Task) -> Value:
     write = _cholesky_in_registers if is_small(x.dims[-1], x.dims[-2]) else _cholesky_by_library
-    return b.written(b.out_metas, lambda out: write(b, x, upper, out))[0]
+    return b.written(task.metas, lambda out: write(b, x, upper, out))[0]
 
 
 def _hermitian(x: Element, mirrored: Element) -> Any:

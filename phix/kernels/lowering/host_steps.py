@@ -10,20 +10,21 @@ from typing import Any
 
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import Buffer
+from phix.kernels.lowering.registry import Task
 
 # norm -> the one that divides in the other direction
 _SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 
 
 def host(
-    b: Builder, name: str, function: Callable[..., Any], *inputs: Value, **attrs: Any
+    b: Builder, task: Task, name: str, function: Callable[..., Any], *inputs: Value, **attrs: Any
 ) -> tuple[Value, ...]:
     """The outputs of the equation, computed by ``function(*input arrays, *output arrays)``."""
 
     def write(*out: Buffer) -> None:
         b.host(name, function, inputs, out, **attrs)
 
-    return b.written(b.out_metas, write)
+    return b.written(task.metas, write)
 
 
 # -- Fourier transforms: ``fft`` has the functions of numpy.fft ----------------------------------

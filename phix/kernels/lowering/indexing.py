@@ -6,7 +6,8 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.kernels.loops.builder import ZERO, Builder, Value
 from phix.kernels.loops.nodes import Element
-from phix.kernels.lowering.lower import broadcast_element, broadcast_indices, lowering
+from phix.kernels.lowering.lower import broadcast_element, broadcast_indices
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -28,8 +29,8 @@ def wrapped(b: Builder, index: Element, size: dm.DimLike) -> Expr:
 
 
 @lowering("gather", "move")
-def gather(b: Builder, x: Value, index: Value, axis: int) -> Value:
-    rank = len(b.out.dims) - len(x.dims) + 1
+def gather(b: Builder, x: Value, index: Value, axis: int, *, task: Task) -> Value:
+    rank = len(task.out.dims) - len(x.dims) + 1
 
     def at(idx: Indices) -> Element:
         # an index of dims (n, 1) stands for (n,)
@@ -37,11 +38,11 @@ def gather(b: Builder, x: Value, index: Value, axis: int) -> Value:
         i = wrapped(b, b.element(index, where), x.dims[axis])
         return b.element(x, (*idx[:axis], i, *idx[axis + rank :]))
 
-    return Value(b.out.dims, x.dtype, at, None, x.cost + 4)
+    return Value(task.out.dims, x.dtype, at, None, x.cost + 4)
 
 
 @lowering("gather_nd", "move")
-def gather_nd(b: Builder, x: Value, index: Value) -> Value:
+def gather_nd(b: Builder, x: Value, index: Value, *, task: Task) -> Value:
     depth = index.dims[-1]
     assert isinstance(depth, int), "gather_nd needs a known last dim of the index"
     rank = len(index.dims) - 1
@@ -52,12 +53,12 @@ def gather_nd(b: Builder, x: Value, index: Value) -> Value:
         ]
         return b.element(x, (*own, *idx[rank:]))
 
-    return Value(b.out.dims, x.dtype, at, None, x.cost + 4)
+    return Value(task.out.dims, x.dtype, at, None, x.cost + 4)
 
 
 @lowering("take_along_axis", "move")
-def take_along_axis(b: Builder, arr: Value, indices: Value, axis: int) -> Value:
-    dims = b.out.dims
+def take_along_axis(b: Builder, arr: Value, indices: Value, axis: int, *, task: Task) -> Value:
+    dims = task.out.dims
 
     def at(idx: Indices) -> Element:
         i = wrapped(b, broadcast_element(b, indices, dims, idx), arr.dims[axis])

@@ -18,6 +18,7 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import Buffer
 from phix.kernels.loops.value import unread
+from phix.kernels.lowering.registry import Task
 
 
 def kernel_of(equation: Equation) -> Kernel | None:
@@ -31,11 +32,13 @@ def kernel_of(equation: Equation) -> Kernel | None:
     return kernel_selection.chosen_function(equation)
 
 
-def emit(b: Builder, equation: Equation, kernel: Kernel, inputs: Any) -> tuple[Value, ...]:
+def emit(
+    b: Builder, equation: Equation, kernel: Kernel, inputs: Any, task: Task
+) -> tuple[Value, ...]:
     """The outputs of an equation, filled by the kernel; unread ones have no memory where it
     takes that."""
-    given: list[Value] = list(gr.flat(inputs))
-    wanted = [not kernel.takes_unread or is_read for is_read in b.is_read]
+    given: list[Value] = gr.flat(inputs)
+    wanted = [not kernel.takes_unread or is_read for is_read in task.is_read]
     count = len(given)
 
     def run(ctx: KernelContext, env: Mapping[dm.Symbol, int], *arrays: Any) -> None:
@@ -53,6 +56,6 @@ def emit(b: Builder, equation: Equation, kernel: Kernel, inputs: Any) -> tuple[V
         name, how = equation.op.name, kernel.recordable
         b.steps.append(ir.LibraryStep(name, run, read, out, dims, recordable=how))
 
-    metas = [v.meta for v in gr.flat(equation.outputs)]
-    made = iter(b.written([m for m, is_wanted in zip(metas, wanted) if is_wanted], write))
-    return tuple(next(made) if w else unread(m) for m, w in zip(metas, wanted))
+    written = b.written([m for m, is_wanted in zip(task.metas, wanted) if is_wanted], write)
+    made = iter(written)
+    return tuple(next(made) if w else unread(m) for m, w in zip(task.metas, wanted)) or written

@@ -6,7 +6,6 @@ primitives share one rule, which takes the scalar body of the op.
 
 from __future__ import annotations
 
-import importlib
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -20,75 +19,16 @@ from phix.core import graph as gr
 from phix.core import settings
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Equation, Graph, Literal
-from phix.core.rules import note_origin
+from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, buffer_value
 from phix.kernels.loops.nodes import Buffer, Element, LoopProgram
 from phix.kernels.lowering import fusion, library_step
 from phix.kernels.lowering.accumulation import accumulated, chosen, covered
+from phix.kernels.lowering.registry import RULES, Task, load_families
+from phix.kernels.scalar import bodies
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Complex, Expr
-
-Lowering = Callable[..., Any]
-
-_LOWERINGS: dict[str, Lowering] = {}
-_KINDS: dict[str, str] = {}
-_FAMILIES = (
-    "shape",
-    "boxes",
-    "reduction",
-    "scan",
-    "recurrence",
-    "contraction",
-    "attention",
-    "attention_grad",
-    "factorisation",
-    "solve",
-    "convolution",
-    "fft",
-    "indexing",
-    "scatter",
-    "sorting",
-    "topk",
-    "random",
-    "control_flow",
-    "callback",
-)
-
-
-def lowering(op_name: str, kind: str) -> Callable[[Lowering], Lowering]:
-    """Register ``rule(builder, *args)`` for a primitive: args in the op's order, tensors as Values.
-
-    ``kind`` says how it reads its inputs: see :mod:`phix.kernels.lowering.fusion`. The rule
-    returns a Value, or a tuple for several outputs; ``builder.out_metas`` are their metas.
-    """
-
-    def decorator(rule: Lowering) -> Lowering:
-        note_origin(op_name, rule)
-        _LOWERINGS[op_name] = rule
-        _KINDS[op_name] = kind
-        return rule
-
-    return decorator
-
-
-@lru_cache(maxsize=1)
-def _load_families() -> None:
-    for family in _FAMILIES:
-        importlib.import_module(f"phix.kernels.lowering.{family}")
-
-
-def has_lowering(op_name: str) -> bool:
-    """Whether the op has a lowering of its own."""
-    _load_families()
-    return op_name in _LOWERINGS
-
-
-def body_of(op_name: str) -> Callable[..., Any]:
-    """The scalar body of a pointwise primitive."""
-    from phix.kernels.scalar import bodies
-
-    return bodies.get(op_name)
 
 
 def lower(
@@ -102,7 +42,7 @@ def lower(
     Raises:
         KernelNotFoundError: a primitive has neither a lowering nor a scalar body.
     """
-    _load_families()
+    load_families()
     symbols: dict[dm.Symbol, None] = {}
     for variable in graph.inputs:
         for d in variable.meta.dims:
@@ -116,21 +56,14 @@ def lower(
         Buffer(f"o{k}", atom.meta.dtype, atom.meta.dims, "output")
         for k, atom in enumerate(graph.outputs)
     ]
-    lower_into(builder, graph, [buffer_value(b) for b in inputs], outputs)
+    GraphLowering(builder, graph, [buffer_value(b) for b in inputs]).into(outputs)
     names = {name: symbol for symbol, name in builder.symbol_names.items()}
     constants = [b for b, _ in builder.constants.values()]
     values = [value for _, value in builder.constants.values()]
     return LoopProgram(inputs, constants, outputs, builder.temps, builder.steps, names, values)
 
 
-def lower_into(
-    builder: Builder, graph: Graph, inputs: Sequence[Value], outputs: Sequence[Buffer]
-) -> None:
-    """Emit the steps that compute ``graph`` on ``inputs`` into the buffers ``outputs``."""
-    _GraphLowering(builder, graph, inputs).into(outputs)
-
-
-class _GraphLowering:
+class GraphLowering:
     """One graph on its way: values by variable."""
 
     def __init__(self, builder: Builder, graph: Graph, inputs: Sequence[Value]) -> None:
@@ -139,7 +72,8 @@ class _GraphLowering:
         self.chosen = chosen(self.graph)
         self.uses = Counter(a for e in self.graph.equations for a in gr.flat(e.inputs))
         self.uses.update(self.graph.outputs)
-        self.effects: dict[Equation, Callable[[], None]] = {}
+        # of equations without outputs: a value that nobody reads, to compute it is the effect
+        self.effects: dict[Equation, Value] = {}
         # whole values that end a long wait, and the equations that wait for none of them (any more)
         self.milestones: set[Any] = set()
         self.ready: set[Equation] = set()
@@ -152,6 +86,7 @@ class _GraphLowering:
             self.values[c.variable] = buffer_value(buffer)
 
     def into(self, outputs: Sequence[Buffer]) -> None:
+        """Emit the steps that compute the graph into these buffers."""
         graph, b = self.graph, self.builder
         b.observe(graph, self.values)
         for equation in graph.equations:
@@ -168,7 +103,7 @@ class _GraphLowering:
             runs = equation.op.binds_dim or gr.is_effect(equation)
             if runs and equation in self.effects:
                 self._prepare(equation)
-                self.effects[equation]()
+                self._store(self.effects[equation])
             for v in gr.flat(equation.outputs):
                 if runs or (v in stored and self._is_kept(v)):
                     self._prepare(equation)
@@ -245,28 +180,26 @@ class _GraphLowering:
     def _lower(self, equation: Equation) -> None:
         b, op = self.builder, equation.op
         inputs = gr.map_entries(self._value, equation.inputs)
-        b.out_metas = gr.map_entries(lambda v: v.meta, equation.outputs)
-        b.is_covered = equation in self.covered
-        b.is_chosen = equation in self.chosen
-        b.is_consumed = self.uses[next(gr.flat(equation.inputs), None)] == 1
-        b.is_read = tuple(self.uses[v] > 0 for v in gr.flat(equation.outputs))
+        variables = tuple(gr.flat(equation.outputs))
+        task = Task(
+            metas=tuple(v.meta for v in variables),
+            is_read=tuple(self.uses[v] > 0 for v in variables),
+            is_consumed=self.uses[next(iter(gr.flat(equation.inputs)), None)] == 1,
+            is_covered=equation in self.covered,
+            is_chosen=equation in self.chosen,
+        )
         made: Any
-        rule, kernel = _LOWERINGS.get(op.name), library_step.kernel_of(equation)
+        rule, kernel = RULES.get(op.name), library_step.kernel_of(equation)
         if kernel is not None:
-            made = library_step.emit(b, equation, kernel, inputs)
+            made = library_step.emit(b, equation, kernel, inputs, task)
         elif rule is not None:
-            made = rule(b, *op.merge(inputs, equation.attrs))
+            made = rule(b, task, op.merge(inputs, equation.attrs))
         else:
-            made = _pointwise(b, equation, inputs)
-        effect = b.take_effect()
-        if effect is not None:
-            self.effects[equation] = effect
+            made = _pointwise(b, equation, inputs, task.out)
         results = made if isinstance(made, tuple) else (made,)
-        variables = equation.outputs
-        if len(variables) == 1 and isinstance(variables[0], tuple):
-            variables = variables[0]
-        for v, value in zip(gr.flat(variables), results):
-            self.values[v] = value
+        self.values.update(zip(variables, results))
+        if results and not variables:
+            (self.effects[equation],) = results
 
 
 def stored_variables(graph: Graph) -> dict[Any, str]:
@@ -280,7 +213,8 @@ def _kind_of(equation: Equation) -> str:
     """How an equation reads its inputs."""
     if library_step.kernel_of(equation) is not None:
         return "whole"
-    return _KINDS.get(equation.op.name, "pointwise")
+    rule = RULES.get(equation.op.name)
+    return "pointwise" if rule is None else rule.kind
 
 
 def _cost_of(equation: Equation) -> int:
@@ -290,7 +224,7 @@ def _cost_of(equation: Equation) -> int:
         return 0
     if kind == "reduce":
         return fusion.REDUCTION_COST
-    if equation.op.name in _LOWERINGS:
+    if equation.op.name in RULES:
         return 0
     dtypes = _body_dtypes(equation)
     return _body_cost(equation.op.name, dtypes, equation.attrs, equation.op.attr_names)
@@ -308,7 +242,7 @@ def _apply(b: Builder, equation: Equation, elements: list[Element]) -> Any:
 
 @lru_cache(maxsize=4096)
 def _cached_cost(name: str, dtypes: tuple[np.dtype, ...], attrs: tuple[Any, ...]) -> int:
-    body = body_of(name)
+    body = bodies.get(name)
     elements: list[Element] = []
     for k, dtype in enumerate(dtypes):
         scalar = ir.scalar_dtype(dtype)
@@ -338,7 +272,7 @@ def _body_cost(
         return 10
 
 
-def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value:
+def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...], meta: MetaTensor) -> Value:
     """The value of a pointwise equation: its body on the operands' elements, broadcast."""
     op = equation.op
     if not op.is_pointwise:
@@ -346,8 +280,7 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...]) -> Value
             f"the CPU engine has no kernel for {op.name!r}, and it is not pointwise; register a "
             f"lowering for it, or decompose it"
         )
-    operands: list[Value] = list(gr.flat(inputs))
-    meta = b.out
+    operands: list[Value] = gr.flat(inputs)
     dims = meta.dims
 
     # of chains of these, few frames an equation: no comprehensions

@@ -7,7 +7,7 @@ from typing import Any
 from phix.core import dtypes as dt
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import Element
-from phix.kernels.lowering.lower import lowering
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 from phix.kernels.scalar.random_bits import threefry2x32
@@ -16,8 +16,8 @@ _COST = 80  # scalar operations a block: about four each round
 
 
 @lowering("random_bits", "move")
-def random_bits(b: Builder, key: Value, shape: Any, bit_width: int) -> Value:
-    meta = b.out
+def random_bits(b: Builder, key: Value, shape: Any, bit_width: int, *, task: Task) -> Value:
+    meta = task.out
     keys = len(key.dims) - 1
 
     def block(high: Any, low: Any, i: Expr) -> Element:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from phix.core import dtypes as dt
@@ -9,15 +10,17 @@ from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer
-from phix.kernels.lowering.lower import lowering
 from phix.kernels.lowering.reduction import as_dtype, parts, whole
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 
 @lowering("linear_recurrence", "whole")
-def linear_recurrence(b: Builder, a: Value, x: Value, axis: int, reverse: bool) -> Value:
-    meta = b.out
+def linear_recurrence(
+    b: Builder, a: Value, x: Value, axis: int, reverse: bool, *, task: Task
+) -> Value:
+    meta = task.out
     is_half = meta.dtype in (dt.float16, dt.bfloat16)
     wide = MetaTensor(x.dims, dt.float32 if is_half else meta.dtype)
 
@@ -43,41 +46,37 @@ def linear_recurrence(b: Builder, a: Value, x: Value, axis: int, reverse: bool) 
     return result
 
 
-@lowering("cummax", "whole")
-def cummax(b: Builder, x: Value, axis: int, dtype: Any) -> tuple[Value, ...]:
-    return _running(b, x, axis, lambda new, best: new >= best)
-
-
-@lowering("cummin", "whole")
-def cummin(b: Builder, x: Value, axis: int, dtype: Any) -> tuple[Value, ...]:
-    return _running(b, x, axis, lambda new, best: new <= best)
-
-
-def _running(b: Builder, x: Value, axis: int, wins: Any) -> tuple[Value, ...]:
+def _running(op_name: str, wins: Callable[[Expr, Expr], Expr]) -> None:
     """The extreme element so far and where it stands, the last of equals; NaN wins and stays."""
-    metas = b.out_metas
-    if not x.dims:
-        return x, b.constant(0, metas[1].dims, metas[1].dtype)
 
-    def write(out: Buffer, indices: Buffer) -> None:
-        index_dtype = ir.scalar_dtype(metas[1].dtype)
-        with b.kernel(), b.loops(x.dims[:axis] + x.dims[axis + 1 :]) as rest:
-            first = constant(0, x.dtype)
-            assert isinstance(first, Expr)
-            best, where = b.mutable(first, ZERO)
-            with b.loop(b.dim(x.dims[axis]), "reduction") as k:
-                at = _at(rest, axis, k)
-                new = b.element(x, at)
-                assert isinstance(new, Expr)
-                takes = wins(new, best) | sc.eq(k, 0)
-                if new.dtype.kind == "f":
-                    takes = takes | sc.ne(new, new)
-                chosen = sc.select(takes, new, best), sc.select(takes, k, where)
-                b.emit(ir.Assign((best, where), chosen))
-                b.store(out, at, best)
-                b.store(indices, at, sc.cast(where, index_dtype))
+    @lowering(op_name, "whole")
+    def rule(b: Builder, x: Value, axis: int, dtype: Any, *, task: Task) -> tuple[Value, ...]:
+        if not x.dims:
+            return x, b.constant(0, task.metas[1].dims, task.metas[1].dtype)
 
-    return b.written(metas, write)
+        def write(out: Buffer, indices: Buffer) -> None:
+            index_dtype = ir.scalar_dtype(task.metas[1].dtype)
+            with b.kernel(), b.loops(x.dims[:axis] + x.dims[axis + 1 :]) as rest:
+                first = constant(0, x.dtype)
+                assert isinstance(first, Expr)
+                best, where = b.mutable(first, ZERO)
+                with b.loop(b.dim(x.dims[axis]), "reduction") as k:
+                    at = _at(rest, axis, k)
+                    new = b.element(x, at)
+                    assert isinstance(new, Expr)
+                    takes = wins(new, best) | sc.eq(k, 0)
+                    if new.dtype.kind == "f":
+                        takes = takes | sc.ne(new, new)
+                    chosen = sc.select(takes, new, best), sc.select(takes, k, where)
+                    b.emit(ir.Assign((best, where), chosen))
+                    b.store(out, at, best)
+                    b.store(indices, at, sc.cast(where, index_dtype))
+
+        return b.written(task.metas, write)
+
+
+_running("cummax", lambda new, best: new >= best)
+_running("cummin", lambda new, best: new <= best)
 
 
 def _at(rest: tuple[Expr, ...], axis: int, k: Expr) -> tuple[Expr, ...]:

@@ -15,7 +15,7 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Element
 from phix.kernels.lowering.fusion import REDUCTION_COST
-from phix.kernels.lowering.lower import lowering
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Complex, Expr
 
@@ -91,11 +91,9 @@ def converted(b: Builder, x: Value, dtype: np.dtype) -> Value:
     return result
 
 
-def reduce_value(
-    b: Builder, x: Value, axes: Any, monoid: Monoid, meta: MetaTensor | None = None
-) -> Value:
+def reduce_value(b: Builder, x: Value, axes: Any, monoid: Monoid, meta: MetaTensor) -> Value:
     """``x`` reduced over ``axes``; the output's meta says whether they stay as 1."""
-    rank, meta = len(x.dims), b.out if meta is None else meta
+    rank = len(x.dims)
     axes = tuple(sorted(axes)) or tuple(range(rank))
     kept = tuple(k for k in range(rank) if k not in axes)
     if not axes:
@@ -205,31 +203,13 @@ class _Reduction:
             self._walk(out, axis + 1, (*indices, i), position + step, strides)
 
 
-@lowering("sum", "reduce")
-def sum_(b: Builder, x: Value, axis: Any, dtype: Any, keepdim: bool) -> Value:
-    return reduce_value(b, x, axis, SUM)
+def _reduction(op_name: str, monoid: Monoid) -> None:
+    @lowering(op_name, "reduce")
+    def rule(b: Builder, x: Value, axis: Any, *rest: Any, task: Task) -> Value:
+        return reduce_value(b, x, axis, monoid, task.out)
 
 
-@lowering("prod", "reduce")
-def prod(b: Builder, x: Value, axis: Any, *rest: Any) -> Value:
-    return reduce_value(b, x, axis, PROD)
-
-
-@lowering("max", "reduce")
-def max_(b: Builder, x: Value, axis: Any, keepdim: bool) -> Value:
-    return reduce_value(b, x, axis, MAX)
-
-
-@lowering("min", "reduce")
-def min_(b: Builder, x: Value, axis: Any, keepdim: bool) -> Value:
-    return reduce_value(b, x, axis, MIN)
-
-
-@lowering("any", "reduce")
-def any_(b: Builder, x: Value, axis: Any, keepdim: bool) -> Value:
-    return reduce_value(b, x, axis, ANY)
-
-
-@lowering("all", "reduce")
-def all_(b: Builder, x: Value, axis: Any, keepdim: bool) -> Value:
-    return reduce_value(b, x, axis, ALL)
+for _name, _monoid in (
+    ("sum", SUM), ("prod", PROD), ("max", MAX), ("min", MIN), ("any", ANY), ("all", ALL),
+):  # fmt: skip
+    _reduction(_name, _monoid)

@@ -13,7 +13,6 @@ from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import CHEAP, ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Element
-from phix.kernels.lowering.lower import lowering
 from phix.kernels.lowering.reduction import (
     MAX,
     MIN,
@@ -26,6 +25,7 @@ from phix.kernels.lowering.reduction import (
     reduce_value,
     whole,
 )
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -34,21 +34,23 @@ _BLOCK = 4096
 
 
 @lowering("cumsum", "whole")
-def cumsum(b: Builder, x: Value, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Value:
+def cumsum(
+    b: Builder, x: Value, axis: int, flatten: bool, exclusive: bool, reverse: bool, *, task: Task
+) -> Value:
     if flatten:
         x, axis = b.view(x, (dm.product(x.dims),)), 0
-    return _scanned(b, x, axis, SUM, exclusive, reverse)
+    return _scanned(b, x, axis, SUM, exclusive, reverse, task.out)
 
 
 @lowering("cumprod", "whole")
-def cumprod(b: Builder, x: Value, dim: int, exclusive: bool, reverse: bool) -> Value:
-    return _scanned(b, x, dim, PROD, exclusive, reverse)
+def cumprod(b: Builder, x: Value, dim: int, exclusive: bool, reverse: bool, *, task: Task) -> Value:
+    return _scanned(b, x, dim, PROD, exclusive, reverse, task.out)
 
 
 def _scanned(
-    b: Builder, x: Value, axis: int, monoid: Monoid, exclusive: bool, reverse: bool
-) -> Value:
-    meta = b.out
+    b: Builder, x: Value, axis: int, monoid: Monoid, exclusive: bool, reverse: bool,
+    meta: MetaTensor,
+) -> Value:  # fmt: skip
     if not x.dims:
         first = monoid.initial(meta.dtype)
         if exclusive:
@@ -110,19 +112,22 @@ def _in_memory(
 
 
 # -- argmax, argmin --------------------------------------------------------------------------
-@lowering("argmax", "reduce")
-def argmax(b: Builder, x: Value, axis: int, keepdims: bool, flatten: bool, dtype: Any) -> Value:
-    return _argument(b, x, axis, flatten, MAX)
+def _argument_of(op_name: str, monoid: Monoid) -> None:
+    @lowering(op_name, "reduce")
+    def rule(
+        b: Builder, x: Value, axis: int, _: bool, flatten: bool, *dtype: Any, task: Task
+    ) -> Value:
+        return _argument(b, x, axis, flatten, monoid, task.out)
 
 
-@lowering("argmin", "reduce")
-def argmin(b: Builder, x: Value, axis: int, keepdims: bool, flatten: bool, dtype: Any) -> Value:
-    return _argument(b, x, axis, flatten, MIN)
+_argument_of("argmax", MAX)
+_argument_of("argmin", MIN)
 
 
-def _argument(b: Builder, x: Value, axis: int, flatten: bool, monoid: Monoid) -> Value:
+def _argument(
+    b: Builder, x: Value, axis: int, flatten: bool, monoid: Monoid, meta: MetaTensor
+) -> Value:
     """Where the extreme element is, the first of equals: find its value, then its least index."""
-    meta = b.out
     if not x.dims:
         return b.constant(0, meta.dims, meta.dtype)
     if flatten:
@@ -197,8 +202,8 @@ def _is_extreme(element: Element, best: Element) -> Expr:
 
 
 @lowering("reduce_as", "reduce")
-def reduce_as(b: Builder, x: Value, target: Value) -> Value:
-    meta = b.out
+def reduce_as(b: Builder, x: Value, target: Value, *, task: Task) -> Value:
+    meta = task.out
     shift = len(x.dims) - len(meta.dims)
     axes = list(range(shift))
     for k, d in enumerate(meta.dims):
@@ -209,7 +214,7 @@ def reduce_as(b: Builder, x: Value, target: Value) -> Value:
         axes.append(shift + k)
     if not axes:
         return x
-    return reduce_value(b, x, tuple(axes), SUM)
+    return reduce_value(b, x, tuple(axes), SUM, meta)
 
 
 def _reduce_as_at_run_time(b: Builder, x: Value, meta: MetaTensor) -> Value:

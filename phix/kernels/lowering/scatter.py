@@ -17,8 +17,9 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, constant
 from phix.kernels.loops.nodes import Buffer, Element
 from phix.kernels.lowering.indexing import wrapped
-from phix.kernels.lowering.lower import broadcast_element, lowering
+from phix.kernels.lowering.lower import broadcast_element
 from phix.kernels.lowering.reduction import ALL, ANY, MAX, MIN, PROD, SUM, Monoid, as_dtype, sum_of
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -53,7 +54,9 @@ def _combined(
 
 
 @lowering("scatter", "whole")
-def scatter(b: Builder, x: Value, index: Value, updates: Value, overwrite: bool) -> Value:
+def scatter(
+    b: Builder, x: Value, index: Value, updates: Value, overwrite: bool, *, task: Task
+) -> Value:
     rank = 1 if index.dims else 0
 
     def place(idx: Indices) -> Indices:
@@ -72,11 +75,11 @@ def scatter(b: Builder, x: Value, index: Value, updates: Value, overwrite: bool)
         _each(b, out, updates.dims, place, lambda idx, old: zero)
         _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
 
-    return b.written((b.out,), write)[0]
+    return b.written(task.metas, write)[0]
 
 
 @lowering("scatter_nd_add", "whole")
-def scatter_nd_add(b: Builder, x: Value, index: Value, updates: Value) -> Value:
+def scatter_nd_add(b: Builder, x: Value, index: Value, updates: Value, *, task: Task) -> Value:
     depth = index.dims[-1]
     assert isinstance(depth, int), "scatter_nd_add needs a known last dim of the index"
     rank = len(index.dims) - 1
@@ -94,7 +97,7 @@ def scatter_nd_add(b: Builder, x: Value, index: Value, updates: Value) -> Value:
         read = lambda idx: b.element(updates, idx)  # noqa: E731
         _each(b, out, updates.dims, place, _combined(b, out, read, sum_of(out.dtype)))
 
-    return b.written((b.out,), write)[0]
+    return b.written(task.metas, write)[0]
 
 
 @lowering("index_put", "whole")
@@ -105,6 +108,8 @@ def index_put(
     value: Value,
     accumulate: bool,
     axes: tuple[int, ...] = (),
+    *,
+    task: Task,
 ) -> Value:
     """``x[indices] = value`` with int index tensors for some of the axes, broadcast together."""
     axes = axes or tuple(range(len(indices)))
@@ -112,7 +117,7 @@ def index_put(
     for i in indices:
         batch = _broadcast_dims(batch, i.dims)
     dims = batch + tuple(d for a, d in enumerate(x.dims) if a not in axes)
-    rank, is_covered = len(batch), b.is_covered
+    rank = len(batch)
 
     def place(idx: Indices) -> Indices:
         own = {
@@ -125,13 +130,13 @@ def index_put(
     def write(out: Buffer) -> None:
         for i in (*indices, value):
             b.settled(i)
-        if not is_covered:
+        if not task.is_covered:
             b.fill(out, x)
         read = lambda idx: broadcast_element(b, value, dims, idx)  # noqa: E731
         monoid = sum_of(out.dtype) if accumulate else None
         _each(b, out, dims, place, _combined(b, out, read, monoid))
 
-    return b.written((b.out,), write)[0]
+    return b.written(task.metas, write)[0]
 
 
 def _broadcast_dims(a: dm.Shape, c: dm.Shape) -> dm.Shape:
@@ -151,8 +156,10 @@ def put_along_axis(
     axis: int,
     reduce: str,
     include_self: bool,
+    *,
+    task: Task,
 ) -> Value:
-    dims, is_covered = indices.dims, b.is_covered
+    dims = indices.dims
     monoid = _monoid(reduce, arr.dtype)
     read = lambda idx: broadcast_element(b, values, dims, idx)  # noqa: E731
 
@@ -171,7 +178,7 @@ def put_along_axis(
     def write(out: Buffer) -> None:
         b.settled(indices)
         b.settled(values)
-        if not is_covered:
+        if not task.is_covered:
             b.fill(out, arr)
         if monoid is not None and not include_self:
             initial = constant(monoid.initial(out.dtype), out.dtype)
@@ -180,9 +187,9 @@ def put_along_axis(
         if reduce == "mean":
             _divide_by_counts(b, out, dims, place, include_self)
 
-    if b.is_chosen:
+    if task.is_chosen:
         return Value(arr.dims, arr.dtype, choice, None, values.cost + 4)
-    return b.written((b.out,), write)[0]
+    return b.written(task.metas, write)[0]
 
 
 def _monoid(reduce: str, dtype: np.dtype) -> Monoid | None:

@@ -8,16 +8,16 @@ from phix.core import dims as dm
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value
 from phix.kernels.loops.nodes import Element
-from phix.kernels.lowering.lower import broadcast_element, is_single, lowering
+from phix.kernels.lowering.lower import broadcast_element, is_single
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
 Indices = tuple[Expr, ...]
 
 
-def reindexed(b: Builder, x: Value, index: Any, dims: dm.Shape | None = None) -> Value:
-    """A value of the output's dims that reads ``x`` at ``index(indices)``."""
-    dims = b.out.dims if dims is None else dims
+def reindexed(b: Builder, x: Value, index: Any, dims: dm.Shape) -> Value:
+    """A value of these dims that reads ``x`` at ``index(indices)``."""
 
     def at(indices: Indices) -> Element:
         return b.element(x, index(indices))
@@ -26,28 +26,20 @@ def reindexed(b: Builder, x: Value, index: Any, dims: dm.Shape | None = None) ->
 
 
 @lowering("full", "pointwise")
-def full(b: Builder, shape: Any, value: Any, dtype: Any, *place: Any) -> Value:
-    return b.constant(value, b.out.dims, b.out.dtype)
+def full(b: Builder, shape: Any, value: Any, dtype: Any, *place: Any, task: Task) -> Value:
+    return b.constant(value, task.out.dims, task.out.dtype)
 
 
 @lowering("reshape", "view")
-def reshape(b: Builder, x: Value, shape: Any) -> Value:
-    return b.view(x, b.out.dims)
-
-
 @lowering("squeeze", "view")
-def squeeze(b: Builder, x: Value, axis: Any) -> Value:
-    return b.view(x, b.out.dims)
-
-
 @lowering("unsqueeze", "view")
-def unsqueeze(b: Builder, x: Value, axis: Any) -> Value:
-    return b.view(x, b.out.dims)
+def reshape(b: Builder, x: Value, shape_or_axis: Any, *, task: Task) -> Value:
+    return b.view(x, task.out.dims)
 
 
 @lowering("expand", "pointwise")
-def expand(b: Builder, x: Value, shape: Any) -> Value:
-    dims = b.out.dims
+def expand(b: Builder, x: Value, shape: Any, *, task: Task) -> Value:
+    dims = task.out.dims
     if dm.same_shape(x.dims, dims):
         return x
     value = Value(dims, x.dtype, lambda idx: broadcast_element(b, x, dims, idx), None, x.cost)
@@ -83,14 +75,17 @@ def moved_axis(b: Builder, x: Value, source: int, target: int) -> Value:
 
 @lowering("slice", "move")
 def slice_(
-    b: Builder, x: Value, axes: Any, starts: Any, ends: Any, infer_flags: Any, decrease_axis: Any
-) -> Value:
-    return _sliced(b, x, dict(zip(axes, starts)), {}, tuple(decrease_axis))
+    b: Builder, x: Value, axes: Any, starts: Any, ends: Any, infer_flags: Any, decrease_axis: Any,
+    *, task: Task,
+) -> Value:  # fmt: skip
+    return _sliced(b, x, dict(zip(axes, starts)), {}, tuple(decrease_axis), task.out.dims)
 
 
 @lowering("strided_slice", "move")
-def strided_slice(b: Builder, x: Value, axes: Any, starts: Any, ends: Any, strides: Any) -> Value:
-    return _sliced(b, x, dict(zip(axes, starts)), dict(zip(axes, strides)), ())
+def strided_slice(
+    b: Builder, x: Value, axes: Any, starts: Any, ends: Any, strides: Any, *, task: Task
+) -> Value:
+    return _sliced(b, x, dict(zip(axes, starts)), dict(zip(axes, strides)), (), task.out.dims)
 
 
 def first_of(b: Builder, size: dm.DimLike, start: Any, stride: Any) -> Expr:
@@ -110,8 +105,9 @@ def first_of(b: Builder, size: dm.DimLike, start: Any, stride: Any) -> Expr:
 
 
 def _sliced(
-    b: Builder, x: Value, starts: dict[int, Any], strides: dict[int, Any], dropped: tuple[int, ...]
-) -> Value:
+    b: Builder, x: Value, starts: dict[int, Any], strides: dict[int, Any],
+    dropped: tuple[int, ...], dims: dm.Shape,
+) -> Value:  # fmt: skip
     first = {axis: first_of(b, x.dims[axis], s, strides.get(axis, 1)) for axis, s in starts.items()}
     kept = [axis for axis in range(len(x.dims)) if axis not in dropped]
 
@@ -125,24 +121,16 @@ def _sliced(
             own.append(i)
         return tuple(own)
 
-    return reindexed(b, x, index)
+    return reindexed(b, x, index, dims)
 
 
 @lowering("split", "move")
-def split(b: Builder, x: Value, sections: Any, axis: int) -> tuple[Value, ...]:
-    return _pieces(b, x, axis)
-
-
 @lowering("split_with_num", "move")
-def split_with_num(b: Builder, x: Value, num: int, axis: int) -> tuple[Value, ...]:
-    return _pieces(b, x, axis)
-
-
-def _pieces(b: Builder, x: Value, axis: int) -> tuple[Value, ...]:
+def split(b: Builder, x: Value, sections: Any, axis: int, *, task: Task) -> tuple[Value, ...]:
     """One value for each output, side by side along ``axis``."""
     values: list[Value] = []
     start: dm.DimLike = 0
-    for meta in b.out_metas[0]:
+    for meta in task.metas:
         values.append(_piece(b, x, axis, b.dim(start), meta.dims))
         start = start + meta.dims[axis]
     return tuple(values)
@@ -162,7 +150,7 @@ def flip(b: Builder, x: Value, axis: Any) -> Value:
     def index(idx: Indices) -> Indices:
         return tuple(last[k] - i if k in last else i for k, i in enumerate(idx))
 
-    return reindexed(b, x, index)
+    return reindexed(b, x, index, x.dims)
 
 
 @lowering("roll", "move")
@@ -192,7 +180,7 @@ def _rolled(b: Builder, x: Value, shifts: dict[int, Any], dims: dm.Shape) -> Val
 
 
 @lowering("diagonal", "move")
-def diagonal(b: Builder, x: Value, offset: int, axis1: int, axis2: int) -> Value:
+def diagonal(b: Builder, x: Value, offset: int, axis1: int, axis2: int, *, task: Task) -> Value:
     def index(idx: Indices) -> Indices:
         rest, i = iter(idx[:-1]), idx[-1]
         own = []
@@ -205,12 +193,14 @@ def diagonal(b: Builder, x: Value, offset: int, axis1: int, axis2: int) -> Value
                 own.append(next(rest))
         return tuple(own)
 
-    return reindexed(b, x, index)
+    return reindexed(b, x, index, task.out.dims)
 
 
 @lowering("arange", "pointwise")
-def arange(b: Builder, start: Any, end: Any, step: Any, dtype: Any, *place: Any) -> Value:
-    meta = b.out
+def arange(
+    b: Builder, start: Any, end: Any, step: Any, dtype: Any, *place: Any, task: Task
+) -> Value:
+    meta = task.out
     scalar = ir.scalar_dtype(meta.dtype)
 
     def number(v: Any) -> Expr:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import dims as dm
+from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.loops.nodes import Buffer, Element, LibraryCall, Pointer
@@ -23,8 +24,9 @@ from phix.kernels.lowering.factorisation import (
     number,
     pivot_index,
 )
-from phix.kernels.lowering.lower import broadcast_indices, lowering
+from phix.kernels.lowering.lower import broadcast_indices
 from phix.kernels.lowering.reduction import as_dtype, converted
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Complex, Expr
 
@@ -32,10 +34,9 @@ from phix.kernels.scalar.language import Complex, Expr
 class _Systems:
     """The systems of one equation: matrices x and right-hand sides y, both a batch."""
 
-    def __init__(self, b: Builder, x: Value, y: Value) -> None:
+    def __init__(self, b: Builder, x: Value, y: Value, out: MetaTensor) -> None:
         self.b, self.x, self.y = b, x, y
-        self.dims = b.out.dims
-        self.dtype = b.out.dtype
+        self.dims, self.dtype = out.dims, out.dtype
         self.lead = self.dims[:-2]
 
     @property
@@ -101,8 +102,8 @@ def _substituted(rows: Any, y: list[Any], upper: bool, transpose: bool, unit: bo
 
 # -- triangular_solve ----------------------------------------------------------------------------
 @lowering("triangular_solve", "whole")
-def triangular_solve(b: Builder, x: Value, y: Value, *flags: bool) -> Value:
-    systems = _Systems(b, x, y)
+def triangular_solve(b: Builder, x: Value, y: Value, *flags: bool, task: Task) -> Value:
+    systems = _Systems(b, x, y, task.out)
 
     def in_registers(out: Buffer) -> None:
         with b.kernel(), b.loops(systems.lead) as at:
@@ -116,7 +117,7 @@ def triangular_solve(b: Builder, x: Value, y: Value, *flags: bool) -> Value:
         with b.kernel(), b.loops(systems.lead, "reduction") as at:
             systems.call(out, factors, at, flags)  # type: ignore[arg-type]
 
-    return b.written(b.out_metas, in_registers if systems.is_small else by_library)[0]
+    return b.written(task.metas, in_registers if systems.is_small else by_library)[0]
 
 
 def _store_column(
@@ -133,10 +134,10 @@ _TRANSPOSED = ((True, True, False), (False, True, True))
 
 
 @lowering("lu_solve", "whole")
-def lu_solve(b: Builder, y: Value, x: Value, pivots: Value, trans: str) -> Value:
-    systems = _Systems(b, x, y)
+def lu_solve(b: Builder, y: Value, x: Value, pivots: Value, trans: str, *, task: Task) -> Value:
+    systems = _Systems(b, x, y, task.out)
     solve = _lu_solve_in_registers if systems.is_small else _lu_solve_by_library
-    return b.written(b.out_metas, lambda out: solve(systems, pivots, trans, out))[0]
+    return b.written(task.metas, lambda out: solve(systems, pivots, trans, out))[0]
 
 
 def _lu_solve_in_registers(systems: _Systems, pivots: Value, trans: str, out: Buffer) -> None:

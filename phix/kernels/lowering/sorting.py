@@ -19,7 +19,7 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import CHEAP, ZERO, Builder, Value
 from phix.kernels.loops.nodes import Buffer, Kernel
 from phix.kernels.lowering import sorting_steps
-from phix.kernels.lowering.lower import lowering
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.lowering.shape import moved_axis
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
@@ -208,9 +208,9 @@ def rows_of(b: Builder, x: Value, axis: int) -> Value:
 
 
 @lowering("sort", "whole")
-def sort(b: Builder, x: Value, axis: int, descending: bool, *stable: bool) -> Value:
+def sort(b: Builder, x: Value, axis: int, descending: bool, *stable: bool, task: Task) -> Value:
     if not b.target.sorts_in_loops:
-        return sorting_steps.sort(b, x, axis, descending)
+        return sorting_steps.sort(b, task, x, axis, descending)
     if not x.dims:
         return x
     rows = rows_of(b, x, axis)
@@ -235,9 +235,11 @@ def read(b: Builder, x: Value, indices: Indices) -> Expr:
 
 
 @lowering("argsort", "whole")
-def argsort(b: Builder, x: Value, axis: int, descending: bool, stable: bool) -> tuple[Value, ...]:
+def argsort(
+    b: Builder, x: Value, axis: int, descending: bool, stable: bool, *, task: Task
+) -> tuple[Value, ...]:
     if not b.target.sorts_in_loops:
-        return sorting_steps.argsort(b, x, axis, descending)
+        return sorting_steps.argsort(b, task, x, axis, descending)
     return ordered(b, x, axis, descending, x.dims[axis] if x.dims else 1)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from phix.kernels.loops.builder import Builder, Value
 from phix.kernels.lowering.host_steps import host
+from phix.kernels.lowering.registry import Task
 
 
 def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
@@ -17,7 +18,7 @@ def order(x: np.ndarray, axis: int, descending: bool) -> np.ndarray:
     return x.shape[axis] - 1 - np.flip(backward, axis)
 
 
-def argsort(b: Builder, x: Value, axis: int, descending: bool) -> tuple[Value, ...]:
+def argsort(b: Builder, task: Task, x: Value, axis: int, descending: bool) -> tuple[Value, ...]:
     """See the op of that name."""
 
     def run(data: np.ndarray, out: np.ndarray, indices: np.ndarray) -> None:
@@ -27,10 +28,10 @@ def argsort(b: Builder, x: Value, axis: int, descending: bool) -> tuple[Value, .
         indices[...] = order(data, axis, descending)
         out[...] = np.take_along_axis(data, indices, axis)
 
-    return host(b, "argsort", run, x, axis=axis, descending=descending)
+    return host(b, task, "argsort", run, x, axis=axis, descending=descending)
 
 
-def sort(b: Builder, x: Value, axis: int, descending: bool) -> Value:
+def sort(b: Builder, task: Task, x: Value, axis: int, descending: bool) -> Value:
     """See the op of that name."""
 
     def run(data: np.ndarray, out: np.ndarray) -> None:
@@ -42,10 +43,10 @@ def sort(b: Builder, x: Value, axis: int, descending: bool) -> Value:
         if descending:
             out[...] = np.flip(out, axis).copy()
 
-    return host(b, "sort", run, x, axis=axis, descending=descending)[0]
+    return host(b, task, "sort", run, x, axis=axis, descending=descending)[0]
 
 
-def topk(b: Builder, x: Value, axis: int, largest: bool) -> tuple[Value, ...]:
+def topk(b: Builder, task: Task, x: Value, axis: int, largest: bool) -> tuple[Value, ...]:
     """See the op of that name."""
 
     def run(data: np.ndarray, out: np.ndarray, indices: np.ndarray) -> None:
@@ -57,4 +58,4 @@ def topk(b: Builder, x: Value, axis: int, largest: bool) -> tuple[Value, ...]:
         indices[...] = chosen
         out[...] = np.take_along_axis(data, chosen, axis)
 
-    return host(b, "topk", run, x, axis=axis, descending=largest)
+    return host(b, task, "topk", run, x, axis=axis, descending=largest)

@@ -19,7 +19,7 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import CHEAP, ZERO, Builder, Value
 from phix.kernels.loops.nodes import Buffer, Kernel
 from phix.kernels.lowering import sorting_steps
-from phix.kernels.lowering.lower import lowering
+from phix.kernels.lowering.registry import Task, lowering
 from phix.kernels.lowering.sorting import (
     UINT32,
     in_rows,
@@ -41,10 +41,10 @@ BLOCK = 16
 
 @lowering("topk", "whole")
 def topk(
-    b: Builder, x: Value, k: Any, axis: int, largest: bool, sorted_: bool
+    b: Builder, x: Value, k: Any, axis: int, largest: bool, sorted_: bool, *, task: Task
 ) -> tuple[Value, ...]:
     if not b.target.sorts_in_loops:
-        return sorting_steps.topk(b, x, axis, largest)
+        return sorting_steps.topk(b, task, x, axis, largest)
     if not x.dims or not isinstance(k, int) or not 0 < k <= FEW:
         return ordered(b, x, axis, largest, k)
     rows = rows_of(b, x, axis)

@@ -58,7 +58,7 @@ class Expr:
         if found is None:
             found = super().__new__(cls)
             found.fn, found.args, found.dtype, found.data = fn, args, dtype, data
-            found.operand_loads = _loads_of(args)
+            found.operand_loads = _loads_of(args) if args else ()
             found = _interned.setdefault(key, found)
         return found
 
@@ -146,7 +146,7 @@ Scalar = Union[Expr, Number]
 def _loads_of(args: tuple[Expr, ...]) -> tuple[Expr, ...]:
     found: tuple[Expr, ...] = ()
     for arg in args:
-        more = arg.loads
+        more = (*arg.operand_loads, arg) if arg.fn == "load" else arg.operand_loads
         if more and more != found:
             found = tuple(dict.fromkeys((*found, *more))) if found else more
     return found
@@ -166,32 +166,27 @@ def var(name: str, dtype: np.dtype = dt.int64) -> Expr:
     return Expr("var", (), dtype, name)
 
 
-def lift(value: Scalar, dtype: np.dtype) -> Expr:
-    return value if isinstance(value, Expr) else const(value, dtype)
-
-
 def unary(fn: str, x: Expr) -> Expr:
     return Expr(fn, (x,), x.dtype)
 
 
-def _dtype_of(values: tuple[Scalar, ...]) -> np.dtype:
-    return next(v.dtype for v in values if isinstance(v, Expr))
+def lifted(*values: Scalar) -> list[Expr]:
+    """The values, of which one at least is an Expr, the numbers in its dtype."""
+    (dtype, *_) = [v.dtype for v in values if isinstance(v, Expr)]
+    return [v if isinstance(v, Expr) else const(v, dtype) for v in values]
 
 
 def binary(fn: str, x: Scalar, y: Scalar) -> Expr:
-    dtype = _dtype_of((x, y))
-    a, b = lift(x, dtype), lift(y, dtype)
+    a, b = (x, y) if isinstance(x, Expr) and isinstance(y, Expr) else lifted(x, y)
     assert a.dtype == b.dtype, f"{fn} of {a.dtype} and {b.dtype}: cast one of them"
-    folded = _fold_index(fn, a, b)
+    folded = _fold_index(fn, a, b) if a.dtype == dt.int64 else None
     if folded is not None:
         return folded
-    return Expr(fn, (a, b), dt.bool_ if fn in _COMPARISONS else dtype)
+    return Expr(fn, (a, b), dt.bool_ if fn in _COMPARISONS else a.dtype)
 
 
 def _fold_index(fn: str, a: Expr, b: Expr) -> Expr | None:
     """Fold integer index arithmetic; floats are left as written."""
-    if a.dtype != dt.int64:
-        return None
     x, y = (e.data if e.fn == "const" else None for e in (a, b))
     if x is not None and y is not None and fn in ("add", "sub", "mul"):
         return const({"add": x + y, "sub": x - y, "mul": x * y}[fn], dt.int64)
@@ -216,14 +211,14 @@ def ne(x: Scalar, y: Scalar) -> Expr:
 
 def select(condition: Expr, x: Scalar, y: Scalar) -> Expr:
     """``x`` where the condition holds, else ``y``; both are evaluated."""
-    dtype = _dtype_of((x, y))
-    return Expr("select", (condition, lift(x, dtype), lift(y, dtype)), dtype)
+    a, b = (x, y) if isinstance(x, Expr) and isinstance(y, Expr) else lifted(x, y)
+    return Expr("select", (condition, a, b), a.dtype)
 
 
 def fma(x: Scalar, y: Scalar, z: Scalar) -> Expr:
     """``x * y + z`` with one rounding."""
-    dtype = _dtype_of((x, y, z))
-    return Expr("fma", (lift(x, dtype), lift(y, dtype), lift(z, dtype)), dtype)
+    operands = lifted(x, y, z)
+    return Expr("fma", tuple(operands), operands[0].dtype)
 
 
 def cast(x: Expr, dtype: np.dtype) -> Expr:

@@ -17,7 +17,7 @@ vectors keep 32 sums side by side may add up 32 times as many terms as one that 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -272,7 +272,7 @@ def _loads(s: Statement) -> set[Expr]:
     return {load for root in ir.roots(s) for load in root.loads}
 
 
-def _parts(e: Expr) -> Iterator[Expr]:
+def _parts(e: Expr) -> Collection[Expr]:
     return ir.expressions([Declare(e, e)])
 
 

@@ -165,7 +165,7 @@ def obstacle(first: Statement, second: Statement, conflicts: frozenset[Buffer]) 
         return "one of them is no loop"
     if first.index is not second.index or first.extent is not second.extent:
         return "their extents differ"
-    size = sum(1 for _ in ir.expressions(first.body)) + sum(1 for _ in ir.expressions(second.body))
+    size = len(ir.expressions(first.body)) + len(ir.expressions(second.body))
     if size > _MOST_EXPRESSIONS:
         return f"together they have more than {_MOST_EXPRESSIONS} expressions"
     if _calls_library(first) or _calls_library(second):

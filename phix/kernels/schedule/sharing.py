@@ -135,7 +135,8 @@ def _is_shareable(loop: For, loops: list[For], block: list[Statement]) -> bool:
 # -- work ------------------------------------------------------------------------------------
 def _work(body: list[Statement]) -> Expr:
     """About how many scalar operations a block makes, as an expression of dims."""
-    own = sum(1 for e in ir.expressions([s for s in body if not isinstance(s, For)]) if e.args)
+    every = ir.expressions([s for s in body if not isinstance(s, For)])
+    own = len([e for e in every if e.args])
     total = sc.const(own, dt.int64)
     for s in body:
         if isinstance(s, For):

@@ -15,20 +15,17 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core import places
-from phix.core.conversion import moved_tensor, tensor_from_scalar
-from phix.core.engines import Launcher, Program, engine, environment
+from phix.core.conversion import moved_tensor
+from phix.core.engines import Launcher, Program, engine
 from phix.core.graph import (
     Equation,
     Graph,
-    Literal,
     Variable,
     all_places,
     flat,
     graphs_in,
     is_effect,
-    map_attrs,
     map_entries,
-    plain_symbol,
     substitute_attrs,
     symbols_of,
 )
@@ -38,16 +35,12 @@ from phix.core.places import Place
 from phix.core.rules import OPS
 from phix.core.tensor import tensor_of
 from phix.kernels import structural
-
-Env = dict[dm.Symbol, Any]
-Values = dict[Any, Any]
+from phix.kernels.graph_program import Env, GraphProgram, Step, StructuralStep
 
 
 # -- steps -----------------------------------------------------------------------------------
-class Copy:
+class Copy(Step):
     """One value to another place."""
-
-    binds: tuple[tuple[dm.Symbol, Variable], ...] = ()
 
     def __init__(self, equation: Equation) -> None:
         (self.source,), (self.target,) = flat(equation.inputs), flat(equation.outputs)
@@ -63,7 +56,7 @@ class Copy:
         return f"copy {self.source.name} to {self.place}, as {self.target.name}"
 
 
-class Segment:
+class Segment(Step):
     """Equations of one place as a program of its engine."""
 
     def __init__(self, place: Place, equations: list[Equation], outer: Graph, later: set[Any]):
@@ -75,18 +68,15 @@ class Segment:
         constants = tuple(c for c in outer.constants if c.variable in used)
         closed = {c.variable for c in constants}
         self.reads = tuple(v for v in used if v not in made and v not in closed)
-        self.binds = tuple(
-            (next(iter(dm.symbols(e.attrs[0]))), next(flat(e.outputs)))
-            for e in equations
-            if e.op.binds_dim
-        )
-        bound = {v for _, v in self.binds}
+        self.binds = tuple(e for e in equations if e.op.binds_dim)
+        bound = {v for e in self.binds for v in flat(e.outputs)}
         self.gives = tuple(v for v in _in_order(made, equations) if v in later or v in bound)
         self.graph = Graph(self.reads, constants, tuple(equations), self.gives)
-        own = dm.solutions([v.meta.dims for v in self.reads]).keys()
+        own = set(dm.solutions([v.meta.dims for v in self.reads]))
         needed = {s for e in equations for s in symbols_of(e)}
         needed |= {s for v in self.reads for d in v.meta.dims for s in dm.symbols(d)}
-        self.missing = sorted(needed - own - {s for s, _ in self.binds}, key=lambda s: s.number)
+        needed -= own.union(*(dm.symbols(e.attrs[0]) for e in self.binds))
+        self.missing = sorted(needed, key=lambda s: s.number)
         self.programs: dict[Any, Program] = {}
         self.launchers: dict[Any, Launcher] = {}
 
@@ -117,39 +107,17 @@ class Segment:
         return f"on {self.place}: {names}"
 
 
-class Mixed:
+class Mixed(StructuralStep):
     """A loop or a branch whose graphs are over several places."""
 
-    binds: tuple[tuple[dm.Symbol, Variable], ...] = ()
-
     def __init__(self, equation: Equation) -> None:
-        self.equation = equation
-        self.reads = tuple(
-            dict.fromkeys(a for a in flat(equation.inputs) if isinstance(a, Variable))
-        )
-        self.gives = tuple(flat(equation.outputs))
-        self.ctx = KernelContext(variable_place(self.gives[0]))
-        self.symbols = sorted(symbols_of(equation), key=lambda s: s.number)
-        self.attrs: dict[Any, tuple[Any, ...]] = {}  # with graphs as functions, by sizes
+        super().__init__(equation, KernelContext(variable_place(flat(equation.outputs)[0])))
         self.calls: dict[Any, Launcher] = {}
 
-    def __call__(
-        self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
-    ) -> Sequence[Any]:
-        op, values = self.equation.op, dict(zip(self.reads, storage))
-        given = map_entries(lambda a: _read(a, values, self.ctx.place), self.equation.inputs)
-        key = tuple([env.get(s) for s in self.symbols])
-        if key not in self.attrs:
-            attrs = substitute_attrs(self.equation.attrs, env)
-            self.attrs[key] = map_attrs(self.inner, attrs)
-        return structural.RUNS[op.name](self, *op.merge(given, self.attrs[key]))
-
     def inner(self, graph: Graph) -> structural.Function:
-        """A graph over several places inside the equation."""
         return structural.Function(graph, SegmentsProgram(graph, self.ctx.place))
 
     def run(self, op_name: str, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any) -> Any:
-        """One call of a primitive on storage of its place."""
         here, tensors = engine(self.ctx.place.kind), tuple(flat(inputs))
         view = here.view(op_name, attrs)
         if view is not None:
@@ -184,12 +152,6 @@ def variable_place(variable: Variable) -> Place:
     return variable.state.place
 
 
-def _read(atom: Any, values: Values, place: Place) -> Any:
-    if isinstance(atom, Literal):
-        return moved_tensor(tensor_from_scalar(atom.value, atom.meta.dtype), place).data
-    return values[atom]
-
-
 def _in_order(made: set[Variable], equations: list[Equation]) -> Iterator[Variable]:
     return (v for e in equations for v in flat(e.outputs) if v in made)
 
@@ -205,7 +167,7 @@ class _Waiting:
 
     def __init__(self, equation: Equation, bound: set[dm.Symbol], effects: int) -> None:
         self.equation = equation
-        self.place = variable_place(next(flat(equation.outputs)))
+        self.place = variable_place(flat(equation.outputs)[0])
         self.is_alone = equation.kernel is None or _is_mixed(equation)
         self.needs: set[Any] = {a for a in flat(equation.inputs) if isinstance(a, Variable)}
         self.gives: set[Any] = set(flat(equation.outputs))
@@ -258,33 +220,22 @@ def _steps(graph: Graph) -> list[Copy | Segment | Mixed]:
         elif _is_mixed(first):
             step = Mixed(first)
         else:
-            step = Segment(variable_place(next(flat(first.outputs))), group, graph, later)
+            step = Segment(variable_place(flat(first.outputs)[0]), group, graph, later)
         later.update(step.reads)
         steps.append(step)
     return steps[::-1]
 
 
 # -- the program -----------------------------------------------------------------------------
-class SegmentsProgram:
-    """A graph cut into steps; see :class:`phix.core.engines.Program`."""
+class SegmentsProgram(GraphProgram):
+    """A graph cut into steps. What is donated goes on to the step that reads it last."""
+
+    steps: list[Copy | Segment | Mixed]
 
     def __init__(self, graph: Graph, place: Place) -> None:
-        self.graph, self.place = graph, place
-        self.steps = _steps(graph)
-        self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
-        self.constants = {c.variable: c.value.data for c in graph.constants}
-        self.dead = self._last_reads()
+        constants = {c.variable: c.value.data for c in graph.constants}
+        super().__init__(graph, place, _steps(graph), constants)
         self.own = self._of_their_own()
-
-    def _last_reads(self) -> list[list[Variable]]:
-        """For each step, the variables that nothing after it reads."""
-        kept = {a for a in self.graph.outputs if isinstance(a, Variable)}
-        dead: list[list[Variable]] = []
-        for step in reversed(self.steps):
-            mine = [v for v in dict.fromkeys((*step.reads, *step.gives)) if v not in kept]
-            kept.update(mine)
-            dead.append(mine)
-        return dead[::-1]
 
     def _of_their_own(self) -> set[Variable]:
         """What steps make that nothing else shows: a loop may hand on what it was given, and
@@ -294,7 +245,7 @@ class SegmentsProgram:
         made -= {v for s in self.steps if isinstance(s, Copy) for v in s.gives if not v.meta.dims}
         return made - {v for s in mixed for v in s.reads}
 
-    def _donations(self, donated: tuple[int, ...]) -> list[tuple[int, ...]]:
+    def donations(self, donated: tuple[int, ...]) -> list[tuple[int, ...]]:
         """For each step, which of what it reads it may write over: what is read last there, and is
         the program's own or was given away by the caller."""
         given = {self.graph.inputs[n] for n in donated}
@@ -314,30 +265,3 @@ class SegmentsProgram:
                 found = step.program((True,) * len(step.reads), {}).sections
                 texts.update({f"{number}: {name}": text for name, text in found.items()})
         return texts
-
-    def launcher(
-        self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
-    ) -> Launcher:
-        """See :class:`phix.core.engines.Program`: what is donated goes on to the step that reads it
-        last."""
-        start = environment(self.graph, self.solutions, shapes)
-        plan = list(zip(self.steps, self.dead, self._donations(donated)))
-
-        def launch(*inputs: Any) -> tuple[Any, ...]:
-            values: Values = {**self.constants, **dict(zip(self.graph.inputs, inputs))}
-            env: Env = dict(start)
-            for step, dead, free in plan:
-                found = step([values[v] for v in step.reads], env, free)
-                values.update(zip(step.gives, found))
-                for bound, variable in step.binds:
-                    env[bound] = max(int(places.to_host(values[variable])), 0)
-                for variable, storage in zip(step.gives, found):
-                    for dim, size in zip(variable.meta.dims, storage.shape):
-                        symbol = plain_symbol(dim)
-                        if symbol is not None:
-                            env.setdefault(symbol, size)
-                for variable in dead:
-                    del values[variable]
-            return tuple([_read(a, values, self.place) for a in self.graph.outputs])
-
-        return launch

@@ -1,43 +1,16 @@
-"""Fourier transforms under NumPy's names, differentiable to any order.
-
-    fft:   X_k = sum_j x_j exp(-2 pi i j k / n),           k = 0, ..., n - 1
-    ifft:  x_j = (1 / n) sum_k X_k exp(2 pi i j k / n),    j = 0, ..., n - 1
-
-Over several axes one transform follows the other, and n is the product of their sizes. ``norm``
-says where the sums are divided: ``"backward"`` (also None), as above, in the inverse; ``"forward"``
-in the transform that is none; ``"ortho"`` by sqrt(n) in both, which are then unitary.
-
-The functions take float32, float64, complex64 and complex128, and give that precision back; bools,
-ints and floats of 16 bits are taken as float32. ``n`` and ``s`` are the sizes that are transformed:
-what is longer is cropped at its end, what is shorter filled up with zeros. A size may be an unknown
-dim, such as ``x.shape[0]``.
-"""
+"""The transforms along one axis and along several."""
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.conversion import owned_tensor
-from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
-from phix.core.faces import face
+from phix.core.errors import AttributeValueError, DTypeError
 from phix.core.given import takes
-from phix.core.tensor import Tensor, TensorBase, TensorLike
-
-__all__ = [
-    "fft", "fft2", "fftfreq", "fftn", "fftshift", "hfft", "ifft", "ifft2", "ifftn", "ifftshift",
-    "ihfft", "irfft", "irfft2", "irfftn", "rfft", "rfft2", "rfftfreq", "rfftn",
-]  # fmt: skip
-__dir__ = face(__all__)
-
-Sizes = Sequence[Any]
-Axes = Sequence[int]
+from phix.core.tensor import Tensor, TensorLike
+from phix.fft.arguments import Axes, Sizes, fitted, norm_of, one_size, prepared
 
 
 # -- one axis ------------------------------------------------------------------------------------
@@ -65,7 +38,7 @@ def fft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -
     >>> phix.grad(power)(phix.to_tensor([1.0, 2.0, 0.0, 0.0])).tolist()
     [8.0, 16.0, 0.0, 0.0]
     """
-    return _complex("fft", x, _one(n), (axis,), norm, True)
+    return _complex("fft", x, one_size(n), (axis,), norm, True)
 
 
 @takes()
@@ -89,7 +62,7 @@ def ifft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
     >>> phix.fft.ifft([0.0, 2.0, 0.0, 2.0]).real().tolist()
     [1.0, 0.0, -1.0, 0.0]
     """
-    return _complex("ifft", x, _one(n), (axis,), norm, False)
+    return _complex("ifft", x, one_size(n), (axis,), norm, False)
 
 
 @takes()
@@ -114,7 +87,7 @@ def rfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
     >>> phix.fft.rfft([1.0, 0.0, -1.0, 0.0]).tolist()
     [0j, (2+0j), 0j]
     """
-    return _from_real("rfft", x, _one(n), (axis,), norm, True)
+    return _from_real("rfft", x, one_size(n), (axis,), norm, True)
 
 
 @takes()
@@ -143,7 +116,7 @@ def irfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None)
     >>> phix.fft.irfft(phix.fft.rfft([3.0, 0.0, 0.0]), 3).tolist()
     [3.0, 0.0, 0.0]
     """
-    return _to_real("irfft", x, _one(n), (axis,), norm, False)
+    return _to_real("irfft", x, one_size(n), (axis,), norm, False)
 
 
 @takes()
@@ -167,7 +140,7 @@ def hfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
     >>> phix.fft.hfft([1.0, 2.0, 1.0]).tolist()
     [6.0, 0.0, -2.0, 0.0]
     """
-    return _to_real("hfft", x, _one(n), (axis,), norm, True)
+    return _to_real("hfft", x, one_size(n), (axis,), norm, True)
 
 
 @takes()
@@ -192,7 +165,7 @@ def ihfft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None)
     >>> abs(phix.fft.ihfft([6.0, 0.0, -2.0, 0.0])).tolist()
     [1.0, 2.0, 1.0]
     """
-    return _from_real("ihfft", x, _one(n), (axis,), norm, False)
+    return _from_real("ihfft", x, one_size(n), (axis,), norm, False)
 
 
 # -- several axes --------------------------------------------------------------------------------
@@ -338,238 +311,40 @@ def irfft2(
     return _to_real("irfft2", x, s, axes, norm, False)
 
 
-# -- frequencies and their order -----------------------------------------------------------------
-@takes()
-def fftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Tensor:
-    """The frequencies of the points of ``fft``: 0, 1, ..., -2, -1, each divided by n d.
-
-    Args:
-        n: how many points.
-        d: the time from one sample to the next.
-        dtype: of the result; by default the default float.
-
-    Returns:
-        [n]: the first (n + 1) // 2 are not negative.
-
-    Raises:
-        AttributeValueError: n is below 1, or d is 0.
-
-    >>> import phix
-    >>> phix.fft.fftfreq(4, 0.5).tolist()
-    [0.0, 0.5, -1.0, -0.5]
-    """
-    n = _size("fftfreq", n)
-    k = ops.arange(0, n, 1, dt.int64)
-    return _frequencies("fftfreq", ops.where(k < (n + 1) // 2, k, k - n), n, d, dtype)
-
-
-@takes()
-def rfftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Tensor:
-    """The frequencies of the points of ``rfft``: 0, 1, ..., n // 2, each divided by n d.
-
-    Args:
-        n: how many points are transformed.
-        d: the time from one sample to the next.
-        dtype: of the result; by default the default float.
-
-    Returns:
-        [n // 2 + 1].
-
-    Raises:
-        AttributeValueError: n is below 1, or d is 0.
-
-    >>> import phix
-    >>> phix.fft.rfftfreq(4, 0.5).tolist()
-    [0.0, 0.5, 1.0]
-    """
-    n = _size("rfftfreq", n)
-    return _frequencies("rfftfreq", ops.arange(0, n // 2 + 1, 1, dt.int64), n, d, dtype)
-
-
-def _frequencies(name: str, k: Any, n: Any, d: Any, dtype: Any) -> Any:
-    if not isinstance(d, TensorBase) and d == 0:
-        raise AttributeValueError(
-            f"{name}: d is 0, and there is no frequency of samples at one time; write the time "
-            "from one sample to the next"
-        )
-    dtype = dt.DEFAULT_FLOAT if dtype is None else dtype
-    step = d if isinstance(d, TensorBase) else ops.full((), d, dtype)
-    return ops.cast(k, dtype) / (ops.cast(step, dtype) * n)
-
-
-@takes()
-def fftshift(x: TensorLike, axes: int | Axes | None = None) -> Tensor:
-    """The order of ``fft`` changed to that of the frequencies: the point 0 comes to size // 2.
-
-    Args:
-        x: of any dtype.
-        axes: one or several; by default all.
-
-    Returns:
-        Of the shape and dtype of x.
-
-    Raises:
-        AttributeValueError: an axis is out of range or named twice.
-
-    >>> import phix
-    >>> phix.fft.fftshift(phix.fft.fftfreq(5, 0.2)).tolist()
-    [-2.0, -1.0, 0.0, 1.0, 2.0]
-    """
-    return _shifted("fftshift", x, axes, 1)
-
-
-@takes()
-def ifftshift(x: TensorLike, axes: int | Axes | None = None) -> Tensor:
-    """The inverse of ``fftshift``: the point at size // 2 comes to 0.
-
-    Args:
-        x: of any dtype.
-        axes: one or several; by default all.
-
-    Returns:
-        Of the shape and dtype of x.
-
-    Raises:
-        AttributeValueError: an axis is out of range or named twice.
-
-    >>> import phix
-    >>> phix.fft.ifftshift([-2.0, -1.0, 0.0, 1.0, 2.0]).tolist()
-    [0.0, 1.0, 2.0, -2.0, -1.0]
-    """
-    return _shifted("ifftshift", x, axes, -1)
-
-
-def _shifted(name: str, x: Any, axes: int | Axes | None, direction: int) -> Any:
-    x = _tensor(x)
-    over = _axes(name, x, axes, None)
-    return ops.roll(x, [direction * (x.meta.dims[a] // 2) for a in over], over) if over else x
-
-
 # -- the transforms ------------------------------------------------------------------------------
 def _complex(
     name: str, x: Any, s: Sizes | None, axes: Axes | None, norm: str | None, forward: bool
 ) -> Any:
     """To complex numbers; those of real ones are half as much work."""
-    x, over, sizes = _prepared(name, x, s, axes)
-    x = _fitted(x, over, sizes)
+    x, over, sizes = prepared(name, x, s, axes)
+    x = fitted(x, over, sizes)
     if dt.is_complex(x.dtype):
-        return ops.fft_c2c(x, over, _norm(name, norm), forward)
-    return ops.fft_r2c(x, over, _norm(name, norm), forward, False)
+        return ops.fft_c2c(x, over, norm_of(name, norm), forward)
+    return ops.fft_r2c(x, over, norm_of(name, norm), forward, False)
 
 
 def _from_real(
     name: str, x: Any, s: Sizes | None, axes: Axes | None, norm: str | None, forward: bool
 ) -> Any:
-    x, over, sizes = _prepared(name, x, s, axes)
+    x, over, sizes = prepared(name, x, s, axes)
     if dt.is_complex(x.dtype):
         raise DTypeError(
             f"{name} takes real numbers, found {x.meta}; take x.real(), or write "
             "fft, fftn or ifft for all points of complex ones"
         )
-    return ops.fft_r2c(_fitted(x, over, sizes), over, _norm(name, norm), forward, True)
+    return ops.fft_r2c(fitted(x, over, sizes), over, norm_of(name, norm), forward, True)
 
 
 def _to_real(
     name: str, x: Any, s: Sizes | None, axes: Axes | None, norm: str | None, forward: bool
 ) -> Any:
-    x, over, sizes = _prepared(name, x, s, axes)
+    x, over, sizes = prepared(name, x, s, axes)
     last = sizes[-1] if s is not None and s[-1] is not None else 2 * (sizes[-1] - 1)
     if dm.is_known(last) and last < 1:
         raise AttributeValueError(
             f"{name}: of {x.meta} the result would have {last} elements along axis {over[-1]}; "
             "write how many, 1 or more"
         )
-    x = _fitted(x, over, (*sizes[:-1], last // 2 + 1))
+    x = fitted(x, over, (*sizes[:-1], last // 2 + 1))
     x = ops.cast(x, dt.complex_dtype(x.dtype))
-    return ops.fft_c2r(x, over, _norm(name, norm), forward, last)
-
-
-# -- arguments -----------------------------------------------------------------------------------
-def _one(n: Any) -> Sizes | None:
-    return None if n is None else (n,)
-
-
-def _tensor(x: Any) -> Any:
-    return x if isinstance(x, TensorBase) else owned_tensor(x)
-
-
-def _prepared(
-    name: str, x: Any, s: Sizes | None, axes: Axes | None
-) -> tuple[Any, tuple[int, ...], tuple[Any, ...]]:
-    """The tensor in a dtype that is transformed, the axes from the front, and the sizes of these:
-    those asked for, else its own."""
-    x = _tensor(x)
-    if s is not None and not np.iterable(s):
-        raise ArgumentError(f"{name}: s has one size for each axis, found {s!r}; write ({s},)")
-    if not x.ndim:
-        raise ShapeError(f"{name}: x must have an axis to transform, found {x.meta}; reshape it")
-    over = _axes(name, x, axes, s)
-    if not over:
-        raise AttributeValueError(f"{name}: axes is empty; name the axes of {x.meta} to transform")
-    wide = dt.is_complex(x.dtype) or x.dtype in (dt.float32, dt.float64)
-    x = x if wide else ops.cast(x, dt.DEFAULT_FLOAT)
-    own = [x.meta.dims[a] for a in over]
-    if s is None:
-        return x, over, tuple(own)
-    return x, over, tuple(d if n is None else _size(name, n) for n, d in zip(s, own))
-
-
-def _axes(name: str, x: Any, axes: int | Axes | None, s: Sizes | None) -> tuple[int, ...]:
-    rank = x.ndim
-    count = rank if s is None else len(s)
-    axes = range(-count, 0) if axes is None else _ints(name, axes)
-    if s is not None and len(axes) != count:
-        raise AttributeValueError(
-            f"{name}: s {tuple(s)} must have one size for each axis in {tuple(axes)}"
-        )
-    for axis in axes:
-        if not -rank <= axis < rank:
-            raise AttributeValueError(
-                f"{name}: axis {axis} is out of range for {x.meta}; "
-                f"write one of {-rank}..{rank - 1}"
-            )
-    over = tuple(a % rank for a in axes)
-    if len(set(over)) != len(over):
-        raise AttributeValueError(f"{name}: axes {tuple(axes)} name an axis twice")
-    return over
-
-
-def _ints(name: str, axes: Any) -> tuple[int, ...]:
-    try:
-        return tuple(map(operator.index, axes if np.iterable(axes) else (axes,)))
-    except TypeError:
-        raise ArgumentError(
-            f"{name}: an axis is an int, axes are several, found {axes!r}"
-        ) from None
-
-
-def _size(name: str, n: Any) -> Any:
-    try:
-        size = n if isinstance(n, dm.Dim) else operator.index(n)
-    except TypeError:
-        raise ArgumentError(f"{name}: a size is an int or an unknown dim, found {n!r}") from None
-    if dm.is_known(size) and size < 1:
-        raise AttributeValueError(f"{name}: a size of {size} was asked for; write 1 or more")
-    return size
-
-
-def _norm(name: str, norm: str | None) -> str:
-    if norm not in (None, "backward", "ortho", "forward"):
-        raise AttributeValueError(
-            f"{name}: norm must be None, 'backward', 'ortho' or 'forward', found {norm!r}"
-        )
-    return norm or "backward"
-
-
-def _fitted(x: Any, axes: tuple[int, ...], sizes: tuple[Any, ...]) -> Any:
-    """``x`` cropped at the end, or filled up with zeros, to these sizes along the axes."""
-    kept = [slice(None)] * x.ndim
-    missing: list[Any] = [0] * (2 * x.ndim)
-    for axis, size in zip(axes, sizes):
-        have = x.meta.dims[axis]
-        common = dm.minimum(have, size)
-        if not dm.same(common, have):
-            kept[axis] = slice(0, common)
-        missing[2 * axis + 1] = size - common
-    x = x if kept == [slice(None)] * x.ndim else x[tuple(kept)]
-    return x if all(map(dm.is_zero, missing)) else ops.pad(x, missing, 0)
+    return ops.fft_c2r(x, over, norm_of(name, norm), forward, last)

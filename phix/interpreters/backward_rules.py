@@ -1,0 +1,118 @@
+"""The backward rule of an op: what its backward op takes and gives, as the table names it."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+from phix.core import dispatch
+from phix.core.errors import DifferentiationError
+from phix.core.graph import map_entries
+from phix.core.op import Op
+from phix.core.rules import get_op
+
+
+class BackwardRule:
+    """The pull of an op of the table: its backward op, taken apart at once if not ``whole``."""
+
+    __slots__ = ("args", "op", "rule")
+
+    def __init__(self, op: Op, rule: Op, args: list[Any]) -> None:
+        self.op, self.rule, self.args = op, rule, args
+
+    def __call__(self, *cotangents: Any) -> list[Any]:
+        args = [cotangents[a.number] if type(a) is Cotangent else a for a in self.args]
+        if "whole" in self.rule.traits:
+            outs = dispatch.bind(self.rule, *self.rule.split(tuple(args)))
+        else:
+            assert self.rule.decomposition is not None
+            outs = self.rule.decomposition(*args)
+        found = as_outputs(self.rule, outs)
+        return [None if n is None else found[n] for n in gradient_places(self.op, self.rule)]
+
+    def may_be_none(self, number: int) -> bool:
+        """Whether the cotangent of that output may be left out where it is zero."""
+        return may_lack(self.op, self.rule)[number]
+
+
+@cache
+def may_lack(op: Op, rule: Op) -> tuple[bool, ...]:
+    """For each output of ``op`` whether its cotangent is optional in the backward op."""
+    optional = {a.name for a in rule.args if a.optional}
+    return tuple(f"{o.name}_grad" in optional for o in op.outputs)
+
+
+@cache
+def gradient_places(op: Op, rule: Op) -> tuple[int | None, ...]:
+    """For each input of ``op`` the output of its backward op that is the gradient of it."""
+    of = rule.gradient_of
+    return tuple(of.index(a.name) if a.name in of else None for a in op.inputs)
+
+
+def backward_args(
+    op: Op, rule: Op, values: tuple[Any, ...], attrs: tuple[Any, ...], outs: tuple[Any, ...]
+) -> list[Any]:
+    """What the backward op's args name; a cotangent's place is left to ``Cotangent``.
+
+    For a tensor under ``no_need_buffer`` the meta alone is kept, so the value can be freed.
+    """
+    given = (*values, *attrs, *outs)
+    args: list[Any] = []
+    for place, other, is_meta in argument_places(op, rule):
+        value = other if place is None else given[place]
+        if is_meta and value is not None:
+            value = map_entries(lambda x: x.meta, (value,))[0]
+        args.append(value)
+    return args
+
+
+@cache
+def argument_places(op: Op, rule: Op) -> tuple[tuple[int | None, Any, bool], ...]:
+    """For each arg of the backward op: where it stands among the inputs, attributes and outputs of
+    ``op``, or what else it is, and whether its meta is enough."""
+    named: dict[str, tuple[int | None, Any]] = {}
+    names = [*(a.name for a in (*op.inputs, *op.attrs)), *(o.name for o in op.outputs)]
+    for place, name in enumerate(names):
+        named.setdefault(name, (place, None))
+    for number, output in enumerate(op.outputs):
+        named[f"{output.name}_grad"] = (None, Cotangent(number))
+    named |= {here: named[there] for here, there in rule.forward_names}
+    return tuple(
+        (*named.get(arg.name, (None, arg.default)), arg.name in rule.no_need_buffer)
+        for arg in rule.args
+    )
+
+
+class Cotangent:
+    """The place of an output's cotangent among a rule's args."""
+
+    __slots__ = ("number",)
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+@cache
+def uncovered(op: Op) -> tuple[int, ...]:
+    """The outputs of a composite whose cotangents its backward rule does not take."""
+    if op.backward is None or op.decomposition is None:
+        return ()
+    taken = {a.name for a in get_op(op.backward).args}
+    return tuple(n for n, o in enumerate(op.outputs) if f"{o.name}_grad" not in taken)
+
+
+def as_outputs(op: Op, outs: Any) -> tuple[Any, ...]:
+    """What an op or its rule gave, as a tuple with one entry an output."""
+    return (outs,) if len(op.outputs) == 1 else tuple(outs)
+
+
+def is_constant(op: Op) -> bool:
+    """Whether the op's derivative is declared zero."""
+    return "nondifferentiable" in op.traits
+
+
+def no_derivative(op: Op) -> DifferentiationError:
+    return DifferentiationError(
+        f"op {op.name!r} has no derivative: its entry names no backward; give it `backward: "
+        f"{op.name}_grad`, or `traits: [nondifferentiable]` if the derivative is zero"
+    )

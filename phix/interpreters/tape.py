@@ -1,0 +1,138 @@
+"""The tape of reverse mode: what a function did, and how cotangents get back along it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from phix.core import context, dispatch
+from phix.core.conversion import following
+from phix.core.graph import flat
+from phix.core.meta import MetaTensor
+from phix.core.op import Op
+from phix.core.places import Place, device, is_host_alone
+from phix.core.rules import OPS
+from phix.core.source import derivation, is_recording, user_source
+from phix.interpreters.backward_rules import BackwardRule
+
+
+class Record:
+    """One op on the tape: which nodes it joins, and how cotangents get across."""
+
+    __slots__ = ("inputs", "op", "outputs", "pull", "source")
+
+    def __init__(
+        self, op: Op, pull: Callable[..., Sequence[Any]], inputs: Any, outputs: Any
+    ) -> None:
+        self.op = op
+        self.source = user_source() if is_recording() else None
+        self.pull = pull  # cotangents, one entry an output, in; one entry an input out
+        self.inputs = inputs  # node numbers (-1: no derivative wanted), as op.inputs
+        self.outputs = outputs  # (node, meta) pairs as op.outputs, a list of them for a list
+
+
+def zeros(meta: MetaTensor) -> Any:
+    return dispatch.bind(OPS["full"], (), (meta.dims, 0, meta.dtype, None))
+
+
+def add(a: Any, b: Any) -> Any:
+    if a is None or b is None:
+        return b if a is None else a
+    return dispatch.bind(OPS["add"], (a, b), ())
+
+
+class Pullback:
+    """Cotangents of the outputs in, cotangents of the inputs out; may be called again.
+
+    Runs under the interpreter that is current when it is called.
+    """
+
+    in_rule = False  # whether it serves the rule of an op, and is no pass of its own
+
+    def __init__(
+        self, tape: list[Record], inputs: list[Any], outputs: Sequence[Any], place: Place | None
+    ) -> None:
+        self.tape = tape
+        self.place = place  # where the inputs are, if not on the CPU
+        self.inputs = inputs  # (node, meta) of each input
+        self.outputs = outputs  # node of each output, -1 where it does not depend on the inputs
+
+    def __call__(self, cotangents: Sequence[Any], instantiate: bool = True) -> list[Any]:
+        if self.place is None:
+            return self.run(cotangents, instantiate)
+        with device(self.place):
+            return self.run(cotangents, instantiate)
+
+    def run(self, cotangents: Sequence[Any], instantiate: bool) -> list[Any]:
+        grads: dict[int, Any] = {}
+        for node, ct in zip(self.outputs, cotangents):
+            if node >= 0 and ct is not None:
+                grads[node] = add(grads.get(node), ct)
+        pull = self.watched if is_recording() else _pulled
+        if not is_host_alone():
+            pull = _following(pull)
+        with context.inside():
+            for record in reversed(self.tape):
+                self.step(record, grads, pull)
+        found = [grads.get(node) for node, _ in self.inputs]
+        if not instantiate:
+            return found
+        return [zeros(meta) if g is None else g for g, (_, meta) in zip(found, self.inputs)]
+
+    def step(self, record: Record, grads: dict[int, Any], pull: Callable[..., Any]) -> None:
+        """Send the cotangents of one record's outputs to its inputs."""
+        for node, _ in _pairs(record.outputs):
+            if node in grads:
+                break
+        else:
+            return
+
+        def cotangent(pair: Any) -> Any:
+            found = grads.pop(pair[0], None)
+            return zeros(pair[1]) if found is None and pair[1] is not None else found
+
+        rule = record.pull
+        cts = [
+            tuple(map(cotangent, e)) if isinstance(e, list)
+            else None if e[0] not in grads and type(rule) is BackwardRule and rule.may_be_none(n)
+            else cotangent(e)
+            for n, e in enumerate(record.outputs)
+        ]  # fmt: skip
+        for nodes, grad in zip(record.inputs, pull(record, cts)):
+            if nodes is None or grad is None:
+                continue
+            for node, value in zip(nodes, grad) if isinstance(nodes, tuple) else ((nodes, grad),):
+                if node >= 0 and value is not None:
+                    known = grads.get(node)
+                    grads[node] = value if known is None else add(known, value)
+
+    def watched(self, record: Record, cts: list[Any]) -> Sequence[Any]:
+        """The pull, where what it does is known to come from the line of the record's op."""
+        source = record.source or user_source()
+        if source is not None and not self.in_rule:
+            source = source.derived("backward", record.op.name)
+        return derivation(source, lambda: record.pull(*cts))
+
+
+def _pulled(record: Record, cts: list[Any]) -> Any:
+    return record.pull(*cts)
+
+
+def _following(pull: Callable[..., Any]) -> Callable[..., Any]:
+    """The pull on the place of its cotangents."""
+
+    def run(record: Record, cts: list[Any]) -> Any:
+        with following(flat(tuple(cts))):
+            return pull(record, cts)
+
+    return run
+
+
+def _pairs(outputs: tuple[Any, ...]) -> Sequence[Any]:
+    """The (node, meta) pairs of structured outputs."""
+    if len(outputs) == 1 and not isinstance(outputs[0], list):
+        return outputs
+    found: list[Any] = []
+    for entry in outputs:
+        found.extend(entry if isinstance(entry, list) else (entry,))
+    return found

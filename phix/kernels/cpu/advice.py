@@ -1,0 +1,132 @@
+"""What LLVM is told of a loop: what to make vectors of, and what to leave as it is."""
+
+from __future__ import annotations
+
+from phix.kernels.cpu import jit
+from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.affine import UNIT, linear_form
+from phix.kernels.loops.nodes import Store
+
+# What keeps LLVM from unrolling a loop, and the nodes that a module needs for it.
+ROLLED = "!llvm.loop !0"
+# What keeps it from making vectors of several iterations.
+APART = "!llvm.loop !2"
+# What makes the last vector of a loop one that is not full.
+MASKED = "!llvm.loop !4"
+# What makes it work on two vectors at a time.
+PAIRED = "!llvm.loop !6"
+METADATA = (
+    "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',
+    "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
+    "!4 = distinct !{!4, !1, !5}", '!5 = !{!"llvm.loop.vectorize.predicate.enable", i1 true}',
+    "!6 = distinct !{!6, !7}", '!7 = !{!"llvm.loop.interleave.count", i32 2}',
+    "!8 = !{i32 1}",  # of stores past the caches
+)  # fmt: skip
+# An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
+# vectors across the loop around it, in gathers and scatters. Longer ones it leaves alone.
+_LEAST_ROLLED, _MOST_ROLLED = 16, 256
+_LONG = 64
+# The fewest neighbours that are worth a vector.
+_FEWEST = 3
+# Loops of so many vectors and more have the rest behind them.
+_MOST_MASKED = 6
+# So many operations on floats are a chain longer than a CPU looks ahead, and compile soon.
+_PAIRED = range(16, 41)
+
+
+def _stays_rolled(loop: ir.For) -> bool:
+    """Whether unrolling would lose vectors, or cost time to compile that no iteration gives back.
+
+    Accumulators are faster unrolled; loops that store are bound by memory, and vectors enough.
+    """
+    if loop.extent.fn != "const":
+        return False
+    is_inner = not any(isinstance(s, (ir.For, ir.While)) for s in ir.walk(loop.body))
+    if is_inner and _LEAST_ROLLED <= loop.extent.data <= _MOST_ROLLED:
+        return True
+    return loop.extent.data > _LONG and loop.kind == "parallel"
+
+
+def _is_masked(loop: ir.For) -> bool:
+    """Whether the last vector should take what is left, where the CPU has masks for that.
+
+    LLVM takes the rest in half a vector and one by one: of 20 elements 4 one by one.
+    """
+    stores = [s.buffer.dtype.itemsize for s in loop.body if isinstance(s, Store)]
+    if not jit.has_masks() or not stores or loop.kind == "reduction" or not _stays_rolled(loop):
+        return False
+    lanes = 64 // max(stores)
+    is_short = lanes < loop.extent.data < _MOST_MASKED * lanes
+    return bool(is_short and loop.extent.data % (lanes // 2) > lanes // 8)
+
+
+def has_masked_stores(kernel: ir.Kernel) -> bool:
+    """Whether vectors are stored in part: what is loaded next from the lanes left out, which a
+    row written over itself does, waits until the store is in memory."""
+    return any(isinstance(s, ir.For) and _is_masked(s) for s in ir.walk(kernel.body))
+
+
+def _stays_apart(loop: ir.For) -> bool:
+    """Whether the vectors are inside an iteration: sums along the rows of a small matrix.
+
+    Vectors across the matrices of a batch would be gathered and scattered.
+    """
+    inner = loop.body[-1] if loop.body else None
+    if not isinstance(inner, ir.For):
+        return False
+    while isinstance(inner.body[-1], ir.For):
+        inner = inner.body[-1]
+    extent, last = inner.extent, inner.body[-1]
+    if extent.fn != "const" or extent.data < _FEWEST or inner.kind == "reduction":
+        return False
+    sums = [s for s in inner.body if isinstance(s, ir.For)]
+    if not isinstance(last, Store) or len(sums) != 1 or sums[0].extent.fn != "const":
+        return False
+    form = linear_form(last.indices[0]) if len(last.indices) == 1 else None
+    return form is not None and form[0].get(inner.index) == UNIT
+
+
+def _is_paired(loop: ir.For) -> bool:
+    """Whether two vectors at a time keep the CPU busier: while one waits, the other goes on."""
+    if loop.extent is not ir.PIECE_END or not all(isinstance(s, Store) for s in loop.body):
+        return False
+    values: list[ir.Statement] = [
+        ir.Declare(s.value, s.value) for s in loop.body if isinstance(s, Store)
+    ]
+    operations = (e for e in ir.expressions(values) if e.args and e.fn != "load")
+    return sum(1 for e in operations if e.dtype.kind == "f") in _PAIRED
+
+
+def crosses_lanes(kernel: ir.Kernel) -> bool:
+    """Whether vectors of what a kernel computes would be put together element by element.
+
+    It has no loop, or reads elements in another order than theirs: a vector turned by one place.
+    """
+    if not any(isinstance(s, ir.For) for s in ir.walk(kernel.body)):
+        return True
+    return any(linear_form(e) is None for load in ir.loads(kernel.body) for e in load.args)
+
+
+def fills_vectors(kernel: ir.Kernel) -> bool:
+    """Whether a kernel computes with neighbours, enough for a vector, side by side."""
+    if crosses_lanes(kernel):
+        return False
+    long = [
+        s for s in ir.walk(kernel.body)
+        if isinstance(s, ir.For) and s.extent.fn == "const" and s.extent.data > _FEWEST
+    ]  # fmt: skip
+    steps = [s for loop in long for s in loop.body]
+    return any(isinstance(s, Store) and s.value.fn != "load" for s in steps) or any(
+        isinstance(s, ir.Assign) for s in steps
+    )
+
+
+def advice(loop: ir.For) -> str:
+    """What LLVM is told of a loop, behind its last branch."""
+    rules = (
+        (_is_masked, MASKED),
+        (_stays_rolled, ROLLED),
+        (_stays_apart, APART),
+        (_is_paired, PAIRED),
+    )
+    return next((f", {told}" for holds, told in rules if holds(loop)), "")

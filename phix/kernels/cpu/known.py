@@ -1,0 +1,218 @@
+"""What a function of a native segment knows by name: addresses, strides, dims, memory for temps.
+
+A name holds in the block it was computed in and those inside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from phix.core import dims as dm
+from phix.kernels.cpu import instructions as ins
+from phix.kernels.cpu import pool
+from phix.kernels.cpu.llvm import Parameter
+from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
+from phix.kernels.loops.nodes import Buffer, Kernel, Step
+from phix.kernels.scalar import language as sc
+from phix.kernels.schedule import workspace
+
+# PyArrayObject: object head, data, nd (padded), dims, strides.
+_HEAD = object.__basicsize__
+DATA, DIMS, STRIDES = _HEAD, _HEAD + 16, _HEAD + 24
+ALIGNMENT = 64
+
+
+@dataclass
+class Module:
+    """The functions of a module, by their texts, and what they call."""
+
+    functions: dict[tuple[str, bool], str] = field(default_factory=dict)
+    pieces: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, str] = field(default_factory=dict)
+    # the loops and branches that are parts of their own, and the tiny temps that each alone uses
+    apart: dict[Step, list[Buffer]] = field(default_factory=dict)
+    own: set[Buffer] = field(default_factory=set)
+    declarations: set[str] = field(default_factory=set)
+    libraries: set[str] = field(default_factory=set)
+    inlined: list[Kernel] = field(default_factory=list)
+
+
+class Known:
+    """Names, and the lines that compute them."""
+
+    def __init__(self, segment: NativeSegment, module: Module) -> None:
+        self.segment, self.module = segment, module
+        self.lines: list[str] = []
+        self.stack: list[str] = []
+        self.scopes: list[dict[Any, str]] = [{}]
+        self.label = "entry"
+        self.count = 0
+        self.depth = 0
+
+    # -- names -----------------------------------------------------------------------------
+    def let(self, text: str) -> str:
+        self.count += 1
+        self.lines.append(f"  %e{self.count} = {text}")
+        return f"%e{self.count}"
+
+    def declare(self, text: str) -> None:
+        self.module.declarations.add(text)
+
+    def known(self, key: Any) -> str | None:
+        return next((s[key] for s in reversed(self.scopes) if key in s), None)
+
+    def named(self, key: Any, make: Callable[[], str]) -> str:
+        """The name known for ``key``, computed here if there is none."""
+        found = self.known(key)
+        if found is None:
+            found = self.scopes[-1][key] = make()
+        return found
+
+    def labels(self, *words: str) -> list[str]:
+        self.count += 1
+        return [f"{word}{self.count}" for word in words]
+
+    def start(self, label: str) -> None:
+        self.lines.append(f"{label}:")
+        self.label = label
+
+    # -- arrays and dims -------------------------------------------------------------------
+    def _argument(self, parameter: Parameter) -> str:
+        kind, what = parameter
+        if kind == "dim":
+            return f"i64 {self.symbol(str(what))}"
+        assert isinstance(what, Buffer)
+        return f"ptr {self.data(what) if kind == 'data' else self.strides(what)}"
+
+    def data(self, buffer: Buffer) -> str:
+        """The address of a buffer's first element."""
+        return self.named((buffer, DATA), lambda: self._find(buffer))
+
+    def put_on_stack(self, buffer: Buffer) -> None:
+        """Give a temp of known size its memory here."""
+        name = f"%t{len(self.stack)}"
+        size = max(1, int(dm.product(buffer.dims)) * buffer.dtype.itemsize)
+        self.stack.append(f"  {name} = alloca [{size} x i8], align {ALIGNMENT}")
+        self.scopes[0][buffer, DATA] = name
+
+    def _find(self, buffer: Buffer) -> str:
+        base = buffer.base
+        if base is None:
+            return self._field(buffer, DATA)
+        assert buffer.index is not None
+        index = self.value(buffer.index)
+        if base.strided:
+            step = self.let(f"load i64, ptr {self.strides(base)}")
+        else:
+            row = dm.product(base.dims[1:]) * base.dtype.itemsize
+            step = self.value(self.segment.dim_expr(row))
+        offset = self.let(f"mul nsw i64 {index}, {step}")
+        return self.let(f"getelementptr inbounds i8, ptr {self.data(base)}, i64 {offset}")
+
+    def strides(self, buffer: Buffer) -> str:
+        if buffer.base is None:
+            return self.named((buffer, STRIDES), lambda: self._field(buffer, STRIDES))
+        return self.let(f"getelementptr inbounds i64, ptr {self.strides(buffer.base)}, i64 1")
+
+    def _field(self, buffer: Buffer, offset: int) -> str:
+        """What stands at an offset of an array object."""
+        k = self.segment.places[buffer]
+        at = self.let(f"getelementptr inbounds ptr, ptr %args, i64 {k}")
+        array = self.let(f"load ptr, ptr {at}")
+        at = self.let(f"getelementptr inbounds i8, ptr {array}, i64 {offset}")
+        return self.let(f"load ptr, ptr {at}")
+
+    def symbol(self, name: str) -> str:
+        """The value of a dim or of the index of a loop."""
+        return self.named(("dim", name), lambda: self._read(self.segment.symbols[name]))
+
+    def _read(self, source: SymbolSource) -> str:
+        if source.axis is None:
+            return self.let(f"load i64, ptr {self.data(source.buffer)}")
+        dims = self._field(source.buffer, DIMS)
+        at = self.let(f"getelementptr inbounds i64, ptr {dims}, i64 {source.axis}")
+        size = self.let(f"load i64, ptr {at}")
+        if source.rest:
+            size = self.let(f"sub nsw i64 {size}, {source.rest}")
+        return self.let(f"sdiv i64 {size}, {source.factor}") if source.factor != 1 else size
+
+    def value(self, expr: sc.Expr) -> str:
+        """The value of an expression of dims and indices."""
+        if expr.fn == "const":
+            return str(expr.data)
+        if expr.fn == "var":
+            return self.symbol(expr.data)
+        return ins.emit(self, expr, [self.value(a) for a in expr.args], None)
+
+    # -- temps -----------------------------------------------------------------------------
+    def allocate(self, steps: list[Step]) -> list[str]:
+        """One block of memory for the temps whose sizes are known here; its name, to be given back.
+
+        Temps that are never alive together share a slot.
+        """
+        slots = workspace.plan_slots(steps, self._is_wanted)
+        if not slots:
+            return []
+        offsets, total = [], "0"
+        for slot in slots:
+            offsets.append(total)
+            total = self._sum(total, self._slot_size(slot))
+        self._declare_pool()
+        memory = self.let(f"call ptr @phix_take(i64 {total})")
+        self.check_room(memory)
+        for slot, offset in zip(slots, offsets):
+            at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
+            for buffer in slot:
+                self.scopes[-1][buffer, DATA] = at
+        return [memory]
+
+    def check_room(self, memory: str) -> None:
+        """End the call with an error where there was no room for a block, if it can."""
+
+    def _declare_pool(self) -> None:
+        for declaration in pool.DECLARATIONS:
+            self.declare(declaration)
+
+    def _is_wanted(self, buffer: Buffer) -> bool:
+        """Whether a temp has no memory yet, and its size is known."""
+        names = (self.segment.symbol_names[s] for d in buffer.dims for s in dm.symbols(d))
+        is_here = self.known((buffer, DATA)) is None and buffer not in self.module.own
+        return is_here and all(
+            n in self.segment.symbols or self.known(("dim", n)) is not None for n in names
+        )
+
+    def _sum(self, a: str, b: str) -> str:
+        if a.isdigit() and b.isdigit():
+            return str(int(a) + int(b))
+        return b if a == "0" else self.let(f"add nsw i64 {a}, {b}")
+
+    def _slot_size(self, slot: list[Buffer]) -> str:
+        """Bytes of the largest buffer of a slot, rounded up to the alignment."""
+        sizes: dict[str, None] = {}
+        for buffer in slot:
+            sizes[self._rounded(self._bytes(buffer))] = None
+        known = [int(s) for s in sizes if s.isdigit()]
+        names = [s for s in sizes if not s.isdigit()]
+        size = str(max(known)) if known else names.pop()
+        for name in names:
+            self.declare("declare i64 @llvm.smax.i64(i64, i64)")
+            size = self.let(f"call i64 @llvm.smax.i64(i64 {size}, i64 {name})")
+        return size
+
+    def _rounded(self, size: str) -> str:
+        if size.isdigit():
+            return str(-(-int(size) // ALIGNMENT) * ALIGNMENT)
+
+        def rounded() -> str:
+            raised = self.let(f"add nsw i64 {size}, {ALIGNMENT - 1}")
+            return self.let(f"and i64 {raised}, {-ALIGNMENT}")
+
+        return self.named(("rounded", size), rounded)
+
+    def _bytes(self, buffer: Buffer) -> str:
+        size = dm.product(buffer.dims) * buffer.dtype.itemsize
+        if isinstance(size, int):
+            return str(size)
+        return self.named(("bytes", size.key), lambda: self.value(self.segment.dim_expr(size)))

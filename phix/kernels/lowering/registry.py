@@ -1,0 +1,98 @@
+"""The rules that lower structural primitives, by op, and what a rule is told of its equation."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from phix.core.meta import MetaTensor
+from phix.core.rules import note_origin
+from phix.kernels.loops.builder import Builder
+
+_FAMILIES = (
+    "shape",
+    "boxes",
+    "reduction",
+    "scan",
+    "recurrence",
+    "contraction",
+    "attention",
+    "attention_grad",
+    "factorisation",
+    "solve",
+    "convolution",
+    "fft",
+    "indexing",
+    "scatter",
+    "sorting",
+    "topk",
+    "random",
+    "control_flow",
+    "callback",
+)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What an equation is to make, and how its graph goes on from there."""
+
+    metas: tuple[MetaTensor, ...]  # of its outputs, lists opened
+    is_read: tuple[bool, ...]  # which of them anything reads
+    is_consumed: bool = False  # nothing else reads its first input
+    is_covered: bool = False  # its output is only read where it was scattered
+    is_chosen: bool = False  # it puts one value into each row of a constant
+
+    @property
+    def out(self) -> MetaTensor:
+        """The meta of the (first) output."""
+        return self.metas[0]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How a primitive is lowered; ``kind`` says how it reads its inputs."""
+
+    kind: str
+    function: Callable[..., Any]
+    takes_task: bool
+
+    def __call__(self, b: Builder, task: Task, args: tuple[Any, ...]) -> Any:
+        if self.takes_task:
+            return self.function(b, *args, task=task)
+        return self.function(b, *args)
+
+
+RULES: dict[str, Rule] = {}
+
+
+def lowering(op_name: str, kind: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Register ``rule(builder, *args)`` for a primitive: args in the op's order, tensors as Values.
+
+    ``kind`` says how it reads its inputs: see :mod:`phix.kernels.lowering.fusion`. The rule
+    returns a Value, or a tuple for several outputs. One with a keyword ``task`` gets a
+    :class:`Task`: the metas of the outputs, and who reads them.
+    """
+
+    def decorator(rule: Callable[..., Any]) -> Callable[..., Any]:
+        note_origin(op_name, rule)
+        RULES[op_name] = Rule(kind, rule, "task" in inspect.signature(rule).parameters)
+        return rule
+
+    return decorator
+
+
+@lru_cache(maxsize=1)
+def load_families() -> None:
+    """Have all rules registered."""
+    for family in _FAMILIES:
+        importlib.import_module(f"phix.kernels.lowering.{family}")
+
+
+def has_lowering(op_name: str) -> bool:
+    """Whether the op has a lowering of its own."""
+    load_families()
+    return op_name in RULES

@@ -1,0 +1,233 @@
+"""Rules of the ops that read and write at indices along one axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.dims import Shape
+from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.meta import MetaTensor
+from phix.primitives import axes as ax
+from phix.primitives.broadcasting import check_fits, unbroadcast
+from phix.primitives.indexing import check_index
+from phix.primitives.pointwise import broadcast_shapes
+from phix.primitives.positions import masked, nothing, numbers_along
+from phix.primitives.slicing import behind, expanded
+
+
+# -- take_along_axis ---------------------------------------------------------------------------
+@rules.normalize("take_along_axis")
+def take_along_axis_attrs(arr: MetaTensor, indices: MetaTensor, axis: int) -> Any:
+    if not arr.ndim:
+        raise ShapeError(f"{arr} has no axis to take along; reshape it to [1] first")
+    return (ax.positive(axis, arr.ndim),)
+
+
+@rules.infer_meta("TakeAlongAxisInferMeta")
+def take_along_axis_meta(arr: MetaTensor, indices: MetaTensor, axis: int) -> MetaTensor:
+    check_index(indices, "indices")
+    if indices.ndim != arr.ndim:
+        raise ShapeError(f"indices must have as many axes as {arr}, found {indices}")
+    if dm.is_zero(arr.dims[axis]) and dm.is_known(indices.size) and not dm.is_zero(indices.size):
+        raise ShapeError(f"axis {axis} of {arr} is empty, so there is nothing to take there")
+    return arr.with_dims(_along(arr, indices, axis))
+
+
+def _along(arr: MetaTensor, indices: MetaTensor, axis: int) -> Shape:
+    """Dims broadcast but along the axis, which has those of the indices."""
+    have = tuple(1 if i == axis else d for i, d in enumerate(arr.dims))
+    dims = broadcast_shapes(have, indices.dims)
+    return (*dims[:axis], indices.dims[axis], *dims[axis + 1 :])
+
+
+@rules.decompose("take_along_axis_grad")
+def take_along_axis_grad(arr: Any, indices: Any, out_grad: Any, axis: int) -> Any:
+    wide = out_grad.meta.dims
+    size = arr.meta.dims[axis]
+    zeros = nothing(out_grad, (*wide[:axis], size, *wide[axis + 1 :]))
+    where = ops.expand(indices, wide)
+    return unbroadcast(ops.put_along_axis(zeros, where, out_grad, axis, "add"), arr)
+
+
+@rules.batch("take_along_axis")
+def take_along_axis_batch(batched: Any, arr: Any, indices: Any, axis: int) -> Any:
+    arr, indices = (
+        v if b else ops.reshape(v, (1, *v.meta.dims)) for v, b in zip((arr, indices), batched)
+    )
+    return ops.take_along_axis(arr, indices, axis + 1)
+
+
+# -- put_along_axis ----------------------------------------------------------------------------
+_SPELLINGS = {"sum": "add", "multiply": "mul", "max": "amax", "min": "amin"}
+_REDUCTIONS = ("assign", "add", "mul", "amax", "amin", "mean")
+
+
+@rules.normalize("put_along_axis")
+def put_along_axis_attrs(
+    arr: MetaTensor,
+    indices: MetaTensor,
+    values: MetaTensor,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> Any:
+    reduce = _SPELLINGS.get(reduce, reduce)
+    if reduce not in _REDUCTIONS:
+        raise AttributeValueError(
+            f"reduce {reduce!r} is not known; write one of {', '.join(_REDUCTIONS)}"
+        )
+    if not arr.ndim:
+        raise ShapeError(f"{arr} has no axis to put along; reshape it to [1] first")
+    return ax.positive(axis, arr.ndim), reduce, include_self
+
+
+@rules.infer_meta("PutAlongAxisInferMeta")
+def put_along_axis_meta(
+    arr: MetaTensor,
+    indices: MetaTensor,
+    values: MetaTensor,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> MetaTensor:
+    check_index(indices, "indices")
+    if indices.ndim != arr.ndim or not all(
+        dm.may_equal(a, i) for k, (a, i) in enumerate(zip(arr.dims, indices.dims)) if k != axis
+    ):
+        raise ShapeError(
+            f"indices must have the dims of {arr} but along axis {axis}, found {indices}; expand it"
+        )
+    if dm.is_zero(arr.dims[axis]) and dm.is_known(indices.size) and not dm.is_zero(indices.size):
+        raise ShapeError(f"axis {axis} of {arr} is empty, so nothing can be put there")
+    check_fits(values, indices.dims, "values")
+    return arr
+
+
+@rules.decompose("put_along_axis_grad")
+def put_along_axis_grad(
+    arr: Any,
+    indices: Any,
+    values: Any,
+    out: Any,
+    out_grad: Any,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> Any:
+    args = (arr, indices, ops.expand(values, indices.meta.dims), out, out_grad, axis, include_self)
+    to_arr, to_values = _PUT_GRADS[reduce](*args)
+    if reduce != "assign" and not include_self:
+        to_arr = _cleared(to_arr, indices, axis)
+    return to_arr, unbroadcast(to_values, values)
+
+
+def _cleared(x: Any, indices: Any, axis: int) -> Any:
+    """``x`` with 0 where the indices point."""
+    return ops.put_along_axis(x, indices, nothing(x, ()), axis, "assign")
+
+
+def _assign_grad(
+    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
+) -> Any:
+    """All to the last write of each place."""
+    turns = numbers_along(axis, indices.meta.dims)
+    none = ops.full(arr.meta.dims, -1, dt.int64)
+    last = ops.put_along_axis(none, indices, turns, axis, "assign")
+    stands = ops.take_along_axis(last, indices, axis) == turns
+    return _cleared(grad, indices, axis), masked(stands, ops.take_along_axis(grad, indices, axis))
+
+
+def _add_grad(
+    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
+) -> Any:
+    return grad, ops.take_along_axis(grad, indices, axis)
+
+
+def _mean_grad(
+    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
+) -> Any:
+    one = ops.full((), 1, grad.dtype)
+    start = ops.full(arr.meta.dims, 1, grad.dtype)
+    counts = ops.put_along_axis(start, indices, one, axis, "add", include_self)
+    share = grad / counts
+    return share, ops.take_along_axis(share, indices, axis)
+
+
+def _mul_grad(
+    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
+) -> Any:
+    """The product of the other factors: of none that is 0, unless it is the only such factor."""
+    one, zero = ops.full((), 1, grad.dtype), ops.full((), 0, grad.dtype)
+    own = arr if include_self else ops.full(arr.meta.dims, 1, grad.dtype)
+
+    def parts(x: Any) -> Any:
+        return ops.where(x == 0, one, x), ops.cast(x == 0, dt.int64)
+
+    (safe, is_zero), (safe_values, zeros) = parts(own), parts(values)
+    product = ops.put_along_axis(safe, indices, safe_values, axis, "mul")
+    count = ops.put_along_axis(is_zero, indices, zeros, axis, "add")
+
+    def others(count: Any, product: Any, is_zero: Any, safe: Any) -> Any:
+        return ops.where(count == is_zero, product / safe, zero)
+
+    at = [ops.take_along_axis(x, indices, axis) for x in (count, product, grad)]
+    conj = ops.conj if dt.is_complex(grad.dtype) else lambda x: x
+    return (
+        grad * conj(others(count, product, is_zero, safe)),
+        at[2] * conj(others(at[0], at[1], zeros, safe_values)),
+    )
+
+
+def _extreme_grad(
+    arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
+) -> Any:
+    """Split evenly among all that equal the result."""
+    own = ops.cast(arr == out, grad.dtype)
+    hits = ops.cast(values == ops.take_along_axis(out, indices, axis), grad.dtype)
+    counts = ops.put_along_axis(own, indices, hits, axis, "add", include_self)
+    share = grad / ops.where(counts == 0, ops.full((), 1, grad.dtype), counts)
+    return own * share, hits * ops.take_along_axis(share, indices, axis)
+
+
+_PUT_GRADS = {
+    "assign": _assign_grad,
+    "add": _add_grad,
+    "mean": _mean_grad,
+    "mul": _mul_grad,
+    "amax": _extreme_grad,
+    "amin": _extreme_grad,
+}
+
+
+@rules.batch("put_along_axis")
+def put_along_axis_batch(
+    batched: Any,
+    arr: Any,
+    indices: Any,
+    values: Any,
+    axis: int,
+    reduce: str,
+    include_self: bool,
+) -> Any:
+    size = next(v.meta.dims[0] for v, b in zip((arr, indices, values), batched) if b)
+    arr, indices = (expanded(v, b, size) for v, b in zip((arr, indices), batched))
+    if batched[2]:
+        values = behind(values, arr.ndim - values.ndim)
+    return ops.put_along_axis(arr, indices, values, axis + 1, reduce, include_self)
+
+
+# -- index_sample: along axis 1 -------------------------------------------------------------------
+@rules.infer_meta("IndexSampleInferMeta")
+def index_sample_meta(x: MetaTensor, index: MetaTensor) -> MetaTensor:
+    if x.ndim != 2:
+        raise ShapeError(f"x must have two axes, found {x}; take_along_axis takes any number")
+    return take_along_axis_meta(x, index, 1)
+
+
+@rules.decompose("index_sample")
+def index_sample(x: Any, index: Any) -> Any:
+    return ops.take_along_axis(x, index, 1)
