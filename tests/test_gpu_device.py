@@ -5,6 +5,9 @@ Nothing here has an emulation: what a card and its libraries do differently show
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -270,3 +273,72 @@ def test_arrays_of_other_libraries_by_dlpack() -> None:
     assert phix.jit(lambda x: x + 1.0)(theirs).numpy()[2, 3] == 12.0
     back = cupy.from_dlpack(ours + 1.0)
     np.testing.assert_array_equal(cupy.asnumpy(back), np.arange(12).reshape(3, 4) + 1)
+
+
+def in_a_process(script: str) -> subprocess.CompletedProcess[str]:
+    run = [sys.executable, "-c", textwrap.dedent(script)]
+    return subprocess.run(run, capture_output=True, text=True, timeout=300)
+
+
+def test_a_kernel_that_leaves_its_memory_says_what_is_lost() -> None:
+    """In a process of its own: an illegal address takes the card from all of it."""
+    done = in_a_process("""
+        import cupy, numpy as np, phix
+        from phix.errors import DeviceError
+        text = 'extern "C" __global__ void wild(float* p) { p[1ull << 40] = 1; }'
+        wild = cupy.RawKernel(text, "wild")
+
+        @phix.kernels.register_kernel("split", "GPUDNN", dtypes="float32")
+        def split(ctx, x, sections, axis, parts):
+            wild((1,), (1,), (parts[0],))
+
+        x = phix.to_tensor(np.ones(8, np.float32), place="gpu")
+        for _ in range(2):
+            try:
+                print(phix.ops.split(x, [4, 4], 0)[0].numpy())
+            except DeviceError as error:
+                print(error)
+    """)
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2 and all("gpu:0 is lost to this process" in x for x in lines), done
+
+
+def test_two_processes_share_a_card() -> None:
+    script = """
+        import numpy as np, phix
+        x = phix.to_tensor(np.full((256, 256), 0.01, np.float32), place="gpu")
+        f = phix.jit(lambda x: phix.ops.tanh(x @ x) + phix.ops.sum(x))
+        for _ in range(200):
+            y = f(x)
+        print(round(float(y.numpy()[0, 0]), 3))
+    """
+    with ThreadPoolExecutor(2) as pool:
+        done = list(pool.map(in_a_process, [script] * 2))
+    assert [d.stdout.strip() for d in done] == ["655.386", "655.386"], done
+
+
+def test_memory_of_a_training_step_is_near_what_its_values_take() -> None:
+    """Parameters, activations and gradients of a wide network, and nothing of that size beside."""
+    cupy = device.cupy()
+    device.DEVICE.empty_pool()
+    rng = np.random.default_rng(0)
+    width, batch, layers = 1024, 4096, 6
+    params = [
+        phix.to_tensor(rng.standard_normal((width, width)) / 32, "float32", place="gpu")
+        for _ in range(layers)
+    ]
+    x = phix.to_tensor(rng.standard_normal((batch, width)), "float32", place="gpu")
+
+    def loss(params: Any, x: Any) -> Any:
+        for w in params:
+            x = ops.tanh(x @ w)
+        return ops.mean(x * x)
+
+    step = phix.jit(phix.value_and_grad(loss))
+    for _ in range(3):
+        _, grads = step(params, x)
+    held = cupy.get_default_memory_pool().total_bytes()
+    weights, activation = layers * width * width * 4, batch * width * 4
+    # results of two calls live at a time; each activation, and one or two cotangents
+    assert held <= 3.5 * weights + (layers + 4) * activation + (64 << 20)
+    assert np.isfinite(grads[0].numpy()).all()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from contextlib import contextmanager
@@ -14,7 +15,7 @@ import pytest
 import phix
 from phix.core import places
 from phix.core.errors import DeviceError, OutOfMemoryError
-from phix.kernels.gpu import device
+from phix.kernels.gpu import device, faults
 
 
 def test_an_array_is_alone_if_nothing_else_refers_to_its_memory(monkeypatch: Any) -> None:
@@ -154,3 +155,31 @@ def test_the_gpu_that_is_not_there_is_none_in_use() -> None:
     )
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert done.stdout == "True\n"
+
+
+class CudaError(RuntimeError):
+    """Of the form of CuPy's errors."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(f"status {status}")
+        self.status = status
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (700, "gpu:0 is lost to this process: .* illegal address.* Start a new process"),
+        (719, "a kernel failed.*compute-sanitizer"),
+        (46, "cannot use gpu:0: another process has the card for itself"),
+        (35, "older than the CUDA libraries"),
+    ],
+)
+def test_faults_of_a_card_say_what_is_to_be_done(status: int, message: str) -> None:
+    found = faults.fault(CudaError(status), "gpu:0")
+    assert isinstance(found, DeviceError)
+    assert re.search(message, str(found))
+
+
+def test_other_errors_stay_what_they_are() -> None:
+    for error in (CudaError(2), MemoryError("no room"), ValueError("no")):
+        assert faults.fault(error, "gpu:0") is error

@@ -162,12 +162,20 @@ class OrderOfBits:
         bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
         return np.argsort(np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits), axis, kind)
 
+    def sort(self, x: np.ndarray, axis: int) -> np.ndarray:
+        return np.take_along_axis(x, self.argsort(x, axis, "stable"), axis)
 
+
+@pytest.mark.parametrize("descending", [False, True])
 @pytest.mark.parametrize("name", ["float16", "float32", "float64"])
-def test_a_nan_with_a_sign_is_the_largest_on_a_gpu_too(name: str) -> None:
+def test_a_nan_with_a_sign_is_the_largest_on_a_gpu_too(name: str, descending: bool) -> None:
     x = np.array([1.0, -np.nan, -np.inf, np.nan, np.inf, -2.0], name)
-    out = np.empty_like(x)
-    step = gpu_host_steps.find("sort", OrderOfBits(), {"axis": 0, "descending": False})
-    assert step is not None
-    step(x, out)
-    np.testing.assert_array_equal(out, np.sort(x))
+    wanted = np.sort(x)[::-1] if descending else np.sort(x)
+    attrs = {"axis": 0, "descending": descending}
+    out, order = np.empty_like(x), np.empty(x.shape, np.int64)
+    steps = [gpu_host_steps.find(name, OrderOfBits(), attrs) for name in ("sort", "argsort")]
+    for step, outputs in zip(steps, [(out,), (out, order)]):
+        assert step is not None
+        step(x, *outputs)
+        np.testing.assert_array_equal(out, wanted)
+    np.testing.assert_array_equal(x[order], wanted)

@@ -19,6 +19,7 @@ from phix.core.places import Place
 from phix.core.precision import matmul_precision
 from phix.kernels.gpu import cublas, host_steps, nvrtc
 from phix.kernels.gpu.cusolver import Solver
+from phix.kernels.gpu.faults import fault
 from phix.kernels.gpu.runtime import Batch, FactorCall
 
 log = logging.getLogger("phix.kernels")
@@ -85,8 +86,11 @@ class GpuDevice(places.Device):
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype, index: int) -> Any:
         """A fresh array. Raises MemoryError where there is no room."""
-        with cupy().cuda.Device(index):
-            return cupy().empty(shape, dtype)
+        try:
+            with cupy().cuda.Device(index):
+                return cupy().empty(shape, dtype)
+        except Exception as error:
+            raise fault(error, f"gpu:{index}") from None
 
     def from_host(self, array: np.ndarray, index: int) -> Any:
         """A copy of a host array."""
@@ -103,8 +107,11 @@ class GpuDevice(places.Device):
 
     def to_host(self, storage: Any) -> np.ndarray:
         """A host copy, all work on the array done."""
-        with storage.device:
-            return np.asarray(storage.get())
+        try:
+            with storage.device:
+                return np.asarray(storage.get())
+        except Exception as error:
+            raise fault(error, f"gpu:{self.index_of(storage)}") from None
 
     def index_of(self, storage: Any) -> int:
         """The number of the GPU that holds an array."""
@@ -204,8 +211,11 @@ class CupyRuntime:
             return [module.get_function(name) for name in names]
 
     def launch(self, function: Any, grid: int, block: int, arguments: list[int]) -> None:
-        with self.device:
-            function((grid,), (block,), tuple(map(np.int64, arguments)))
+        try:
+            with self.device:
+                function((grid,), (block,), tuple(map(np.int64, arguments)))
+        except Exception as error:
+            raise fault(error, f"gpu:{self.index}") from None
 
     def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
         """Side by side in a recording, where streams cost nothing; else one after the other."""
@@ -276,8 +286,11 @@ class CupyRuntime:
         return KernelContext(Place("gpu", self.index), stream, made)
 
     def call(self, work: Callable[[], None]) -> None:
-        with self.lock, self.device:
-            work()
+        try:
+            with self.lock, self.device:
+                work()
+        except Exception as error:
+            raise fault(error, f"gpu:{self.index}") from None
 
     def state(self) -> tuple[Any, ...]:
         return (self.cupy.cuda.get_current_stream().ptr, matmul_precision())
@@ -298,8 +311,11 @@ class CupyRuntime:
             device = self.device
 
         def replay() -> None:
-            with device:
-                graph.launch()
+            try:
+                with device:
+                    graph.launch()
+            except Exception as error:
+                raise fault(error, f"gpu:{self.index}") from None
 
         return replay
 

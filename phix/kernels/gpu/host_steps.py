@@ -24,12 +24,16 @@ def _ordered(cp: Any, x: Any, axis: int, descending: bool) -> Any:
     """The stable order of ``x``; NaN counts as the largest."""
     if x.dtype == dt.bfloat16:  # what CuPy cannot sort, in a wider dtype of the same order
         x = _as_float32(cp, x)
-    if x.dtype.kind == "f":  # CuPy's order is one of bits: a NaN with a sign would come first
-        x = cp.where(cp.isnan(x), x.dtype.type(np.nan), x)
+    x = _with_one_nan(cp, x)
     if not descending:
         return cp.argsort(x, axis=axis, kind="stable")
     backward = cp.argsort(cp.flip(x, axis), axis=axis, kind="stable")
     return x.shape[axis] - 1 - cp.flip(backward, axis)
+
+
+def _with_one_nan(cp: Any, x: Any) -> Any:
+    """CuPy's order is one of bits: a NaN with a sign would come first."""
+    return cp.where(cp.isnan(x), x.dtype.type(np.nan), x) if x.dtype.kind == "f" else x
 
 
 def _as_float32(cp: Any, x: Any) -> Any:
@@ -50,7 +54,8 @@ def _argsort(cp: Any, attrs: Mapping[str, Any], x: Any, out: Any, indices: Any) 
         return
     axis = attrs["axis"]
     order = _ordered(cp, x, axis, attrs["descending"])
-    order = cp.take(order, cp.arange(out.shape[axis]), axis)
+    if out.shape != x.shape:  # the first of them alone
+        order = cp.take(order, cp.arange(out.shape[axis]), axis)
     indices[...] = order
     out[...] = _taken(cp, x, order, axis)
 
@@ -60,7 +65,12 @@ def _sort(cp: Any, attrs: Mapping[str, Any], x: Any, out: Any) -> None:
         out[...] = x
         return
     axis, descending = attrs["axis"], attrs["descending"]
-    out[...] = _taken(cp, x, _ordered(cp, x, axis, descending), axis)
+    if x.dtype == dt.bfloat16:
+        out[...] = _taken(cp, x, _ordered(cp, x, axis, descending), axis)
+    elif descending:  # equals, zeros of two signs, stay in their order
+        out[...] = cp.flip(cp.sort(cp.flip(_with_one_nan(cp, x), axis), axis), axis)
+    else:
+        out[...] = cp.sort(_with_one_nan(cp, x), axis)
 
 
 def _fourier(name: str) -> Step:

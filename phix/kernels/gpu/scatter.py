@@ -156,7 +156,7 @@ def _counted(total: Expr, keys: Buffer, ordered: Buffer, order: Buffer) -> For:
     key, other = (Expr("load", (at,), dt.int64, keys) for at in (_WRITE, _OTHER))
     is_before = (key > other) | (sc.eq(other, key) & (_WRITE > _OTHER))
     count = Assign((_NEXT,), (_NEXT + sc.cast(is_before, dt.int64),))
-    body = [
+    body: list[Statement] = [
         Declare(_NEXT, ir.ZERO),
         For(_OTHER, total, [count], "reduction"),
         Store(ordered, (_NEXT,), key),
