@@ -352,7 +352,7 @@ def fftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Tensor:
         [n]: the first (n + 1) // 2 are not negative.
 
     Raises:
-        AttributeValueError: n is below 1.
+        AttributeValueError: n is below 1, or d is 0.
 
     >>> import phix
     >>> phix.fft.fftfreq(4, 0.5).tolist()
@@ -360,7 +360,7 @@ def fftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Tensor:
     """
     n = _size("fftfreq", n)
     k = ops.arange(0, n, 1, dt.int64)
-    return _frequencies(ops.where(k < (n + 1) // 2, k, k - n), n, d, dtype)
+    return _frequencies("fftfreq", ops.where(k < (n + 1) // 2, k, k - n), n, d, dtype)
 
 
 @takes()
@@ -376,17 +376,22 @@ def rfftfreq(n: Any, d: Any = 1.0, *, dtype: Any = None) -> Tensor:
         [n // 2 + 1].
 
     Raises:
-        AttributeValueError: n is below 1.
+        AttributeValueError: n is below 1, or d is 0.
 
     >>> import phix
     >>> phix.fft.rfftfreq(4, 0.5).tolist()
     [0.0, 0.5, 1.0]
     """
     n = _size("rfftfreq", n)
-    return _frequencies(ops.arange(0, n // 2 + 1, 1, dt.int64), n, d, dtype)
+    return _frequencies("rfftfreq", ops.arange(0, n // 2 + 1, 1, dt.int64), n, d, dtype)
 
 
-def _frequencies(k: Any, n: Any, d: Any, dtype: Any) -> Any:
+def _frequencies(name: str, k: Any, n: Any, d: Any, dtype: Any) -> Any:
+    if not isinstance(d, TensorBase) and d == 0:
+        raise AttributeValueError(
+            f"{name}: d is 0, and there is no frequency of samples at one time; write the time "
+            "from one sample to the next"
+        )
     dtype = dt.DEFAULT_FLOAT if dtype is None else dtype
     step = d if isinstance(d, TensorBase) else ops.full((), d, dtype)
     return ops.cast(k, dtype) / (ops.cast(step, dtype) * n)

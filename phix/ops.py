@@ -101,7 +101,7 @@ __all__ = [
     "multiply", "multiply_", "multiply_grad",
     "mv",
     "ndtr", "ndtr_grad",
-    "not_equal",
+    "normal_density", "normal_density_grad", "not_equal",
     "numel",
     "one_hot",
     "optimization_barrier",
@@ -583,21 +583,21 @@ def reciprocal_grad(out, out_grad):
     return bind(_reciprocal_grad, (out, out_grad), ())
 
 _clip = define(
-    "clip", "(Tensor x, Scalar(float) min, Scalar(float) max)", "Tensor(out)",
+    "clip", "(Tensor x, Scalar(float) min=none, Scalar(float) max=none)", "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None), backward="clip_grad", jvp="pointwise",
-    traits=("pointwise", "promote", "open_bounds"), dtypes=("int", "float"), inplace=(("x", "out"),)
+    traits=("pointwise", "promote"), dtypes=("int", "float"), inplace=(("x", "out"),)
 )
-def clip(x: TensorLike, min: ScalarLike, max: ScalarLike) -> Tensor:
+def clip(x: TensorLike, min: ScalarLike | None = None, max: ScalarLike | None = None) -> Tensor:
     """min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN, with
     gradient 0; the gradient is 1 at a bound. Ints stay ints, within the ints between the bounds.
 
     Args:
         x: tensor, int or float.
-        min, max: number or one-element tensor.
+        min, max: number or one-element tensor, may be None.
     """
     return bind(_clip, (x,), (min, max))
 
-def clip_(x: TensorLike, min: ScalarLike, max: ScalarLike) -> Tensor:
+def clip_(x: TensorLike, min: ScalarLike | None = None, max: ScalarLike | None = None) -> Tensor:
     """:func:`clip` in the memory of x, not to be used after it."""
     return bind_in_place(_clip, (x,), (min, max))
 
@@ -795,8 +795,8 @@ _conv2d_transpose = define(
 )
 def conv2d_transpose(
     x: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
-    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike = (),
-    output_size: IntArrayLike = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike | None = (),
+    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
     dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
 ) -> Tensor:
     """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
@@ -805,8 +805,9 @@ def conv2d_transpose(
 
     Args:
         x, filter: tensor, int, float or complex.
-        strides, paddings, output_padding: sequence of ints.
-        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        strides, paddings: sequence of ints.
+        output_padding: sequence of ints, may be None.
+        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
         padding_algorithm: str.
         groups: int.
         dilations: sequence of ints.
@@ -1082,7 +1083,7 @@ def full_like(
     Args:
         x: tensor.
         value: number or one-element tensor.
-        dtype: dtype.
+        dtype: dtype, may be None.
         place: place; None is the default place.
     """
     return bind(_full_like, (x,), (value, dtype, place))
@@ -1114,7 +1115,7 @@ def empty_like(
 
     Args:
         x: tensor.
-        dtype: dtype.
+        dtype: dtype, may be None.
         place: place; None is the default place.
     """
     return bind(_empty_like, (x,), (dtype, place))
@@ -1152,24 +1153,25 @@ def linspace(
     Args:
         start, stop: tensor, float or complex.
         number: int.
-        dtype: dtype.
+        dtype: dtype, may be None.
         place: place; None is the default place.
     """
     return bind(_linspace, (start, stop), (number, dtype, place))
 
 _eye = define(
-    "eye",
-    "(Scalar(int64_t) num_rows, Scalar(int64_t) num_columns, DataType dtype=DataType::FLOAT32, "
-    "Place place={})", "Tensor(out)", traits=("nondifferentiable",)
+    "eye", "(Scalar(int64_t) num_rows, Scalar(int64_t) num_columns=none, "
+    "DataType dtype=DataType::FLOAT32, Place place={})", "Tensor(out)",
+    traits=("nondifferentiable",)
 )
 def eye(
-    num_rows: ScalarLike, num_columns: ScalarLike, dtype: DTypeLike = "float32",
+    num_rows: ScalarLike, num_columns: ScalarLike | None = None, dtype: DTypeLike = "float32",
     place: PlaceLike | None = None
 ) -> Tensor:
     """A matrix with 1 on the main diagonal and 0 elsewhere; num_columns None is num_rows.
 
     Args:
-        num_rows, num_columns: number or one-element tensor.
+        num_rows: number or one-element tensor.
+        num_columns: number or one-element tensor, may be None.
         dtype: dtype.
         place: place; None is the default place.
     """
@@ -1226,11 +1228,13 @@ def triu_grad(out_grad, diagonal):
     return bind(_triu_grad, (out_grad,), (diagonal,))
 
 _tril_indices = define(
-    "tril_indices", "(int rows, int cols, int offset, DataType dtype, Place place={})",
+    "tril_indices",
+    "(int rows, int cols, int offset=0, DataType dtype=DataType::INT64, Place place={})",
     "Tensor(out)", traits=("nondifferentiable",)
 )
 def tril_indices(
-    rows: int, cols: int, offset: int, dtype: DTypeLike, place: PlaceLike | None = None
+    rows: int, cols: int, offset: int = 0, dtype: DTypeLike = "int64",
+    place: PlaceLike | None = None
 ) -> Tensor:
     """Rows and columns, [2, n], of the places of a rows x cols matrix where column - row <= offset.
 
@@ -1242,11 +1246,12 @@ def tril_indices(
     return bind(_tril_indices, (), (rows, cols, offset, dtype, place))
 
 _triu_indices = define(
-    "triu_indices", "(int row, int col, int offset, DataType dtype, Place place={})", "Tensor(out)",
-    traits=("nondifferentiable",)
+    "triu_indices",
+    "(int row, int col, int offset=0, DataType dtype=DataType::INT64, Place place={})",
+    "Tensor(out)", traits=("nondifferentiable",)
 )
 def triu_indices(
-    row: int, col: int, offset: int, dtype: DTypeLike, place: PlaceLike | None = None
+    row: int, col: int, offset: int = 0, dtype: DTypeLike = "int64", place: PlaceLike | None = None
 ) -> Tensor:
     """Rows and columns, [2, n], of the places of a row x col matrix where column - row >= offset.
 
@@ -1514,7 +1519,7 @@ _index_put = define(
 )
 def index_put(
     x: TensorLike, indices: Sequence[TensorLike], value: TensorLike, accumulate: bool = False,
-    axes: IntArrayLike = ()
+    axes: IntArrayLike | None = ()
 ) -> Tensor:
     """x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and the
     value broadcast. The indices are of the first axes of x, or of those in axes: then the axes of
@@ -1527,13 +1532,13 @@ def index_put(
         indices: sequence of tensors.
         value: tensor.
         accumulate: bool.
-        axes: sequence of ints.
+        axes: sequence of ints, may be None.
     """
     return bind(_index_put, (x, indices, value), (accumulate, axes))
 
 def index_put_(
     x: TensorLike, indices: Sequence[TensorLike], value: TensorLike, accumulate: bool = False,
-    axes: IntArrayLike = ()
+    axes: IntArrayLike | None = ()
 ) -> Tensor:
     """:func:`index_put` in the memory of x, not to be used after it."""
     return bind_in_place(_index_put, (x, indices, value), (accumulate, axes))
@@ -2043,10 +2048,10 @@ def sigmoid_cross_entropy_with_logits_(
     )
 
 _log_loss = define(
-    "log_loss", "(Tensor input, Tensor label, float epsilon)", "Tensor(out)",
+    "log_loss", "(Tensor input, Tensor label, float epsilon=1e-4)", "Tensor(out)",
     traits=("promote_float", "full_precision"), dtypes=("float",)
 )
-def log_loss(input: TensorLike, label: TensorLike, epsilon: FloatLike) -> Tensor:
+def log_loss(input: TensorLike, label: TensorLike, epsilon: FloatLike = 0.0001) -> Tensor:
     """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise, input
     being a probability.
 
@@ -3096,6 +3101,27 @@ def ndtr_grad(x, out_grad):
     """Backward of :func:`ndtr`."""
     return bind(_ndtr_grad, (x, out_grad), ())
 
+_normal_density = define(
+    "normal_density", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="normal_density_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+)
+def normal_density(x: TensorLike) -> Tensor:
+    """Density of a standard normal variable at x, elementwise: exp(-x ** 2 / 2) / sqrt(2 * pi),
+    without rounding x ** 2; the slope of ndtr.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_normal_density, (x,), ())
+
+_normal_density_grad = define(
+    "normal_density_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="normal_density"
+)
+def normal_density_grad(x, out_grad):
+    """Backward of :func:`normal_density`."""
+    return bind(_normal_density_grad, (x, out_grad), ())
+
 _log_ndtr = define(
     "log_ndtr", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="log_ndtr_grad", jvp="pointwise", traits=("promote_float", "full_precision"),
@@ -3974,7 +4000,7 @@ _max_pool2d = define(
     traits=("promote_float",), dtypes=("float",)
 )
 def max_pool2d(
-    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike = (),
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike | None = (),
     paddings: IntArrayLike = (0, 0), ceil_mode: bool = False, data_format: str = "NCHW",
     padding_algorithm: str = "EXPLICIT"
 ) -> Tensor:
@@ -3984,7 +4010,9 @@ def max_pool2d(
 
     Args:
         x: tensor, float.
-        kernel_size, strides, paddings: sequence of ints.
+        kernel_size: sequence of ints.
+        strides: sequence of ints, may be None.
+        paddings: sequence of ints.
         ceil_mode: bool.
         data_format, padding_algorithm: str.
     """
@@ -4017,7 +4045,7 @@ _avg_pool2d = define(
     backward="avg_pool2d_grad", jvp="linear", traits=("promote_float",), dtypes=("float",)
 )
 def avg_pool2d(
-    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike = (),
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike | None = (),
     paddings: IntArrayLike = (0, 0), ceil_mode: bool = False, exclusive: bool = True,
     data_format: str = "NCHW", padding_algorithm: str = "EXPLICIT"
 ) -> Tensor:
@@ -4027,7 +4055,9 @@ def avg_pool2d(
 
     Args:
         x: tensor, float.
-        kernel_size, strides, paddings: sequence of ints.
+        kernel_size: sequence of ints.
+        strides: sequence of ints, may be None.
+        paddings: sequence of ints.
         ceil_mode, exclusive: bool.
         data_format, padding_algorithm: str.
     """
@@ -4225,14 +4255,15 @@ _sum = define(
     traits=("reduces", "full_precision"), dtypes=("bool", "int", "float", "complex")
 )
 def sum(
-    x: TensorLike, axis: IntArrayLike = (), dtype: DTypeLike | None = None, keepdim: bool = False
+    x: TensorLike, axis: IntArrayLike | None = (), dtype: DTypeLike | None = None,
+    keepdim: bool = False
 ) -> Tensor:
     """Sum over the axes, over all of them if none is given; bools and ints add up in int64.
 
     Args:
         x: tensor, bool, int, float or complex.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        dtype: dtype.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        dtype: dtype, may be None.
         keepdim: bool.
     """
     return bind(_sum, (x,), (axis, dtype, keepdim))
@@ -4251,14 +4282,14 @@ _prod = define(
     traits=("reduces", "promote", "full_precision"), dtypes=("bool", "int", "float", "complex")
 )
 def prod(
-    x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False, reduce_all: bool = False
+    x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False, reduce_all: bool = False
 ) -> Tensor:
     """Product over the axes, over all of them if none is given or reduce_all; bools and ints
     multiply in int64. The gradient is right with zeros among the factors.
 
     Args:
         x: tensor, bool, int, float or complex.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
         keepdim, reduce_all: bool.
     """
     return bind(_prod, (x,), (axis, keepdim, reduce_all))
@@ -4276,13 +4307,13 @@ _max = define(
     infer_meta=("ReduceIntArrayAxisInferMeta", None), backward="max_grad",
     traits=("reduces", "promote"), dtypes=("bool", "int", "float")
 )
-def max(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+def max(x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
     """Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties
     share the gradient.
 
     Args:
         x: tensor, bool, int or float.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
         keepdim: bool.
     """
     return bind(_max, (x,), (axis, keepdim))
@@ -4300,13 +4331,13 @@ _min = define(
     infer_meta=("ReduceIntArrayAxisInferMeta", None), backward="min_grad",
     traits=("reduces", "promote"), dtypes=("bool", "int", "float")
 )
-def min(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+def min(x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
     """Smallest element over the axes, over all of them if none is given; NaN if one is NaN. Ties
     share the gradient.
 
     Args:
         x: tensor, bool, int or float.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
         keepdim: bool.
     """
     return bind(_min, (x,), (axis, keepdim))
@@ -4324,12 +4355,12 @@ _amax = define(
     infer_meta=("ReduceIntArrayAxisInferMeta", None), traits=("promote",),
     dtypes=("bool", "int", "float"), invoke="max(x, axis, keepdim)"
 )
-def amax(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+def amax(x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
     """Largest element over the axes, as :func:`max`: ties share the gradient.
 
     Args:
         x: tensor, bool, int or float.
-        axis: sequence of ints.
+        axis: sequence of ints, may be None.
         keepdim: bool.
     """
     return bind(_amax, (x,), (axis, keepdim))
@@ -4339,12 +4370,12 @@ _amin = define(
     infer_meta=("ReduceIntArrayAxisInferMeta", None), traits=("promote",),
     dtypes=("bool", "int", "float"), invoke="min(x, axis, keepdim)"
 )
-def amin(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+def amin(x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
     """Smallest element over the axes, as :func:`min`: ties share the gradient.
 
     Args:
         x: tensor, bool, int or float.
-        axis: sequence of ints.
+        axis: sequence of ints, may be None.
         keepdim: bool.
     """
     return bind(_amin, (x,), (axis, keepdim))
@@ -4353,13 +4384,13 @@ _any = define(
     "any", "(Tensor x, int64_t[] axis={}, bool keepdim=false)", "Tensor(out)",
     infer_meta=("ReduceInferMeta", None), traits=("reduces", "nondifferentiable")
 )
-def any(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+def any(x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
     """Whether some element over the axes, over all of them if none is given, is not 0: x != 0
     somewhere.
 
     Args:
         x: tensor.
-        axis: sequence of ints.
+        axis: sequence of ints, may be None.
         keepdim: bool.
     """
     return bind(_any, (x,), (axis, keepdim))
@@ -4368,24 +4399,24 @@ _all = define(
     "all", "(Tensor x, int64_t[] axis={}, bool keepdim=false)", "Tensor(out)",
     infer_meta=("ReduceInferMeta", None), traits=("reduces", "nondifferentiable")
 )
-def all(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+def all(x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
     """Whether every element over the axes, over all of them if none is given, is not 0: x != 0
     everywhere.
 
     Args:
         x: tensor.
-        axis: sequence of ints.
+        axis: sequence of ints, may be None.
         keepdim: bool.
     """
     return bind(_all, (x,), (axis, keepdim))
 
 _argmax = define(
-    "argmax", "(Tensor x, Scalar(int64_t) axis, bool keepdims=false, bool flatten=false, "
+    "argmax", "(Tensor x, Scalar(int64_t) axis=none, bool keepdims=false, bool flatten=false, "
     "DataType dtype=DataType::INT64)", "Tensor(out)", infer_meta=("ArgMinMaxInferMeta", None),
     traits=("nondifferentiable", "promote"), dtypes=("bool", "int", "float")
 )
 def argmax(
-    x: TensorLike, axis: ScalarLike, keepdims: bool = False, flatten: bool = False,
+    x: TensorLike, axis: ScalarLike | None = None, keepdims: bool = False, flatten: bool = False,
     dtype: DTypeLike = "int64"
 ) -> Tensor:
     """Index of the largest element along the axis, the first of equal ones, the first NaN if there
@@ -4393,19 +4424,19 @@ def argmax(
 
     Args:
         x: tensor, bool, int or float.
-        axis: number or one-element tensor.
+        axis: number or one-element tensor, may be None.
         keepdims, flatten: bool.
         dtype: dtype.
     """
     return bind(_argmax, (x,), (axis, keepdims, flatten, dtype))
 
 _argmin = define(
-    "argmin", "(Tensor x, Scalar(int64_t) axis, bool keepdims=false, bool flatten=false, "
+    "argmin", "(Tensor x, Scalar(int64_t) axis=none, bool keepdims=false, bool flatten=false, "
     "DataType dtype=DataType::INT64)", "Tensor(out)", infer_meta=("ArgMinMaxInferMeta", None),
     traits=("nondifferentiable", "promote"), dtypes=("bool", "int", "float")
 )
 def argmin(
-    x: TensorLike, axis: ScalarLike, keepdims: bool = False, flatten: bool = False,
+    x: TensorLike, axis: ScalarLike | None = None, keepdims: bool = False, flatten: bool = False,
     dtype: DTypeLike = "int64"
 ) -> Tensor:
     """Index of the smallest element along the axis, the first of equal ones, the first NaN if there
@@ -4413,7 +4444,7 @@ def argmin(
 
     Args:
         x: tensor, bool, int or float.
-        axis: number or one-element tensor.
+        axis: number or one-element tensor, may be None.
         keepdims, flatten: bool.
         dtype: dtype.
     """
@@ -4423,12 +4454,12 @@ _mean = define(
     "mean", "(Tensor x, IntArray axis={}, bool keepdim=false)", "Tensor(out)", backward="mean_grad",
     jvp="linear", traits=("promote_float", "full_precision"), dtypes=("float", "complex")
 )
-def mean(x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+def mean(x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
     """Mean over the axes, over all of them if none is given; 16-bit floats add up in float32.
 
     Args:
         x: tensor, float or complex.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
         keepdim: bool.
     """
     return bind(_mean, (x,), (axis, keepdim))
@@ -4468,7 +4499,7 @@ _var = define(
     dtypes=("float",)
 )
 def var(
-    x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False, unbiased: bool = True,
+    x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False, unbiased: bool = True,
     correction: FloatLike = 1.0
 ) -> Tensor:
     """Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not unbiased:
@@ -4476,7 +4507,7 @@ def var(
 
     Args:
         x: tensor, float.
-        axis: sequence of ints.
+        axis: sequence of ints, may be None.
         keepdim, unbiased: bool.
         correction: float or one-element tensor.
     """
@@ -4497,7 +4528,7 @@ _std = define(
     "Tensor(out)", traits=("promote_float", "full_precision"), dtypes=("float",)
 )
 def std(
-    x: TensorLike, axis: IntArrayLike = (), keepdim: bool = False, unbiased: bool = True,
+    x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False, unbiased: bool = True,
     correction: FloatLike = 1.0
 ) -> Tensor:
     """Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN where
@@ -4505,7 +4536,7 @@ def std(
 
     Args:
         x: tensor, float.
-        axis: sequence of ints.
+        axis: sequence of ints, may be None.
         keepdim, unbiased: bool.
         correction: float or one-element tensor.
     """
@@ -4513,18 +4544,18 @@ def std(
 
 _logsumexp = define(
     "logsumexp", "(Tensor x, int[] axis={0}, bool keepdim=false, bool reduce_all=false)",
-    "Tensor(out)", backward="logsumexp_grad", traits=("promote_float", "full_precision"),
+    "Tensor(out)", backward="logsumexp_grad", traits=("reduces", "promote_float", "full_precision"),
     dtypes=("float",)
 )
 def logsumexp(
-    x: TensorLike, axis: IntArrayLike = (0,), keepdim: bool = False, reduce_all: bool = False
+    x: TensorLike, axis: IntArrayLike | None = (0,), keepdim: bool = False, reduce_all: bool = False
 ) -> Tensor:
     """log(sum(exp(x))) over the axes, over all of them if axis is empty or reduce_all, computed
     from x - max(x) so that nothing overflows; of -inf alone it is -inf, with gradient 0.
 
     Args:
         x: tensor, float.
-        axis: sequence of ints.
+        axis: sequence of ints, may be None.
         keepdim, reduce_all: bool.
     """
     return bind(_logsumexp, (x,), (axis, keepdim, reduce_all))
@@ -4769,12 +4800,12 @@ _expand = define(
     "expand", "(Tensor x, IntArray shape={})", "Tensor(out)", infer_meta=("ExpandInferMeta", None),
     backward="expand_grad", jvp="linear"
 )
-def expand(x: TensorLike, shape: IntArrayLike = ()) -> Tensor:
+def expand(x: TensorLike, shape: IntArrayLike | None = ()) -> Tensor:
     """x broadcast to shape; -1 keeps the dim of x.
 
     Args:
         x: tensor.
-        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
     """
     return bind(_expand, (x,), (shape,))
 
@@ -4832,10 +4863,10 @@ def concat_grad(x, out_grad, axis=0):
     return bind(_concat_grad, (x, out_grad), (axis,))
 
 _split = define(
-    "split", "(Tensor x, IntArray sections, Scalar(int) axis)", "Tensor[](out){sections.size()}",
+    "split", "(Tensor x, IntArray sections, Scalar(int) axis=0)", "Tensor[](out){sections.size()}",
     infer_meta=("SplitInferMeta", None), backward="split_grad", jvp="linear"
 )
-def split(x: TensorLike, sections: IntArrayLike, axis: ScalarLike) -> tuple[Tensor, ...]:
+def split(x: TensorLike, sections: IntArrayLike, axis: ScalarLike = 0) -> tuple[Tensor, ...]:
     """x cut along axis into parts of the sizes in sections; one may be -1, which takes the rest.
 
     Args:
@@ -4853,10 +4884,10 @@ def split_grad(out_grad, axis=-1):
     return bind(_split_grad, (out_grad,), (axis,))
 
 _split_with_num = define(
-    "split_with_num", "(Tensor x, int num, Scalar(int) axis)", "Tensor[](out){num}",
+    "split_with_num", "(Tensor x, int num, Scalar(int) axis=0)", "Tensor[](out){num}",
     backward="split_with_num_grad", jvp="linear"
 )
-def split_with_num(x: TensorLike, num: int, axis: ScalarLike) -> tuple[Tensor, ...]:
+def split_with_num(x: TensorLike, num: int, axis: ScalarLike = 0) -> tuple[Tensor, ...]:
     """x cut along axis into num equal parts.
 
     Args:
@@ -4882,7 +4913,7 @@ _slice = define(
 )
 def slice(
     input: TensorLike, axes: IntArrayLike, starts: IntArrayLike, ends: IntArrayLike,
-    infer_flags: IntArrayLike = (), decrease_axis: IntArrayLike = ()
+    infer_flags: IntArrayLike | None = (), decrease_axis: IntArrayLike | None = ()
 ) -> Tensor:
     """The elements from starts[i] up to ends[i] along axes[i], clipped to the axis, negative bounds
     counted from its end; axes in decrease_axis, of which one element is left, are dropped.
@@ -4891,7 +4922,7 @@ def slice(
         input: tensor.
         axes: sequence of ints.
         starts, ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        infer_flags, decrease_axis: sequence of ints.
+        infer_flags, decrease_axis: sequence of ints, may be None.
     """
     return bind(_slice, (input,), (axes, starts, ends, infer_flags, decrease_axis))
 
@@ -4940,7 +4971,7 @@ _slice_put = define(
 )
 def slice_put(
     x: TensorLike, value: TensorLike, axes: IntArrayLike, starts: IntArrayLike, ends: IntArrayLike,
-    strides: IntArrayLike = (), accumulate: bool = False
+    strides: IntArrayLike | None = (), accumulate: bool = False
 ) -> Tensor:
     """x with value, which broadcasts, in place of the elements that strided_slice takes at these
     bounds, or added to them if accumulate; no strides: 1 for each axis.
@@ -4948,7 +4979,8 @@ def slice_put(
     Args:
         x, value: tensor.
         axes: sequence of ints.
-        starts, ends, strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        starts, ends: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        strides: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
         accumulate: bool.
     """
     return bind(_slice_put, (x, value), (axes, starts, ends, strides, accumulate))
@@ -4964,10 +4996,10 @@ def slice_put_grad(x, value, out_grad, axes, starts, ends, strides, accumulate):
     return bind(_slice_put_grad, (x, value, out_grad), (axes, starts, ends, strides, accumulate))
 
 _pad = define(
-    "pad", "(Tensor x, int[] paddings, Scalar pad_value)", "Tensor(out)",
+    "pad", "(Tensor x, int[] paddings, Scalar pad_value=0)", "Tensor(out)",
     infer_meta=("PadInferMeta", None), backward="pad_grad"
 )
-def pad(x: TensorLike, paddings: IntArrayLike, pad_value: ScalarLike) -> Tensor:
+def pad(x: TensorLike, paddings: IntArrayLike, pad_value: ScalarLike = 0) -> Tensor:
     """x with pad_value added: paddings[2i] elements before and paddings[2i + 1] behind axis i;
     negative numbers cut.
 
@@ -5011,14 +5043,14 @@ _roll = define(
     "roll", "(Tensor x, IntArray shifts={}, int64_t[] axis={})", "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None), backward="roll_grad", jvp="linear"
 )
-def roll(x: TensorLike, shifts: IntArrayLike = (), axis: IntArrayLike = ()) -> Tensor:
+def roll(x: TensorLike, shifts: IntArrayLike | None = (), axis: IntArrayLike | None = ()) -> Tensor:
     """x moved by shifts[i] places along axis[i]; what leaves at one end comes in at the other.
     Without axis the elements are moved in C order.
 
     Args:
         x: tensor.
-        shifts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
-        axis: sequence of ints.
+        shifts: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        axis: sequence of ints, may be None.
     """
     return bind(_roll, (x,), (shifts, axis))
 
@@ -5056,16 +5088,16 @@ _squeeze = define(
     "squeeze", "(Tensor x, IntArray axis={})", "Tensor(out)", infer_meta=("SqueezeInferMeta", None),
     jvp="linear", inplace=(("x", "out"),), view=(("x", "out"),)
 )
-def squeeze(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
+def squeeze(x: TensorLike, axis: IntArrayLike | None = ()) -> Tensor:
     """x without the axes in axis, each of one element; without axis, without every such axis.
 
     Args:
         x: tensor.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
     """
     return bind(_squeeze, (x,), (axis,))
 
-def squeeze_(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
+def squeeze_(x: TensorLike, axis: IntArrayLike | None = ()) -> Tensor:
     """:func:`squeeze` in the memory of x, not to be used after it."""
     return bind_in_place(_squeeze, (x,), (axis,))
 
@@ -5073,16 +5105,16 @@ _unsqueeze = define(
     "unsqueeze", "(Tensor x, IntArray axis={})", "Tensor(out)", jvp="linear",
     inplace=(("x", "out"),), view=(("x", "out"),)
 )
-def unsqueeze(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
+def unsqueeze(x: TensorLike, axis: IntArrayLike | None = ()) -> Tensor:
     """x with axes of one element, which stand at axis in the result.
 
     Args:
         x: tensor.
-        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
     """
     return bind(_unsqueeze, (x,), (axis,))
 
-def unsqueeze_(x: TensorLike, axis: IntArrayLike = ()) -> Tensor:
+def unsqueeze_(x: TensorLike, axis: IntArrayLike | None = ()) -> Tensor:
     """:func:`unsqueeze` in the memory of x, not to be used after it."""
     return bind_in_place(_unsqueeze, (x,), (axis,))
 
@@ -5158,12 +5190,13 @@ def unbind_grad(out_grad, axis):
     return bind(_unbind_grad, (out_grad,), (axis,))
 
 _tile = define("tile", "(Tensor x, IntArray repeat_times={})", "Tensor(out)", jvp="linear")
-def tile(x: TensorLike, repeat_times: IntArrayLike = ()) -> Tensor:
+def tile(x: TensorLike, repeat_times: IntArrayLike | None = ()) -> Tensor:
     """x repeated repeat_times[i] times along axis i, aligned at the last axis.
 
     Args:
         x: tensor.
-        repeat_times: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        repeat_times: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be
+            None.
     """
     return bind(_tile, (x,), (repeat_times,))
 
@@ -5171,12 +5204,12 @@ _expand_as = define(
     "expand_as", "(Tensor x, Tensor y, int[] target_shape={})", "Tensor(out)",
     infer_meta=("ExpandAsInferMeta", None), jvp="linear"
 )
-def expand_as(x: TensorLike, y: TensorLike, target_shape: IntArrayLike = ()) -> Tensor:
+def expand_as(x: TensorLike, y: TensorLike, target_shape: IntArrayLike | None = ()) -> Tensor:
     """x broadcast to the shape of y, or to target_shape if that is given.
 
     Args:
         x, y: tensor.
-        target_shape: sequence of ints.
+        target_shape: sequence of ints, may be None.
     """
     return bind(_expand_as, (x, y), (target_shape,))
 

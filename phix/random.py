@@ -23,7 +23,14 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, IntArrayLike
 from phix.core.conversion import owned_tensor
-from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
+from phix.core.errors import (
+    ArgumentError,
+    AttributeValueError,
+    DTypeError,
+    NumberRangeError,
+    ShapeError,
+    shown,
+)
 from phix.core.faces import face
 from phix.core.given import BOUND, entries, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
@@ -59,6 +66,11 @@ def _words(number: Any) -> Any:
         return ops.stack([(wide >> 32).astype(dt.uint32), wide.astype(dt.uint32)], 0)
     if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
         raise ArgumentError(f"a seed is an int, found {number!r}")
+    if not -(1 << 63) <= number < 1 << 64:
+        raise NumberRangeError(
+            f"a seed has 64 bits, with a sign or without, found {shown(int(number))}; write one "
+            "from -2**63 to 2**64 - 1"
+        )
     words = [(int(number) >> 32) & 0xFFFFFFFF, int(number) & 0xFFFFFFFF]
     return owned_tensor(np.array(words, dt.uint32))
 
@@ -68,7 +80,11 @@ def key(seed: int | TensorBase) -> Tensor:
     """The key of a seed: uint32[2], the high and the low 32 bits of it.
 
     Args:
-        seed: an int, of which 64 bits are used, or a 0-d int tensor.
+        seed: an int from -2**63 to 2**64 - 1, or a 0-d int tensor. A negative one has the key of
+            the positive one of the same bits: -1 that of 2**64 - 1.
+
+    Raises:
+        NumberRangeError: the seed has more bits.
 
     >>> import phix
     >>> phix.random.key(7).tolist()
@@ -98,7 +114,10 @@ def fold_in(key: TensorLike, data: int | TensorBase) -> Tensor:
 
     Args:
         key: a key.
-        data: an int, of which 64 bits are used, or a 0-d int tensor.
+        data: an int from -2**63 to 2**64 - 1, or a 0-d int tensor.
+
+    Raises:
+        NumberRangeError: the int has more bits.
 
     >>> import phix
     >>> phix.random.fold_in(phix.random.key(0), 5).shape

@@ -509,7 +509,14 @@ def test_no_body_calls_libm_where_it_should_vectorise(name):
         assert calls_in(result) <= ONLY_CALLS.get(name, set())
 
 
-def calls_in(result: Expr | Complex) -> set[str]:
+@pytest.mark.parametrize("dtype", [dt.float32, dt.float64])
+def test_the_normal_distribution_and_its_density_share_one_power_of_two(dtype):
+    x = var("x", dtype)
+    both = bodies.get("ndtr")(x) + x * bodies.get("normal_density")(x)
+    assert sum(e.fn == "shl" for e in parts(both)) == 1
+
+
+def parts(result: Expr | Complex) -> set[Expr]:
     stack = [result.real, result.imag] if isinstance(result, Complex) else [result]
     seen: set[Expr] = set()
     while stack:
@@ -517,4 +524,8 @@ def calls_in(result: Expr | Complex) -> set[str]:
         if e not in seen:
             seen.add(e)
             stack.extend(e.args)
-    return {e.data for e in seen if e.fn == "call"}
+    return seen
+
+
+def calls_in(result: Expr | Complex) -> set[str]:
+    return {e.data for e in parts(result) if e.fn == "call"}

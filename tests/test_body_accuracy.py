@@ -70,6 +70,10 @@ def _erfcx(v: Any) -> Any:
     return (1 - 1 / (2 * v * v) + 3 / (4 * v**4)) / (v * mp.sqrt(mp.pi))
 
 
+def _density(v: Any) -> Any:
+    return mp.exp(-v * v / 2) / mp.sqrt(2 * mp.pi) if abs(v) < 100 else mp.mpf(0)
+
+
 @dataclass(frozen=True)
 class Row:
     """Where a body is looked at: an interval for each format, points, and the references.
@@ -122,6 +126,10 @@ ROWS: dict[str, Row] = {
     "ndtr": Row(
         ((-15, 7), (-39, 9)), exactly(lambda v: _erfc(-v / mp.sqrt(2)) / 2), True,
         (-1.8626, -0.77), sp.ndtr,
+    ),
+    "normal_density": Row(
+        ((-15, 15), (-39, 39)), exactly(_density), True,
+        (1.1774,), lambda x: np.exp(-x * x / 2) / np.sqrt(2 * np.pi),
     ),
     "erfinv": Row(
         ((-1, 1), (-1, 1)), exactly(lambda v: mp.erfinv(v) if abs(v) < 1 else mp.nan), True,

@@ -11,7 +11,13 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core.errors import ArgumentError, ConcretizationError, DTypeError, ShapeError
+from phix.core.errors import (
+    ArgumentError,
+    AttributeValueError,
+    ConcretizationError,
+    DTypeError,
+    ShapeError,
+)
 
 pytestmark = pytest.mark.unoptimised
 
@@ -509,3 +515,8 @@ def test_second_derivative_of_a_checkpointed_while_loop() -> None:
         assert np.allclose(second(kept)(X[0]), second(doubled)(X[0]), rtol=1e-12)
     third = phix.grad(phix.grad(phix.grad(kept)))(X[0])
     assert np.allclose(third, phix.grad(phix.grad(phix.grad(doubled)))(X[0]), rtol=1e-12)
+
+
+def test_a_branch_without_branches_is_refused():
+    with pytest.raises(AttributeValueError, match="branches is empty; give at least one graph"):
+        ops.branch(phix.to_tensor(0), [phix.to_tensor(1.0)], [])

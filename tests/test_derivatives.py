@@ -68,6 +68,39 @@ def test_linearize_of_python_control_flow_of_trees_and_inside_grad():
         phix.linearize(ops.sin, X)[1](np.ones(2))
 
 
+AFFINE = [
+    lambda x: 2 * x + 1,
+    lambda x: 1 - x,
+    lambda x: (2 * x, x + 1),
+    lambda x: ops.full([3], 2.0),
+    lambda x: ops.concat([x, ops.full([1], 1.0)]),
+    phix.jit(lambda x: 3 * x - 0.5),
+]
+
+
+@pytest.mark.parametrize("number", range(len(AFFINE)))
+def test_the_transpose_of_an_affine_function_is_refused(number):
+    for x in (phix.spec([3]), phix.to_tensor([1.0, 2.0, 3.0])):
+        with pytest.raises(DifferentiationError, match="adds something to what is linear"):
+            phix.linear_transpose(AFFINE[number], x)
+
+
+def test_the_transpose_of_what_adds_zeros_is_right():
+    padded = phix.linear_transpose(lambda x: ops.concat([x + 0.0, phix.zeros([1])]), phix.spec([2]))
+    assert padded(phix.to_tensor([1.0, 2.0, 3.0]))[0].tolist() == [1, 2]
+    nothing = phix.linear_transpose(lambda x: 0 * x, phix.spec([2]))
+    assert nothing(phix.to_tensor([1.0, 2.0]))[0].tolist() == [0, 0]
+
+
+def test_linear_transposes_inside_other_transformations():
+    def twice(w):
+        return phix.linear_transpose(lambda x: w * x, phix.spec([2]))(phix.ones([2]))[0]
+
+    assert phix.jit(twice)(phix.to_tensor(3.0)).tolist() == [3, 3]
+    assert phix.grad(lambda w: ops.sum(twice(w)))(phix.to_tensor(3.0)).item() == 2
+    assert phix.vmap(twice)(phix.to_tensor([1.0, 2.0])).tolist() == [[1, 1], [2, 2]]
+
+
 def test_linear_transpose():
     w = np.random.default_rng(0).normal(size=(4, 3))
     transpose = phix.linear_transpose(lambda x: {"y": ops.matmul(w, x)}, phix.spec([3], "float64"))

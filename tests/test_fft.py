@@ -350,3 +350,10 @@ X = np.ones((3, 4))
 def test_errors_say_what_to_write(call: Any, error: type[Exception], text: str) -> None:
     with pytest.raises(error, match=text):
         call()
+
+
+@pytest.mark.parametrize("name", ["fftfreq", "rfftfreq"])
+def test_samples_at_one_time_have_no_frequency(name: str) -> None:
+    for d in (0, 0.0):
+        with pytest.raises(AttributeValueError, match=f"{name}: d is 0"):
+            getattr(phix.fft, name)(4, d)

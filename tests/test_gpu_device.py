@@ -22,6 +22,7 @@ from phix.core.graph import Graph
 from phix.kernels.gpu import ENGINE, device
 from random_programs import draw_program, seeded
 from tests import random_graphs, random_networks
+from tests.test_control_flow import CASES as LOOPS
 
 CASES = {c.op.name: c for c in table_cases() if "elsewhere" not in c.test}
 pytestmark = [
@@ -196,6 +197,28 @@ def test_donated_arguments_give_their_memory() -> None:
         made.append(step(made[-1]))
     assert made[-1].data.data.ptr == before
     np.testing.assert_array_equal(made[-1], np.arange(1 << 20, dtype=np.float32) * 16 + 15)
+
+
+def test_views_keep_their_values_when_the_memory_is_given_away() -> None:
+    for view in (lambda x: ops.reshape(x, [2, 3]), lambda x: x[1:], lambda x: x[None], lambda x: x):
+        x = phix.to_tensor(np.arange(6.0), place="gpu")
+        seen = view(x)
+        kept = seen.numpy().copy()
+        if seen is not x:
+            y = x.multiply_(2.0)
+            np.testing.assert_array_equal(y, np.arange(6.0) * 2)
+        np.testing.assert_array_equal(seen, kept)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_and_branches_over_single_values(name: str) -> None:
+    f, twin, points = LOOPS[name]
+    with phix.device("gpu"):
+        for run in (f, phix.jit(f)):
+            for x in map(np.asarray, points):
+                np.testing.assert_allclose(run(x), twin(float(x)), rtol=1e-13)
+                slope = (twin(float(x) + 1e-6) - twin(float(x) - 1e-6)) / 2e-6
+                np.testing.assert_allclose(phix.grad(run)(x), slope, rtol=1e-6, atol=1e-7)
 
 
 def test_many_sizes_of_one_program() -> None:

@@ -28,7 +28,7 @@ def test_an_array_is_alone_if_nothing_else_refers_to_its_memory(monkeypatch: Any
 
     fake = SimpleNamespace(empty=lambda size: array(Memory()))
     monkeypatch.setattr(device, "cupy", lambda: fake)
-    device._references_of_memory.cache_clear()
+    device._references_of_one.cache_clear()
     try:
         one = array(Memory())
         assert device.DEVICE.is_alone(one)
@@ -36,8 +36,10 @@ def test_an_array_is_alone_if_nothing_else_refers_to_its_memory(monkeypatch: Any
         assert not device.DEVICE.is_alone(one) and not device.DEVICE.is_alone(view)
         del view
         assert device.DEVICE.is_alone(one)
+        reshaped = SimpleNamespace(data=one.data)
+        assert not device.DEVICE.is_alone(one) and not device.DEVICE.is_alone(reshaped)
     finally:
-        device._references_of_memory.cache_clear()
+        device._references_of_one.cache_clear()
 
 
 class Pool(places.Device):

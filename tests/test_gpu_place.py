@@ -17,6 +17,7 @@ from harness.cases import table_cases
 from harness.checks import CHECKS
 from phix import ops
 from phix.core.errors import DeviceError, DonatedTensorError
+from tests.test_control_flow import CASES as LOOPS
 
 pytestmark = [needs_compiler, pytest.mark.xdist_group("gpu place"), pytest.mark.unoptimised]
 CASES = {case.op.name: case for case in table_cases() if "elsewhere" not in case.test}
@@ -312,6 +313,27 @@ def test_loops_with_small_bodies_run_as_one_kernel(gpu) -> None:
     for found, wanted in zip(rnn(xs, w), rnn(xs.to("cpu"), w.to("cpu")), strict=True):
         assert found.place.kind == "gpu"
         np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_loops_and_branches_over_single_values(gpu, name: str) -> None:
+    """The same constants go into each of these calls: no call may leave results in their memory."""
+    f, twin, points = LOOPS[name]
+    with phix.device("gpu"):
+        for x in map(np.asarray, points):
+            np.testing.assert_allclose(f(x), twin(float(x)), rtol=1e-13)
+            slope = (twin(float(x) + 1e-6) - twin(float(x) - 1e-6)) / 2e-6
+            np.testing.assert_allclose(phix.grad(f)(x), slope, rtol=1e-6, atol=1e-7)
+    assert phix.to_tensor(0.0).to("gpu").item() == 0.0
+
+
+def test_numbers_brought_to_another_place_are_not_written_to(gpu) -> None:
+    g = on() * 0.0 + 5.0
+    assert phix.to_tensor(1.0).add_(g).item() == 6.0
+    assert (g + 1.0).item() == 6.0 and (g * phix.to_tensor(1.0)).item() == 5.0
+    added = phix.jit(lambda x, g: x + g, donate_argnums=0)
+    assert [added(phix.to_tensor(2.0), g).item() for _ in range(2)] == [7.0, 7.0]
+    assert (g * phix.to_tensor(2.0)).item() == 10.0
 
 
 def test_arrays_of_other_libraries_are_taken_where_they_are(gpu) -> None:

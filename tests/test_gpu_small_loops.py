@@ -113,12 +113,12 @@ def test_inputs_with_strides() -> None:
     "function",
     [
         lambda x: phix.fori_loop(0, 3, lambda i, c: c * 2.0 + 1.0, x),  # a large carry
-        lambda x: phix.fori_loop(0, 3, lambda i, c: c @ c, x[:100, :100] * 0.01),  # a large product
+        lambda x: phix.fori_loop(0, 3, lambda i, c: c @ c, x * 0.01),  # a large product
         lambda x: phix.fori_loop(0, 3, lambda i, c: ops.sort(c, 0), x[:5, 0]),  # a host step
     ],
 )
 def test_loops_of_large_steps_stay_steps(function: Any) -> None:
-    made = check(function, floats(200, 200), tolerance=1e-4)
+    made = check(function, floats(300, 300), tolerance=1e-4)
     assert "ForStep" in steps_of(made)
 
 

@@ -126,7 +126,7 @@ def test_slots_that_take_tensors_are_annotated_so() -> None:
         parameters = inspect.signature(getattr(ops, codegen.python_name(op.name))).parameters
         names = [op.attr_names[i] for i in op.number_slots if not op.forward]
         found |= {parameters[codegen.python_name(n)].annotation for n in names}
-    assert found == {"FloatLike", "ScalarLike"}
+    assert found == {"FloatLike", "ScalarLike", "ScalarLike | None"}
     for kind in (annotations.FloatLike, annotations.ScalarLike):
         assert {float, np.generic, TensorBase} <= set(typing.get_args(kind))
 
@@ -252,6 +252,7 @@ def test_generated_text_passes_the_linter(tmp_path: Path) -> None:
         ("str", "'NCHW'", "NCHW"),
         ("DataType", "DataType::BFLOAT16", "bfloat16"),
         ("DataType", "DataType::UNDEFINED", None),
+        ("Scalar(int64_t)", "none", None),
         ("DataLayout", "DataLayout::NCHW", "NCHW"),
         ("Place", "{}", None),
         ("Place", "CPUPlace()", None),

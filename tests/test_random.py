@@ -12,6 +12,7 @@ import scipy.stats
 import phix
 from harness.references import threefry2x32
 from phix import random
+from phix.core.errors import NumberRangeError
 from phix.primitives import random as draws
 
 SIZE = 20_000
@@ -184,3 +185,16 @@ def test_truncated_normal_derivatives_keep_the_quantile(low: float, high: float)
         np.testing.assert_allclose(slope, (up - down) / 2e-4, rtol=1e-4, atol=1e-5)
         total = phix.grad(lambda *p: phix.ops.sum(draw(*p)), argnums=number)(*args)
         np.testing.assert_allclose(total.item(), slope.sum(), rtol=1e-9)
+
+
+@pytest.mark.parametrize("seed", [2**64, 2**64 + 1, -(2**63) - 1, 10**400])
+def test_a_seed_of_more_than_64_bits_is_refused(seed):
+    for make in (phix.random.key, lambda n: phix.random.fold_in(phix.random.key(0), n)):
+        with pytest.raises(NumberRangeError, match=r"64 bits.*from -2\*\*63 to 2\*\*64 - 1"):
+            make(seed)
+
+
+def test_a_negative_seed_is_that_of_its_bits():
+    assert phix.random.key(-1).tolist() == phix.random.key(2**64 - 1).tolist() == [2**32 - 1] * 2
+    assert phix.random.key(-(2**63)).tolist() == phix.random.key(2**63).tolist() == [2**31, 0]
+    assert phix.random.key(phix.to_tensor(-1)).tolist() == [2**32 - 1] * 2

@@ -10,6 +10,7 @@ import pytest
 import phix
 from phix import ops
 from phix.core.errors import PhixError
+from phix.kernels.gpu import host_steps as gpu_host_steps
 
 pytestmark = pytest.mark.unoptimised
 
@@ -148,3 +149,25 @@ def test_rows_sorted_twice_are_one_pass_with_memory_for_both() -> None:
     assert text.count("kernel") == 1 and text.count("local l") > 1, text
     for got, expected in zip(phix.jit(both)(x), (np.sort(x, 1), np.sort(np.sin(x), 1))):
         np.testing.assert_allclose(got, expected, rtol=1e-6)
+
+
+class OrderOfBits:
+    """NumPy in CuPy's place, with a sort that goes by the bits, as sorts by digits do."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(np, name)
+
+    @staticmethod
+    def argsort(x: np.ndarray, axis: int, kind: str) -> np.ndarray:
+        bits = np.ascontiguousarray(x).view(f"i{x.dtype.itemsize}")
+        return np.argsort(np.where(bits < 0, bits ^ np.iinfo(bits.dtype).max, bits), axis, kind)
+
+
+@pytest.mark.parametrize("name", ["float16", "float32", "float64"])
+def test_a_nan_with_a_sign_is_the_largest_on_a_gpu_too(name: str) -> None:
+    x = np.array([1.0, -np.nan, -np.inf, np.nan, np.inf, -2.0], name)
+    out = np.empty_like(x)
+    step = gpu_host_steps.find("sort", OrderOfBits(), {"axis": 0, "descending": False})
+    assert step is not None
+    step(x, out)
+    np.testing.assert_array_equal(out, np.sort(x))

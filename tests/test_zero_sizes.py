@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,52 @@ def test_a_0_in_a_reshape_means_the_same_for_sizes_known_and_unknown(
     else:
         assert ops.reshape(x, shape).shape == wanted
         assert unsized(x).shape == wanted
+
+
+# shape of x, and one with a -1 beside a size that is 0 in this run: what the -1 cancels is lost
+BESIDE: list[tuple[tuple[int, ...], Callable[[Any], list[Any]]]] = [
+    ((0, 6), lambda x: [x.shape[0] * 3, -1]),
+    ((0, 6), lambda x: [x.shape[0], -1]),
+    ((0, 6), lambda x: [-1, x.shape[0]]),
+    ((0, 2, 3), lambda x: [x.shape[0] * x.shape[1], -1]),
+    ((2, 0, 3), lambda x: [x.shape[0] * x.shape[1], -1]),
+    ((2, 0, 3), lambda x: [x.shape[0], -1, x.shape[2]]),
+    ((2, 0, 3), lambda x: [-1, x.shape[1] * x.shape[2]]),
+    ((6, 0), lambda x: [x.shape[1], -1]),
+    ((6, 0), lambda x: [-1, 2 * x.shape[1]]),
+    ((6, 0), lambda x: [3, x.shape[1], -1]),
+    ((6, 0), lambda x: [1, 1, x.shape[1], -1]),
+]
+
+
+@pytest.mark.parametrize(("dims", "shape"), BESIDE)
+def test_a_rest_beside_a_size_that_turns_out_0_is_that_of_known_sizes_or_refused(
+    dims: tuple[int, ...], shape: Callable[[Any], list[Any]]
+) -> None:
+    x = phix.zeros(dims)
+
+    def f(x: Any) -> Any:
+        return ops.reshape(x, shape(x))
+
+    def found(f: Callable[[Any], Any]) -> Any:
+        try:
+            return f(x).shape
+        except (ShapeError, AttributeValueError):
+            return None
+
+    def unsized(spec: list[Any]) -> Callable[[Any], Any]:
+        return phix.jit(f, input_spec=[phix.spec(spec)])
+
+    def batched(spec: list[Any]) -> Callable[[Any], Any]:
+        rows = phix.jit(phix.vmap(f), input_spec=[phix.spec(["b", *spec])])
+        return lambda x: rows(x[None])[0]
+
+    named = [f"n{k}" for k in range(len(dims))]
+    for spec in (named, [n if d == 0 else d for n, d in zip(named, dims)], [-1] * len(dims)):
+        for g in (unsized(spec), batched(spec)):
+            assert found(g) in (found(f), None)
+    full = phix.zeros([d or 6 for d in dims])
+    assert unsized(named)(full).shape == f(full).shape
 
 
 DIVIDED = {
@@ -112,3 +159,11 @@ def test_branches_over_batches_without_lanes(dims: tuple[int, int]) -> None:
 
 def test_a_flipped_tensor_without_axes_is_one() -> None:
     assert ops.flip(phix.to_tensor(2.0), []).item() == 2.0
+
+
+@pytest.mark.parametrize("shape", [[-1, 3], [2, -1, 3], [-1, -1, -1]])
+def test_a_new_axis_of_an_expansion_has_a_size(shape: list[int]) -> None:
+    for x in (np.ones(3, np.float32), phix.spec(["n"])):
+        with pytest.raises(ShapeError, match=r"-1 for an axis that .* does not have; write its"):
+            phix.infer_meta(lambda x: ops.expand(x, shape))(x)
+    assert ops.expand(np.ones(3, np.float32), [2, -1]).shape == (2, 3)

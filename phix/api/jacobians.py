@@ -14,9 +14,11 @@ from phix.api.signatures import A, Function, OfArray, OfTensor, P, R
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
+from phix.core.attrs import is_traced
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.graph import Constant, Equation, Graph, copied, flat
+from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor
 from phix.core.tracebacks import leaving_phix
 from phix.interpreters import stage
@@ -124,7 +126,9 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
         A function of a cotangent of the result, giving a tuple with that of each argument.
 
     Raises:
-        DifferentiationError: the function is not linear.
+        DifferentiationError: the function is not linear. One that adds something of its own, as
+            2 * x + 1 does, is found by its value at zero: where sizes and what it closes over are
+            known.
 
     >>> import phix
     >>> transpose = phix.linear_transpose(lambda x: 3.0 * x, phix.spec([2]))
@@ -143,6 +147,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
 
     graph = stage.trace(joint, [*metas, *(a.meta for a in traced.outputs)])
     _check_linear(graph, count, name)
+    _check_zero_at_zero(traced, metas, name)
 
     @named("linear_transpose")
     def transposed(ct: Any) -> Any:
@@ -170,6 +175,19 @@ def _check_linear(graph: Graph, count: int, name: str) -> None:
             f"linear_transpose: {name} is not linear in its arguments; use phix.vjp, which takes "
             "the derivative at a point"
         )
+
+
+def _check_zero_at_zero(traced: Graph, metas: Sequence[MetaTensor], name: str) -> None:
+    """Raise where a function of constant slope is known not to be 0 at 0: it is affine."""
+    if not all(m.is_static() for m in metas):
+        return
+    for found in traced(*(reverse.zeros(m) for m in metas)):
+        largest = ops.any(found != 0) if dt.is_differentiable(found.dtype) else None
+        if largest is not None and not is_traced(largest) and bool(largest):
+            raise DifferentiationError(
+                f"linear_transpose: {name} adds something to what is linear in its arguments: it "
+                "is not 0 where they are; leave that out, or use phix.vjp"
+            )
 
 
 # -- jacobians -------------------------------------------------------------------------------

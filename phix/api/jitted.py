@@ -18,7 +18,13 @@ from phix.api.signatures import P, R
 from phix.core import collector, context, pytrees, rewrites, stack
 from phix.core.arrays import all_apart
 from phix.core.engines import Launcher
-from phix.core.errors import ArgumentError, NestingError, RetraceError
+from phix.core.errors import (
+    NO_ROOM,
+    ArgumentError,
+    NestingError,
+    OutOfMemoryError,
+    RetraceError,
+)
 from phix.core.exact_keys import Exact, is_hashable
 from phix.core.given import named
 from phix.core.index_ranges import is_checking
@@ -79,6 +85,9 @@ class Jitted(Generic[P, R]):
                 return self._call_quick(args)
             return self._call(args, kwargs)
         except Exception as error:
+            if type(error) is MemoryError:  # of native code
+                name = function_name(self.function)
+                raise OutOfMemoryError(f"jit of {name}: {str(error) or NO_ROOM}") from None
             shorten(error, error.__traceback__)
             raise
 

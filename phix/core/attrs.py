@@ -182,8 +182,7 @@ _CONVERTERS: dict[str, Callable[[Any], Any]] = {
 
 # What None has a meaning for: the input's dtype, the default place, an object.
 _MAY_BE_NONE = frozenset({"DataType", "Place", "Object"})
-
-
+_INTS = frozenset(kind for kind, converter in _CONVERTERS.items() if converter is _ints)
 # A Scalar holds any number; the table says where it must be a whole or a real one.
 _OF_SCALARS = {"int": _int, "int64_t": _int, "bool": _bool, "float": _real, "double": _scalar}
 
@@ -211,9 +210,8 @@ def convert(op: Op, attrs: tuple[Any, ...], tensors: Sequence[int] = ()) -> tupl
         if tensors and len(converted) in tensors:
             converted.append(value)
             continue
-        may_be_none = arg.default is None or arg.type in _MAY_BE_NONE
-        if value is None and (may_be_none or "open_bounds" in op.traits):
-            converted.append(None)
+        if value is None and (arg.type in _MAY_BE_NONE or op.takes_none(arg)):
+            converted.append(() if arg.type in _INTS else None)
             continue
         try:
             converted.append(converter(value))

@@ -342,7 +342,7 @@ def _scalar_on(place: Place, dtype: np.dtype, data: bytes) -> Tensor:
 
 
 def moved_tensor(x: Tensor, place: Place) -> Tensor:
-    """The tensor on ``place``; copies of single values are kept."""
+    """The tensor on ``place``; copies of single values are kept, and nobody may write to them."""
     if not x.ndim and isinstance(x.data, np.ndarray) and place.kind != "cpu":
         return _scalar_on(place, x.dtype, x.data.tobytes())
     data = places.moved(x.data, place)

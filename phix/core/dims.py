@@ -67,12 +67,13 @@ class Dim:
     """An unknown dim. An int-like object: it adds, multiplies and divides, but has no value.
 
     Prints and compares as -1; ``int(dim)``, ``if dim:`` and ``range(dim)`` raise
-    :class:`~phix.core.errors.UnknownDimError`.
+    :class:`~phix.core.errors.UnknownDimError`. A run in which one is 0 that ``divides`` is refused.
     """
 
-    __slots__ = ("key", "terms")
+    __slots__ = ("divides", "key", "terms")
 
-    def __init__(self, terms: dict[Monomial, int]) -> None:
+    def __init__(self, terms: dict[Monomial, int], divides: bool = False) -> None:
+        self.divides = divides  # no part of the key: the size is the same
         ordered = sorted(
             ((m, c) for m, c in terms.items() if c),
             key=lambda term: (-len(term[0]), [a.key for a in term[0]]),
@@ -183,13 +184,17 @@ Shape = tuple[DimLike, ...]
 def _divided(divide: Callable[[int, int], int]) -> Callable[[int, int], int]:
     def value(a: int, b: int) -> int:
         if b == 0:
-            raise ShapeError(
-                f"a dim is {a} divided by a size that is 0 in this run, so it is not known (a -1 "
-                "beside such a size in a shape?); write that dim out, or run without empty tensors"
-            )
+            raise _no_quotient(f"{a} by 0")
         return divide(a, b)
 
     return value
+
+
+def _no_quotient(what: str) -> ShapeError:
+    return ShapeError(
+        f"a dim is divided by a size that is 0 in this run ({what}), so it is not known (a "
+        "-1 beside such a size in a shape?); write that dim out, or run without empty tensors"
+    )
 
 
 _FUNCTIONS: dict[str, Any] = {
@@ -342,10 +347,24 @@ def broadcast(a: DimLike, b: DimLike) -> DimLike | None:
     return apply("broadcast", a, b)
 
 
+def divisor(dim: DimLike) -> DimLike:
+    """The dim, which another one was divided by: a run in which it is 0 is refused."""
+    return dim if isinstance(dim, int) else Dim(dict(dim.terms), divides=True)
+
+
 def substitute(dim: DimLike, env: Mapping[Symbol, DimLike]) -> DimLike:
-    """``dim`` with each symbol of ``env`` replaced; an int once every symbol is one."""
+    """``dim`` with each symbol of ``env`` replaced; an int once every symbol is one.
+
+    Raises:
+        ShapeError: it divides another dim, and is 0.
+    """
     if isinstance(dim, int):
         return dim
+    if dim.divides:
+        found = substitute(Dim(dict(dim.terms)), env)
+        if is_zero(found):
+            raise _no_quotient(dim_text(dim))
+        return divisor(found)
     total: DimLike = 0
     for monomial, coefficient in dim.terms:
         term: DimLike = coefficient

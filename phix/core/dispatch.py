@@ -13,7 +13,7 @@ from phix.core.arrays import apart
 from phix.core.context import context, inside, is_eager
 from phix.core.conversion import home, lent_tensor
 from phix.core.dims import Dim
-from phix.core.errors import ArgumentError, OutOfMemoryError, PhixError, described
+from phix.core.errors import NO_ROOM, ArgumentError, OutOfMemoryError, PhixError, described
 from phix.core.index_ranges import check_call
 from phix.core.interpreter import Interpreter
 from phix.core.op import Op
@@ -44,7 +44,7 @@ def _no_room(op: Op, error: MemoryError) -> OutOfMemoryError:
     """The error where there is no memory for a result, with the op's name and the user's line."""
     if getattr(error, "located", False):
         return error  # type: ignore[return-value]
-    named = OutOfMemoryError(f"{op.name}{at_user_line()}: {error or 'out of memory'}")
+    named = OutOfMemoryError(f"{op.name}{at_user_line()}: {str(error) or NO_ROOM}")
     named.located = True  # type: ignore[attr-defined]
     return named
 

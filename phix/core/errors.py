@@ -135,6 +135,12 @@ class DeviceError(PhixError, RuntimeError):
     """A place is unknown, has no driver, or something failed on it."""
 
 
+# What is said of native code that got no memory, which says no more than that.
+NO_ROOM = (
+    "out of memory for what is computed on the way; lower(...).memory_analysis() says what that is"
+)
+
+
 class OutOfMemoryError(DeviceError, MemoryError):
     """A place has no room, also after the memory kept for later was given back."""
 

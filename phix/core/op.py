@@ -126,6 +126,11 @@ class Op:
     def is_pointwise(self) -> bool:
         return "pointwise" in self.traits
 
+    def takes_none(self, attr: Arg) -> bool:
+        """Whether an attribute may be None by what the table says of it, not by its type."""
+        is_axes = "reduces" in self.traits and attr.name == "axis"
+        return attr.default is None or attr.default == () or is_axes
+
     def merge(self, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
         """Inputs and attributes in the order of the op's args, as rules receive them."""
         if self.tensors_first:

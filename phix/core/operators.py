@@ -117,6 +117,12 @@ class _Members:
     def __rmatmul__(self, other: TensorLike) -> Tensor:
         return _call("matmul", other, self, attrs=(False, False))
 
+    def __divmod__(self: Any, other: TensorLike) -> tuple[Tensor, Tensor]:
+        return self // other, self % other
+
+    def __rdivmod__(self: Any, other: TensorLike) -> tuple[Tensor, Tensor]:
+        return other // self, other % self
+
     def __round__(self, digits: int = 0) -> Tensor:
         return _call("round", self, attrs=(digits,))
 

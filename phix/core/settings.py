@@ -53,7 +53,7 @@ class Settings:
         64 << 10, "bytes", "what must become free for a step to move: less stays in a cache"
     )
     block_terms: int = _program(
-        2048, "terms", "what long sums add up in their own dtype before they go on in float64"
+        2048, "terms", "the most that long sums add up in their own dtype, before float64"
     )
     block_rows: int = _program(64, "rows", "the same of sums down columns")
     # -- threads
@@ -78,6 +78,10 @@ class Settings:
     steps_of_a_part: int = _program(64, "steps", "steps of a part, where there are more")
     most_nested_loops: int = _program(
         8, "loops", "loops and branches up to which all stand in one function"
+    )
+    # -- memory of a GPU
+    most_unshared_bytes: int = _program(
+        16 << 20, "bytes", "temps of a GPU program that share no memory, so that steps can overlap"
     )
     # -- what is kept
     most_eager_plans: int = _kept(

@@ -61,6 +61,8 @@ class TensorMethods:
     def __rpow__(self, other: TensorLike) -> Tensor: ...
     def __matmul__(self, other: TensorLike) -> Tensor: ...
     def __rmatmul__(self, other: TensorLike) -> Tensor: ...
+    def __divmod__(self, other: TensorLike) -> tuple[Tensor, Tensor]: ...
+    def __rdivmod__(self, other: TensorLike) -> tuple[Tensor, Tensor]: ...
     def __round__(self, digits: int = 0) -> Tensor: ...
     def softmax(self, axis: int = -1) -> Tensor:
         """exp(x) / sum(exp(x)) along the axis, computed from x - max(x) so that nothing
@@ -122,11 +124,11 @@ class TensorMethods:
         """1 / x, elementwise."""
     def reciprocal_(self) -> Tensor:
         """:func:`reciprocal` in the memory of x, not to be used after it."""
-    def clip(self, min: ScalarLike, max: ScalarLike) -> Tensor:
+    def clip(self, min: ScalarLike | None = None, max: ScalarLike | None = None) -> Tensor:
         """min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN,
         with gradient 0; the gradient is 1 at a bound. Ints stay ints, within the ints between the
         bounds."""
-    def clip_(self, min: ScalarLike, max: ScalarLike) -> Tensor:
+    def clip_(self, min: ScalarLike | None = None, max: ScalarLike | None = None) -> Tensor:
         """:func:`clip` in the memory of x, not to be used after it."""
     def lerp(self, y: TensorLike, weight: TensorLike) -> Tensor:
         """x + weight * (y - x), elementwise: x where weight is 0, y where it is 1."""
@@ -181,8 +183,8 @@ class TensorMethods:
         filter: TensorLike,
         strides: IntArrayLike = (1, 1),
         paddings: IntArrayLike = (0, 0),
-        output_padding: IntArrayLike = (),
-        output_size: IntArrayLike = (),
+        output_padding: IntArrayLike | None = (),
+        output_size: IntArrayLike | None = (),
         padding_algorithm: str = 'EXPLICIT',
         groups: int = 1,
         dilations: IntArrayLike = (1, 1),
@@ -361,7 +363,7 @@ class TensorMethods:
         indices: Sequence[TensorLike],
         value: TensorLike,
         accumulate: bool = False,
-        axes: IntArrayLike = (),
+        axes: IntArrayLike | None = (),
     ) -> Tensor:
         """x[indices[0], indices[1], ...] = value, or += value if accumulate; the index tensors and
         the value broadcast. The indices are of the first axes of x, or of those in axes: then the
@@ -373,7 +375,7 @@ class TensorMethods:
         indices: Sequence[TensorLike],
         value: TensorLike,
         accumulate: bool = False,
-        axes: IntArrayLike = (),
+        axes: IntArrayLike | None = (),
     ) -> Tensor:
         """:func:`index_put` in the memory of x, not to be used after it."""
     def index_select(self, index: TensorLike, axis: int = 0) -> Tensor:
@@ -498,7 +500,7 @@ class TensorMethods:
         ignore_index: int = -100,
     ) -> Tensor:
         """:func:`sigmoid_cross_entropy_with_logits` in the memory of x, not to be used after it."""
-    def log_loss(self, label: TensorLike, epsilon: FloatLike) -> Tensor:
+    def log_loss(self, label: TensorLike, epsilon: FloatLike = 0.0001) -> Tensor:
         """-label * log(input + epsilon) - (1 - label) * log(1 - input + epsilon), elementwise,
         input being a probability."""
     def kldiv_loss(
@@ -723,6 +725,9 @@ class TensorMethods:
     def ndtr(self) -> Tensor:
         """Probability that a standard normal variable is at most x, elementwise: erfc(-x / sqrt(2))
         / 2, without rounding x / sqrt(2)."""
+    def normal_density(self) -> Tensor:
+        """Density of a standard normal variable at x, elementwise: exp(-x ** 2 / 2) / sqrt(2 * pi),
+        without rounding x ** 2; the slope of ndtr."""
     def log_ndtr(self) -> Tensor:
         """log(ndtr(x)), elementwise, where ndtr vanishes too."""
     def erfinv(self) -> Tensor:
@@ -887,7 +892,7 @@ class TensorMethods:
     def max_pool2d(
         self,
         kernel_size: IntArrayLike,
-        strides: IntArrayLike = (),
+        strides: IntArrayLike | None = (),
         paddings: IntArrayLike = (0, 0),
         ceil_mode: bool = False,
         data_format: str = 'NCHW',
@@ -899,7 +904,7 @@ class TensorMethods:
     def avg_pool2d(
         self,
         kernel_size: IntArrayLike,
-        strides: IntArrayLike = (),
+        strides: IntArrayLike | None = (),
         paddings: IntArrayLike = (0, 0),
         ceil_mode: bool = False,
         exclusive: bool = True,
@@ -982,38 +987,38 @@ class TensorMethods:
         """The numbers 0, ..., n - 1 in random order, each order equally likely."""
     def sum(
         self,
-        axis: IntArrayLike = (),
+        axis: IntArrayLike | None = (),
         dtype: DTypeLike | None = None,
         keepdim: bool = False,
     ) -> Tensor:
         """Sum over the axes, over all of them if none is given; bools and ints add up in int64."""
     def prod(
         self,
-        axis: IntArrayLike = (),
+        axis: IntArrayLike | None = (),
         keepdim: bool = False,
         reduce_all: bool = False,
     ) -> Tensor:
         """Product over the axes, over all of them if none is given or reduce_all; bools and ints
         multiply in int64. The gradient is right with zeros among the factors."""
-    def max(self, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    def max(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties
         share the gradient."""
-    def min(self, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    def min(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Smallest element over the axes, over all of them if none is given; NaN if one is NaN.
         Ties share the gradient."""
-    def amax(self, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    def amax(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Largest element over the axes, as :func:`max`: ties share the gradient."""
-    def amin(self, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    def amin(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Smallest element over the axes, as :func:`min`: ties share the gradient."""
-    def any(self, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    def any(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Whether some element over the axes, over all of them if none is given, is not 0: x != 0
         somewhere."""
-    def all(self, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    def all(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Whether every element over the axes, over all of them if none is given, is not 0: x != 0
         everywhere."""
     def argmax(
         self,
-        axis: ScalarLike,
+        axis: ScalarLike | None = None,
         keepdims: bool = False,
         flatten: bool = False,
         dtype: DTypeLike = 'int64',
@@ -1022,21 +1027,21 @@ class TensorMethods:
         there is one; axis None or flatten: of all elements in order."""
     def argmin(
         self,
-        axis: ScalarLike,
+        axis: ScalarLike | None = None,
         keepdims: bool = False,
         flatten: bool = False,
         dtype: DTypeLike = 'int64',
     ) -> Tensor:
         """Index of the smallest element along the axis, the first of equal ones, the first NaN if
         there is one; axis None or flatten: of all elements in order."""
-    def mean(self, axis: IntArrayLike = (), keepdim: bool = False) -> Tensor:
+    def mean(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Mean over the axes, over all of them if none is given; 16-bit floats add up in
         float32."""
     def mean_all(self) -> Tensor:
         """Mean of all elements."""
     def var(
         self,
-        axis: IntArrayLike = (),
+        axis: IntArrayLike | None = (),
         keepdim: bool = False,
         unbiased: bool = True,
         correction: FloatLike = 1.0,
@@ -1045,7 +1050,7 @@ class TensorMethods:
         unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."""
     def std(
         self,
-        axis: IntArrayLike = (),
+        axis: IntArrayLike | None = (),
         keepdim: bool = False,
         unbiased: bool = True,
         correction: FloatLike = 1.0,
@@ -1054,7 +1059,7 @@ class TensorMethods:
         where all elements are equal."""
     def logsumexp(
         self,
-        axis: IntArrayLike = (0,),
+        axis: IntArrayLike | None = (0,),
         keepdim: bool = False,
         reduce_all: bool = False,
     ) -> Tensor:
@@ -1111,24 +1116,24 @@ class TensorMethods:
         0)."""
     def reshape_(self, shape: IntArrayLike) -> Tensor:
         """:func:`reshape` in the memory of x, not to be used after it."""
-    def expand(self, shape: IntArrayLike = ()) -> Tensor:
+    def expand(self, shape: IntArrayLike | None = ()) -> Tensor:
         """x broadcast to shape; -1 keeps the dim of x."""
     def transpose(self, perm: IntArrayLike) -> Tensor:
         """The axes of x in the order perm: out.shape[i] = x.shape[perm[i]]."""
     def transpose_(self, perm: IntArrayLike) -> Tensor:
         """:func:`transpose` in the memory of x, not to be used after it."""
-    def split(self, sections: IntArrayLike, axis: ScalarLike) -> tuple[Tensor, ...]:
+    def split(self, sections: IntArrayLike, axis: ScalarLike = 0) -> tuple[Tensor, ...]:
         """x cut along axis into parts of the sizes in sections; one may be -1, which takes the
         rest."""
-    def split_with_num(self, num: int, axis: ScalarLike) -> tuple[Tensor, ...]:
+    def split_with_num(self, num: int, axis: ScalarLike = 0) -> tuple[Tensor, ...]:
         """x cut along axis into num equal parts."""
     def slice(
         self,
         axes: IntArrayLike,
         starts: IntArrayLike,
         ends: IntArrayLike,
-        infer_flags: IntArrayLike = (),
-        decrease_axis: IntArrayLike = (),
+        infer_flags: IntArrayLike | None = (),
+        decrease_axis: IntArrayLike | None = (),
     ) -> Tensor:
         """The elements from starts[i] up to ends[i] along axes[i], clipped to the axis, negative
         bounds counted from its end; axes in decrease_axis, of which one element is left, are
@@ -1148,30 +1153,30 @@ class TensorMethods:
         axes: IntArrayLike,
         starts: IntArrayLike,
         ends: IntArrayLike,
-        strides: IntArrayLike = (),
+        strides: IntArrayLike | None = (),
         accumulate: bool = False,
     ) -> Tensor:
         """x with value, which broadcasts, in place of the elements that strided_slice takes at
         these bounds, or added to them if accumulate; no strides: 1 for each axis."""
-    def pad(self, paddings: IntArrayLike, pad_value: ScalarLike) -> Tensor:
+    def pad(self, paddings: IntArrayLike, pad_value: ScalarLike = 0) -> Tensor:
         """x with pad_value added: paddings[2i] elements before and paddings[2i + 1] behind axis i;
         negative numbers cut."""
     def flip(self, axis: IntArrayLike) -> Tensor:
         """x with the order along each of axis turned round."""
-    def roll(self, shifts: IntArrayLike = (), axis: IntArrayLike = ()) -> Tensor:
+    def roll(self, shifts: IntArrayLike | None = (), axis: IntArrayLike | None = ()) -> Tensor:
         """x moved by shifts[i] places along axis[i]; what leaves at one end comes in at the other.
         Without axis the elements are moved in C order."""
     def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
         """The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over
         i."""
-    def squeeze(self, axis: IntArrayLike = ()) -> Tensor:
+    def squeeze(self, axis: IntArrayLike | None = ()) -> Tensor:
         """x without the axes in axis, each of one element; without axis, without every such
         axis."""
-    def squeeze_(self, axis: IntArrayLike = ()) -> Tensor:
+    def squeeze_(self, axis: IntArrayLike | None = ()) -> Tensor:
         """:func:`squeeze` in the memory of x, not to be used after it."""
-    def unsqueeze(self, axis: IntArrayLike = ()) -> Tensor:
+    def unsqueeze(self, axis: IntArrayLike | None = ()) -> Tensor:
         """x with axes of one element, which stand at axis in the result."""
-    def unsqueeze_(self, axis: IntArrayLike = ()) -> Tensor:
+    def unsqueeze_(self, axis: IntArrayLike | None = ()) -> Tensor:
         """:func:`unsqueeze` in the memory of x, not to be used after it."""
     def flatten(self, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
         """x with the axes from start_axis to stop_axis joined into one."""
@@ -1181,9 +1186,9 @@ class TensorMethods:
         """The num slices of x along axis, without that axis; num 0 stands for its size."""
     def unbind(self, axis: int = 0) -> tuple[Tensor, ...]:
         """The slices of input along axis, of a known size, without that axis."""
-    def tile(self, repeat_times: IntArrayLike = ()) -> Tensor:
+    def tile(self, repeat_times: IntArrayLike | None = ()) -> Tensor:
         """x repeated repeat_times[i] times along axis i, aligned at the last axis."""
-    def expand_as(self, y: TensorLike, target_shape: IntArrayLike = ()) -> Tensor:
+    def expand_as(self, y: TensorLike, target_shape: IntArrayLike | None = ()) -> Tensor:
         """x broadcast to the shape of y, or to target_shape if that is given."""
     def numel(self) -> Tensor:
         """The number of elements of x, as an int64 tensor."""

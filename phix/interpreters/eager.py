@@ -179,7 +179,9 @@ class Eager(Interpreter):
         if all(map(is_loose, tensors)):
             return self.anywhere(op, inputs, attrs)
         here = map_entries(lambda x: moved_tensor(x, place), inputs)
-        return on(place, self.plan_on(place, op, here, attrs, donated), tensors)
+        # a copy of a single value belongs to all who ask for it
+        own = tuple(n for n in donated if tensors[n].place == place)
+        return on(place, self.plan_on(place, op, here, attrs, own), tensors)
 
     def anywhere(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
         """A call that follows no tensor: on the place it names, or the default when it is run."""

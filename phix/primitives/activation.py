@@ -163,7 +163,6 @@ def swiglu_grad(x: Any, y: Any, out_grad: Any) -> Any:
 
 
 # -- gelu --------------------------------------------------------------------------------------
-_SQRT_HALF = math.sqrt(0.5)
 _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715  # Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016
 
@@ -184,8 +183,7 @@ def gelu_grad(x: Any, out_grad: Any, approximate: bool) -> Any:
         t = ops.tanh(_SQRT_2_OVER_PI * (x + _CUBIC * x * x * x))
         slope = _SQRT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
         return out_grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
-    density = ops.exp(-0.5 * x * x) * (_SQRT_HALF / math.sqrt(math.pi))
-    return out_grad * (ops.ndtr(x) + x * density)
+    return out_grad * (ops.ndtr(x) + x * ops.normal_density(x))
 
 
 # -- made of pieces; comparisons are written so that NaN comes out as NaN ----------------------

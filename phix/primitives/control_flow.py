@@ -14,7 +14,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.attrs import as_dim, is_traced
 from phix.core.dims import Dim
-from phix.core.errors import DTypeError, ShapeError
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.graph import Graph, solve_dims, without_effects
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
@@ -64,6 +64,8 @@ def _keeps(before: Metas, after: Metas, what: str) -> None:
 def branch_meta(index: MetaTensor, operands: Metas, branches: tuple[Graph, ...]) -> Metas:
     if index.ndim or dt.kind(index.dtype) != "int":
         raise DTypeError(f"index must be one int, found {index}")
+    if not branches:
+        raise AttributeValueError("branches is empty; give at least one graph")
     first = _results(branches[0], operands, "branch 0")
     for number, graph in enumerate(branches):
         outs = _results(graph, operands, f"branch {number}")

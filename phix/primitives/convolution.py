@@ -13,6 +13,9 @@ from phix.core.meta import MetaTensor
 from phix.core.windows import Pads, explicit_paddings, window_counts
 from phix.primitives.pointwise import conj
 
+# The largest stride, dilation or padding: sums and products of two are int64, too.
+MOST = (1 << 31) - 1
+_MOST_BYTES = 1 << 47  # what a process can address
 _TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
@@ -35,17 +38,19 @@ def check_windows(
 ) -> None:
     """Raise AttributeValueError for attributes that no image could have."""
     for name, values in (("strides", strides), ("dilations", dilations)):
-        if len(values) != 2 or any(v < 1 for v in values):
-            raise AttributeValueError(f"{name} must be two ints from 1, found {list(values)}")
+        if len(values) != 2 or any(not 1 <= v <= MOST for v in values):
+            raise AttributeValueError(
+                f"{name} must be two ints from 1 to {MOST}, found {list(values)}"
+            )
     if padding_algorithm not in ("EXPLICIT", "SAME", "VALID"):
         raise AttributeValueError(
             f"padding_algorithm must be EXPLICIT, SAME or VALID, found {padding_algorithm!r}"
         )
     known = [p for p in paddings if isinstance(p, int)]
-    if len(paddings) not in (2, 4) or any(p < 0 for p in known):
+    if len(paddings) not in (2, 4) or any(not 0 <= p <= MOST for p in known):
         raise AttributeValueError(
-            "paddings must be (height, width) or (top, bottom, left, right), each from 0, found "
-            f"{dm.shape_text(tuple(paddings))}"
+            "paddings must be (height, width) or (top, bottom, left, right), each from 0 to "
+            f"{MOST}, found {dm.shape_text(tuple(paddings))}"
         )
     if data_format not in ("NCHW", "NHWC"):
         raise AttributeValueError(f"data_format must be NCHW or NHWC, found {data_format!r}")
@@ -77,8 +82,17 @@ def conv2d_meta(
             f"a filter of {dm.shape_text(kernel)} with dilations {list(dilations)} does not "
             f"fit on an image of {dm.shape_text(size)}; pad more, or use a smaller filter"
         )
+    padded = tuple(n + p + q for n, (p, q) in zip(size, pads))
+    _check_image(padded, input.dtype, f"paddings {pads} make an image of {dm.shape_text(size)}")
     dims = (n, *counts, o) if data_format == "NHWC" else (n, o, *counts)
     return input.with_dims(dims)
+
+
+def _check_image(size: dm.Shape, dtype: Any, how: str) -> None:
+    """Raise ShapeError where no memory can hold an image."""
+    places = dm.product(size)
+    if isinstance(places, int) and places * dtype.itemsize > _MOST_BYTES:
+        raise ShapeError(f"{how} one of {dm.shape_text(size)}, which no memory holds; write less")
 
 
 def _check_channels(c: Any, o: Any, per_group: Any, groups: Any) -> None:
@@ -108,11 +122,17 @@ def conv2d_grad(
 ) -> Any:
     x = channels_first(input, data_format)
     grad = channels_first(out_grad, data_format)
+    strides = _steps(strides, grad.meta.dims[2:])
     size, kernel = x.meta.dims[2:], filter.meta.dims[2:]
     pads = explicit_paddings(padding_algorithm, paddings, size, kernel, strides, dilations)
     to_x = spread(grad, conj(filter), size, strides, pads, dilations, groups)
     to_filter = _filter_grad(conj(x), grad, filter.meta.dims, strides, pads, dilations, groups)
     return channels_back(to_x, data_format), to_filter
+
+
+def _steps(strides: Any, counts: dm.Shape) -> tuple[int, ...]:
+    """The strides, 1 where there is a single window, which takes no step."""
+    return tuple(1 if dm.is_one(count) else s for s, count in zip(strides, counts))
 
 
 def spread(
@@ -250,6 +270,36 @@ def depthwise_conv2d(
     )
 
 
+def _output_size(
+    least: dm.Shape, padding: dm.Shape, size: dm.Shape, strides: Any, dilations: Any
+) -> dm.Shape:
+    """The size that is asked for, of those that a convolution takes to the same one.
+
+    Raises:
+        AttributeValueError: it is none of them, or asked for in two ways.
+    """
+    if padding and size:
+        raise AttributeValueError(
+            "output_padding and output_size say the same thing; give one of them"
+        )
+    for name, given in (("output_padding", padding), ("output_size", size)):
+        if given and len(given) != 2:
+            raise AttributeValueError(f"{name} must be two ints, found {dm.shape_text(given)}")
+    more = padding or tuple(a - b for a, b in zip(size or least, least))
+    most = [max(s, d) - 1 for s, d in zip(strides, dilations)]
+    if any(isinstance(m, int) and not 0 <= m <= top for m, top in zip(more, most)):
+        name, given = ("output_padding", padding) if padding else ("output_size", size)
+        sizes = " and ".join(
+            f"{dm.dim_text(a)} to {dm.dim_text(a + top)}" for a, top in zip(least, most)
+        )
+        raise AttributeValueError(
+            f"{name} {dm.shape_text(given)} is none of a convolution with strides {list(strides)} "
+            f"and dilations {list(dilations)}, which takes sizes of {sizes} to that of x; "
+            f"write an output_padding of at most {most}"
+        )
+    return size or tuple(a + m for a, m in zip(least, more))
+
+
 @rules.decompose("conv2d_transpose")
 def conv2d_transpose(
     x: Any,
@@ -283,12 +333,14 @@ def conv2d_transpose(
         pads = explicit_paddings("SAME", paddings, whole, kernel, strides, dilations)
     else:
         pads = explicit_paddings(padding_algorithm, paddings, size, kernel, strides, dilations)
-    more = tuple(output_padding) or (0, 0)
-    wanted = tuple(output_size) or tuple(
-        (n - 1) * s - p - q + (k - 1) * d + 1 + extra
-        for n, k, s, d, (p, q), extra in zip(size, kernel, strides, dilations, pads, more)
+    least = tuple(
+        (n - 1) * s - p - q + (k - 1) * d + 1
+        for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads)
     )
+    wanted = _output_size(least, tuple(output_padding), tuple(output_size), strides, dilations)
     if any(isinstance(d, int) and d < 1 for d in wanted):
         raise ShapeError(f"the paddings leave nothing of the output; pad less than {pads}")
+    how = f"strides {list(strides)} and dilations {list(dilations)} make"
+    _check_image(wanted, x.dtype, f"{how} an image of {dm.shape_text(size)}")
     out = spread(images, filter, wanted, strides, pads, dilations, groups)
     return channels_back(out, data_format)

@@ -147,7 +147,8 @@ SLOPES_AT_X: dict[str, Callable[[Any], Any]] = {
     "atanh": lambda x: 1 / ((1 - x) * (1 + x)),
     "erf": lambda x: ops.exp(-x * x) * TWO_OVER_SQRT_PI,
     "erfc": lambda x: ops.exp(-x * x) * -TWO_OVER_SQRT_PI,
-    "ndtr": lambda x: ops.exp(-0.5 * x * x) * _ONE_OVER_SQRT_2_PI,
+    "ndtr": lambda x: ops.normal_density(x),
+    "normal_density": lambda x: -x * ops.normal_density(x),
     "lgamma": lambda x: ops.digamma(x),
     "digamma": lambda x: ops.polygamma(x, 1),
 }

@@ -18,9 +18,12 @@ from phix.core import rules
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.windows import Pads, explicit_paddings, window_counts
-from phix.primitives.convolution import check_windows
+from phix.primitives.convolution import MOST, check_windows
 from phix.primitives.positions import numbers
 from phix.primitives.widening import as_dtype, widened
+
+# Each element of a window is a few ops of its own, where windows overlap.
+_MOST_TAPS = 1 << 14
 
 
 def _spatial(x: Any, data_format: str) -> tuple[int, int]:
@@ -48,6 +51,10 @@ class Windows:
         self.kernel, self.strides = kernel, strides
         self.pads: Pads = explicit_paddings(algorithm, paddings, self.size, kernel, strides, (1, 1))
         self.counts = self._counted(ceil_mode, algorithm)
+        # a single window takes no step, and zeros are not put behind it
+        self.strides = tuple(
+            1 if dm.is_one(n) and s > k else s for n, s, k in zip(self.counts, strides, kernel)
+        )
         if any(isinstance(n, int) and n < 1 for n in self.counts):
             raise ShapeError(
                 f"a window of {list(kernel)} does not fit on an image of "
@@ -59,6 +66,13 @@ class Windows:
                     f"paddings {pad} must be below the window size {k}, or some windows would hold "
                     "padding alone"
                 )
+
+        if not self.tile() and any(k > _MOST_TAPS for k in kernel):
+            raise AttributeValueError(
+                f"a window of {list(kernel)} is larger than {_MOST_TAPS} along an axis, and does "
+                "not cut images of a known size (under jit) into equal parts; use a smaller one, "
+                "or pool twice"
+            )
 
     def _counted(self, ceil_mode: bool, algorithm: str) -> dm.Shape:
         """How many windows there are; rounded up, the last still begins before the image ends."""
@@ -159,6 +173,11 @@ class Windows:
         """The gradient of the maxima ``out``, split evenly among the elements that are largest."""
         if self.tile():
             return self._back_to_largest_of_tiles(x, out, grad)
+        if math.prod(self.kernel) > _MOST_TAPS:
+            raise AttributeValueError(
+                f"the gradient of the maxima of overlapping windows of {list(self.kernel)} would "
+                f"look at more than {_MOST_TAPS} elements each; use a smaller window"
+            )
         taps = [(i, j) for i in self._taps(0) for j in self._taps(1)]
         padded = self._padded(x, -math.inf)
         hits = (self._part(self._part(padded, 0, i), 1, j) == out for i, j in taps)
@@ -225,8 +244,10 @@ def _check(kernel: Any, strides: Any, paddings: Any, data_format: str, algorithm
     kernel = kernel * 2 if len(kernel) == 1 else kernel
     strides = strides * 2 if len(strides) == 1 else strides or kernel
     paddings = paddings * 2 if len(paddings) == 1 else paddings
-    if len(kernel) != 2 or any(dm.is_known(k) and k < 1 for k in kernel):
-        raise AttributeValueError(f"kernel_size must be two ints from 1, found {list(kernel)}")
+    if len(kernel) != 2 or any(dm.is_known(k) and not 1 <= k <= MOST for k in kernel):
+        raise AttributeValueError(
+            f"kernel_size must be two ints from 1 to {MOST}, found {list(kernel)}"
+        )
     check_windows(strides, paddings, algorithm, (1, 1), data_format)
     return kernel, strides, paddings
 

@@ -18,6 +18,8 @@ from phix.primitives.broadcasting import unbroadcast
 def reshape_attrs(x: MetaTensor, shape: Any) -> Any:
     """One -1 takes the rest; a 0 copies the dim of x there, if the dims not copied have as many
     elements, and some. Else x is empty, and a 0 is a 0. What is not known yet is part of the dim.
+    A -1 beside a dim that turns out to be 0 is refused, unless that is the one of x there: what
+    remains of the division does not say which 0 would be copied.
     """
     dims: list[Any] = list(shape)
     free = [i for i, d in enumerate(dims) if isinstance(d, int) and d == -1]
@@ -35,6 +37,9 @@ def reshape_attrs(x: MetaTensor, shape: Any) -> Any:
         if isinstance(size, int) and isinstance(rest, int) and size % rest:
             raise _wrong_size(x, shape)
         dims[free[0]] = dm.floordiv(size, rest)
+        for i, d in enumerate(shape):
+            if i not in free and not (i < x.ndim and dm.same(d, x.dims[i])):
+                dims[i] = dm.divisor(d)
     elif copied and (dm.is_zero(size) or not dm.same(size, rest)):
         differs = dm.minimum(dm.maximum(size, rest) - dm.minimum(size, rest), 1)
         fits = dm.minimum(size, 1) * (1 - differs)
@@ -80,10 +85,14 @@ def expand_attrs(x: MetaTensor, shape: Any) -> Any:
         raise ShapeError(
             f"shape {dm.shape_text(shape)} has fewer dims than {x}; reshape or sum it instead"
         )
+    if any(isinstance(d, int) and d == -1 for d in shape[:lead]):
+        raise ShapeError(
+            f"shape {dm.shape_text(shape)} has a -1 for an axis that {x} does not have; write its "
+            "size"
+        )
     return (
         tuple(
-            x.dims[i - lead] if isinstance(d, int) and d == -1 and i >= lead else d
-            for i, d in enumerate(shape)
+            x.dims[i - lead] if isinstance(d, int) and d == -1 else d for i, d in enumerate(shape)
         ),
     )
 

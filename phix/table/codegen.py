@@ -101,14 +101,14 @@ def _base(type_name: str) -> str:
     return "Scalar" if type_name.startswith("Scalar(") else type_name
 
 
-def _annotation(arg: Arg) -> str:
+def _annotation(arg: Arg, op: Op) -> str:
     base = _base(arg.type)
     if base in _ANNOTATIONS:
         text = _ANNOTATIONS[base]
     else:
         element = _ANNOTATIONS[base[:-2]]
         text = f"Sequence[{element}]" if element == "str" else f"{element} | Sequence[{element}]"
-    none = arg.optional or (arg.type == "DataType" and arg.default is None)
+    none = arg.optional or op.takes_none(arg)
     return f"{text} | None" if none and "None" not in text else text
 
 
@@ -205,7 +205,7 @@ def _parameters(op: Op, typed: bool = True) -> list[list[str]]:
         open_end = open_end and default is not REQUIRED
         text = python_name(arg.name)
         if typed:
-            text += f": {_annotation(arg)}"
+            text += f": {_annotation(arg, op)}"
         if open_end:
             text += f"{' = ' if typed else '='}{literal(default)}"
         parameters.append([text])
@@ -286,7 +286,8 @@ def _meaning(arg: Arg, op: Op, groups: Sequence[str]) -> str:
     )
     if arg.is_tensor and groups and (not op.promoted or arg.name in op.promoted):
         text += f", {_listed(groups)}"
-    return f"{text}, may be None" if arg.optional else text
+    none = arg.optional or op.takes_none(arg)
+    return f"{text}, may be None" if none and "None" not in text else text
 
 
 def _listed(words: Sequence[str]) -> str:

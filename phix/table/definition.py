@@ -40,7 +40,6 @@ TRAITS: dict[str, str] = {
     "layout": "the tensors in parentheses have the axes that its attribute data_format names",
     "invariant": "its graphs take the tensors of the list in parentheses last, each time the same",
     "whole": "a backward op that graphs hold as it is until they are lowered",
-    "open_bounds": "an attribute that is None bounds nothing",
     "own_derivative": "its derivative is not that of its decomposition; phix.decompose keeps it",
     "restates": "the values of its input, in another dtype or on another place",
 }

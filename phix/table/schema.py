@@ -207,11 +207,14 @@ def parse_call(text: str) -> tuple[str, tuple[str, ...]]:
 def parse_default(type_name: str, text: str) -> Any:
     """The Python value of a default: ``{1, 1}`` is ``(1, 1)``, ``DataType::INT64`` a dtype.
 
-    ``DataType::UNDEFINED`` and every Place are None: the caller's choice, or the inputs'.
+    ``DataType::UNDEFINED`` and every Place are None: the caller's choice, or the inputs'. So is
+    ``none`` of any type: what is left out, where no value of the type says so.
 
     Raises:
         OpTableError: the text is no value of the type.
     """
+    if text == "none":
+        return None
     try:
         if type_name == "DataType":
             return _dtype_value(text)

@@ -77,6 +77,11 @@ class Emulator:
         how = int(is_plain) + 2 * self.orders.randrange(2)
         call(min(grid, 3), block, how, (ctypes.c_void_p * len(pointers))(*pointers))
 
+    def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
+        """In an order drawn anew: a work that needs another one may come before it."""
+        for work in self.orders.sample(works, len(works)):
+            work()
+
     def multiply(self, batch: Batch) -> None:
         self.products.append(batch)
         b = batch

@@ -61,6 +61,17 @@ class _Entry(Steps):
         parts += METADATA
         return "\n".join(parts) + "\n"
 
+    def check_room(self, memory: str) -> None:
+        """Return to Python with a MemoryError where there was no room for a block."""
+        failed, given = self.labels("failed", "given")
+        is_none = self.let(f"icmp eq ptr {memory}, null")
+        self.lines.append(f"  br i1 {is_none}, label %{failed}, label %{given}")
+        self.start(failed)
+        self.let("call ptr @PyErr_NoMemory()")
+        self.lines.append("  ret ptr null")
+        self.start(given)
+        self.declare("declare ptr @PyErr_NoMemory()")
+
     def _read_arguments(self) -> None:
         """Read the array objects at the head, not in loops; LLVM drops what is not used."""
         for buffer in self.segment.arguments:

@@ -12,6 +12,7 @@ from phix.core.engines import Launcher, as_array
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph
 from phix.kernels.cpu import jit, product_code
+from phix.kernels.cpu.accumulators import accumulators
 from phix.kernels.cpu.entry import native_text
 from phix.kernels.cpu.llvm import has_masked_stores
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
@@ -27,9 +28,9 @@ from phix.kernels.schedule.pipeline import Setting, lowered, run
 
 
 class _Builder(Builder):
-    """Has products compiled while it goes on."""
+    """Has products compiled while it goes on, and asks this CPU for the width of its vectors."""
 
-    target = replace(CPU, foresees=product_code.begin)
+    target = replace(CPU, foresees=product_code.begin, accumulators=accumulators)
 
 
 class NativeProgram:

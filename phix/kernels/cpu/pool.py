@@ -31,6 +31,7 @@ declare i64 @llvm.smax.i64(i64, i64)
 
 ; A block of at least %bytes bytes, and at most four times as many: one kept, else a fresh one. Who
 ; would fill three quarters of a last huge page gets all of it, which is quicker than small pages.
+; Null where there is no room.
 define ptr @phix_take(i64 %bytes) nounwind {{
 entry:
   %raised = add i64 %bytes, {_HEADER + 4095}
@@ -70,6 +71,11 @@ fresh:
   %may_be_huge = icmp uge i64 %size, LEAST_HUGE
   %alignment = select i1 %may_be_huge, i64 {_HUGE}, i64 {_HEADER}
   %new = call ptr @aligned_alloc(i64 %alignment, i64 %size)
+  %is_none = icmp eq ptr %new, null
+  br i1 %is_none, label %none, label %made
+none:
+  ret ptr null
+made:
   br i1 %may_be_huge, label %advise, label %note
 advise:
   call i32 @madvise(ptr %new, i64 %size, i32 {_MADV_HUGEPAGE})

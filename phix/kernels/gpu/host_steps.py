@@ -10,6 +10,8 @@ from collections.abc import Callable, Mapping
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from phix.core import dtypes as dt
 from phix.kernels.lowering.host_steps import FOURIER
 
@@ -22,6 +24,8 @@ def _ordered(cp: Any, x: Any, axis: int, descending: bool) -> Any:
     """The stable order of ``x``; NaN counts as the largest."""
     if x.dtype == dt.bfloat16:  # what CuPy cannot sort, in a wider dtype of the same order
         x = _as_float32(cp, x)
+    if x.dtype.kind == "f":  # CuPy's order is one of bits: a NaN with a sign would come first
+        x = cp.where(cp.isnan(x), x.dtype.type(np.nan), x)
     if not descending:
         return cp.argsort(x, axis=axis, kind="stable")
     backward = cp.argsort(cp.flip(x, axis), axis=axis, kind="stable")

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cached_property
 from math import prod
 
-from phix.kernels.gpu import mapping
-from phix.kernels.gpu.cuda import BLOCK, MOST_THREADS, THREAD, KernelText
+from phix.kernels.gpu import mapping, tiles
+from phix.kernels.gpu.cuda import BLOCK, MOST_THREADS, THREAD, TILE, KernelText
 from phix.kernels.gpu.mapping import Nest
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Kernel
@@ -30,6 +30,7 @@ class Launch:
         self.items = mapping.items_of(kernel)
         self.spreads = mapping.spreads(self.items.body)
         self.prefers_threads = mapping.prefers_threads(self.items, self.spreads)
+        self.tile = None if self.spreads else tiles.tile_of(self.items)
         self._texts: dict[str, KernelText] = {}
 
     def text(self, team: str) -> KernelText:
@@ -56,10 +57,15 @@ class Launch:
 
     def default_team(self) -> str:
         """The team for sizes that are not known."""
+        if self.tile is not None:
+            return TILE
         return THREAD if self.prefers_threads else BLOCK
 
     def team(self, numbers: Mapping[str, int]) -> str:
         """The team for these values of dims and indices."""
+        if self.tile is not None:
+            sides = (self.tile.across.extent, self.tile.along.extent)
+            return TILE if min(integer(e, numbers) for e in sides) >= _SHORT_ROW else THREAD
         if not self.spreads:
             return THREAD
         items, longest = self._count(self.items, numbers), self._longest(numbers)
@@ -69,6 +75,10 @@ class Launch:
 
     def size(self, team: str, numbers: Mapping[str, int]) -> tuple[int, int]:
         """Blocks, and threads of a block; no blocks for no work."""
+        if team == TILE:
+            assert self.tile is not None
+            extents = [integer(e, numbers) for e in self.items.extents]
+            return min(tiles.count(self.items, self.tile, extents), MOST_BLOCKS), MOST_THREADS[TILE]
         items = self._count(self.items, numbers)
         if team == THREAD:
             threads = -(-items // self._width(self.items))

@@ -7,8 +7,9 @@ way is recorded, and started as a whole when it is called again with the same me
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Union
 
 import numpy as np
@@ -28,6 +29,7 @@ from phix.kernels.gpu.recordings import Recordings
 from phix.kernels.gpu.routines import Routine, RoutineText
 from phix.kernels.gpu.runtime import Runtime
 from phix.kernels.gpu.schedule import GpuBuilder
+from phix.kernels.gpu.waves import waves
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import sizes
 from phix.kernels.loops import text as loop_text
@@ -36,8 +38,8 @@ from phix.kernels.scalar.language import Expr
 from phix.kernels.schedule import workspace
 from phix.kernels.schedule.pipeline import lowered, run
 
-# Loops of more iterations than this are not unrolled into a recording.
-_LONGEST_RECORDED = 256
+# Launches that a recording has at most, those of each iteration of a loop counted.
+_MOST_RECORDED = 4096
 Run = Callable[["_GpuRun"], None]
 Text = Union[KernelText, RoutineText]
 
@@ -178,6 +180,7 @@ class _Launcher:
         self.program, self.env, self.runtime = program, env, program.runtime
         self.numbers = {program.symbol_names[symbol]: size for symbol, size in env.items()}
         self.functions = program.module(self.numbers)
+        self.slots: dict[Buffer, int] = {}
         self.offsets, self.block_size = self._planned(program.loops.steps)
         self.out_shapes = [self._shape(dims) for dims in program.out_dims]
         self.run = self._block(program.loops.steps)
@@ -190,12 +193,24 @@ class _Launcher:
         """Where the temps of known sizes lie in their block, and its size in bytes."""
         offsets: dict[Buffer, int] = {}
         total = 0
-        for slot in workspace.plan_slots(steps, self._takes_room):
+        for number, slot in enumerate(self._slots(steps)):
             for buffer in slot:
-                offsets[buffer] = total
+                offsets[buffer], self.slots[buffer] = total, number
             largest = max(int(self._bytes(b)) for b in slot)
             total += -(-largest // ALIGNMENT) * ALIGNMENT
         return offsets, total
+
+    def _slots(self, steps: list[ir.Step]) -> list[list[Buffer]]:
+        """Temps that share memory, as they are not needed at one time. Where all of them take
+        little room none shares, so that more steps can run side by side."""
+        slots = workspace.plan_slots(steps, self._takes_room)
+        temps = [b for slot in slots for b in slot]
+        is_little = sum(map(self._bytes, temps)) <= settings.current().most_unshared_bytes
+        return [[b] for b in temps] if is_little else slots
+
+    def _memory(self, buffer: Buffer) -> Any:
+        owner = ir.owner(buffer)
+        return self.slots.get(owner, owner)
 
     def _shape(self, dims: dm.Shape) -> tuple[int, ...] | None:
         """The sizes of dims; None where they are found on the way."""
@@ -219,14 +234,20 @@ class _Launcher:
         return any(not f.names <= known or f.is_large(self.numbers) for f in factors)
 
     def _is_short(self, steps: list[ir.Step]) -> bool:
-        loops = [s for s in ir.walk_steps(steps) if isinstance(s, ir.ForStep)]
-        total = 1
-        for loop in loops:
-            names = {v.data for v in _variables(loop.extent)}
-            if not names <= set(self.numbers):
-                return False
-            total *= max(sizes.integer(loop.extent, self.numbers), 1)
-        return total <= _LONGEST_RECORDED
+        return self._launches(steps) <= _MOST_RECORDED
+
+    def _launches(self, steps: list[ir.Step]) -> float:
+        """What the steps launch, loops gone through; infinitely much where a size is not known."""
+        total = 0.0
+        for step in steps:
+            if not isinstance(step, ir.ForStep):
+                total += 1
+            elif {v.data for v in _variables(step.extent)} <= set(self.numbers):
+                times = max(sizes.integer(step.extent, self.numbers), 1)
+                total += times * self._launches(step.body)
+            else:
+                return math.inf
+        return total
 
     def launch(self, *inputs: Any) -> tuple[Any, ...]:
         """Run the program on arrays of the device."""
@@ -258,13 +279,19 @@ class _Launcher:
 
     # -- steps -----------------------------------------------------------------------------
     def _block(self, steps: list[ir.Step]) -> Run:
-        runs = [self._step(s) for s in steps]
+        runs = [self._wave(wave) for wave in waves(steps, self._memory)]
 
         def run(state: _GpuRun) -> None:
             for one in runs:
                 one(state)
 
         return run
+
+    def _wave(self, steps: list[ir.Step]) -> Run:
+        runs, runtime = [self._step(s) for s in steps], self.runtime
+        if len(runs) == 1:
+            return runs[0]
+        return lambda state: runtime.side_by_side([partial(run, state) for run in runs])
 
     def _step(self, step: ir.Step) -> Run:
         bases = (Factor, Routine)  # those of which programs have kinds

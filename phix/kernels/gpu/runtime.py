@@ -81,6 +81,9 @@ class Runtime(Protocol):
     def launch(self, function: Any, grid: int, block: int, arguments: list[int]) -> None:
         """Start a kernel; every argument is an address or an int64."""
 
+    def side_by_side(self, works: Sequence[Callable[[], None]]) -> None:
+        """Start works that do not depend on each other; what follows waits for all of them."""
+
     def multiply(self, batch: Batch) -> None:
         """Start matrix products."""
 

@@ -63,9 +63,10 @@ def joins(first: For, second: For, joined: For) -> bool:
         is_apart = len(inner) > max(len(_inner(n)) for n in nests[:2])
         return not (is_apart and nests[2].loops and mapping.prefers_threads(nests[2], inner))
     # the rows of one are done row by row with those of the other
-    if depths[2] != min(depths[:2]):
-        return False
     rows, most = _size(nests[2]), max((_size(s) or 0 for s in _inner(nests[2])), default=0)
+    if depths[2] != min(depths[:2]):
+        # what one makes of elements of a row the other reads, all in the caches of a block
+        return rows is not None and rows >= _ENOUGH_ROWS and 1 < most <= _NARROW * _NARROW
     return (rows is None or rows >= _ENOUGH_ROWS) and most <= _LONG_ROW
 
 
@@ -85,6 +86,7 @@ GPU = Target(
     multiplies_in_loops=multiplies_in_loops,
     block_bytes=512 << 20,
     reuses_planes=False,
+    tiles_in_loops=False,  # see tiles.py
     sorts_in_loops=False,
     attention_size=256,
     convolution_parts=convolution.parts,

@@ -35,7 +35,7 @@ from phix.kernels.scalar.language import Complex, Expr
 
 # The most that a block does in one step, in statements run: so many products of a matrix product
 # count as one.
-_MOST_WORK, _PRODUCTS = 1 << 14, 4
+_MOST_WORK, _PRODUCTS = 1 << 16, 4
 
 _numbers = count(1000)
 

@@ -444,7 +444,8 @@ class Builder:
     @contextmanager
     def _tiles(self, value: Value) -> Iterator[tuple[Expr, ...]]:
         """Loops over the dims of ``value``, in tiles where an operand is read across."""
-        axis, dims = value.tiled if rewrites.is_on("tiles") else None, value.dims
+        is_on = self.target.tiles_in_loops and rewrites.is_on("tiles")
+        axis, dims = value.tiled if is_on else None, value.dims
         if axis is None or all(isinstance(d, int) and d <= TILE for d in (dims[axis], dims[-1])):
             with self.loops(dims) as indices:
                 yield indices

@@ -22,6 +22,10 @@ def _always(first: For, second: For, joined: For) -> bool:
     return True
 
 
+def _eight_lanes_of_four_vectors(loop: For) -> int:
+    return 32
+
+
 def _all_small(sizes: tuple[int | None, ...]) -> bool:
     return all(size is not None and size <= 8 for size in sizes)
 
@@ -38,13 +42,15 @@ class Target:
     asks for them, or in the engine's threads, so that threads can share a batch of them.
     ``block_bytes`` is what a block of a batch may take on the way. ``reuses_planes``: what is done
     to one plane after the other goes through the same memory, which stays in a cache.
+    ``tiles_in_loops``: what reads across its operand goes over it in tiles that a cache holds.
     ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
     ``attention_size``: attention of heads up to that size is one call; else products and loops.
     ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
     over taps are cut into so many parts; None: it has no such call.
     ``joins(first, second, joined)``: whether two top-level loops that may become one should.
-    ``foresees(library)`` is told of a call of a product as soon as it is sure that there will be
-    one, so that its code can be made beside the lowering of all else.
+    ``accumulators(loop)``: how many sums its code keeps side by side where an innermost loop adds
+    to one. ``foresees(library)`` is told of a call of a product as soon as it is sure that there
+    will be one, so that its code can be made beside the lowering of all else.
     """
 
     sums_in_memory: bool = True
@@ -53,10 +59,12 @@ class Target:
     multiplies_in_loops: Callable[[tuple[int | None, ...]], bool] = _all_small
     block_bytes: int = 8 << 20
     reuses_planes: bool = True
+    tiles_in_loops: bool = True
     sorts_in_loops: bool = True
     attention_size: int = 0
     convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
     joins: Callable[[For, For, For], bool] = _always
+    accumulators: Callable[[For], int] = _eight_lanes_of_four_vectors
     foresees: Callable[[str], None] = _unheard
 
 

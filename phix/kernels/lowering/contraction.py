@@ -55,10 +55,12 @@ def matmul(b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool)
     x, transpose_x = _untransposed(x, transpose_x)
     y, transpose_y = _untransposed(y, transpose_y)
     product = _Product(b, x, y, transpose_x, transpose_y, meta)
-    if meta.dtype in b.target.product_dtypes and not (product.is_small or product.is_dots):
+    is_narrow = meta.dtype in (dt.float16, dt.bfloat16)  # a loop would sum in the wider dtype
+    in_loops = (product.is_small or product.is_dots) and not is_narrow
+    if meta.dtype in b.target.product_dtypes and not in_loops:
         b.target.foresees(f"gemm_{meta.dtype}")
         return b.written((meta,), product.by_library)[0]
-    if meta.dtype in (dt.float16, dt.bfloat16):
+    if is_narrow:
         wide = MetaTensor(meta.dims, dt.float32)
         (stored,) = b.written((wide,), product.by_library)
         return converted(b, stored, meta.dtype)

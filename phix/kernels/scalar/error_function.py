@@ -1,4 +1,4 @@
-"""The error function, what it lacks to 1, its inverse, and the normal distribution's."""
+"""The error function, what it lacks to 1, its inverse, and the normal distribution."""
 
 from __future__ import annotations
 
@@ -80,7 +80,6 @@ def _erf_double(a: Expr) -> Expr:
 # erfcx(a) (a + k) on a >= 0, in (a - k) / (a + k); relative errors 4.9e-9 and 1.2e-17. With
 # these k, erfcx goes almost as 1 / (a + k), and the first coefficient is almost a number of the
 # format, so that what is rounded on the way does little
-_ERFCX_SHIFT = (1.34375, 1.40625)
 _ERFCX_SINGLE = (
     0.9383265376091003, -0.43435826897621155, 0.012951170094311237, 0.05236640200018883,
     0.005785453133285046, -0.008404888212680817, -0.00421211076900363, 0.00018988363444805145,
@@ -100,39 +99,13 @@ _ERFCX_DOUBLE = (
     -2.0557058198570892e-08,
 )  # fmt: skip
 
-# erfcx(a / sqrt(2)) (a + k) / 2 on 0 <= a <= 15 and 0 <= a <= 39, likewise; relative errors
-# 1.1e-8 and 7.2e-18
-_NDTR_SHIFT = (1.5625, 2.0625)
-_NDTR_SINGLE = (
-    0.6258536577224731, -0.21414092183113098, -0.0489778108894825, 0.022983571514487267,
-    0.01662222482264042, 0.0019482829375192523, -0.00322824832983315, -0.0024968902580440044,
-    -0.0005725244409404695, 0.0005103664589114487, 0.0004420705954544246, 4.587903822539374e-05,
-    -3.9086069591576234e-05,
-)  # fmt: skip
-_NDTR_DOUBLE = (
-    0.6775828311572478, -0.34592172809335753, 0.04142895186141398, 0.03554222895602248,
-    -0.0032491018048215847, -0.0068344231101831404, -0.0012471946664446801,
-    0.001069442337469946, 0.000744100364716807, 7.825059221010328e-05, -0.00016036509981693064,
-    -0.00011293729633909646, -2.0903690632846796e-05, 2.1288116516122827e-05,
-    2.097540119838034e-05, 7.770841854929135e-06, -1.3712747737345453e-06,
-    -3.6526728364403838e-06, -2.3512028506759166e-06, -6.86579222146228e-07,
-    2.609868788420178e-07, 6.272496224750351e-07, 4.970258884904333e-07, 5.545692282888414e-08,
-    -2.0392177873697582e-07, -1.229842660387479e-07, 8.386111522654593e-09,
-    2.7386993853620746e-08, 6.679071690637369e-09,
-)  # fmt: skip
-_ERFCX = (_ERFCX_SHIFT, _ERFCX_SINGLE, _ERFCX_DOUBLE)
-_NDTR = (_NDTR_SHIFT, _NDTR_SINGLE, _NDTR_DOUBLE)
 
-
-def _scaled(
-    a: Expr, shifts: tuple[float, float], single: Sequence[float], double: Sequence[float]
-) -> tuple[Expr, Expr]:
-    """P((a - k) / (a + k)) / (a + k) for a >= 0, as a sum of two numbers; P by the format of a."""
-    shift = pick(a, *shifts)
+def _scaled(a: Expr, shift: float, coefficients: Sequence[float]) -> tuple[Expr, Expr]:
+    """P((a - k) / (a + k)) / (a + k) for a >= 0, as a sum of two numbers; k is ``shift``."""
     width = a + shift
     t = 1.0 / width
     q = fma(t, -2.0 * shift, 1.0)
-    first, *others = pick(a, single, double)
+    first, *others = coefficients
     slope = horner(q, others)
     value = fma(q, slope, first)
     high = t * value
@@ -152,22 +125,26 @@ def _expm1(square: Expr, rest: Expr, sign: float, bias: int) -> tuple[Expr, Expr
 
 def _decayed(value: tuple[Expr, Expr], square: Expr, rest: Expr) -> Expr:
     """value exp(-square - rest), for a value in (0, 1]; rounded once for subnormal results."""
-    up = pick(square, 64, 600)
+    up = pick(square, *_NORMAL_UP)
     power, p = _expm1(square, rest, -1.0, up)
     return (value[0] + fma(value[0], p, value[1])) * power * 2.0**-up
+
+
+def _scaled_erfc(a: Expr) -> tuple[Expr, Expr]:
+    return _scaled(a, pick(a, 1.34375, 1.40625), pick(a, _ERFCX_SINGLE, _ERFCX_DOUBLE))
 
 
 @body("erfc")
 def erfc(x: Expr) -> Expr:
     a = at_most(fabs(x), pick(x, 10.5, 27.5))
-    tail = _decayed(_scaled(a, *_ERFCX), *two_product(a, a))
+    tail = _decayed(_scaled_erfc(a), *two_product(a, a))
     return select(x < 0.0, 2.0 - tail, tail)
 
 
 @body("erfcx")
 def erfcx(x: Expr) -> Expr:
     a = fabs(x)
-    high, low = _scaled(a, *_ERFCX)
+    high, low = _scaled_erfc(a)
     # 2 exp(x^2) - erfcx(-x), an eighth of it first, which does not overflow on the way
     b = at_most(a, pick(x, 9.44, 26.66))
     power, p = _expm1(*two_product(b, b), 1.0, -2)
@@ -176,11 +153,93 @@ def erfcx(x: Expr) -> Expr:
     return select(x < 0.0, left, high + low)
 
 
+# Float32: with E(a) = 2^(-a^2 / (2 L)), L the first number of LN2_SINGLE, which is almost
+# exp(-a^2/2), and t = c / (a + k): ndtr(-a) / (t E(a)) - 1 on 0 <= a <= 14.2, over t - m, in t - m;
+# relative error of ndtr with it 5.7e-9. c and m are numbers of the format where that is 0 at m
+# within 1e-10; k is short, so that what a + k loses is found exactly. E(r) - 1 + r over r^2
+# for exponents r, |r| <= log(2)/2; relative error of E with it 2.8e-9
+_NDTR_SHIFT, _NDTR_SCALE, _NDTR_MIDDLE = 1.5, 0.5400020480155945, 0.11456328630447388
+_NDTR_SINGLE = (
+    2.3272597789764404, -1.3216793537139893, -14.14759349822998, 25.928377151489258,
+    99.86930847167969, -545.6005249023438, 299.1222839355469, 6294.61669921875, -28413.126953125,
+    55639.1640625, -43843.953125,
+)  # fmt: skip
+_DECAY_SINGLE = (
+    0.4999999403953552, -0.16666513681411743, 0.04166819527745247, -0.008369105868041515,
+    0.00138248095754534,
+)  # fmt: skip
+# Float64: erfcx(a / sqrt(2)) (a + k) / 2 on 0 <= a <= 39 as that of erfcx; relative error 7.2e-18
+_NDTR_SHIFT_DOUBLE = 2.0625
+_NDTR_DOUBLE = (
+    0.6775828311572478, -0.34592172809335753, 0.04142895186141398, 0.03554222895602248,
+    -0.0032491018048215847, -0.0068344231101831404, -0.0012471946664446801,
+    0.001069442337469946, 0.000744100364716807, 7.825059221010328e-05, -0.00016036509981693064,
+    -0.00011293729633909646, -2.0903690632846796e-05, 2.1288116516122827e-05,
+    2.097540119838034e-05, 7.770841854929135e-06, -1.3712747737345453e-06,
+    -3.6526728364403838e-06, -2.3512028506759166e-06, -6.86579222146228e-07,
+    2.609868788420178e-07, 6.272496224750351e-07, 4.970258884904333e-07, 5.545692282888414e-08,
+    -2.0392177873697582e-07, -1.229842660387479e-07, 8.386111522654593e-09,
+    2.7386993853620746e-08, 6.679071690637369e-09,
+)  # fmt: skip
+_ONE_OVER_SQRT_2_PI = 0.3989422804014327
+# Powers of two are as much larger than the results, which are rounded once where subnormal
+_NORMAL_UP = (64, 600)
+
+
+def _bell(a: Expr) -> tuple[Expr, Expr, Expr, Expr]:
+    """``(a^2/2, power, r, w)``: E(a) is power (1 - r + r w) 2^-64; for float32."""
+    square, rest = two_product(a, 0.5 * a)
+    bias = format_of(a).bias
+    n, biased = round_to_integer(square, -LOG2_E, bias + _NORMAL_UP[0])
+    r = fma(n, LN2_SINGLE[0], square) + rest
+    return square, power_of_two(biased, -bias, like=a), r, r * horner(r, _DECAY_SINGLE)
+
+
+def _ndtr_tail_single(a: Expr) -> Expr:
+    """ndtr(-a) for a >= 0: t (1 + f) (1 + q) power, rounded at few places but the last product."""
+    width = a + _NDTR_SHIFT
+    t = _NDTR_SCALE / width
+    # c times what t lacks, relatively, as the sum and the quotient are rounded. The tail goes about
+    # as t^(2c), that is as (1 + lost)^2: one for each factor
+    lost = fma((width - _NDTR_SHIFT) - a, t, fma(-width, t, _NDTR_SCALE))
+    _, power, r, w = _bell(a)
+    q = fma(r, w, lost) - r
+    z = t - _NDTR_MIDDLE
+    f = fma(z, horner(z, _NDTR_SINGLE), lost)
+    return fma(t, fma(f, q, q) + f, t) * power * 2.0 ** -_NORMAL_UP[0]
+
+
+def _ndtr_tail_double(a: Expr) -> Expr:
+    scaled = _scaled(a, _NDTR_SHIFT_DOUBLE, _NDTR_DOUBLE)
+    return _decayed(scaled, *two_product(a, 0.5 * a))
+
+
+def _normal_argument(x: Expr) -> Expr:
+    """|x|, or a number at which the distribution and its density underflow."""
+    return at_most(fabs(x), pick(x, 14.8, 38.9))
+
+
 @body("ndtr")
 def ndtr(x: Expr) -> Expr:
-    a = at_most(fabs(x), pick(x, 14.8, 38.9))
-    tail = _decayed(_scaled(a, *_NDTR), *two_product(a, 0.5 * a))
+    a = _normal_argument(x)
+    tail = pick(x, _ndtr_tail_single, _ndtr_tail_double)(a)
     return select(x > 0.0, 1.0 - tail, tail)
+
+
+@body("normal_density")
+def normal_density(x: Expr) -> Expr:
+    """Of the parts that ndtr is made of: beside it, it costs little."""
+    a = _normal_argument(x)
+    factor = _ONE_OVER_SQRT_2_PI * 2.0 ** -pick(x, *_NORMAL_UP)
+    if x.dtype == dt.float32:
+        square, power, r, w = _bell(a)
+        lacking = LN2_SINGLE[1] / LN2_SINGLE[0]  # exp(-a^2/2) is E(a) exp(a^2/2 lacking)
+        scale = fma(square, factor * lacking, factor)
+        p = fma(r, w, -r)
+    else:
+        scale = const(factor, x.dtype)
+        power, p = _expm1(*two_product(a, 0.5 * a), -1.0, _NORMAL_UP[1])
+    return fma(scale, p, scale) * power
 
 
 # erfinv(x) / x by w = -log(1 - x^2). Float32: in w - 2.625 for w < 5, in sqrt(w) - 3 for w < 17;

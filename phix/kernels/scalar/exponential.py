@@ -115,7 +115,10 @@ def expm1(x: Expr) -> Expr:
 def tanh(x: Expr) -> Expr:
     # with t = exp(2|x|) - 1: t / (t + 2) where that is small, 1 - 2 / (t + 2) elsewhere
     a = at_most(fabs(x), pick(x, 9.5, 20.0))
-    t = 4.0 * quarter_expm1(2.0 * a)
+    bias = format_of(x).bias
+    _, biased, r, _ = reduce_by_log2(2.0 * a, bias)
+    power = power_of_two(biased, -bias, like=x)
+    t = fma(expm1_reduced(r), power, power - 1.0)
     small = a < 0.55
     below = t + 2.0
     quotient = select(small, t, 2.0) / below

@@ -10,11 +10,13 @@ goes in blocks, whose sums are small and few enough to lose nothing that counts:
     for b in blocks: p = 0; for i in block b: p = p + v[i]; a = a + p, a a float64
 
 and totals down the columns, which are kept in memory, likewise: each block of rows has totals of
-its own. What is in a block depends on sizes alone, not on threads.
+its own. What is in a block depends on sizes and on the CPU's vectors, not on threads: a loop whose
+vectors keep 32 sums side by side may add up 32 times as many terms as one that keeps a single one.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
@@ -25,6 +27,7 @@ from phix.core import dtypes as dt
 from phix.core import settings
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.affine import UNIT, linear_form
+from phix.kernels.loops.builder import Builder
 from phix.kernels.loops.nodes import (
     Assign,
     Buffer,
@@ -44,22 +47,28 @@ from phix.kernels.schedule.partial_results import shared_totals
 from phix.kernels.schedule.pipeline import Setting
 
 _FLOATS = (dt.float32, dt.float64)
+# Additions to one float32, one after the other: of like terms, as many leave it right to 6e-7.
+_LONGEST_CHAIN = 64
+# Loops below that many turns LLVM writes out, and makes vectors of the turns of the one around
+# them: narrow ones, as reads are some elements apart, and of a pair none.
+_LEAST_ROLLED = 16
+# Vectors that take turns in long loops alone.
+_VECTORS = 4
+_MOST_WRITTEN_OUT = 512
 
 
 def block_sums(program: LoopProgram, setting: Setting) -> None:
     """The pass: long sums are added up in blocks, and the blocks in float64."""
-    _in_steps(program, program.steps, setting.builder.dim)
+    _in_steps(program, program.steps, setting.builder)
 
 
-def _in_steps(
-    program: LoopProgram, steps: list[Step], size_of: Callable[[dm.DimLike], Expr]
-) -> None:
+def _in_steps(program: LoopProgram, steps: list[Step], builder: Builder) -> None:
     changed: list[Step] = []
     for step in steps:
         for block in ir.blocks(step):
-            _in_steps(program, block, size_of)
+            _in_steps(program, block, builder)
         if isinstance(step, Kernel) and not _calls(step.body):
-            changed += _Blocking(program, step, size_of).steps()
+            changed += _Blocking(program, step, builder).steps()
         else:
             changed.append(step)
     steps[:] = changed
@@ -75,7 +84,7 @@ class _Blocking:
 
     program: LoopProgram
     kernel: Kernel
-    size_of: Callable[[dm.DimLike], Expr]
+    builder: Builder
     index: int = 0  # the numbers of the last index and scalar made here
     scalar: int = 0
 
@@ -103,7 +112,7 @@ class _Blocking:
         before, after = Kernel(), Kernel()
         j = self._index()
         for total in totals:
-            size = self.size_of(dm.product(total.dims))
+            size = self.builder.dim(dm.product(total.dims))
             wide, own = self._temp(total.dims), self._local(total, size)
             change_accesses(loop.body, {total: rename(own)})
             starts.append(For(j, size, [Store(own, (j,), sc.const(0.0, own.dtype))]))
@@ -177,7 +186,7 @@ class _Blocking:
 
     def _cut(self, block: list[Statement], loop: For, declared: Declare) -> For:
         """Sum one scalar block by block, in a float64; the loop that takes its place."""
-        cut = _place_of_cut(loop, declared.target)
+        cut = _place_of_cut(loop, declared.target, self.builder.target.accumulators)
         if cut is None:
             return loop
         inner, terms = cut
@@ -290,17 +299,45 @@ def _is_summed(loop: For, target: Expr) -> bool:
     return found
 
 
-def _place_of_cut(loop: For, target: Expr) -> tuple[For, int] | None:
+def _place_of_cut(
+    loop: For, target: Expr, accumulators: Callable[[For], int]
+) -> tuple[For, int] | None:
     """The loop around the sum to cut, and into how many turns; None if there are few terms."""
     around = _path(loop, target)
     if around is None or any(x.start is not ir.ZERO for x in around):
         return None
-    terms, most = 1.0, settings.current().block_terms
+    allowed = _most_turns_of(target, accumulators(around[-1]))
+    turns: list[float] = []  # of the loops inside, the innermost one first
     for inner in reversed(around):
-        if terms * _most_turns(inner) > most:
-            return inner, max(1, int(most // terms))
-        terms *= _most_turns(inner)
+        most = allowed(turns)
+        turns.append(max(1, _most_turns(inner)))
+        if turns[-1] > most:
+            return inner, max(1, most)
     return None
+
+
+def _most_turns_of(target: Expr, lanes: int) -> Callable[[list[float]], int]:
+    """How often a loop may turn before its sum gets too long, by the turns of those inside it.
+
+    An inner loop that has a vector of its own adds what it holds to the sum before it ends, and
+    then the terms that fill no vector: the whole sum is rounded that often.
+    """
+    most = settings.current().block_terms
+    if target.dtype == dt.float64:
+        return lambda turns: int(most // math.prod(turns))
+
+    def of_float32(turns: list[float]) -> int:
+        terms = math.prod(turns)
+        if not turns:
+            return min(most, _LONGEST_CHAIN * lanes)
+        if turns[0] < _LEAST_ROLLED:
+            side_by_side = _LONGEST_CHAIN * (1 if turns[0] == 2 else lanes)
+            return int(min(most, side_by_side, _MOST_WRITTEN_OUT) // terms)
+        vectors, rest = divmod(turns[0], vector := max(1, lanes // _VECTORS))
+        chain = (vectors + rest + math.log2(vector)) * terms / turns[0]
+        return int(min(most // terms, _LONGEST_CHAIN // chain))
+
+    return of_float32
 
 
 def _path(loop: For, target: Expr) -> list[For] | None:

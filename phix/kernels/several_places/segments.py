@@ -287,9 +287,11 @@ class SegmentsProgram:
         return dead[::-1]
 
     def _of_their_own(self) -> set[Variable]:
-        """What steps make that nothing else shows: a loop may hand on what it was given."""
+        """What steps make that nothing else shows: a loop may hand on what it was given, and
+        copies of single values are kept for all who ask for them (:func:`moved_tensor`)."""
         mixed = [s for s in self.steps if isinstance(s, Mixed)]
         made = {v for s in self.steps if not isinstance(s, Mixed) for v in s.gives}
+        made -= {v for s in self.steps if isinstance(s, Copy) for v in s.gives if not v.meta.dims}
         return made - {v for s in mixed for v in s.reads}
 
     def _donations(self, donated: tuple[int, ...]) -> list[tuple[int, ...]]:
