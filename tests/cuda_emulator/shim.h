@@ -221,18 +221,21 @@ static void run_block(unsigned count) {
     t.state = READY;
     makecontext(&t.context, thread_main, 0);
   }
-  for (;;) {
-    for (unsigned j = 0; j < count; ++j) {
-      const unsigned k = is_backward ? count - 1 - j : j;
-      while (threads[k].state == READY) {
-        running = threadIdx.x = k;
-        swapcontext(&scheduler, &threads[k].context);
-      }
+  for (;;) {  // each warp as far as it comes without the others: what lacks a barrier shows
+    for (unsigned w = 0; w < count; w += 32) {
+      const unsigned first = is_backward ? (count - 1 - w) / 32 * 32 : w;
+      const unsigned end = first + 32 < count ? first + 32 : count;
+      do
+        for (unsigned j = first; j < end; ++j) {
+          const unsigned k = is_backward ? first + end - 1 - j : j;
+          while (threads[k].state == READY) {
+            running = threadIdx.x = k;
+            swapcontext(&scheduler, &threads[k].context);
+          }
+        }
+      while (release(first, end, AT_WARP));
     }
-    bool again = false;
-    for (unsigned w = 0; w < count; w += 32) again |= release(w, w + 32, AT_WARP);
-    if (!again) again = release(0, count, AT_BARRIER);
-    if (!again) return;
+    if (!release(0, count, AT_BARRIER)) return;
   }
 }
 

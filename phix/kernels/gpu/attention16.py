@@ -25,11 +25,12 @@ _LOG2_E = "1.4426950408889634f"
 @dataclass(frozen=True)
 class Tile:
     """Warps of a block, stripes of sixteen rows in each, and rows to go along at once: queries
-    and keys, or the other way round."""
+    and keys, or the other way round. ``resident``: see :class:`Routine`."""
 
     warps: int
     stripes: int
     at_once: int
+    resident: int = 1
 
     @property
     def rows(self) -> int:
@@ -73,6 +74,10 @@ class MatrixAttention(Attention):
         return self.tile.warps * WARP
 
     @property
+    def resident(self) -> int:  # type: ignore[override]
+        return self.tile.resident
+
+    @property
     def is_causal(self) -> bool:
         return bool(self.numbers[7].data)
 
@@ -89,6 +94,13 @@ class MatrixAttention(Attention):
         added = any(m.buffer.dtype != dt.bool_ for m in masks)
         return not added and 0 < self.scale < math.inf
 
+    @property
+    def first_query(self) -> str:
+        """Where a tile of queries begins: with ``causal`` the last, which sees most, is first."""
+        if not self.is_causal:
+            return "$TILE$ * $ROWS$"
+        return "(($QUERIES$ + $ROWS$ - 1) / $ROWS$ - 1 - $TILE$) * $ROWS$"
+
     def print_tile(self, text: RoutineText) -> None:
         """See :class:`Routine`."""
         names = self.names_in_text(text)
@@ -99,7 +111,7 @@ class MatrixAttention(Attention):
             "IS_APART": self._bool(query_place >= half),
             "LIMIT": "phix_minimum((long long)$KEYS$, row + 1)" if self.is_causal else "$KEYS$",
             "STORE": ins.stored(self.dtype, "total[s][j][2 * h + i] * inverse"),
-            "ONE": "$P1$", "OTHER": "$P2$",
+            "ONE": "$P1$", "OTHER": "$P2$", "FIRST": self.first_query,
         }  # fmt: skip
         text.lines_of(self.printed(text, _TEXT, names))
 
@@ -156,7 +168,7 @@ __shared__ __align__(16) unsigned short shared[$SHARED$];
 const float unseen = PHIX_INFINITY_F;
 const int lane = threadIdx.x & 31, member = lane & 7, lower = lane >> 3 & 1, upper = lane >> 4;
 const int own = (threadIdx.x >> 5) * ($STRIPES$ * 16);
-const long long first = $TILE$ * $ROWS$;
+const long long first = $FIRST$;
 long long end = $KEYS$, next = 0;
 if ($IS_CAUSAL$) end = phix_minimum(phix_minimum(end, (long long)$QUERIES$), first + $ROWS$);
 float total[$STRIPES$][$WIDTHS$ / 8][4], largest[$STRIPES$][2], sum[$STRIPES$][2];
@@ -223,13 +235,15 @@ for (long long start = 0; start < end; start += $AT_ONCE$) {
       for (int h = 0; h < 2; ++h) {
         const long long row = first + own + s * 16 + h * 8 + (lane >> 2);
         const long long limit = row < $QUERIES$ ? $LIMIT$ : 0;
+        const int seen = (int)phix_minimum(limit - start, (long long)$AT_ONCE$);
         #pragma unroll
         for (int j = 0; j < $AT_ONCE$ / 8; ++j)
           #pragma unroll
           for (int i = 0; i < 2; ++i) {
-            const long long column = start + j * 8 + (lane & 3) * 2 + i;
+            const int c = j * 8 + (lane & 3) * 2 + i;
+            const long long column = start + c;
             float score = -unseen;
-            if (column < limit) {
+            if (c < seen) {
               score = scores[s][j][2 * h + i] * $TO_BASE_2$;
               $MASK$
             }

@@ -21,7 +21,7 @@ __shared__ __align__(16) unsigned short shared[$SHARED$];
 const float unseen = PHIX_INFINITY_F;
 const int lane = threadIdx.x & 31, member = lane & 7, lower = lane >> 3 & 1, upper = lane >> 4;
 const int own = (threadIdx.x >> 5) * ($STRIPES$ * 16);
-const long long first = $TILE$ * $ROWS$, begin = $BEGIN$, end = $END$;
+const long long first = $FIRST$, begin = $BEGIN$, end = $END$;
 long long next = begin;
 unsigned int left[$STRIPES$][$SIZES$ / 16][4], right[$STRIPES$][$WIDTHS$ / 16][4];
 int stage = 0;
@@ -109,18 +109,25 @@ $SLOPES$
     #pragma unroll
     for (int s = 0; s < $STRIPES$; ++s)
       #pragma unroll
-      for (int j = 0; j < $AT_ONCE$ / 8; ++j)
+      for (int h = 0; h < 2; ++h) {
+        const long long $FIXED$ = first + own + s * 16 + h * 8 + (lane >> 2);
+        const long long limit = $FIXED$ < $COUNT$ ? $LIMIT$ : 0;
+        const int from = (int)($FROM$ - start);
+        const int to = (int)phix_minimum(limit - start, (long long)$AT_ONCE$);
         #pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          const long long $FIXED$ = first + own + s * 16 + i / 2 * 8 + (lane >> 2);
-          const long long $MOVING$ = start + j * 8 + (lane & 3) * 2 + i % 2;
-          float score = -unseen;
-          if (row < $QUERIES$ && column < $KEYS$ && (!$IS_CAUSAL$ || column <= row)) {
-            score = scores[s][j][i] * $TO_BASE_2$;
-            $MASK$
+        for (int j = 0; j < $AT_ONCE$ / 8; ++j)
+          #pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const int c = j * 8 + (lane & 3) * 2 + i;
+            const long long $MOVING$ = start + c;
+            float score = -unseen;
+            if (c >= from && c < to) {
+              score = scores[s][j][2 * h + i] * $TO_BASE_2$;
+              $MASK$
+            }
+            scores[s][j][2 * h + i] = score;
           }
-          scores[s][j][i] = score;
-        }
+      }
   }
 """
 
@@ -338,7 +345,11 @@ def _part(text: str, name: str, columns: str, tile: str, *, left: str = "", sums
 class MatrixQueryGradient(MatrixGradient, QueryGradient):
     """:class:`QueryGradient` of float16 and bfloat16."""
 
-    TILES: ClassVar[dict[int, Tile]] = {64: Tile(4, 1, 64), 80: Tile(4, 1, 32), 128: Tile(4, 1, 32)}
+    TILES: ClassVar[dict[int, Tile]] = {
+        64: Tile(4, 1, 32, 3),
+        80: Tile(4, 1, 32),
+        128: Tile(4, 1, 32),
+    }
     template = _TO_QUERY
 
     @property
@@ -361,7 +372,9 @@ class MatrixQueryGradient(MatrixGradient, QueryGradient):
         return {
             "LEFT": "$P0$", "RIGHT": "$P3$", "COUNT": "$QUERIES$", "ONE": "$P1$", "OTHER": "$P2$",
             "LENGTH": "$KEYS$", "BEGIN": "0", "END": end, "FIXED": "row", "MOVING": "column",
-            "IS_ON_DIAGONAL": "start + $AT_ONCE$ > first + own + 1",
+            "IS_ON_DIAGONAL": "start + $AT_ONCE$ > first + own + 1", "FROM": "begin",
+            "FIRST": self.first_query,
+            "LIMIT": "phix_minimum((long long)$KEYS$, row + 1)" if self.is_causal else "$KEYS$",
         }  # fmt: skip
 
 
@@ -391,5 +404,6 @@ class MatrixKeyGradient(MatrixGradient, KeyGradient):
             "LEFT": "$P1$", "RIGHT": "$P2$", "COUNT": "$KEYS$", "ONE": "$P0$", "OTHER": "$P3$",
             "LENGTH": "$QUERIES$", "BEGIN": "first" if self.is_causal else "0",
             "END": "$QUERIES$", "FIXED": "column", "MOVING": "row",
-            "IS_ON_DIAGONAL": "start + 1 < first + own + $STRIPES$ * 16",
+            "IS_ON_DIAGONAL": "start + 1 < first + own + $STRIPES$ * 16", "LIMIT": "$QUERIES$",
+            "FROM": "column" if self.is_causal else "begin", "FIRST": "$TILE$ * $ROWS$",
         }  # fmt: skip

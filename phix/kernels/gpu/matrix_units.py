@@ -45,8 +45,8 @@ PHIX_MULTIPLY(bfloat16, "bf16")
   }
 PHIX_PAIR(float16, "f16")
 PHIX_PAIR(bfloat16, "bf16")
-// Eight 16-bit floats, or one float, into shared memory, or zeros: they are there when the copies
-// are awaited.
+// Eight 16-bit floats, or one float, into shared memory; zeros without a look at memory where that
+// is outside. They are there when the copies are awaited.
 PHIX_DEVICE void phix_copy8(unsigned short *to, const unsigned short *from, bool is_inside) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :: "r"(phix_shared_address(to)), "l"(from), "r"(is_inside ? 16 : 0) : "memory");
@@ -125,13 +125,23 @@ _ROWS = r"""
 // apart, with zeros behind the last row and the last column. Copies are still to be awaited.
 template <int ROWS, int SIZE, int COLUMNS, int PITCH, int THREADS>
 PHIX_DEVICE void phix_copy_rows(unsigned short *to, const unsigned short *from, long long rows) {
-  const int chunks = COLUMNS / 8, count = rows < ROWS ? (int)rows : ROWS;
+  constexpr int chunks = COLUMNS / 8, step = THREADS / chunks;
+  const int count = rows < ROWS ? (int)rows : ROWS;
   if (SIZE % 8 == 0 && (unsigned long long)from % 16 == 0) {
+    if (THREADS % chunks == 0) {  // a thread stays in its column
+      const int own = threadIdx.x / chunks, c = threadIdx.x % chunks * 8;
+      to += own * PITCH + c;
+      from += own * SIZE + c;
+      #pragma unroll
+      for (int r = 0; r < ROWS; r += step)
+        if (ROWS % step == 0 || own + r < ROWS)
+          phix_copy8(to + r * PITCH, from + r * SIZE, own + r < count && c < SIZE);
+      return;
+    }
     #pragma unroll
     for (int e = threadIdx.x; e < ROWS * chunks; e += THREADS) {
       const int r = e / chunks, c = e % chunks * 8;
-      const bool is_inside = r < count && c < SIZE;
-      phix_copy8(to + r * PITCH + c, is_inside ? from + r * SIZE + c : from, is_inside);
+      phix_copy8(to + r * PITCH + c, from + r * SIZE + c, r < count && c < SIZE);
     }
     return;
   }

@@ -30,6 +30,8 @@ class Routine(ir.Kernel):
     """A call in loops over a batch, done by one kernel. Subclasses give the text of a tile."""
 
     threads = 256
+    # Blocks that a multiprocessor is to hold at once, which bounds the registers of a thread.
+    resident = 1
 
     def __init__(self, statement: ir.Statement, loops: list[For], call: LibraryCall) -> None:
         super().__init__([statement])
@@ -95,7 +97,8 @@ class RoutineText(ScalarPrinter):
 
     def source(self, name: str) -> str:
         """The function under a name."""
-        bounds = f"__launch_bounds__({self.routine.threads})"
+        least = f", {self.routine.resident}" if self.routine.resident > 1 else ""
+        bounds = f"__launch_bounds__({self.routine.threads}{least})"
         return f'extern "C" __global__ void {bounds} {name}{self.text}\n'
 
     @staticmethod
