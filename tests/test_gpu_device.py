@@ -284,7 +284,6 @@ def test_a_kernel_that_leaves_its_memory_says_what_is_lost() -> None:
     """In a process of its own: an illegal address takes the card from all of it."""
     done = in_a_process("""
         import cupy, numpy as np, phix
-        from phix.errors import DeviceError
         text = 'extern "C" __global__ void wild(float* p) { p[1ull << 40] = 1; }'
         wild = cupy.RawKernel(text, "wild")
 
@@ -296,7 +295,7 @@ def test_a_kernel_that_leaves_its_memory_says_what_is_lost() -> None:
         for _ in range(2):
             try:
                 print(phix.ops.split(x, [4, 4], 0)[0].numpy())
-            except DeviceError as error:
+            except phix.errors.DeviceError as error:
                 print(error)
     """)
     lines = done.stdout.splitlines()

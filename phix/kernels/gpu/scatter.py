@@ -45,7 +45,8 @@ _FEW_WRITES = 64
 # Up to so many places are put in order by counting, for each, those that come before it: a
 # library's sort takes longer to start, and cannot be recorded.
 _MOST_COUNTED = 1 << 14
-_WRITE, _NEXT, _OTHER = sc.var("i901"), sc.var("a900"), sc.var("i902")
+_COUNTS = 32  # parts in which they are counted
+_WRITE, _NEXT, _OTHER, _PART = sc.var("i901"), sc.var("a900"), sc.var("i902"), sc.var("i903")
 
 
 def rearranged(program: LoopProgram, kernel: Kernel, temp: Any) -> list[Step]:
@@ -137,13 +138,17 @@ def _sorted(
     for loop in writes:
         linear = linear * loop.extent + loop.index
     first = Kernel(_around(writes, "parallel", [Store(keys, (linear,), key)]))
-    sort: Step = HostStep(
-        "argsort", _argsort, (keys,), (ordered, order), ((count,),),
-        {"axis": 0, "descending": False},
-    )  # fmt: skip
     if isinstance(count, int) and count <= _MOST_COUNTED:
-        sort = Kernel([_counted(total, keys, ordered, order)])
-    return [first, sort, Kernel(_segments(digits, writes, block, total, ordered, order))]
+        before = temp((_COUNTS, count), ir.ZERO)
+        sorts: list[Step] = _counted(total, count, keys, before, ordered, order)
+    else:
+        sorts = [
+            HostStep(
+                "argsort", _argsort, (keys,), (ordered, order), ((count,),),
+                {"axis": 0, "descending": False},
+            )
+        ]  # fmt: skip
+    return [first, *sorts, Kernel(_segments(digits, writes, block, total, ordered, order))]
 
 
 def _argsort(keys: np.ndarray, ordered: np.ndarray, order: np.ndarray) -> None:
@@ -151,18 +156,38 @@ def _argsort(keys: np.ndarray, ordered: np.ndarray, order: np.ndarray) -> None:
     ordered[...] = keys[order]
 
 
-def _counted(total: Expr, keys: Buffer, ordered: Buffer, order: Buffer) -> For:
-    """A sort by counting: a key goes where there are as many before it, equals in order."""
-    key, other = (Expr("load", (at,), dt.int64, keys) for at in (_WRITE, _OTHER))
-    is_before = (key > other) | (sc.eq(other, key) & (_WRITE > _OTHER))
-    count = Assign((_NEXT,), (_NEXT + sc.cast(is_before, dt.int64),))
-    body: list[Statement] = [
+def _counted(
+    total: Expr, count: int, keys: Buffer, before: Buffer, ordered: Buffer, order: Buffer
+) -> list[Step]:
+    """A sort by counting: a key goes where there are as many before it, equals in order. They are
+    counted in parts, each by a thread of its own."""
+    length = -(-count // _COUNTS)
+
+    def read(buffer: Buffer, at: Expr) -> Expr:
+        return Expr("load", (at,), dt.int64, buffer)
+
+    other = _PART * length + _OTHER
+    key, another = read(keys, _WRITE), read(keys, other)
+    is_before = (key > another) | (sc.eq(another, key) & (other < _WRITE))
+    one_more = Assign((_NEXT,), (_NEXT + sc.cast(is_before, dt.int64),))
+    left = sc.binary("minimum", total - _PART * length, sc.const(length, dt.int64))
+    part: list[Statement] = [
         Declare(_NEXT, ir.ZERO),
-        For(_OTHER, total, [count], "reduction"),
+        For(_OTHER, sc.binary("maximum", left, ir.ZERO), [one_more], "reduction"),
+        Store(before, (_PART * total + _WRITE,), _NEXT),
+    ]
+    parts = sc.const(_COUNTS, dt.int64)
+    sum_up = Assign((_NEXT,), (_NEXT + read(before, _PART * total + _WRITE),))
+    place: list[Statement] = [
+        Declare(_NEXT, ir.ZERO),
+        For(_PART, parts, [sum_up], "reduction"),
         Store(ordered, (_NEXT,), key),
         Store(order, (_NEXT,), _WRITE),
     ]
-    return For(_WRITE, total, body, INDEPENDENT)
+    return [
+        Kernel([For(_PART, parts, [For(_WRITE, total, part, INDEPENDENT)], INDEPENDENT)]),
+        Kernel([For(_WRITE, total, place, INDEPENDENT)]),
+    ]
 
 
 def _is_apart(place: Expr, digits: list[For]) -> bool:

@@ -10,6 +10,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.kernels.gpu import convolution, mapping, scatter, small_loops
 from phix.kernels.gpu.mapping import Nest, Scan, Spread
+from phix.kernels.gpu.one_pass import in_one_pass
 from phix.kernels.gpu.rewriting import Rewriter, assigned, declared, scalars
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import Builder
@@ -149,6 +150,7 @@ class _Arranger:
         """The steps that do what a kernel does."""
         if _calls_library(kernel):
             return [kernel]
+        kernel.body[:] = in_one_pass(kernel.body)
         steps: list[Step] = []
         for step in scatter.rearranged(self.program, kernel, self.temp):
             if not isinstance(step, Kernel):
