@@ -85,7 +85,7 @@ def test_a_product_of_complex_numbers_is_not_taken_for_two() -> None:
 def test_sums_that_one_result_is_made_of_are_one_loop_in_parts() -> None:
     x, y = floats(2000, 40), floats(2000, 40)
     made = check(lambda x, y: ops.sum(x * y, 0) + ops.sum(x, 0) * 2.0, x, y, tolerance=1e-3)
-    first, second = made.loops.steps
+    first, _ = made.loops.steps
     assert len([s for s in ir.walk(first.body) if isinstance(s, ir.Store)]) == 2, "parts of both"
     made = check(lambda x: ops.sum(x - ops.mean(x, 0), 0) + ops.sum(x, 0), x, tolerance=1e-3)
     made = check(lambda x: ops.sum(x, [0, 1]) + ops.sum(x * x), x, tolerance=1e-3)

@@ -95,8 +95,8 @@ class Windows:
         return (
             self.kernel == self.strides
             and all(isinstance(p, int) and p == 0 for pad in self.pads for p in pad)
-            and dm.is_known(*self.size)
-            and all(n % k == 0 for n, k in zip(self.size, self.kernel))
+            and dm.is_known(*self.size, *self.counts)
+            and all(n == c * k for n, c, k in zip(self.size, self.counts, self.kernel))
         )
 
     def reduced(self, x: Any, fill: float, reduce: Any, combine: Any) -> Any:

@@ -23,7 +23,7 @@ from phix.kernels.scalar.language import Expr
 
 THREAD, BLOCK, TILE = "thread", "block", "tile"
 # Threads of a block at most, by team; those of a tile's block are as many.
-MOST_THREADS = {THREAD: 256, BLOCK: 256, TILE: 256}
+MOST_THREADS = {THREAD: 256, BLOCK: 512, TILE: 256}
 # A body of more scalar operations than this is no faster with vector loads.
 _LARGEST_PACKED = 200
 

@@ -20,6 +20,8 @@ _SHORT_ROW = 16
 # So few items do not fill a GPU with a thread each.
 _FEW_ITEMS = 1 << 12
 _WARP = 32
+# Threads of a block that scans: they wait for each other once every so many elements.
+_SCANNING = 256
 
 
 class Launch:
@@ -85,8 +87,9 @@ class Launch:
             block = MOST_THREADS[THREAD] if threads > _FEW_ITEMS else 2 * _WARP
             return min(-(-threads // block), MOST_BLOCKS), block
         widest = max((self._width(s) for s in self.spreads), default=1)
-        block = _WARP
-        while block < MOST_THREADS[BLOCK] and block * widest < self._longest(numbers):
+        has_scan = any(isinstance(s, mapping.Scan) for s in self.spreads)
+        block, most = _WARP, _SCANNING if has_scan else MOST_THREADS[BLOCK]
+        while block < most and block * widest < self._longest(numbers):
             block *= 2
         return min(items, MOST_BLOCKS), block
 
