@@ -43,6 +43,103 @@ def gudermannian(x: Expr) -> Expr:
 """
 GUDERMANNIAN_SLOPE = '    "gudermannian": lambda x: 1 / ops.cosh(x),'
 
+MIRROR = """
+- op: mirror
+  args: (Tensor x, int axis=0)
+  infer_meta: {func: UnchangedInferMeta}
+  backward: mirror_grad
+  doc: "x with the order along axis reversed."
+  test: {ref: "np.flip(x, axis)", samples: [{x: "float[3, 4]", axis: 1}, {x: "float[5]"}]}
+- backward_op: mirror_grad
+  forward: mirror (Tensor x, int axis) -> Tensor(out)
+  args: (Tensor x, Tensor out_grad, int axis=0)
+  output: Tensor(x_grad)
+  no_need_buffer: x
+"""
+MIRROR_RULES = """
+
+@rules.normalize("mirror")
+def mirror_attrs(x: MetaTensor, axis: int) -> Any:
+    return (ax.positive(axis, x.ndim),)
+
+
+@rules.decompose("mirror_grad")
+def mirror_grad(x: Any, out_grad: Any, axis: int) -> Any:
+    return ops.mirror(out_grad, axis)
+
+
+@rules.batch("mirror")
+def mirror_batch(batched: Any, x: Any, axis: int) -> Any:
+    return ops.mirror(x, axis + 1)
+"""
+MIRROR_LOWERING = """
+
+@lowering("mirror", "move")
+def mirror(b: Builder, x: Value, axis: int) -> Value:
+    last = b.dim(x.dims[axis]) - 1
+    return reindexed(b, x, lambda i: (*i[:axis], last - i[axis], *i[axis + 1 :]), x.dims)
+"""
+MIRROR_USES = """
+import numpy as np
+import phix
+from phix import ops
+
+x = np.arange(12.0).reshape(3, 4)
+w = np.linspace(1, 2, 12).reshape(3, 4)
+f = lambda x: ops.sum(ops.sin(ops.mirror(x, -1)) * w)
+for g in (ops.mirror, phix.jit(ops.mirror), phix.vmap(lambda r: ops.mirror(r, 0))):
+    flipped = g(x, 1) if g is ops.mirror else g(x)
+    axis = 0 if flipped[0, 0].item() == 8.0 else 1
+    np.testing.assert_array_equal(flipped, np.flip(x, axis))
+wanted = np.cos(x) * w[:, ::-1]
+for grad in (phix.grad(f), phix.jit(phix.grad(f))):
+    np.testing.assert_allclose(grad(x), wanted, rtol=1e-12)
+one = np.ones_like(x)
+np.testing.assert_allclose(phix.jvp(f, (x,), (one,))[1], wanted.sum(), rtol=1e-12)
+np.testing.assert_allclose(
+    phix.jvp(phix.grad(f), (x,), (one,))[1], -np.sin(x) * w[:, ::-1], rtol=1e-12
+)
+_, (slope,) = phix.jet(f, (x,), ((one,),))
+np.testing.assert_allclose(slope, wanted.sum(), rtol=1e-12)
+unknown = phix.jit(f, input_spec=[phix.spec(["n", 4], "float64")])
+np.testing.assert_allclose(unknown(x), f(x), rtol=1e-12)
+"""
+TALLY = """
+from collections import Counter
+from typing import Any
+
+from phix.core import context
+from phix.core.interpreter import Interpreter
+from phix.core.op import Op
+
+
+class Tally(Interpreter):
+    name = "tally"
+
+    def __init__(self, parent: Interpreter) -> None:
+        super().__init__(parent)
+        self.counts: Counter[str] = Counter()
+
+    def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        self.counts[op.name] += 1
+        with context.active(self.parent):
+            return self.parent.process(op, inputs, attrs)
+
+
+def tally(function: Any, *args: Any) -> Counter[str]:
+    with context.active(Tally(context.base())) as looking:
+        function(*args)
+    return looking.counts
+"""
+PASS = """
+
+def without_names(graph: Graph, around: Around) -> Graph:
+    return Graph(graph.inputs, graph.constants, graph.equations, graph.outputs)
+
+
+PIPELINES["cpu"] = (*PIPELINES["cpu"], GraphPass("a pass of mine", without_names))
+"""
+
 # The op NAME is the NumPy function VALUE, its derivatives FIRST and SECOND.
 USES = """
 import numpy as np
@@ -107,6 +204,44 @@ def test_a_pointwise_primitive_is_three_files(copy: ScratchCopy) -> None:
         )
     )
     assert len(copy.touched) == 3
+
+
+def test_a_structural_primitive_is_three_files(copy: ScratchCopy) -> None:
+    """Its kernel is one lowering, which every engine prints; a plug-in device owes nothing."""
+    copy.append("yaml/shape.yaml", MIRROR)
+    copy.append("phix/primitives/rearrangement.py", MIRROR_RULES)
+    copy.append("phix/kernels/lowering/shape.py", MIRROR_LOWERING)
+    copy.make("ops")
+    copy.python(MIRROR_USES)
+    assert len(copy.touched) == 3
+
+
+def test_an_interpreter_is_one_file(copy: ScratchCopy) -> None:
+    copy.write("phix/interpreters/tally.py", TALLY)
+    copy.python("""
+import numpy as np
+import phix
+from phix.interpreters.tally import tally
+
+f = lambda x: phix.ops.sum(phix.ops.sin(x) * x)
+assert tally(f, np.ones(3)) == {"sin": 1, "multiply": 1, "sum": 1}
+assert tally(phix.grad(f), np.ones(3))["cos"] == 1
+assert tally(phix.vmap(f), np.ones((2, 3)))["sin"] == 1
+""")
+    assert len(copy.touched) == 1
+
+
+def test_a_pass_over_graphs_is_a_function_and_a_row(copy: ScratchCopy) -> None:
+    copy.append("phix/passes/pipeline.py", PASS)
+    found = copy.python("""
+import numpy as np
+import phix
+
+f = lambda x: phix.ops.sum(phix.ops.sin(x) * x)
+print(phix.debug.passes(f, np.ones(3)))
+assert abs(phix.jit(f)(np.ones(3)).item() - 3 * np.sin(1)) < 1e-12
+""")
+    assert "a pass of mine" in found and len(copy.touched) == 1
 
 
 def test_rules_before_their_functions_say_what_to_run(copy: ScratchCopy) -> None:
