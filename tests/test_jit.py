@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from phix.core.errors import (
     LeakedTracerError,
     ShapeError,
 )
+from phix.kernels.cpu.native_program import NativeProgram
 
 pytestmark = pytest.mark.unoptimised
 
@@ -219,3 +222,19 @@ def test_parts_of_a_sum_keep_the_sign_of_zero(size):
     for scatter in (f, ops.scatter_nd_add):
         found = np.asarray(scatter(x, rows, np.array([-0.0, -0.0])))
         assert np.signbit(found).tolist() == [True, True, False]
+
+
+def test_compiling_ahead_of_time_leaves_nothing_to_compile(monkeypatch: Any) -> None:
+    def f(x: Any) -> Any:
+        return ops.tanh(x * 1.2345) + ops.sum(x)
+
+    x = np.arange(3.0)
+    sized = phix.jit(f).lower(x).compile()
+    unsized = phix.jit(f).lower(phix.spec(["n"], "float64")).compile()
+
+    def late(self: Any) -> Any:
+        raise AssertionError("compiled when it was first called")
+
+    monkeypatch.setattr(NativeProgram, "native_call", late)
+    for compiled in (sized, unsized):
+        np.testing.assert_allclose(compiled(x), np.tanh(x * 1.2345) + 3.0)

@@ -368,3 +368,14 @@ def test_arrays_written_in_place() -> None:
     with pytest.raises(ValueError, match="array element") as error:  # NumPy's, because of ours
         phix.grad(put)(2.0)
     assert isinstance(error.value.__cause__, ConcretizationError)
+
+
+@pytest.mark.parametrize("name", ["nanmax", "nanmin", "nansum", "nanprod"])
+def test_reductions_without_nan_keep_ints(name: str) -> None:
+    a = np.array([[2**53 + 1, 3], [5, 1]])
+    for axis in (None, 0, -1):
+        wanted = getattr(np, name)(a, axis)
+        for found in (getattr(np, name)(phix.to_tensor(a), axis),
+                      phix.jit(lambda x, k=axis: getattr(np, name)(x, k))(a)):  # fmt: skip
+            assert found.dtype == wanted.dtype
+            np.testing.assert_array_equal(found, wanted)

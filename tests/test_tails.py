@@ -6,6 +6,7 @@ series and reverse mode take different ways through a decomposition, so each che
 
 from __future__ import annotations
 
+import mpmath
 import numpy as np
 import pytest
 
@@ -38,6 +39,33 @@ def pointwise_names() -> list[str]:
 
 
 NAMES = pointwise_names()
+
+# op, order of the derivative, and the derivative in closed form: what cancels far out
+FAR_OUT = {
+    "erfcx": (1, lambda x: 2 * x * mpmath.erfc(x) * mpmath.exp(x * x) - 2 / mpmath.sqrt(mpmath.pi)),
+    "log_ndtr": (2, lambda x: -(r := mpmath.npdf(x) / mpmath.ncdf(x)) * (x + r)),
+}
+WAYS = {
+    "reverse": lambda f, order: phix.vmap(phix.grad(f) if order == 1 else phix.grad(phix.grad(f))),
+    "series": lambda f, order: phix.vmap(phix.derivative(f, order=order)),
+    "compiled": lambda f, order: phix.jit(WAYS["reverse"](f, order)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", FAR_OUT)
+def test_derivatives_do_not_cancel_far_out(name: str, dtype: str, way: str) -> None:
+    order, closed = FAR_OUT[name]
+    most = 1e2 if dtype == "float16" else 1e5
+    points = np.array([0.0, 0.5, 3.0, 9.9, 10.0, 10.1, 36.0, 1e2, 1e3, 1e5])
+    points = points[points <= most].astype(dtype)
+    points = -points if name == "log_ndtr" else points
+    with mpmath.workdps(60):
+        wanted = np.array([float(closed(mpmath.mpf(float(x)))) for x in points])
+    found = np.asarray(WAYS[way](getattr(ops, name), order)(points), np.float64)
+    bound = {"float16": 2e-3, "float32": 5e-7, "float64": 3e-13}[dtype]
+    np.testing.assert_allclose(found, wanted, rtol=bound, atol=6e-8 if dtype == "float16" else 0)
 
 
 def test_there_are_many() -> None:

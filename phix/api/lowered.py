@@ -96,7 +96,7 @@ class Lowered:
         Takes the arguments that are not static, of the metas that were lowered, and never traces.
         """
         compiled = self._traced.compiled
-        compiled.program((True,) * len(compiled.graph.inputs), *self._places)
+        compiled.program((True,) * len(compiled.graph.inputs), *self._places).prepare()
         return CompiledFunction(self)
 
     # -- text ----------------------------------------------------------------------------------

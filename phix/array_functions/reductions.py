@@ -209,7 +209,9 @@ def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
 # -- without NaN ---------------------------------------------------------------------------------
 def _without_nan(function: Function, instead: float) -> Function:
     def reduced(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-        x = floating(a)
+        x = tensor(a)
+        if not dt.is_differentiable(x.dtype):  # ints have no NaN, and more digits than floats
+            return function(x, axis, keepdims=keepdims)
         return function(ops.where(ops.isnan(x), instead, x), axis, keepdims=keepdims)
 
     return reduced
@@ -225,7 +227,9 @@ def _nan_extreme(function: Function, worst: float) -> Function:
     """Of NaN alone it is NaN."""
 
     def reduced(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-        x = floating(a)
+        x = tensor(a)
+        if not dt.is_differentiable(x.dtype):
+            return function(x, axis, keepdims=keepdims)
         none = all(ops.isnan(x), axis, keepdims=keepdims)
         found = _without_nan(function, worst)(x, axis, keepdims=keepdims)
         return ops.where(none, math.nan, found)

@@ -31,6 +31,9 @@ class Program(Protocol):
     def sections(self) -> Mapping[str, str]:
         """The texts of the program on its way down, in order: ``loop ir``, ``llvm``, ..."""
 
+    def prepare(self) -> None:
+        """Make now what the first launcher would make, as far as it does not depend on sizes."""
+
     def launcher(
         self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
     ) -> Launcher:

@@ -121,6 +121,9 @@ class GraphProgram:
         """For each step, which of what it reads it may write over."""
         return [()] * len(self.steps)
 
+    def prepare(self) -> None:
+        """See :class:`phix.core.engines.Program`: steps are compiled when their sizes are known."""
+
     def launcher(
         self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
     ) -> Launcher:

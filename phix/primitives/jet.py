@@ -31,7 +31,7 @@ from phix.primitives.jet_series import (
     times,
     whole_power,
 )
-from phix.primitives.pointwise import SLOPES_AT_X, TWO_OVER_SQRT_PI
+from phix.primitives.pointwise import SLOPES_AT_X
 from phix.primitives.reduction import restored
 from phix.primitives.scan import before
 from phix.primitives.sorting import taken
@@ -159,15 +159,6 @@ def expm1_jet(x: Series) -> Series:
 @rules.jet("tanh")
 def tanh_jet(x: Series) -> Series:
     return _along(x, ops.tanh(x[0]), lambda y, k: _square_and_one(y, k, -1))
-
-
-@rules.jet("erfcx")
-def erfcx_jet(x: Series) -> Series:
-    def slope(y: Series, k: int) -> Any:
-        found = times(2, convolution(x, y, k, 0, k))
-        return found if k else found - TWO_OVER_SQRT_PI
-
-    return _along(x, ops.erfcx(x[0]), slope)
 
 
 @rules.jet("tan")

@@ -74,6 +74,10 @@ class CpuProgram:
         """The machine code as text."""
         return self.source.assembly()
 
+    def prepare(self) -> None:
+        """See :class:`phix.core.engines.Program`."""
+        _ = self.call or self.source
+
     # -- launching -------------------------------------------------------------------------
     def launcher(
         self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()

@@ -116,6 +116,11 @@ class GpuProgram:
         functions_of = self._modules[key]
         return {kernel: (text, functions_of[text]) for kernel, text in chosen.items()}
 
+    def prepare(self) -> None:
+        """See :class:`phix.core.engines.Program`."""
+        if not self.graph.symbols():
+            self.module({})
+
     def launcher(
         self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
     ) -> Launcher:
