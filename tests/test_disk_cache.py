@@ -316,7 +316,9 @@ def test_the_text_of_a_program_from_disk_is_made_when_asked_for(
     def made() -> Any:  # on one line, which the text names
         return phix.jit(ops.tanh).lower(A)
 
-    text = str(made())
+    first = made()
+    first.compile()
+    text = str(first)
     forget()
     lowered.clear()
     second = made()

@@ -55,3 +55,16 @@ def test_only_terms_of_a_sum_are_contracted() -> None:
     assert " contract " not in pointwise.as_text("llvm")
     dots = phix.jit(lambda x, y, z: ops.sum(x * y, [1])).lower(*specs)
     assert "fadd reassoc nsz contract" in dots.as_text("llvm")
+
+
+def test_results_in_the_memory_of_an_operand_round_as_elsewhere() -> None:
+    """x + w (y - x) put into x is no sum that goes on: its product rounds."""
+    x, y, w = (np.random.default_rng(k).uniform(-4, 4, 100).astype(np.float32) for k in range(3))
+    wanted = x + w * (y - x)
+    donated = phix.jit(lambda x: x + w * (y - x), donate_argnums=0)
+    for found in (
+        ops.lerp(x, y, w),
+        ops.lerp_(phix.to_tensor(x), y, w),
+        donated(phix.to_tensor(x)),
+    ):
+        np.testing.assert_array_equal(found, wanted)

@@ -85,6 +85,7 @@ class _Printer:
         self.parameter_names: dict[Parameter, str] = {}
         self.strides: dict[tuple[Buffer, int], str] = {}
         self.index_names: dict[Expr, str] = {}
+        self.open: list[Expr] = []  # the indices of loops around what is printed
         self.slots: dict[Expr, str] = {}
         self.locals: dict[Buffer, str] = {}
         self.changing: set[Any] = ir.reads(kernel.body) & ir.writes(kernel.body)
@@ -216,7 +217,9 @@ class _Printer:
         self.index_names[loop.index] = index
         phi = len(self.lines)
         self.lines.append("")
+        self.open.append(loop.index)
         self._inner(loop.body)
+        self.open.pop()
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         again = self.let(f"icmp slt i64 {index}.next, {extent}")
         self.lines.append(f"  br i1 {again}, label %{head}, label %{end}{advice(loop)}")
@@ -254,12 +257,19 @@ class _Printer:
 
     def _store(self, statement: ir.Store) -> None:
         own = ir.load(statement.buffer, statement.indices)
-        flags = _terms(statement.value, own) if isinstance(own, Expr) else _NO_FLAGS
+        flags = _NO_FLAGS
+        if isinstance(own, Expr) and self._comes_again(statement.indices):
+            flags = _terms(statement.value, own)
         value = self.value(statement.value, flags)
         ins.store(
             self, statement.buffer.dtype, value, self.address(statement.buffer, statement.indices)
         )
         self.forget({statement.buffer} & self.changing)
+
+    def _comes_again(self, indices: tuple[Expr, ...]) -> bool:
+        """Whether an open loop comes to one place again and again: what is stored there goes on."""
+        used = {e for i in indices for e in ir.expressions([ir.Declare(i, i)])}
+        return any(index not in used for index in self.open)
 
     def _declare(self, statement: ir.Declare) -> None:
         value = self.value(statement.value)
