@@ -54,8 +54,10 @@ def unchanged(x: MetaTensor, *attrs: Any) -> MetaTensor:
 
 
 @rules.infer_meta("ElementwiseInferMeta")
-def elementwise(x: MetaTensor, y: MetaTensor) -> MetaTensor:
-    dims = broadcast_shapes(x.dims, y.dims)
+def elementwise(x: MetaTensor, *others: MetaTensor) -> MetaTensor:
+    dims = x.dims
+    for y in others:
+        dims = broadcast_shapes(dims, y.dims)
     return x if dims is x.dims else MetaTensor(dims, x.dtype)
 
 

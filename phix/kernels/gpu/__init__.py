@@ -60,7 +60,8 @@ class GpuEngine:
 
     def supports(self, op_name: str, dtype: np.dtype) -> bool:
         """Whether the op has a lowering or a scalar body: they serve every dtype it claims."""
-        return has_lowering(op_name) or op_name in bodies.names()
+        has_body = op_name in bodies.names() and not bodies.is_native(op_name)
+        return has_lowering(op_name) or has_body
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What makes an eager result that shares its input's memory; see ``views.py``."""

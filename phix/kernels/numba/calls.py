@@ -55,6 +55,21 @@ def compiled(title: str, function: Callable[..., Any], signature: Any) -> tuple[
     return module, name
 
 
+def typed(title: str, function: Any, kinds: tuple[Any, ...]) -> Any:
+    """What a function gives for arguments of these types of Numba's.
+
+    Raises:
+        KernelRegistrationError: Numba cannot compile it for these types.
+    """
+    import numba
+
+    try:
+        function.compile(kinds)
+    except numba.core.errors.NumbaError as error:
+        raise KernelRegistrationError(f"{title}: Numba cannot compile it: {_short(error)}") from None
+    return function.overloads[kinds].signature.return_type
+
+
 def _short(error: Exception) -> str:
     """What Numba says, without the lines on how its compiler came there."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
@@ -78,11 +93,13 @@ def joined(module: Any, shim: str, name: str, inlined: bool) -> str:
     return str(module)
 
 
-def needs_runtime(text: str) -> bool:
-    """Whether a module calls what Numba's runtime has: memory for arrays, or Python's objects."""
+def needs(text: str) -> tuple[str, ...]:
+    """What a module needs to be linked: Numba's runtime, which has memory for arrays and what
+    calls Python, if it calls that."""
     module = llvm.parse_assembly(text)
     outside = (f.name for f in module.functions if f.is_declaration)
-    return any(n.startswith(("NRT_", "numba_", "Py", "_Py")) for n in outside)
+    is_needed = any(n.startswith(("NRT_", "numba_", "Py", "_Py")) for n in outside)
+    return (RUNTIME,) if is_needed else ()
 
 
 def provide(_: str) -> None:

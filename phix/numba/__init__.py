@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from phix.core.faces import face
 
-__all__ = ["kernel"]
+__all__ = ["kernel", "scalar"]
 __dir__ = face(__all__)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -69,5 +69,49 @@ def kernel(
 
         register(op_name, dtypes, layout, function, error_model=error_model, fastmath=fastmath)
         return function
+
+    return decorator
+
+
+def scalar(
+    op_name: str, *, derive: bool = False, error_model: str = "numpy", fastmath: bool = False
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make the decorated function of numbers, in the Python that Numba compiles, a pointwise op.
+
+    It runs elementwise, with broadcasting, in the loops of what is computed around it: no array is
+    stored between. Parameters with a default are attributes, the others tensors. Ints become
+    floats, and 16-bit floats are computed in float32; the result has the dtype of the inputs, or is
+    bool where the function gives bools. It may not raise exceptions.
+
+    Args:
+        op_name: the op: one of the table that has no body yet, or a new name, under which
+            ``phix.ops`` has it then.
+        derive: whether its derivative, to any order, is found by tracing the function with phix.
+            That takes functions of ``math``, of NumPy and arithmetic, and no ``if`` on a number.
+            Without, there is the derivative that ``phix.core.rules.decompose(op_name + "_grad")``
+            registers for ops loaded with a backward entry, or none.
+        error_model: of Numba: ``"numpy"`` gives inf or nan where a number is divided by zero.
+        fastmath: of Numba: floats may be computed in another order, and are taken to be finite.
+
+    Returns:
+        The op's function, on tensors.
+
+    Raises:
+        PhixError: the op has a body already.
+        KernelRegistrationError: the op is not pointwise, or phix cannot trace what it shall derive.
+
+    >>> import math
+    >>> import phix
+    >>> @phix.numba.scalar("damped_wave", derive=True)
+    ... def damped_wave(t, rate=0.5):
+    ...     return math.exp(-rate * t) * math.sin(t)
+    >>> round(damped_wave(2.0).item(), 6), round(phix.grad(damped_wave)(0.0).item(), 6)
+    (0.334512, 1.0)
+    """
+
+    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+        from phix.numba.scalars import define
+
+        return define(op_name, function, derive, error_model=error_model, fastmath=fastmath)
 
     return decorator
