@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from phix.core.faces import face
 
-__all__ = ["kernel", "scalar"]
+__all__ = ["kernel", "njit", "scalar"]
 __dir__ = face(__all__)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -115,3 +115,45 @@ def scalar(
         return define(op_name, function, derive, error_model=error_model, fastmath=fastmath)
 
     return decorator
+
+
+def njit(function: Callable[..., Any], *specs: Any) -> Any:
+    """A function of phix, compiled, that code under ``numba.njit`` may call: a gradient, a solver's
+    right-hand side, a model.
+
+    No Python runs in it, so ``nogil`` callers may call it side by side. In Numba, 0-d tensors are
+    numbers; other arguments are arrays of the declared dtype and rank, made contiguous where they
+    are not, or tuples of them; results are new arrays.
+
+    Args:
+        function: a pure function of tensors, or trees of tuples of them, to such.
+        specs: for each argument its spec, as in ``phix.spec(["n", 3], "float64")``, or an array
+            like it. For dims with a name, all sizes are compiled once.
+
+    Returns:
+        A compiled function of Numba's, which can be called from Python too. It is not kept on disk
+        by Numba's ``cache=True``.
+
+    Raises:
+        ArgumentError: Python runs a part of it (a callback, a library's kernel), its data tell the
+            size of a result, or its arguments or results are no arrays, numbers or tuples.
+
+    In Numba's code, sizes that do not fit raise ``phix.errors.ShapeError``, memory that is not
+    there ``OutOfMemoryError``.
+
+    >>> import numba
+    >>> import numpy as np
+    >>> import phix
+    >>> vector = phix.spec(["n"], "float64")
+    >>> slope = phix.numba.njit(phix.grad(lambda x: phix.ops.sum((x - 3.0) ** 2)), vector)
+    >>> @numba.njit
+    ... def descend(x, steps):
+    ...     for _ in range(steps):
+    ...         x = x - 0.1 * slope(x)
+    ...     return x
+    >>> descend(np.zeros(2), 100).round(6)
+    array([3., 3.])
+    """
+    from phix.numba.compiled import compiled
+
+    return compiled(function, specs)

@@ -72,6 +72,8 @@ def typed(title: str, function: Any, kinds: tuple[Any, ...]) -> Any:
 
 def _short(error: Exception) -> str:
     """What Numba says, without the lines on how its compiler came there."""
+    if "(readonly array" in str(error):
+        return "it sets elements of an input, which kernels get read-only; write into an output"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     cut = next((k for k, x in enumerate(lines) if x.startswith(("During", "This error"))), None)
     return " ".join(lines[:cut][:12])
@@ -105,10 +107,11 @@ def needs(text: str) -> tuple[str, ...]:
 def provide(_: str) -> None:
     """Make the functions of Numba's runtime known to compiled code; see ``jit._provide``."""
     from numba.core.registry import cpu_target
+    from numba.core.runtime import rtsys
 
     from phix.kernels.cpu import jit
 
-    _ = cpu_target.target_context.get_function  # which makes the context, and that the runtime
+    rtsys.initialize(cpu_target.target_context)
     jit.add_symbol(RUNTIME, 0)
 
 
