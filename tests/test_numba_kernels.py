@@ -121,7 +121,7 @@ def test_it_is_checked_as_other_programs_are() -> None:
     ("how", "message"),
     [
         (1, "the Numba kernel of 'numba_weird' raised ValueError: no such way, at "),
-        (2, "raised Refused: (\"of one's own\", 7), at "),
+        (2, 'raised Refused: ("of one\'s own", 7), at '),
         (3, "raised ZeroDivisionError: division by zero"),
     ],
 )

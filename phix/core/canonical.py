@@ -204,7 +204,9 @@ class _Content(Writer):
 
     def op(self, equation: Equation) -> Any:
         name, digest = equation.op.name, self.code(equation)
-        if rules.OPS.get(name) is not equation.op or (digest is None and name not in rules.BUILT_IN):
+        if rules.OPS.get(name) is not equation.op or (
+            digest is None and name not in rules.BUILT_IN
+        ):
             raise Unwritten
         if digest is None:
             return name

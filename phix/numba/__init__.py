@@ -6,7 +6,7 @@ between, in loops and under ``vmap`` neither. Numba is imported when one of thes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from phix.core.faces import face
@@ -23,7 +23,7 @@ def kernel(
     layout: str = "any",
     *,
     error_model: str = "python",
-    fastmath: bool = False,
+    fastmath: bool | Iterable[str] = False,
 ) -> Callable[[Function], Function]:
     """Register the decorated function, in the Python that Numba compiles, as a kernel of an op.
 
@@ -38,7 +38,8 @@ def kernel(
         layout: ``"NCHW"`` or ``"NHWC"`` where the kernel cares, else ``"any"``.
         error_model: of Numba: ``"python"`` raises where a number is divided by zero, ``"numpy"``
             does not.
-        fastmath: of Numba: floats may be computed in another order, and are taken to be finite.
+        fastmath: of Numba: what may be done to floats, such as ``{"contract"}`` (one rounding for
+            a product and a sum), or all of it: they are taken to be finite then.
 
     An exception that the function raises ends the program as a :class:`phix.errors.KernelError`.
 
@@ -67,21 +68,25 @@ def kernel(
     def decorator(function: Function) -> Function:
         from phix.kernels.numba.kernel import register
 
-        register(op_name, dtypes, layout, function, error_model=error_model, fastmath=fastmath)
+        register(op_name, dtypes, layout, function, **_options(error_model, fastmath))
         return function
 
     return decorator
 
 
 def scalar(
-    op_name: str, *, derive: bool = False, error_model: str = "numpy", fastmath: bool = False
+    op_name: str,
+    *,
+    derive: bool = False,
+    error_model: str = "numpy",
+    fastmath: bool | Iterable[str] = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Make the decorated function of numbers, in the Python that Numba compiles, a pointwise op.
 
     It runs elementwise, with broadcasting, in the loops of what is computed around it: no array is
     stored between. Parameters with a default are attributes, the others tensors. Ints become
     floats, and 16-bit floats are computed in float32; the result has the dtype of the inputs, or is
-    bool where the function gives bools. It may not raise exceptions.
+    bool where the function is annotated to return ``bool``. It may not raise exceptions.
 
     Args:
         op_name: the op: one of the table that has no body yet, or a new name, under which
@@ -91,7 +96,7 @@ def scalar(
             Without, there is the derivative that ``phix.core.rules.decompose(op_name + "_grad")``
             registers for ops loaded with a backward entry, or none.
         error_model: of Numba: ``"numpy"`` gives inf or nan where a number is divided by zero.
-        fastmath: of Numba: floats may be computed in another order, and are taken to be finite.
+        fastmath: as for :func:`kernel`.
 
     Returns:
         The op's function, on tensors.
@@ -112,9 +117,15 @@ def scalar(
     def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
         from phix.numba.scalars import define
 
-        return define(op_name, function, derive, error_model=error_model, fastmath=fastmath)
+        return define(op_name, function, derive, **_options(error_model, fastmath))
 
     return decorator
+
+
+def _options(error_model: str, fastmath: bool | Iterable[str]) -> dict[str, Any]:
+    """What Numba is told, so that it can be part of a key."""
+    flags = fastmath if isinstance(fastmath, bool) else tuple(sorted(fastmath))
+    return {"error_model": error_model, "fastmath": flags}
 
 
 def njit(function: Callable[..., Any], *specs: Any) -> Any:

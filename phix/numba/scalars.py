@@ -37,8 +37,9 @@ def define(
     if derive:
         _check_traceable(op_name, plain, len(tensors))
     if op_name not in OPS:
-        _load(_entries(op_name, tensors, attrs, derive))
-        body = scalar.register(op_name, function, **options)
+        gives_bools = plain.__annotations__.get("return") in (bool, "bool")
+        _load(_entries(op_name, tensors, attrs, derive, gives_bools))
+        body = scalar.register(op_name, function, gives_bools, **options)
         if derive:
             _register_derivative(op_name, plain, tensors, attrs, body)
     elif derive:
@@ -75,16 +76,19 @@ def _parameters(op_name: str, function: Callable[..., Any]) -> tuple[list[str], 
 _TYPES = {float: "float", int: "int", bool: "bool", str: "str"}
 
 
-def _entries(op_name: str, tensors: list[str], attrs: dict[str, Any], derive: bool) -> str:
+def _entries(
+    op_name: str, tensors: list[str], attrs: dict[str, Any], derive: bool, gives_bools: bool
+) -> str:
     """The op's entry in the op table, with that of its backward op where there is one."""
     taken = ", ".join(f"Tensor {name}" for name in tensors)
     typed = [f"{_TYPES[type(v)]} {name}" for name, v in attrs.items()]
     given = ", ".join([taken, *(f"{t} = {_spelled(v)}" for t, v in zip(typed, attrs.values()))])
+    infer = "CompareInferMeta" if gives_bools else "ElementwiseInferMeta"
     lines = [
         f"- op: {op_name}",
         f"  args: ({given})",
         "  output: Tensor(out)",
-        f"  infer_meta: {{func: ElementwiseInferMeta, param: [{', '.join(tensors)}]}}",
+        f"  infer_meta: {{func: {infer}, param: [{', '.join(tensors)}]}}",
         "  traits: [pointwise, promote_float]",
         "  dtypes: [float]",
         '  doc: "A scalar function in Numba, elementwise."',

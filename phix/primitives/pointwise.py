@@ -62,8 +62,8 @@ def elementwise(x: MetaTensor, *others: MetaTensor) -> MetaTensor:
 
 
 @rules.infer_meta("CompareInferMeta")
-def compare(x: MetaTensor, y: MetaTensor) -> MetaTensor:
-    return MetaTensor(broadcast_shapes(x.dims, y.dims), dt.bool_)
+def compare(x: MetaTensor, *others: MetaTensor) -> MetaTensor:
+    return MetaTensor(elementwise(x, *others).dims, dt.bool_)
 
 
 @rules.infer_meta("ToBoolInferMeta")

@@ -63,8 +63,8 @@ def _refuse_dtypes(name: str, metas: list[MetaTensor]) -> None:
     for dtype in (m.dtype for m in metas):
         if dtype in (dt.float16, dt.bfloat16):
             raise ArgumentError(
-                f"njit of {name}: Numba has no arithmetic in {dtype}; let it take and give float32, "
-                "and cast inside"
+                f"njit of {name}: Numba has no arithmetic in {dtype}; let it take and give "
+                "float32, and cast inside"
             )
 
 
@@ -80,7 +80,7 @@ def _refuse_python(name: str, steps: list[loops.Step]) -> None:
 
 # -- what calls the program --------------------------------------------------------------------
 def _entered(call: NativeCall, names: list[str]) -> Any:
-    """An intrinsic that takes a tuple of the inputs and outputs, and gives the fault's first word."""
+    """An intrinsic: of a tuple of the inputs and outputs, the first word of the fault."""
 
     @intrinsic
     def enter(typing_context: Any, arrays: Any) -> Any:
@@ -179,7 +179,9 @@ class _Sizes:
         def seen(typing_context: Any) -> Any:
             def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
                 pointer = context.get_value_type(kind)
-                found = context.add_dynamic_addr(builder, self.memory.ctypes.data, info="phix sizes")
+                found = context.add_dynamic_addr(
+                    builder, self.memory.ctypes.data, info="phix sizes"
+                )
                 return builder.bitcast(found, pointer)
 
             return kind(), codegen
@@ -233,9 +235,9 @@ def function_of(
     outputs = [f"o{k}" if m.ndim else f"o{k}[()]" for k, m in enumerate(call.outputs)]
     lines.append(f"    return {result.format(*outputs)}")
     exec(compile("\n".join(lines), f"<phix.numba.njit of {call.name}>", "exec"), scope)
-    made = numba.njit(nogil=True)(scope[call.name])
-    made.phix = (call, sizes)  # lives as long as what calls it
-    return made
+    function: Any = numba.njit(nogil=True)(scope[call.name])
+    function.phix = (call, sizes)  # lives as long as what calls it
+    return function
 
 
 def _checks(call: NativeCall, paths: list[str], names: dict[dm.Symbol, str]) -> list[str]:
@@ -259,8 +261,8 @@ def _checks(call: NativeCall, paths: list[str], names: dict[dm.Symbol, str]) -> 
             "    if not fits:",
             f"        sizes = np.array(({''.join(n + ', ' for n in names.values())}), np.int64)",
             "        if ask(sizes.ctypes):",
-            f"            raise ShapeError('{call.name}: the sizes do not fit the function; phix.jit "
-            "of it, called with such arrays, says which op refuses them')",
+            f"            raise ShapeError('{call.name}: the sizes do not fit the function; "
+            "phix.jit of it, called with such arrays, says which op refuses them')",
         ]
     return lines
 

@@ -28,7 +28,11 @@ def jitted(function: Any, **options: Any) -> Any:
     """The function for Numba's compiler; one that is decorated already keeps its own options."""
     import numba
 
-    return function if hasattr(function, "py_func") else numba.njit(**options)(function)
+    if hasattr(function, "py_func"):
+        return function
+    flags = options["fastmath"]
+    options["fastmath"] = set(flags) if isinstance(flags, tuple) else flags
+    return numba.njit(**options)(function)
 
 
 def compiled(title: str, function: Callable[..., Any], signature: Any) -> tuple[Any, str]:
@@ -66,7 +70,9 @@ def typed(title: str, function: Any, kinds: tuple[Any, ...]) -> Any:
     try:
         function.compile(kinds)
     except numba.core.errors.NumbaError as error:
-        raise KernelRegistrationError(f"{title}: Numba cannot compile it: {_short(error)}") from None
+        raise KernelRegistrationError(
+            f"{title}: Numba cannot compile it: {_short(error)}"
+        ) from None
     return function.overloads[kinds].signature.return_type
 
 

@@ -19,7 +19,6 @@ from phix.core.rules import note_code
 from phix.kernels.loops import linked
 from phix.kernels.loops.linked import Linked
 from phix.kernels.numba.identity import digest, python_function
-from phix.kernels.scalar import language as sc
 from phix.kernels.scalar import registry
 from phix.kernels.scalar.language import Complex, Expr
 
@@ -30,8 +29,10 @@ _RETURNS = re.compile(r"^  ret i32 (\S+)", re.MULTILINE)
 class ScalarBody:
     """The body of an op: called on scalars, it is the call of a function to be linked."""
 
-    def __init__(self, op_name: str, function: Callable[..., Any], **options: Any) -> None:
-        self.function, self.options = function, options
+    def __init__(
+        self, op_name: str, function: Callable[..., Any], gives_bools: bool | None, **options: Any
+    ) -> None:
+        self.function, self.gives_bools, self.options = function, gives_bools, options
         self.title = f"the Numba scalar function of {op_name!r}"
         self.digest, self.is_lasting = digest(function, op_name, sorted(options.items()))
         self.known: dict[Any, tuple[Linked, np.dtype]] = {}
@@ -77,7 +78,10 @@ class ScalarBody:
         kinds = tuple(numba.from_dtype(d) for d in dtypes)
         inner = calls.jitted(self.function, **self.options)
         result = self._result(inner, kinds, dtypes, attrs)
-        constants = {f"c{k}": v for k, v in enumerate(attrs.values())}
+        # floats are weak beside the inputs, as in phix: in float32 they are float32
+        own = dtypes[0].type
+        weak = [own(v) if isinstance(v, float) else v for v in attrs.values()]
+        constants = {f"c{k}": v for k, v in enumerate(weak)}
         taken = [f"a{k}" for k in range(len(dtypes))]
         given = [*taken, *(f"{n}={c}" for n, c in zip(attrs, constants))]
         source = f"def call({', '.join(taken)}):\n    return kind(inner({', '.join(given)}))\n"
@@ -98,7 +102,8 @@ class ScalarBody:
         self, inner: Any, kinds: tuple[Any, ...], dtypes: tuple[np.dtype, ...],
         attrs: dict[str, Any],
     ) -> np.dtype:  # fmt: skip
-        """The dtype of the result: bool where the function gives bools, else that of its inputs."""
+        """The dtype of the result: bool, or that of the inputs; where it is open, the function
+        says which."""
         from numba import typeof
 
         from phix.kernels.numba.calls import typed
@@ -109,16 +114,19 @@ class ScalarBody:
                 f"{self.title} gives {found} for {', '.join(map(str, dtypes))}; it is to give one "
                 "real number or bool"
             )
-        return dt.bool_ if str(found) == "bool" else dtypes[0]
+        gives_bools = str(found) == "bool" if self.gives_bools is None else self.gives_bools
+        return dt.bool_ if gives_bools else dtypes[0]
 
 
-def register(op_name: str, function: Callable[..., Any], **options: Any) -> ScalarBody:
-    """Make a function the scalar body of a pointwise op.
+def register(
+    op_name: str, function: Callable[..., Any], gives_bools: bool | None = None, **options: Any
+) -> ScalarBody:
+    """Make a function the scalar body of a pointwise op, whose result is bool or not, or may be.
 
     Raises:
         PhixError: the op has a body already.
     """
-    body = ScalarBody(op_name, function, **options)
+    body = ScalarBody(op_name, function, gives_bools, **options)
     registry.body(op_name, native=True)(body)
     note_code(op_name, body.digest if body.is_lasting else None)
     return body
