@@ -16,6 +16,7 @@ __all__ = [
     "DifferentiationError",
     "DonatedTensorError",
     "GraphError",
+    "KernelError",
     "KernelNotFoundError",
     "KernelRegistrationError",
     "LeakedTracerError",
@@ -117,6 +118,10 @@ class UnknownOpError(PhixError, LookupError):
 
 class GraphError(PhixError, ValueError):
     """A graph is ill-formed, or its text does not parse."""
+
+
+class KernelError(PhixError, RuntimeError):
+    """A registered kernel raised an exception, or did not do what kernels do."""
 
 
 class KernelNotFoundError(PhixError, LookupError):

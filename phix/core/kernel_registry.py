@@ -7,6 +7,7 @@ scalar bodies and lowerings it answers for by ``Engine.supports``; ``kernel_sele
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar, Union
@@ -14,7 +15,8 @@ from typing import Any, TypeVar, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core.errors import KernelRegistrationError
+from phix.core import registries
+from phix.core.errors import KernelRegistrationError, described
 from phix.core.kernel_context import KernelContext as KernelContext
 from phix.core.kernel_context import Unsized as Unsized
 from phix.core.op import Op
@@ -112,6 +114,7 @@ def known_backend(name: str) -> Backend:
     return BACKENDS[name]
 
 
+_GROUPS = ("all", *dt.GROUPS)
 DTypes = Union[str, np.dtype, type, Iterable[Any]]
 
 
@@ -145,7 +148,7 @@ def register_kernel(
         dtypes: what it is for: names, groups (``"float"``, ``"int"``, ...) or ``"all"``.
         takes_unread: whether it may get None for an output that nothing reads.
         recordable: whether it only starts work on ``ctx.stream`` and never waits for it, in memory
-            that is given or comes from ``ctx.allocate``; programs with it may become CUDA graphs.
+            that is given or comes from ``ctx.alloc``; programs with it may become CUDA graphs.
 
     The form of the function is that of PHI's kernels, ``kernel(ctx, *inputs, *attrs, *outputs)``:
     see :class:`Kernel`.
@@ -153,16 +156,64 @@ def register_kernel(
     Raises:
         UnknownOpError: the table has no such op; ``phix.load_ops`` comes first for an op of one's
             own.
-        KernelRegistrationError: no such backend or layout, or a kernel of that key is there.
+        KernelRegistrationError: no such backend or layout, a function that cannot be called so, a
+            dtype that the op does not have, or a kernel of that key is there.
     """
 
     def decorator(function: _F) -> _F:
-        how = (takes_unread, recordable)
-        _warn_unused(get_op(op_name), known_backend(backend))
-        _add(op_name, backend, layout, as_dtypes(dtypes), function, how)
+        op = get_op(op_name)
+        _check_signature(op, function)
+        _warn_unused(op, known_backend(backend))
+        own = _own_dtypes(op, dtypes)
+        _add(op_name, backend, layout, own, function, (takes_unread, recordable))
         return function
 
     return decorator
+
+
+def argument_names(op: Op) -> tuple[str, ...]:
+    """What the op's kernels take after the context: ``kernel: {param: ...}``, else all args, and
+    the outputs, whose names get an underscore where an arg has the same."""
+    args = tuple(op.kernel.get("param", [a.name for a in op.args]))
+    return (*args, *(f"{o.name}_" if o.name in args else o.name for o in op.outputs))
+
+
+def _check_signature(op: Op, function: Any) -> None:
+    """Refuse what cannot be called as a kernel of the op."""
+    wanted = ("ctx", *argument_names(op))
+    told = f"write def {op.name}({', '.join(wanted)})"
+    if not callable(function):
+        raise KernelRegistrationError(
+            f"kernel of {op.name!r}: found {described(function)}, no function; {told}"
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # of what is written in C, nothing may be known
+    try:
+        signature.bind(*wanted)
+    except TypeError as error:
+        name = getattr(function, "__qualname__", type(function).__name__)
+        raise KernelRegistrationError(
+            f"kernel of {op.name!r}: {name}{signature} cannot be called with the {len(wanted)} "
+            f"arguments that kernels of {op.signature()} get ({error}); {told}"
+        ) from None
+
+
+def _own_dtypes(op: Op, dtypes: DTypes) -> tuple[np.dtype, ...]:
+    """The dtypes of ``dtypes`` that the op has; those of a group that it has not are left out."""
+    given = as_dtypes(dtypes)
+    own = [d for d in given if not op.dtypes or d in op.dtypes]
+    named = [dtypes] if isinstance(dtypes, (str, np.dtype, type)) else list(dtypes)
+    single = {dt.as_dtype(d) for d in named if not isinstance(d, str) or d not in _GROUPS}
+    wrong = [d for d in given if d not in own and d in single] or ([] if own else given)
+    if wrong:
+        has = ", ".join(str(d) for d in dt.ALL if d in op.dtypes)
+        raise KernelRegistrationError(
+            f"kernel of {op.name!r} for {', '.join(map(str, wrong)) or 'no dtype'}, which it never "
+            f"has; its dtypes are {has or 'all'}"
+        )
+    return tuple(own)
 
 
 def _warn_unused(op: Op, backend: Backend) -> None:
@@ -224,6 +275,29 @@ def _add(
             )
     kernels.update((key, Kernel(op_name, key, function, *how)) for key in added)
     notify()
+
+
+@registries.part
+def _as_they_are() -> Callable[[], None]:
+    """Backends and kernels. Those of engines that are first asked for inside the scope stay."""
+    backends, kernels = dict(BACKENDS), registries.copied(KERNELS)
+
+    def restore() -> None:
+        for name, added in KERNELS.items():
+            own = {key: kernel for key, kernel in added.items() if _is_of_phix(kernel)}
+            kernels[name] = own | kernels.get(name, {})
+        BACKENDS.clear()
+        BACKENDS.update(backends)
+        KERNELS.clear()
+        KERNELS.update(kernels)
+        notify()
+
+    return restore
+
+
+def _is_of_phix(kernel: Kernel) -> bool:
+    module = getattr(kernel.function, "__module__", None) or "phix"
+    return module.partition(".")[0] == "phix"
 
 
 # Called when a kernel comes or goes: what was chosen before may not be what is chosen now.

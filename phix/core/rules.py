@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from phix.core import rewrites
+from phix.core import registries, rewrites
 from phix.core.errors import OpTableError, UnknownOpError
 from phix.core.op import Op
 
@@ -35,6 +35,19 @@ BUILT_IN: set[str] = set()
 EXTENDED: set[str] = set()
 # op name -> its rules of algebra, each with the name of the rewrite it belongs to, in order
 _SIMPLIFICATIONS: dict[str, list[tuple[str, Callable[..., Any]]]] = {}
+registries.contents(OPS, INFER_META, _RULES, BUILT_IN, EXTENDED, _SIMPLIFICATIONS)
+
+
+@registries.part
+def _as_they_are() -> Callable[[], None]:
+    """The rules that ops have taken."""
+    known = [(op, dict(vars(op))) for op in OPS.values()]
+
+    def restore() -> None:
+        for op, fields in known:
+            vars(op).update(fields)
+
+    return restore
 
 
 def add_op(op: Op) -> Op:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import kernel_keys, kernel_registry, kernel_selection
-from phix.core.arrays import read_only
+from phix.core import kernel_calls, kernel_keys, kernel_registry, kernel_selection
 from phix.core.conversion import moved_tensor
 from phix.core.engines import Uncounted
 from phix.core.graph import (
@@ -83,7 +82,7 @@ class KernelProgram(GraphProgram):
         constants = {c.variable: moved_tensor(c.value, ctx.place).data for c in graph.constants}
         self.kernels = [_kernel_of(e, backend) for e in graph.equations]
         steps = [
-            _Held(e, ctx, backend) if k.function is None else _Call(e, ctx, k.function)
+            _Held(e, ctx, backend) if k.function is None else _Call(e, ctx, k)
             for e, k in zip(graph.equations, self.kernels)
         ]
         super().__init__(graph, ctx.place, steps, constants)
@@ -101,21 +100,20 @@ class KernelProgram(GraphProgram):
 class _Call(EquationStep):
     """The call of a kernel."""
 
-    def __init__(self, equation: Equation, ctx: KernelContext, function: Run) -> None:
+    def __init__(self, equation: Equation, ctx: KernelContext, kernel: Kernel) -> None:
         super().__init__(equation, ctx)
-        self.function = function
+        self.kernel = kernel
 
     def settle(self, env: Env) -> Run:
-        op, ctx, outputs = self.equation.op, self.ctx, self.equation.outputs
-        attrs = substitute_attrs(self.equation.attrs, env)
+        ctx, equation, kernel = self.ctx, self.equation, self.kernel
+        attrs = substitute_attrs(equation.attrs, env)
         shapes = [_shape(v, env) for v in self.gives]
 
         def call(given: tuple[Any, ...]) -> list[Any]:
             made = [_made(ctx, v, s) for v, s in zip(self.gives, shapes)]
             supply = iter(made)
-            results = map_entries(lambda _: next(supply), outputs)
-            inputs = map_entries(read_only, given)
-            self.function(ctx, *kernel_keys.kernel_arguments(op, inputs, attrs), *results)
+            results = map_entries(lambda _: next(supply), equation.outputs)
+            kernel_calls.run(kernel, equation.op, ctx, given, attrs, results, equation.source)
             return [out.data if isinstance(out, Unsized) else out for out in made]
 
         return call
@@ -137,9 +135,8 @@ class _Held(StructuralStep):
         kernel = kernel_selection.lookup(OPS[op_name], key)
         if kernel is None or kernel.function is None:
             raise kernel_selection.not_found(op_name, key)
-        result = self.ctx.allocate(shape, dtype)
-        given = map_entries(read_only, inputs)
-        kernel.function(self.ctx, *kernel_keys.kernel_arguments(OPS[op_name], given, attrs), result)
+        result = self.ctx.alloc(shape, dtype)
+        kernel_calls.run(kernel, OPS[op_name], self.ctx, inputs, attrs, (result,))
         return result
 
 
@@ -160,4 +157,4 @@ def _shape(variable: Variable, env: Env) -> tuple[int, ...] | None:
 
 def _made(ctx: KernelContext, variable: Variable, shape: tuple[int, ...] | None) -> Any:
     meta = variable.meta
-    return Unsized(meta.ndim, meta.dtype) if shape is None else ctx.allocate(shape, meta.dtype)
+    return Unsized(meta.ndim, meta.dtype) if shape is None else ctx.alloc(shape, meta.dtype)

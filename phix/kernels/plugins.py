@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from phix.core import kernel_registry, places
+from phix.core import kernel_registry, places, registries
 from phix.core.engines import Engine, has_engine, register_engine, unregister_engine
 from phix.core.kernel_registry import Backend
 from phix.core.places import Device
@@ -19,6 +19,7 @@ from phix.kernels.kernel_engine import KernelEngine
 GROUP = "phix.backends"
 
 _loaded: list[str] = []
+registries.contents(_loaded)
 
 
 class BackendWarning(UserWarning):
