@@ -50,9 +50,11 @@ def register_all(folder: Path) -> None:
     rules.decompose("scoped_twice")(lambda x: x + x)
     rules.jvp("floor")(lambda primals, tangents: (ops.floor(*primals), None))
     rules.simplify("scoped_rewrite", "nothing at all", "tanh")(lambda name, *args: None)
-    patterns.pattern("scoped_pattern", "a call of tanh", gives="tanh")(
-        lambda x: patterns.call.tanh(x)
-    )
+
+    @patterns.pattern("scoped_pattern", "an exponential of a logarithm", gives="exp")
+    def pattern(x: Any) -> Any:
+        return patterns.call.exp(patterns.call.log(x))
+
     kernel_registry.add_backend(kernel_registry.Backend("MINE", "cpu", "mine", "CPU"))
     phix.kernels.register_kernel("tanh", "MINE")(lambda ctx, x, out: np.copyto(out, 7.0))
     phix.kernels.register_kernel("sinh", "CPU")(lambda ctx, x, out: np.copyto(out, 7.0))

@@ -38,7 +38,7 @@ def run(
         if "read-only" in str(error):
             what += "; inputs are read alone: write to the outputs, or to ctx.alloc(shape, dtype)"
         raise _fault(what, kernel, op, (*args, *outputs), source) from error
-    made = flat(outputs)
+    made: list[Any] = flat(outputs)
     if found is not None and not all(any(f is o for o in made) for f in flat((found,))):
         what = f"returned {described(found)}; it is to fill the outputs and to return nothing"
         raise _fault(what, kernel, op, (*args, *outputs), source)
