@@ -68,7 +68,7 @@ class Kernel:
 
     op_name: str
     key: KernelKey
-    function: Callable[..., None] | None = None
+    function: Callable[..., Any] | None = None
     takes_unread: bool = False
     recordable: bool = False
 
