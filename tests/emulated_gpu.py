@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cuda_emulator import Emulator
+from cuda_emulator import STREAM, Emulator
 from phix.core import kernel_registry, kernel_selection, places
 from phix.core.arrays import read_only
 from phix.interpreters.eager import EAGER
@@ -79,6 +79,9 @@ class EmulatedDevice(places.Device):
 
     def to_host(self, storage: GpuArray) -> np.ndarray:
         return storage.array.copy()
+
+    def stream(self, index: int) -> Any:
+        return STREAM
 
     def read_only(self, storage: GpuArray) -> GpuArray:
         return GpuArray(read_only(storage.array))

@@ -17,30 +17,14 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import registries
 from phix.core.errors import KernelRegistrationError, described
+from phix.core.kernel_arguments import ANY, LAYOUTS, KernelArguments, States
+from phix.core.kernel_arguments import KernelKey as KernelKey
 from phix.core.kernel_context import KernelContext as KernelContext
 from phix.core.kernel_context import Unsized as Unsized
 from phix.core.op import Op
 from phix.core.rules import get_op
 
-ANY = "any"  # the layout of kernels that do not care
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True)
-class KernelKey:
-    """Backend, layout, dtype: what a kernel is for.
-
-    >>> import phix
-    >>> str(phix.kernels.KernelKey("CPU", "any", phix.float32))
-    'CPU, any, float32'
-    """
-
-    backend: str
-    layout: str
-    dtype: np.dtype
-
-    def __str__(self) -> str:
-        return f"{self.backend}, {self.layout}, {self.dtype}"
 
 
 @dataclass(frozen=True)
@@ -64,6 +48,7 @@ class Kernel:
     the data comes as an :class:`Unsized`. With ``takes_unread``, one that nothing reads comes as
     None where the engine knows. A ``recordable`` one only starts work on the stream of ``ctx``, in
     memory that is given or allocated through ``ctx``: an engine may record what it starts.
+    ``inputs`` and ``outputs`` say where arguments are to differ from the key.
     """
 
     op_name: str
@@ -71,6 +56,13 @@ class Kernel:
     function: Callable[..., Any] | None = None
     takes_unread: bool = False
     recordable: bool = False
+    inputs: States = ()
+    outputs: States = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all its arguments are as its key says."""
+        return not self.inputs and not self.outputs
 
 
 BACKENDS: dict[str, Backend] = {}
@@ -138,6 +130,7 @@ def register_kernel(
     *,
     takes_unread: bool = False,
     recordable: bool = False,
+    states: Callable[[KernelArguments], None] | None = None,
 ) -> Callable[[_F], _F]:
     """Register the decorated function as a kernel of an op.
 
@@ -149,6 +142,11 @@ def register_kernel(
         takes_unread: whether it may get None for an output that nothing reads.
         recordable: whether it only starts work on ``ctx.stream`` and never waits for it, in memory
             that is given or comes from ``ctx.alloc``; programs with it may become CUDA graphs.
+        states: called with the kernel of each dtype, it sets where an argument is to differ from
+            the key: ``kernel.input(1).place = "cpu"``, ``kernel.output("mean").dtype =
+            "float32"``, ``kernel.input("filter").layout = "NHWC"``. Copies, casts and
+            transpositions are put in where programs are made. A kernel that asks for a dtype
+            which cannot hold what a call gives is not chosen for that call.
 
     The form of the function is that of PHI's kernels, ``kernel(ctx, *inputs, *attrs, *outputs)``:
     see :class:`Kernel`.
@@ -164,8 +162,8 @@ def register_kernel(
         op = get_op(op_name)
         _check_signature(op, function)
         _warn_unused(op, known_backend(backend))
-        own = _own_dtypes(op, dtypes)
-        _add(op_name, backend, layout, own, function, (takes_unread, recordable))
+        how = {"function": function, "takes_unread": takes_unread, "recordable": recordable}
+        _add(op_name, backend, layout, _own_dtypes(op, dtypes), states, **how)
         return function
 
     return decorator
@@ -200,10 +198,16 @@ def _check_signature(op: Op, function: Any) -> None:
         ) from None
 
 
+def common_dtypes(op_name: str, dtypes: DTypes) -> tuple[np.dtype, ...]:
+    """Those of ``dtypes`` that the op has: for what registers many kernels at once."""
+    own = get_op(op_name).dtypes
+    return tuple(d for d in as_dtypes(dtypes) if not own or d in own)
+
+
 def _own_dtypes(op: Op, dtypes: DTypes) -> tuple[np.dtype, ...]:
     """The dtypes of ``dtypes`` that the op has; those of a group that it has not are left out."""
     given = as_dtypes(dtypes)
-    own = [d for d in given if not op.dtypes or d in op.dtypes]
+    own = common_dtypes(op.name, dtypes)
     named = [dtypes] if isinstance(dtypes, (str, np.dtype, type)) else list(dtypes)
     single = {dt.as_dtype(d) for d in named if not isinstance(d, str) or d not in _GROUPS}
     wrong = [d for d in given if d not in own and d in single] or ([] if own else given)
@@ -213,7 +217,7 @@ def _own_dtypes(op: Op, dtypes: DTypes) -> tuple[np.dtype, ...]:
             f"kernel of {op.name!r} for {', '.join(map(str, wrong)) or 'no dtype'}, which it never "
             f"has; its dtypes are {has or 'all'}"
         )
-    return tuple(own)
+    return own
 
 
 def _warn_unused(op: Op, backend: Backend) -> None:
@@ -249,16 +253,14 @@ def unregister_kernel(op_name: str, backend: str) -> None:
 
 def provides(op_name: str, backend: str, dtypes: DTypes, layout: str = ANY) -> None:
     """Say that code the engine generates for the op calls ``backend`` in these dtypes."""
-    _add(op_name, backend, layout, as_dtypes(dtypes), None)
-
-
-LAYOUTS = (ANY, "NCHW", "NHWC")
+    _add(op_name, backend, layout, as_dtypes(dtypes))
 
 
 def _add(
-    op_name: str, backend: str, layout: str, dtypes: Any, function: Any,
-    how: tuple[bool, bool] = (False, False),
+    op_name: str, backend: str, layout: str, dtypes: Iterable[np.dtype], states: Any = None,
+    **how: Any,
 ) -> None:  # fmt: skip
+    """Put kernels in; the one place where they are made."""
     known_backend(backend)
     if layout not in LAYOUTS:
         raise KernelRegistrationError(
@@ -273,8 +275,27 @@ def _add(
                 f"op {op_name!r} has a kernel for ({key}) already, of {there}; remove one of the "
                 "two, or give them different dtypes or layouts"
             )
-    kernels.update((key, Kernel(op_name, key, function, *how)) for key in added)
+    made = []
+    for key in added:
+        inputs, outputs = _states(op_name, key, states)
+        made.append(Kernel(op_name, key, **how, inputs=inputs, outputs=outputs))
+    kernels.update((kernel.key, kernel) for kernel in made)
     notify()
+
+
+# What brings values into states.
+_RESTATING = ("cast", "concat", "io_copy", "reshape", "slice", "transpose")
+
+
+def _states(op_name: str, key: KernelKey, declare: Any) -> tuple[States, States]:
+    if declare is None:
+        return (), ()
+    op = get_op(op_name)
+    arguments = KernelArguments(op, key)
+    if op_name in _RESTATING or op.has_graphs:
+        raise arguments.error("it has no states of its own: it brings values of others into theirs")
+    declare(arguments)
+    return arguments.asked()
 
 
 @registries.part

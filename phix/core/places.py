@@ -98,6 +98,9 @@ class Device:
         """The same memory, such that kernels cannot write to it; itself where there is no such."""
         return storage
 
+    def stream(self, index: int) -> Any:
+        """What kernels are to start their work on (``ctx.stream``); None where there are none."""
+
     def empty_pool(self) -> None:
         """Give memory back that is kept for later."""
 

@@ -43,7 +43,7 @@ def register_backend(
         device: its memory: a :class:`phix.kernels.Device` with allocator and copies.
         kernels_by_op: kernels by op name, in PHI's form ``kernel(ctx, *inputs, *attrs, *outputs)``;
             more can follow with ``phix.kernels.register_kernel``.
-        dtypes: the dtypes that ``kernels_by_op`` are for.
+        dtypes: the dtypes that ``kernels_by_op`` are for, where the ops have them.
         engine: what compiles graphs for it; by default graphs run equation by equation on the
             registered kernels. Ops without one run on the CPU, with copies there and back.
         library: the library behind the kernels, for listings.
@@ -81,11 +81,16 @@ def register_backend(
     register_engine(name, engine or KernelEngine(name, backend))
     kernel_registry.add_backend(Backend(backend, name, library or name, _fallback(), True))
     try:
-        for op_name, function in (kernels_by_op or {}).items():
-            kernel_registry.register_kernel(op_name, backend, dtypes=dtypes)(function)
+        _register_all(backend, kernels_by_op or {}, dtypes)
     except Exception:
         unregister_backend(name)
         raise
+
+
+def _register_all(backend: str, kernels_by_op: Mapping[str, Any], dtypes: Any) -> None:
+    for op_name, function in kernels_by_op.items():
+        own = kernel_registry.common_dtypes(op_name, dtypes)
+        kernel_registry.register_kernel(op_name, backend, dtypes=own)(function)
 
 
 def _fallback() -> str | None:
