@@ -121,7 +121,8 @@ class GraphError(PhixError, ValueError):
 
 
 class KernelError(PhixError, RuntimeError):
-    """A registered kernel raised an exception, or did not do what kernels do."""
+    """A registered kernel raised an exception while it ran, which is its ``__cause__``, or did not
+    do what kernels do."""
 
 
 class KernelNotFoundError(PhixError, LookupError):

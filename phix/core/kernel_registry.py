@@ -47,7 +47,8 @@ class Kernel:
     for each output (a tuple for a list), allocated from its meta. An output whose size depends on
     the data comes as an :class:`Unsized`. With ``takes_unread``, one that nothing reads comes as
     None where the engine knows. A ``recordable`` one only starts work on the stream of ``ctx``, in
-    memory that is given or allocated through ``ctx``: an engine may record what it starts.
+    memory that is given or allocated through ``ctx``: an engine may record what it starts. One that
+    is ``native`` has code that the engine of the CPU links programs with, in place of the function.
     ``inputs`` and ``outputs`` say where arguments are to differ from the key.
     """
 
@@ -56,6 +57,7 @@ class Kernel:
     function: Callable[..., Any] | None = None
     takes_unread: bool = False
     recordable: bool = False
+    native: Any = None
     inputs: States = ()
     outputs: States = ()
 
@@ -130,6 +132,7 @@ def register_kernel(
     *,
     takes_unread: bool = False,
     recordable: bool = False,
+    native: Any = None,
     states: Callable[[KernelArguments], None] | None = None,
 ) -> Callable[[_F], _F]:
     """Register the decorated function as a kernel of an op.
@@ -142,6 +145,7 @@ def register_kernel(
         takes_unread: whether it may get None for an output that nothing reads.
         recordable: whether it only starts work on ``ctx.stream`` and never waits for it, in memory
             that is given or comes from ``ctx.alloc``; programs with it may become CUDA graphs.
+        native: the same as native code: see ``phix.numba.kernel``.
         states: called with the kernel of each dtype, it sets where an argument is to differ from
             the key: ``kernel.input(1).place = "cpu"``, ``kernel.output("mean").dtype =
             "float32"``, ``kernel.input("filter").layout = "NHWC"``. Copies, casts and
@@ -162,8 +166,9 @@ def register_kernel(
         op = get_op(op_name)
         _check_signature(op, function)
         _warn_unused(op, known_backend(backend))
-        how = {"function": function, "takes_unread": takes_unread, "recordable": recordable}
-        _add(op_name, backend, layout, _own_dtypes(op, dtypes), states, **how)
+        how = {"takes_unread": takes_unread, "recordable": recordable, "native": native}
+        own = _own_dtypes(op, dtypes)
+        _add(op_name, backend, layout, own, states, function=function, **how)
         return function
 
     return decorator
@@ -318,7 +323,7 @@ def _as_they_are() -> Callable[[], None]:
 
 def _is_of_phix(kernel: Kernel) -> bool:
     module = getattr(kernel.function, "__module__", None) or "phix"
-    return module.partition(".")[0] == "phix"
+    return module.partition(".")[0] == "phix" and kernel.native is None
 
 
 # Called when a kernel comes or goes: what was chosen before may not be what is chosen now.
