@@ -16,7 +16,6 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import stack
-from phix.core.arrays import read_only
 from phix.core.engines import Launcher
 from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
@@ -126,7 +125,7 @@ class Stepwise:
         reads, writes = tuple(zip(step.inputs, step.dims)), step.outputs
 
         def run(state: _HostRun) -> None:
-            arrays = [read_only(state.array(b).reshape(state.shape(dims))) for b, dims in reads]
+            arrays = [state.array(b).reshape(state.shape(dims)) for b, dims in reads]
             step.function(ctx, state.env, *arrays, *[state.array(b) for b in writes])
 
         return run

@@ -183,15 +183,14 @@ def register(
     """
     op = get_op(op_name)
     _check_arguments(op, function)
-    chosen = as_dtypes(dtypes)
-    lacking = [str(d) for d in chosen if d not in DTYPES]
+    lacking = [str(d) for d in as_dtypes(dtypes) if d not in DTYPES]
     if lacking:
         raise KernelRegistrationError(
             f"a Numba kernel of {op_name!r} for {', '.join(lacking)}: Numba has no arithmetic in "
             "16 bits on a CPU; leave them out, and float32 takes their place by casts"
         )
     kernel = NumbaKernel(op, function, **options)
-    register_kernel(op_name, BACKEND, layout, chosen, native=kernel)(kernel)
+    register_kernel(op_name, BACKEND, layout, dtypes, native=kernel)(kernel)
 
 
 def _check_arguments(op: Op, function: Callable[..., Any]) -> None:
