@@ -13,6 +13,7 @@ from typing import Any, TypeVar, Union
 
 import numpy as np
 
+from phix.core import context
 from phix.core import dtypes as dt
 from phix.core.errors import KernelRegistrationError
 from phix.core.kernel_context import KernelContext as KernelContext
@@ -182,7 +183,7 @@ _GENERATING = ("cpu", "gpu")  # the kinds of places whose engines generate loops
 
 
 def unregister_kernel(op_name: str, backend: str) -> None:
-    """Forget the kernels that ``backend`` has for an op; what is compiled already keeps them.
+    """Forget the kernels that ``backend`` has for an op: from the next call on, others run.
 
     Raises:
         KernelRegistrationError: it has none.
@@ -227,7 +228,7 @@ def _add(
 
 
 # Called when a kernel comes or goes: what was chosen before may not be what is chosen now.
-LISTENERS: list[Callable[[], None]] = []
+LISTENERS: list[Callable[[], None]] = [context.note_registration]
 
 
 def notify() -> None:
