@@ -151,12 +151,11 @@ from phix.core import dims as dm
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
 from phix.core.places import Device, Place
+from phix.kernels.engine_base import EngineOfPrimitives, LoopEngine
 from phix.kernels.loops.evaluator import evaluate
 from phix.kernels.loops.text import program_text
-from phix.kernels.lowering.registry import has_lowering
 from phix.kernels.plugins import register_backend
 from phix.kernels.report.explanation import Explanation
-from phix.kernels.scalar import bodies
 from phix.kernels.schedule.pipeline import lowered
 
 
@@ -202,25 +201,18 @@ class WalkedProgram:
         return launch
 
 
-class WalkedEngine:
+class WalkedEngine(EngineOfPrimitives, LoopEngine):
     name = "walked"
     backends = ("WALKED",)
     flattens = False
 
-    def compile(
-        self,
-        graph: Graph,
-        contiguous: tuple[bool, ...],
-        lower: Callable[[], Graph] | None = None,
-        place: Place | None = None,
+    def program(
+        self, graph: Graph, contiguous: tuple[bool, ...], place: Place | None
     ) -> WalkedProgram:
-        return WalkedProgram(lower() if lower else graph)
+        return WalkedProgram(graph)
 
     def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Explanation:
         return Explanation(graph, contiguous)
-
-    def supports(self, op_name: str, dtype: np.dtype) -> bool:
-        return has_lowering(op_name) or op_name in bodies.names()
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
         return None
@@ -364,7 +356,7 @@ def test_an_engine_is_one_folder_and_its_row(tmp_path: Path) -> None:
     pytest_of = (sys.executable, "-m", "pytest", "-q", "-n0")
     on_it = ("-p", "phix.kernels.walked", "--place", "walked", "tests/test_op_table.py")
     copy.step(*pytest_of, *on_it, "--quick", "-k", f"({some}) and not grad")
-    others = ("tests/test_layers.py", "tests/test_architecture.py", "tests/test_engines_removed.py")
+    others = ("tests/test_layers.py", "tests/test_architecture.py")
     copy.step(*pytest_of, *others)
     assert copy.touched == {"phix/kernels/walked/__init__.py", "docs/architecture.md"}
 
