@@ -7,6 +7,7 @@ complex64, complex128; the strings of their names do as well.
 """
 
 import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from phix import checkpoint_policies, debug, fft, kernels, linalg, nn, numba, ops, random
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
@@ -86,6 +87,9 @@ from phix.core.rules import complete as _complete
 from phix.core.tensor import Tensor
 from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
+
+if _TYPE_CHECKING:
+    from phix import testing as testing
 
 __version__ = "0.1.0"
 
@@ -174,6 +178,7 @@ __all__ = [
     "spec",
     "stop_gradient",
     "switch",
+    "testing",
     "to_tensor",
     "tree",
     "uint8",
@@ -188,6 +193,14 @@ __all__ = [
     "zeros_like",
 ]
 __dir__ = _face(__all__)
+
+
+def __getattr__(name: str) -> object:
+    """The faces that are imported when they are first used."""
+    if name in ("testing",):
+        return _importlib.import_module(f"phix.{name}")
+    raise AttributeError(f"module 'phix' has no attribute {name!r}")
+
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
 _install_methods(ops)

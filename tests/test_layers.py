@@ -28,6 +28,7 @@ ROOMS: dict[str, set[str]] = {
     "__main__": {"ops", "table", "core"},
     "debug": {"api", "interpreters", "passes", "ops", "core"},
     "nn": {"api", "ops", "core"},
+    "testing": {"api", "debug", "ops", "core"},
     "random": {"api", "ops", "core"},
     "fft": {"ops", "core"},
     "linalg": {"ops", "core"},

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from phix.core import registries
-from phix.core.context import context
+from phix.core.context import context, note_block
 from phix.core.errors import ArgumentError
 
 STAGES = ("graph", "places", "fusion", "loops")
@@ -101,7 +101,9 @@ def without(names: frozenset[str]) -> Iterator[None]:
     """Leave the named rewrites out, in this thread, inside a with block."""
     before = context.rewrites_left_out
     context.rewrites_left_out = before | names
+    note_block()
     try:
         yield
     finally:
         context.rewrites_left_out = before
+        note_block()

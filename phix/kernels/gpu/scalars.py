@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Union
 
 from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer
+from phix.kernels.scalar.bottom_up import bottom_up
 from phix.kernels.scalar.language import Expr
 
 # What a kernel is passed: ("data", buffer, -), ("stride", buffer, axis) in bytes, or the value
@@ -81,21 +83,15 @@ class ScalarPrinter:
 
     def dependencies(self, root: Expr) -> frozenset[Any]:
         """The mutable scalars and changing buffers that an expression reads."""
-        stack = [root]
-        while stack:
-            e = stack[-1]
-            pending = [a for a in e.args if a not in self.depends]
-            if e in self.depends or not pending:
-                stack.pop()
-                own: frozenset[Any] = frozenset()
-                if e in self.mutable:
-                    own = frozenset((e,))
-                elif e.fn == "load" and e.data in self.changing:
-                    own = frozenset((e.data,))
-                self.depends[e] = own.union(*(self.depends[a] for a in e.args))
-            else:
-                stack.extend(pending)
-        return self.depends[root]
+        return bottom_up(root, self.depends, self._depends)
+
+    def _depends(self, e: Expr, operands: list[frozenset[Any]]) -> frozenset[Any]:
+        own: frozenset[Any] = frozenset()
+        if e in self.mutable:
+            own = frozenset((e,))
+        elif e.fn == "load" and e.data in self.changing:
+            own = frozenset((e.data,))
+        return own.union(*operands)
 
     def forget(self, changed: set[Any]) -> None:
         """Drop the values that depend on what changes."""
@@ -189,12 +185,7 @@ class ScalarPrinter:
         if indices and (buffer, indices[0]) in self.packs:
             return self.packs[buffer, indices[0]]
         base = self.parameter("data", buffer)
-        part: Expr | None = None
-        if dt.is_complex(buffer.dtype) and len(indices) > (
-            len(buffer.dims) if buffer.strided else 1
-        ):
-            *head, part = indices
-            indices = tuple(head)
+        indices, part = ir.without_part(buffer, indices)
         if buffer.strided:
             return self._strided(buffer, base, indices, part)
         (linear,) = indices
@@ -220,6 +211,18 @@ class ScalarPrinter:
 def are_apart(buffers: set[Buffer]) -> bool:
     """Whether no two of the buffers share memory."""
     return len({ir.owner(b) for b in buffers}) == len(buffers)
+
+
+def function_text(
+    body: list[ir.Statement], parameters: Mapping[Parameter, str], lines: list[str]
+) -> str:
+    """What stands behind the name of a kernel: its parameters, and its lines in braces."""
+    written = ir.writes(body)
+    apart = are_apart(ir.reads(body) | written)
+    arguments = ", ".join(
+        declaration(p, name, p[1] not in written, apart) for p, name in parameters.items()
+    )
+    return f"({arguments}) {{\n" + "\n".join(lines) + "\n}"
 
 
 def declaration(parameter: Parameter, name: str, is_read_only: bool, is_apart: bool) -> str:
