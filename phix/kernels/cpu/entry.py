@@ -62,16 +62,10 @@ class _Entry(Steps):
         parts += METADATA
         return "\n".join(parts) + "\n"
 
-    def check_room(self, memory: str) -> None:
-        """Return to Python with a MemoryError where there was no room for a block."""
-        failed, given = self.labels("failed", "given")
-        is_none = self.let(f"icmp eq ptr {memory}, null")
-        self.lines.append(f"  br i1 {is_none}, label %{failed}, label %{given}")
-        self.start(failed)
-        self.let("call ptr @PyErr_NoMemory()")
-        self.lines.append("  ret ptr null")
-        self.start(given)
+    def leaving(self) -> list[str]:
+        """Back to Python with a MemoryError."""
         self.declare("declare ptr @PyErr_NoMemory()")
+        return ["  call ptr @PyErr_NoMemory()", "  ret ptr null"]
 
     def _read_arguments(self) -> None:
         """Read the array objects at the head, not in loops; LLVM drops what is not used."""

@@ -29,7 +29,8 @@ ENTRY_VERSION = 2
 _METH_FASTCALL = 0x80
 
 # Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
-_PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
+_PROVIDERS = dict.fromkeys(("phix_take", "phix_give", "phix_refusals"), "pool")
+_PROVIDERS["phix_share"] = "threads"
 _PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", "float64")}
 _CALLS = re.compile(r"^declare [^@\n]*@(phix_\w+)\(", re.MULTILINE)
 

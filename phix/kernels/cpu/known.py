@@ -47,6 +47,9 @@ class Known:
         self.lines: list[str] = []
         self.stack: list[str] = []
         self.scopes: list[dict[Any, str]] = [{}]
+        self.held: list[str] = []  # blocks of memory to give back
+        self.refusals = ""  # how often there had been no room when the function began
+        self.can_leave = False
         self.label = "entry"
         self.count = 0
         self.depth = 0
@@ -147,29 +150,56 @@ class Known:
         return ins.emit(self, expr, [self.value(a) for a in expr.args], None)
 
     # -- temps -----------------------------------------------------------------------------
-    def allocate(self, steps: list[Step]) -> list[str]:
-        """One block of memory for the temps whose sizes are known here; its name, to be given back.
+    def allocate(self, steps: list[Step]) -> None:
+        """One block of memory for the temps whose sizes are known here, held from now on.
 
         Temps that are never alive together share a slot.
         """
         slots = workspace.plan_slots(steps, self._is_wanted)
         if not slots:
-            return []
+            return
         offsets, total = [], "0"
         for slot in slots:
             offsets.append(total)
             total = self._sum(total, self._slot_size(slot))
         self._declare_pool()
         memory = self.let(f"call ptr @phix_take(i64 {total})")
-        self.check_room(memory)
+        self._leave_where(self.let(f"icmp eq ptr {memory}, null"))
+        self.held.append(memory)
         for slot, offset in zip(slots, offsets):
             at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
             for buffer in slot:
                 self.scopes[-1][buffer, DATA] = at
-        return [memory]
 
-    def check_room(self, memory: str) -> None:
-        """End the call with an error where there was no room for a block, if it can."""
+    def give_back(self, kept: int) -> None:
+        """Give back the blocks held, but for the first ones."""
+        for memory in self.held[kept:]:
+            self.lines.append(f"  call void @phix_give(ptr {memory})")
+        del self.held[kept:]
+
+    def leave_if_refused(self) -> None:
+        """End the call where what it just called found no room for memory of its own."""
+        self._declare_pool()
+        if not self.refusals:
+            self.refusals = "%refusals"
+            self.stack.append("  %refusals = call i64 @phix_refusals()")
+        now = self.let("call i64 @phix_refusals()")
+        self._leave_where(self.let(f"icmp ne i64 {now}, {self.refusals}"))
+
+    def _leave_where(self, condition: str) -> None:
+        self.can_leave = True
+        failed, given = self.labels("failed", "given")
+        self.lines.append(f"  br i1 {condition}, label %{failed}, label %{given}")
+        self.start(failed)
+        held = list(self.held)
+        self.give_back(0)
+        self.held = held
+        self.lines += self.leaving()
+        self.start(given)
+
+    def leaving(self) -> list[str]:
+        """The end of a call that found no room: who called looks for that."""
+        return ["  ret void"]
 
     def _declare_pool(self) -> None:
         for declaration in pool.DECLARATIONS:

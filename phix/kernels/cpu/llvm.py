@@ -60,12 +60,13 @@ class KernelText:
         printer = _Printer(self, kernel)
         for buffer, size in kernel.locals.items():
             printer.local(buffer, size)
+        printer.leave_without_room()
         printer.block(kernel.body)
         fence = streaming.fence() if streaming.STREAM in self.libraries else None
         if fence:
             self.declarations.add(f"declare {fence}")
             printer.lines.append(f"  call {fence}")
-        printer.lines += printer.tail
+        printer.lines += printer.given_back()
         arguments = ", ".join(
             f"i64 %p{k}" if kind == "dim" else f"ptr noalias %p{k}"
             for k, (kind, _) in enumerate(self.parameters)
@@ -78,7 +79,7 @@ class _Printer:
     def __init__(self, out: KernelText, kernel: ir.Kernel) -> None:
         self.out = out
         self.head: list[str] = []
-        self.tail: list[str] = []
+        self.taken: list[str] = []  # memory of the pool
         self.lines: list[str] = []
         self.label = "start"
         self.count = 0
@@ -123,7 +124,23 @@ class _Printer:
         count = self.let(f"mul nsw i64 {self.index(size)}, {buffer.dtype.itemsize}")
         self.out.takes_memory = True
         self.lines.append(f"  {name} = call ptr @phix_take(i64 {count})")
-        self.tail.append(f"  call void @phix_give(ptr {name})")
+        self.taken.append(name)
+
+    def leave_without_room(self) -> None:
+        """Leave at once where there was no memory for some of the buffers."""
+        if not self.taken:
+            return
+        failed = [self.let(f"icmp eq ptr {name}, null") for name in self.taken]
+        any_failed = failed[0]
+        for one in failed[1:]:
+            any_failed = self.let(f"or i1 {any_failed}, {one}")
+        self.lines.append(f"  br i1 {any_failed}, label %full, label %room")
+        self._start("full")
+        self.lines += [*self.given_back(), "  ret void"]
+        self._start("room")
+
+    def given_back(self) -> list[str]:
+        return [f"  call void @phix_give(ptr {name})" for name in self.taken]
 
     def stride(self, buffer: Buffer, axis: int) -> str:
         """The stride of an axis in bytes, loaded once at the head of the kernel."""

@@ -216,8 +216,9 @@ def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
         for count, lies in (("%m", "x_lies"), ("%n", "y_lies"))
     ]
     elements = t.op("mul", t.op("add", *moved), "%k")
-    _shared(t, "pack_job", packs, elements, LEAST_PACKED)
-    _shared(t, "tile_job", tasks, work, LEAST_SHARED)
+    with t.where(t.let(f"icmp ne ptr {memory}, null")):
+        _shared(t, "pack_job", packs, elements, LEAST_PACKED)
+        _shared(t, "tile_job", tasks, work, LEAST_SHARED)
     with t.where(is_large):
         t.put(f"call void @phix_give(ptr {memory})")
     return t.function(f"@{name}({ARGUMENTS})", "")
@@ -228,6 +229,11 @@ ARGUMENTS = (
     "i64 %x.t, i64 %y.t, i64 %adds, i64 %m, i64 %n, i64 %k, i64 %lead.x, i64 %lead.y, "
     "i64 %lead.out, ptr %x, ptr %y, ptr %out"
 )
+
+
+def takes_memory(library: str) -> bool:
+    """Whether a routine may find no room for memory of its own."""
+    return wrapper(library) is not None
 
 
 def wrapper(library: str) -> tuple[str, str] | None:
