@@ -5,13 +5,14 @@ A name holds in the block it was computed in and those inside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from phix.core import dims as dm
+from phix.kernels.cpu import faults, pool
 from phix.kernels.cpu import instructions as ins
-from phix.kernels.cpu import pool
 from phix.kernels.cpu.llvm import Parameter
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.loops.nodes import Buffer, Kernel, Step
@@ -37,6 +38,7 @@ class Module:
     declarations: set[str] = field(default_factory=set)
     libraries: set[str] = field(default_factory=set)
     inlined: list[Kernel] = field(default_factory=list)
+    can_fail: bool = False
 
 
 class Known:
@@ -47,9 +49,7 @@ class Known:
         self.lines: list[str] = []
         self.stack: list[str] = []
         self.scopes: list[dict[Any, str]] = [{}]
-        self.held: list[str] = []  # blocks of memory to give back
-        self.refusals = ""  # how often there had been no room when the function began
-        self.can_leave = False
+        self.held: list[str] = []  # the blocks of memory that are to be given back
         self.label = "entry"
         self.count = 0
         self.depth = 0
@@ -84,6 +84,8 @@ class Known:
     # -- arrays and dims -------------------------------------------------------------------
     def _argument(self, parameter: Parameter) -> str:
         kind, what = parameter
+        if parameter == faults.KEY:
+            return f"ptr {self.fault()}"
         if kind == "dim":
             return f"i64 {self.symbol(str(what))}"
         assert isinstance(what, Buffer)
@@ -164,42 +166,50 @@ class Known:
             total = self._sum(total, self._slot_size(slot))
         self._declare_pool()
         memory = self.let(f"call ptr @phix_take(i64 {total})")
-        self._leave_where(self.let(f"icmp eq ptr {memory}, null"))
+        self.check_room(memory)
         self.held.append(memory)
         for slot, offset in zip(slots, offsets):
             at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
             for buffer in slot:
                 self.scopes[-1][buffer, DATA] = at
 
-    def give_back(self, kept: int) -> None:
-        """Give back the blocks held, but for the first ones."""
-        for memory in self.held[kept:]:
-            self.lines.append(f"  call void @phix_give(ptr {memory})")
-        del self.held[kept:]
+    def check_room(self, memory: str) -> None:
+        """Leave with a fault where there was no room for a block."""
+        with self._left(self.let(f"icmp eq ptr {memory}, null")):
+            self.lines.append(faults.report(self.fault(), faults.NO_ROOM))
 
-    def leave_if_refused(self) -> None:
-        """End the call where what it just called found no room for memory of its own."""
-        self._declare_pool()
-        if not self.refusals:
-            self.refusals = "%refusals"
-            self.stack.append("  %refusals = call i64 @phix_refusals()")
-        now = self.let("call i64 @phix_refusals()")
-        self._leave_where(self.let(f"icmp ne i64 {now}, {self.refusals}"))
+    # -- faults ----------------------------------------------------------------------------
+    def fault(self) -> str:
+        """The block that says what went wrong: see ``faults.py``."""
+        self.module.can_fail = True
+        found = self.known(faults.KEY)
+        assert found is not None
+        return found
 
-    def _leave_where(self, condition: str) -> None:
-        self.can_leave = True
-        failed, given = self.labels("failed", "given")
-        self.lines.append(f"  br i1 {condition}, label %{failed}, label %{given}")
-        self.start(failed)
-        held = list(self.held)
-        self.give_back(0)
-        self.held = held
-        self.lines += self.leaving()
-        self.start(given)
+    def leave_if_failed(self) -> None:
+        """Leave where what was called last had a fault."""
+        status = self.let(f"load i64, ptr {self.fault()}")
+        with self._left(self.let(f"icmp ne i64 {status}, 0")):
+            pass
 
-    def leaving(self) -> list[str]:
-        """The end of a call that found no room: who called looks for that."""
-        return ["  ret void"]
+    @contextmanager
+    def _left(self, condition: str) -> Iterator[None]:
+        """Leave the function on a condition, after what is printed within."""
+        leave, stay = self.labels("leave", "stay")
+        self.lines.append(f"  br i1 {condition}, label %{leave}, label %{stay}")
+        self.start(leave)
+        yield
+        self.give(self.held)
+        self.leave()
+        self.start(stay)
+
+    def leave(self) -> None:
+        """Return with the fault that was reported."""
+        raise NotImplementedError
+
+    def give(self, memory: Iterable[str]) -> None:
+        """Give blocks of memory back."""
+        self.lines += [f"  call void @phix_give(ptr {block})" for block in memory]
 
     def _declare_pool(self) -> None:
         for declaration in pool.DECLARATIONS:

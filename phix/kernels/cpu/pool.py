@@ -4,9 +4,6 @@ A fresh block costs a page fault every 4 KiB, often more than the arithmetic on 
 of huge pages where the system has them, a fifth of that. Up to SLOTS blocks of at most LARGEST
 bytes are kept, for all programs and threads together; an exchange of one pointer takes a block out
 of its slot or puts it back, so there is no lock.
-
-Where there is no room, who asked gets null and leaves what it is in; ``phix_refusals`` counts how
-often that was, so that whoever called it, on whatever thread it ran, finds out.
 """
 
 from __future__ import annotations
@@ -27,7 +24,6 @@ _MADV_HUGEPAGE = 14  # of Linux
 
 _TEXT = f"""
 @slots = internal global [{SLOTS} x i64] zeroinitializer
-@refusals = internal global i64 0
 declare ptr @aligned_alloc(i64, i64)
 declare void @free(ptr)
 declare i32 @madvise(ptr, i64, i32)
@@ -78,7 +74,6 @@ fresh:
   %is_none = icmp eq ptr %new, null
   br i1 %is_none, label %none, label %made
 none:
-  atomicrmw add ptr @refusals, i64 1 seq_cst
   ret ptr null
 made:
   br i1 %may_be_huge, label %advise, label %note
@@ -94,19 +89,8 @@ found:
   ret ptr %data
 }}
 
-; How often there was no room, ever.
-define i64 @phix_refusals() nounwind {{
-entry:
-  %count = load atomic i64, ptr @refusals seq_cst, align 8
-  ret i64 %count
-}}
-
-; Takes null as well, which is no block.
 define void @phix_give(ptr %data) nounwind {{
 entry:
-  %is_none = icmp eq ptr %data, null
-  br i1 %is_none, label %done, label %given
-given:
   %block = getelementptr inbounds i8, ptr %data, i64 -{_HEADER}
   %size = load i64, ptr %block
   %is_small = icmp ult i64 %size, {SMALLEST}
@@ -115,7 +99,7 @@ given:
   %number = ptrtoint ptr %block to i64
   br i1 %is_other, label %release, label %search
 search:
-  %i = phi i64 [0, %given], [%following, %next]
+  %i = phi i64 [0, %entry], [%following, %next]
   %slot = getelementptr inbounds i64, ptr @slots, i64 %i
   %swapped = cmpxchg ptr %slot, i64 0, i64 %number release monotonic
   %is_kept = extractvalue {{i64, i1}} %swapped, 1
@@ -132,11 +116,7 @@ done:
 }}
 """
 
-DECLARATIONS = (
-    "declare ptr @phix_take(i64)",
-    "declare void @phix_give(ptr)",
-    "declare i64 @phix_refusals()",
-)
+DECLARATIONS = ("declare ptr @phix_take(i64)", "declare void @phix_give(ptr)")
 
 
 def _text(system: str) -> str:
@@ -147,13 +127,13 @@ def _text(system: str) -> str:
 
 
 @cache
-def bind() -> tuple[int, ...]:
-    """Make the functions known to compiled code; their addresses."""
-    names = ("phix_take", "phix_give", "phix_refusals")
-    found = jit.addresses(partial(_text, sys.platform), names, is_final=True)
-    for name, address in zip(names, found):
-        jit.add_symbol(name, address)
-    return found
+def bind() -> tuple[int, int]:
+    """Make the two functions known to compiled code; their addresses."""
+    names = ("phix_take", "phix_give")
+    take, give = jit.addresses(partial(_text, sys.platform), names, is_final=True)
+    jit.add_symbol("phix_take", take)
+    jit.add_symbol("phix_give", give)
+    return take, give
 
 
 def provide(name: str) -> None:
@@ -162,8 +142,8 @@ def provide(name: str) -> None:
 
 
 def functions() -> tuple[Callable[[int], int], Callable[[int], None]]:
-    """Two functions as Python sees them: ``take(bytes) -> address``, ``give(address)``."""
-    take, give, _ = bind()
+    """The two functions as Python sees them: ``take(bytes) -> address``, ``give(address)``."""
+    take, give = bind()
     return (
         ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int64)(take),
         ctypes.CFUNCTYPE(None, ctypes.c_void_p)(give),
