@@ -20,7 +20,6 @@ from phix.kernels.loops.effects import Uses, has_host_step, users_of
 from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram, Step
 from phix.kernels.schedule.pipeline import Setting
 
-
 # Steps that the update of a carry is put behind: few enough to compare it with each of them.
 _MOST_PASSED = 32
 
