@@ -167,6 +167,7 @@ SLOPES_AT_OUT: dict[str, Callable[[Any], Any]] = {
 
 def _register(name: str, slope: Callable[[Any], Any]) -> None:
     @rules.decompose(f"{name}_grad")
+    @in_float32
     def backward(saved: Any, out_grad: Any) -> Any:
         return out_grad * conj(slope(saved))
 
