@@ -14,8 +14,8 @@ from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
 from phix.kernels.cpu import host_steps
 from phix.kernels.loops import nodes as ir
-from phix.kernels.numba.functions import Reader
-from phix.kernels.numba.module import Module
+from phix.kernels.numba.printed.functions import Reader
+from phix.kernels.numba.printed.module import Module
 from phix.kernels.report.explanation import Explanation
 
 

@@ -14,9 +14,9 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.dim_expressions import DimExpressions
 from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
 from phix.kernels.numba import scalars
-from phix.kernels.numba.helpers import ELEMENTS
-from phix.kernels.numba.kernels import KernelPrinter, Names, empty
-from phix.kernels.numba.prelude import JIT, Prelude
+from phix.kernels.numba.printed.helpers import ELEMENTS
+from phix.kernels.numba.printed.kernels import KernelPrinter, Names, empty
+from phix.kernels.numba.printed.prelude import JIT, Prelude
 from phix.kernels.scalar.language import Expr
 
 # Constants of more elements are arrays that the caller passes.

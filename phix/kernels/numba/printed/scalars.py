@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.numba.prelude import Prelude
+from phix.kernels.numba.printed.prelude import Prelude
 from phix.kernels.scalar.language import Expr
 
 # fn -> its sign and how strongly it binds, as in Python.

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from phix.core import dtypes as dt
 from phix.core.errors import KernelNotFoundError
 from phix.kernels.loops.nodes import Buffer, LibraryCall, Pointer
-from phix.kernels.numba.prelude import Prelude
+from phix.kernels.numba.printed.prelude import Prelude
 from phix.kernels.scalar.language import Expr
 
 

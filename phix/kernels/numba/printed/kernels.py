@@ -16,8 +16,8 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer
 from phix.kernels.loops.printing import SourcePrinter
 from phix.kernels.numba import routines, scalars
-from phix.kernels.numba.functions import Body
-from phix.kernels.numba.prelude import JIT, Prelude
+from phix.kernels.numba.printed.functions import Body
+from phix.kernels.numba.printed.prelude import JIT, Prelude
 from phix.kernels.scalar.language import Expr
 
 # What a module and its functions call by name, and the names that loops have of their own.

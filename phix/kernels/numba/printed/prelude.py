@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.kernels.numba.helpers import TEXTS
+from phix.kernels.numba.printed.helpers import TEXTS
 
 JIT = '@njit(error_model="numpy")'
 # helper -> another that it calls, of int64 where it says so.
