@@ -8,7 +8,7 @@ complex64, complex128; the strings of their names do as well.
 
 import importlib as _importlib
 
-from phix import checkpoint_policies, debug, fft, kernels, linalg, nn, ops, random
+from phix import checkpoint_policies, debug, fft, kernels, linalg, nn, numba, ops, random
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
 from phix.api.autocasting import autocast
 from phix.api.batching import (
@@ -151,6 +151,7 @@ __all__ = [
     "map",
     "matmul_precision",
     "nn",
+    "numba",
     "ones",
     "ones_like",
     "ops",

@@ -32,6 +32,13 @@ def test_random_networks_compiled_eager_and_in_numpy(group: int, seed: int) -> N
     assert not any(o.error for o in outcomes), "\n\n".join(o.report() for o in outcomes if o.error)
 
 
+# Drawn in the thousands, they went wrong: sums of a row each, in pieces, in another order.
+@pytest.mark.parametrize("seed", [700001376])
+def test_networks_that_went_wrong(seed: int) -> None:
+    outcome = run_draw(seed)
+    assert not outcome.error, outcome.report()
+
+
 def test_a_seed_makes_one_network() -> None:
     assert str(draw_network(7)) == str(draw_network(7)) != str(draw_network(8))
     assert draw_network(7).ways == draw_network(7).ways

@@ -16,6 +16,7 @@ __all__ = [
     "DifferentiationError",
     "DonatedTensorError",
     "GraphError",
+    "KernelError",
     "KernelNotFoundError",
     "KernelRegistrationError",
     "LeakedTracerError",
@@ -121,6 +122,10 @@ class GraphError(PhixError, ValueError):
 
 class KernelNotFoundError(PhixError, LookupError):
     """No engine has a kernel for the op, place and dtype."""
+
+
+class KernelError(PhixError, RuntimeError):
+    """A registered kernel raised an exception while it ran, which is its ``__cause__``."""
 
 
 class KernelRegistrationError(PhixError, ValueError):

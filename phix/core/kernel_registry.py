@@ -61,7 +61,8 @@ class Kernel:
     for each output (a tuple for a list), allocated from its meta. An output whose size depends on
     the data comes as an :class:`Unsized`. With ``takes_unread``, one that nothing reads comes as
     None where the engine knows. A ``recordable`` one only starts work on the stream of ``ctx``, in
-    memory that is given or allocated through ``ctx``: an engine may record what it starts.
+    memory that is given or allocated through ``ctx``: an engine may record what it starts. One that
+    is ``native`` has code that the engine of the CPU links programs with, in place of the function.
     """
 
     op_name: str
@@ -69,6 +70,7 @@ class Kernel:
     function: Callable[..., None] | None = None
     takes_unread: bool = False
     recordable: bool = False
+    native: Any = None
 
 
 BACKENDS: dict[str, Backend] = {}
@@ -135,6 +137,7 @@ def register_kernel(
     *,
     takes_unread: bool = False,
     recordable: bool = False,
+    native: Any = None,
 ) -> Callable[[_F], _F]:
     """Register the decorated function as a kernel of an op.
 
@@ -146,6 +149,7 @@ def register_kernel(
         takes_unread: whether it may get None for an output that nothing reads.
         recordable: whether it only starts work on ``ctx.stream`` and never waits for it, in memory
             that is given or comes from ``ctx.allocate``; programs with it may become CUDA graphs.
+        native: the same as native code: see ``phix.numba.kernel``.
 
     The form of the function is that of PHI's kernels, ``kernel(ctx, *inputs, *attrs, *outputs)``:
     see :class:`Kernel`.
@@ -157,7 +161,7 @@ def register_kernel(
     """
 
     def decorator(function: _F) -> _F:
-        how = (takes_unread, recordable)
+        how = (takes_unread, recordable, native)
         _warn_unused(get_op(op_name), known_backend(backend))
         _add(op_name, backend, layout, as_dtypes(dtypes), function, how)
         return function
@@ -206,7 +210,7 @@ LAYOUTS = (ANY, "NCHW", "NHWC")
 
 def _add(
     op_name: str, backend: str, layout: str, dtypes: Any, function: Any,
-    how: tuple[bool, bool] = (False, False),
+    how: tuple[Any, ...] = (),
 ) -> None:  # fmt: skip
     known_backend(backend)
     if layout not in LAYOUTS:

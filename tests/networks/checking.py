@@ -86,6 +86,24 @@ def rescaled(like: Sequence[Expected], value: Sequence[Any]) -> list[Expected]:
     return made
 
 
+def widened(wanted: Sequence[Expected], runs: Sequence[Sequence[Any]]) -> list[Expected]:
+    """The same, as far off as runs in the dtype itself, on moved inputs, are from each other.
+
+    A fault of a program is in all of them, so it does not widen anything. Where all of a float16
+    result is 0 in every run, its terms were too small for the dtype, and it may be 0.
+    """
+    made = []
+    for number, want in enumerate(wanted):
+        each = np.stack([wide(run[number]) for run in runs])
+        with np.errstate(all="ignore"):
+            apart = np.abs(each - each[0])
+        error = max(want.error, 8.0 * _largest(apart))
+        if runs[0][number].dtype == np.float16 and not each.any():
+            error = max(error, _largest(want.value))
+        made.append(Expected(want.value, error, want.is_exact))
+    return made
+
+
 def difference(found: Sequence[Any], wanted: Sequence[Expected], most: float) -> str:
     """How results differ, "" where they do not; ``most`` is the largest number of the dtype."""
     if len(found) != len(wanted):

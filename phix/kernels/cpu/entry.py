@@ -1,23 +1,41 @@
 """The native entry of a segment: reads arrays where CPython put them, runs the steps in order.
 
 ``entry(self, args, nargs)`` has CPython's METH_FASTCALL convention; each argument is an ndarray,
-whose data pointer, dims and strides it reads from the object (NumPy's ABI).
+whose data pointer, dims and strides it reads from the object (NumPy's ABI). The plain entry,
+``entry(args, fault)``, is for native code: it knows nothing of Python, and returns what the first
+word of ``fault`` says (``faults.py``).
 """
 
 from __future__ import annotations
 
 from phix.core import rewrites
-from phix.kernels.cpu import blas, jit, product, streaming
+from phix.kernels.cpu import blas, faults, jit, product, streaming
 from phix.kernels.cpu.advice import METADATA, crosses_lanes, fills_vectors
 from phix.kernels.cpu.known import Module
 from phix.kernels.cpu.native_segment import NativeSegment
 from phix.kernels.cpu.steps import Steps
+from phix.kernels.loops import linked
 from phix.kernels.schedule import workspace
 
+# What a fault becomes in Python: the method of ``jit.Held`` raises it.
+_RAISE = """
+@raise.name = private constant [6 x i8] c"fault\\00"
+@raise.takes = private constant [4 x i8] c"LLz\\00"
+declare ptr @PyObject_CallMethod(ptr, ptr, ptr, ...)
+define internal ptr @raise(ptr %self, ptr %fault) noinline {
+  %status = load i64, ptr %fault
+  %info.at = getelementptr inbounds i64, ptr %fault, i64 1
+  %info = load i64, ptr %info.at
+  %title.at = getelementptr inbounds i64, ptr %fault, i64 2
+  %title = load ptr, ptr %title.at
+  %none = call ptr (ptr, ptr, ptr, ...) @PyObject_CallMethod(ptr %self, ptr @raise.name, ptr @raise.takes, i64 %status, i64 %info, ptr %title)
+  ret ptr %none
+}"""  # noqa: E501
 
-def native_text(segment: NativeSegment) -> str:
-    """The LLVM text of a segment's module."""
-    return _Entry(segment).text()
+
+def native_text(segment: NativeSegment, is_plain: bool = False) -> str:
+    """The LLVM text of a segment's module, with the plain entry or with Python's."""
+    return (_PlainEntry if is_plain else _Entry)(segment).text()
 
 
 class _Entry(Steps):
@@ -25,6 +43,7 @@ class _Entry(Steps):
 
     def __init__(self, segment: NativeSegment) -> None:
         super().__init__(segment, Module())
+        self.scopes[0][faults.KEY] = "%fault"
 
     def text(self) -> str:
         segment, module = self.segment, self.module
@@ -37,21 +56,18 @@ class _Entry(Steps):
         self.block(segment.steps)
         parts = []
         for library in sorted(module.libraries):
-            own = streaming.wrapper(library)
+            own = _linked(library) or streaming.wrapper(library)
             if own is None and rewrites.is_on("own_products"):
                 own = product.wrapper(library)
             text_of, needs = own or blas.wrapper(library)
             parts.append(text_of)
             module.declarations.add(needs)
+        self._returns()
         parts += [f"define internal void {name}{t}" for (t, _), name in module.functions.items()]
         parts += [f"define internal void {name}.piece{t}" for name, t in module.pieces.items()]
         parts += [f"define internal void {name}{t}" for t, name in module.parts.items()]
         body = "\n".join([*self.stack, *self.lines])
-        parts.append(
-            "define ptr @ENTRY(ptr %self, ptr %args, i64 %nargs) #2 {\nentry:\n"
-            f"{body}\n  call void @Py_IncRef(ptr %self)\n  ret ptr %self\n}}"
-        )
-        self.declare("declare void @Py_IncRef(ptr)")
+        parts.append(f"define {self.takes} #2 {{\nentry:\n{body}\n}}")
         parts += sorted(module.declarations)
         attributes = jit.function_attributes()
         parts.append(f"attributes #0 = {{ noinline {attributes} }}")
@@ -62,16 +78,22 @@ class _Entry(Steps):
         parts += METADATA
         return "\n".join(parts) + "\n"
 
-    def check_room(self, memory: str) -> None:
-        """Return to Python with a MemoryError where there was no room for a block."""
-        failed, given = self.labels("failed", "given")
-        is_none = self.let(f"icmp eq ptr {memory}, null")
-        self.lines.append(f"  br i1 {is_none}, label %{failed}, label %{given}")
-        self.start(failed)
-        self.let("call ptr @PyErr_NoMemory()")
-        self.lines.append("  ret ptr null")
-        self.start(given)
-        self.declare("declare ptr @PyErr_NoMemory()")
+    takes = "ptr @ENTRY(ptr %self, ptr %args, i64 %nargs)"
+
+    def _returns(self) -> None:
+        """The end of the entry, where all went well."""
+        if self.module.can_fail:
+            block = f"[{faults.WORDS} x i64]"
+            self.stack.append(f"  %fault = alloca {block}")
+            self.stack.append(f"  store {block} zeroinitializer, ptr %fault")
+            self.declare(_RAISE)
+        self.declare("declare void @Py_IncRef(ptr)")
+        self.lines += ["  call void @Py_IncRef(ptr %self)", "  ret ptr %self"]
+
+    def leave(self) -> None:
+        """Return to Python with the exception for the fault."""
+        raised = self.let("call ptr @raise(ptr %self, ptr %fault)")
+        self.lines.append(f"  ret ptr {raised}")
 
     def _read_arguments(self) -> None:
         """Read the array objects at the head, not in loops; LLVM drops what is not used."""
@@ -89,3 +111,24 @@ class _Entry(Steps):
         """
         is_crossed = any(map(crosses_lanes, self.module.inlined))
         return is_crossed and not any(map(fills_vectors, self.module.inlined))
+
+
+class _PlainEntry(_Entry):
+    """The entry that native code calls."""
+
+    takes = "i64 @ENTRY(ptr %args, ptr %fault)"
+
+    def _returns(self) -> None:
+        self.lines.append("  ret i64 0")
+
+    def leave(self) -> None:
+        """Return with what the fault says."""
+        status = self.let("load i64, ptr %fault")
+        self.lines.append(f"  ret i64 {status}")
+
+
+def _linked(name: str) -> tuple[str, str] | None:
+    """What a call of a function from outside phix needs; None for a name of phix's own."""
+    if not linked.is_linked(name):
+        return None
+    return "", linked.find(name).declaration

@@ -21,17 +21,19 @@ import numpy as np
 from llvmlite.binding.newpassmanagers import NewPassManager
 
 from phix.core import disk_cache, stack
-from phix.kernels.cpu import runtime
+from phix.kernels.cpu import faults, runtime
 from phix.kernels.cpu.level import level
+from phix.kernels.loops import linked
 
 # Raise when the convention of ``entry`` or the layout of what it reads changes.
-ENTRY_VERSION = 2
+ENTRY_VERSION = 3
 _METH_FASTCALL = 0x80
 
 # Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
 _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
 _PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", "float64")}
-_CALLS = re.compile(r"^declare [^@\n]*@(phix_\w+)\(", re.MULTILINE)
+_CALLS = re.compile(r"^declare [^@\n]*@(phix_(?!linked_)\w+)\(", re.MULTILINE)
+_LINKED = re.compile(rf"^declare [^@\n]*@({linked.PREFIX}\w+)\(", re.MULTILINE)
 
 _lock = stack.Lock()
 # By key, for as long as somebody can still call it.
@@ -141,6 +143,9 @@ def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
     machine = _machine()
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_process_triple()
+    for name in sorted(set(_LINKED.findall(text))):
+        module.link_in(llvm.parse_assembly(linked.find(name).make()))
+        module.get_function(name).linkage = llvm.Linkage.internal
     module.verify()
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.slp_vectorization = True
@@ -323,7 +328,7 @@ def _bind_routines(code: bytes) -> None:
 _bound: set[str] = set()
 
 
-class _Held:
+class Held:
     """What a Python function of machine code needs for as long as it lives."""
 
     __slots__ = ("code", "definition")
@@ -331,6 +336,10 @@ class _Held:
     def __init__(self, code: Code) -> None:
         self.code = code
         self.definition = _MethodDefinition(b"phix_program", code.address, _METH_FASTCALL, None)
+
+    def fault(self, status: int, info: int, title: str | None) -> None:
+        """Raise what native code reports, which calls this where it could not go on."""
+        raise faults.error_of(status, info, title or "")
 
 
 def python_function(code: Code) -> Callable[..., Any]:
@@ -342,7 +351,7 @@ def python_function(code: Code) -> Callable[..., Any]:
     new = ctypes.pythonapi.PyCFunction_NewEx
     new.restype = ctypes.py_object
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    held = _Held(code)
+    held = Held(code)
     function: Callable[..., Any] = new(ctypes.addressof(held.definition), held, None)
     return function
 

@@ -5,13 +5,14 @@ A name holds in the block it was computed in and those inside.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 from phix.core import dims as dm
+from phix.kernels.cpu import faults, pool
 from phix.kernels.cpu import instructions as ins
-from phix.kernels.cpu import pool
 from phix.kernels.cpu.llvm import Parameter
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.loops.nodes import Buffer, Kernel, Step
@@ -37,6 +38,7 @@ class Module:
     declarations: set[str] = field(default_factory=set)
     libraries: set[str] = field(default_factory=set)
     inlined: list[Kernel] = field(default_factory=list)
+    can_fail: bool = False
 
 
 class Known:
@@ -47,6 +49,7 @@ class Known:
         self.lines: list[str] = []
         self.stack: list[str] = []
         self.scopes: list[dict[Any, str]] = [{}]
+        self.held: list[str] = []  # the blocks of memory that are to be given back
         self.label = "entry"
         self.count = 0
         self.depth = 0
@@ -81,6 +84,8 @@ class Known:
     # -- arrays and dims -------------------------------------------------------------------
     def _argument(self, parameter: Parameter) -> str:
         kind, what = parameter
+        if parameter == faults.KEY:
+            return f"ptr {self.fault()}"
         if kind == "dim":
             return f"i64 {self.symbol(str(what))}"
         assert isinstance(what, Buffer)
@@ -147,14 +152,14 @@ class Known:
         return ins.emit(self, expr, [self.value(a) for a in expr.args], None)
 
     # -- temps -----------------------------------------------------------------------------
-    def allocate(self, steps: list[Step]) -> list[str]:
-        """One block of memory for the temps whose sizes are known here; its name, to be given back.
+    def allocate(self, steps: list[Step]) -> None:
+        """One block of memory for the temps whose sizes are known here, held from now on.
 
         Temps that are never alive together share a slot.
         """
         slots = workspace.plan_slots(steps, self._is_wanted)
         if not slots:
-            return []
+            return
         offsets, total = [], "0"
         for slot in slots:
             offsets.append(total)
@@ -162,14 +167,49 @@ class Known:
         self._declare_pool()
         memory = self.let(f"call ptr @phix_take(i64 {total})")
         self.check_room(memory)
+        self.held.append(memory)
         for slot, offset in zip(slots, offsets):
             at = self.let(f"getelementptr inbounds i8, ptr {memory}, i64 {offset}")
             for buffer in slot:
                 self.scopes[-1][buffer, DATA] = at
-        return [memory]
 
     def check_room(self, memory: str) -> None:
-        """End the call with an error where there was no room for a block, if it can."""
+        """Leave with a fault where there was no room for a block."""
+        with self._left(self.let(f"icmp eq ptr {memory}, null")):
+            self.lines.append(faults.report(self.fault(), faults.NO_ROOM))
+
+    # -- faults ----------------------------------------------------------------------------
+    def fault(self) -> str:
+        """The block that says what went wrong: see ``faults.py``."""
+        self.module.can_fail = True
+        found = self.known(faults.KEY)
+        assert found is not None
+        return found
+
+    def leave_if_failed(self) -> None:
+        """Leave where what was called last had a fault."""
+        status = self.let(f"load i64, ptr {self.fault()}")
+        with self._left(self.let(f"icmp ne i64 {status}, 0")):
+            pass
+
+    @contextmanager
+    def _left(self, condition: str) -> Iterator[None]:
+        """Leave the function on a condition, after what is printed within."""
+        leave, stay = self.labels("leave", "stay")
+        self.lines.append(f"  br i1 {condition}, label %{leave}, label %{stay}")
+        self.start(leave)
+        yield
+        self.give(self.held)
+        self.leave()
+        self.start(stay)
+
+    def leave(self) -> None:
+        """Return with the fault that was reported."""
+        raise NotImplementedError
+
+    def give(self, memory: Iterable[str]) -> None:
+        """Give blocks of memory back."""
+        self.lines += [f"  call void @phix_give(ptr {block})" for block in memory]
 
     def _declare_pool(self) -> None:
         for declaration in pool.DECLARATIONS:

@@ -14,9 +14,10 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.kernels.cpu import faults, streaming
 from phix.kernels.cpu import instructions as ins
-from phix.kernels.cpu import streaming
 from phix.kernels.cpu.advice import advice
+from phix.kernels.loops import linked
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Pointer
 from phix.kernels.scalar.language import Expr
@@ -27,6 +28,9 @@ Names = dict[Expr, str]
 
 _ALIGNMENT = 64
 MOST_ON_STACK = 64 << 10
+
+# How parameters are passed; by default as pointers to memory that nothing else points to.
+_TYPES = {"dim": "i64", "fault": "ptr"}
 
 # What has a name without being computed.
 _LEAVES = ("const", "var")
@@ -56,7 +60,7 @@ class KernelText:
         self.parameters: list[Parameter] = []
         self.declarations: set[str] = set()
         self.libraries: set[str] = set()
-        self.takes_memory = False
+        self.takes_memory = self.can_fail = False
         printer = _Printer(self, kernel)
         for buffer, size in kernel.locals.items():
             printer.local(buffer, size)
@@ -67,7 +71,7 @@ class KernelText:
             printer.lines.append(f"  call {fence}")
         printer.lines += printer.tail
         arguments = ", ".join(
-            f"i64 %p{k}" if kind == "dim" else f"ptr noalias %p{k}"
+            f"{_TYPES.get(kind, 'ptr noalias')} %p{k}"
             for k, (kind, _) in enumerate(self.parameters)
         )
         lines = ["entry:", *printer.head, "  br label %start", "start:", *printer.lines]
@@ -123,7 +127,23 @@ class _Printer:
         count = self.let(f"mul nsw i64 {self.index(size)}, {buffer.dtype.itemsize}")
         self.out.takes_memory = True
         self.lines.append(f"  {name} = call ptr @phix_take(i64 {count})")
+        self._check_room(name)
         self.tail.append(f"  call void @phix_give(ptr {name})")
+
+    def _check_room(self, memory: str) -> None:
+        """Return with a fault where there was no room for a block."""
+        self.count += 1
+        failed, given = f"failed{self.count}", f"given{self.count}"
+        is_none = self.let(f"icmp eq ptr {memory}, null")
+        self.lines.append(f"  br i1 {is_none}, label %{failed}, label %{given}")
+        self._start(failed)
+        self.lines += [faults.report(self.fault(), faults.NO_ROOM), *self.tail, "  ret void"]
+        self._start(given)
+
+    def fault(self) -> str:
+        """The block that says what went wrong."""
+        self.out.can_fail = True
+        return self.parameter(*faults.KEY)
 
     def stride(self, buffer: Buffer, axis: int) -> str:
         """The stride of an axis in bytes, loaded once at the head of the kernel."""
@@ -298,6 +318,8 @@ class _Printer:
                 arguments.append("ptr " + self.address(a.buffer, (a.offset,)))
             else:
                 arguments.append("i64 " + self.index(a))
+        if linked.is_linked(statement.name):
+            arguments.append(f"ptr {self.fault()}")
         self.out.libraries.add(statement.name)
         self.lines.append(f"  call void @{statement.name}({', '.join(arguments)})")
         self.forget(set(statement.writes) & self.changing)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import settings, stack
-from phix.kernels.cpu import threads
+from phix.kernels.cpu import faults, threads
 from phix.kernels.cpu.known import DATA, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.loops import nodes as ir
@@ -32,7 +32,9 @@ class Steps(Known):
     def block(self, steps: list[Step]) -> None:
         """The steps in order, with memory for those of their temps whose sizes are known."""
         is_outermost = len(self.scopes) == 1
-        release = self.allocate(steps) if is_outermost else []
+        before = len(self.held)
+        if is_outermost:
+            self.allocate(steps)
         at = 0
         while at < len(steps):
             together = self._part_from(steps, at) if is_outermost else []
@@ -43,9 +45,9 @@ class Steps(Known):
             self.step(steps[at])
             at += 1
             if isinstance(steps[at - 1], ir.BindStep):
-                release += self.allocate(steps[at:])
-        for memory in release:
-            self.lines.append(f"  call void @phix_give(ptr {memory})")
+                self.allocate(steps[at:])
+        self.give(self.held[before:])
+        del self.held[before:]
 
     def _part_from(self, steps: list[Step], at: int) -> list[Step]:
         """The steps from there on that make a part; none where there are not many at all."""
@@ -85,9 +87,11 @@ class Steps(Known):
         name = self.module.functions.setdefault(key, f"@kernel{len(self.module.functions)}")
         if kernel.shared is not None:
             self._share(kernel.shared, name, text.parameters)
-            return
-        arguments = ", ".join(map(self._argument, text.parameters))
-        self.lines.append(f"  call void {name}({arguments})")
+        else:
+            arguments = ", ".join(map(self._argument, text.parameters))
+            self.lines.append(f"  call void {name}({arguments})")
+        if text.can_fail:
+            self.leave_if_failed()
 
     def _share(self, shared: ir.Shared, name: str, parameters: list[Parameter]) -> None:
         """Run a kernel on its whole loop here, or in pieces by threads if that pays."""
@@ -260,7 +264,8 @@ class Part(Steps):
         return found
 
     def _is_outside(self, key: Any) -> bool:
-        return key[0] == "dim" or (isinstance(key[0], Buffer) and key[0].base is None)
+        is_passed = key[0] == "dim" or key == faults.KEY
+        return is_passed or (isinstance(key[0], Buffer) and key[0].base is None)
 
     def _passed(self, key: Any) -> str:
         what, field_of = key
@@ -276,6 +281,8 @@ class Part(Steps):
     def _outside(self, key: Any) -> str:
         """What the function is passed for a name."""
         what, field_of = key
+        if key == faults.KEY:
+            return f"ptr {self.outer.fault()}"
         if what == "dim":
             return f"i64 {self.outer.symbol(field_of)}"
         found = self.outer.data(what) if field_of == DATA else self.outer.strides(what)
@@ -295,6 +302,12 @@ class Part(Steps):
         parts = self.module.parts
         name = parts.setdefault(text, f"@part{len(parts)}")
         self.outer.lines.append(f"  call void {name}({', '.join(given)})")
+        if faults.KEY in self.parameters:
+            self.outer.leave_if_failed()
+
+    def leave(self) -> None:
+        """Return; who called looks whether there was a fault."""
+        self.lines.append("  ret void")
 
 
 def _trips(body: list[ir.Statement]) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.kernels.loops import linked
 from phix.kernels.loops.evaluator_scalars import EvaluationError
 
 
@@ -28,6 +29,8 @@ class Place(Protocol):
 
 def find(name: str) -> Callable[..., None]:
     """The routine of a name, such as ``gemm_float32``."""
+    if linked.is_linked(name):
+        return linked.find(name).meaning
     if name not in _ROUTINES and name.partition("_")[0] not in _ROUTINES:
         raise EvaluationError(f"no meaning is known of the routine {name}")
     return _ROUTINES.get(name) or _ROUTINES[name.partition("_")[0]]

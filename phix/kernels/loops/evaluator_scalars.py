@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.kernels.loops import linked
 from phix.kernels.scalar.language import Expr
 
 Number = Any
@@ -277,6 +278,9 @@ def wrapped(apply: Function, dtype: np.dtype) -> Function:
 
 
 def _called(name: str, dtype: np.dtype) -> Function:
-    """A C math function; float32 has an f behind its name."""
+    """A C math function, float32 with an f behind its name, or one from outside phix."""
+    if linked.is_linked(name):
+        meaning = linked.find(name).meaning
+        return lambda *args: constant(meaning(*args), dtype)
     apply = _C_MATH[name.removesuffix("f") if dtype == dt.float32 else name]
     return lambda *args: constant(apply(*args), dtype)

@@ -23,7 +23,7 @@ from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, buffer_value
 from phix.kernels.loops.nodes import Buffer, Element, LoopProgram
-from phix.kernels.lowering import fusion, library_step
+from phix.kernels.lowering import fusion, library_step, linked_step
 from phix.kernels.lowering.accumulation import accumulated, chosen, covered
 from phix.kernels.lowering.registry import RULES, Task, load_families
 from phix.kernels.scalar import bodies
@@ -190,7 +190,9 @@ class GraphLowering:
         )
         made: Any
         rule, kernel = RULES.get(op.name), library_step.kernel_of(equation)
-        if kernel is not None:
+        if kernel is not None and kernel.native is not None:
+            made = linked_step.emit(b, equation, kernel.native, inputs, task)
+        elif kernel is not None:
             made = library_step.emit(b, equation, kernel, inputs, task)
         elif rule is not None:
             made = rule(b, task, op.merge(inputs, equation.attrs))

@@ -9,6 +9,7 @@ proved from the indices: see :func:`phix.kernels.loops.affine.is_one_digit`. A l
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -65,6 +66,7 @@ class _Sharing:
         if (loop is None or loop is not loops[0]) and rewrites.is_on("partial_results"):
             parts = split(step, work, least, self.size_of, self._temp)
             if parts is not None:
+                _coarsen(parts[0])
                 return list(parts)
         if loop is not None:
             _cut(step, loop, work)
@@ -98,13 +100,20 @@ def _cut(kernel: Kernel, loop: For, work: Expr) -> None:
     loop.start, loop.extent = ir.PIECE_START, ir.PIECE_END
 
 
+def _coarsen(kernel: Kernel) -> None:
+    """Let pieces of a kernel with partial results be longer, where its loop's body is short."""
+    (loop,) = (s for s in kernel.body if isinstance(s, For))
+    if kernel.shared is not None and _is_short(loop.body):
+        kernel.shared = replace(kernel.shared, grain=settings.current().shared_run)
+
+
 def _is_short(body: list[Statement]) -> bool:
     """Whether a compiler may write the loops of a body out, and make vectors of the one around it.
 
     What its vectors leave over it does with other instructions, so their sums may be rounded in
     another order. Whole vectors in every piece leave the same over with any number of threads.
     """
-    work = _work(body)
+    work = _work(body, at_least=True)
     return bool(work.fn == "const" and work.data <= _WRITTEN_OUT)
 
 
@@ -133,14 +142,20 @@ def _is_shareable(loop: For, loops: list[For], block: list[Statement]) -> bool:
 
 
 # -- work ------------------------------------------------------------------------------------
-def _work(body: list[Statement]) -> Expr:
-    """About how many scalar operations a block makes, as an expression of dims."""
+def _work(body: list[Statement], at_least: bool = False) -> Expr:
+    """About how many scalar operations a block makes, as an expression of dims.
+
+    Loops that start anywhere but at 0, as over a part of something longer, may make one turn alone:
+    ``at_least`` counts that.
+    """
     every = ir.expressions([s for s in body if not isinstance(s, For)])
     own = len([e for e in every if e.args])
     total = sc.const(own, dt.int64)
     for s in body:
         if isinstance(s, For):
-            total = total + _length(s.extent) * _work(s.body)
+            is_part = at_least and s.start is not ir.ZERO
+            turns = ir.ONE if is_part else _length(s.extent)
+            total = total + turns * _work(s.body, at_least)
         elif isinstance(s, ir.LibraryCall):
             total = total + _call(s)
     return total

@@ -1,0 +1,54 @@
+"""How native code says that it could not go on.
+
+Functions that can fail are passed a block of three words: what happened (0: nothing), what is known
+of it, and the title of who failed, as C text. Who calls such a function looks at the first word and
+leaves as well, and gives back the memory it took. The entry of a program hands the block to Python.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import pickle
+
+from phix.core.errors import KernelError
+
+# The first word, and what the second one is.
+NO_ROOM = 1  # nothing
+RAISED = 2  # the address of an exception as Numba writes it down: pickled bytes, and how many
+
+WORDS = 3
+KEY = ("fault", "fault")  # the block among the names of a function, and the parameters of a kernel
+
+
+def report(fault: str, status: int) -> str:
+    """The line that puts what happened into a block."""
+    return f"  store i64 {status}, ptr {fault}"
+
+
+def error_of(status: int, info: int, title: str) -> Exception:
+    """What Python raises for a block."""
+    return MemoryError() if status == NO_ROOM else _raised(info, title)
+
+
+class _Pickled(ctypes.Structure):
+    """The beginning of an exception of Numba."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_int32)]
+
+
+def _raised(address: int, title: str) -> Exception:
+    found = _Pickled.from_address(address)
+    try:
+        kind, arguments, where = pickle.loads(ctypes.string_at(found.data, found.size))
+    except Exception:  # of a class that is not to be had here
+        return KernelError(f"{title} raised an exception that cannot be read")
+    _, file, line = where or ("", "", 0)
+    at = f", at {file}:{line}" if file else ""
+    try:
+        cause = kind(*(arguments or ()))
+    except Exception:  # of a class that takes something else
+        return KernelError(f"{title} raised {kind.__name__}{at}")
+    said = f": {cause}" if str(cause) else ""
+    error = KernelError(f"{title} raised {kind.__name__}{said}{at}")
+    error.__cause__ = cause
+    return error

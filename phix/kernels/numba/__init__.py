@@ -1,0 +1,1 @@
+"""Numba beside phix: its functions as kernels of ops, and programs of phix inside its code."""

@@ -1,0 +1,118 @@
+"""What a Python function's compiled code follows from, as a digest: the key of kernels on disk.
+
+That is its bytecode, and the globals, closed-over values and other functions that it uses: Numba
+takes them as constants.
+"""
+
+from __future__ import annotations
+
+import builtins
+import hashlib
+import sys
+import types
+import uuid
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+# Modules whose functions are known by name and version.
+_LIBRARIES = ("numpy", "numba", "math", "cmath", "operator", "builtins")
+_PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
+
+
+class _Unknown(Exception):
+    """A value whose meaning no text says."""
+
+
+def python_function(function: Any) -> Callable[..., Any]:
+    """The function as Python has it, where Numba's decorators have been."""
+    return getattr(function, "py_func", function)
+
+
+def digest(function: Any, *more: Any) -> tuple[str, bool]:
+    """A digest of the function and of ``more`` plain values, and whether it says all.
+
+    Where it cannot, as for a function that uses an object of a class, the digest is one that no
+    other function gets, in no other process.
+    """
+    try:
+        parts = (list(_described(function, set())), _versions(), more)
+        return hashlib.sha256(repr(parts).encode()).hexdigest(), True
+    except _Unknown:
+        return hashlib.sha256(uuid.uuid4().bytes).hexdigest(), False
+
+
+def _versions() -> list[str]:
+    import numba
+
+    return [numba.__version__, np.__version__, sys.version]
+
+
+def _described(value: Any, seen: set[int]) -> Iterator[Any]:
+    value = python_function(value)
+    if id(value) in seen:
+        return
+    if isinstance(value, types.FunctionType):
+        seen.add(id(value))
+        yield from _function(value, seen)
+    elif isinstance(value, types.CodeType):
+        yield from _code(value, seen)
+    elif isinstance(value, _PLAIN) or value in _typed(value):
+        yield (type(value).__name__, repr(value))
+    elif isinstance(value, (tuple, frozenset)):
+        yield type(value).__name__
+        for each in sorted(value, key=repr) if isinstance(value, frozenset) else value:
+            yield list(_described(each, seen))
+    elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
+        content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
+        yield ("array", value.dtype.str, value.shape, value.flags.c_contiguous, content)
+    else:
+        yield _of_a_library(value)
+
+
+def _of_a_library(value: Any) -> tuple[str, ...]:
+    """A module, function or class that its name tells."""
+    name = str(getattr(value, "__name__", ""))
+    if isinstance(value, types.ModuleType) and _is_library(name):
+        return ("module", name)
+    module = getattr(value, "__module__", None) or ""
+    if _is_library(module) and name:
+        return ("of a library", module, getattr(value, "__qualname__", name))
+    if name and getattr(builtins, name, None) is value:
+        return ("builtin", name)
+    raise _Unknown
+
+
+def _typed(value: Any) -> list[Any]:
+    """The value, if it is a number or a dtype of NumPy: its text says what it is."""
+    return [value] if isinstance(value, (np.dtype, np.number, np.bool_)) else []
+
+
+def _is_library(module: str) -> bool:
+    return module.partition(".")[0] in _LIBRARIES
+
+
+def _function(function: types.FunctionType, seen: set[int]) -> Iterator[Any]:
+    code = function.__code__
+    yield from _code(code, seen)
+    yield list(_described(function.__defaults__, seen))
+    yield [(k, list(_described(v, seen))) for k, v in (function.__kwdefaults__ or {}).items()]
+    for name in sorted(_names(code)):
+        if name in function.__globals__:
+            yield (name, list(_described(function.__globals__[name], seen)))
+    for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+        yield (name, list(_described(cell.cell_contents, seen)))
+
+
+def _names(code: types.CodeType) -> set[str]:
+    """The names of globals that code and the functions in it may use."""
+    inner = (c for c in code.co_consts if isinstance(c, types.CodeType))
+    return set(code.co_names).union(*map(_names, inner))
+
+
+def _code(code: types.CodeType, seen: set[int]) -> Iterator[Any]:
+    """Not where it stands: a file that moves, or a comment above, changes nothing."""
+    yield (code.co_code.hex(), code.co_names, code.co_varnames, code.co_argcount, code.co_flags)
+    for constant in code.co_consts:
+        yield list(_described(constant, seen))

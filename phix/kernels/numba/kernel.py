@@ -1,0 +1,208 @@
+"""A whole kernel in Numba: a Python function over arrays, as a routine that programs call.
+
+For each kind of call, dtypes, ranks and attributes, the function is compiled once; sizes are
+arguments. What is compiled is asked for where a program is linked, not before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import graph as gr
+from phix.core import kernel_keys
+from phix.core.dims import DimLike
+from phix.core.errors import KernelRegistrationError
+from phix.core.graph import Equation
+from phix.core.kernel_registry import as_dtypes, register_kernel
+from phix.core.meta import MetaTensor
+from phix.core.op import Op
+from phix.core.places import Place
+from phix.core.rules import get_op
+from phix.kernels.loops import linked
+from phix.kernels.loops.linked import Linked
+from phix.kernels.numba.identity import digest, python_function
+
+BACKEND = "NUMBA"
+# Numba has no arithmetic in 16 bits on a CPU.
+DTYPES = tuple(d for d in dt.ALL if d not in (dt.float16, dt.bfloat16))
+
+
+@dataclass
+class _Call:
+    """How a kernel is called: what its arguments are, as Python writes them in a wrapper.
+
+    Each array is an address, ``p0``, ``p1``, ..., and a number an axis; attributes are constants,
+    or numbers where they are unknown dims.
+    """
+
+    arrays: list[MetaTensor] = field(default_factory=list)
+    numbers: list[DimLike] = field(default_factory=list)
+    constants: dict[str, Any] = field(default_factory=dict)
+
+    def array(self, meta: MetaTensor, is_input: bool) -> str:
+        k, first = len(self.arrays), len(self.numbers)
+        self.arrays.append(meta)
+        self.numbers += meta.dims
+        shape = "".join(f"n{first + axis}, " for axis in range(meta.ndim))
+        made = f"carray(p{k}, ({shape}))"
+        return f"read_only({made})" if is_input else made
+
+    def entry(self, entry: Any, is_input: bool) -> str:
+        """A tensor, several, or none."""
+        if isinstance(entry, tuple):
+            return f"({''.join(self.array(m, is_input) + ', ' for m in entry)})"
+        return "None" if entry is None else self.array(entry, is_input)
+
+    def attribute(self, value: Any, title: str) -> str:
+        if isinstance(value, tuple):
+            return f"({''.join(self.attribute(v, title) + ', ' for v in value)})"
+        if isinstance(value, dm.Dim):
+            self.numbers.append(value)
+            return f"n{len(self.numbers) - 1}"
+        if value is None:
+            return "None"
+        given = str(value) if isinstance(value, Place) else value
+        if not isinstance(given, (bool, int, float, complex, str, np.dtype, np.number)):
+            raise KernelRegistrationError(
+                f"{title}: Numba cannot be given an attribute of type {type(value).__name__}; "
+                "write this kernel as a function with phix.kernels.register_kernel"
+            )
+        name = f"c{len(self.constants)}"
+        self.constants[name] = given
+        return name
+
+
+class NumbaKernel:
+    """The kernel of an op in Numba; equations that it runs call it as a routine."""
+
+    def __init__(self, op: Op, function: Callable[..., Any], **options: Any) -> None:
+        self.op, self.function, self.options = op, function, options
+        self.title = f"the Numba kernel of {op.name!r}"
+        self.digest, self.is_lasting = digest(function, op.name, sorted(options.items()))
+
+    def __call__(self, ctx: Any, *arguments: Any) -> None:
+        """Run on arrays of the host, as kernels of libraries are."""
+        from phix.kernels.numba.calls import jitted
+
+        jitted(self.function, **self.options)(*arguments)
+
+    def call_of(self, equation: Equation) -> tuple[Linked, list[MetaTensor], tuple[DimLike, ...]]:
+        """What an equation calls: the routine, the arrays it takes in order, and the numbers."""
+        call, op = _Call(), self.op
+        metas = gr.map_entries(lambda a: a.meta, equation.inputs)
+        inputs = tuple(call.entry(m, True) for m in metas)
+        attrs = tuple(call.attribute(a, self.title) for a in equation.attrs)
+        given = list(kernel_keys.kernel_arguments(op, inputs, attrs))
+        outputs = gr.map_entries(lambda v: v.meta, equation.outputs)
+        given += [call.entry(m, False) for m in outputs]
+        taken = [f"p{k}" for k in range(len(call.arrays))]
+        taken += [f"n{k}" for k in range(len(call.numbers))]
+        source = f"def call({', '.join(taken)}):\n    kernel({', '.join(given)})\n"
+        return self._linked(call, source), call.arrays, tuple(call.numbers)
+
+    def _linked(self, call: _Call, source: str) -> Linked:
+        dtypes = [m.dtype for m in call.arrays]
+        parts = (self.digest, source, [str(d) for d in dtypes], repr(call.constants))
+        name = linked.PREFIX + hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
+        kinds = ["ptr"] * len(dtypes) + ["i64"] * len(call.numbers)
+        return linked.add(Linked(
+            name=name,
+            title=self.title,
+            declaration=f"declare void @{name}({', '.join([*kinds, 'ptr'])})",
+            make=lambda: self._module(name, source, dtypes, call, kinds),
+            meaning=lambda *given: self._meaning(source, call, given),
+            is_lasting=self.is_lasting,
+        ))  # fmt: skip
+
+    def _module(
+        self, name: str, source: str, dtypes: list[np.dtype], call: _Call, kinds: list[str]
+    ) -> str:
+        import numba
+        from numba import types
+
+        from phix.kernels.numba import arrays, calls
+
+        scope = {
+            "kernel": calls.jitted(self.function, **self.options),
+            "carray": numba.carray,
+            "read_only": arrays.read_only,
+            **call.constants,
+        }
+        exec(compile(source, f"<{self.title}>", "exec"), scope)
+        pointers = [types.CPointer(numba.from_dtype(d)) for d in dtypes]
+        signature = types.void(*pointers, *([types.int64] * len(call.numbers)))
+        module, called = calls.compiled(self.title, scope["call"], signature)
+        shim = calls.routine_shim(name, called, self.title, kinds)
+        return calls.joined(module, shim, called, inlined=False)
+
+    def _meaning(self, source: str, call: _Call, given: tuple[Any, ...]) -> None:
+        """The call in Python: on copies, as loops are evaluated on memory of their own."""
+        places, numbers = given[: len(call.arrays)], given[len(call.arrays) :]
+        made: dict[int, np.ndarray] = {}
+
+        def carray(place: Any, shape: tuple[int, ...]) -> np.ndarray:
+            made[id(place)] = array = place.read(int(np.prod(shape))).reshape(shape)
+            return array
+
+        def read_only(array: np.ndarray) -> np.ndarray:
+            array.flags.writeable = False
+            return array
+
+        scope = {"kernel": python_function(self.function), "carray": carray,
+                 "read_only": read_only, **call.constants}  # fmt: skip
+        exec(source, scope)
+        scope["call"](*places, *map(int, numbers))
+        for place in places:
+            array = made.get(id(place))
+            if array is not None and array.flags.writeable:
+                place.write(array.reshape(-1))
+
+
+def register(
+    op_name: str, dtypes: Any, layout: str, function: Callable[..., Any], **options: Any
+) -> None:
+    """Make a function the kernel of an op in Numba.
+
+    Raises:
+        UnknownOpError: the table has no such op.
+        KernelRegistrationError: it takes other arguments than the op's kernels do, or a dtype that
+            Numba does not have.
+    """
+    op = get_op(op_name)
+    _check_arguments(op, function)
+    chosen = as_dtypes(dtypes)
+    lacking = [str(d) for d in chosen if d not in DTYPES]
+    if lacking:
+        raise KernelRegistrationError(
+            f"a Numba kernel of {op_name!r} for {', '.join(lacking)}: Numba has no arithmetic in "
+            "16 bits on a CPU; leave them out, and float32 takes their place by casts"
+        )
+    kernel = NumbaKernel(op, function, **options)
+    register_kernel(op_name, BACKEND, layout, chosen, native=kernel)(kernel)
+
+
+def _check_arguments(op: Op, function: Callable[..., Any]) -> None:
+    names = [str(n) for n in kernel_keys.kernel_arguments(op, tuple(a.name for a in op.inputs),
+                                                          tuple(op.attr_names))]  # fmt: skip
+    names += [o.name for o in op.outputs]
+    taken = list(_positional(python_function(function)))
+    if len(taken) != len(names):
+        raise KernelRegistrationError(
+            f"the Numba kernel {python_function(function).__name__} of {op.name!r} takes "
+            f"({', '.join(taken)}); it is called with inputs, attributes and outputs, as "
+            f"({', '.join(names)})"
+        )
+
+
+def _positional(function: Callable[..., Any]) -> Iterator[str]:
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            yield parameter.name
