@@ -72,10 +72,10 @@ class CpuProgram:
         return Texts(self.source.sections, {"numba": self._numba_source})
 
     def _numba_source(self) -> str:
-        from phix.kernels.numba.printed.program import module_of  # who asks for it alone needs it
+        from phix.kernels.numba.printed.program import text_of  # who asks for it alone needs it
 
         with rewrites.without(self.left_out), settings.in_force(self.settings):
-            return module_of(self.lower(), "program", self.contiguous).text
+            return text_of(self.lower(), self.contiguous)
 
     def assembly(self) -> str:
         """The machine code as text."""

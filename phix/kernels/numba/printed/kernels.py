@@ -15,7 +15,7 @@ from phix.core import dtypes as dt
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer
 from phix.kernels.loops.printing import SourcePrinter
-from phix.kernels.numba import routines, scalars
+from phix.kernels.numba.printed import routines, scalars
 from phix.kernels.numba.printed.functions import Body
 from phix.kernels.numba.printed.prelude import JIT, Prelude
 from phix.kernels.scalar.language import Expr

@@ -13,7 +13,7 @@ from phix.core.engines import as_array
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.dim_expressions import DimExpressions
 from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
-from phix.kernels.numba import scalars
+from phix.kernels.numba.printed import scalars
 from phix.kernels.numba.printed.helpers import ELEMENTS
 from phix.kernels.numba.printed.kernels import KernelPrinter, Names, empty
 from phix.kernels.numba.printed.prelude import JIT, Prelude

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
+from phix.core.errors import ArgumentError, KernelNotFoundError
 from phix.core.graph import Graph
 from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
@@ -40,6 +41,35 @@ def module_of(graph: Graph, name: str, contiguous: tuple[bool, ...] | None = Non
         held = sorted(found.record.held.get(kernel, ()), key=lambda e: order[e])
         labels[kernel] = tuple([e.op.name for e in held]), report.equations
     return Module(found.program, name, [v.name for v in graph.inputs], labels)
+
+
+def source(graph: Graph, name: str) -> str:
+    """The text of a module that needs NumPy and Numba alone, with an entry of that name.
+
+    Raises:
+        KernelNotFoundError: what Python runs, or code from outside phix, is a part of the graph.
+        ArgumentError: the graph holds large constants.
+    """
+    module = module_of(graph, name)
+    for step in module.host.values():
+        raise KernelNotFoundError(
+            f"numba.source: {step.name} is run by Python or by a library, not by loops; leave it "
+            "out of the function, and call it between two of them"
+        )
+    for passed, array in module.passed.items():
+        raise ArgumentError(
+            f"numba.source: the function holds a constant of {array.nbytes} bytes ({passed}: "
+            f"{array.dtype}, {array.size} elements); make it an argument"
+        )
+    return module.text
+
+
+def text_of(graph: Graph, contiguous: tuple[bool, ...]) -> str:
+    """The text of a program for readers, or why it cannot be printed."""
+    try:
+        return module_of(graph, "program", contiguous).text
+    except KernelNotFoundError as error:
+        return f"# {error}\n"
 
 
 def function_of(module: Module) -> Callable[..., Any]:

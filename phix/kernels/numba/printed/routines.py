@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from phix.core import dtypes as dt
 from phix.core.errors import KernelNotFoundError
+from phix.kernels.loops import linked
 from phix.kernels.loops.nodes import Buffer, LibraryCall, Pointer
 from phix.kernels.numba.printed.prelude import Prelude
 from phix.kernels.scalar.language import Expr
@@ -29,8 +30,14 @@ def line(p: Printer, call: LibraryCall) -> str:
     """
     make = _LINES.get(call.name.partition("_")[0])
     if make is None:
-        raise KernelNotFoundError(f"{call.name}: printed Numba code has no such routine")
+        raise KernelNotFoundError(missing(call.name))
     return make(p, *call.arguments)
+
+
+def missing(name: str) -> str:
+    """What is said of a function that cannot be printed."""
+    title = linked.find(name).title if linked.is_linked(name) else name
+    return f"{title} is no part of printed Numba source: it has code of its own"
 
 
 def _place(p: Printer, to: Any) -> str:

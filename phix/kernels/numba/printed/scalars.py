@@ -13,7 +13,9 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.errors import KernelNotFoundError
 from phix.kernels.numba.printed.prelude import Prelude
+from phix.kernels.numba.printed.routines import missing
 from phix.kernels.scalar.language import Expr
 
 # fn -> its sign and how strongly it binds, as in Python.
@@ -194,14 +196,14 @@ def _library(prelude: Prelude, e: Expr, operands: list[str]) -> str:
         return _call(prelude.bodies[e.data], operands)
     name = e.data.removesuffix("f") if e.dtype == dt.float32 else e.data
     if name == "lgamma":
-        return _kept_float(e, _call(prelude.name("lgamma"), operands))
-    return _call({"pow": "np.power"}.get(name, f"np.{name}"), operands)
+        text = _call(prelude.name("lgamma"), operands)
+        return f"np.float32({text})" if e.dtype == dt.float32 else text
+    if name not in _C_MATH:
+        raise KernelNotFoundError(missing(name))
+    return _call(_C_MATH[name], operands)
 
 
-def _kept_float(e: Expr, text: str) -> str:
-    return f"np.float32({text})" if e.dtype == dt.float32 else text
-
-
+_C_MATH = {"pow": "np.power", "fmod": "np.fmod"}
 _SPECIAL: dict[str, Callable[[Prelude, Expr, list[str]], str]] = {
     "select": _select, "neg": _neg, "not": _not, "fabs": _fabs, "maximum": _extreme,
     "minimum": _extreme, "quotient": _helper, "rest": _helper, "fma": _helper, "shl": _shift,
