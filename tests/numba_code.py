@@ -10,12 +10,12 @@ import numba
 import numpy as np
 import pytest
 
-from loop_passes import graph_of
 from phix.core import dtypes as dt
 from phix.core import engines
 from phix.core.graph import Graph
 from phix.kernels.numba.printed.engine import ENGINE
 from phix.kernels.numba.printed.program import function_of, module_of
+from tests.loop_passes import graph_of
 from tests.machine_code import STORES
 
 

@@ -37,19 +37,52 @@ def shr_T(x, n):
         return np.T(x >> n)
     return np.T(np.T(0) - np.T(x < 0))
 ''',
+    # One instruction, or few, where Numba compiles.
     "maximum": '''
-def maximum_T(x, y):
-    """The larger one; NaN where one is; 0.0 is larger than -0.0."""
+@intrinsic
+def _maximum(context, x, y):
+    def generate(context, builder, signature, operands):
+        kind = operands[0].type
+        takes = ir.FunctionType(kind, [kind, kind])
+        function = builder.module.declare_intrinsic("llvm.maximum", [kind], takes)
+        return builder.call(function, operands)
+
+    return x(x, y), generate
+
+
+def maximum(x, y):
+    """The larger one; NaN where one is; 0.0 is larger than -0.0. This is what Python runs."""
     if x != y:
         return x if x > y else y if y > x else x + y
     return y if np.signbit(x) else x
+
+
+@overload(maximum)
+def _maximum_compiled(x, y):
+    return lambda x, y: _maximum(x, y)
 ''',
     "minimum": '''
-def minimum_T(x, y):
-    """The smaller one; NaN where one is; -0.0 is smaller than 0.0."""
+@intrinsic
+def _minimum(context, x, y):
+    def generate(context, builder, signature, operands):
+        kind = operands[0].type
+        takes = ir.FunctionType(kind, [kind, kind])
+        function = builder.module.declare_intrinsic("llvm.minimum", [kind], takes)
+        return builder.call(function, operands)
+
+    return x(x, y), generate
+
+
+def minimum(x, y):
+    """The smaller one; NaN where one is; -0.0 is smaller than 0.0. This is what Python runs."""
     if x != y:
         return x if x < y else y if y < x else x + y
     return x if np.signbit(x) else y
+
+
+@overload(minimum)
+def _minimum_compiled(x, y):
+    return lambda x, y: _minimum(x, y)
 ''',
     "plus": '''
 @njit(error_model="numpy", fastmath={"reassoc", "nsz", "contract"})

@@ -6,6 +6,7 @@ Complex ones have one more dim, of the real and the imaginary part.
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
 from collections.abc import Iterator
@@ -17,11 +18,16 @@ from phix.kernels.loops.nodes import Buffer
 from phix.kernels.loops.printing import SourcePrinter
 from phix.kernels.numba.printed import routines, scalars
 from phix.kernels.numba.printed.functions import Body
+from phix.kernels.numba.printed.helpers import TEXTS
 from phix.kernels.numba.printed.prelude import JIT, Prelude
 from phix.kernels.scalar.language import Expr
 
-# What a module and its functions call by name, and the names that loops have of their own.
-_TAKEN = re.compile(r"np|math|njit|fma|Fraction|intrinsic|overload|range|abs|max|min|[iavst]\d+")
+# The names that loops, mutable scalars, values, temps and loops of steps have in a function.
+_OWN = re.compile(r"[aivst]\d+")
+# What a module and its functions call by name.
+_IMPORTED = "np math ir types njit intrinsic overload Fraction ml_dtypes elements axes array"
+_HELPERS = re.findall(r"^def (\w+)", "\n".join(TEXTS.values()), re.MULTILINE)
+_TAKEN = frozenset((*_IMPORTED.split(), *_HELPERS, *dir(builtins), *keyword.kwlist))
 
 
 class Names:
@@ -36,14 +42,15 @@ class Names:
         """The name of a buffer, or of the dim or index of that name."""
         if what not in self.found:
             name = what if isinstance(what, str) else what.name
-            self.found[what] = self.new(wanted or name, not wanted and name[:1] in "ts")
+            is_own = not wanted and _OWN.fullmatch(name) is not None
+            self.found[what] = self.new(wanted or name, is_own)
         return self.found[what]
 
     def new(self, wanted: str, is_own: bool = False) -> str:
         """A name like the one that is wanted."""
         plain = re.sub(r"\W", "_", wanted) or "x"
         plain = f"_{plain}" if plain[0].isdigit() else plain
-        is_free = is_own or not (_TAKEN.fullmatch(plain) or keyword.iskeyword(plain))
+        is_free = is_own or not (plain in _TAKEN or _OWN.fullmatch(plain))
         name, number = plain if is_free else f"{plain}_", 0
         while name in self.taken:
             number += 1

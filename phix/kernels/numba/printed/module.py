@@ -99,10 +99,11 @@ _IMPORTS = (
     (
         ("ml_dtypes.", "import ml_dtypes"),
         ("np.", "import numpy as np"),
+        ("ir.F", "from llvmlite import ir"),
         ("@njit", "from numba import njit"),
         ("types.E", "from numba import types"),
-        ("@intrinsic", "from numba.extending import intrinsic"),
-        ("@overload", "from numba.extending import overload"),
+        ("@intrinsic", "from numba.extending import intrinsic, overload"),
+        ("_lgamma", "from numba.extending import overload"),
     ),
 )
 

@@ -134,7 +134,7 @@ def _extreme(prelude: Prelude, e: Expr, operands: list[str]) -> str:
     if e.dtype.kind == "b":
         sign, level = _INFIX["or" if e.fn == "maximum" else "and"]
         return code(f" {sign} ".join(inside(o, level) for o in operands), level)
-    return _call(prelude.name(e.fn, e.dtype) if e.dtype.kind == "f" else e.fn[:3], operands)
+    return _call(prelude.name(e.fn) if e.dtype.kind == "f" else e.fn[:3], operands)
 
 
 def _helper(prelude: Prelude, e: Expr, operands: list[str]) -> str:
