@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from phix.core.faces import face
 
-__all__ = ["kernel", "njit", "scalar"]
+__all__ = ["kernel", "njit", "scalar", "source"]
 __dir__ = face(__all__)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -168,3 +168,48 @@ def njit(function: Callable[..., Any], *specs: Any) -> Any:
     from phix.numba.compiled import compiled
 
     return compiled(function, specs)
+
+
+def source(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
+    """A function as the text of a Python module that needs NumPy and Numba, and not phix.
+
+    The module has one function for each kernel, and an entry by the name of ``function``. That
+    takes arrays of the dtypes and dims of the arguments, in order, all leaves of nested ones;
+    unknown dims are read from their shapes. It returns the results in new arrays: one, or a tuple
+    of all leaves. Products of matrices take what ``numpy.dot`` takes in Numba, which is SciPy.
+
+    Args:
+        function: takes tensors; a jitted one does.
+        *args, **kwargs: tensors, arrays or :func:`phix.spec` of them.
+
+    Raises:
+        KernelNotFoundError: Python or a library runs a part of it: ``pure_callback``, ``fft``.
+        ArgumentError: it closes over an array of more than 64 elements.
+
+    >>> import phix
+    >>> def damped(x):
+    ...     return x / (1.0 + x * x)
+    >>> text = phix.numba.source(damped, phix.spec(["n"], "float64"))
+    >>> print(text[text.index("# a:"):text.index("def elements")])
+    # a: float64[n] = multiply(x, x)  # <python>:2
+    # b: float64[n] = add(a, 1.0)  # <python>:2
+    # c: float64[n] = divide(x, b)  # <python>:2
+    @njit(error_model="numpy")
+    def multiply_add_divide_kernel(n, x, o0):
+        for i0 in range(n):
+            o0[i0] = x[i0] / (1.0 + x[i0] * x[i0])
+    <BLANKLINE>
+    <BLANKLINE>
+    >>> space = {}
+    >>> exec(text, space)
+    >>> space["damped"](np.array([1.0, 2.0]))
+    array([0.5, 0.4])
+    """
+    from phix.api.jit import jit
+    from phix.core.places import device
+    from phix.kernels.numba.printed.program import source as text_of
+
+    jitted = function if hasattr(function, "lower") else jit(function)
+    with device("cpu"):
+        graph = jitted.lower(*args, **kwargs).graph
+    return text_of(graph, getattr(function, "__name__", "function"))
