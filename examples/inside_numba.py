@@ -157,7 +157,9 @@ def quadrature(times: int = 20) -> Pair:
     def repeated(function: Any) -> Callable[[], Any]:
         return lambda: [scipy.integrate.quad(function, 0.0, 1.0)[0] for _ in range(times)][-1]
 
-    return repeated(LowLevelCallable(integrand.ctypes)), repeated(lambda x: compiled(np.float64(x)).item())
+    return repeated(LowLevelCallable(integrand.ctypes)), repeated(
+        lambda x: compiled(np.float64(x)).item()
+    )
 
 
 EXAMPLES = (descent, newton, hamiltonian, stiff_equation, quadrature)

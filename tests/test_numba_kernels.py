@@ -26,11 +26,10 @@ X = RNG.standard_normal((3, 4))
 
 @pytest.fixture(autouse=True, scope="module")
 def kernels() -> Iterator[None]:
-    numba_ops.load()
-    names = numba_ops.register()
-    yield
-    for name in names:
-        phix.kernels.unregister_kernel(name, "NUMBA")
+    with phix.scoped_registries():
+        numba_ops.load()
+        numba_ops.register()
+        yield
 
 
 def running(x: Any, **attrs: Any) -> Any:
