@@ -8,6 +8,7 @@ from phix.api.arguments import flat_tensors, function_name
 from phix.api.jitted import Jitted, Known
 from phix.api.signatures import P, R
 from phix.core import context, donation, pytrees
+from phix.core.libraries import pinned
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, Tracer, tensor_of
 from phix.core.tracebacks import leaving_phix
@@ -31,7 +32,7 @@ class Donating(Jitted[P, R]):
         tensors: Any = flat
         numbers = donation.free_numbers(tensors, gifts)
         free = {id(tensors[k]) for k in numbers}
-        key = (treedef, static, numbers, *[x.key for x in tensors])
+        key = (treedef, static, numbers, pinned(), *[x.key for x in tensors])
         found = self._known.get(key)
         if found is None:
             traced = self._traced(dynamic, static, [x.meta for x in tensors], treedef)

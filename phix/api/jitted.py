@@ -28,6 +28,7 @@ from phix.core.errors import (
 from phix.core.exact_keys import Exact, is_hashable
 from phix.core.given import named
 from phix.core.index_ranges import is_checking
+from phix.core.libraries import PINS, pinned
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tracer, tensor_of
 from phix.core.tracebacks import leaving_phix, shorten
@@ -60,6 +61,7 @@ class Jitted(Generic[P, R]):
         input_spec: Any,
         off: frozenset[str] = frozenset(),
         donated: tuple[int, ...] = (),
+        library: str | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -68,6 +70,7 @@ class Jitted(Generic[P, R]):
         self.input_spec = input_spec
         self.off = off  # rewrites left out
         self.donated = donated  # argument numbers
+        self.library = library  # whose kernels come first
         self.trace_count = 0
         self.most_traces: int | None = None  # set by phix.debug.assert_max_traces
         self._calls: list[CallKind] = []  # what each trace was made for, in order
@@ -78,7 +81,7 @@ class Jitted(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if not kwargs and not self.static_argnums and context.current() is _EAGER:
+            if not (kwargs or self.static_argnums or PINS) and context.current() is _EAGER:
                 for call in self._flat:
                     result = call(args)
                     if result is not MISS:
@@ -131,7 +134,7 @@ class Jitted(Generic[P, R]):
         flat, treedef = lent_tensors(dynamic, name)
         tensors: Any = flat
         runs = context.current() is _EAGER and not any(isinstance(x, Tracer) for x in flat)
-        key = plain or (treedef, static, *[x.key for x in tensors]) if runs else None
+        key = plain or (treedef, static, pinned(), *[x.key for x in tensors]) if runs else None
         found = self._known.get(key)
         if found is None:
             with collector.paused():
@@ -195,7 +198,7 @@ class Jitted(Generic[P, R]):
         self.trace_count += 1
         function = _with_static(self.function, static)
         with rewrites.without(self.off), _one_trace_deeper(self.function):
-            return Traced(*trace(function, *specs), self.off)
+            return Traced(*trace(function, *specs), self.off, self.library)
 
     @leaving_phix
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:

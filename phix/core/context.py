@@ -26,6 +26,7 @@ class Context(threading.local):
     is_inside = False  # whether ops are called by rules or graphs that run again
     rewrites_left_out: frozenset[str] = frozenset()  # core.rewrites
     settings: Any = None  # core.settings; None are those shipped
+    library: str | None = None  # core.libraries
     place: Any = None  # core.places: where new data go; None is the host
     source: Any = None  # core.source: the line that what runs now derives from
     source_below: Any = None  # ... that the stack which this one goes on from was at

@@ -10,6 +10,7 @@ from phix.core.kernel_registry import (
     Backend,
     Kernel,
     KernelKey,
+    add_library,
     register_kernel,
     unregister_kernel,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "Kernel",
     "KernelContext",
     "KernelKey",
+    "add_library",
     "find",
     "keys",
     "missing",

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Union
 
-from phix.core import context, rewrites, stack
+from phix.core import context, libraries, rewrites, stack
 from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
 from phix.core.graph import Graph, all_places, graphs_in
@@ -63,15 +64,20 @@ def compile_to_places(graph: Graph, contiguous: tuple[bool, ...], main: Place) -
 class Compiled:
     """A traced graph with its programs, one for the places and the contiguity of its inputs.
 
-    ``off`` are the names of the rewrites to leave out: see :mod:`phix.core.rewrites`.
+    ``off`` are the names of the rewrites to leave out (:mod:`phix.core.rewrites`), ``library`` that
+    of the library whose kernels come first (:mod:`phix.core.libraries`).
     """
 
-    def __init__(self, graph: Graph, off: frozenset[str] = frozenset()) -> None:
-        self.graph, self.off = graph, off
-        # the graph after each pass, and programs by contiguity too, by where inputs live
-        self.stages: dict[Where, dict[str, Graph]] = {}
-        self.programs: dict[tuple[tuple[bool, ...], Where], Program] = {}
-        self.anywhere: dict[Place, Launcher] = {}  # where inputs have no place
+    def __init__(
+        self, graph: Graph, off: frozenset[str] = frozenset(), library: str | None = None
+    ) -> None:
+        self.graph, self.off, self.library = graph, off, library
+        # the graph after each pass, and programs by contiguity too, by where inputs live and by
+        # the library that is pinned
+        self.stages: dict[tuple[Where, str | None], dict[str, Graph]] = {}
+        self.programs: dict[tuple[tuple[bool, ...], Where, str | None], Program] = {}
+        # where inputs have no place
+        self.anywhere: dict[tuple[Place, str | None], Launcher] = {}
         self.lock = stack.Lock()
         self.is_closed = not any(isinstance(c.value, Tracer) for c in graph.constants)
         self.is_static = all(v.meta.is_static() for v in graph.inputs)
@@ -80,13 +86,24 @@ class Compiled:
         return None if stay_on_host(self.graph, homes, main) else (homes, main)
 
     def _stages(self, where: Where) -> dict[str, Graph]:
-        with self.lock, rewrites.without(self.off):
-            if where not in self.stages:
+        key = (where, self._pin())
+        with self.lock, self._as_asked():
+            if key not in self.stages:
                 if where is None:
-                    self.stages[where] = pipeline.run("cpu", self.graph)
+                    self.stages[key] = pipeline.run("cpu", self.graph)
                 else:
-                    self.stages[where] = lower_to_places(self.graph, *where)
-            return self.stages[where]
+                    self.stages[key] = lower_to_places(self.graph, *where)
+            return self.stages[key]
+
+    def _pin(self) -> str | None:
+        """The library that kernels are taken from first: the function's own, else the block's."""
+        return self.library or libraries.pinned()
+
+    @contextmanager
+    def _as_asked(self) -> Iterator[None]:
+        """With the rewrites and the library that the function is to have."""
+        with rewrites.without(self.off), libraries.pinning(self._pin()):
+            yield
 
     def lower(self) -> Graph:
         """The graph after the last pass for the CPU."""
@@ -103,16 +120,17 @@ class Compiled:
             DeviceError: an equation's inputs live in different places.
         """
         where = self._where(homes, main)
+        key = (contiguous, where, self._pin())
         with self.lock:
-            found = self.programs.get((contiguous, where))
+            found = self.programs.get(key)
             if found is None:
-                with rewrites.without(self.off):
+                with self._as_asked():
                     if where is None:
                         found = engine(CPU.kind).compile(self.graph, contiguous, self.lower, CPU)
                     else:
                         last = pipeline.last(self._stages(where))
                         found = compile_to_places(last, contiguous, main)
-                self.programs[contiguous, where] = found
+                self.programs[key] = found
             return found
 
     def explain(self, homes: Homes, main: Place) -> Explanation:
@@ -121,7 +139,7 @@ class Compiled:
         graph = pipeline.last(self._stages(where))
         places = all_places(graph) if where else set()
         kind = SEVERAL if len(places) > 1 else next(iter(places), CPU).kind
-        with rewrites.without(self.off):
+        with self._as_asked():
             return engine(kind).explain(graph, (True,) * len(graph.inputs))
 
     def launcher(self, tensors: Sequence[Tensor], donated: tuple[int, ...] = ()) -> Launcher:
@@ -152,11 +170,12 @@ class Compiled:
     def _launch_anywhere(self, *arrays: Any) -> tuple[Any, ...]:
         """The results of a graph whose inputs have no place: they follow the ``phix.device``."""
         place = default()
-        launch = self.anywhere.get(place)
+        key = (place, self._pin())
+        launch = self.anywhere.get(key)
         if launch is None:
             count = len(arrays)
             program = self.program((True,) * count, (None,) * count, place)
-            launch = self.anywhere[place] = program.launcher(((),) * count)
+            launch = self.anywhere[key] = program.launcher(((),) * count)
         return launch(*arrays)
 
 
