@@ -86,8 +86,8 @@ def find(op: Op | str, key: KernelKey) -> Kernel:
         KernelNotFoundError: there is none; the message says what is registered.
 
     >>> import phix
-    >>> kernel = phix.kernels.find("matmul", phix.kernels.KernelKey("BLAS", "any", phix.float16))
-    >>> kernel.key.backend
+    >>> key = phix.kernels.KernelKey("BLAS", "any", phix.float16)
+    >>> phix.kernels.find("matmul", key).key.backend
     'CPU'
     """
     for backend in chain(key.backend):

@@ -5,6 +5,7 @@
 
 from phix.core.faces import face
 from phix.core.kernel_context import KernelContext, seed
+from phix.core.kernel_functions import KernelFunction, find
 from phix.core.kernel_registry import (
     BACKENDS,
     Backend,
@@ -14,7 +15,7 @@ from phix.core.kernel_registry import (
     register_kernel,
     unregister_kernel,
 )
-from phix.core.kernel_selection import find, keys, missing
+from phix.core.kernel_selection import keys, missing
 from phix.core.places import Device
 from phix.kernels.plugins import BackendWarning, register_backend, unregister_backend
 
@@ -25,6 +26,7 @@ __all__ = [
     "Device",
     "Kernel",
     "KernelContext",
+    "KernelFunction",
     "KernelKey",
     "add_library",
     "find",
