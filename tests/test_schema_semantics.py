@@ -28,24 +28,14 @@ Load = Callable[[str], Any]
 @pytest.fixture
 def load(tmp_path: Path) -> Iterator[Load]:
     """Adds entries to the op table, and takes them away again."""
-    before = set(rules.OPS), {slot: set(known) for slot, known in rules._RULES.items()}
-    names = set(vars(ops))
 
     def loaded(text: str) -> Any:
         file = tmp_path / "my_ops.yaml"
         file.write_text(text)
         return phix.load_ops(file)
 
-    yield loaded
-    for name in set(rules.OPS) - before[0]:
-        del rules.OPS[name]
-    for slot, known in rules._RULES.items():
-        for name in set(known) - before[1][slot]:
-            del known[name]
-    for name in set(vars(ops)) - names:
-        delattr(ops, name)
-        ops.__all__.remove(name)
-    phix.interpreters.eager.EAGER.plans.clear()
+    with phix.scoped_registries():
+        yield loaded
 
 
 def tensor(*dims: int) -> Any:
@@ -382,11 +372,9 @@ def test_a_call_that_does_not_fit_is_refused(load, call: str, message: str) -> N
 # -- kernel ------------------------------------------------------------------------------------
 @pytest.fixture
 def npu() -> Iterator[None]:
-    was_there = "NPU" in phix.kernels.BACKENDS
-    phix_npu.ensure_registered()
-    yield
-    if not was_there:
-        phix.kernels.unregister_backend("npu")
+    with phix.scoped_registries():
+        phix_npu.ensure_registered()
+        yield
 
 
 def test_kernel_says_where_and_on_what_a_call_runs(load, npu) -> None:
