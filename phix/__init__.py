@@ -77,6 +77,7 @@ from phix.core.dtypes import (
 )
 from phix.core.faces import face as _face
 from phix.core.graph import Graph
+from phix.core.libraries import library
 from phix.core.meta import MetaTensor, spec
 from phix.core.numpy_protocol import provide as _provide_numpy
 from phix.core.operators import install_methods as _install_methods
@@ -147,6 +148,7 @@ __all__ = [
     "jit",
     "jvp",
     "kernels",
+    "library",
     "linalg",
     "linear_transpose",
     "linearize",
