@@ -82,6 +82,7 @@ from phix.core.numpy_protocol import provide as _provide_numpy
 from phix.core.operators import install_methods as _install_methods
 from phix.core.places import Place, device
 from phix.core.precision import matmul_precision, set_matmul_precision
+from phix.core.registries import scoped_registries
 from phix.core.rules import complete as _complete
 from phix.core.tensor import Tensor
 from phix.kernels.plugins import register_backend
@@ -172,6 +173,7 @@ __all__ = [
     "register_backend",
     "remat",
     "scan",
+    "scoped_registries",
     "select_n",
     "set_matmul_precision",
     "spec",

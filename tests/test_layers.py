@@ -32,7 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "random": {"api", "ops", "core"},
     "fft": {"ops", "core"},
     "linalg": {"ops", "core"},
-    "numba": {"kernels", "api", "table", "core"},
+    "numba": {"kernels", "api", "passes", "table", "ops", "core"},
     "cupy": {"kernels", "core"},
     "array_functions": {"linalg", "fft", "ops", "core"},
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from phix.api.arguments import flat_tensors, function_name
+from phix.api.arguments import check_places, flat_tensors, function_name
 from phix.api.jitted import Jitted, Known, call_key
 from phix.api.signatures import P, R
 from phix.core import context, donation, pytrees
@@ -47,4 +47,6 @@ class Donating(Jitted[P, R]):
     def _gifts(self, args: tuple[Any, ...]) -> list[Tensor]:
         """The tensors among the donated arguments; arrays, numbers and constants stay."""
         given = [args[n] for n in self.donated if -len(args) <= n < len(args)]
+        if len(given) < len(self.donated):
+            check_places(self.function, "donate_argnums", self.donated, len(args))
         return donation.gifts(pytrees.leaves(given))

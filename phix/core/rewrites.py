@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from phix.core import registries
 from phix.core.context import context, note_block
 from phix.core.errors import ArgumentError
 
@@ -26,6 +27,7 @@ class Rewrite:
 
 
 REWRITES: dict[str, Rewrite] = {}
+registries.contents(REWRITES)
 
 
 def add(name: str, stage: str, what: str) -> None:

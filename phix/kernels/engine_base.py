@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phix.core.graph import Graph
-from phix.core.places import Place
+from phix.core.places import CPU, Place
 
 
 class EngineOfPrimitives:
@@ -33,6 +33,7 @@ class LoopEngine:
     """An engine whose programs are loops: it has code for each primitive that has a lowering or a
     scalar body."""
 
+    name = ""
     flattens = True
 
     def supports(self, op_name: str, dtype: np.dtype) -> bool:
@@ -40,4 +41,7 @@ class LoopEngine:
         from phix.kernels.lowering.registry import has_lowering
         from phix.kernels.scalar import bodies  # all that makes code is imported when needed
 
-        return has_lowering(op_name) or op_name in bodies.names()
+        has_body = op_name in bodies.names() and (
+            self.name == CPU.kind or not bodies.is_native(op_name)
+        )
+        return has_lowering(op_name) or has_body

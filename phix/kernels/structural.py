@@ -78,7 +78,7 @@ def _no_rows(program: Any, carry: Storages, xs: Storages, constants: Storages, b
     """What a scan of no steps stacks: nothing, in the shapes that a step would give."""
     sizes = [*(x.shape for x in carry), *(x.shape[1:] for x in xs), *(x.shape for x in constants)]
     found = body.out_shapes([tuple(s) for s in sizes])[len(carry) :]
-    return [program.ctx.allocate((0, *shape), dtype) for shape, dtype in found]
+    return [program.ctx.alloc((0, *shape), dtype) for shape, dtype in found]
 
 
 def while_loop(

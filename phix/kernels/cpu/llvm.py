@@ -318,7 +318,7 @@ class _Printer:
                 arguments.append("ptr " + self.address(a.buffer, (a.offset,)))
             else:
                 arguments.append("i64 " + self.index(a))
-        if linked.is_linked(statement.name):
+        if linked.is_linked(statement.name) or statement.name in faults.ROUTINES:
             arguments.append(f"ptr {self.fault()}")
         self.out.libraries.add(statement.name)
         self.lines.append(f"  call void @{statement.name}({', '.join(arguments)})")

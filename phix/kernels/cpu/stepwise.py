@@ -16,7 +16,6 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import stack
-from phix.core.arrays import read_only
 from phix.core.engines import Launcher
 from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
@@ -107,7 +106,7 @@ class Stepwise(HostWalk):
 
         def run(state: _HostRun) -> None:
             inputs, outputs = state.operands(step)
-            step.function(ctx, state.env, *map(read_only, inputs), *outputs)
+            step.function(ctx, state.env, *inputs, *outputs)
 
         return run
 

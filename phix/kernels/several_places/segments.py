@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import places
+from phix.core import kernel_selection, places
 from phix.core.conversion import moved_tensor
 from phix.core.engines import Launcher, Program, engine
 from phix.core.graph import (
@@ -30,6 +30,7 @@ from phix.core.graph import (
     symbols_of,
 )
 from phix.core.kernel_context import KernelContext
+from phix.core.kernel_registry import BACKENDS
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
 from phix.core.recent import Recent
@@ -38,6 +39,7 @@ from phix.core.settings import most_sizes
 from phix.core.tensor import tensor_of
 from phix.kernels import structural
 from phix.kernels.graph_program import Env, GraphProgram, Step, StructuralStep
+from phix.kernels.kernel_engine import KernelCall
 
 
 # -- steps -----------------------------------------------------------------------------------
@@ -145,8 +147,51 @@ def _form(x: Any) -> tuple[Any, ...]:
     return (tuple(x.shape), x.dtype, _is_contiguous(x))
 
 
+def _contiguous(x: Any) -> Any:
+    """The storage, or a copy that lies in C order without gaps."""
+    if _is_contiguous(x):
+        return x
+    return moved_tensor(tensor_of(np.array(places.to_host(x), order="C")), places.place_of(x)).data
+
+
 def _is_contiguous(x: Any) -> bool:
     return x.flags.c_contiguous if isinstance(x, np.ndarray) else places.is_contiguous(x)
+
+
+class Crossing(KernelCall):
+    """A kernel with arguments in several places."""
+
+    def __init__(self, equation: Equation) -> None:
+        kernel, place = kernel_selection.chosen_function(equation), equation_place(equation)
+        assert kernel is not None
+        stream = places.device_of(place.kind).stream(place.index)
+        super().__init__(equation, KernelContext(place, stream), kernel)
+
+    def __call__(
+        self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
+    ) -> Sequence[Any]:
+        return super().__call__(list(map(_contiguous, storage)), env)
+
+    def __str__(self) -> str:
+        return f"on {self.ctx.place}, arguments elsewhere: {self.equation.op.name}"
+
+
+def equation_place(equation: Equation) -> Place:
+    """Where an equation of a graph with states runs."""
+    variables = [*flat(equation.outputs), *flat(equation.inputs)]
+    there = [variable_place(v) for v in variables if isinstance(v, Variable)]
+    if equation.kernel is None:
+        return there[0]
+    kind = BACKENDS[equation.kernel.backend].place_kind
+    return next((p for p in there if p.kind == kind), Place(kind))
+
+
+def _is_crossing(equation: Equation) -> bool:
+    """Whether its kernel takes or gives something elsewhere than where it runs."""
+    if equation.kernel is None or equation.op.has_graphs:
+        return False
+    variables = [*flat(equation.outputs), *flat(equation.inputs)]
+    return len({variable_place(v) for v in variables if isinstance(v, Variable)}) > 1
 
 
 def variable_place(variable: Variable) -> Place:
@@ -170,8 +215,9 @@ class _Waiting:
 
     def __init__(self, equation: Equation, bound: set[dm.Symbol], effects: int) -> None:
         self.equation = equation
-        self.place = variable_place(flat(equation.outputs)[0])
-        self.is_alone = equation.kernel is None or _is_mixed(equation)
+        self.place = equation_place(equation)
+        crosses = _is_crossing(equation)
+        self.is_alone = equation.kernel is None or _is_mixed(equation) or crosses
         self.needs: set[Any] = {a for a in flat(equation.inputs) if isinstance(a, Variable)}
         self.gives: set[Any] = set(flat(equation.outputs))
         if equation.op.binds_dim:
@@ -212,18 +258,20 @@ def _cut(graph: Graph) -> list[list[Equation]]:
     return groups
 
 
-def _steps(graph: Graph) -> list[Copy | Segment | Mixed]:
+def _steps(graph: Graph) -> list[Copy | Segment | Mixed | Crossing]:
     groups = _cut(graph)
     later: set[Any] = set(graph.outputs)
-    steps: list[Copy | Segment | Mixed] = []
+    steps: list[Copy | Segment | Mixed | Crossing] = []
     for group in reversed(groups):
         first = group[0]
         if first.kernel is None:
-            step: Copy | Segment | Mixed = Copy(first)
+            step: Copy | Segment | Mixed | Crossing = Copy(first)
         elif _is_mixed(first):
             step = Mixed(first)
+        elif _is_crossing(first):
+            step = Crossing(first)
         else:
-            step = Segment(variable_place(flat(first.outputs)[0]), group, graph, later)
+            step = Segment(equation_place(first), group, graph, later)
         later.update(step.reads)
         steps.append(step)
     return steps[::-1]
@@ -233,7 +281,7 @@ def _steps(graph: Graph) -> list[Copy | Segment | Mixed]:
 class SegmentsProgram(GraphProgram):
     """A graph cut into steps. What is donated goes on to the step that reads it last."""
 
-    steps: list[Copy | Segment | Mixed]
+    steps: list[Copy | Segment | Mixed | Crossing]
 
     def __init__(self, graph: Graph, place: Place) -> None:
         constants = {c.variable: c.value.data for c in graph.constants}
