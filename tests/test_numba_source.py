@@ -274,9 +274,11 @@ def test_it_runs_in_place_of_llvm() -> None:
         eager = (phix.to_tensor(x) * 2.0).numpy()
         jitted = phix.jit(lambda v: ops.cumsum(v, 1) + v)(x.T[::2]).numpy()
         whole = phix.jit(lambda v: v - 1.0, donate_argnums=(0,))(phix.to_tensor(x)).numpy()
+        total = phix.jit(lambda v: phix.scan(lambda c, a: (c + a, c), v[0], v)[1])(x[:, 0]).numpy()
     np.testing.assert_array_equal(eager, x * 2)
     np.testing.assert_allclose(jitted, np.cumsum(x.T[::2], 1) + x.T[::2], rtol=1e-6)
     np.testing.assert_array_equal(whole, x - 1)
+    np.testing.assert_allclose(total, x[0, 0] + np.cumsum(x[:, 0]) - x[:, 0], rtol=1e-6)
 
 
 # -- the text ------------------------------------------------------------------------------------
