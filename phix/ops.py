@@ -326,7 +326,8 @@ def silu(x: TensorLike) -> Tensor:
     return bind(_silu, (x,), ())
 
 _silu_grad = define(
-    "silu_grad", "(Tensor x, Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="silu"
+    "silu_grad", "(Tensor x, Tensor out, Tensor out_grad)", "Tensor(x_grad)",
+    no_need_buffer=("out",), forward="silu"
 )
 def silu_grad(x, out, out_grad):
     """Backward of :func:`silu`."""
@@ -3543,7 +3544,8 @@ def floor_divide_(x: TensorLike, y: TensorLike) -> Tensor:
 
 _equal = define(
     "equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "commutative", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float", "complex")
 )
 def equal(x: TensorLike, y: TensorLike) -> Tensor:
@@ -3556,7 +3558,8 @@ def equal(x: TensorLike, y: TensorLike) -> Tensor:
 
 _not_equal = define(
     "not_equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "commutative", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float", "complex")
 )
 def not_equal(x: TensorLike, y: TensorLike) -> Tensor:
@@ -3569,7 +3572,7 @@ def not_equal(x: TensorLike, y: TensorLike) -> Tensor:
 
 _less_than = define(
     "less_than", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float")
 )
 def less_than(x: TensorLike, y: TensorLike) -> Tensor:
@@ -3582,7 +3585,7 @@ def less_than(x: TensorLike, y: TensorLike) -> Tensor:
 
 _less_equal = define(
     "less_equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float")
 )
 def less_equal(x: TensorLike, y: TensorLike) -> Tensor:
@@ -3595,7 +3598,7 @@ def less_equal(x: TensorLike, y: TensorLike) -> Tensor:
 
 _greater_than = define(
     "greater_than", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float")
 )
 def greater_than(x: TensorLike, y: TensorLike) -> Tensor:
@@ -3608,7 +3611,7 @@ def greater_than(x: TensorLike, y: TensorLike) -> Tensor:
 
 _greater_equal = define(
     "greater_equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float")
 )
 def greater_equal(x: TensorLike, y: TensorLike) -> Tensor:

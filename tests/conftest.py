@@ -39,7 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--place",
         default="cpu",
-        help="make all tensors of the tests there: cpu, gpu, npu (the plug-in of examples/)",
+        help="make all tensors of the tests there: cpu, gpu, npu (the plug-in of examples/), or "
+        "another that a module given by -p registers",
     )
     group.addoption(
         "--kernel-cache",

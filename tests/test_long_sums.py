@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -130,3 +131,27 @@ def test_layer_norm_far_from_zero(seed) -> None:
     # the mean of x is rounded, and before it the sum and the last of its parts, which are as many
     # as the CPU's vectors make them: each by up to half a unit of the mean's last place
     np.testing.assert_allclose(found, expected, atol=2.0**-9)
+
+
+def test_the_pass_takes_as_long_as_the_loop_is(monkeypatch) -> None:
+    """Twice as many sums in one loop, twice as many calls of functions, not four times."""
+    from phix.kernels.schedule import blocked_sums
+
+    calls: list[int] = []
+    block_sums = blocked_sums.block_sums
+
+    def counted(*args: Any) -> None:
+        calls.append(0)
+        sys.setprofile(lambda frame, event, arg: calls.append(calls.pop() + (event == "call")))
+        block_sums(*args)
+        sys.setprofile(None)
+
+    monkeypatch.setattr(blocked_sums, "block_sums", counted)
+    most: list[int] = []
+    for count in (20, 40):
+        calls.clear()
+        f = phix.jit(lambda x, n=count: [ops.sum(x * float(k + 1)) for k in range(n)])
+        assert f.lower(phix.spec([100_000])).sections["loop ir"].count("any order") == count
+        most.append(max(calls))
+    first, second = most
+    assert 500 < first < second < 2.4 * first

@@ -35,7 +35,7 @@ SIZES = [
 @cache
 def native(dtype: str, machine: tuple[int, int]) -> Any:
     name = f"test_product_{dtype}_{machine[0]}_{machine[1]}"
-    kinds = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 3
+    kinds = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 4
     return ctypes.CFUNCTYPE(None, *kinds)(product_code.address(name, dtype, *machine))
 
 
@@ -83,7 +83,7 @@ def test_products_of_every_size(dtype: str, machine: tuple[int, int], beside: in
             )  # fmt: skip
             expected = x.astype("float64") @ y.astype("float64") + adds * out
             sizes = (m, n, k, a.shape[1], b.shape[1], c.shape[1])
-            multiply(tx, ty, adds, *sizes, *(v.ctypes.data for v in (a, b, c)))
+            multiply(tx, ty, adds, *sizes, *(v.ctypes.data for v in (a, b, c)), None)
             found, rest = c[:, :n], c[:, n:]
             size = 1 + float(np.abs(expected).max(initial=0))
             message = f"{(m, n, k)}, flags {flags}"

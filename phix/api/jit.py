@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union, overload
 
-from phix.api.arguments import function_name
+from phix.api.arguments import check_places, function_name
 from phix.api.donation import Donating
 from phix.api.jitted import Jitted
 from phix.api.signatures import P, R
@@ -84,8 +84,9 @@ def jit(
         traces, ``.trace_count`` counts traces.
 
     Raises:
-        ArgumentError: an argument is no tensor, a static one is not hashable, or no rewrite has
-            a name in ``disable``.
+        ArgumentError: an argument is no tensor, a static one is not hashable, the function has no
+            argument of a number in ``static_argnums`` or ``donate_argnums``, or no rewrite has a
+            name in ``disable``.
         ShapeError: an argument does not fit its input_spec, or a check left open while tracing
             fails at the sizes given.
         DonatedTensorError: a tensor is used after it was donated.
@@ -102,6 +103,8 @@ def jit(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
             input_spec=input_spec, donate_argnums=donate_argnums, disable=disable,
         )  # fmt: skip
+    for setting, given in (("static", static_argnums), ("donate", donate_argnums)):
+        check_places(function, f"{setting}_argnums", _as_tuple(given))
     numbers, names = _both_ways(function, _as_tuple(static_argnums), _as_tuple(static_argnames))
     donated, off = _as_tuple(donate_argnums), rewrites.checked(disable, "jit")
     kind = Donating if donated else Jitted

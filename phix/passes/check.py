@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phix.core.dims import Shape
+from phix.core.dims import Dim, Shape, Symbol, shape_text
 from phix.core.errors import GraphError
 from phix.core.graph import (
     Equation,
@@ -18,6 +18,9 @@ from phix.core.graph import (
     substitute_attrs,
 )
 from phix.core.graph_text import parse_graph
+from phix.core.kernel_arguments import each_of
+from phix.core.kernel_registry import Kernel
+from phix.core.kernel_selection import chosen_function
 from phix.core.meta import MetaConfig, MetaTensor, covers
 from phix.interpreters.infer_meta import COMPILE_TIME, RUN_TIME, infer
 
@@ -31,13 +34,36 @@ def check(graph: Graph) -> None:
         _check_arity(equation)
         for atom in flat(equation.inputs):
             _check_defined(atom, defined)
-        found = infer(equation.op, _metas(equation.inputs), equation.attrs, COMPILE_TIME)
-        for variable, meta in zip(flat(equation.outputs), flat(found)):
-            if not (covers(variable.meta, meta) or covers(meta, variable.meta)):
-                raise GraphError(f"{variable!r} is not what {equation.op.name} infers: {meta}")
+        kernel = chosen_function(equation)
+        if kernel is None or kernel.is_plain:
+            _check_metas(equation)
+        else:
+            _check_states(equation, kernel)
+        for variable in flat(equation.outputs):
             _define(variable, defined)
     for atom in graph.outputs:
         _check_defined(atom, defined)
+
+
+def _check_metas(equation: Equation) -> None:
+    found = infer(equation.op, _metas(equation.inputs), equation.attrs, COMPILE_TIME)
+    for variable, meta in zip(flat(equation.outputs), flat(found)):
+        if not (covers(variable.meta, meta) or covers(meta, variable.meta)):
+            raise GraphError(f"{variable!r} is not what {equation.op.name} infers: {meta}")
+
+
+def _check_states(equation: Equation, kernel: Kernel) -> None:
+    """The arguments of a kernel are where, and in the dtype, that it asks of each of them."""
+    op = equation.op
+    pairs = [*zip(equation.inputs, each_of(kernel.inputs, op.inputs))]
+    pairs += zip(equation.outputs, each_of(kernel.outputs, op.outputs))
+    for entry, asked in pairs:
+        for atom in flat((entry,)):
+            state = getattr(atom, "state", None)
+            if asked.dtype not in (None, atom.meta.dtype) or (
+                state is not None and asked.place not in (None, state.place.kind)
+            ):
+                raise GraphError(f"{atom!r} of {op.name} is not as its kernel asks: {asked}")
 
 
 def _define(variable: Variable, defined: set[Variable]) -> None:
@@ -85,7 +111,7 @@ def infer_again(graph: Graph, shapes: Sequence[Shape], config: MetaConfig = RUN_
                 e.op, map_entries(meta_of, e.inputs), substitute_attrs(e.attrs, env), config
             )
         except Exception as error:
-            raise _at_source(error, e) from None
+            raise _as_traced(_at_source(error, e), e, env) from None
         known.update(zip(flat(e.outputs), flat(found)))
     return [meta_of(a) for a in graph.outputs]
 
@@ -99,6 +125,27 @@ def _at_source(error: Exception, equation: Equation) -> Exception:
     found = type(error)(f"{head} (at {equation.source}){tail.partition(')')[2]}")
     vars(found).update(vars(error))
     return found
+
+
+def _as_traced(error: Exception, equation: Equation, env: Mapping[Symbol, Any]) -> Exception:
+    """The error with the dims that the call was made with: those of a shape are no more than
+    their values at these sizes, and a -1 that leaves a rest is a quotient."""
+    head, colon, said = str(error).partition(": shape ")
+    for asked in equation.attrs:
+        if not colon or not isinstance(asked, tuple) or not any(map(_is_dim, asked)):
+            continue
+        here = shape_text(substitute_attrs((asked,), env)[0])
+        if said.startswith(here):
+            found = type(error)(
+                f"{head}{colon}{shape_text(asked)}, here {here},{said[len(here) :]}"
+            )
+            vars(found).update(vars(error))
+            return found
+    return error
+
+
+def _is_dim(value: Any) -> bool:
+    return isinstance(value, Dim)
 
 
 def parse(text: str, constants: Sequence[Any] = ()) -> Graph:

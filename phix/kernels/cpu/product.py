@@ -11,7 +11,7 @@ is made depends on neither, so every number of threads gives the same bits.
 
 from __future__ import annotations
 
-from phix.kernels.cpu import jit, pool, threads, tiles
+from phix.kernels.cpu import faults, jit, pool, threads, tiles
 from phix.kernels.cpu.tiles import KINDS, Text, Tile
 
 # Sums run over so many products, then go to memory: two panels stay in the first cache or second,
@@ -216,17 +216,21 @@ def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
         for count, lies in (("%m", "x_lies"), ("%n", "y_lies"))
     ]
     elements = t.op("mul", t.op("add", *moved), "%k")
-    _shared(t, "pack_job", packs, elements, LEAST_PACKED)
-    _shared(t, "tile_job", tasks, work, LEAST_SHARED)
-    with t.where(is_large):
-        t.put(f"call void @phix_give(ptr {memory})")
+    has_none = t.let(f"icmp eq ptr {memory}, null")
+    with t.where(has_none):
+        t.put(faults.report("%fault", faults.NO_ROOM).strip())
+    with t.where(t.let(f"xor i1 {has_none}, true")):
+        _shared(t, "pack_job", packs, elements, LEAST_PACKED)
+        _shared(t, "tile_job", tasks, work, LEAST_SHARED)
+        with t.where(is_large):
+            t.put(f"call void @phix_give(ptr {memory})")
     return t.function(f"@{name}({ARGUMENTS})", "")
 
 
 # As ``blas.wrapper`` has them for gemm.
 ARGUMENTS = (
     "i64 %x.t, i64 %y.t, i64 %adds, i64 %m, i64 %n, i64 %k, i64 %lead.x, i64 %lead.y, "
-    "i64 %lead.out, ptr %x, ptr %y, ptr %out"
+    "i64 %lead.out, ptr %x, ptr %y, ptr %out, ptr %fault"
 )
 
 

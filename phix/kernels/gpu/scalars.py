@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Union
 
 from phix.core import dtypes as dt
@@ -88,12 +89,7 @@ class ScalarPrinter(SourcePrinter):
         if indices and (buffer, indices[0]) in self.packs:
             return self.packs[buffer, indices[0]]
         base = self.parameter("data", buffer)
-        part: Expr | None = None
-        if dt.is_complex(buffer.dtype) and len(indices) > (
-            len(buffer.dims) if buffer.strided else 1
-        ):
-            *head, part = indices
-            indices = tuple(head)
+        indices, part = ir.without_part(buffer, indices)
         if buffer.strided:
             return self._strided(buffer, base, indices, part)
         (linear,) = indices
@@ -119,6 +115,18 @@ class ScalarPrinter(SourcePrinter):
 def are_apart(buffers: set[Buffer]) -> bool:
     """Whether no two of the buffers share memory."""
     return len({ir.owner(b) for b in buffers}) == len(buffers)
+
+
+def function_text(
+    body: list[ir.Statement], parameters: Mapping[Parameter, str], lines: list[str]
+) -> str:
+    """What stands behind the name of a kernel: its parameters, and its lines in braces."""
+    written = ir.writes(body)
+    apart = are_apart(ir.reads(body) | written)
+    arguments = ", ".join(
+        declaration(p, name, p[1] not in written, apart) for p, name in parameters.items()
+    )
+    return f"({arguments}) {{\n" + "\n".join(lines) + "\n}"
 
 
 def declaration(parameter: Parameter, name: str, is_read_only: bool, is_apart: bool) -> str:

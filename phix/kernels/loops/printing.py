@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 from phix.kernels.loops import nodes as ir
+from phix.kernels.scalar.bottom_up import bottom_up
 from phix.kernels.scalar.language import Expr
 
 # Longer texts get a name of their own.
@@ -66,21 +67,15 @@ class SourcePrinter:
 
     def dependencies(self, root: Expr) -> frozenset[Any]:
         """The mutable scalars and changing buffers that an expression reads."""
-        stack = [root]
-        while stack:
-            e = stack[-1]
-            pending = [a for a in e.args if a not in self.depends]
-            if e in self.depends or not pending:
-                stack.pop()
-                own: frozenset[Any] = frozenset()
-                if e in self.mutable:
-                    own = frozenset((e,))
-                elif e.fn == "load" and e.data in self.changing:
-                    own = frozenset((e.data,))
-                self.depends[e] = own.union(*(self.depends[a] for a in e.args))
-            else:
-                stack.extend(pending)
-        return self.depends[root]
+        return bottom_up(root, self.depends, self._depends)
+
+    def _depends(self, e: Expr, operands: list[frozenset[Any]]) -> frozenset[Any]:
+        own: frozenset[Any] = frozenset()
+        if e in self.mutable:
+            own = frozenset((e,))
+        elif e.fn == "load" and e.data in self.changing:
+            own = frozenset((e.data,))
+        return own.union(*operands)
 
     def forget(self, changed: set[Any]) -> None:
         """Drop the values that depend on what changes."""

@@ -6,12 +6,12 @@ between, in loops and under ``vmap`` neither. Numba is imported when one of thes
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from phix.core.faces import face
 
-__all__ = ["kernel", "source"]
+__all__ = ["kernel", "njit", "scalar", "source"]
 __dir__ = face(__all__)
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -23,7 +23,7 @@ def kernel(
     layout: str = "any",
     *,
     error_model: str = "python",
-    fastmath: bool = False,
+    fastmath: bool | Iterable[str] = False,
 ) -> Callable[[Function], Function]:
     """Register the decorated function, in the Python that Numba compiles, as a kernel of an op.
 
@@ -38,7 +38,8 @@ def kernel(
         layout: ``"NCHW"`` or ``"NHWC"`` where the kernel cares, else ``"any"``.
         error_model: of Numba: ``"python"`` raises where a number is divided by zero, ``"numpy"``
             does not.
-        fastmath: of Numba: floats may be computed in another order, and are taken to be finite.
+        fastmath: of Numba: what may be done to floats, such as ``{"contract"}`` (one rounding for
+            a product and a sum), or all of it: they are taken to be finite then.
 
     An exception that the function raises ends the program as a :class:`phix.errors.KernelError`.
 
@@ -67,10 +68,106 @@ def kernel(
     def decorator(function: Function) -> Function:
         from phix.kernels.numba.kernel import register
 
-        register(op_name, dtypes, layout, function, error_model=error_model, fastmath=fastmath)
+        register(op_name, dtypes, layout, function, **_options(error_model, fastmath))
         return function
 
     return decorator
+
+
+def scalar(
+    op_name: str,
+    *,
+    derive: bool = False,
+    error_model: str = "numpy",
+    fastmath: bool | Iterable[str] = False,
+) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Make the decorated function of numbers, in the Python that Numba compiles, a pointwise op.
+
+    It runs elementwise, with broadcasting, in the loops of what is computed around it: no array is
+    stored between. Parameters with a default are attributes, the others tensors. Ints become
+    floats, and 16-bit floats are computed in float32; the result has the dtype of the inputs, or is
+    bool where the function is annotated to return ``bool``. It may not raise exceptions.
+
+    Args:
+        op_name: the op: one of the table that has no body yet, or a new name, under which
+            ``phix.ops`` has it then.
+        derive: whether its derivative, to any order, is found by tracing the function with phix.
+            That takes functions of ``math``, of NumPy and arithmetic, and no ``if`` on a number.
+            Without, there is the derivative that ``phix.core.rules.decompose(op_name + "_grad")``
+            registers for ops loaded with a backward entry, or none.
+        error_model: of Numba: ``"numpy"`` gives inf or nan where a number is divided by zero.
+        fastmath: as for :func:`kernel`.
+
+    Returns:
+        The op's function, on tensors.
+
+    Raises:
+        PhixError: the op has a body already.
+        KernelRegistrationError: the op is not pointwise, or phix cannot trace what it shall derive.
+
+    >>> import math
+    >>> import phix
+    >>> @phix.numba.scalar("damped_wave", derive=True)
+    ... def damped_wave(t, rate=0.5):
+    ...     return math.exp(-rate * t) * math.sin(t)
+    >>> round(damped_wave(2.0).item(), 6), round(phix.grad(damped_wave)(0.0).item(), 6)
+    (0.334512, 1.0)
+    """
+
+    def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
+        from phix.numba.scalars import define
+
+        return define(op_name, function, derive, **_options(error_model, fastmath))
+
+    return decorator
+
+
+def _options(error_model: str, fastmath: bool | Iterable[str]) -> dict[str, Any]:
+    """What Numba is told, so that it can be part of a key."""
+    flags = fastmath if isinstance(fastmath, bool) else tuple(sorted(fastmath))
+    return {"error_model": error_model, "fastmath": flags}
+
+
+def njit(function: Callable[..., Any], *specs: Any) -> Any:
+    """A function of phix, compiled, that code under ``numba.njit`` may call: a gradient, a solver's
+    right-hand side, a model.
+
+    No Python runs in it, so ``nogil`` callers may call it side by side. In Numba, 0-d tensors are
+    numbers; other arguments are arrays of the declared dtype and rank, made contiguous where they
+    are not, or tuples of them; results are new arrays.
+
+    Args:
+        function: a pure function of tensors, or trees of tuples of them, to such.
+        specs: for each argument its spec, as in ``phix.spec(["n", 3], "float64")``, or an array
+            like it. For dims with a name, all sizes are compiled once.
+
+    Returns:
+        A compiled function of Numba's, which can be called from Python too. It is not kept on disk
+        by Numba's ``cache=True``.
+
+    Raises:
+        ArgumentError: Python runs a part of it (a callback, a library's kernel), its data tell the
+            size of a result, or its arguments or results are no arrays, numbers or tuples.
+
+    In Numba's code, sizes that do not fit raise ``phix.errors.ShapeError``, memory that is not
+    there ``OutOfMemoryError``.
+
+    >>> import numba
+    >>> import numpy as np
+    >>> import phix
+    >>> vector = phix.spec(["n"], "float64")
+    >>> slope = phix.numba.njit(phix.grad(lambda x: phix.ops.sum((x - 3.0) ** 2)), vector)
+    >>> @numba.njit
+    ... def descend(x, steps):
+    ...     for _ in range(steps):
+    ...         x = x - 0.1 * slope(x)
+    ...     return x
+    >>> descend(np.zeros(2), 100).round(6)
+    array([3., 3.])
+    """
+    from phix.numba.compiled import compiled
+
+    return compiled(function, specs)
 
 
 def source(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
