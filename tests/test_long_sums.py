@@ -156,6 +156,18 @@ def test_elements_that_lie_apart(stride: int, seed: int) -> None:
             _assert_close(found, x.astype(np.float64) @ x.astype(np.float64))
 
 
+@pytest.mark.parametrize("size", [63, 64, 65, 67, 1000, 100_003])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_running_totals_in_groups(size: int, reverse: bool, exclusive: bool, seed: int) -> None:
+    x = np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+    way = slice(None, None, -1 if reverse else 1)
+    totals = np.cumsum(x[way], dtype=np.float64)
+    expected = np.concatenate([[0.0], totals[:-1]])[way] if exclusive else totals[way]
+    for found in _ways(lambda x: ops.cumsum(x, 0, exclusive=exclusive, reverse=reverse), x):
+        np.testing.assert_allclose(found, expected.astype(np.float32), rtol=2e-7, atol=1e-12)
+
+
 def test_the_pass_takes_as_long_as_the_loop_is(monkeypatch) -> None:
     """Twice as many sums in one loop, twice as many calls of functions, not four times."""
     from phix.kernels.schedule import blocked_sums
