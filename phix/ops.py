@@ -326,8 +326,7 @@ def silu(x: TensorLike) -> Tensor:
     return bind(_silu, (x,), ())
 
 _silu_grad = define(
-    "silu_grad", "(Tensor x, Tensor out, Tensor out_grad)", "Tensor(x_grad)",
-    no_need_buffer=("out",), forward="silu"
+    "silu_grad", "(Tensor x, Tensor out, Tensor out_grad)", "Tensor(x_grad)", forward="silu"
 )
 def silu_grad(x, out, out_grad):
     """Backward of :func:`silu`."""

@@ -126,21 +126,16 @@ def silu(x: Any) -> Any:
     return x * ops.sigmoid(x)
 
 
-def _both_sigmoids(x: Any) -> tuple[Any, Any]:
-    """sigmoid(x) and sigmoid(-x), which is 1 - sigmoid(x) with digits where that has none left."""
-    s = ops.sigmoid(x)
-    return s, ops.where(x < 0, 1 - s, s * ops.exp(_minus_size(x)))
-
-
 def _silu_slope(x: Any) -> Any:
-    s, rest = _both_sigmoids(x)
-    return s * (1 + x * rest)
+    s = ops.sigmoid(x)
+    return s + x * (s * (1 - s))
 
 
 @rules.decompose("silu_grad")
 @in_float32
 def silu_grad(x: Any, out: Any, out_grad: Any) -> Any:
-    return out_grad * _silu_slope(x)
+    s = ops.sigmoid(x)
+    return out_grad * (s + out * (1 - s))
 
 
 @rules.decompose("swish_grad")
@@ -181,6 +176,12 @@ def _twice_argument(x: Any) -> Any:
 @in_float32
 def gelu(x: Any, approximate: bool) -> Any:
     return x * (ops.sigmoid(_twice_argument(x)) if approximate else ops.ndtr(x))
+
+
+def _both_sigmoids(x: Any) -> tuple[Any, Any]:
+    """sigmoid(x) and sigmoid(-x), which is 1 - sigmoid(x) with digits where that has none left."""
+    s = ops.sigmoid(x)
+    return s, ops.where(x < 0, 1 - s, s * ops.exp(_minus_size(x)))
 
 
 @rules.decompose("gelu_grad")

@@ -74,6 +74,7 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("shrink_temps", "schedule.shrinking"),
         LoopPass("reuse_temps", "cpu.native_program"),
         LoopPass("block_sums", "schedule.blocked_sums"),
+        LoopPass("running_sums", "schedule.running_sums"),
         LoopPass("share_loops", "schedule.sharing"),
         LoopPass("several_rows", "schedule.several_rows"),
         LoopPass("stream_results", "cpu.streaming"),
