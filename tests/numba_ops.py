@@ -117,6 +117,8 @@ def weird(x: Any, how: int, out: Any) -> None:
         raise Refused("of one's own", 7)
     if how == 3 and x.size > 2:
         out[0] = 1 / math.floor(x[0])
+    if how == 5:
+        out[x.size] = 0.0
     if how == 4:
         many = np.zeros(x.size)  # memory of Numba's own
         for i in range(x.size):
