@@ -89,6 +89,16 @@ def key_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Place 
     return None
 
 
+def as_they_are(op: Op) -> frozenset[str]:
+    """The inputs that registered kernels take where and as they are: ``skip_transform``."""
+    return frozenset(op.kernel.get("skip_transform", ()))
+
+
+def cast_to_key(op: Op) -> frozenset[str]:
+    """The inputs that are cast to the dtype that the kernel is for: ``support_trans_dtype``."""
+    return frozenset(op.kernel.get("support_trans_dtype", ()))
+
+
 def place_args(op: Op) -> tuple[str, ...]:
     """The arguments, tensors or Places, that say where the op runs; see :func:`key_place`."""
     return _choices(op, "backend")

@@ -66,10 +66,11 @@ class MetaTensor:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MetaTensor):
             return NotImplemented
-        return self.dtype == other.dtype and dm.same_shape(self.dims, other.dims)
+        same = self.dtype == other.dtype and self.layout == other.layout
+        return same and dm.same_shape(self.dims, other.dims)
 
     def __hash__(self) -> int:
-        return hash((self.dtype, self.dims))
+        return hash((self.dtype, self.dims, self.layout))
 
     def __repr__(self) -> str:
         return f"{self.dtype}{dm.shape_text(self.dims)}"

@@ -18,7 +18,7 @@ from phix.core.errors import UnknownDimError
 from phix.core.graph import Graph, Variable, flat, graphs_in, map_entries
 from phix.core.index_ranges import checked
 from phix.core.interpreter import Interpreter
-from phix.core.kernel_keys import key_place
+from phix.core.kernel_keys import as_they_are, key_place
 from phix.core.kernel_selection import has_functions
 from phix.core.libraries import PINS, pinned
 from phix.core.meta import MetaTensor
@@ -172,7 +172,7 @@ class Eager(Interpreter):
             if not tensors:
                 return self.anywhere(op, (), attrs)
             return self.plan_on(CPU, op, inputs, attrs, donated)
-        if op.has_graphs:
+        if op.has_graphs or as_they_are(op):
             return _over_places(op, inputs, attrs)
         place = key_place(op, inputs, attrs)
         if place is None:
@@ -375,7 +375,8 @@ def _calling(graph: Graph, tensors: list[Tensor]) -> Run:
 
 
 def _over_places(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run:
-    """A loop or branch whose operands may live in different places, as its graphs move data."""
+    """An op whose operands may live in different places: its graphs move data, or its kernels take
+    some where they are."""
     metas, tensors = map_entries(lambda x: x.meta, inputs), flat(inputs)
     compiled, like = Compiled(single_op_graph(op, metas, attrs)), infer(op, metas, attrs)
     launch = compiled.launcher(tensors)

@@ -168,8 +168,15 @@ class AssignKernels(Writer):
             if orders and "reduces" in op.traits:
                 orders, attrs = layouts.reduced(equation, orders, attrs)
 
+        is_function = kernel.function is not None
+        as_is = kernel_keys.as_they_are(op) if is_function else ()
+        cast = kernel_keys.cast_to_key(op) if is_function else ()
+
         def form(value: Given, name: str, state: Asked) -> Form:
-            dtype = key.dtype if value.meta.dtype == asked.dtype else value.meta.dtype
+            if name in as_is:
+                return Form(_home_of(value, where), None, value.meta.dtype)
+            to_key = name in cast or value.meta.dtype == asked.dtype
+            dtype = key.dtype if to_key else value.meta.dtype
             order = orders.get(name) if value.meta.ndim else None
             order = layouts.argument_order(op, name, asked, order, state, value.meta.ndim)
             return Form(asked_place(state, where), order, state.dtype or dtype)
@@ -317,7 +324,9 @@ def _shared_place(equation: Equation, given: Any) -> Place | None:
     named_place = _named_place(equation, given)
     if named_place is not None:
         return named_place
-    values = [v for v in flat(given) if isinstance(v, PlacedValue) and v.home is not None]
+    free = kernel_keys.as_they_are(equation.op)
+    bound = tuple(e for a, e in zip(equation.op.inputs, given) if a.name not in free)
+    values = [v for v in flat(bound) if isinstance(v, PlacedValue) and v.home is not None]
     if any(_moves_data(g) for g in graphs_in(equation.attrs)):
         values = _first_of_one_place(equation, given) or values
     found = dict.fromkeys(v.home for v in values if not v.is_loose)

@@ -115,6 +115,7 @@ def make_op(
     inplace: tuple[tuple[str, str], ...] = (),
     view: tuple[tuple[str, str], ...] = (),
     kernel: dict[str, Any] | None = None,
+    data_transform: dict[str, Any] | None = None,
     where: str = "",
 ) -> Op:
     """The op with these facts, strings in PHI's grammar; not registered.
@@ -151,7 +152,7 @@ def make_op(
         invoke=invoke,
         inplace=inplace,
         view=view,
-        kernel=kernel or {},
+        kernel={**(kernel or {}), **(data_transform or {})},
         where=where,
     )
 

@@ -28,13 +28,13 @@ def _words(text: str) -> frozenset[str]:
 
 # Keys of Paddle's table that say nothing phix could use.
 IGNORED_KEYS = _words(
-    "spmd_rule interfaces data_transform support_dygraph_mode support_tensor support_trans_dtype "
-    "force_backend composite complex_promote drop_empty_grad extra attrs inputs outputs scalar "
+    "spmd_rule interfaces support_dygraph_mode support_tensor force_backend composite "
+    "complex_promote drop_empty_grad extra attrs inputs outputs scalar "
     "int_array manual_signature python_api version get_expected_kernel_type"
 )
 _IGNORED_IN = {
     "infer_meta": frozenset({"spmd_rule", "local_shape", "global_shape"}),
-    "kernel": frozenset({"force_backend", "data_transform", "use_gpudnn", "use_cudnn"}),
+    "kernel": frozenset({"force_backend", "use_gpudnn", "use_cudnn"}),
 }
 OLDER_SPELLING = {"api": "op", "backward_api": "backward_op"}
 TEST_KEYS = _words("ref samples errors grad sweep tolerance skip elsewhere")
@@ -163,18 +163,30 @@ _KERNEL = re.compile(r"\s*(\w+)\s*(?:\{([^{}]*)->([^{}]*)\})?\s*,?")
 
 def _kernel(reader: _Reader, key: str) -> dict[str, Any]:
     """``func`` becomes a tuple of (name, input kinds, output kinds), one for each kernel."""
-    known = ("func", "param", "data_type", "backend", "layout")
+    known = ("func", "param", "data_type", "backend", "layout", "data_transform")
     value = reader.mapping(key, known, "{func: add}")
     inner = _Reader(value, reader.file)
     facts: dict[str, Any] = {}
     for name in value:
         if name == "param":
             facts[name] = inner.names(name)
+        elif name == "data_transform":
+            facts |= _data_transform(inner, name)
         elif name == "func":
             facts[name] = _kernel_functions(inner, inner.source[name])
         elif name in known:
             facts[name] = inner.text(name, "x")
     return facts
+
+
+TRANSFORMS = ("skip_transform", "support_trans_dtype")
+
+
+def _data_transform(reader: _Reader, key: str) -> dict[str, tuple[str, ...]]:
+    """Which inputs kernels take as they are, and which are cast to the dtype of the kernel."""
+    value = reader.mapping(key, TRANSFORMS, "{skip_transform: x}")
+    inner = _Reader(value, reader.file)
+    return {name: inner.names(name) for name in value}
 
 
 def _kernel_functions(inner: _Reader, value: Any) -> tuple[tuple[Any, ...], ...]:
@@ -251,6 +263,7 @@ _FACTS: dict[str, Callable[[_Reader, str], Any]] = {
     "inplace": lambda r, k: r.pairs(k),
     "view": lambda r, k: r.pairs(k),
     "kernel": _kernel,
+    "data_transform": _data_transform,
 }
 KNOWN_KEYS = frozenset({"op", "backward_op", "args", "output", "forward", "test"}) | set(_FACTS)
 
@@ -389,6 +402,9 @@ def _check_names(entry: Entry) -> None:
         mentioned.append((key, [b for _, b in facts.get(key, ())], outputs))
     kernel = facts.get("kernel", {})
     mentioned.append(("kernel", kernel.get("param", ()), args))
+    for where in ("kernel", "data_transform"):
+        given = facts.get(where, {})
+        mentioned += [(where, given.get(name, ()), tensors) for name in TRANSFORMS]
     for key in ("data_type", "backend", "layout"):
         parts = (part.strip() for part in kernel.get(key, "").split(">"))
         chosen = [part for part in parts if part and not is_constant(key, part)]
