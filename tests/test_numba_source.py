@@ -383,4 +383,4 @@ def test_names_never_meet() -> None:
     )
     printer = KernelPrinter(ir.Kernel([loop]), names)
     assert printer.lines == ["    for i0 in range(n):", "        x0[i0] = np.float32(2.0)"]
-    assert list(printer.parameters.values()) == ["n", "x0"]
+    assert list(printer.parameters.values()) == ["x0", "n"]

@@ -190,18 +190,15 @@ def source(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     >>> def damped(x):
     ...     return x / (1.0 + x * x)
     >>> text = phix.numba.source(damped, phix.spec(["n"], "float64"))
-    >>> print(text[text.index("# a:"):text.index("def elements")])
-    # a: float64[n] = multiply(x, x)  # <python>:2
-    # b: float64[n] = add(a, 1.0)  # <python>:2
-    # c: float64[n] = divide(x, b)  # <python>:2
+    >>> print(text[text.index("@njit") : text.index("def elements")].strip())
     @njit(error_model="numpy")
-    def multiply_add_divide_kernel(n, x, o0):
+    def multiply_add_divide_kernel(x, o0, n):
         for i0 in range(n):
-            o0[i0] = x[i0] / (1.0 + x[i0] * x[i0])
-    <BLANKLINE>
-    <BLANKLINE>
+            v1 = x[i0]
+            o0[i0] = v1 / (1.0 + v1 * v1)
     >>> space = {}
     >>> exec(text, space)
+    >>> import numpy as np
     >>> space["damped"](np.array([1.0, 2.0]))
     array([0.5, 0.4])
     """

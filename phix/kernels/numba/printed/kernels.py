@@ -72,6 +72,8 @@ class KernelPrinter(SourcePrinter):
             self.locals[buffer] = name
             self.line(f"{name} = {empty(buffer, count)}")
         self.block(kernel.body)
+        arrays_first = sorted(self.parameters, key=lambda what: isinstance(what, str))
+        self.parameters = {what: self.parameters[what] for what in arrays_first}
 
     # -- what Python says --------------------------------------------------------------------
     def line(self, text: str) -> None:
