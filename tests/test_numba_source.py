@@ -29,6 +29,7 @@ from phix.kernels.numba.printed.program import function_of
 from phix.kernels.scalar import bodies
 from phix.kernels.scalar import language as sc
 from proofs import thinned
+from tests import random_graphs
 
 pytestmark = pytest.mark.unoptimised
 
@@ -264,6 +265,14 @@ def test_a_program_is_what_eager_calls_give(name: str) -> None:
 @pytest.mark.parametrize("name", thinned(PROGRAMS, lambda n: n if n in COMPILED else "", ids=str))
 def test_a_program_compiled(name: str) -> None:
     check(name, False)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_graph_is_what_llvm_makes_of_it(seed: int) -> None:
+    program = random_graphs.draw_program(3000 + seed)
+    wanted = phix.tree.leaves(phix.jit(program)(*program.inputs))
+    for a, b in zip(run(program, *program.inputs), wanted, strict=True):
+        assert ulps(a, b.numpy()) == 0
 
 
 def test_it_runs_in_place_of_llvm() -> None:
