@@ -383,13 +383,13 @@ def test_what_source_refuses(function: Any, error: type[Exception], message: str
 
 def test_names_never_meet() -> None:
     """Dims and arguments with names of each other, of Python's and of loops."""
-    names = Names(Prelude())
+    names = Names()
     found = [names.new(n) for n in ("x", "x", "range", "i0", "lambda", "a-b", "2x", "np")]
     assert found == ["x", "x_1", "range_", "i0_", "lambda_", "a_b", "_2x", "np_"]
     x = ir.Buffer("x0", dt.float32, (4,), "input")
     loop = ir.For(
         sc.var("i0"), sc.var("n"), [ir.Store(x, (sc.var("i0"),), sc.const(2, dt.float32))]
     )
-    printer = KernelPrinter(ir.Kernel([loop]), names)
+    printer = KernelPrinter(ir.Kernel([loop]), names, Prelude())
     assert printer.lines == ["    for i0 in range(n):", "        x0[i0] = np.float32(2.0)"]
     assert list(printer.parameters.values()) == ["x0", "n"]
