@@ -218,10 +218,10 @@ def _libraries(place_kind: str) -> dict[str, list[str]]:
     own = engine(place_kind).backends
     by_kind: dict[str, list[str]] = {place_kind: list(own)}
     _insert_added(by_kind)
-    for name in [b.name for name in by_kind[place_kind] for b in chain(name)]:
-        found = by_kind.setdefault(known_backend(name).place_kind, [])
-        if name not in found:
-            found.append(name)
+    for backend in [b for name in by_kind[place_kind] for b in chain(name)]:
+        found = by_kind.setdefault(backend.place_kind, [])
+        if backend.name not in found:
+            found.append(backend.name)
     _insert_added(by_kind)
     return by_kind
 
