@@ -7,6 +7,7 @@ complex64, complex128; the strings of their names do as well.
 """
 
 import importlib as _importlib
+from typing import TYPE_CHECKING as _TYPE_CHECKING
 
 from phix import checkpoint_policies, debug, fft, kernels, linalg, nn, numba, ops, random
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
@@ -81,10 +82,14 @@ from phix.core.numpy_protocol import provide as _provide_numpy
 from phix.core.operators import install_methods as _install_methods
 from phix.core.places import Place, device
 from phix.core.precision import matmul_precision, set_matmul_precision
+from phix.core.registries import scoped_registries
 from phix.core.rules import complete as _complete
 from phix.core.tensor import Tensor
 from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
+
+if _TYPE_CHECKING:
+    from phix import testing as testing
 
 __version__ = "0.1.0"
 
@@ -167,11 +172,13 @@ __all__ = [
     "register_backend",
     "remat",
     "scan",
+    "scoped_registries",
     "select_n",
     "set_matmul_precision",
     "spec",
     "stop_gradient",
     "switch",
+    "testing",
     "to_tensor",
     "tree",
     "uint8",
@@ -186,6 +193,14 @@ __all__ = [
     "zeros_like",
 ]
 __dir__ = _face(__all__)
+
+
+def __getattr__(name: str) -> object:
+    """The faces that are imported when they are first used."""
+    if name in ("testing",):
+        return _importlib.import_module(f"phix.{name}")
+    raise AttributeError(f"module 'phix' has no attribute {name!r}")
+
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
 _install_methods(ops)

@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from cuda_emulator import Emulator
+from cuda_emulator import STREAM, Emulator
 from phix.core import kernel_registry, kernel_selection, places
+from phix.core.arrays import read_only
 from phix.interpreters.eager import EAGER
 from phix.kernels.gpu import cudnn, device
 
@@ -78,6 +79,12 @@ class EmulatedDevice(places.Device):
 
     def to_host(self, storage: GpuArray) -> np.ndarray:
         return storage.array.copy()
+
+    def stream(self, index: int) -> Any:
+        return STREAM
+
+    def read_only(self, storage: GpuArray) -> GpuArray:
+        return GpuArray(read_only(storage.array))
 
     def is_contiguous(self, storage: GpuArray) -> bool:
         return bool(storage.array.flags.c_contiguous)

@@ -34,7 +34,7 @@ def test_twenty_batch_sizes_make_one_trace_and_one_program():
         e = np.exp(np.tanh(x @ w))
         np.testing.assert_allclose(jitted(x, w), e / e.sum(1, keepdims=True), rtol=1e-5)
     assert len(calls) == jitted.trace_count == 1
-    (traced,) = jitted._traces.values()
+    (traced,) = {known.traced for known in jitted._known.values()}
     assert len(traced.compiled.programs) == 1
 
 

@@ -15,20 +15,23 @@ from phix.core import kernel_registry
 RNG = np.random.default_rng(0)
 
 
+def _tanh(ctx: Any, x: np.ndarray, out: np.ndarray) -> None:
+    np.tanh(x, out=out)
+
+
 @pytest.fixture
 def calls() -> Iterator[list[Any]]:
     """A tanh of float32 for the CPU, which notes the shapes it gets."""
     seen: list[Any] = []
 
-    @phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")
-    def tanh(ctx: Any, x: np.ndarray, out: np.ndarray) -> None:
-        seen.append((str(ctx.place), x.shape))
-        np.tanh(x, out=out)
+    with phix.scoped_registries():
 
-    try:
+        @phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")
+        def tanh(ctx: Any, x: np.ndarray, out: np.ndarray) -> None:
+            seen.append((str(ctx.place), x.shape))
+            np.tanh(x, out=out)
+
         yield seen
-    finally:
-        phix.kernels.unregister_kernel("tanh", "CPU")
 
 
 def test_a_compiled_program_calls_it_between_its_own_kernels(calls: list[Any]) -> None:
@@ -46,7 +49,6 @@ def test_eager_calls_use_it_at_once(request: pytest.FixtureRequest) -> None:
     assert calls == [("cpu", (7,))]
     phix.kernels.unregister_kernel("tanh", "CPU")
     np.testing.assert_array_equal(ops.tanh(x), own)
-    phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")(np.tanh)  # for the fixture's end
 
 
 def test_eager_calls_and_derivatives_use_it(calls: list[Any]) -> None:
@@ -82,15 +84,14 @@ def test_other_dtypes_are_the_engine_s_own(calls: list[Any]) -> None:
 def test_a_library_of_the_place_comes_before_the_engine_s_calls() -> None:
     """Products have a kernel of BLAS already; one that somebody wrote is preferred to it."""
 
-    @phix.kernels.register_kernel("matmul", "SCIPY", dtypes="float64")
-    def matmul(ctx: Any, x: Any, y: Any, tx: bool, ty: bool, out: np.ndarray) -> None:
-        out[...] = np.matmul(x.T if tx else x, y.T if ty else y) + 100
-
     x, y = RNG.standard_normal((3, 4)), RNG.standard_normal((4, 5))
-    try:
+    with phix.scoped_registries():
+
+        @phix.kernels.register_kernel("matmul", "SCIPY", dtypes="float64")
+        def matmul(ctx: Any, x: Any, y: Any, tx: bool, ty: bool, out: np.ndarray) -> None:
+            out[...] = np.matmul(x.T if tx else x, y.T if ty else y) + 100
+
         np.testing.assert_allclose(phix.jit(ops.matmul)(x, y), x @ y + 100, rtol=1e-12)
-    finally:
-        phix.kernels.unregister_kernel("matmul", "SCIPY")
     np.testing.assert_allclose(phix.jit(ops.matmul)(x, y), x @ y, rtol=1e-12)
 
 
@@ -104,14 +105,14 @@ def test_programs_with_it_are_not_kept_on_disk(calls: list[Any]) -> None:
 
 def test_unknown_ops_are_refused() -> None:
     with pytest.raises(phix.errors.UnknownOpError, match=r"no op 'tahn'.*did you mean .*tanh"):
-        phix.kernels.register_kernel("tahn", "CPU")(np.tanh)
+        phix.kernels.register_kernel("tahn", "CPU")(_tanh)
     with pytest.raises(phix.errors.UnknownOpError):
-        phix.kernels.register_kernel("my_own_op", "CPU")(np.tanh)
+        phix.kernels.register_kernel("my_own_op", "CPU")(_tanh)
 
 
 def test_a_registration_that_fails_leaves_nothing_behind(calls: list[Any]) -> None:
     with pytest.raises(phix.errors.KernelRegistrationError, match="already"):
-        phix.kernels.register_kernel("tanh", "CPU", dtypes=("float64", "float32"))(np.tanh)
+        phix.kernels.register_kernel("tanh", "CPU", dtypes=("float64", "float32"))(_tanh)
     keys = [k for k in phix.kernels.keys("tanh") if k.dtype == phix.float64]
     assert all(phix.kernels.find("tanh", k).function is None for k in keys)
 
@@ -120,10 +121,10 @@ def test_a_registration_that_fails_leaves_nothing_behind(calls: list[Any]) -> No
 def test_a_library_that_is_added_to_a_place_is_chosen(fallback: str | None) -> None:
     x = RNG.standard_normal(6).astype("f")
     seen: list[int] = []
-    kernel_registry.add_backend(
-        kernel_registry.Backend("MINE", "cpu", "a library of one's own", fallback)
-    )
-    try:
+    with phix.scoped_registries():
+        kernel_registry.add_backend(
+            kernel_registry.Backend("MINE", "cpu", "a library of one's own", fallback)
+        )
         for number in (1, 2):  # of two kernels for one op, that of the added library
 
             def tanh(ctx: Any, x: Any, out: Any, number: int = number) -> None:
@@ -136,16 +137,12 @@ def test_a_library_that_is_added_to_a_place_is_chosen(fallback: str | None) -> N
             np.testing.assert_allclose(run(x), np.tanh(x), rtol=1e-6)
             assert set(seen) == {2}
         np.testing.assert_allclose(ops.exp(x), np.exp(x), rtol=1e-6)  # which it has not
-    finally:
-        phix.kernels.unregister_kernel("tanh", "SCIPY")
-        kernel_registry.remove_backend("MINE")
     seen.clear()
     np.testing.assert_allclose(ops.tanh(x), np.tanh(x), rtol=1e-6)
     assert not seen
 
 
 def test_a_kernel_that_cannot_be_chosen_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    with caplog.at_level("WARNING", "phix.kernels"):
-        phix.kernels.register_kernel("while_loop", "NUMPY")(np.tanh)
-        phix.kernels.unregister_kernel("while_loop", "NUMPY")
+    with caplog.at_level("WARNING", "phix.kernels"), phix.scoped_registries():
+        phix.kernels.register_kernel("while_loop", "NUMPY")(lambda ctx, *args: None)
     assert "while_loop for NUMPY will not be chosen" in caplog.text

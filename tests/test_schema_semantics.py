@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 import phix
 from harness.cases import Case, table_cases
+from loaded_ops import Load, loading
 from phix import ops
 from phix.core import rules
 from phix.core.errors import ArgumentError, DonatedTensorError, OpTableError, ShapeError
@@ -22,30 +23,13 @@ from phix.table.codegen import python_name
 pytestmark = pytest.mark.unoptimised
 
 CASES = [c for c in table_cases() if "elsewhere" not in c.test]
-Load = Callable[[str], Any]
 
 
 @pytest.fixture
 def load(tmp_path: Path) -> Iterator[Load]:
     """Adds entries to the op table, and takes them away again."""
-    before = set(rules.OPS), {slot: set(known) for slot, known in rules._RULES.items()}
-    names = set(vars(ops))
-
-    def loaded(text: str) -> Any:
-        file = tmp_path / "my_ops.yaml"
-        file.write_text(text)
-        return phix.load_ops(file)
-
-    yield loaded
-    for name in set(rules.OPS) - before[0]:
-        del rules.OPS[name]
-    for slot, known in rules._RULES.items():
-        for name in set(known) - before[1][slot]:
-            del known[name]
-    for name in set(vars(ops)) - names:
-        delattr(ops, name)
-        ops.__all__.remove(name)
-    phix.interpreters.eager.EAGER.plans.clear()
+    with loading(tmp_path) as loaded:
+        yield loaded
 
 
 def tensor(*dims: int) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from phix_npu import kernels as npu
 
 import phix
+from phix.core.kernel_registry import common_dtypes
 from phix.core.rules import OPS
 from phix.kernels import Device
 
@@ -82,9 +83,8 @@ def toy(
     phix.register_backend(name, device)
     try:
         for op in ops:
-            register = phix.kernels.register_kernel(
-                op, name.upper(), layouts.get(op, "any"), dtypes
-            )
+            own = common_dtypes(op, dtypes)
+            register = phix.kernels.register_kernel(op, name.upper(), layouts.get(op, "any"), own)
             register(device.kernel(op))
         yield device
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix.api.arguments import check_places, flat_tensors, function_name
-from phix.api.jitted import Jitted, Known
+from phix.api.jitted import Jitted, Known, call_key
 from phix.api.signatures import P, R
 from phix.core import context, donation, pytrees
 from phix.core.source import at_user_line
@@ -31,13 +31,13 @@ class Donating(Jitted[P, R]):
         tensors: Any = flat
         numbers = donation.free_numbers(tensors, gifts)
         free = {id(tensors[k]) for k in numbers}
-        key = (treedef, static, numbers, *[x.key for x in tensors])
+        key = call_key((treedef, static, numbers), tensors)
         found = self._known.get(key)
         if found is None:
             traced = self._traced(dynamic, static, [x.meta for x in tensors], treedef)
             if not can_run(traced.compiled) or free & set(map(id, traced.closed)):
                 return self._call(args, kwargs)
-            found = self._known[key] = Known(traced.compiled.launcher(tensors, numbers), traced)
+            found = self._known[key] = Known(traced, traced.compiled.launcher(tensors, numbers))
         outs = found.launch(*[x.data for x in tensors])
         where = f"{function_name(self.function)}{at_user_line()}"
         for x in gifts:

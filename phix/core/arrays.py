@@ -33,10 +33,8 @@ def plain_array(array: np.ndarray) -> np.ndarray:
     return array if array.flags.aligned else array.copy()
 
 
-def read_only(array: Any) -> Any:
-    """A view of an array that cannot be written to; storage of other devices as it is."""
-    if not isinstance(array, np.ndarray):
-        return array
+def read_only(array: np.ndarray) -> np.ndarray:
+    """A view of an array that cannot be written to."""
     view = array.view()
     view.flags.writeable = False
     return view

@@ -15,6 +15,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from phix.core import dims as dm
+from phix.core import registries
 from phix.core.analysis import CostAnalysis, MemoryAnalysis
 from phix.core.dims import Solution, Symbol
 from phix.core.errors import ArgumentError, DeviceError, ShapeError
@@ -137,7 +138,21 @@ class Engine(Protocol):
 
 
 _MODULES: dict[str, str] = {}
-_ENGINES: dict[str, Engine] = {}
+_ENGINES: dict[str, Engine] = {}  # those that were asked for, and those that were given
+
+
+@registries.part
+def _as_they_are() -> Callable[[], None]:
+    modules, engines = dict(_MODULES), dict(_ENGINES)
+
+    def restore() -> None:
+        loaded = {kind: e for kind, e in _ENGINES.items() if kind in modules}
+        _MODULES.clear()
+        _MODULES.update(modules)
+        _ENGINES.clear()
+        _ENGINES.update(loaded | engines)
+
+    return restore
 
 
 def register_engine(place_kind: str, engine: Engine | str) -> None:

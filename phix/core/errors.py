@@ -120,12 +120,13 @@ class GraphError(PhixError, ValueError):
     """A graph is ill-formed, or its text does not parse."""
 
 
+class KernelError(PhixError, RuntimeError):
+    """A registered kernel raised an exception while it ran, which is its ``__cause__``, or did not
+    do what kernels do."""
+
+
 class KernelNotFoundError(PhixError, LookupError):
     """No engine has a kernel for the op, place and dtype."""
-
-
-class KernelError(PhixError, RuntimeError):
-    """A registered kernel raised an exception while it ran, which is its ``__cause__``."""
 
 
 class KernelRegistrationError(PhixError, ValueError):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,7 +25,7 @@ class KernelContext:
     stream: Any = None
     made: list[Any] | None = None
 
-    def allocate(self, shape: tuple[int, ...], dtype: Any) -> Any:
+    def alloc(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Storage on the place, its values not set.
 
         Raises:
@@ -34,6 +36,51 @@ class KernelContext:
             self.made.append(storage)
         return storage
 
+    def host_alloc(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
+        """An array of the host, whatever the place is, its values not set."""
+        array = np.empty(tuple(shape), dt.as_dtype(dtype))
+        if self.made is not None:
+            self.made.append(array)
+        return array
+
+    @property
+    def generator(self) -> np.random.Generator:
+        """Random numbers of the host, for kernels that draw some; :func:`seed` starts them again.
+
+        Each place has a stream of them in each thread. Ops of phix take keys (``phix.random``).
+        """
+        return _STREAMS.of(self.place)
+
+
+class _Streams(threading.local):
+    """The generators of one thread, by place, and the seed that they follow."""
+
+    seed: tuple[int, ...] | None = None  # compared by identity: each call of ``seed`` makes one
+
+    def __init__(self) -> None:
+        self.by_place: dict[Place, np.random.Generator] = {}
+
+    def of(self, place: Place) -> np.random.Generator:
+        if self.seed is not _SEEDS[-1]:
+            self.seed, self.by_place = _SEEDS[-1], {}
+        if place not in self.by_place:
+            own = self.seed and [*self.seed, *str(place).encode()]
+            self.by_place[place] = np.random.default_rng(own)
+        return self.by_place[place]
+
+
+_SEEDS: list[tuple[int, ...] | None] = [None]  # the last is in force; None: the system's entropy
+_STREAMS = _Streams()
+
+
+def seed(number: int) -> None:
+    """Start ``ctx.generator`` of every place and thread again, from a number of 0 or more.
+
+    >>> import phix
+    >>> phix.kernels.seed(7)
+    """
+    _SEEDS[:] = [(operator.index(number),)]
+
 
 class Unsized:
     """An output whose size the kernel finds: it allocates by its context, and sets ``data``."""
@@ -41,4 +88,15 @@ class Unsized:
     __slots__ = ("data", "dtype", "ndim")
 
     def __init__(self, ndim: int, dtype: np.dtype) -> None:
-        self.ndim, self.dtype, self.data = ndim, dtype, None
+        self.ndim, self.dtype = ndim, dtype
+        self.data: Any = None
+
+    def problem(self) -> str:
+        """What is wrong with what the kernel has set; nothing if all is well."""
+        asked = f"{self.dtype} of {self.ndim} axes, as in out.data = ctx.alloc(shape, dtype)"
+        if self.data is None:
+            return f"left an output of unknown size without data; set {asked}"
+        if len(self.data.shape) != self.ndim or self.data.dtype != self.dtype:
+            found = f"{self.data.dtype}{list(self.data.shape)}"
+            return f"set an output of unknown size to {found}; set {asked}"
+        return ""

@@ -10,9 +10,10 @@ from phix.core import dtypes as dt
 from phix.core.conversion import tensor_place
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Equation, flat
+from phix.core.kernel_arguments import ANY, LAYOUTS
 from phix.core.kernel_context import KernelContext as KernelContext
 from phix.core.kernel_context import Unsized as Unsized
-from phix.core.kernel_registry import ANY, LAYOUTS, Backend, KernelKey, add_backend
+from phix.core.kernel_registry import Backend, KernelKey, add_backend
 from phix.core.op import Op
 from phix.core.places import Place
 
@@ -44,6 +45,13 @@ def kernel_key(equation: Equation, backend: str) -> KernelKey:
     op, out = equation.op, next(iter(flat(equation.outputs)), None)
     dtype = key_dtype(op, equation.inputs, equation.attrs, out)
     return KernelKey(backend, key_layout(op, equation.attrs), dtype)
+
+
+def given_dtypes(equation: Equation) -> tuple[tuple[np.dtype, ...], ...]:
+    """For each input of an equation, the dtypes of its tensors."""
+    return tuple(
+        tuple(dict.fromkeys(a.meta.dtype for a in flat((entry,)))) for entry in equation.inputs
+    )
 
 
 def key_layout(op: Op, attrs: tuple[Any, ...]) -> str:

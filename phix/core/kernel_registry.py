@@ -7,38 +7,24 @@ scalar bodies and lowerings it answers for by ``Engine.supports``; ``kernel_sele
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, TypeVar, Union
 
 import numpy as np
 
+from phix.core import context, registries
 from phix.core import dtypes as dt
-from phix.core.errors import KernelRegistrationError
+from phix.core.errors import KernelRegistrationError, described
+from phix.core.kernel_arguments import ANY, LAYOUTS, KernelArguments, States
+from phix.core.kernel_arguments import KernelKey as KernelKey
 from phix.core.kernel_context import KernelContext as KernelContext
 from phix.core.kernel_context import Unsized as Unsized
 from phix.core.op import Op
 from phix.core.rules import get_op
 
-ANY = "any"  # the layout of kernels that do not care
 _F = TypeVar("_F", bound=Callable[..., Any])
-
-
-@dataclass(frozen=True)
-class KernelKey:
-    """Backend, layout, dtype: what a kernel is for.
-
-    >>> import phix
-    >>> str(phix.kernels.KernelKey("CPU", "any", phix.float32))
-    'CPU, any, float32'
-    """
-
-    backend: str
-    layout: str
-    dtype: np.dtype
-
-    def __str__(self) -> str:
-        return f"{self.backend}, {self.layout}, {self.dtype}"
 
 
 @dataclass(frozen=True)
@@ -63,14 +49,22 @@ class Kernel:
     None where the engine knows. A ``recordable`` one only starts work on the stream of ``ctx``, in
     memory that is given or allocated through ``ctx``: an engine may record what it starts. One that
     is ``native`` has code that the engine of the CPU links programs with, in place of the function.
+    ``inputs`` and ``outputs`` say where arguments are to differ from the key.
     """
 
     op_name: str
     key: KernelKey
-    function: Callable[..., None] | None = None
+    function: Callable[..., Any] | None = None
     takes_unread: bool = False
     recordable: bool = False
     native: Any = None
+    inputs: States = ()
+    outputs: States = ()
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all its arguments are as its key says."""
+        return not self.inputs and not self.outputs
 
 
 BACKENDS: dict[str, Backend] = {}
@@ -114,6 +108,7 @@ def known_backend(name: str) -> Backend:
     return BACKENDS[name]
 
 
+_GROUPS = ("all", *dt.GROUPS)
 DTypes = Union[str, np.dtype, type, Iterable[Any]]
 
 
@@ -138,6 +133,7 @@ def register_kernel(
     takes_unread: bool = False,
     recordable: bool = False,
     native: Any = None,
+    states: Callable[[KernelArguments], None] | None = None,
 ) -> Callable[[_F], _F]:
     """Register the decorated function as a kernel of an op.
 
@@ -148,8 +144,13 @@ def register_kernel(
         dtypes: what it is for: names, groups (``"float"``, ``"int"``, ...) or ``"all"``.
         takes_unread: whether it may get None for an output that nothing reads.
         recordable: whether it only starts work on ``ctx.stream`` and never waits for it, in memory
-            that is given or comes from ``ctx.allocate``; programs with it may become CUDA graphs.
+            that is given or comes from ``ctx.alloc``; programs with it may become CUDA graphs.
         native: the same as native code: see ``phix.numba.kernel``.
+        states: called with the kernel of each dtype, it sets where an argument is to differ from
+            the key: ``kernel.input(1).place = "cpu"``, ``kernel.output("mean").dtype =
+            "float32"``, ``kernel.input("filter").layout = "NHWC"``. Copies, casts and
+            transpositions are put in where programs are made. A kernel that asks for a dtype
+            which cannot hold what a call gives is not chosen for that call.
 
     The form of the function is that of PHI's kernels, ``kernel(ctx, *inputs, *attrs, *outputs)``:
     see :class:`Kernel`.
@@ -157,16 +158,71 @@ def register_kernel(
     Raises:
         UnknownOpError: the table has no such op; ``phix.load_ops`` comes first for an op of one's
             own.
-        KernelRegistrationError: no such backend or layout, or a kernel of that key is there.
+        KernelRegistrationError: no such backend or layout, a function that cannot be called so, a
+            dtype that the op does not have, or a kernel of that key is there.
     """
 
     def decorator(function: _F) -> _F:
-        how = (takes_unread, recordable, native)
-        _warn_unused(get_op(op_name), known_backend(backend))
-        _add(op_name, backend, layout, as_dtypes(dtypes), function, how)
+        op = get_op(op_name)
+        _check_signature(op, function)
+        _warn_unused(op, known_backend(backend))
+        how = {"takes_unread": takes_unread, "recordable": recordable, "native": native}
+        own = _own_dtypes(op, dtypes)
+        _add(op_name, backend, layout, own, states, function=function, **how)
         return function
 
     return decorator
+
+
+def argument_names(op: Op) -> tuple[str, ...]:
+    """What the op's kernels take after the context: ``kernel: {param: ...}``, else all args, and
+    the outputs, whose names get an underscore where an arg has the same."""
+    args = tuple(op.kernel.get("param", [a.name for a in op.args]))
+    return (*args, *(f"{o.name}_" if o.name in args else o.name for o in op.outputs))
+
+
+def _check_signature(op: Op, function: Any) -> None:
+    """Refuse what cannot be called as a kernel of the op."""
+    wanted = ("ctx", *argument_names(op))
+    told = f"write def {op.name}({', '.join(wanted)})"
+    if not callable(function):
+        raise KernelRegistrationError(
+            f"kernel of {op.name!r}: found {described(function)}, no function; {told}"
+        )
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):
+        return  # of what is written in C, nothing may be known
+    try:
+        signature.bind(*wanted)
+    except TypeError as error:
+        name = getattr(function, "__qualname__", type(function).__name__)
+        raise KernelRegistrationError(
+            f"kernel of {op.name!r}: {name}{signature} cannot be called with the {len(wanted)} "
+            f"arguments that kernels of {op.signature()} get ({error}); {told}"
+        ) from None
+
+
+def common_dtypes(op_name: str, dtypes: DTypes) -> tuple[np.dtype, ...]:
+    """Those of ``dtypes`` that the op has: for what registers many kernels at once."""
+    own = get_op(op_name).dtypes
+    return tuple(d for d in as_dtypes(dtypes) if not own or d in own)
+
+
+def _own_dtypes(op: Op, dtypes: DTypes) -> tuple[np.dtype, ...]:
+    """The dtypes of ``dtypes`` that the op has; those of a group that it has not are left out."""
+    given = as_dtypes(dtypes)
+    own = common_dtypes(op.name, dtypes)
+    named = [dtypes] if isinstance(dtypes, (str, np.dtype, type)) else list(dtypes)
+    single = {dt.as_dtype(d) for d in named if not isinstance(d, str) or d not in _GROUPS}
+    wrong = [d for d in given if d not in own and d in single] or ([] if own else given)
+    if wrong:
+        has = ", ".join(str(d) for d in dt.ALL if d in op.dtypes)
+        raise KernelRegistrationError(
+            f"kernel of {op.name!r} for {', '.join(map(str, wrong)) or 'no dtype'}, which it never "
+            f"has; its dtypes are {has or 'all'}"
+        )
+    return own
 
 
 def _warn_unused(op: Op, backend: Backend) -> None:
@@ -186,7 +242,7 @@ _GENERATING = ("cpu", "gpu")  # the kinds of places whose engines generate loops
 
 
 def unregister_kernel(op_name: str, backend: str) -> None:
-    """Forget the kernels that ``backend`` has for an op; what is compiled already keeps them.
+    """Forget the kernels that ``backend`` has for an op: from the next call on, others run.
 
     Raises:
         KernelRegistrationError: it has none.
@@ -202,16 +258,14 @@ def unregister_kernel(op_name: str, backend: str) -> None:
 
 def provides(op_name: str, backend: str, dtypes: DTypes, layout: str = ANY) -> None:
     """Say that code the engine generates for the op calls ``backend`` in these dtypes."""
-    _add(op_name, backend, layout, as_dtypes(dtypes), None)
-
-
-LAYOUTS = (ANY, "NCHW", "NHWC")
+    _add(op_name, backend, layout, as_dtypes(dtypes))
 
 
 def _add(
-    op_name: str, backend: str, layout: str, dtypes: Any, function: Any,
-    how: tuple[Any, ...] = (),
+    op_name: str, backend: str, layout: str, dtypes: Iterable[np.dtype], states: Any = None,
+    **how: Any,
 ) -> None:  # fmt: skip
+    """Put kernels in; the one place where they are made."""
     known_backend(backend)
     if layout not in LAYOUTS:
         raise KernelRegistrationError(
@@ -226,12 +280,54 @@ def _add(
                 f"op {op_name!r} has a kernel for ({key}) already, of {there}; remove one of the "
                 "two, or give them different dtypes or layouts"
             )
-    kernels.update((key, Kernel(op_name, key, function, *how)) for key in added)
+    made = []
+    for key in added:
+        inputs, outputs = _states(op_name, key, states)
+        made.append(Kernel(op_name, key, **how, inputs=inputs, outputs=outputs))
+    kernels.update((kernel.key, kernel) for kernel in made)
     notify()
 
 
+# What brings values into states.
+_RESTATING = ("cast", "concat", "io_copy", "reshape", "slice", "transpose")
+
+
+def _states(op_name: str, key: KernelKey, declare: Any) -> tuple[States, States]:
+    if declare is None:
+        return (), ()
+    op = get_op(op_name)
+    arguments = KernelArguments(op, key)
+    if op_name in _RESTATING or op.has_graphs:
+        raise arguments.error("it has no states of its own: it brings values of others into theirs")
+    declare(arguments)
+    return arguments.asked()
+
+
+@registries.part
+def _as_they_are() -> Callable[[], None]:
+    """Backends and kernels. Those of engines that are first asked for inside the scope stay."""
+    backends, kernels = dict(BACKENDS), registries.copied(KERNELS)
+
+    def restore() -> None:
+        for name, added in KERNELS.items():
+            own = {key: kernel for key, kernel in added.items() if _is_of_phix(kernel)}
+            kernels[name] = own | kernels.get(name, {})
+        BACKENDS.clear()
+        BACKENDS.update(backends)
+        KERNELS.clear()
+        KERNELS.update(kernels)
+        notify()
+
+    return restore
+
+
+def _is_of_phix(kernel: Kernel) -> bool:
+    module = getattr(kernel.function, "__module__", None) or "phix"
+    return module.partition(".")[0] == "phix" and kernel.native is None
+
+
 # Called when a kernel comes or goes: what was chosen before may not be what is chosen now.
-LISTENERS: list[Callable[[], None]] = []
+LISTENERS: list[Callable[[], None]] = [context.note_registration]
 
 
 def notify() -> None:

@@ -12,13 +12,13 @@ from phix.core import dtypes as dt
 from phix.core.engines import engine, has_engine
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Equation
+from phix.core.kernel_arguments import ANY, LAYOUTS
 from phix.core.kernel_context import KernelContext as KernelContext
 from phix.core.kernel_context import Unsized as Unsized
+from phix.core.kernel_keys import given_dtypes
 from phix.core.kernel_registry import (
-    ANY,
     BACKENDS,
     KERNELS,
-    LAYOUTS,
     LISTENERS,
     Backend,
     Kernel,
@@ -42,9 +42,16 @@ def chain(backend: str) -> Iterator[Backend]:
         name = found.fallback
 
 
+# For each input of a call, the dtypes of its tensors; () where they are not known.
+Given = tuple[tuple[np.dtype, ...], ...]
+
+
 @lru_cache(maxsize=8192)
-def lookup(op: Op | str, key: KernelKey) -> Kernel | None:
-    """The kernel of exactly that backend: in the layout asked for, in any, else in another one."""
+def lookup(op: Op | str, key: KernelKey, given: Given = ()) -> Kernel | None:
+    """The kernel of exactly that backend: in the layout asked for, in any, else in another one.
+
+    One that wants an input in a dtype which does not hold what is ``given`` is passed over.
+    """
     name, backend = _name(op), known_backend(key.backend)
     # an engine that is asked has said what the libraries of its place do
     has_code = has_engine(backend.place_kind) and engine(backend.place_kind).supports(
@@ -53,11 +60,17 @@ def lookup(op: Op | str, key: KernelKey) -> Kernel | None:
     kernels = KERNELS.get(name, {})
     for layout in dict.fromkeys((key.layout, ANY, *LAYOUTS)):
         found = kernels.get(KernelKey(key.backend, layout, key.dtype))
-        if found is not None:
+        if found is not None and takes(found, given):
             return found
     if has_code and backend.is_engine:
         return Kernel(name, KernelKey(key.backend, ANY, key.dtype))
     return None
+
+
+def takes(kernel: Kernel, given: Given) -> bool:
+    """Whether the dtypes that the kernel wants inputs in hold all values of those given."""
+    asked = zip(kernel.inputs, given)
+    return all(a is None or all(map(a.holds, dtypes)) for a, dtypes in asked)
 
 
 @lru_cache(maxsize=8192)
@@ -85,7 +98,7 @@ def find(op: Op | str, key: KernelKey) -> Kernel:
 
 
 @lru_cache(maxsize=8192)
-def choose(op: Op, key: KernelKey, place_kind: str) -> Kernel:
+def choose(op: Op, key: KernelKey, place_kind: str, given: Given = ()) -> Kernel:
     """The kernel for a call on that kind of place, of whatever library is there.
 
     ``key`` says layout and dtype; its backend is left open. A library of the place that has it in
@@ -97,7 +110,7 @@ def choose(op: Op, key: KernelKey, place_kind: str) -> Kernel:
     """
     asked = replace(key, backend=engine(place_kind).backends[0])
     for kind in fallbacks(place_kind):
-        found = available(op, key, kind, place_kind)
+        found = available(op, key, kind, place_kind, given)
         if found is not None:
             if kind != place_kind:
                 _log_fallback(op.name, asked, found.key)
@@ -106,7 +119,9 @@ def choose(op: Op, key: KernelKey, place_kind: str) -> Kernel:
 
 
 @lru_cache(maxsize=8192)
-def available(op: Op, key: KernelKey, kind: str, place_kind: str | None = None) -> Kernel | None:
+def available(
+    op: Op, key: KernelKey, kind: str, place_kind: str | None = None, given: Given = ()
+) -> Kernel | None:
     """What ``choose`` finds in the libraries of ``kind`` alone, for calls on ``place_kind``.
 
     An engine's own code for a composite counts where it is registered (:func:`provides`): a kernel
@@ -114,7 +129,7 @@ def available(op: Op, key: KernelKey, kind: str, place_kind: str | None = None) 
     """
     names = _libraries(place_kind or kind)[kind]
     for dtype in (key.dtype, *_wider(op, key.dtype, names)):
-        every = (lookup(op, KernelKey(name, key.layout, dtype)) for name in names)
+        every = (lookup(op, KernelKey(name, key.layout, dtype), given) for name in names)
         own = KERNELS.get(op.name, {})
         found = [k for k in every if k is not None and (op.is_primitive or k.key in own)]
         if found:  # what somebody wrote comes before what is generated
@@ -124,7 +139,9 @@ def available(op: Op, key: KernelKey, kind: str, place_kind: str | None = None) 
 
 def chosen_function(equation: Equation) -> Kernel | None:
     """The kernel that was chosen for an equation, if it is a registered function."""
-    found = None if equation.kernel is None else lookup(equation.op, equation.kernel)
+    if equation.kernel is None:
+        return None
+    found = lookup(equation.op, equation.kernel, given_dtypes(equation))
     return found if found is not None and found.function is not None else None
 
 

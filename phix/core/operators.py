@@ -147,4 +147,10 @@ def install_methods(ops_module: Any) -> None:
                 setattr(TensorBase, name, function)
 
 
+def remove_method(name: str, function: Any) -> None:
+    """Take a method away again, if it is that function."""
+    if function is not None and vars(TensorBase).get(name) is function:
+        delattr(TensorBase, name)
+
+
 _install()

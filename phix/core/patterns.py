@@ -27,7 +27,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any
 
-from phix.core import rewrites
+from phix.core import registries, rewrites
 from phix.core.graph import Equation, Graph, Literal, Variable, flat
 
 
@@ -148,6 +148,7 @@ class Pattern:
 
 
 PATTERNS: dict[str, Pattern] = {}
+registries.contents(PATTERNS)
 
 
 def pattern(name: str, what: str, gives: str) -> Callable[[Callable[..., Node]], Pattern]:

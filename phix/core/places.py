@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,7 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from phix.core.context import context
+from phix.core import registries
+from phix.core.arrays import read_only as read_only_array
+from phix.core.context import context, note_registration
 from phix.core.errors import DeviceError, OutOfMemoryError, shown
 
 
@@ -91,6 +94,13 @@ class Device:
         """Whether no other storage shows the memory: a result may then take it over."""
         return False
 
+    def read_only(self, storage: Any) -> Any:
+        """The same memory, such that kernels cannot write to it; itself where there is no such."""
+        return storage
+
+    def stream(self, index: int) -> Any:
+        """What kernels are to start their work on (``ctx.stream``); None where there are none."""
+
     def empty_pool(self) -> None:
         """Give memory back that is kept for later."""
 
@@ -133,9 +143,30 @@ _found: dict[Any, Place] = {}
 # Called when a kind is asked for that nobody registered: they may register more.
 SEARCHES: list[Callable[[], None]] = []
 # Called when a device is added: what was decided with the CPU alone in mind may not hold any more.
-LISTENERS: list[Callable[[], None]] = []
+LISTENERS: list[Callable[[], None]] = [note_registration]
 # What failed while devices were looked for: name -> what to say of it.
 FAILURES: dict[str, str] = {}
+
+
+@registries.part
+def _as_they_are() -> Callable[[], None]:
+    """The devices that are there. Those of phix that are first asked for inside the scope stay."""
+    devices, modules, failures = dict(_DEVICES), dict(_MODULES), dict(FAILURES)
+
+    def restore() -> None:
+        for kind, device in list(_DEVICES.items()):
+            loaded = getattr(sys.modules.get(modules.get(kind, "")), "DEVICE", None)
+            if device is not devices.get(kind, loaded):
+                unregister_device(kind)
+        _MODULES.clear()
+        _MODULES.update(modules)
+        for kind, device in devices.items():
+            if kind not in _DEVICES:
+                _add(kind, device)
+        FAILURES.clear()
+        FAILURES.update(failures)
+
+    return restore
 
 
 # -- the registry --------------------------------------------------------------------------
@@ -315,6 +346,14 @@ def is_contiguous(storage: Any) -> bool:
 def is_alone(storage: Any) -> bool:
     """Whether nothing else shows the memory of storage outside the host."""
     return _owner(storage)[1].is_alone(storage)
+
+
+def read_only(storage: Any) -> Any:
+    """Storage as kernels get their inputs: they cannot write to it, where its device has that."""
+    if isinstance(storage, np.ndarray):
+        return read_only_array(storage)
+    found = _FOREIGN.get(type(storage))
+    return storage if found is None else found[1].read_only(storage)
 
 
 def to_host(storage: Any) -> np.ndarray:

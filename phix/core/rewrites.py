@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from phix.core.context import context
+from phix.core import registries
+from phix.core.context import context, note_block
 from phix.core.errors import ArgumentError
 
 STAGES = ("graph", "places", "fusion", "loops")
@@ -26,6 +27,7 @@ class Rewrite:
 
 
 REWRITES: dict[str, Rewrite] = {}
+registries.contents(REWRITES)
 
 
 def add(name: str, stage: str, what: str) -> None:
@@ -100,7 +102,9 @@ def without(names: frozenset[str]) -> Iterator[None]:
     """Leave the named rewrites out, in this thread, inside a with block."""
     before = context.rewrites_left_out
     context.rewrites_left_out = before | names
+    note_block()
     try:
         yield
     finally:
         context.rewrites_left_out = before
+        note_block()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from phix.core import rewrites
+from phix.core import registries, rewrites
 from phix.core.errors import OpTableError, UnknownOpError
 from phix.core.op import Op
 
@@ -33,8 +33,23 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
 # on code that no cache on disk knows.
 BUILT_IN: set[str] = set()
 EXTENDED: set[str] = set()
+# Ops of the user's whose code a digest tells.
+CODE: dict[str, str] = {}
 # op name -> its rules of algebra, each with the name of the rewrite it belongs to, in order
 _SIMPLIFICATIONS: dict[str, list[tuple[str, Callable[..., Any]]]] = {}
+registries.contents(OPS, INFER_META, _RULES, BUILT_IN, EXTENDED, _SIMPLIFICATIONS)
+
+
+@registries.part
+def _as_they_are() -> Callable[[], None]:
+    """The rules that ops have taken."""
+    known = [(op, dict(vars(op))) for op in OPS.values()]
+
+    def restore() -> None:
+        for op, fields in known:
+            vars(op).update(fields)
+
+    return restore
 
 
 def add_op(op: Op) -> Op:
@@ -74,6 +89,14 @@ def note_origin(op_name: str, rule: Callable[..., Any]) -> None:
         EXTENDED.add(op_name)
 
 
+def note_code(op_name: str, digest: str | None) -> None:
+    """Remember what the code of an op follows from; with None, that nothing tells."""
+    EXTENDED.add(op_name)
+    CODE.pop(op_name, None)
+    if digest is not None:
+        CODE[op_name] = digest
+
+
 def _register(slot: str, op_name: str) -> Callable[[Rule], Rule]:
     def decorator(rule: Rule) -> Rule:
         note_origin(op_name, rule)
@@ -106,6 +129,42 @@ def infer_meta(name: str) -> Callable[[Rule], Rule]:
         return rule
 
     return decorator
+
+
+class MetaOf(NamedTuple):
+    """The infer_meta function that gives what an op of the table infers, for args in its order."""
+
+    op_name: str
+
+
+def infer_meta_of(name: str, op_name: str) -> None:
+    """Register the infer_meta function ``name``: it infers what calls of an op do."""
+    infer_meta(name)(MetaOf(op_name))  # type: ignore[type-var]
+
+
+def infer_meta_rule(op: Op) -> Callable[..., Any] | MetaOf:
+    """The infer_meta function that the entry of an op names.
+
+    Raises:
+        OpTableError: there is none of that name, or the entry names none and nothing replaces it.
+    """
+    name = op.infer_meta_name
+    if name is None:
+        raise OpTableError(
+            f"{op.where}: op {op.name!r} has neither infer_meta nor a decomposition; add "
+            "`infer_meta: {func: UnchangedInferMeta, param: [x]}`, or another function, to its "
+            f"entry, or register @phix.core.rules.decompose({op.name!r})"
+        )
+    if name not in INFER_META:
+        import difflib
+
+        near = difflib.get_close_matches(name, INFER_META, n=3)
+        hint = f"did you mean {', '.join(near)}? " if near else ""
+        raise OpTableError(
+            f"{op.where}: op {op.name!r} names infer_meta {name!r}, which is not registered; "
+            f"{hint}A function of one's own is @phix.core.rules.infer_meta({name!r})"
+        )
+    return INFER_META[name]
 
 
 def decompose(op_name: str) -> Callable[[Rule], Rule]:
@@ -243,14 +302,6 @@ def complete() -> None:
                 f"{op.where}: op {op.name!r} names backward {op.backward!r}, which has no entry; "
                 f"add `- backward_op: {op.backward}`"
             )
-        if op.decomposition is None and op.infer_meta_name is None:
-            raise OpTableError(
-                f"{op.where}: primitive {op.name!r} has no infer_meta; "
-                "add `infer_meta: {func: ...}` or a decomposition"
-            )
-        if op.infer_meta_name is not None and op.infer_meta_name not in INFER_META:
-            raise OpTableError(
-                f"{op.where}: op {op.name!r} names infer_meta {op.infer_meta_name!r}, which is not "
-                f"registered; write @rules.infer_meta({op.infer_meta_name!r})"
-            )
+        if op.decomposition is None or op.infer_meta_name is not None:
+            infer_meta_rule(op)
     BUILT_IN.update(OPS)

@@ -22,17 +22,22 @@ class BackwardRule:
 
     def __call__(self, *cotangents: Any) -> list[Any]:
         args = [cotangents[a.number] if type(a) is Cotangent else a for a in self.args]
-        if "whole" in self.rule.traits:
+        if is_called(self.rule):
             outs = dispatch.bind(self.rule, *self.rule.split(tuple(args)))
         else:
-            assert self.rule.decomposition is not None
-            outs = self.rule.decomposition(*args)
+            outs = self.rule.decomposition(*args)  # type: ignore[misc]
         found = as_outputs(self.rule, outs)
         return [None if n is None else found[n] for n in gradient_places(self.op, self.rule)]
 
     def may_be_none(self, number: int) -> bool:
         """Whether the cotangent of that output may be left out where it is zero."""
         return may_lack(self.op, self.rule)[number]
+
+
+def is_called(rule: Op) -> bool:
+    """Whether a backward op is called as it is: where it is ``whole``, or its kernels are all there
+    is of it."""
+    return "whole" in rule.traits or rule.decomposition is None
 
 
 @cache
@@ -54,13 +59,15 @@ def backward_args(
 ) -> list[Any]:
     """What the backward op's args name; a cotangent's place is left to ``Cotangent``.
 
-    For a tensor under ``no_need_buffer`` the meta alone is kept, so the value can be freed.
+    For a tensor under ``no_need_buffer`` the meta alone is kept, so the value can be freed, unless
+    the op is called: kernels take tensors.
     """
     given = (*values, *attrs, *outs)
+    whole = is_called(rule)
     args: list[Any] = []
     for place, other, is_meta in argument_places(op, rule):
         value = other if place is None else given[place]
-        if is_meta and value is not None:
+        if is_meta and value is not None and not whole:
             value = map_entries(lambda x: x.meta, (value,))[0]
         args.append(value)
     return args

@@ -9,14 +9,14 @@ from typing import Any
 from phix.core import context
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.attrs import with_call
-from phix.core.errors import DTypeError, PhixError, ShapeError
+from phix.core.attrs import normalize, with_call
+from phix.core.errors import DTypeError, OpTableError, PhixError, ShapeError
 from phix.core.graph import map_entries
 from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaConfig, MetaTensor
-from phix.core.op import Op
+from phix.core.op import REQUIRED, Op
 from phix.core.refusals import no_value
-from phix.core.rules import INFER_META
+from phix.core.rules import OPS, MetaOf, infer_meta_rule
 from phix.core.tensor import Tensor, Tracer
 
 COMPILE_TIME = MetaConfig(is_runtime=False)
@@ -69,7 +69,7 @@ def infer(
     """
     try:
         check_dtypes(op, metas)
-        if op.infer_meta_name is None:
+        if op.infer_meta_name is None and op.decomposition is not None:
             outs = _infer_decomposed(op, metas, attrs, config)
         else:
             outs = _infer_named(op, metas, attrs, config)
@@ -126,12 +126,32 @@ def check_dtypes(op: Op, metas: tuple[Any, ...]) -> None:
 def _infer_named(
     op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...], config: MetaConfig
 ) -> tuple[Any, ...]:
-    rule = INFER_META[op.infer_meta_name or ""]
+    rule = infer_meta_rule(op)
     args = op.merge(metas, attrs)
     if op.infer_meta_params is not None:
         args = tuple([args[n] for n in _parameter_places(op)])
+    if isinstance(rule, MetaOf):
+        return _infer_other(op, OPS[rule.op_name], args, config)
     outs = rule(*args, config=config) if _takes_config(rule) else rule(*args)
     return (outs,) if len(op.outputs) == 1 else outs
+
+
+def _infer_other(op: Op, other: Op, args: tuple[Any, ...], config: MetaConfig) -> tuple[Any, ...]:
+    """What ``other`` infers for these args; those that are not given have their defaults. Outputs
+    that ``op`` has besides are absent, which the entry must allow them to be."""
+    given = [*args[: len(other.args)], *(a.default for a in other.args[len(args) :])]
+    wrong = next((a for a, v in zip(other.args, given) if v is REQUIRED and not a.optional), None)
+    outs: tuple[Any, ...] = ()
+    if wrong is None:
+        inputs, attrs = other.split(tuple([None if v is REQUIRED else v for v in given]))
+        outs = infer(other, inputs, normalize(other, inputs, attrs), config)
+    absent = op.outputs[len(outs) :]
+    if wrong is not None or not all(o.optional or o.intermediate for o in absent):
+        raise OpTableError(
+            f"{op.where}: {op.infer_meta_name} takes the args and gives the outputs of "
+            f"{other.signature()}; found {op.signature()}"
+        )
+    return (*outs[: len(op.outputs)], *(None for _ in absent))
 
 
 @cache
@@ -152,7 +172,7 @@ def _takes_config(rule: Any) -> bool:
 def _infer_decomposed(
     op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...], config: MetaConfig
 ) -> tuple[Any, ...]:
-    assert op.decomposition is not None, f"{op.name} has neither infer_meta nor decomposition"
+    assert op.decomposition is not None
     interpreter = InferMeta(config)
     with context.transformation(interpreter):
         tracers = map_entries(lambda m: MetaTracer(interpreter, m), metas)

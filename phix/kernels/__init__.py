@@ -4,7 +4,7 @@
 """
 
 from phix.core.faces import face
-from phix.core.kernel_context import KernelContext
+from phix.core.kernel_context import KernelContext, seed
 from phix.core.kernel_registry import (
     BACKENDS,
     Backend,
@@ -30,6 +30,7 @@ __all__ = [
     "missing",
     "register_backend",
     "register_kernel",
+    "seed",
     "unregister_backend",
     "unregister_kernel",
 ]

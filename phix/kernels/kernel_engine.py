@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import kernel_keys, kernel_registry, kernel_selection
-from phix.core.arrays import read_only
+from phix.core import kernel_calls, kernel_keys, kernel_selection, places
 from phix.core.conversion import moved_tensor
 from phix.core.engines import Uncounted
 from phix.core.graph import (
@@ -24,17 +23,19 @@ from phix.core.graph import (
     map_entries,
     substitute_attrs,
 )
+from phix.core.kernel_arguments import ANY
 from phix.core.kernel_context import KernelContext, Unsized
 from phix.core.kernel_registry import Kernel, KernelKey
 from phix.core.places import Place
 from phix.core.rules import OPS
 from phix.kernels import structural
+from phix.kernels.engine_base import EngineOfPrimitives
 from phix.kernels.graph_program import Env, EquationStep, GraphProgram, StructuralStep
 
 Run = Callable[..., Any]
 
 
-class KernelEngine:
+class KernelEngine(EngineOfPrimitives):
     """Runs graphs on the kernels registered for one backend."""
 
     flattens = False
@@ -42,16 +43,11 @@ class KernelEngine:
     def __init__(self, place_kind: str, backend: str) -> None:
         self.name, self.backends = place_kind, (backend,)
 
-    def compile(
-        self,
-        graph: Graph,
-        contiguous: tuple[bool, ...],
-        lower: Callable[[], Graph] | None = None,
-        place: Place | None = None,
+    def program(
+        self, graph: Graph, contiguous: tuple[bool, ...], place: Place | None
     ) -> KernelProgram:
-        """See :class:`phix.core.engines.Engine`."""
-        here = place or Place(self.name)
-        return KernelProgram(lower() if lower else graph, KernelContext(here), self.backends[0])
+        """The kernels of the graph's equations."""
+        return KernelProgram(graph, KernelContext(place or Place(self.name)), self.backends[0])
 
     def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Uncounted:
         """See :class:`phix.core.engines.Engine`."""
@@ -61,8 +57,7 @@ class KernelEngine:
         """Whether the op is one of those that graphs are held together by."""
         parts = structural.PARTS.get(op_name, ())
         return op_name in structural.RUNS and all(
-            kernel_selection.lookup(part, KernelKey(self.backends[0], kernel_registry.ANY, dtype))
-            for part in parts
+            kernel_selection.lookup(part, KernelKey(self.backends[0], ANY, dtype)) for part in parts
         )
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Run | None:
@@ -83,7 +78,7 @@ class KernelProgram(GraphProgram):
         constants = {c.variable: moved_tensor(c.value, ctx.place).data for c in graph.constants}
         self.kernels = [_kernel_of(e, backend) for e in graph.equations]
         steps = [
-            _Held(e, ctx, backend) if k.function is None else _Call(e, ctx, k.function)
+            _Held(e, ctx, backend) if k.function is None else KernelCall(e, ctx, k)
             for e, k in zip(graph.equations, self.kernels)
         ]
         super().__init__(graph, ctx.place, steps, constants)
@@ -98,24 +93,23 @@ class KernelProgram(GraphProgram):
         return {"kernels": "\n".join(lines)}
 
 
-class _Call(EquationStep):
-    """The call of a kernel."""
+class KernelCall(EquationStep):
+    """The call of a kernel, its arguments where its states say."""
 
-    def __init__(self, equation: Equation, ctx: KernelContext, function: Run) -> None:
+    def __init__(self, equation: Equation, ctx: KernelContext, kernel: Kernel) -> None:
         super().__init__(equation, ctx)
-        self.function = function
+        self.kernel = kernel
 
     def settle(self, env: Env) -> Run:
-        op, ctx, outputs = self.equation.op, self.ctx, self.equation.outputs
-        attrs = substitute_attrs(self.equation.attrs, env)
+        ctx, equation, kernel = self.ctx, self.equation, self.kernel
+        attrs = substitute_attrs(equation.attrs, env)
         shapes = [_shape(v, env) for v in self.gives]
 
         def call(given: tuple[Any, ...]) -> list[Any]:
             made = [_made(ctx, v, s) for v, s in zip(self.gives, shapes)]
             supply = iter(made)
-            results = map_entries(lambda _: next(supply), outputs)
-            inputs = map_entries(read_only, given)
-            self.function(ctx, *kernel_keys.kernel_arguments(op, inputs, attrs), *results)
+            results = map_entries(lambda _: next(supply), equation.outputs)
+            kernel_calls.run(kernel, equation.op, ctx, given, attrs, results, equation.source)
             return [out.data if isinstance(out, Unsized) else out for out in made]
 
         return call
@@ -133,21 +127,20 @@ class _Held(StructuralStep):
 
     def run(self, op_name: str, inputs: tuple[Any, ...], attrs: tuple[Any, ...], out: Any) -> Any:
         shape, dtype = out
-        key = KernelKey(self.backend, kernel_registry.ANY, dtype)
+        key = KernelKey(self.backend, ANY, dtype)
         kernel = kernel_selection.lookup(OPS[op_name], key)
         if kernel is None or kernel.function is None:
             raise kernel_selection.not_found(op_name, key)
-        result = self.ctx.allocate(shape, dtype)
-        given = map_entries(read_only, inputs)
-        kernel.function(self.ctx, *kernel_keys.kernel_arguments(OPS[op_name], given, attrs), result)
+        result = self.ctx.alloc(shape, dtype)
+        kernel_calls.run(kernel, OPS[op_name], self.ctx, inputs, attrs, (result,))
         return result
 
 
 def _kernel_of(equation: Equation, backend: str) -> Kernel:
     """The kernel that was chosen, else that of the backend."""
     key = equation.kernel or kernel_keys.kernel_key(equation, backend)
-    found = kernel_selection.lookup(equation.op, key)
-    if found is None:
+    found = kernel_selection.lookup(equation.op, key, kernel_keys.given_dtypes(equation))
+    if found is None or (equation.kernel is None and not found.is_plain):
         raise kernel_selection.not_found(equation.op.name, key)
     return found
 
@@ -159,5 +152,9 @@ def _shape(variable: Variable, env: Env) -> tuple[int, ...] | None:
 
 
 def _made(ctx: KernelContext, variable: Variable, shape: tuple[int, ...] | None) -> Any:
-    meta = variable.meta
-    return Unsized(meta.ndim, meta.dtype) if shape is None else ctx.allocate(shape, meta.dtype)
+    meta, state = variable.meta, variable.state
+    if shape is None:
+        return Unsized(meta.ndim, meta.dtype)
+    if state is not None and state.place != ctx.place:
+        return places.allocate(state.place, shape, meta.dtype)
+    return ctx.alloc(shape, meta.dtype)

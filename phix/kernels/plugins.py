@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from phix.core import kernel_registry, places
+from phix.core import kernel_registry, places, registries
 from phix.core.engines import Engine, has_engine, register_engine, unregister_engine
 from phix.core.kernel_registry import Backend
 from phix.core.places import Device
@@ -19,6 +19,7 @@ from phix.kernels.kernel_engine import KernelEngine
 GROUP = "phix.backends"
 
 _loaded: list[str] = []
+registries.contents(_loaded)
 
 
 class BackendWarning(UserWarning):
@@ -42,7 +43,7 @@ def register_backend(
         device: its memory: a :class:`phix.kernels.Device` with allocator and copies.
         kernels_by_op: kernels by op name, in PHI's form ``kernel(ctx, *inputs, *attrs, *outputs)``;
             more can follow with ``phix.kernels.register_kernel``.
-        dtypes: the dtypes that ``kernels_by_op`` are for.
+        dtypes: the dtypes that ``kernels_by_op`` are for, where the ops have them.
         engine: what compiles graphs for it; by default graphs run equation by equation on the
             registered kernels. Ops without one run on the CPU, with copies there and back.
         library: the library behind the kernels, for listings.
@@ -80,11 +81,16 @@ def register_backend(
     register_engine(name, engine or KernelEngine(name, backend))
     kernel_registry.add_backend(Backend(backend, name, library or name, _fallback(), True))
     try:
-        for op_name, function in (kernels_by_op or {}).items():
-            kernel_registry.register_kernel(op_name, backend, dtypes=dtypes)(function)
+        _register_all(backend, kernels_by_op or {}, dtypes)
     except Exception:
         unregister_backend(name)
         raise
+
+
+def _register_all(backend: str, kernels_by_op: Mapping[str, Any], dtypes: Any) -> None:
+    for op_name, function in kernels_by_op.items():
+        own = kernel_registry.common_dtypes(op_name, dtypes)
+        kernel_registry.register_kernel(op_name, backend, dtypes=own)(function)
 
 
 def _fallback() -> str | None:

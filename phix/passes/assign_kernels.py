@@ -13,9 +13,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Union
 
-import numpy as np
-
 from phix.core import kernel_keys, kernel_selection, rewrites, stack
+from phix.core.conversion import tensor_from_scalar
 from phix.core.errors import DeviceError, KernelNotFoundError
 from phix.core.graph import (
     Constant,
@@ -30,7 +29,8 @@ from phix.core.graph import (
     map_attrs,
     map_entries,
 )
-from phix.core.kernel_registry import ANY, Kernel, KernelKey
+from phix.core.kernel_arguments import ANY, Asked, each_of
+from phix.core.kernel_registry import Kernel
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place
@@ -38,11 +38,11 @@ from phix.core.tensor import Tensor
 from phix.interpreters.decompose import decompose
 from phix.interpreters.infer_meta import infer
 from phix.interpreters.stage import finish
-from phix.passes.forms import Data, Form, Order, Writer, kernel_place
+from phix.passes import layouts
+from phix.passes.forms import Data, Form, Order, Writer, asked_place, kernel_place
 
 # Values that follow no input are written down where they are needed, if they are of so few steps.
 _LONGEST_RECIPE = 8
-_PERM = {("NCHW", "NHWC"): (0, 2, 3, 1), ("NHWC", "NCHW"): (0, 3, 1, 2)}
 
 
 @dataclass(eq=False)
@@ -160,31 +160,41 @@ class AssignKernels(Writer):
         op, key = equation.op, kernel.key
         asked = kernel_keys.kernel_key(equation, key.backend)
         where = kernel_place(kernel, place)
-        orders = _layout_orders(op, asked, key)
-        attrs = _restated_attrs(equation, asked, key)
-        if rewrites.is_on("keep_layouts"):
-            orders = orders or _orders_as_they_lie(equation, given)
+        orders = layouts.layout_orders(op, asked, key)
+        attrs = layouts.restated_attrs(equation, asked, key)
+        if rewrites.is_on("keep_layouts") and kernel.is_plain:
+            lying = map_entries(lambda v: getattr(v, "data", v), given)
+            orders = orders or layouts.orders_as_they_lie(equation, lying)
             if orders and "reduces" in op.traits:
-                orders, attrs = _reduced(equation, orders, attrs)
+                orders, attrs = layouts.reduced(equation, orders, attrs)
 
-        def atom(value: Given, name: str) -> Any:
+        def form(value: Given, name: str, state: Asked) -> Form:
             dtype = key.dtype if value.meta.dtype == asked.dtype else value.meta.dtype
-            if isinstance(value, Literal):
-                return Literal(value.value, value.meta.with_dtype(dtype))
             order = orders.get(name) if value.meta.ndim else None
-            return self.want(value.data, Form(where, order, dtype))
+            order = layouts.argument_order(op, name, asked, order, state, value.meta.ndim)
+            return Form(asked_place(state, where), order, state.dtype or dtype)
 
         inputs = tuple(
             entry if entry is None
-            else tuple(atom(v, arg.name) for v in entry) if isinstance(entry, tuple)
-            else atom(entry, arg.name)
-            for arg, entry in zip(op.inputs, given)
+            else tuple(self.atom(v, form(v, arg.name, state), where) for v in entry)
+            if isinstance(entry, tuple)
+            else self.atom(entry, form(entry, arg.name, state), where)
+            for arg, entry, state in zip(op.inputs, given, each_of(kernel.inputs, op.inputs))
         )  # fmt: skip
         if op.has_graphs:
             attrs = map_attrs(
                 lambda g: assign_kernels(g, [where] * len(g.inputs), where, where), attrs
             )
         return self.write(equation, inputs, attrs, kernel, where, orders, place)
+
+    def atom(self, value: Given, form: Form, where: Place) -> Any:
+        """The variable of a value in that form, for a kernel on ``where``; numbers stay numbers
+        there, and are constants elsewhere."""
+        if isinstance(value, Literal):
+            if form.place == where:
+                return Literal(value.value, value.meta.with_dtype(form.dtype))
+            value = self.constant(tensor_from_scalar(value.value, value.meta.dtype))
+        return self.want(value.data, form)
 
     def emit_over_places(self, equation: Equation, given: Any, place: Place) -> list[Given]:
         """The outputs of a loop or branch whose graphs move data: what they take unchanged stays
@@ -216,35 +226,43 @@ class AssignKernels(Writer):
     ) -> list[Given]:  # fmt: skip
         """The new equation; an output in a wider dtype is cast back at once."""
         op = equation.op
+        asked = kernel_keys.kernel_key(equation, kernel.key.backend)
         dtypes = [v.meta.dtype for v in flat(equation.outputs)]
-        if kernel.key.dtype != kernel_keys.kernel_key(equation, "").dtype:
-            metas = infer(op, map_entries(lambda a: a.meta, inputs), attrs)
-            dtypes = [m.dtype for m in flat(metas)]
+        if kernel.key.dtype != asked.dtype:
+            wide = {asked.dtype: kernel.key.dtype}
+            metas = map_entries(lambda a: a.meta.with_dtype(wide.get(a.meta.dtype, a.meta.dtype)),
+                                equation.inputs)  # fmt: skip
+            wide_attrs = layouts.restated_attrs(equation, asked, replace(kernel.key, layout=ANY))
+            dtypes = [m.dtype for m in flat(infer(op, metas, wide_attrs))]
         supply = iter(dtypes)
         values: list[PlacedValue] = []
 
-        def made(variable: Variable, order: Order | None) -> Variable:
-            meta = variable.meta.with_dtype(next(supply))
+        def made(variable: Variable, name: str, state: Asked) -> Variable:
+            plain = next(supply)
+            meta = variable.meta.with_dtype(state.dtype or plain)
+            order = orders.get(name)
+            order = layouts.argument_order(op, name, asked, order, state, variable.meta.ndim)
             if order is not None:
                 meta = meta.with_dims(order.dims(meta.dims))
-            layout = order.layout if order is not None else ANY
-            new = Variable("", meta, State(where, layout))
-            data = Data(variable.meta, {Form(where, order, meta.dtype): new})
+            form = Form(asked_place(state, where), order, meta.dtype)
+            new = Variable("", meta, State(form.place, ANY if order is None else order.layout))
+            data = Data(variable.meta, {form: new})
             values.append(PlacedValue(data, place, lambda: _made_by(variable, equation)))
             return new
 
         outputs: Any = tuple(
             entry if entry is None
-            else tuple(made(v, None) for v in entry) if isinstance(entry, tuple)
-            else made(entry, orders.get(out.name))
-            for out, entry in zip(op.outputs, equation.outputs)
+            else tuple(made(v, "", state) for v in entry) if isinstance(entry, tuple)
+            else made(entry, out.name, state)
+            for out, entry, state in
+            zip(op.outputs, equation.outputs, each_of(kernel.outputs, op.outputs))
         )  # fmt: skip
         self.equations.append(Equation(op, inputs, attrs, outputs, self.source, kernel.key))
         for value in values:
             (form,) = value.data.forms
             if form.dtype != value.meta.dtype:
-                wide = value.data.forms.pop(form)
-                self.restate(value.data, wide, form, form._replace(dtype=value.meta.dtype))
+                other = value.data.forms.pop(form)
+                self.restate(value.data, other, form, form._replace(dtype=value.meta.dtype))
         return list(values)
 
     def inline(self, equation: Equation, given: Any, place: Place) -> list[Given]:
@@ -263,13 +281,13 @@ class AssignKernels(Writer):
     # -- kernels ---------------------------------------------------------------------------
     def kernel(self, equation: Equation, kind: str) -> Kernel | None:
         """The kernel for an equation on that kind of place; None: it is to be decomposed."""
-        key = kernel_keys.kernel_key(equation, "")
+        key, dtypes = kernel_keys.kernel_key(equation, ""), kernel_keys.given_dtypes(equation)
         if not equation.op.is_primitive:
-            return kernel_selection.available(equation.op, key, kind)
+            return kernel_selection.available(equation.op, key, kind, given=dtypes)
         if equation.op.has_graphs:
             kind = _kind_for_graphs(equation, kind)
         try:
-            return kernel_selection.choose(equation.op, key, kind)
+            return kernel_selection.choose(equation.op, key, kind, dtypes)
         except KernelNotFoundError as error:
             at = f" (at {self.source})" if self.source else ""
             raise KernelNotFoundError(f"{error}{at}") from None
@@ -364,56 +382,6 @@ def _argument_names(op: Op, given: Any) -> list[tuple[str, Any]]:
     return named
 
 
-def _layout_orders(op: Op, asked: KernelKey, key: KernelKey) -> dict[str, Order]:
-    """The tensors whose axes the kernel wants in another order, by name."""
-    perm = _PERM.get((asked.layout, key.layout))
-    return {} if perm is None else dict.fromkeys(op.with_layout, Order(key.layout, perm))
-
-
-def _orders_as_they_lie(equation: Equation, given: Any) -> dict[str, Order]:
-    """Pointwise ops and reductions take their operands as they lie: if one is there in another
-    layout alone, the others are brought to it, and the result has it too."""
-    op = equation.op
-    if not (op.single_output and (op.is_pointwise or "reduces" in op.traits)):
-        return {}
-    rank = max(v.meta.ndim for v in (*flat(given), *flat(equation.outputs)))
-    for value in flat(given):
-        if isinstance(value, PlacedValue) and value.meta.ndim == rank:
-            first, *others = [f.order for f in value.data.forms] or [None]
-            if first is not None and None not in others:
-                return dict.fromkeys([*(a.name for a in op.args), "out"], first)
-    return {}
-
-
-def _reduced(
-    equation: Equation, orders: dict[str, Order], attrs: tuple[Any, ...]
-) -> tuple[dict[str, Order], tuple[Any, ...]]:
-    """A reduction over the same axes of an input in that order.
-
-    Where the axes that are left would not be in the order of the result, the input is brought back.
-    """
-    op, given = equation.op, list(attrs)
-    order = orders[op.inputs[0].name]
-    axes, keeps = op.attr("axis", attrs), op.attr("keepdim", attrs)
-    left = [p for p in order.perm if p not in axes]
-    if not keeps and left != sorted(left):
-        return {}, attrs
-    given[op.attr_names.index("axis")] = tuple(sorted(map(order.perm.index, axes)))
-    return (orders if keeps else {op.inputs[0].name: order}), tuple(given)
-
-
-def _restated_attrs(equation: Equation, asked: KernelKey, key: KernelKey) -> tuple[Any, ...]:
-    """The attributes for the kernel's layout and dtype."""
-    layout_attr = kernel_keys.layout_attr(equation.op)
-    attrs = list(equation.attrs)
-    for number, name in enumerate(equation.op.attr_names):
-        if name == layout_attr and key.layout != ANY:
-            attrs[number] = key.layout
-        elif isinstance(attrs[number], np.dtype) and attrs[number] == asked.dtype:
-            attrs[number] = key.dtype
-    return tuple(attrs)
-
-
 def _parts(equation: Equation) -> Graph:
     """A composite's equation as a graph of what it is made of."""
     inputs = tuple(dict.fromkeys(a for a in flat(equation.inputs) if isinstance(a, Variable)))
@@ -433,7 +401,8 @@ def _kind_for_graphs(equation: Equation, kind: str) -> str:
 def _runs_on(graph: Graph, kind: str) -> bool:
     for equation in graph.equations:
         op, key = equation.op, kernel_keys.kernel_key(equation, "")
-        if "moves" in op.traits or kernel_selection.available(op, key, kind) is not None:
+        found = kernel_selection.available(op, key, kind, given=kernel_keys.given_dtypes(equation))
+        if "moves" in op.traits or found is not None:
             if not all(_runs_on(g, kind) for g in graphs_in(equation.attrs)):
                 return False
         elif op.is_primitive or not _runs_on(_parts(equation), kind):

@@ -18,6 +18,9 @@ from phix.core.graph import (
     substitute_attrs,
 )
 from phix.core.graph_text import parse_graph
+from phix.core.kernel_arguments import each_of
+from phix.core.kernel_registry import Kernel
+from phix.core.kernel_selection import chosen_function
 from phix.core.meta import MetaConfig, MetaTensor, covers
 from phix.interpreters.infer_meta import COMPILE_TIME, RUN_TIME, infer
 
@@ -31,13 +34,36 @@ def check(graph: Graph) -> None:
         _check_arity(equation)
         for atom in flat(equation.inputs):
             _check_defined(atom, defined)
-        found = infer(equation.op, _metas(equation.inputs), equation.attrs, COMPILE_TIME)
-        for variable, meta in zip(flat(equation.outputs), flat(found)):
-            if not (covers(variable.meta, meta) or covers(meta, variable.meta)):
-                raise GraphError(f"{variable!r} is not what {equation.op.name} infers: {meta}")
+        kernel = chosen_function(equation)
+        if kernel is None or kernel.is_plain:
+            _check_metas(equation)
+        else:
+            _check_states(equation, kernel)
+        for variable in flat(equation.outputs):
             _define(variable, defined)
     for atom in graph.outputs:
         _check_defined(atom, defined)
+
+
+def _check_metas(equation: Equation) -> None:
+    found = infer(equation.op, _metas(equation.inputs), equation.attrs, COMPILE_TIME)
+    for variable, meta in zip(flat(equation.outputs), flat(found)):
+        if not (covers(variable.meta, meta) or covers(meta, variable.meta)):
+            raise GraphError(f"{variable!r} is not what {equation.op.name} infers: {meta}")
+
+
+def _check_states(equation: Equation, kernel: Kernel) -> None:
+    """The arguments of a kernel are where, and in the dtype, that it asks of each of them."""
+    op = equation.op
+    pairs = [*zip(equation.inputs, each_of(kernel.inputs, op.inputs))]
+    pairs += zip(equation.outputs, each_of(kernel.outputs, op.outputs))
+    for entry, asked in pairs:
+        for atom in flat((entry,)):
+            state = getattr(atom, "state", None)
+            if asked.dtype not in (None, atom.meta.dtype) or (
+                state is not None and asked.place not in (None, state.place.kind)
+            ):
+                raise GraphError(f"{atom!r} of {op.name} is not as its kernel asks: {asked}")
 
 
 def _define(variable: Variable, defined: set[Variable]) -> None:

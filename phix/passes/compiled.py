@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Union
 
-from phix.core import context, rewrites, stack
+from phix.core import context, rewrites, settings, stack
 from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
 from phix.core.graph import Graph, all_places, graphs_in
@@ -19,6 +19,7 @@ from phix.passes.pipeline import Around
 
 Homes = tuple[Place | None, ...]  # where inputs live; None: single values of the host
 Where = Union[tuple[Homes, Place], None]  # and the place of what follows none; None: all on the CPU
+Key = tuple[Any, ...]
 
 
 def stay_on_host(graph: Graph, homes: Homes, main: Place) -> bool:
@@ -61,17 +62,17 @@ def compile_to_places(graph: Graph, contiguous: tuple[bool, ...], main: Place) -
 
 
 class Compiled:
-    """A traced graph with its programs, one for the places and the contiguity of its inputs.
+    """A traced graph with its programs, one for the places and the contiguity of its inputs, and
+    for all else that decides them: see ``context.deciding``.
 
     ``off`` are the names of the rewrites to leave out: see :mod:`phix.core.rewrites`.
     """
 
     def __init__(self, graph: Graph, off: frozenset[str] = frozenset()) -> None:
         self.graph, self.off = graph, off
-        # the graph after each pass, and programs by contiguity too, by where inputs live
-        self.stages: dict[Where, dict[str, Graph]] = {}
-        self.programs: dict[tuple[tuple[bool, ...], Where], Program] = {}
-        self.anywhere: dict[Place, Launcher] = {}  # where inputs have no place
+        self.stages: dict[Key, dict[str, Graph]] = {}  # the graph after each pass
+        self.programs: dict[Key, Program] = {}  # by contiguity too
+        self.anywhere: dict[Key, Launcher] = {}  # where inputs have no place
         self.lock = stack.Lock()
         self.is_closed = not any(isinstance(c.value, Tracer) for c in graph.constants)
         self.is_static = all(v.meta.is_static() for v in graph.inputs)
@@ -80,13 +81,14 @@ class Compiled:
         return None if stay_on_host(self.graph, homes, main) else (homes, main)
 
     def _stages(self, where: Where) -> dict[str, Graph]:
+        key = _decided(where)
         with self.lock, rewrites.without(self.off):
-            if where not in self.stages:
+            if key not in self.stages:
                 if where is None:
-                    self.stages[where] = pipeline.run("cpu", self.graph)
+                    self.stages[key] = pipeline.run("cpu", self.graph)
                 else:
-                    self.stages[where] = lower_to_places(self.graph, *where)
-            return self.stages[where]
+                    self.stages[key] = lower_to_places(self.graph, *where)
+            return self.stages[key]
 
     def lower(self) -> Graph:
         """The graph after the last pass for the CPU."""
@@ -103,8 +105,9 @@ class Compiled:
             DeviceError: an equation's inputs live in different places.
         """
         where = self._where(homes, main)
+        key = (contiguous, *_decided(where))
         with self.lock:
-            found = self.programs.get((contiguous, where))
+            found = self.programs.get(key)
             if found is None:
                 with rewrites.without(self.off):
                     if where is None:
@@ -112,7 +115,7 @@ class Compiled:
                     else:
                         last = pipeline.last(self._stages(where))
                         found = compile_to_places(last, contiguous, main)
-                self.programs[contiguous, where] = found
+                self.programs[key] = found
             return found
 
     def explain(self, homes: Homes, main: Place) -> Explanation:
@@ -152,12 +155,20 @@ class Compiled:
     def _launch_anywhere(self, *arrays: Any) -> tuple[Any, ...]:
         """The results of a graph whose inputs have no place: they follow the ``phix.device``."""
         place = default()
-        launch = self.anywhere.get(place)
+        key = (place, context.deciding())
+        launch = self.anywhere.get(key)
         if launch is None:
             count = len(arrays)
             program = self.program((True,) * count, (None,) * count, place)
-            launch = self.anywhere[place] = program.launcher(((),) * count)
+            launch = self.anywhere[key] = program.launcher(((),) * count)
         return launch(*arrays)
+
+
+def _decided(where: Where) -> Key:
+    """What programs are found by, besides their graphs. Those that are generated for the CPU alone
+    ask for no kernel that somebody registered."""
+    count = None if where is None else context.Context.registrations
+    return (where, rewrites.left_out(), settings.deciding(), count)
 
 
 def homes_of(tensors: Sequence[Tensor]) -> tuple[Homes, Place]:

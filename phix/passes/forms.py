@@ -16,7 +16,8 @@ from phix.core import context, dispatch, kernel_registry, kernel_selection
 from phix.core import dims as dm
 from phix.core.conversion import moved_tensor
 from phix.core.graph import Equation, State, Variable
-from phix.core.kernel_registry import ANY, Kernel, KernelKey
+from phix.core.kernel_arguments import ANY, Asked
+from phix.core.kernel_registry import Kernel, KernelKey
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place
@@ -130,6 +131,11 @@ def kernel_place(kernel: Kernel, place: Place) -> Place:
     """Where a kernel runs that was found for ``place``: there, or where it falls back to."""
     kind = kernel_registry.BACKENDS[kernel.key.backend].place_kind
     return place if kind == place.kind else Place(kind)
+
+
+def asked_place(asked: Asked, place: Place) -> Place:
+    """Where an argument is to be of a kernel that runs on ``place``."""
+    return place if asked.place in (None, place.kind) else Place(str(asked.place))
 
 
 def restatements(x: Variable, have: Form, form: Form) -> list[tuple[Op, tuple[Any, ...], Any]]:

@@ -9,15 +9,31 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
+from phix.core import registries
 from phix.core.given import Kind, takes
 from phix.core.op import Op
-from phix.core.operators import install_methods
+from phix.core.operators import install_methods, remove_method
 from phix.core.rules import OPS, add_op
 from phix.table import invoke as invoking
 from phix.table.schema import parse_call
 
 if TYPE_CHECKING:
     from phix.table.entries import Entry
+
+
+@registries.part
+def _as_they_are() -> Callable[[], None]:
+    """The functions in ``phix.ops`` and the methods of tensors."""
+    module = sys.modules.get("phix.ops")
+    names = [] if module is None else list(module.__all__)
+
+    def restore() -> None:
+        if module is not None:
+            for name in module.__all__[len(names) :]:
+                remove_method(name, vars(module).pop(name, None))
+            module.__all__[:] = names
+
+    return restore
 
 
 @takes(path=Kind("a path", lambda v: isinstance(v, (str, os.PathLike))))

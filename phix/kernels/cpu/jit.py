@@ -31,6 +31,7 @@ _METH_FASTCALL = 0x80
 
 # Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
 _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
+_PROVIDERS |= {"phix_numba_runtime": "..numba.calls"}
 _PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", "float64")}
 _CALLS = re.compile(r"^declare [^@\n]*@(phix_(?!linked_)\w+)\(", re.MULTILINE)
 _LINKED = re.compile(rf"^declare [^@\n]*@({linked.PREFIX}\w+)\(", re.MULTILINE)
@@ -360,7 +361,9 @@ def _provide(calls: tuple[str, ...]) -> None:
     """Make the native functions of phix known that code is about to be linked with."""
     for name in calls:
         if name not in _provided:
-            module = importlib.import_module(f"{__package__}.{_PROVIDERS.get(name, 'blas')}")
+            provider = _PROVIDERS.get(name, "blas")
+            provider = provider if provider.startswith(".") else f".{provider}"
+            module = importlib.import_module(provider, __package__)
             module.provide(name)
 
 

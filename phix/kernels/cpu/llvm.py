@@ -376,12 +376,7 @@ class _Printer:
     def address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """The address of an element."""
         base = self.locals.get(buffer) or self.parameter("data", buffer)
-        part: Expr | None = None
-        if dt.is_complex(buffer.dtype) and len(indices) > (
-            len(buffer.dims) if buffer.strided else 1
-        ):
-            *head, part = indices
-            indices = tuple(head)
+        indices, part = ir.without_part(buffer, indices)
         if buffer.strided:
             return self._strided_address(buffer, base, indices, part)
         kind = ins.memory_type(dt.real_dtype(buffer.dtype))

@@ -259,7 +259,7 @@ class Plan:
         """Start the work on operands and a result at these addresses."""
         work = 0
         if self.workspace:
-            memory = ctx.allocate((self.workspace,), np.dtype(np.uint8))
+            memory = ctx.alloc((self.workspace,), np.dtype(np.uint8))
             work = device.runtime(ctx.place.index).address(memory)
         a, b = (d.pointer for d in self.operands)
         status = getattr(library(), f"cudnnConvolution{self.direction.name}")(
@@ -361,7 +361,7 @@ class CudnnCall:
 
     def block(self) -> int:
         """The address of memory for padded images."""
-        return self.address(self.ctx.allocate((self.inner.size,), self.images.dtype))
+        return self.address(self.ctx.alloc((self.inner.size,), self.images.dtype))
 
     def part(self) -> tuple[Images, int]:
         """Where in padded images the images lie, and how far from the beginning, in bytes."""

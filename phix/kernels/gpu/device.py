@@ -117,6 +117,10 @@ class GpuDevice(places.Device):
         """The number of the GPU that holds an array."""
         return int(storage.device.id)
 
+    def stream(self, index: int) -> Any:
+        """The address of CuPy's current stream."""
+        return runtime(index).context([]).stream
+
     def is_contiguous(self, storage: Any) -> bool:
         """Whether the array lies in C order without gaps."""
         return bool(storage.flags.c_contiguous)

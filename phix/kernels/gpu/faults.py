@@ -33,7 +33,7 @@ _CLOSED = {
 
 def fault(error: Exception, place: str) -> Exception:
     """The error of phix for one of CUDA; what is none of CUDA's, or says enough, as it is."""
-    status = getattr(error, "status", None)
+    status = getattr(error, "status", getattr(error.__cause__, "status", None))
     if status in _LOST:
         return DeviceError(
             f"{place} is lost to this process: {_LOST[status]}. Start a new process, no call of "

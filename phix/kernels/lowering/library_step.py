@@ -10,7 +10,7 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.core import graph as gr
-from phix.core import kernel_keys, kernel_selection
+from phix.core import kernel_calls, kernel_selection
 from phix.core.graph import Equation
 from phix.core.kernel_context import KernelContext
 from phix.core.kernel_registry import Kernel
@@ -47,8 +47,7 @@ def emit(
         attrs = gr.substitute_attrs(equation.attrs, env)
         places = iter(wanted)
         outputs = gr.map_entries(lambda _: next(rest) if next(places) else None, equation.outputs)
-        assert kernel.function is not None
-        kernel.function(ctx, *kernel_keys.kernel_arguments(equation.op, values, attrs), *outputs)
+        kernel_calls.run(kernel, equation.op, ctx, values, attrs, outputs, equation.source)
 
     def write(*out: Buffer) -> None:
         read = tuple(b.contiguous(v) for v in given)

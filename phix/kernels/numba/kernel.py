@@ -10,6 +10,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -109,15 +110,19 @@ class NumbaKernel:
         return self._linked(call, source), call.arrays, tuple(call.numbers)
 
     def _linked(self, call: _Call, source: str) -> Linked:
+        from phix.kernels.numba.calls import needs
+
         dtypes = [m.dtype for m in call.arrays]
         parts = (self.digest, source, [str(d) for d in dtypes], repr(call.constants))
         name = linked.PREFIX + hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
         kinds = ["ptr"] * len(dtypes) + ["i64"] * len(call.numbers)
+        make = cache(lambda: self._module(name, source, dtypes, call, kinds))
         return linked.add(Linked(
             name=name,
             title=self.title,
             declaration=f"declare void @{name}({', '.join([*kinds, 'ptr'])})",
-            make=lambda: self._module(name, source, dtypes, call, kinds),
+            make=make,
+            needs=lambda: needs(make()),
             meaning=lambda *given: self._meaning(source, call, given),
             is_lasting=self.is_lasting,
         ))  # fmt: skip
@@ -178,15 +183,14 @@ def register(
     """
     op = get_op(op_name)
     _check_arguments(op, function)
-    chosen = as_dtypes(dtypes)
-    lacking = [str(d) for d in chosen if d not in DTYPES]
+    lacking = [str(d) for d in as_dtypes(dtypes) if d not in DTYPES]
     if lacking:
         raise KernelRegistrationError(
             f"a Numba kernel of {op_name!r} for {', '.join(lacking)}: Numba has no arithmetic in "
             "16 bits on a CPU; leave them out, and float32 takes their place by casts"
         )
     kernel = NumbaKernel(op, function, **options)
-    register_kernel(op_name, BACKEND, layout, chosen, native=kernel)(kernel)
+    register_kernel(op_name, BACKEND, layout, dtypes, native=kernel)(kernel)
 
 
 def _check_arguments(op: Op, function: Callable[..., Any]) -> None:

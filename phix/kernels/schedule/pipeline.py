@@ -79,6 +79,13 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("several_rows", "schedule.several_rows"),
         LoopPass("stream_results", "cpu.streaming"),
     ),
+    # One thread, and memory of Python's: what is printed for people to read.
+    "numba": (
+        LoopPass("use_outputs", "schedule.inplace"),
+        LoopPass("collapse_loops", "schedule.collapse"),
+        LoopPass("shrink_temps", "schedule.shrinking"),
+        LoopPass("block_sums", "schedule.blocked_sums"),
+    ),
     # Thousands of threads.
     "gpu": (
         LoopPass("fill_the_card", "gpu.schedule"),

@@ -15,6 +15,7 @@ from phix.core.graph import Variable, flat, graphs_in, substitute_attrs
 from phix.core.places import Place
 from phix.kernels.several_places.segments import (
     Copy,
+    Crossing,
     Mixed,
     Segment,
     SegmentsProgram,
@@ -58,6 +59,9 @@ class SegmentsExplanation:
             count = _size(step.target, sizes)
             yield variable_place(step.source), replace(_NOTHING, bytes_read=count)
             yield step.place, replace(_NOTHING, bytes_written=count)
+        elif isinstance(step, Crossing):
+            note = f"what the kernel of {step.equation.op.name} does"
+            yield step.ctx.place, replace(_NOTHING, uncounted=(note,))
         elif isinstance(step, Mixed):
             name = step.equation.op.name
             note = f"turns of {name} beyond the first, and branches of it that are not taken"

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import places
+from phix.core import kernel_selection, places
 from phix.core.conversion import moved_tensor
 from phix.core.engines import Launcher, Program, engine
 from phix.core.graph import (
@@ -30,12 +30,16 @@ from phix.core.graph import (
     symbols_of,
 )
 from phix.core.kernel_context import KernelContext
+from phix.core.kernel_registry import BACKENDS
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
+from phix.core.recent import Recent
 from phix.core.rules import OPS
+from phix.core.settings import most_sizes
 from phix.core.tensor import tensor_of
 from phix.kernels import structural
 from phix.kernels.graph_program import Env, GraphProgram, Step, StructuralStep
+from phix.kernels.kernel_engine import KernelCall
 
 
 # -- steps -----------------------------------------------------------------------------------
@@ -77,18 +81,19 @@ class Segment(Step):
         needed |= {s for v in self.reads for d in v.meta.dims for s in dm.symbols(d)}
         needed -= own.union(*(dm.symbols(e.attrs[0]) for e in self.binds))
         self.missing = sorted(needed, key=lambda s: s.number)
-        self.programs: dict[Any, Program] = {}
-        self.launchers: dict[Any, Launcher] = {}
+        self.programs: Recent[Program] = Recent(most_sizes)
+        self.launchers: Recent[Launcher] = Recent(most_sizes)
 
     def program(self, contiguous: tuple[bool, ...], env: Env) -> Program:
         """Compiled once for all sizes, but for those that its inputs do not tell."""
         known = {s: env[s] for s in self.missing if s in env}
         key = (contiguous, *known.items())
-        if key not in self.programs:
+
+        def compiled() -> Program:
             (graph,) = substitute_attrs((self.graph,), known)
-            here = engine(self.place.kind)
-            self.programs[key] = here.compile(graph, contiguous, None, self.place)
-        return self.programs[key]
+            return engine(self.place.kind).compile(graph, contiguous, None, self.place)
+
+        return self.programs.get(key, compiled)
 
     def __call__(
         self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
@@ -96,10 +101,9 @@ class Segment(Step):
         contiguous = tuple([_is_contiguous(x) for x in storage])
         shapes = tuple([tuple(x.shape) for x in storage])
         key = (contiguous, shapes, donated, *[env.get(s) for s in self.missing])
-        launch = self.launchers.get(key)
-        if launch is None:
-            launch = self.program(contiguous, env).launcher(shapes, donated)
-            self.launchers[key] = launch
+        launch = self.launchers.get(
+            key, lambda: self.program(contiguous, env).launcher(shapes, donated)
+        )
         return launch(*storage)
 
     def __str__(self) -> str:
@@ -112,7 +116,7 @@ class Mixed(StructuralStep):
 
     def __init__(self, equation: Equation) -> None:
         super().__init__(equation, KernelContext(variable_place(flat(equation.outputs)[0])))
-        self.calls: dict[Any, Launcher] = {}
+        self.calls: Recent[Launcher] = Recent(most_sizes)
 
     def inner(self, graph: Graph) -> structural.Function:
         return structural.Function(graph, SegmentsProgram(graph, self.ctx.place))
@@ -122,17 +126,18 @@ class Mixed(StructuralStep):
         view = here.view(op_name, attrs)
         if view is not None:
             return view(*inputs)
-        shapes = tuple(tuple(x.shape) for x in tensors)
         key = (op_name, attrs, tuple(map(_form, tensors)))
-        if key not in self.calls:
+
+        def compiled() -> Launcher:
             variables = map_entries(lambda x: Variable("x", MetaTensor(x.shape, x.dtype)), inputs)
             result = Variable("out", MetaTensor(*out))
             equation = Equation(OPS[op_name], variables, attrs, (result,))
             graph = Graph(tuple(flat(variables)), (), (equation,), (result,))
             whole = tuple(map(_is_contiguous, tensors))
             program = here.compile(graph, whole, None, self.ctx.place)
-            self.calls[key] = program.launcher(shapes)
-        return self.calls[key](*tensors)[0]
+            return program.launcher(tuple([tuple(x.shape) for x in tensors]))
+
+        return self.calls.get(key, compiled)(*tensors)[0]
 
     def __str__(self) -> str:
         return f"step by step: {self.equation.op.name}"
@@ -142,8 +147,51 @@ def _form(x: Any) -> tuple[Any, ...]:
     return (tuple(x.shape), x.dtype, _is_contiguous(x))
 
 
+def _contiguous(x: Any) -> Any:
+    """The storage, or a copy that lies in C order without gaps."""
+    if _is_contiguous(x):
+        return x
+    return moved_tensor(tensor_of(np.array(places.to_host(x), order="C")), places.place_of(x)).data
+
+
 def _is_contiguous(x: Any) -> bool:
     return x.flags.c_contiguous if isinstance(x, np.ndarray) else places.is_contiguous(x)
+
+
+class Crossing(KernelCall):
+    """A kernel with arguments in several places."""
+
+    def __init__(self, equation: Equation) -> None:
+        kernel, place = kernel_selection.chosen_function(equation), equation_place(equation)
+        assert kernel is not None
+        stream = places.device_of(place.kind).stream(place.index)
+        super().__init__(equation, KernelContext(place, stream), kernel)
+
+    def __call__(
+        self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
+    ) -> Sequence[Any]:
+        return super().__call__(list(map(_contiguous, storage)), env)
+
+    def __str__(self) -> str:
+        return f"on {self.ctx.place}, arguments elsewhere: {self.equation.op.name}"
+
+
+def equation_place(equation: Equation) -> Place:
+    """Where an equation of a graph with states runs."""
+    variables = [*flat(equation.outputs), *flat(equation.inputs)]
+    there = [variable_place(v) for v in variables if isinstance(v, Variable)]
+    if equation.kernel is None:
+        return there[0]
+    kind = BACKENDS[equation.kernel.backend].place_kind
+    return next((p for p in there if p.kind == kind), Place(kind))
+
+
+def _is_crossing(equation: Equation) -> bool:
+    """Whether its kernel takes or gives something elsewhere than where it runs."""
+    if equation.kernel is None or equation.op.has_graphs:
+        return False
+    variables = [*flat(equation.outputs), *flat(equation.inputs)]
+    return len({variable_place(v) for v in variables if isinstance(v, Variable)}) > 1
 
 
 def variable_place(variable: Variable) -> Place:
@@ -167,8 +215,9 @@ class _Waiting:
 
     def __init__(self, equation: Equation, bound: set[dm.Symbol], effects: int) -> None:
         self.equation = equation
-        self.place = variable_place(flat(equation.outputs)[0])
-        self.is_alone = equation.kernel is None or _is_mixed(equation)
+        self.place = equation_place(equation)
+        crosses = _is_crossing(equation)
+        self.is_alone = equation.kernel is None or _is_mixed(equation) or crosses
         self.needs: set[Any] = {a for a in flat(equation.inputs) if isinstance(a, Variable)}
         self.gives: set[Any] = set(flat(equation.outputs))
         if equation.op.binds_dim:
@@ -209,18 +258,20 @@ def _cut(graph: Graph) -> list[list[Equation]]:
     return groups
 
 
-def _steps(graph: Graph) -> list[Copy | Segment | Mixed]:
+def _steps(graph: Graph) -> list[Copy | Segment | Mixed | Crossing]:
     groups = _cut(graph)
     later: set[Any] = set(graph.outputs)
-    steps: list[Copy | Segment | Mixed] = []
+    steps: list[Copy | Segment | Mixed | Crossing] = []
     for group in reversed(groups):
         first = group[0]
         if first.kernel is None:
-            step: Copy | Segment | Mixed = Copy(first)
+            step: Copy | Segment | Mixed | Crossing = Copy(first)
         elif _is_mixed(first):
             step = Mixed(first)
+        elif _is_crossing(first):
+            step = Crossing(first)
         else:
-            step = Segment(variable_place(flat(first.outputs)[0]), group, graph, later)
+            step = Segment(equation_place(first), group, graph, later)
         later.update(step.reads)
         steps.append(step)
     return steps[::-1]
@@ -230,7 +281,7 @@ def _steps(graph: Graph) -> list[Copy | Segment | Mixed]:
 class SegmentsProgram(GraphProgram):
     """A graph cut into steps. What is donated goes on to the step that reads it last."""
 
-    steps: list[Copy | Segment | Mixed]
+    steps: list[Copy | Segment | Mixed | Crossing]
 
     def __init__(self, graph: Graph, place: Place) -> None:
         constants = {c.variable: c.value.data for c in graph.constants}
