@@ -7,9 +7,9 @@ complex64, complex128; the strings of their names do as well.
 """
 
 import importlib as _importlib
-from typing import TYPE_CHECKING as _TYPE_CHECKING
+import typing as _typing
 
-from phix import checkpoint_policies, debug, fft, kernels, linalg, nn, numba, ops, random
+from phix import checkpoint_policies, cupy, debug, fft, kernels, linalg, nn, numba, ops, random
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
 from phix.api.autocasting import autocast
 from phix.api.batching import (
@@ -77,6 +77,7 @@ from phix.core.dtypes import (
 )
 from phix.core.faces import face as _face
 from phix.core.graph import Graph
+from phix.core.libraries import library
 from phix.core.meta import MetaTensor, spec
 from phix.core.numpy_protocol import provide as _provide_numpy
 from phix.core.operators import install_methods as _install_methods
@@ -88,7 +89,7 @@ from phix.core.tensor import Tensor
 from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
 
-if _TYPE_CHECKING:
+if _typing.TYPE_CHECKING:
     from phix import testing as testing
 
 __version__ = "0.1.0"
@@ -116,6 +117,7 @@ __all__ = [
     "complex64",
     "complex128",
     "cond",
+    "cupy",
     "custom_jvp",
     "custom_vjp",
     "debug",
@@ -147,6 +149,7 @@ __all__ = [
     "jit",
     "jvp",
     "kernels",
+    "library",
     "linalg",
     "linear_transpose",
     "linearize",
@@ -195,11 +198,13 @@ __all__ = [
 __dir__ = _face(__all__)
 
 
-def __getattr__(name: str) -> object:
-    """The faces that are imported when they are first used."""
-    if name in ("testing",):
-        return _importlib.import_module(f"phix.{name}")
-    raise AttributeError(f"module 'phix' has no attribute {name!r}")
+if not _typing.TYPE_CHECKING:  # which would take every name for one of these
+
+    def __getattr__(name: str) -> object:
+        """The faces that are imported when they are first used."""
+        if name in ("testing",):
+            return _importlib.import_module(f"phix.{name}")
+        raise AttributeError(f"module 'phix' has no attribute {name!r}")
 
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)

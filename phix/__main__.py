@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
-from phix.core import disk_cache, kernel_selection, places
+from phix.core import disk_cache, kernel_choices, kernel_selection, places
 from phix.core.errors import PhixError
 from phix.core.op import Op
 from phix.core.rules import OPS, get_op
@@ -111,7 +111,7 @@ def one_op(op: Op) -> list[str]:
     for key in kernel_selection.keys(op):
         by_backend.setdefault(key.backend, []).append(str(key.dtype))
     lines += [f"{b:11} {' '.join(dtypes)}" for b, dtypes in by_backend.items()]
-    return lines
+    return [*lines, *kernel_choices.choices(op), *kernel_choices.states(op)]
 
 
 if __name__ == "__main__":

@@ -80,6 +80,9 @@ class EmulatedDevice(places.Device):
     def to_host(self, storage: GpuArray) -> np.ndarray:
         return storage.array.copy()
 
+    def copy(self, target: GpuArray, source: GpuArray) -> None:
+        target.array[...] = source.array
+
     def stream(self, index: int) -> Any:
         return STREAM
 

@@ -147,23 +147,20 @@ def test_kernels_that_may_wait_for_data_are_not_recorded(gpu, monkeypatch) -> No
     monkeypatch.setattr(gpu, "recorded", lambda run: pytest.fail("recorded"))
     memory = gpu.empty((5,), np.dtype(np.float32))
 
-    @phix.kernels.register_kernel("tanh", "GPU", dtypes="float32")
     def tanh(ctx: Any, x: Any, out: Any) -> None:
         out.array[...] = np.tanh(x.array)
 
-    try:
+    with phix.scoped_registries():
+        phix.kernels.register_kernel("tanh", "GPU", dtypes="float32")(tanh)
         x, f = on(5), phix.jit(ops.tanh)
         monkeypatch.setattr(gpu, "empty", lambda shape, dtype: memory)
         for _ in range(4):
             np.testing.assert_allclose(f(x), np.tanh(x.numpy()), rtol=1e-6)
-    finally:
-        phix.kernels.unregister_kernel("tanh", "GPU")
 
 
 def test_registered_kernels_are_steps_of_programs(gpu) -> None:
     seen = []
 
-    @phix.kernels.register_kernel("split", "GPUDNN", dtypes="float32")
     def split(ctx: Any, x: Any, sections: Any, axis: int, parts: Any) -> None:
         seen.append((str(ctx.place), sections, axis, [p.shape for p in parts]))
         for part, value in zip(
@@ -171,7 +168,8 @@ def test_registered_kernels_are_steps_of_programs(gpu) -> None:
         ):
             part.array[...] = value
 
-    try:
+    with phix.scoped_registries():
+        phix.kernels.register_kernel("split", "GPUDNN", dtypes="float32")(split)
         x = on(6, 4)
         f = phix.jit(lambda x: ops.sin(ops.split(ops.exp(x), [3, 3], 0)[1]) * 2.0)
         np.testing.assert_allclose(f(x), 2 * np.sin(np.exp(x.numpy()[3:])), rtol=1e-5, atol=1e-5)
@@ -181,8 +179,6 @@ def test_registered_kernels_are_steps_of_programs(gpu) -> None:
         for n in (2, 8):
             x = on(n, 3)
             np.testing.assert_array_equal(rows(x), x.numpy()[-1:])
-    finally:
-        phix.kernels.unregister_kernel("split", "GPUDNN")
     assert seen[0] == ("gpu:0", (3, 3), 0, [(3, 4), (3, 4)])
     assert [s[1:] for s in seen[1:]] == [((1, 1), 0, [(1, 3)] * 2), ((7, 1), 0, [(7, 3), (1, 3)])]
 

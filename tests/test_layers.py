@@ -33,6 +33,7 @@ ROOMS: dict[str, set[str]] = {
     "fft": {"ops", "core"},
     "linalg": {"ops", "core"},
     "numba": {"kernels", "api", "passes", "table", "ops", "core"},
+    "cupy": {"kernels", "core"},
     "array_functions": {"linalg", "fft", "ops", "core"},
 }
 ENGINE_LIBRARIES = {"numba", "llvmlite", "cupy", "cupyx", "scipy"}

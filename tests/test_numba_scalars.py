@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -17,32 +17,40 @@ from phix.core.rules import OPS
 RNG = np.random.default_rng(7)
 
 
-def defined(name: str, **options: Any) -> Callable[[Any], Any]:
-    """The op of a scalar function, made once a process: ops cannot be taken away again."""
-    return lambda f: getattr(ops, name) if name in OPS else phix.numba.scalar(name, **options)(f)
-
-
-@defined("numba_wave", derive=True)
-def wave(t: Any, rate: float = 0.5) -> Any:
+def _wave(t: Any, rate: float = 0.5) -> Any:
     return math.exp(-rate * t) * np.sin(t)
 
 
-@defined("numba_smooth", derive=True)
-def smooth(x: Any, y: Any) -> Any:
+def _smooth(x: Any, y: Any) -> Any:
     return 0.5 * (x + y + math.sqrt((x - y) ** 2 + 0.25))
 
 
-@defined("numba_steps")
-def steps(x: Any, most: int = 3) -> Any:
+def _steps(x: Any, most: int = 3) -> Any:
     count = 0.0
     while x > 1.0 and count < most:  # what no expression says
         x, count = x / 2.0, count + 1.0
     return count
 
 
-@defined("numba_inside")
-def inside(x: Any, y: Any) -> bool:
+def _inside(x: Any, y: Any) -> bool:
     return x * x + y * y < 1.0
+
+
+wave: Any
+smooth: Any
+steps: Any
+inside: Any
+
+
+@pytest.fixture(autouse=True, scope="module")
+def made() -> Iterator[None]:
+    global wave, smooth, steps, inside
+    with phix.scoped_registries():
+        wave = phix.numba.scalar("numba_wave", derive=True)(_wave)
+        smooth = phix.numba.scalar("numba_smooth", derive=True)(_smooth)
+        steps = phix.numba.scalar("numba_steps")(_steps)
+        inside = phix.numba.scalar("numba_inside")(_inside)
+        yield
 
 
 def test_values_in_each_dtype() -> None:
@@ -61,7 +69,7 @@ def test_values_in_each_dtype() -> None:
     np.testing.assert_array_equal(phix.jit(lambda x: steps(x, most=5))(x), [0, 2, 5, 0])
     found = inside(RNG.random((4, 1)), 0.5)
     assert found.dtype == bool and found.shape == (4, 1)
-    positive = defined("numba_positive")(lambda x: x > 0)  # not said to be bool: a float
+    positive = phix.numba.scalar("numba_positive")(lambda x: x > 0)  # not said to be bool: a float
     np.testing.assert_array_equal(positive([-1.0, 2.0]), [0.0, 1.0])
 
 
@@ -125,9 +133,9 @@ def test_what_is_refused() -> None:
         ("numba_text", text, "is to give one real number or bool"),
         ("numba_unknown", lambda x: nobody(x), "name 'nobody' is not defined"),  # noqa: F821
     ):
-        made = defined(name)(function)
+        op = phix.numba.scalar(name)(function)
         with pytest.raises(KernelRegistrationError, match=message):
-            made(1.0)
+            op(1.0)
     with pytest.raises(KernelRegistrationError, match=r"cannot be found by tracing.*np\.where"):
         phix.numba.scalar("numba_branches", derive=True)(branches)
     assert "numba_branches" not in OPS, "nothing is half made"

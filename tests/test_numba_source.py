@@ -274,9 +274,11 @@ def test_it_runs_in_place_of_llvm() -> None:
         eager = (phix.to_tensor(x) * 2.0).numpy()
         jitted = phix.jit(lambda v: ops.cumsum(v, 1) + v)(x.T[::2]).numpy()
         whole = phix.jit(lambda v: v - 1.0, donate_argnums=(0,))(phix.to_tensor(x)).numpy()
+        total = phix.jit(lambda v: phix.scan(lambda c, a: (c + a, c), v[0], v)[1])(x[:, 0]).numpy()
     np.testing.assert_array_equal(eager, x * 2)
     np.testing.assert_allclose(jitted, np.cumsum(x.T[::2], 1) + x.T[::2], rtol=1e-6)
     np.testing.assert_array_equal(whole, x - 1)
+    np.testing.assert_allclose(total, x[0, 0] + np.cumsum(x[:, 0]) - x[:, 0], rtol=1e-6)
 
 
 # -- the text ------------------------------------------------------------------------------------
@@ -306,9 +308,25 @@ def test_nothing_is_imported_before_the_text_is_asked_for() -> None:
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_what_is_not_printed_says_so() -> None:
+def test_host_steps_are_calls() -> None:
     lowered = phix.jit(phix.fft.fft).lower(phix.spec([4], "complex64"))
     assert "fft_c2c_step(" in lowered.sections["numba"]
+
+
+def test_code_from_outside_is_not_printed() -> None:
+    """It runs as LLVM has it, and the text says so."""
+
+    @phix.numba.scalar("printed_nowhere")
+    def printed_nowhere(x: float) -> float:
+        return x * 3.0
+
+    x = np.array([1.0, 2.0])
+    with pytest.raises(KernelNotFoundError, match=r"printed_nowhere.* is no part of printed Numba"):
+        phix.numba.source(printed_nowhere, phix.spec([2], "float64"))
+    with in_place_of_llvm(is_plain=False):
+        lowered = phix.jit(lambda v: printed_nowhere(v) + 1.0).lower(x)
+        assert lowered.sections["numba"].startswith("# ")
+        np.testing.assert_array_equal(lowered.compile()(x).numpy(), [4.0, 7.0])
 
 
 @pytest.mark.parametrize("disabled", ["0", "1"])

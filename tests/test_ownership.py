@@ -186,17 +186,16 @@ def test_transient_arguments_are_read_where_they_lie() -> None:
     """No copy on the way into a program, or an op's kernel."""
     seen: list[int] = []
 
-    @phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")
-    def tanh(ctx: Any, x: np.ndarray, out: np.ndarray) -> None:
-        seen.append(x.__array_interface__["data"][0])
-        np.tanh(x, out=out)
-
     a = np.ones((64, 64), "f")
-    try:
+    with phix.scoped_registries():
+
+        @phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")
+        def tanh(ctx: Any, x: np.ndarray, out: np.ndarray) -> None:
+            seen.append(x.__array_interface__["data"][0])
+            np.tanh(x, out=out)
+
         phix.jit(ops.tanh)(a)
         ops.tanh(a)
-    finally:
-        phix.kernels.unregister_kernel("tanh", "CPU")
     assert seen == [a.__array_interface__["data"][0]] * 2
 
 
@@ -237,7 +236,6 @@ def writing_kernel() -> Iterator[list[str]]:
     """A tanh that would leave its work in its input."""
     seen: list[str] = []
 
-    @phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")
     def tanh(ctx: Any, x: np.ndarray, out: np.ndarray) -> None:
         try:
             np.tanh(x, out=x)
@@ -245,10 +243,9 @@ def writing_kernel() -> Iterator[list[str]]:
             seen.append(str(error))
         np.tanh(x, out=out)
 
-    try:
+    with phix.scoped_registries():
+        phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")(tanh)
         yield seen
-    finally:
-        phix.kernels.unregister_kernel("tanh", "CPU")
 
 
 def test_registered_kernels_get_inputs_that_are_read_only(writing_kernel: list[str]) -> None:

@@ -122,9 +122,7 @@ def test_a_library_that_is_added_to_a_place_is_chosen(fallback: str | None) -> N
     x = RNG.standard_normal(6).astype("f")
     seen: list[int] = []
     with phix.scoped_registries():
-        kernel_registry.add_backend(
-            kernel_registry.Backend("MINE", "cpu", "a library of one's own", fallback)
-        )
+        kernel_registry.add_backend(kernel_registry.Backend("MINE", "cpu", "mine", fallback))
         for number in (1, 2):  # of two kernels for one op, that of the added library
 
             def tanh(ctx: Any, x: Any, out: Any, number: int = number) -> None:

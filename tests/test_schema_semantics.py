@@ -12,7 +12,7 @@ import pytest
 
 import phix
 from harness.cases import Case, table_cases
-from loaded_ops import Load, loading
+from loaded_ops import Load
 from phix import ops
 from phix.core import rules
 from phix.core.errors import ArgumentError, DonatedTensorError, OpTableError, ShapeError
@@ -28,7 +28,13 @@ CASES = [c for c in table_cases() if "elsewhere" not in c.test]
 @pytest.fixture
 def load(tmp_path: Path) -> Iterator[Load]:
     """Adds entries to the op table, and takes them away again."""
-    with loading(tmp_path) as loaded:
+
+    def loaded(text: str) -> Any:
+        file = tmp_path / "my_ops.yaml"
+        file.write_text(text)
+        return phix.load_ops(file)
+
+    with phix.scoped_registries():
         yield loaded
 
 
@@ -366,11 +372,9 @@ def test_a_call_that_does_not_fit_is_refused(load, call: str, message: str) -> N
 # -- kernel ------------------------------------------------------------------------------------
 @pytest.fixture
 def npu() -> Iterator[None]:
-    was_there = "NPU" in phix.kernels.BACKENDS
-    phix_npu.ensure_registered()
-    yield
-    if not was_there:
-        phix.kernels.unregister_backend("npu")
+    with phix.scoped_registries():
+        phix_npu.ensure_registered()
+        yield
 
 
 def test_kernel_says_where_and_on_what_a_call_runs(load, npu) -> None:

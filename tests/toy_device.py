@@ -80,12 +80,10 @@ def toy(
     """A device of that name with kernels of these ops, some for one layout alone."""
     device = Toy()
     gc.collect()  # tensors of an earlier one are gone
-    phix.register_backend(name, device)
-    try:
+    with phix.scoped_registries():
+        phix.register_backend(name, device)
         for op in ops:
             own = common_dtypes(op, dtypes)
             register = phix.kernels.register_kernel(op, name.upper(), layouts.get(op, "any"), own)
             register(device.kernel(op))
         yield device
-    finally:
-        phix.kernels.unregister_backend(name)

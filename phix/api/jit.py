@@ -11,7 +11,7 @@ from phix.api.arguments import check_places, function_name
 from phix.api.donation import Donating
 from phix.api.jitted import Jitted
 from phix.api.signatures import P, R
-from phix.core import rewrites
+from phix.core import libraries, rewrites
 from phix.core.errors import ArgumentError
 from phix.core.given import FUNCTION, INTS, LIST, NAMES, NONE, takes
 
@@ -27,6 +27,7 @@ def jit(
     input_spec: Sequence[Any] | None = None,
     donate_argnums: Static = None,
     disable: str | Iterable[str] = (),
+    library: str | None = None,
 ) -> Jitted[P, R]: ...
 
 
@@ -39,6 +40,7 @@ def jit(
     input_spec: Sequence[Any] | None = None,
     donate_argnums: Static = None,
     disable: str | Iterable[str] = (),
+    library: str | None = None,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
@@ -49,6 +51,7 @@ def jit(
     input_spec=LIST | NONE,
     donate_argnums=INTS | NONE,
     disable=NAMES,
+    library=NAMES | NONE,
 )
 def jit(
     function: Callable[..., Any] | None = None,
@@ -58,6 +61,7 @@ def jit(
     input_spec: Sequence[Any] | None = None,
     donate_argnums: Static = None,
     disable: str | Iterable[str] = (),
+    library: str | None = None,
 ) -> Any:
     """A function that is traced once for each kind of arguments and runs as one native program.
 
@@ -74,8 +78,8 @@ def jit(
             program is done with them by then, and where no array, view or other tensor shares
             it. NumPy arrays are never written to.
         disable: names of rewrites to leave out, to see what they do or whether one is at fault;
-            ``phix.debug.passes()`` lists them. Derivatives taken of the jitted function from
-            outside are compiled with all of them.
+            ``phix.debug.passes()`` lists them. Derivatives from outside have all of them.
+        library: whose kernels come first, as in ``phix.library``; not in derivatives from outside.
 
     Returns:
         A function of the same arguments. It can be differentiated, batched and traced, to any
@@ -84,9 +88,8 @@ def jit(
         traces, ``.trace_count`` counts traces.
 
     Raises:
-        ArgumentError: an argument is no tensor, a static one is not hashable, the function has no
-            argument of a number in ``static_argnums`` or ``donate_argnums``, or no rewrite has a
-            name in ``disable``.
+        ArgumentError: an argument is no tensor, a static one is not hashable, or there is no
+            argument of such a number, or no such rewrite or library.
         ShapeError: an argument does not fit its input_spec, or a check left open while tracing
             fails at the sizes given.
         DonatedTensorError: a tensor is used after it was donated.
@@ -101,14 +104,15 @@ def jit(
     if function is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
-            input_spec=input_spec, donate_argnums=donate_argnums, disable=disable,
+            input_spec=input_spec, donate_argnums=donate_argnums, disable=disable, library=library,
         )  # fmt: skip
     for setting, given in (("static", static_argnums), ("donate", donate_argnums)):
         check_places(function, f"{setting}_argnums", _as_tuple(given))
     numbers, names = _both_ways(function, _as_tuple(static_argnums), _as_tuple(static_argnames))
     donated, off = _as_tuple(donate_argnums), rewrites.checked(disable, "jit")
+    libraries.checked(library, "jit")
     kind = Donating if donated else Jitted
-    return kind(function, numbers, names, input_spec, off, donated)
+    return kind(function, numbers, names, input_spec, off, donated, library)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

@@ -68,6 +68,7 @@ class Jitted(Generic[P, R]):
         input_spec: Any,
         off: frozenset[str] = frozenset(),
         donated: tuple[int, ...] = (),
+        library: str | None = None,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -76,6 +77,7 @@ class Jitted(Generic[P, R]):
         self.input_spec = input_spec
         self.off = off  # rewrites left out
         self.donated = donated  # argument numbers
+        self.library = library  # whose kernels come first
         self.trace_count = 0
         self.most_traces: int | None = None  # set by phix.debug.assert_max_traces
         self._calls: list[CallKind] = []  # what each trace was made for, in order
@@ -207,7 +209,7 @@ class Jitted(Generic[P, R]):
         self.trace_count += 1
         function = _with_static(self.function, static)
         with rewrites.without(self.off), _one_trace_deeper(self.function):
-            return Traced(*trace(function, *specs), self.off)
+            return Traced(*trace(function, *specs), self.off, self.library)
 
     @leaving_phix
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:

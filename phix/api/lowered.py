@@ -29,9 +29,13 @@ class Traced:
     """One trace of a function: its compiled graph, and the structure of its result."""
 
     def __init__(
-        self, graph: Graph, out_tree: pytrees.TreeDef, off: frozenset[str] = frozenset()
+        self,
+        graph: Graph,
+        out_tree: pytrees.TreeDef,
+        off: frozenset[str] = frozenset(),
+        library: str | None = None,
     ) -> None:
-        self.compiled = Compiled(graph, off)
+        self.compiled = Compiled(graph, off, library)
         self.out_tree = out_tree
         self.is_single = out_tree == _LEAF
         # The graph as an op: what it closes over is an operand like others.

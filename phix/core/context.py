@@ -26,8 +26,9 @@ class Context(threading.local):
     is_inside = False  # whether ops are called by rules or graphs that run again
     rewrites_left_out: frozenset[str] = frozenset()  # core.rewrites
     settings: Any = None  # core.settings; None are those shipped
+    library: str | None = None  # core.libraries
     # how often devices or kernels have come or gone, which the class counts for all threads; -1 in
-    # a block that changes the settings or rewrites: see ``deciding``
+    # a block that changes the settings, rewrites or library: see ``deciding``
     registrations = 0
     place: Any = None  # core.places: where new data go; None is the host
     source: Any = None  # core.source: the line that what runs now derives from
@@ -48,18 +49,19 @@ context = Context()
 def deciding() -> Any:
     """What decides programs here, besides their graphs: a part of every key of one.
 
-    The settings, the rewrites left out, and how often devices or kernels have come or gone; that
-    number alone where no block changes the others.
+    The settings, the rewrites left out, the library that is pinned, and how often devices or
+    kernels have come or gone; that number alone where no block changes the others.
     """
     count = context.registrations
     if count >= 0:
         return count
-    return (context.settings, context.rewrites_left_out, Context.registrations)
+    here = (context.settings, context.rewrites_left_out, context.library)
+    return (*here, Context.registrations)
 
 
 def note_block() -> None:
-    """Say that a block which changes the settings or the rewrites begins or ends."""
-    if context.settings is None and not context.rewrites_left_out:
+    """Say that a block which changes the settings, rewrites or library begins or ends."""
+    if context.settings is None and not (context.rewrites_left_out or context.library):
         vars(context).pop("registrations", None)
     else:
         context.registrations = -1

@@ -27,7 +27,19 @@ def run(
     Raises:
         KernelError: it raised something, returned something, or left a size open.
     """
-    args = kernel_arguments(op, map_entries(places.read_only, inputs), attrs)
+    run_args(kernel, op, ctx, kernel_arguments(op, inputs, attrs), outputs, source)
+
+
+def run_args(
+    kernel: Kernel, op: Op, ctx: KernelContext, args: tuple[Any, ...], outputs: tuple[Any, ...],
+    source: Source | None = None,
+) -> None:  # fmt: skip
+    """As :func:`run`, for inputs and attributes in the order in which kernels take them."""
+    tensors = {a.name for a in op.inputs}
+    args = tuple(
+        map_entries(places.read_only, (value,))[0] if name in tensors else value
+        for name, value in zip(argument_names(op), args)
+    )
     assert kernel.function is not None
     try:
         found = kernel.function(ctx, *args, *outputs)

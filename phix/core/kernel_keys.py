@@ -108,13 +108,17 @@ def _choices(op: Op, key: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in str(op.kernel.get(key, "")).split(">") if part.strip())
 
 
-add_backend(Backend("CPU", "cpu", "LLVM", is_engine=True))
-add_backend(Backend("BLAS", "cpu", "the BLAS of SciPy", "CPU"))
-add_backend(Backend("NUMPY", "cpu", "NumPy", "CPU"))
-add_backend(Backend("SCIPY", "cpu", "SciPy", "CPU"))
-add_backend(Backend("NUMBA", "cpu", "Numba", "CPU"))
-add_backend(Backend("GPU", "gpu", "NVRTC", "CPU", is_engine=True))
-add_backend(Backend("GPUDNN", "gpu", "cuDNN", "GPU"))
-add_backend(Backend("GPUBLAS", "gpu", "cuBLAS", "GPU"))
-add_backend(Backend("GPUSOLVER", "gpu", "cuSOLVER", "GPU"))
-add_backend(Backend("GPUFFT", "gpu", "cuFFT", "GPU"))
+for _name, _place, _library, _fallback, _about in (
+    ("CPU", "cpu", "phix", None, "code of its engine, by LLVM"),
+    ("BLAS", "cpu", "blas", "CPU", "the BLAS of SciPy"),
+    ("NUMPY", "cpu", "numpy", "CPU", "NumPy"),
+    ("SCIPY", "cpu", "scipy", "CPU", "SciPy"),
+    ("NUMBA", "cpu", "numba", "CPU", "Numba"),
+    ("GPU", "gpu", "phix", "CPU", "code of its engine, by NVRTC"),
+    ("GPUDNN", "gpu", "cudnn", "GPU", "cuDNN"),
+    ("GPUBLAS", "gpu", "cublas", "GPU", "cuBLAS"),
+    ("GPUSOLVER", "gpu", "cusolver", "GPU", "cuSOLVER"),
+    ("GPUFFT", "gpu", "cufft", "GPU", "cuFFT"),
+):
+    _own = _library == "phix"
+    add_backend(Backend(_name, _place, _library, _fallback, _own, about=_about))

@@ -29,13 +29,18 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 @dataclass(frozen=True)
 class Backend:
-    """A library on a kind of place, and where ops go that it has no kernel for."""
+    """A library on a kind of place, and where ops go that it has no kernel for.
+
+    ``before`` is the backend of the place that it is preferred to, if not to all.
+    """
 
     name: str
     place_kind: str
-    library: str
+    library: str  # as phix.library knows it
     fallback: str | None = None
     is_engine: bool = False  # whether the engine of the place answers for what is not registered
+    before: str | None = None
+    about: str = ""
 
 
 @dataclass(frozen=True)
@@ -83,6 +88,52 @@ def add_backend(backend: Backend) -> None:
         known_backend(backend.fallback)
     BACKENDS[backend.name] = backend
     notify()
+
+
+def add_library(place: str, library: str, *, before: str | None = None, about: str = "") -> Backend:
+    """Add a library to a place that is there; kernels are then registered for its backend.
+
+    Args:
+        place: a kind of place: ``"cpu"``, ``"gpu"``, or that of a plug-in.
+        library: a name for it, as in ``phix.library("mylib")``. In capitals it is the backend of
+            the CPU, ``"MYLIB"``, with the place in front that of others, ``"GPUMYLIB"``.
+        before: the library of the place that it is preferred to, such as ``"phix"``, what the
+            engine generates; by default it comes before all.
+        about: what it is, for listings.
+
+    Raises:
+        KernelRegistrationError: no such place, a library of that name is there, no library of the
+            place has the name in ``before``.
+
+    >>> import phix
+    >>> with phix.scoped_registries():
+    ...     backend = phix.kernels.add_library("cpu", "mylib", before="phix").name
+    ...     @phix.kernels.register_kernel("tanh", backend, dtypes="float32")
+    ...     def tanh(ctx, x, out):
+    ...         out[...] = 7.0
+    ...     print(phix.ops.tanh(0.0).item(), phix.ops.sin(0.0).item())
+    ...     with phix.library("phix"):
+    ...         print(phix.ops.tanh(0.0).item())
+    7.0 0.0
+    0.0
+    """
+    there = {b.library: b for b in BACKENDS.values() if b.place_kind == place}
+    if not library.isidentifier() or library in there or not there:
+        kinds = ", ".join(dict.fromkeys(b.place_kind for b in BACKENDS.values()))
+        why = f"{place!r} has it already" if library in there else f"the places are {kinds}"
+        raise KernelRegistrationError(
+            f"no library {library!r} can be added to {place!r}: {why}; write a name such as 'mylib'"
+        )
+    if before is not None and before not in there:
+        raise KernelRegistrationError(
+            f"add_library: {place} has no library {before!r}; there are {', '.join(there)}"
+        )
+    engine = next((b.name for b in there.values() if b.is_engine), None)
+    name = library.upper() if place == "cpu" else f"{place}{library}".upper()
+    first = None if before is None else there[before].name
+    backend = Backend(name, place, library, engine, before=first, about=about)
+    add_backend(backend)
+    return backend
 
 
 def check_is_new(name: str) -> None:
@@ -225,17 +276,25 @@ def _own_dtypes(op: Op, dtypes: DTypes) -> tuple[np.dtype, ...]:
     return own
 
 
+def reason_unused(op: Op, backend: Backend) -> str:
+    """Why the engine of the place never asks for a kernel of the op; nothing where it does."""
+    runs_itself = op.binds_dim or op.has_graphs or "data_dependent" in op.traits
+    if not runs_itself or backend.place_kind not in _GENERATING:
+        return ""
+    return (
+        f"the engine of {backend.place_kind} runs the op itself, since it has graphs in it, or "
+        "sizes that its data tell"
+    )
+
+
 def _warn_unused(op: Op, backend: Backend) -> None:
     """Log where the engine of the place never asks for a kernel of the op."""
-    runs_itself = op.binds_dim or op.has_graphs or "data_dependent" in op.traits
-    if runs_itself and backend.place_kind in _GENERATING:
+    why = reason_unused(op, backend)
+    if why:
         import logging
 
-        logging.getLogger("phix.kernels").warning(
-            "a kernel of %s for %s will not be chosen: the engine of %s runs the op itself, since "
-            "it has graphs in it, or sizes that its data tell",
-            op.name, backend.name, backend.place_kind,
-        )  # fmt: skip
+        text = "a kernel of %s for %s will not be chosen: %s"
+        logging.getLogger("phix.kernels").warning(text, op.name, backend.name, why)
 
 
 _GENERATING = ("cpu", "gpu")  # the kinds of places whose engines generate loops

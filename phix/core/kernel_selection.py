@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,7 @@ from phix.core.kernel_registry import (
     KernelKey,
     known_backend,
 )
+from phix.core.libraries import pinned
 from phix.core.op import Op
 from phix.core.rules import OPS
 
@@ -84,8 +86,8 @@ def find(op: Op | str, key: KernelKey) -> Kernel:
         KernelNotFoundError: there is none; the message says what is registered.
 
     >>> import phix
-    >>> kernel = phix.kernels.find("matmul", phix.kernels.KernelKey("BLAS", "any", phix.float16))
-    >>> kernel.key.backend
+    >>> key = phix.kernels.KernelKey("BLAS", "any", phix.float16)
+    >>> phix.kernels.find("matmul", key).key.backend
     'CPU'
     """
     for backend in chain(key.backend):
@@ -97,20 +99,24 @@ def find(op: Op | str, key: KernelKey) -> Kernel:
     raise not_found(_name(op), key)
 
 
-@lru_cache(maxsize=8192)
 def choose(op: Op, key: KernelKey, place_kind: str, given: Given = ()) -> Kernel:
     """The kernel for a call on that kind of place, of whatever library is there.
 
     ``key`` says layout and dtype; its backend is left open. A library of the place that has it in
     the dtype is preferred, then one that has a wider dtype of the same kind, then the places that
-    the libraries fall back to, which is logged once.
+    the libraries fall back to, which is logged once. A pinned library comes before all of these.
 
     Raises:
         KernelNotFoundError: there is none; the message says what is registered.
     """
+    return _choose(op, key, place_kind, given, pinned())
+
+
+@lru_cache(maxsize=8192)
+def _choose(op: Op, key: KernelKey, place_kind: str, given: Given, pin: str | None) -> Kernel:
     asked = replace(key, backend=engine(place_kind).backends[0])
     for kind in fallbacks(place_kind):
-        found = available(op, key, kind, place_kind, given)
+        found = _available(op, key, kind, place_kind, given, pin)
         if found is not None:
             if kind != place_kind:
                 _log_fallback(op.name, asked, found.key)
@@ -118,7 +124,6 @@ def choose(op: Op, key: KernelKey, place_kind: str, given: Given = ()) -> Kernel
     raise not_found(op.name, asked)
 
 
-@lru_cache(maxsize=8192)
 def available(
     op: Op, key: KernelKey, kind: str, place_kind: str | None = None, given: Given = ()
 ) -> Kernel | None:
@@ -127,14 +132,55 @@ def available(
     An engine's own code for a composite counts where it is registered (:func:`provides`): a kernel
     generated from the parts is as good.
     """
-    names = _libraries(place_kind or kind)[kind]
-    for dtype in (key.dtype, *_wider(op, key.dtype, names)):
+    return _available(op, key, kind, place_kind or kind, given, pinned())
+
+
+@lru_cache(maxsize=8192)
+def _available(
+    op: Op, key: KernelKey, kind: str, place_kind: str, given: Given, pin: str | None
+) -> Kernel | None:
+    names = _libraries(place_kind)[kind]
+    first = [n for n in names if BACKENDS[n].library == pin]
+    found = _of_libraries(op, key, first, names, given)
+    if found is not None:
+        return found
+    if pin is not None and not op.is_primitive and any(BACKENDS[n].is_engine for n in first):
+        return None  # what is pinned is the engine, which takes the op apart
+    found = _of_libraries(op, key, names, names, given)
+    if pin is not None and found is not None:
+        _logger().warning(
+            "library %s has no kernel of %s for (%s); (%s) runs it", pin, op.name,
+            replace(key, backend=place_kind), found.key,
+        )  # fmt: skip
+    return found
+
+
+def _of_libraries(
+    op: Op, key: KernelKey, names: list[str], casting: list[str], given: Given
+) -> Kernel | None:
+    """The kernel of one of these backends, what is wider by the casts of others."""
+    if not names:
+        return None
+    for dtype in (key.dtype, *_wider(op, key.dtype, casting)):
         every = (lookup(op, KernelKey(name, key.layout, dtype), given) for name in names)
         own = KERNELS.get(op.name, {})
         found = [k for k in every if k is not None and (op.is_primitive or k.key in own)]
         if found:  # what somebody wrote comes before what is generated
-            return next((k for k in found if k.function is not None), found[0])
+            chosen = next((k for k in found if k.function is not None), found[0])
+            for other in found:
+                if other.function is not None and other is not chosen:
+                    _logger().info(
+                        "the kernel of %s for (%s) is not chosen: (%s) comes before it",
+                        op.name, other.key, chosen.key,
+                    )  # fmt: skip
+            return chosen
     return None
+
+
+def _logger() -> Any:
+    import logging  # which takes longer than all that is said with it, mostly nothing
+
+    return logging.getLogger("phix.kernels")
 
 
 def chosen_function(equation: Equation) -> Kernel | None:
@@ -170,9 +216,12 @@ def fallbacks(place_kind: str) -> tuple[str, ...]:
 def _libraries(place_kind: str) -> dict[str, list[str]]:
     """The backends that calls on a place may go to, by their kinds of places."""
     own = engine(place_kind).backends
+    first = list(own)
     # libraries that somebody else added to the place, the last first: they are there to be used
-    added = [n for n in _with_functions(place_kind) if n not in own]
-    first = (*reversed(added), *own)
+    for name in _with_functions(place_kind):
+        if name not in own:
+            before = BACKENDS[name].before
+            first.insert(first.index(before) if before in first else 0, name)
     falling = [b.name for name in first for b in chain(name)]
     by_kind: dict[str, list[str]] = {}
     for name in dict.fromkeys((*first, *falling)):
@@ -204,11 +253,9 @@ def _wider(op: Op, dtype: np.dtype, backends: Iterable[str]) -> Iterator[np.dtyp
 
 
 def _log_fallback(name: str, asked: KernelKey, found: KernelKey) -> None:
-    import logging  # which takes longer than all that is said with it, mostly nothing
-
     own, other = BACKENDS[asked.backend].place_kind, BACKENDS[found.backend].place_kind
     copies = f"; its inputs are copied from {own} to {other}, its results back"
-    logging.getLogger("phix.kernels").warning(
+    _logger().warning(
         "%s has no kernel for (%s); (%s) runs it%s", name, asked, found,
         copies if own != other else "",
     )  # fmt: skip
@@ -278,7 +325,7 @@ def select_kernel(
 
 
 def _forget() -> None:
-    for cached in (lookup, find, choose, available, has_functions, _libraries):
+    for cached in (lookup, find, _choose, _available, has_functions, _libraries):
         cached.cache_clear()
 
 

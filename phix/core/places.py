@@ -101,6 +101,11 @@ class Device:
     def stream(self, index: int) -> Any:
         """What kernels are to start their work on (``ctx.stream``); None where there are none."""
 
+    def copy(self, target: Any, source: Any) -> None:
+        """Put the values of storage into other storage of the same shape and dtype; without it, a
+        kernel of ``reshape`` does."""
+        raise NotImplementedError
+
     def empty_pool(self) -> None:
         """Give memory back that is kept for later."""
 

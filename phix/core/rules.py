@@ -37,7 +37,7 @@ EXTENDED: set[str] = set()
 CODE: dict[str, str] = {}
 # op name -> its rules of algebra, each with the name of the rewrite it belongs to, in order
 _SIMPLIFICATIONS: dict[str, list[tuple[str, Callable[..., Any]]]] = {}
-registries.contents(OPS, INFER_META, _RULES, BUILT_IN, EXTENDED, _SIMPLIFICATIONS)
+registries.contents(OPS, INFER_META, _RULES, BUILT_IN, EXTENDED, CODE, _SIMPLIFICATIONS)
 
 
 @registries.part

@@ -20,6 +20,7 @@ from phix.core.index_ranges import checked
 from phix.core.interpreter import Interpreter
 from phix.core.kernel_keys import key_place
 from phix.core.kernel_selection import has_functions
+from phix.core.libraries import PINS, pinned
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
@@ -59,7 +60,7 @@ class Eager(Interpreter):
         return owned_tensor(value, place)
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
-        call = _call(op, attrs) if op.inexact else (op, attrs)
+        call = _call(op, attrs) if op.inexact or PINS else (op, attrs)
         try:
             run = self.plans[(call, *[x.known_key or x.key for x in inputs])]
         except AttributeError:
@@ -286,10 +287,10 @@ def _keep(store: dict[Any, Any], key: Any, value: Any, most: int) -> None:
 
 
 def _call(op: Op, attrs: tuple[Any, ...]) -> Any:
-    """What calls of an op are told apart by, besides their inputs."""
-    if not op.inexact:
+    """What calls of an op are told apart by, besides their inputs: attributes, a pinned library."""
+    if not op.inexact and not PINS:
         return (op, attrs)
-    return (op, attrs, *[repr(attrs[i]) for i in op.inexact])
+    return (op, attrs, pinned(), *[repr(attrs[i]) for i in op.inexact])
 
 
 def _plan_key(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:

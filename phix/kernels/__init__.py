@@ -5,15 +5,17 @@
 
 from phix.core.faces import face
 from phix.core.kernel_context import KernelContext, seed
+from phix.core.kernel_functions import KernelFunction, find
 from phix.core.kernel_registry import (
     BACKENDS,
     Backend,
     Kernel,
     KernelKey,
+    add_library,
     register_kernel,
     unregister_kernel,
 )
-from phix.core.kernel_selection import find, keys, missing
+from phix.core.kernel_selection import keys, missing
 from phix.core.places import Device
 from phix.kernels.plugins import BackendWarning, register_backend, unregister_backend
 
@@ -24,7 +26,9 @@ __all__ = [
     "Device",
     "Kernel",
     "KernelContext",
+    "KernelFunction",
     "KernelKey",
+    "add_library",
     "find",
     "keys",
     "missing",

@@ -79,7 +79,7 @@ def register_backend(
     kernel_registry.check_is_new(backend)
     places.register_device(name, device)
     register_engine(name, engine or KernelEngine(name, backend))
-    kernel_registry.add_backend(Backend(backend, name, library or name, _fallback(), True))
+    kernel_registry.add_backend(Backend(backend, name, name, _fallback(), True, about=library))
     try:
         _register_all(backend, kernels_by_op or {}, dtypes)
     except Exception:

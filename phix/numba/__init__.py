@@ -186,20 +186,15 @@ def source(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
         KernelNotFoundError: Python or a library runs a part of it: ``pure_callback``, ``fft``.
         ArgumentError: it closes over an array of more than 64 elements.
 
+    >>> import numpy as np
     >>> import phix
     >>> def damped(x):
     ...     return x / (1.0 + x * x)
     >>> text = phix.numba.source(damped, phix.spec(["n"], "float64"))
-    >>> print(text[text.index("# a:"):text.index("def elements")])
-    # a: float64[n] = multiply(x, x)  # <python>:2
-    # b: float64[n] = add(a, 1.0)  # <python>:2
-    # c: float64[n] = divide(x, b)  # <python>:2
-    @njit(error_model="numpy")
-    def multiply_add_divide_kernel(n, x, o0):
+    >>> print(text[text.index("    for"):].partition("\\n\\n")[0])
         for i0 in range(n):
-            o0[i0] = x[i0] / (1.0 + x[i0] * x[i0])
-    <BLANKLINE>
-    <BLANKLINE>
+            v1 = x[i0]
+            o0[i0] = v1 / (1.0 + v1 * v1)
     >>> space = {}
     >>> exec(text, space)
     >>> space["damped"](np.array([1.0, 2.0]))

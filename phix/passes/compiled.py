@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Union
 
-from phix.core import context, rewrites, settings, stack
+from phix.core import context, libraries, rewrites, settings, stack
 from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
 from phix.core.graph import Graph, all_places, graphs_in
@@ -65,11 +66,14 @@ class Compiled:
     """A traced graph with its programs, one for the places and the contiguity of its inputs, and
     for all else that decides them: see ``context.deciding``.
 
-    ``off`` are the names of the rewrites to leave out: see :mod:`phix.core.rewrites`.
+    ``off`` are the names of the rewrites to leave out (:mod:`phix.core.rewrites`), ``library`` that
+    of the library whose kernels come first (:mod:`phix.core.libraries`).
     """
 
-    def __init__(self, graph: Graph, off: frozenset[str] = frozenset()) -> None:
-        self.graph, self.off = graph, off
+    def __init__(
+        self, graph: Graph, off: frozenset[str] = frozenset(), library: str | None = None
+    ) -> None:
+        self.graph, self.off, self.library = graph, off, library
         self.stages: dict[Key, dict[str, Graph]] = {}  # the graph after each pass
         self.programs: dict[Key, Program] = {}  # by contiguity too
         self.anywhere: dict[Key, Launcher] = {}  # where inputs have no place
@@ -82,13 +86,23 @@ class Compiled:
 
     def _stages(self, where: Where) -> dict[str, Graph]:
         key = _decided(where)
-        with self.lock, rewrites.without(self.off):
+        with self.lock, self._as_asked():
             if key not in self.stages:
                 if where is None:
                     self.stages[key] = pipeline.run("cpu", self.graph)
                 else:
                     self.stages[key] = lower_to_places(self.graph, *where)
             return self.stages[key]
+
+    def _pin(self) -> str | None:
+        """The library that kernels are taken from first: the function's own, else the block's."""
+        return self.library or libraries.pinned()
+
+    @contextmanager
+    def _as_asked(self) -> Iterator[None]:
+        """With the rewrites and the library that the function is to have."""
+        with rewrites.without(self.off), libraries.pinning(self._pin()):
+            yield
 
     def lower(self) -> Graph:
         """The graph after the last pass for the CPU."""
@@ -109,7 +123,7 @@ class Compiled:
         with self.lock:
             found = self.programs.get(key)
             if found is None:
-                with rewrites.without(self.off):
+                with self._as_asked():
                     if where is None:
                         found = engine(CPU.kind).compile(self.graph, contiguous, self.lower, CPU)
                     else:
@@ -124,7 +138,7 @@ class Compiled:
         graph = pipeline.last(self._stages(where))
         places = all_places(graph) if where else set()
         kind = SEVERAL if len(places) > 1 else next(iter(places), CPU).kind
-        with rewrites.without(self.off):
+        with self._as_asked():
             return engine(kind).explain(graph, (True,) * len(graph.inputs))
 
     def launcher(self, tensors: Sequence[Tensor], donated: tuple[int, ...] = ()) -> Launcher:
@@ -168,7 +182,7 @@ def _decided(where: Where) -> Key:
     """What programs are found by, besides their graphs. Those that are generated for the CPU alone
     ask for no kernel that somebody registered."""
     count = None if where is None else context.Context.registrations
-    return (where, rewrites.left_out(), settings.deciding(), count)
+    return (where, rewrites.left_out(), libraries.pinned(), settings.deciding(), count)
 
 
 def homes_of(tensors: Sequence[Tensor]) -> tuple[Homes, Place]:

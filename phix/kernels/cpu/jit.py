@@ -136,18 +136,23 @@ def has_masks() -> bool:
     return "avx512f" in level().has
 
 
-def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
-    """The module after LLVM's passes; with ``is_final``, those alone that find registers.
-
-    Text that has its vectors and loops as they are to be compiles in half the time then.
-    """
-    machine = _machine()
+def parsed(text: str) -> llvm.ModuleRef:
+    """The module of a text, with the native functions from outside phix that it calls."""
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_process_triple()
     for name in sorted(set(_LINKED.findall(text))):
         module.link_in(llvm.parse_assembly(linked.find(name).make()))
         module.get_function(name).linkage = llvm.Linkage.internal
     module.verify()
+    return module
+
+
+def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
+    """The module after LLVM's passes; with ``is_final``, those alone that find registers.
+
+    Text that has its vectors and loops as they are to be compiles in half the time then.
+    """
+    machine, module = _machine(), parsed(text)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dims as dm
-from phix.core import disk_cache, rewrites, settings
+from phix.core import disk_cache, libraries, rewrites, settings
 from phix.core import dtypes as dt
 from phix.core.engines import as_array
 from phix.core.fingerprint import fingerprint
@@ -48,7 +48,7 @@ def key(graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...] = (
     source, graph_print = disk_cache.source_digest(), fingerprint(graph)
     if source is None or graph_print is None:
         return None
-    switches = (sorted(rewrites.left_out()), settings.deciding())
+    switches = (sorted(rewrites.left_out()), settings.deciding(), libraries.pinned())
     parts = (jit.identity(), source, switches, graph_print, contiguous, donated)
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 

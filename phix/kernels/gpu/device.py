@@ -117,6 +117,10 @@ class GpuDevice(places.Device):
         """The number of the GPU that holds an array."""
         return int(storage.device.id)
 
+    def copy(self, target: Any, source: Any) -> None:
+        """Put one array into another."""
+        runtime(self.index_of(target)).copy(target, source)
+
     def stream(self, index: int) -> Any:
         """The address of CuPy's current stream."""
         return runtime(index).context([]).stream

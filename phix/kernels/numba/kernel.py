@@ -18,7 +18,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import graph as gr
-from phix.core import kernel_keys
+from phix.core import kernel_keys, stages
 from phix.core.dims import DimLike
 from phix.core.errors import KernelRegistrationError
 from phix.core.graph import Equation
@@ -85,9 +85,20 @@ class NumbaKernel:
     """The kernel of an op in Numba; equations that it runs call it as a routine."""
 
     def __init__(self, op: Op, function: Callable[..., Any], **options: Any) -> None:
-        self.op, self.function, self.options = op, function, options
+        self.op, self.function, self._options = op, function, options
         self.title = f"the Numba kernel of {op.name!r}"
-        self.digest, self.is_lasting = digest(function, op.name, sorted(options.items()))
+        self._digest, self.is_lasting = digest(function, op.name, sorted(options.items()))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What Numba is told: under PHIX_VERIFY, to look at indices as well."""
+        checks = {"boundscheck": True} if stages.is_verifying() else {}
+        return {**checks, **self._options}
+
+    @property
+    def digest(self) -> str:
+        """What its code follows from."""
+        return f"{self._digest} {'boundscheck' in self.options}"
 
     def __call__(self, ctx: Any, *arguments: Any) -> None:
         """Run on arrays of the host, as kernels of libraries are."""

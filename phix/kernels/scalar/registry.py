@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
+from phix.core import registries
 from phix.core.errors import PhixError
 from phix.core.rules import note_origin
 from phix.kernels.scalar.language import Complex
@@ -55,6 +56,20 @@ def get(name: str) -> Body:
         return (of_complex if is_complex else of_real)(*inputs, **attrs)
 
     return choose
+
+
+@registries.part
+def _save() -> registries.Restore:
+    """What users add; the library's own may be imported first inside of a scope."""
+    before = set(_native)
+
+    def restore() -> None:
+        for name in _native - before:
+            del _bodies[name]
+        _native.intersection_update(before)
+        get.cache_clear()
+
+    return restore
 
 
 def module(name: str) -> str:

@@ -8,10 +8,12 @@ from typing import Any
 from phix.core import dims as dm
 from phix.core import rewrites, settings, stack, stages
 from phix.core.engines import Launcher, environment
+from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Graph
 from phix.core.places import Place
 from phix.core.texts import Texts
 from phix.kernels.cpu import CpuEngine
+from phix.kernels.cpu.program import CpuProgram
 from phix.kernels.loops import text
 from phix.kernels.numba.printed.module import Module
 from phix.kernels.numba.printed.program import function_of, module_of
@@ -36,23 +38,37 @@ class NumbaProgram:
             )
 
     @stack.lazy
+    def machine_code(self) -> CpuProgram | None:
+        """LLVM's program where code from outside phix is a part, which cannot be printed."""
+        try:
+            _ = self.module
+        except KernelNotFoundError:
+            with rewrites.without(self.left_out), settings.in_force(self.settings):
+                return CpuProgram(self.graph, self.contiguous, self.lower)
+        return None
+
+    @stack.lazy
     def function(self) -> Callable[..., Any]:
         return function_of(self.module)
 
     @property
     def sections(self) -> Texts:
         """The loop IR, and the source."""
+        if self.machine_code is not None:
+            return self.machine_code.sections
         return Texts({"loop ir": text.program_text(self.module.program), "numba": self.module.text})
 
     def prepare(self) -> None:
         """See :class:`phix.core.engines.Program`: Numba compiles for the first arguments."""
-        _ = self.function
+        _ = self.machine_code or self.function
 
     def launcher(
         self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
     ) -> Launcher:
         """See :class:`phix.core.engines.Program`; results have memory of their own."""
         environment(self.graph, self.sizes, shapes)
+        if self.machine_code is not None:
+            return self.machine_code.launcher(shapes, donated)
         function, count = self.function, len(self.graph.outputs)
 
         def launch(*inputs: Any) -> tuple[Any, ...]:

@@ -140,11 +140,10 @@ class _Steps:
     def _slice(self, buffer: Buffer) -> str:
         base, index = buffer.base, buffer.index
         assert base is not None and index is not None
-        if base.strided:
-            return f"{self.name(base)}[{self.number(index)}]"
-        rows = self.size(dm.product(base.dims[1:]))
-        at = scalars.inside(self.number(index), 8)
-        rows = scalars.inside(rows, 9)
+        if buffer.strided:
+            return f"{self.name(base)}[{self.number(index)}, ...]"
+        at, rows = self.number(index), self.size(dm.product(base.dims[1:]))
+        at, rows = scalars.inside(at, 8), scalars.inside(rows, 9)
         return f"{self.name(base)}[{at} * {rows} : ({at} + 1) * {rows}]"
 
     def number(self, e: Expr) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core.errors import KernelNotFoundError
+from phix.kernels.loops import linked
 from phix.kernels.numba.printed.prelude import Prelude
 from phix.kernels.numba.printed.routines import missing
 from phix.kernels.scalar.language import Expr
@@ -194,10 +195,11 @@ def _to_int(prelude: Prelude, target: np.dtype, x: str) -> str:
 def _library(prelude: Prelude, e: Expr, operands: list[str]) -> str:
     if not isinstance(e.data, str):  # the body of an op
         return _call(prelude.bodies[e.data], operands)
-    name = e.data.removesuffix("f") if e.dtype == dt.float32 else e.data
+    is_single = e.dtype == dt.float32 and not linked.is_linked(e.data)
+    name = e.data.removesuffix("f") if is_single else e.data
     if name == "lgamma":
         text = _call(prelude.name("lgamma"), operands)
-        return f"np.float32({text})" if e.dtype == dt.float32 else text
+        return f"np.float32({text})" if is_single else text
     if name not in _C_MATH:
         raise KernelNotFoundError(missing(name))
     return _call(_C_MATH[name], operands)

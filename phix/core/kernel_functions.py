@@ -1,0 +1,142 @@
+"""Kernels as functions: what a kernel is made of may be other kernels, as in PHI."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from phix.core import context, dispatch, kernel_calls, kernel_selection, libraries, places
+from phix.core import dtypes as dt
+from phix.core.errors import DeviceError, DTypeError, KernelError, KernelNotFoundError
+from phix.core.graph import flat, map_entries
+from phix.core.kernel_arguments import ANY, KernelKey
+from phix.core.kernel_context import KernelContext
+from phix.core.kernel_registry import BACKENDS, Kernel, argument_names
+from phix.core.op import Op
+from phix.core.places import Place, as_place
+from phix.core.rules import get_op
+from phix.core.tensor import tensor_of
+
+
+@dataclass(frozen=True)
+class KernelFunction:
+    """The kernel of an op, callable as ``function(ctx, *inputs, *attrs, *outputs)``.
+
+    Inputs and outputs are storage of the place of ``ctx``; the outputs are filled. ``kernel`` is
+    None of a composite that is run as the ops it is made of.
+    """
+
+    op: Op
+    kernel: Kernel | None
+    library: str | None = None
+
+    @property
+    def key(self) -> KernelKey | None:
+        """Backend, layout and dtype of the kernel."""
+        return None if self.kernel is None else self.kernel.key
+
+    @property
+    def function(self) -> Any:
+        """The function that was registered; None where an engine has the code."""
+        return None if self.kernel is None else self.kernel.function
+
+    def __call__(self, ctx: KernelContext, *args: Any) -> None:
+        op, kernel, names = self.op, self.kernel, argument_names(self.op)
+        if len(args) != len(names):
+            raise KernelError(
+                f"the kernel of {op.name!r} takes (ctx, {', '.join(names)}), found {len(args)} "
+                "arguments after ctx"
+            )
+        inputs, outputs = args[: -len(op.outputs)], args[-len(op.outputs) :]
+        if kernel is not None and self._runs_here(kernel, ctx.place):
+            kernel_calls.run_args(kernel, op, ctx, inputs, outputs)
+            return
+        by_name = dict(zip(names, inputs))
+        given = tuple([by_name.get(a.name, a.default) for a in op.args])
+        tensors, attrs = op.split(given)
+        with (
+            context.active(context.base()),
+            libraries.pinning(self.library),
+            places.device(ctx.place),
+        ):
+            found = dispatch.bind(op, map_entries(tensor_of, tensors), attrs)
+        for out, result in zip(flat(outputs), flat(found if type(found) is tuple else (found,))):
+            _fill(ctx, out, result.data)
+
+    def _runs_here(self, kernel: Kernel, place: Place) -> bool:
+        """Whether it is a function of storage on that place, without further ado."""
+        kind = BACKENDS[kernel.key.backend].place_kind
+        return kernel.function is not None and kernel.is_plain and kind == place.kind
+
+
+def _fill(ctx: KernelContext, out: Any, result: Any) -> None:
+    """Put what was computed into the memory of an output."""
+    if isinstance(out, np.ndarray):
+        np.copyto(out, places.to_host(result))
+        return
+    result = places.moved(result, ctx.place)
+    try:
+        places.device_of(ctx.place.kind).copy(out, result)
+    except NotImplementedError:
+        op, key = get_op("reshape"), KernelKey("", ANY, out.dtype)
+        kernel = kernel_selection.available(op, key, ctx.place.kind)
+        if kernel is None or kernel.function is None:
+            raise DeviceError(
+                f"nothing copies memory on {ctx.place}: its Device has no copy(target, source), "
+                "and there is no kernel of reshape"
+            ) from None
+        kernel_calls.run_args(kernel, op, ctx, (result, tuple(out.shape)), (out,))
+
+
+def find(
+    op: str, place: KernelKey | Place | str, dtype: Any = None, layout: str = ANY, *,
+    library: str | None = None,
+) -> KernelFunction:  # fmt: skip
+    """The kernel of an op as a function, for kernels that are made of kernels.
+
+    Args:
+        op: the name of an op, a composite too.
+        place: where it is to run, as in ``ctx.place``; or a KernelKey, which names the backend.
+        dtype: the dtype that kernels are chosen by; of most ops that of the first input.
+        layout: ``"NCHW"``, ``"NHWC"`` or ``"any"``.
+        library: whose kernel is preferred: see ``phix.library``.
+
+    Returns:
+        ``kernel(ctx, *inputs, *attrs, *outputs)``, which fills the outputs, with the ``key`` of
+        what was chosen, as calls of the op on that place choose. Where an engine has the code, or
+        another place, a program of the one op runs, and its results are copied. A kernel that finds
+        itself does not end: name a library.
+
+    Raises:
+        UnknownOpError: no such op.
+        KernelNotFoundError: nothing has a kernel of the primitive; or none is of the KernelKey.
+
+    >>> import numpy as np
+    >>> import phix
+    >>> ctx = phix.kernels.KernelContext(phix.Place("cpu"))
+    >>> x, out = np.ones(2, "f"), np.empty(2, "f")
+    >>> multiply = phix.kernels.find("multiply", ctx.place, "float32")
+    >>> multiply(ctx, x, 3 * x, out)
+    >>> out
+    array([3., 3.], dtype=float32)
+    """
+    found = get_op(op)
+    if isinstance(place, KernelKey):
+        return KernelFunction(found, kernel_selection.find(found, place), library)
+    if dtype is None:
+        raise DTypeError(
+            f"find: the dtype that a kernel of {op!r} is for must be given, found None"
+        )
+    here = as_place(place)
+    key = KernelKey("", layout, dt.as_dtype(dtype))
+    libraries.checked(library, "phix.kernels.find")
+    with libraries.pinning(library or libraries.pinned()):
+        try:
+            kernel = kernel_selection.choose(found, key, (here or places.CPU).kind)
+        except KernelNotFoundError:
+            if found.is_primitive:
+                raise
+            kernel = None
+        return KernelFunction(found, kernel, libraries.pinned())
