@@ -34,8 +34,8 @@ def programs(name: str) -> tuple[dict[str, Any], list[np.ndarray], float]:
     """The program of a row by both engines, its inputs, and how far they may be apart."""
     import phix
     from benchmarks import harness, peers
-    from phix.kernels.cpu import ENGINE as llvm
-    from phix.kernels.numba.printed.engine import ENGINE as printed
+    from phix.core import libraries
+    from phix.kernels.cpu import ENGINE
 
     case = next(r for n, r in harness.ROWS.items() if n.startswith(name)).build()
     library = peers.Functional("phix")
@@ -43,10 +43,10 @@ def programs(name: str) -> tuple[dict[str, Any], list[np.ndarray], float]:
     lowered = phix.jit(library.wrapped(case.functions["phix"], case.mode)).lower(*arrays)
     inputs = [x.data for x in phix.tree.leaves(arrays)]
     compiled, contiguous = lowered._traced.compiled, (True,) * len(inputs)
-    made = {
-        word: engine.compile(compiled.graph, contiguous, compiled.lower)
-        for word, engine in (("llvm", llvm), ("numba", printed))
-    }
+    made: dict[str, Any] = {}
+    for word, library_of_kernels in (("llvm", None), ("numba", "numba")):
+        with libraries.pinning(library_of_kernels):
+            made[word] = ENGINE.compile(compiled.graph, contiguous, compiled.lower)
     return made, inputs, case.tolerance
 
 

@@ -11,9 +11,8 @@ import numpy as np
 import pytest
 
 from phix.core import dtypes as dt
-from phix.core import engines
+from phix.core import libraries
 from phix.core.graph import Graph
-from phix.kernels.numba.printed.engine import ENGINE
 from phix.kernels.numba.printed.program import function_of, module_of
 from tests.loop_passes import graph_of
 from tests.machine_code import STORES
@@ -50,10 +49,10 @@ def in_place_of_llvm(is_plain: bool = True) -> Iterator[None]:
     from phix.interpreters.eager import EAGER
 
     with pytest.MonkeyPatch.context() as patch, plain(is_plain):
-        patch.setitem(engines._ENGINES, "cpu", ENGINE)
         for name in STORES:
             patch.setattr(EAGER, name, {})
-        yield
+        with libraries.pinning("numba"):
+            yield
 
 
 def ulps(found: Any, wanted: Any) -> float:

@@ -290,6 +290,21 @@ def test_it_runs_in_place_of_llvm() -> None:
     np.testing.assert_allclose(total, x[0, 0] + np.cumsum(x[:, 0]) - x[:, 0], rtol=1e-6)
 
 
+def test_the_library_numba_is_printed_source() -> None:
+    """Pinned for a function or a block; what was compiled before stays what it was."""
+    x = np.array([0.5, -1.0])
+    f = phix.jit(lambda v: v * 2.0 + 1.0)
+    np.testing.assert_array_equal(f(x).numpy(), x * 2 + 1)
+    with plain(), phix.library("numba"):
+        np.testing.assert_array_equal(f(x).numpy(), x * 2 + 1)
+        assert "llvm" not in f.lower(x).sections
+    assert "llvm" in f.lower(x).sections
+    pinned = phix.jit(lambda v: v * 3.0, library="numba")
+    assert list(pinned.lower(x).sections)[-2:] == ["loop ir", "numba"]
+    with plain():
+        np.testing.assert_array_equal(pinned(x).numpy(), x * 3)
+
+
 # -- the text ------------------------------------------------------------------------------------
 def softened(x: Any, range: Any) -> Any:
     return ops.softmax(ops.exp(x) @ range, -1)

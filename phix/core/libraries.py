@@ -63,6 +63,8 @@ def library(name: str) -> Iterator[None]:
     Args:
         name: ``"phix"`` for what the engine of a place generates, ``"numba"``, ``"scipy"``,
             ``"cudnn"``, the name of a plug-in's device, or one of ``phix.kernels.add_library``.
+            With ``"numba"``, programs for the CPU are printed as Numba source in place of LLVM's,
+            but those with kernels in them that somebody wrote in Numba.
 
     Raises:
         ArgumentError: no place has such a library; or a function is being traced, which would be

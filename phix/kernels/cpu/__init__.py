@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from phix.core import libraries
+from phix.core.engines import Program
 from phix.core.graph import Graph
 from phix.core.places import Place
 from phix.kernels.cpu import views
@@ -27,9 +29,15 @@ class CpuEngine(LoopEngine):
         contiguous: tuple[bool, ...],
         lower: Callable[[], Graph] | None = None,
         place: Place | None = None,
-    ) -> CpuProgram:
-        """See :class:`phix.core.engines.Engine`."""
-        return CpuProgram(graph, contiguous, lower or (lambda: graph))
+    ) -> Program:
+        """See :class:`phix.core.engines.Engine`. Where the library numba is pinned, the program is
+        printed as its source."""
+        lower = lower or (lambda: graph)
+        if libraries.pinned() == "numba":
+            from phix.kernels.numba.printed.engine import NumbaProgram  # who pins it needs it
+
+            return NumbaProgram(graph, contiguous, lower)
+        return CpuProgram(graph, contiguous, lower)
 
     def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> CpuExplanation:
         """See :class:`phix.core.engines.Engine`."""

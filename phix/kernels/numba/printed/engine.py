@@ -10,9 +10,7 @@ from phix.core import rewrites, settings, stack, stages
 from phix.core.engines import Launcher, environment
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Graph
-from phix.core.places import Place
 from phix.core.texts import Texts
-from phix.kernels.cpu import CpuEngine
 from phix.kernels.cpu.program import CpuProgram
 from phix.kernels.loops import text
 from phix.kernels.numba.printed.module import Module
@@ -76,20 +74,3 @@ class NumbaProgram:
             return found if count != 1 else (found,)
 
         return launch
-
-
-class NumbaEngine(CpuEngine):
-    """The CPU's engine, with Numba source in place of LLVM IR."""
-
-    def compile(  # type: ignore[override]
-        self,
-        graph: Graph,
-        contiguous: tuple[bool, ...],
-        lower: Callable[[], Graph] | None = None,
-        place: Place | None = None,
-    ) -> NumbaProgram:
-        """See :class:`phix.core.engines.Engine`."""
-        return NumbaProgram(graph, contiguous, lower or (lambda: graph))
-
-
-ENGINE = NumbaEngine()
