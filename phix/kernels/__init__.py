@@ -16,6 +16,7 @@ from phix.core.kernel_registry import (
     unregister_kernel,
 )
 from phix.core.kernel_selection import keys, missing
+from phix.core.memory_layouts import add_layout
 from phix.core.places import Device
 from phix.kernels.plugins import BackendWarning, register_backend, unregister_backend
 
@@ -28,6 +29,7 @@ __all__ = [
     "KernelContext",
     "KernelFunction",
     "KernelKey",
+    "add_layout",
     "add_library",
     "find",
     "keys",
