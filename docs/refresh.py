@@ -42,7 +42,14 @@ def refreshed(path: Path) -> str:
     """The text that ``path`` should hold."""
     if path == OPS:
         return op_list()
-    text = path.read_text(encoding="utf-8")
+    import phix
+
+    with phix.scoped_registries():
+        return with_outputs(path.read_text(encoding="utf-8"))
+
+
+def with_outputs(text: str) -> str:
+    """The text with what its blocks print."""
     names: dict[str, Any] = {"__name__": "example"}
     parts, end = [], 0
     for block in _BLOCK.finditer(text):

@@ -7,8 +7,9 @@ complex64, complex128; the strings of their names do as well.
 """
 
 import importlib as _importlib
+import typing as _typing
 
-from phix import checkpoint_policies, debug, fft, kernels, linalg, nn, numba, ops, random
+from phix import checkpoint_policies, cupy, debug, fft, kernels, linalg, nn, numba, ops, random
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
 from phix.api.autocasting import autocast
 from phix.api.batching import (
@@ -88,6 +89,9 @@ from phix.core.tensor import Tensor
 from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
 
+if _typing.TYPE_CHECKING:
+    from phix import testing as testing
+
 __version__ = "0.1.0"
 
 __all__ = [
@@ -113,6 +117,7 @@ __all__ = [
     "complex64",
     "complex128",
     "cond",
+    "cupy",
     "custom_jvp",
     "custom_vjp",
     "debug",
@@ -176,6 +181,7 @@ __all__ = [
     "spec",
     "stop_gradient",
     "switch",
+    "testing",
     "to_tensor",
     "tree",
     "uint8",
@@ -190,6 +196,16 @@ __all__ = [
     "zeros_like",
 ]
 __dir__ = _face(__all__)
+
+
+if not _typing.TYPE_CHECKING:  # which would take every name for one of these
+
+    def __getattr__(name: str) -> object:
+        """The faces that are imported when they are first used."""
+        if name in ("testing",):
+            return _importlib.import_module(f"phix.{name}")
+        raise AttributeError(f"module 'phix' has no attribute {name!r}")
+
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
 _install_methods(ops)

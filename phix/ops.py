@@ -3543,7 +3543,8 @@ def floor_divide_(x: TensorLike, y: TensorLike) -> Tensor:
 
 _equal = define(
     "equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "commutative", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float", "complex")
 )
 def equal(x: TensorLike, y: TensorLike) -> Tensor:
@@ -3556,7 +3557,8 @@ def equal(x: TensorLike, y: TensorLike) -> Tensor:
 
 _not_equal = define(
     "not_equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "commutative", "nondifferentiable"),
+    jvp="pointwise",
+    traits=("pointwise", "promote", "commutative", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float", "complex")
 )
 def not_equal(x: TensorLike, y: TensorLike) -> Tensor:
@@ -3569,7 +3571,7 @@ def not_equal(x: TensorLike, y: TensorLike) -> Tensor:
 
 _less_than = define(
     "less_than", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float")
 )
 def less_than(x: TensorLike, y: TensorLike) -> Tensor:
@@ -3582,7 +3584,7 @@ def less_than(x: TensorLike, y: TensorLike) -> Tensor:
 
 _less_equal = define(
     "less_equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float")
 )
 def less_equal(x: TensorLike, y: TensorLike) -> Tensor:
@@ -3595,7 +3597,7 @@ def less_equal(x: TensorLike, y: TensorLike) -> Tensor:
 
 _greater_than = define(
     "greater_than", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float")
 )
 def greater_than(x: TensorLike, y: TensorLike) -> Tensor:
@@ -3608,7 +3610,7 @@ def greater_than(x: TensorLike, y: TensorLike) -> Tensor:
 
 _greater_equal = define(
     "greater_equal", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareInferMeta", None),
-    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable"),
+    jvp="pointwise", traits=("pointwise", "promote", "nondifferentiable", "compares"),
     dtypes=("bool", "int", "float")
 )
 def greater_equal(x: TensorLike, y: TensorLike) -> Tensor:

@@ -39,7 +39,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--place",
         default="cpu",
-        help="make all tensors of the tests there: cpu, gpu, npu (the plug-in of examples/)",
+        help="make all tensors of the tests there: cpu, gpu, npu (the plug-in of examples/), or "
+        "another that a module given by -p registers",
     )
     group.addoption(
         "--kernel-cache",
@@ -49,6 +50,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--optimise", action="store_true",
         help="let LLVM do all it can for every test, those marked unoptimised too",
+    )  # fmt: skip
+    group.addoption(
+        "--code", default="llvm", choices=["llvm", "numba", "python"],
+        help="what programs of the CPU are printed as: numba is Numba source, compiled; python the "
+        "same, run by Python",
     )  # fmt: skip
     proofs.add_options(group)
 
@@ -85,7 +91,13 @@ def _end_if_the_gpu_is_lost(config: pytest.Config) -> None:
 @pytest.fixture(autouse=True)
 def machine_code_of_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
     """A test marked ``unoptimised`` has LLVM do little."""
-    if machine_code.is_optimised(request.node):
+    code = request.config.getoption("--code")
+    if code != "llvm":
+        from tests import numba_code
+
+        with numba_code.in_place_of_llvm(code == "python"):
+            yield
+    elif machine_code.is_optimised(request.node):
         yield
     else:
         with machine_code.unoptimised():

@@ -71,9 +71,9 @@ def _object(text: str) -> bytes:
     """A module with its variables in registers, else as it is."""
     from llvmlite import binding as llvm
 
-    module = llvm.parse_assembly(text)
-    module.triple = llvm.get_process_triple()
-    module.verify()
+    from phix.kernels.cpu import jit
+
+    module = jit.parsed(text)
     builder = llvm.create_pass_builder(_machine(), llvm.create_pipeline_tuning_options())
     few = llvm.create_new_function_pass_manager()
     few.add_sroa_pass()

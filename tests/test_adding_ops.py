@@ -139,6 +139,107 @@ def without_names(graph: Graph, around: Around) -> Graph:
 
 PIPELINES["cpu"] = (*PIPELINES["cpu"], GraphPass("a pass of mine", without_names))
 """
+ENGINE = """
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core.engines import Launcher, environment
+from phix.core.graph import Graph
+from phix.core.places import Device, Place
+from phix.kernels.engine_base import EngineOfPrimitives, LoopEngine
+from phix.kernels.loops.evaluator import evaluate
+from phix.kernels.loops.text import program_text
+from phix.kernels.plugins import register_backend
+from phix.kernels.report.explanation import Explanation
+from phix.kernels.schedule.pipeline import lowered
+
+
+class Storage:
+    def __init__(self, array: np.ndarray) -> None:
+        self.array, self.shape, self.dtype = array, array.shape, array.dtype
+
+
+class Memory(Device):
+    storage = Storage
+
+    def allocate(self, shape: tuple[int, ...], dtype: np.dtype, index: int) -> Storage:
+        return Storage(np.empty(shape, dtype))
+
+    def from_host(self, array: np.ndarray, index: int) -> Storage:
+        return Storage(array.copy())
+
+    def to_host(self, storage: Storage) -> np.ndarray:
+        return storage.array.copy()
+
+
+class WalkedProgram:
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.loops, _ = lowered(graph, (True,) * len(graph.inputs))
+        self.solutions = dm.solutions([v.meta.dims for v in graph.inputs])
+
+    @property
+    def sections(self) -> dict[str, str]:
+        return {"loop ir": program_text(self.loops)}
+
+    def prepare(self) -> None:
+        pass
+
+    def launcher(
+        self, shapes: tuple[tuple[int, ...], ...], donated: tuple[int, ...] = ()
+    ) -> Launcher:
+        environment(self.graph, self.solutions, shapes)  # refuses shapes that do not fit
+
+        def launch(*inputs: Storage) -> tuple[Storage, ...]:
+            return tuple(map(Storage, evaluate(self.loops, [x.array for x in inputs])))
+
+        return launch
+
+
+class WalkedEngine(EngineOfPrimitives, LoopEngine):
+    name = "walked"
+    backends = ("WALKED",)
+    flattens = False
+
+    def program(
+        self, graph: Graph, contiguous: tuple[bool, ...], place: Place | None
+    ) -> WalkedProgram:
+        return WalkedProgram(graph)
+
+    def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Explanation:
+        return Explanation(graph, contiguous)
+
+    def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
+        return None
+
+
+register_backend("walked", Memory(), engine=WalkedEngine())
+"""
+ENGINE_USES = """
+import numpy as np
+import phix
+import phix.kernels.walked
+from phix import ops
+
+x = np.arange(6.0).reshape(2, 3)
+f = lambda x: ops.sum(ops.softmax(ops.matmul(x, ops.transpose(x, [1, 0]))) * ops.sort(x)[:, :2])
+there = phix.to_tensor(x, place="walked")
+for g in (f, phix.grad(f), phix.jit(phix.grad(f)), phix.vmap(lambda r: ops.cumsum(r) * 2.0)):
+    found = g(there)
+    assert found.place.kind == "walked"
+    np.testing.assert_allclose(found, g(x), rtol=1e-12)
+unknown = phix.jit(f, input_spec=[phix.spec(["n", 3], "float64")])
+np.testing.assert_allclose(unknown(there), f(x), rtol=1e-12)
+loop = lambda x: phix.while_loop(lambda c: ops.sum(c) > 1.0, lambda c: c * 0.5, x)
+np.testing.assert_allclose(phix.jit(loop)(there), loop(x), rtol=1e-12)
+lowered = phix.jit(f).lower(there)
+assert "for i" in lowered.as_text("loop ir") and lowered.cost_analysis().flops > 0
+"""
 
 # The op NAME is the NumPy function VALUE, its derivatives FIRST and SECOND.
 USES = """
@@ -242,6 +343,22 @@ print(phix.debug.passes(f, np.ones(3)))
 assert abs(phix.jit(f)(np.ones(3)).item() - 3 * np.sin(1)) < 1e-12
 """)
     assert "a pass of mine" in found and len(copy.touched) == 1
+
+
+@pytest.mark.slow
+def test_an_engine_is_one_folder_and_its_row(tmp_path: Path) -> None:
+    copy = ScratchCopy(tmp_path, more=["tests", "docs", "examples", "README.md", "CONTRIBUTING.md"])
+    copy.write("phix/kernels/walked/__init__.py", ENGINE)
+    row = "| `phix/kernels/walked/` | an engine: evaluates the loop IR |"
+    copy.insert("docs/architecture.md", "| `phix/kernels/cpu/`", row)
+    copy.python(ENGINE_USES)
+    some = "tanh or softmax or concat or topk or cond"
+    pytest_of = (sys.executable, "-m", "pytest", "-q", "-n0")
+    on_it = ("-p", "phix.kernels.walked", "--place", "walked", "tests/test_op_table.py")
+    copy.step(*pytest_of, *on_it, "--quick", "-k", f"({some}) and not grad")
+    others = ("tests/test_layers.py", "tests/test_architecture.py")
+    copy.step(*pytest_of, *others)
+    assert copy.touched == {"phix/kernels/walked/__init__.py", "docs/architecture.md"}
 
 
 def test_rules_before_their_functions_say_what_to_run(copy: ScratchCopy) -> None:

@@ -520,3 +520,24 @@ def test_second_derivative_of_a_checkpointed_while_loop() -> None:
 def test_a_branch_without_branches_is_refused():
     with pytest.raises(AttributeValueError, match="branches is empty; give at least one graph"):
         ops.branch(phix.to_tensor(0), [phix.to_tensor(1.0)], [])
+
+
+# -- the kind of the carry -----------------------------------------------------------------------
+@pytest.mark.parametrize("init, turn", [(1.0, 1j), (1, 1j), (True, 1j)])
+def test_a_real_carry_does_not_become_complex_unasked(init: Any, turn: complex) -> None:
+    loops = (
+        lambda: phix.while_loop(lambda c: abs(c) < 10, lambda c: 2.0 * turn * c, init),
+        lambda: phix.fori_loop(0, 3, lambda i, c: c * turn, init),
+        lambda: phix.scan(lambda c, _: (c * turn, None), init, None, length=3),
+    )
+    for loop in loops:
+        with pytest.raises(DTypeError, match=f"the carry begins as the Python number {init}"):
+            loop()
+    assert phix.fori_loop(0, 3, lambda i, c: c * turn, 1 + 0j).item() == -1j
+    assert phix.fori_loop(0, 3, lambda i, c: c * np.complex128(1j), 1 + 0j).dtype == "complex128"
+
+
+def test_a_carry_does_not_lose_its_fraction() -> None:
+    with pytest.raises(DTypeError, match=r"begins as the Python number 1\.5, a float"):
+        phix.while_loop(lambda c: c < 9, lambda c: ops.cast(c + 1, "int64"), 1.5)
+    assert phix.fori_loop(0, 2, lambda i, c: c * 0.5, 3).item() == 0.75  # a wider kind holds it

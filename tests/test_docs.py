@@ -15,7 +15,6 @@ import numpy as np
 import pytest
 
 import phix
-from phix.core.rules import OPS
 
 ROOT = Path(__file__).resolve().parents[1]
 REFRESH = ROOT / "docs" / "refresh.py"
@@ -107,13 +106,9 @@ def _examples(name: str, value: object) -> list[doctest.DocTest]:
 
 @pytest.fixture
 def op_table() -> Iterator[None]:
-    """What an example adds to the op table is gone after it."""
-    before = set(OPS)
-    yield
-    for name in set(OPS) - before:
-        del OPS[name]
-        delattr(phix.ops, name)
-        phix.ops.__all__.remove(name)
+    """What an example adds is gone after it."""
+    with phix.scoped_registries():
+        yield
 
 
 @pytest.mark.parametrize("name", sorted(PUBLIC))

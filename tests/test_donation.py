@@ -7,7 +7,7 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core.errors import DonatedTensorError
+from phix.core.errors import ArgumentError, DonatedTensorError
 
 
 def tensor(*dims):
@@ -160,3 +160,30 @@ def test_programs_that_reuse_memory_are_found_on_disk(tmp_path, monkeypatch):
         plain = phix.jit(lambda x: x.at[0].set(7.0))
         y = tensor(5)
         assert address(plain(y)) != address(y) and y[0].item() != 7.0
+
+
+def test_a_tensor_donated_twice_is_read_as_it_was():
+    x = tensor(5)
+    values = x.numpy().copy()
+    a, b = phix.jit(lambda a, b: (a + 1.0, b * 2.0), donate_argnums=(0, 1))(x, x)
+    np.testing.assert_array_equal(a, values + 1)
+    np.testing.assert_array_equal(b, values * 2)
+    with pytest.raises(DonatedTensorError):
+        x.item()
+
+
+def test_numbers_of_arguments_that_no_call_has_are_refused():
+    def f(a, b=2.0):
+        return a + b
+
+    for wrong in (2, -3, (0, 7)):
+        for setting in ("donate_argnums", "static_argnums"):
+            with pytest.raises(ArgumentError, match=f"{setting} names argument .*f has 2 by place"):
+                phix.jit(f, **{setting: wrong})
+    x = tensor(3)
+    expected = x.numpy() + 2.0
+    np.testing.assert_array_equal(phix.jit(f, donate_argnums=(0, 1))(x), expected)
+    several = phix.jit(lambda *xs: xs[0] + 1.0, donate_argnums=2)
+    several(tensor(3), tensor(3), tensor(3))
+    with pytest.raises(ArgumentError, match=r"donate_argnums names argument 2, .* has 1 by place"):
+        several(tensor(3))

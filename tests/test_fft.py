@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import phix
-from harness import differences
 from phix import ops
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
 from phix.kernels.cpu import host_steps
+from phix.testing import derivatives as differences
 
 pytestmark = pytest.mark.unoptimised
 

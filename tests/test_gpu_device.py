@@ -9,6 +9,7 @@ import subprocess
 import sys
 import textwrap
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ import phix
 from gpu_programs import shapes
 from harness.cases import Case, table_cases
 from harness.checks import assert_close, dtypes_of
+from loaded_ops import loading
 from phix import ops
 from phix.core.engines import engine
 from phix.core.errors import DeviceError
@@ -273,6 +275,48 @@ def test_arrays_of_other_libraries_by_dlpack() -> None:
     assert phix.jit(lambda x: x + 1.0)(theirs).numpy()[2, 3] == 12.0
     back = cupy.from_dlpack(ours + 1.0)
     np.testing.assert_array_equal(cupy.asnumpy(back), np.arange(12).reshape(3, 4) + 1)
+
+
+def test_kernels_written_with_cupy(tmp_path: Path) -> None:
+    """A raw kernel, one of elements and a function, eagerly and in programs that are recorded."""
+    cupy = device.cupy()
+    text = r"""
+        extern "C" __global__ void mixed(
+            const float* x, const float* y, double by, long long count, float* out, long long size
+        ) {
+          const long long i = blockIdx.x * (long long)blockDim.x + threadIdx.x;
+          if (i < size) out[i] = by * x[i] + (y ? y[i] : 0.0f) + count;
+        }"""
+    table = (
+        "- {op: mixed, args: '(Tensor x, Tensor y, float by=0.5, int count=3)', "
+        "output: Tensor(out), infer_meta: {func: UnchangedInferMeta, param: [x]}, optional: y}"
+    )
+
+    def function(x: Any, y: Any, by: float, count: int, out: Any) -> None:
+        out[...] = by * x + (0 if y is None else y) + count
+
+    given = "T x, T y, float64 by, int64 count"
+    forms = [
+        cupy.RawKernel(text, "mixed"), function,
+        cupy.ElementwiseKernel(given, "T out", "out = by * x + y + count"),
+    ]  # fmt: skip
+    with loading(tmp_path) as load:
+        mixed = load(table).mixed
+        for form in forms:
+            phix.cupy.kernel("mixed", dtypes="float32")(form)
+            try:
+                program = phix.jit(lambda x, y: mixed(ops.tanh(x), y, by=2.0) * 3.0)
+                for size in (0, 5, 256, 1000):
+                    x, y = np.random.default_rng(size).normal(size=(2, size)).astype("f")
+                    there = [phix.to_tensor(a, place="gpu") for a in (x, y)]
+                    wanted = 2 * np.tanh(x) + y + 3
+                    np.testing.assert_allclose(mixed(*there), x / 2 + y + 3, rtol=1e-6, atol=1e-6)
+                    for _ in range(4):
+                        np.testing.assert_allclose(program(*there), wanted * 3, rtol=1e-5)
+                    if form is not forms[2]:
+                        np.testing.assert_allclose(mixed(there[0], None), x / 2 + 3, rtol=1e-6)
+            finally:
+                phix.kernels.unregister_kernel("mixed", "GPU")
 
 
 def in_a_process(script: str) -> subprocess.CompletedProcess[str]:

@@ -11,10 +11,11 @@ import pytest
 import phix
 import proofs
 from benchmarks import pinn
-from harness import checks, differences
+from harness import checks
 from harness.cases import Case, kind_of, table_cases
 from phix import ops
 from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
+from phix.testing import derivatives as differences
 
 pytestmark = pytest.mark.unoptimised
 

@@ -34,7 +34,7 @@ def test_twenty_batch_sizes_make_one_trace_and_one_program():
         e = np.exp(np.tanh(x @ w))
         np.testing.assert_allclose(jitted(x, w), e / e.sum(1, keepdims=True), rtol=1e-5)
     assert len(calls) == jitted.trace_count == 1
-    (traced,) = jitted._traces.values()
+    (traced,) = {known.traced for known in jitted._known.values()}
     assert len(traced.compiled.programs) == 1
 
 
@@ -238,3 +238,14 @@ def test_compiling_ahead_of_time_leaves_nothing_to_compile(monkeypatch: Any) -> 
     monkeypatch.setattr(NativeProgram, "native_call", late)
     for compiled in (sized, unsized):
         np.testing.assert_allclose(compiled(x), np.tanh(x * 1.2345) + 3.0)
+
+
+@pytest.mark.parametrize(
+    "rows, asked", [(3, r"\[3, floordiv\(n, 3\)\]"), (None, r"\[m, floor.*\]")]
+)
+def test_a_shape_that_does_not_fit_is_shown_as_it_was_asked_for(rows, asked):
+    f = lambda x, y: ops.reshape(x, [rows or y.shape[0], -1])  # noqa: E731
+    run = phix.jit(f, input_spec=[phix.spec(["n"]), phix.spec(["m"])])
+    found = rf"shape {asked}, here \[3, 3\], does not hold the 10 elements of float32\[10\]"
+    with pytest.raises(ShapeError, match=found):
+        run(np.zeros(10, np.float32), np.zeros(3, np.float32))

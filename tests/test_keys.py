@@ -11,6 +11,7 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,18 +20,20 @@ import pytest
 
 import phix
 from phix import ops
+from phix.api.jitted import call_key
 from phix.core import dims as dm
-from phix.core import disk_cache, rewrites, rules
+from phix.core import disk_cache, kernel_registry, rewrites, rules
 from phix.core import dtypes as dt
 from phix.core.exact_keys import exact_key
 from phix.core.fingerprint import fingerprint
 from phix.core.graph import Constant, Graph, Literal, State, Variable, copied, flat
 from phix.core.kernel_registry import KernelKey
 from phix.core.meta import MetaTensor
-from phix.core.places import Place
+from phix.core.places import CPU, Place
 from phix.interpreters import eager
 from phix.kernels.cpu import jit, stored
 from tests.harness.cases import Case, table_cases
+from toy_device import toy
 
 Variants = Iterator[tuple[str, Any]]
 
@@ -256,7 +259,7 @@ def test_every_source_that_makes_programs_is_in_the_digest(
     package = Path(phix.__file__).parent
     files = {Path(p).relative_to(package).as_posix() for p in disk_cache._sources()}
     # Faces say which ops are called; all other rooms have a say in what becomes of them.
-    faces = {"api", "array_functions", "fft", "nn"}
+    faces = {"api", "array_functions", "fft", "nn", "testing"}
     rooms = {p.parent.name for p in package.glob("*/__init__.py")} - faces
     assert "ops.py" in files
     assert {f.split("/")[0] for f in files} - {"ops.py"} == rooms
@@ -389,6 +392,114 @@ def test_a_jitted_function_never_runs_the_program_of_other_arguments(seed: int) 
         for name, value in wanted.items():
             assert found[name].dtype == value.dtype, name
             np.testing.assert_allclose(found[name], value, rtol=1e-12, err_msg=name)
+
+
+# What decides a call besides the kinds of its tensors, as blocks that change it.
+@contextmanager
+def _registered() -> Iterator[None]:
+    phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")(
+        lambda ctx, x, out: np.copyto(out, np.tanh(x))
+    )
+    try:
+        yield
+    finally:
+        phix.kernels.unregister_kernel("tanh", "CPU")
+
+
+AROUND: dict[str, Callable[[], Any]] = {
+    "settings": lambda: phix.debug.settings(block_terms=64),
+    "other settings": lambda: phix.debug.settings(block_terms=128),
+    "rewrites": lambda: rewrites.without(frozenset({"fuse"})),
+    "other rewrites": lambda: rewrites.without(frozenset({"join_loops"})),
+    "kernels": _registered,
+}
+ARGUMENTS: dict[str, tuple[Any, ...]] = {
+    "plain": (phix.to_tensor(ONE),),
+    "another dtype": (phix.to_tensor(np.float64(1)),),
+    "another shape": (phix.to_tensor([1.0]),),
+    "another structure": ([phix.to_tensor(ONE)],),
+    "strided": (phix.Tensor(np.ones((2, 4), "f")[:, ::2]),),
+    "not strided": (phix.Tensor(np.ones((2, 2), "f")),),
+    "static": (phix.to_tensor(ONE), 1),
+    "another static": (phix.to_tensor(ONE), 1.0),
+}
+
+
+def test_every_part_of_a_call_is_in_its_key() -> None:
+    def key(args: tuple[Any, ...], donated: tuple[int, ...] = ()) -> Any:
+        dynamic, static = jitted._split(args, {})
+        leaves, treedef = phix.tree.flatten(dynamic)
+        return call_key((treedef, static, donated), leaves)
+
+    jitted = phix.jit(lambda x, k=1: x, static_argnums=1)
+    keys = {name: key(args) for name, args in ARGUMENTS.items()}
+    keys["donated"] = key(ARGUMENTS["plain"], (0,))
+    for name, block in AROUND.items():
+        with block():
+            keys[name] = key(ARGUMENTS["plain"])
+            assert keys[name] == key(ARGUMENTS["plain"])
+    assert len(set(keys.values())) == len(keys)
+    after = key(ARGUMENTS["plain"])
+    assert after == key(ARGUMENTS["plain"]) != keys["kernels"]
+
+
+@pytest.mark.parametrize("calls", [1, 2, 6], ids="after {} calls".format)
+@pytest.mark.parametrize("name", AROUND)
+def test_a_call_runs_the_program_of_what_is_around_it(name: str, calls: int) -> None:
+    jitted, x = phix.jit(lambda x: ops.exp(ops.tanh(x))), phix.to_tensor([0.5, 1.0])
+
+    def programs() -> set[Any]:
+        kinds = {known.traced for known in jitted._known.values()}
+        return {key for traced in kinds for key in traced.compiled.programs}
+
+    def run() -> None:
+        for _ in range(calls):
+            np.testing.assert_allclose(jitted(x), np.exp(np.tanh(x.numpy())), rtol=1e-6)
+
+    run()
+    outside = programs()
+    for _ in range(2):
+        with AROUND[name]():
+            run()
+            inside = programs()
+            assert inside > outside
+        run()
+        assert programs() == inside
+        outside = inside if name == "kernels" else outside
+
+
+def test_a_kernel_that_is_registered_runs_in_the_next_call() -> None:
+    jitted, x = phix.jit(lambda x: ops.tanh(x) * 2), phix.to_tensor([0.5, 1.0])
+    for wanted in (np.tanh(x.numpy()), np.full(2, 7.0), np.tanh(x.numpy())):
+        for _ in range(6):
+            np.testing.assert_allclose(jitted(x), wanted * 2, rtol=1e-6)
+        if "CPU" in {key.backend for key in kernel_registry.KERNELS.get("tanh", {})}:
+            phix.kernels.unregister_kernel("tanh", "CPU")
+        else:
+            phix.kernels.register_kernel("tanh", "CPU", dtypes="float32")(
+                lambda ctx, x, out: out.fill(7)
+            )
+    phix.kernels.unregister_kernel("tanh", "CPU")
+
+
+def test_single_values_follow_a_device_that_came_after_the_first_call() -> None:
+    jitted, x = phix.jit(lambda x: x * 3), phix.to_tensor(2.0)
+    for _ in range(6):
+        assert jitted(x).place == CPU
+    with toy("toy"):
+        with phix.device("toy"):
+            found = jitted(x)
+            assert found.place.kind == "toy" and found.item() == 6
+        assert jitted(x).place == CPU
+
+
+def test_why_retraced_names_the_rewrites_around() -> None:
+    jitted = phix.jit(lambda x: x + 1)
+    jitted(1.0)
+    with rewrites.without(frozenset({"fuse"})):
+        jitted(1.0)
+    text = jitted.why_retraced()
+    assert "the rewrites left out around it are fuse, were none" in text
 
 
 def test_the_named_axes_in_scope_are_part_of_a_trace() -> None:

@@ -28,10 +28,12 @@ ROOMS: dict[str, set[str]] = {
     "__main__": {"ops", "table", "core"},
     "debug": {"api", "interpreters", "passes", "ops", "core"},
     "nn": {"api", "ops", "core"},
+    "testing": {"api", "debug", "ops", "core"},
     "random": {"api", "ops", "core"},
     "fft": {"ops", "core"},
     "linalg": {"ops", "core"},
-    "numba": {"kernels", "api", "table", "core"},
+    "numba": {"kernels", "api", "passes", "table", "ops", "core"},
+    "cupy": {"kernels", "core"},
     "array_functions": {"linalg", "fft", "ops", "core"},
 }
 ENGINE_LIBRARIES = {"numba", "llvmlite", "cupy", "cupyx", "scipy"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -130,3 +131,62 @@ def test_layer_norm_far_from_zero(seed) -> None:
     # the mean of x is rounded, and before it the sum and the last of its parts, which are as many
     # as the CPU's vectors make them: each by up to half a unit of the mean's last place
     np.testing.assert_allclose(found, expected, atol=2.0**-9)
+
+
+@pytest.mark.parametrize("shape", [(13, 40), (1, 40), (40, 2)])
+def test_long_products_of_matrices(shape: tuple[int, int], seed: int) -> None:
+    """Parts of 512 products are summed up in registers: like ones lose digits there alone."""
+    rows, columns = shape
+    for kind, bound in (("alike", 1e-5), ("random", 3e-7)):
+        x = _numbers(kind, seed)[: rows * 100_000].reshape(rows, -1)
+        y = _numbers(kind, seed + 1)[: columns * 100_000].reshape(columns, -1).T.copy()
+        exact = x.astype(np.float64) @ y.astype(np.float64)
+        for found in _ways(lambda x, y=y: ops.matmul(x, y), x):
+            np.testing.assert_allclose(np.asarray(found, np.float64), exact, rtol=bound)
+
+
+@pytest.mark.parametrize("stride", [2, 3, 16])
+def test_elements_that_lie_apart(stride: int, seed: int) -> None:
+    for kind in ("alike", "random"):
+        x = _numbers(kind, seed)[: COUNT // stride * stride].reshape(-1, stride)[:, 1]
+        assert x.strides == (4 * stride,)
+        for found in _ways(ops.sum, x):
+            _assert_close(found, x.sum(dtype=np.float64))
+        for found in _ways(lambda x: ops.matmul(x, x), x):
+            _assert_close(found, x.astype(np.float64) @ x.astype(np.float64))
+
+
+@pytest.mark.parametrize("size", [63, 64, 65, 67, 1000, 100_003])
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_running_totals_in_groups(size: int, reverse: bool, exclusive: bool, seed: int) -> None:
+    x = np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+    way = slice(None, None, -1 if reverse else 1)
+    totals = np.cumsum(x[way], dtype=np.float64)
+    expected = np.concatenate([[0.0], totals[:-1]])[way] if exclusive else totals[way]
+    for found in _ways(lambda x: ops.cumsum(x, 0, exclusive=exclusive, reverse=reverse), x):
+        np.testing.assert_allclose(found, expected.astype(np.float32), rtol=2e-7, atol=1e-12)
+
+
+def test_the_pass_takes_as_long_as_the_loop_is(monkeypatch) -> None:
+    """Twice as many sums in one loop, twice as many calls of functions, not four times."""
+    from phix.kernels.schedule import blocked_sums
+
+    calls: list[int] = []
+    block_sums = blocked_sums.block_sums
+
+    def counted(*args: Any) -> None:
+        calls.append(0)
+        sys.setprofile(lambda frame, event, arg: calls.append(calls.pop() + (event == "call")))
+        block_sums(*args)
+        sys.setprofile(None)
+
+    monkeypatch.setattr(blocked_sums, "block_sums", counted)
+    most: list[int] = []
+    for count in (20, 40):
+        calls.clear()
+        f = phix.jit(lambda x, n=count: [ops.sum(x * float(k + 1)) for k in range(n)])
+        assert f.lower(phix.spec([100_000])).sections["loop ir"].count("any order") == count
+        most.append(max(calls))
+    first, second = most
+    assert 500 < first < second < 2.4 * first

@@ -134,6 +134,10 @@ def sorted_rows(x: Any) -> Any:
     return ops.sort(x, 0), ops.argsort(x, 1, stable=True)[1], values, order, ops.argmax(x, 0)
 
 
+def running_totals(x: Any) -> Any:
+    return ops.cumsum(x, 1), ops.cumsum(2.0 * x, 1, exclusive=True), ops.cumsum(x, 1, reverse=True)
+
+
 def running(x: Any) -> Any:
     return (
         ops.cumsum(x, 0),
@@ -234,6 +238,7 @@ PROGRAMS: dict[str, tuple[Function, str, Shapes]] = {
     "chosen": (chosen, F8, ((5, 3), (5, 3))),
     "sort": (sorted_rows, F4, ((6, 5),)),
     "cumsum": (running, F8, ((7, 4),)),
+    "running totals": (running_totals, F4, ((3, 130),)),
     "embedding": (_gradient(looked_up, 0, 1), F8, ((6, 4), (4, 3), ("ids", 6, 9))),
     "scatter": (scattered, F8, ((6, 3), (5, 3), ("ids", 6, 5))),
     "solve": (solved, F8, ((4, 4), (4, 2))),
@@ -351,7 +356,8 @@ def test_a_wrong_pass_is_named(change: Any, what: str, monkeypatch: Any) -> None
 def test_every_pass_of_the_tables_changes_some_program() -> None:
     """A pass that no program of this file sets to work is not proved by it."""
     changed: set[str] = set()
-    names = ("descent", "deep network", "partly read", "carried sums", "views", "layer norm")
+    names = ("descent", "deep network", "partly read", "carried sums", "views", "layer norm",
+             "running totals")  # fmt: skip
     for name in names:
         changed.update(_proved(name).changed)
         with small_thresholds():

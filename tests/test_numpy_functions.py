@@ -85,6 +85,10 @@ CASES = [
     "np.average(s, 0, x, True)[1]", "TRAPEZOID(s)",
     "TRAPEZOID(s, x=np.cumsum(y, axis=1))", "TRAPEZOID(s, dx=0.5, axis=0)", "TRAPEZOID(v, A(w))",
     "np.diff(s)", "np.diff(t, 2, axis=1)", "np.diff(b, axis=0)", "np.median(t, axis=(0, 2))",
+    "np.quantile(t, 0.3, axis=(0, 2))", "np.quantile(x, [0.0, 0.25, 1.0], axis=1, keepdims=True)",
+    "np.percentile(s, 37)", "np.percentile(v, [[10, 50], [75, 100]], method='midpoint')",
+    "np.quantile(k, 0.3, method='lower')", "np.quantile(s, 0.6, 0, method='nearest')",
+    "np.nancumsum(h[3:])", "np.nancumsum(h[:2])", "np.nancumprod(h[3:])", "np.nancumsum(k, axis=1)",
     "np.add.reduce(s)", "np.add.reduce(s, 1, keepdims=True)", "np.add.reduce(s, axis=None)",
     "np.multiply.reduce(s)", "np.maximum.reduce(s)", "np.minimum.reduce(s, axis=1)",
     "np.logical_and.reduce(b)", "np.logical_or.reduce(b, 1)", "np.add.accumulate(s)",
@@ -379,3 +383,19 @@ def test_reductions_without_nan_keep_ints(name: str) -> None:
                       phix.jit(lambda x, k=axis: getattr(np, name)(x, k))(a)):  # fmt: skip
             assert found.dtype == wanted.dtype
             np.testing.assert_array_equal(found, wanted)
+
+
+@pytest.mark.parametrize("method", ["linear", "lower", "higher", "midpoint", "nearest"])
+def test_quantiles_have_the_values_and_dtypes_of_numpy(method: str) -> None:
+    for dtype, tolerance in (("float16", 4e-3), ("float32", 1e-6), ("float64", 1e-12)):
+        for count in (1, 2, 7, 8):
+            x = RNG.standard_normal((count, 3)).astype(dtype)
+            for q in (0.0, 0.5, 0.3, 1.0, [0.1, 0.9], np.float32(0.25), np.float64(0.3)):
+                expected = np.quantile(x, q, axis=0, method=method)
+                found = np.quantile(phix.to_tensor(x), q, axis=0, method=method)
+                assert isinstance(found, phix.Tensor) and found.dtype == expected.dtype
+                np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+    with pytest.raises(ConcretizationError, match=r"np.quantile.* takes no method='weibull'"):
+        phix.jit(lambda x: np.quantile(x, 0.5, method="weibull"))(x)
+    with pytest.raises(ValueError, match=r"percentile: q goes from 0 to 100, found 101"):
+        np.percentile(phix.to_tensor(x), 101)

@@ -15,12 +15,12 @@ import numpy as np
 import pytest
 
 import phix
-from harness import differences
 from harness.cases import Call, Case, table_cases
 from phix import ops
 from phix.core import dtypes as dt
 from phix.core.errors import ConcretizationError, DTypeError, ShapeError
 from phix.core.op import REQUIRED
+from phix.testing import derivatives as differences
 
 pytestmark = pytest.mark.unoptimised
 

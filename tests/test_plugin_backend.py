@@ -116,6 +116,15 @@ def test_control_flow_runs_by_the_kernels_of_other_ops():
     assert slope.tolist() == [2.0, 1.0]
 
 
+def test_constants_in_a_graph_s_text_are_new_data() -> None:
+    graph = phix.make_graph(lambda x: x + np.array([1.0, 2.0]))(phix.spec([2], "float64"))
+    with phix.device("npu:0") as here:
+        again = phix.parse_graph(str(graph))
+        (found,) = again(phix.to_tensor(np.array([3.0, 4.0])))
+    assert found.place == here
+    assert found.tolist() == [4.0, 6.0]
+
+
 def test_device_context():
     with phix.device("npu") as here:
         made = [

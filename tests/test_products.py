@@ -25,9 +25,10 @@ from phix.kernels.schedule.pipeline import lowered
 TOLERANCES = {"float32": 1e-5, "float64": 1e-13}
 # bytes of a vector register, and how many registers: AVX-512, AVX2, SSE, Neon
 MACHINES = [(64, 32), (32, 16), (16, 16), (16, 32)]
-# rows, columns, inner: tiles and panels whole and cut, sums in parts, nothing at all
+# rows, columns, inner: tiles and panels whole and cut, sums in parts and long ones, nothing at all
 SIZES = [
     (1, 1, 1), (12, 32, 7), (13, 33, 5), (24, 64, 16), (31, 20, 3), (7, 10, 130), (20, 20, 600),
+    (13, 9, 17_000), (2, 33, 32_768),
     (3, 200, 40), (1, 90, 33), (90, 1, 33), (40, 130, 1030), (8, 16, 0), (0, 5, 4), (5, 0, 4),
 ]  # fmt: skip
 
@@ -35,7 +36,7 @@ SIZES = [
 @cache
 def native(dtype: str, machine: tuple[int, int]) -> Any:
     name = f"test_product_{dtype}_{machine[0]}_{machine[1]}"
-    kinds = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 3
+    kinds = [ctypes.c_int64] * 9 + [ctypes.c_void_p] * 4
     return ctypes.CFUNCTYPE(None, *kinds)(product_code.address(name, dtype, *machine))
 
 
@@ -83,7 +84,7 @@ def test_products_of_every_size(dtype: str, machine: tuple[int, int], beside: in
             )  # fmt: skip
             expected = x.astype("float64") @ y.astype("float64") + adds * out
             sizes = (m, n, k, a.shape[1], b.shape[1], c.shape[1])
-            multiply(tx, ty, adds, *sizes, *(v.ctypes.data for v in (a, b, c)))
+            multiply(tx, ty, adds, *sizes, *(v.ctypes.data for v in (a, b, c)), None)
             found, rest = c[:, :n], c[:, n:]
             size = 1 + float(np.abs(expected).max(initial=0))
             message = f"{(m, n, k)}, flags {flags}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import operator
 from typing import Any
 
 import numpy as np
@@ -114,3 +115,23 @@ def test_a_division_of_ints_by_0_is_0() -> None:
     x, zero = phix.to_tensor([7, -7]), phix.to_tensor([0, 0])
     assert (x // zero).tolist() == (x % zero).tolist() == [0, 0]
     assert phix.jit(divmod)(x, zero)[1].tolist() == [0, 0]
+
+
+# -- a uint64 and a signed int, compared ---------------------------------------------------------
+@pytest.mark.parametrize("dtype", ["int8", "int16", "int32", "int64"])
+@pytest.mark.parametrize("name", ["lt", "le", "gt", "ge", "eq", "ne"])
+def test_ints_are_compared_by_their_values(name: str, dtype: str) -> None:
+    compare = getattr(operator, name)
+    info = np.iinfo(dtype)
+    unsigned = np.array([0, 1, 3, 2**63 - 1, 2**63, 2**63 + 5, 2**64 - 1], np.uint64)
+    signed = np.array([info.min, -1, 0, 1, 3, info.max], dtype)
+    expected = np.vectorize(lambda a, b: compare(int(a), int(b)))
+    for x, y in ((unsigned[:, None], signed[None]), (signed[None], unsigned[:, None])):
+        a, b = phix.to_tensor(x), phix.to_tensor(y)
+        sized = [phix.spec([f"m{k}" if n > 1 else 1 for k, n in enumerate(v.shape)], v.dtype)
+                 for v in (x, y)]  # fmt: skip
+        ways = (compare, phix.jit(compare), phix.jit(compare, input_spec=sized))
+        for found in (*[f(a, b) for f in ways], compare(a, y)):
+            np.testing.assert_array_equal(found, expected(x, y))
+        whole = np.broadcast_arrays(x, y)
+        np.testing.assert_array_equal(phix.vmap(compare)(*whole), expected(*whole))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import weakref
 from collections.abc import Iterator
@@ -156,3 +158,60 @@ def test_no_room_at_all_is_a_typed_error() -> None:
         results.allocator(huge, dt.float64)(huge, dt.float64)
     with pytest.raises(MemoryError, match="use smaller batches"):
         phix.jit(lambda x: ops.expand(x, huge) + 1.0)(np.float64(1.0))
+
+
+# -- no room for what native code computes on its way --------------------------------------------
+# A sort has memory of its own inside of its kernel, a large product some for its panels. Each
+# program runs where it needs little, then with more and more room until it has enough.
+_WITHOUT_ROOM = """
+import contextlib, resource, sys
+import numpy as np
+import phix
+from phix import ops
+
+def in_loop(x):
+    return phix.fori_loop(0, 3, lambda i, v: v + ops.sort(v * x, 0).sum(), x).sum()
+
+PROGRAMS = {
+    "kernel": lambda x: ops.sort(2.0 * x, 0).sum(),
+    "kernel in a loop": in_loop,
+    "product": lambda x: ops.matmul(x.reshape([64, -1]), x.reshape([-1, 64])).sum(),
+    "parts": lambda x: in_loop(x) + ops.sort(x - 1.0, 0)[0] + ops.cumsum(x, 0)[-1],
+}
+
+def pages():
+    return int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+
+@contextlib.contextmanager
+def with_room(size):
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (pages() + size, before[1]))
+    yield
+    resource.setrlimit(resource.RLIMIT_AS, before)
+
+name = sys.argv[1]
+settings = dict(most_steps=1, steps_of_a_part=2, most_nested_loops=0) if name == "parts" else {}
+with phix.debug.settings(**settings):
+    f = phix.jit(PROGRAMS[name], input_spec=[phix.spec(["n"], "float32")])
+    little, much = (ops.full([n], 1.0) for n in (640, 1 << 25))
+    found, sizes = f(little).item(), []
+    for room in range(100, 1000, 50):
+        with with_room(room << 20):
+            try:
+                f(much)
+                break
+            except phix.errors.OutOfMemoryError as error:
+                assert "for what is computed on the way" in str(error), error
+                sizes.append(pages())
+    assert len(sizes) > 1 and max(sizes) - min(sizes) < 64 << 20, sizes
+    assert f(little).item() == found
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="limits of memory are the system's")
+@pytest.mark.parametrize("name", ["kernel", "kernel in a loop", "product", "parts"])
+def test_native_code_that_finds_no_room_is_a_typed_error(name: str) -> None:
+    run = subprocess.run(
+        [sys.executable, "-c", _WITHOUT_ROOM, name], capture_output=True, text=True, check=False
+    )
+    assert run.returncode == 0, run.stderr

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import pytest
 
 import phix
 from harness.cases import Case, table_cases
+from loaded_ops import Load
 from phix import ops
 from phix.core import rules
 from phix.core.errors import ArgumentError, DonatedTensorError, OpTableError, ShapeError
@@ -22,7 +23,6 @@ from phix.table.codegen import python_name
 pytestmark = pytest.mark.unoptimised
 
 CASES = [c for c in table_cases() if "elsewhere" not in c.test]
-Load = Callable[[str], Any]
 
 
 @pytest.fixture

@@ -6,6 +6,8 @@ series and reverse mode take different ways through a decomposition, so each che
 
 from __future__ import annotations
 
+from typing import Any
+
 import mpmath
 import numpy as np
 import pytest
@@ -66,6 +68,48 @@ def test_derivatives_do_not_cancel_far_out(name: str, dtype: str, way: str) -> N
     found = np.asarray(WAYS[way](getattr(ops, name), order)(points), np.float64)
     bound = {"float16": 2e-3, "float32": 5e-7, "float64": 3e-13}[dtype]
     np.testing.assert_allclose(found, wanted, rtol=bound, atol=6e-8 if dtype == "float16" else 0)
+
+
+def _logistic(x: Any) -> Any:
+    return 1 / (1 + mpmath.exp(-x))
+
+
+def _tanh_gelu(x: Any) -> Any:
+    return x * _logistic(mpmath.sqrt(8 / mpmath.pi) * (x + mpmath.mpf("0.044715") * x**3))
+
+
+GATES = {
+    "silu": (ops.silu, lambda x: x * _logistic(x)),
+    "swish": (ops.swish, lambda x: x * _logistic(x)),
+    "gelu": (ops.gelu, lambda x: x * mpmath.ncdf(x)),
+    "approximate gelu": (lambda x: ops.gelu(x, True), _tanh_gelu),
+}
+
+
+@pytest.mark.parametrize("way", ["reverse", "compiled"])
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", GATES)
+def test_gates_keep_their_digits_on_both_sides(name: str, dtype: str, way: str) -> None:
+    f, closed = GATES[name]
+    points = np.array([-9, -5, -4, -3, -2, -0.1, -1e-5, 0, 1e-5, 0.1, 2, 5, 9, 12, 15, 30], dtype)
+    with mpmath.workdps(60):
+        exact = [mpmath.mpf(float(x)) for x in points]
+        values = np.array([float(closed(x)) for x in exact])
+        slopes = np.array([float(mpmath.diff(closed, x)) for x in exact])
+    bound = 40 * float(np.finfo(dtype).eps)  # exp far out has that of its argument
+    np.testing.assert_allclose(f(points).numpy().astype("f8"), values, rtol=bound)
+    found = WAYS[way](f, 1)(points).numpy().astype("f8")
+    np.testing.assert_allclose(found, slopes, rtol=bound)
+
+
+def test_slopes_of_16_bits_are_rounded_once() -> None:
+    """The density is a subnormal float16 where its slope is none yet."""
+    points = np.array([-4.9, -4.3, -2.0, 0.3, 3.7, 4.5, 5.1], np.float16)
+    wide = points.astype(np.float64)
+    wanted = -wide * np.exp(-wide * wide / 2) / np.sqrt(2 * np.pi)
+    for way in ("reverse", "compiled"):
+        found = WAYS[way](ops.normal_density, 1)(points).numpy()
+        np.testing.assert_array_equal(found, wanted.astype(np.float16))
 
 
 def test_there_are_many() -> None:

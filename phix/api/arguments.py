@@ -111,6 +111,31 @@ def function_name(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", type(function).__name__)
 
 
+def check_places(
+    function: Callable[..., Any], setting: str, numbers: Sequence[int], given: int | None = None
+) -> None:
+    """Refuse numbers of arguments that no call has, or that one with so many ``given`` has not.
+
+    Raises:
+        ArgumentError: there is such a number.
+    """
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return
+    if given is None and any(p.kind is p.VAR_POSITIONAL for p in parameters):
+        return
+    names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    count = max(len(names), given or 0)
+    wrong = [n for n in numbers if not -count <= n < count]
+    if wrong:
+        named = f": {', '.join(names)}" if names else ""
+        raise ArgumentError(
+            f"{setting} names argument {wrong[0]}, but {function_name(function)} has {count} by "
+            f"place{named}; write numbers of those"
+        )
+
+
 def argument_names(function: Callable[..., Any], args: Any, kwargs: Any) -> list[str]:
     """A name for each leaf of the arguments: the parameter's, with the path behind it."""
     if isinstance(function, Graph):

@@ -21,6 +21,8 @@ from phix.core.slices import from_zero
 from phix.core.tensor import Tensor, TensorBase
 from phix.core.transforms import transforms
 
+_NUMBERS: dict[str, Any] = {"bool": bool, "int": int, "float": float, "complex": complex}
+
 
 def _bound(value: Any, where: str) -> Any:
     """A bound of a loop as an int64 tensor."""
@@ -87,19 +89,32 @@ def _body(function: Callable[..., Any], before: tuple[Any, ...], init: Any, wher
             function, (*before, init), [*before, *leaves], function_name(function)
         )
         check_tree(out_tree, tree, f"{where}: body_fun")
-        leaves, changed = _met(init, leaves, graph)
+        leaves, changed = _met(init, leaves, graph, where)
         if not changed:
             break
     return leaves, graph, closed, tree
 
 
-def _met(init: Any, leaves: list[Any], graph: Graph) -> tuple[list[Any], bool]:
-    """Initial values that are Python numbers take the dtype the body gives back."""
+def _met(init: Any, leaves: list[Any], graph: Graph, where: str) -> tuple[list[Any], bool]:
+    """Initial values that are Python numbers take the dtype the body gives back.
+
+    Raises:
+        DTypeError: a float would lose its fraction, or a real number become a complex one, which
+            compares and prints in another way from there on.
+    """
     raw = pytrees.leaves(init)
     changed = False
     for i, (value, out) in enumerate(zip(raw, graph.outputs)):
-        if isinstance(value, (bool, int, float, complex)) and leaves[i].dtype != out.meta.dtype:
-            leaves[i] = tensor_from_scalar(value, out.meta.dtype)
+        dtype = out.meta.dtype
+        if isinstance(value, (bool, int, float, complex)) and leaves[i].dtype != dtype:
+            kinds = (dt.kind(leaves[i].dtype), dt.kind(dtype))
+            if kinds[0] != kinds[1] and ("complex" in kinds or kinds[0] == "float"):
+                raise DTypeError(
+                    f"{where}: the carry begins as the Python number {value!r}, a {kinds[0]}, and "
+                    f"the body gives {out.meta} back; begin with a number of that kind, as in "
+                    f"{_NUMBERS[kinds[1]](value.real)!r}, or cast what the body gives"
+                )
+            leaves[i] = tensor_from_scalar(value, dtype)
             changed = True
     return leaves, changed
 
@@ -232,7 +247,7 @@ def scan(
         graph, closed = transforms().trace(run, [*(c.meta for c in leaves), *slices])
         carry_tree, y_tree = _pair(run.out_tree)
         check_tree(carry_tree, pytrees.flatten(init)[1], "scan: the carry of f")
-        leaves, changed = _met(init, leaves, graph)
+        leaves, changed = _met(init, leaves, graph, "scan")
         if not changed:
             break
     final, ys = ops.scan(leaves, rows, closed, graph, steps, reverse)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from phix.api.arguments import flat_tensors, function_name
-from phix.api.jitted import Jitted, Known
+from phix.api.arguments import check_places, flat_tensors, function_name
+from phix.api.jitted import Jitted, Known, call_key
 from phix.api.signatures import P, R
 from phix.core import context, donation, pytrees
-from phix.core.libraries import pinned
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, Tracer, tensor_of
 from phix.core.tracebacks import leaving_phix
@@ -32,13 +31,13 @@ class Donating(Jitted[P, R]):
         tensors: Any = flat
         numbers = donation.free_numbers(tensors, gifts)
         free = {id(tensors[k]) for k in numbers}
-        key = (treedef, static, numbers, pinned(), *[x.key for x in tensors])
+        key = call_key((treedef, static, numbers), tensors)
         found = self._known.get(key)
         if found is None:
             traced = self._traced(dynamic, static, [x.meta for x in tensors], treedef)
             if not can_run(traced.compiled) or free & set(map(id, traced.closed)):
                 return self._call(args, kwargs)
-            found = self._known[key] = Known(traced.compiled.launcher(tensors, numbers), traced)
+            found = self._known[key] = Known(traced, traced.compiled.launcher(tensors, numbers))
         outs = found.launch(*[x.data for x in tensors])
         where = f"{function_name(self.function)}{at_user_line()}"
         for x in gifts:
@@ -48,4 +47,6 @@ class Donating(Jitted[P, R]):
     def _gifts(self, args: tuple[Any, ...]) -> list[Tensor]:
         """The tensors among the donated arguments; arrays, numbers and constants stay."""
         given = [args[n] for n in self.donated if -len(args) <= n < len(args)]
+        if len(given) < len(self.donated):
+            check_places(self.function, "donate_argnums", self.donated, len(args))
         return donation.gifts(pytrees.leaves(given))

@@ -10,6 +10,7 @@ leaves reads
             if len(args) != 2: return MISS
             a0, a1, = args
             if not ((a0.known_key or a0.key) is c0 and (a1.known_key or a1.key) is c1): return MISS
+            if here.registrations != count or here.interpreter is not eager: return MISS
         except AttributeError: return MISS
         o0, = launch(a0.data, a1.data)
         r0 = new(Tensor); r0.data = o0; r0.known_key = None; r0._meta = None
@@ -22,6 +23,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix.core import pytrees
+from phix.core.context import context
 from phix.core.engines import Launcher
 from phix.core.tensor import Tensor
 
@@ -36,6 +38,7 @@ def flat_call(
     launch: Launcher,
     out_tree: pytrees.TreeDef,
     keys: Sequence[tuple[Any, ...] | None],
+    count: int,
 ) -> FlatCall | None:
     """The flat function for arguments like these: it gives their result, or MISS.
 
@@ -44,6 +47,7 @@ def flat_call(
         launch: runs the program on the data of the tensors, in the order of the flattened tree.
         out_tree: the structure of the result.
         keys: for each leaf of the result what every call gives it as its key; None: not known.
+        count: of registrations, for which ``launch`` was found: see ``core.context``.
 
     Returns:
         None where a container is none of those, or a leaf is no tensor.
@@ -54,7 +58,10 @@ def flat_call(
     except _NotPlain:
         return None
     order = pytrees.flatten(numbers)[0]
-    writer.names |= {"launch": launch, "Tensor": Tensor, "new": Tensor.__new__, "MISS": MISS}
+    writer.names |= {
+        "launch": launch, "Tensor": Tensor, "new": Tensor.__new__, "MISS": MISS,
+        "here": context, "count": count, "eager": context.interpreter,
+    }  # fmt: skip
     writer.give(out_tree, keys, ", ".join(f"a{k}.data" for k in order))
     scope = dict(writer.names)
     exec("\n".join(writer.text()), scope)
@@ -86,6 +93,7 @@ class _Writer:
             "def call(args):",
             " try:",
             *(f"  {line}" for line in taking),
+            "  if here.registrations != count or here.interpreter is not eager: return MISS",
             " except AttributeError: return MISS",
             *(f" {line}" for line in self.giving),
         ]

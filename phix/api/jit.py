@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Union, overload
 
-from phix.api.arguments import function_name
+from phix.api.arguments import check_places, function_name
 from phix.api.donation import Donating
 from phix.api.jitted import Jitted
 from phix.api.signatures import P, R
@@ -78,8 +78,7 @@ def jit(
             program is done with them by then, and where no array, view or other tensor shares
             it. NumPy arrays are never written to.
         disable: names of rewrites to leave out, to see what they do or whether one is at fault;
-            ``phix.debug.passes()`` lists them. Derivatives taken of the jitted function from
-            outside are compiled with all of them.
+            ``phix.debug.passes()`` lists them. Derivatives from outside have all of them.
         library: whose kernels come first, as in ``phix.library``; not in derivatives from outside.
 
     Returns:
@@ -89,8 +88,8 @@ def jit(
         traces, ``.trace_count`` counts traces.
 
     Raises:
-        ArgumentError: an argument is no tensor, a static one is not hashable, or there is no such
-            rewrite or library.
+        ArgumentError: an argument is no tensor, a static one is not hashable, or there is no
+            argument of such a number, or no such rewrite or library.
         ShapeError: an argument does not fit its input_spec, or a check left open while tracing
             fails at the sizes given.
         DonatedTensorError: a tensor is used after it was donated.
@@ -105,9 +104,10 @@ def jit(
     if function is None:
         return functools.partial(
             jit, static_argnums=static_argnums, static_argnames=static_argnames,
-            input_spec=input_spec, donate_argnums=donate_argnums, disable=disable,
-            library=library,
+            input_spec=input_spec, donate_argnums=donate_argnums, disable=disable, library=library,
         )  # fmt: skip
+    for setting, given in (("static", static_argnums), ("donate", donate_argnums)):
+        check_places(function, f"{setting}_argnums", _as_tuple(given))
     numbers, names = _both_ways(function, _as_tuple(static_argnums), _as_tuple(static_argnames))
     donated, off = _as_tuple(donate_argnums), rewrites.checked(disable, "jit")
     libraries.checked(library, "jit")

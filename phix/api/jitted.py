@@ -17,7 +17,7 @@ from phix.api.retracing import CallKind, explanation
 from phix.api.signatures import P, R
 from phix.core import collector, context, pytrees, rewrites, stack
 from phix.core.arrays import all_apart
-from phix.core.engines import Launcher
+from phix.core.context import deciding
 from phix.core.errors import (
     NO_ROOM,
     ArgumentError,
@@ -28,7 +28,6 @@ from phix.core.errors import (
 from phix.core.exact_keys import Exact, is_hashable
 from phix.core.given import named
 from phix.core.index_ranges import is_checking
-from phix.core.libraries import PINS, pinned
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tracer, tensor_of
 from phix.core.tracebacks import leaving_phix, shorten
@@ -40,18 +39,26 @@ _MOST_FLAT = 2
 
 
 class Known:
-    """How arguments are run whose like has been seen before."""
+    """What is known of calls of one kind: their trace and, where they run at once, how."""
 
     __slots__ = ("calls", "launch", "order", "traced")
 
-    def __init__(self, launch: Launcher, traced: Traced, order: Any = None) -> None:
-        self.launch, self.traced = launch, traced
+    def __init__(self, traced: Traced, launch: Any = None, order: Any = None) -> None:
+        self.traced = traced
+        self.launch: Any = launch  # a Launcher; None where calls are written out into a graph
         self.order = order  # see ``_order``
         self.calls = 0
 
 
 class Jitted(Generic[P, R]):
-    """A function that runs as a compiled program; made by :func:`jit`."""
+    """A function that runs as a compiled program; made by :func:`jit`.
+
+    What it has traced and compiled is found in one place, by all that decides it. A call that runs
+    at once is told apart by the structure of its arguments, the static ones, what is donated,
+    ``context.deciding``, and of each tensor dtype, dims, contiguity and place; its trace by what
+    a trace depends on of these (``_trace_key``). For calls that come often, the look into that
+    place is written out (``flat_calls``).
+    """
 
     def __init__(
         self,
@@ -74,19 +81,19 @@ class Jitted(Generic[P, R]):
         self.trace_count = 0
         self.most_traces: int | None = None  # set by phix.debug.assert_max_traces
         self._calls: list[CallKind] = []  # what each trace was made for, in order
-        self._traces: dict[Any, Traced] = {}
-        self._known: dict[Any, Known] = {}
-        self._flat: tuple[FlatCall, ...] = ()  # for the last of those that come often
+        self._known: dict[Any, Known] = {}  # by ``call_key`` and ``_trace_key``
+        self._flat: tuple[FlatCall, ...] = ()  # finds the last of those that come often
         self._lock = stack.Lock()
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         try:
-            if not (kwargs or self.static_argnums or PINS) and context.current() is _EAGER:
+            if not kwargs:
                 for call in self._flat:
                     result = call(args)
                     if result is not MISS:
                         return result
-                return self._call_plain(args)
+                if not self.static_argnums and _here.interpreter is _EAGER:
+                    return self._call_plain(args)
             return self._call(args, kwargs)
         except Exception as error:
             if type(error) is MemoryError:  # of native code
@@ -97,10 +104,13 @@ class Jitted(Generic[P, R]):
 
     def _call_plain(self, args: tuple[Any, ...]) -> Any:
         """The way for tensors in plain containers: their tree is not looked at if known."""
+        count = _here.registrations
+        if count < 0:  # in a block that changes what decides programs
+            return self._call(args, {})
         leaves: list[Any] = []
         shape = _spread(args, leaves)
         try:
-            key = (shape, *[x.known_key or x.key for x in leaves])
+            key = (shape, count, *[x.known_key or x.key for x in leaves])  # see ``call_key``
         except AttributeError:  # a leaf that is no tensor, a tracer, or another container
             return self._call(args, {})
         found = self._known.get(key)
@@ -110,11 +120,11 @@ class Jitted(Generic[P, R]):
         outs = [tensor_of(o) for o in found.launch(*[x.data for x in tensors])]
         found.calls += 1
         if found.calls == _OFTEN:
-            self._flatten(found, args, leaves, outs)
+            self._flatten(found, args, leaves, outs, count)
         return found.traced.rebuild(outs)
 
     def _flatten(
-        self, found: Known, args: tuple[Any, ...], leaves: list[Any], outs: list[Any]
+        self, found: Known, args: tuple[Any, ...], leaves: list[Any], outs: list[Any], count: int
     ) -> None:
         """Have a function of its own for what comes so often; ``outs`` are what it gave here."""
         is_placed = any(x.ndim for x in leaves)  # single values alone follow the phix.device
@@ -122,7 +132,7 @@ class Jitted(Generic[P, R]):
         keys = [
             x.key if is_placed and atom.meta.is_static() else None for x, atom in zip(outs, atoms)
         ]
-        made = flat_call(args, found.launch, found.traced.out_tree, keys)
+        made = flat_call(args, found.launch, found.traced.out_tree, keys, count)
         if made is not None:
             self._flat = (made, *self._flat)[:_MOST_FLAT]
 
@@ -134,14 +144,14 @@ class Jitted(Generic[P, R]):
         flat, treedef = lent_tensors(dynamic, name)
         tensors: Any = flat
         runs = context.current() is _EAGER and not any(isinstance(x, Tracer) for x in flat)
-        key = plain or (treedef, static, pinned(), *[x.key for x in tensors]) if runs else None
+        key = (plain or call_key((treedef, static), tensors)) if runs else None
         found = self._known.get(key)
         if found is None:
             with collector.paused():
                 traced = self._traced(dynamic, static, [x.meta for x in flat], treedef)
                 if runs and can_run(traced.compiled):
                     order = None if plain is None else _order(treedef, len(flat))
-                    found = Known(traced.compiled.launcher(tensors), traced, order)
+                    found = Known(traced, traced.compiled.launcher(tensors), order)
             if found is None:
                 return traced.replay(flat_tensors(dynamic, name)[0])
             self._known[key] = found
@@ -171,19 +181,20 @@ class Jitted(Generic[P, R]):
     ) -> Traced:
         """The trace for these arguments; made where there is none."""
         key = self._trace_key(CallKind(treedef, tuple(metas), static, *_around()))
-        found = self._traces.get(key)
+        found = self._known.get(key)
         if found is None:
             with self._lock:
-                found = self._traces.get(key)
+                found = self._known.get(key)
                 if found is None:
-                    found = self._traces[key] = self._trace(dynamic, static, metas, treedef)
-        return found
+                    traced = self._trace(dynamic, static, metas, treedef)
+                    found = self._known[key] = Known(traced)
+        return found.traced
 
     def _trace_key(self, call: CallKind) -> Any:
         kinds: tuple[Any, ...] = ()  # one trace for every size
         if self.input_spec is None:
             kinds = tuple(map(meta_key, call.metas))
-        return (call.treedef, call.static, kinds, call.axes, call.checks_indices)
+        return (call.treedef, call.static, kinds, *call.around())
 
     def _trace(
         self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
@@ -226,7 +237,7 @@ class Jitted(Generic[P, R]):
         dynamic, static = self._split(args, kwargs)
         metas, treedef = flat_specs(dynamic, function_name(self.function))
         call = CallKind(treedef, tuple(metas), static, *_around())
-        if self._trace_key(call) in self._traces:
+        if self._trace_key(call) in self._known:
             return f"{function_name(self.function)}: a call with these arguments is not traced anew"
         return self._explained(self._calls, call)
 
@@ -236,7 +247,6 @@ class Jitted(Generic[P, R]):
     def cache_clear(self) -> None:
         """Forget every trace and program; the disk cache stays."""
         with self._lock:
-            self._traces.clear()
             self._known.clear()
             self._flat = ()
 
@@ -245,6 +255,12 @@ class Jitted(Generic[P, R]):
 
     def __repr__(self) -> str:
         return f"<jit of {function_name(self.function)}>"
+
+
+def call_key(structure: Any, tensors: Any) -> tuple[Any, ...]:
+    """What a call that runs at once is told apart by. ``structure`` is that of the arguments with
+    the static ones and what is donated, or what ``_spread`` gives."""
+    return (structure, deciding(), *[x.known_key or x.key for x in tensors])
 
 
 _CONTAINERS = frozenset({dict, list, tuple})
@@ -286,9 +302,9 @@ def _declared(input_spec: Any, args: Any, function: Any) -> Any:
     return declared
 
 
-def _around() -> tuple[Any, bool]:
+def _around() -> tuple[Any, bool, frozenset[str]]:
     """What a trace depends on besides the arguments: see ``CallKind``."""
-    return context.bound_axes(), is_checking()
+    return context.bound_axes(), is_checking(), rewrites.left_out()
 
 
 @contextmanager
@@ -325,3 +341,4 @@ def _with_static(function: Callable[..., Any], static: tuple[Any, ...]) -> Calla
 
 
 _EAGER = context.current()
+_here = context.context

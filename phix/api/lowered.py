@@ -18,6 +18,7 @@ from phix.core.graph import Graph, solve_dims
 from phix.core.meta import MetaTensor
 from phix.core.places import Place, default
 from phix.core.tensor import Tensor, Tracer, tensor_of
+from phix.core.texts import Texts
 from phix.core.tracebacks import shorten
 from phix.passes.compiled import Compiled, Homes, can_run, homes_of
 
@@ -73,7 +74,7 @@ class Lowered:
     >>> list(lowered.sections)[:3]
     ['graph: traced', 'graph: simplify', 'graph: decompose']
     >>> list(lowered.sections)[3:]
-    ['graph: hoist', 'graph: simplify primitives', 'fusion', 'loop ir', 'llvm']
+    ['graph: hoist', 'graph: simplify primitives', 'fusion', 'loop ir', 'llvm', 'numba']
     >>> print(lowered.as_text("loop ir"))
     program(x0: float32[n]) -> (o0: float32[n]) {
       kernel 0:
@@ -120,13 +121,16 @@ class Lowered:
         The graph after each pass; ``fusion``, which kernel holds which equations, and why what is
         stored is; the loop IR; the source the machine code is made from. On other places than the
         CPU, "graph: choose kernels" has the place, layout and kernel of every equation.
+
+        On the CPU, ``numba`` is the same program as Numba source, for readers: one function a
+        kernel. It is no step of the way, and written when it is asked for.
         """
         compiled = self._traced.compiled
         texts = {f"graph: {name}": str(graph) for name, graph in self._stages.items()}
         texts["fusion"] = str(self.fusion())
         contiguous = (True,) * len(compiled.graph.inputs)
-        texts.update(compiled.program(contiguous, *self._places).sections)
-        return texts
+        own = compiled.program(contiguous, *self._places).sections
+        return own.after(texts) if isinstance(own, Texts) else {**texts, **own}
 
     def as_text(self, stage: str | None = None) -> str:
         """The text of one step, or of all.
@@ -146,7 +150,9 @@ class Lowered:
         return texts[name]
 
     def __str__(self) -> str:
-        return "\n\n".join(f"=== {name} ===\n{text}" for name, text in self.sections.items())
+        found = self.sections
+        made = found.made if isinstance(found, Texts) else found
+        return "\n\n".join(f"=== {name} ===\n{text}" for name, text in made.items())
 
     # -- what it costs -------------------------------------------------------------------------
     @cached_property

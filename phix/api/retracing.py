@@ -24,6 +24,11 @@ class CallKind:
     static: tuple[tuple[Any, Exact], ...]  # place or name, value
     axes: tuple[tuple[str, Any], ...]  # the named axes in scope
     checks_indices: bool  # whether it looks at indices each time it runs
+    left_out: frozenset[str]  # the rewrites that blocks around leave out
+
+    def around(self) -> tuple[Any, ...]:
+        """What it depends on besides the arguments."""
+        return self.axes, self.checks_indices, self.left_out
 
     def leaves(self, function: Callable[..., Any]) -> dict[str, MetaTensor]:
         """The meta of each leaf by its path, as in ``params['w'][0]``."""
@@ -109,6 +114,9 @@ def _scope(old: CallKind, new: CallKind) -> Iterator[str]:
     if old.checks_indices != new.checks_indices:
         now, before = ("inside", "outside") if new.checks_indices else ("outside", "inside")
         yield f"it is called {now} phix.debug.check_indices(), was {before}"
+    if old.left_out != new.left_out:
+        here, there = (", ".join(sorted(c.left_out)) or "none" for c in (new, old))
+        yield f"the rewrites left out around it are {here}, were {there}"
 
 
 def explanation(

@@ -21,8 +21,9 @@ from phix.array_functions.numpy_arguments import (
 )
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.errors import ShapeError
+from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
+from phix.core.tensor import Tracer
 
 Function = Callable[..., Any]
 
@@ -173,20 +174,77 @@ def median(
 ) -> Any:
     """The mean of the two elements in the middle; NaN where one is."""
     refuse(out=out)
-    x = floating(a)
-    axes = axes_of(axis, x.ndim)
-    if not axes:
-        return x
-    rest = [i for i in range(x.ndim) if i not in axes]
-    rows = ops.reshape(ops.transpose(x, [*rest, *axes]), (*(x.shape[i] for i in rest), -1))
+    rows, kept = _ordered(floating(a), axis)
     count = rows.shape[-1]
-    if not isinstance(count, int):
-        raise NotOfferedError("an unknown size")
-    ordered = ops.sort(rows, -1)
-    found = 0.5 * (ordered[..., (count - 1) // 2] + ordered[..., count // 2])
-    found = ops.where(ops.any(ops.isnan(rows), [-1]), math.nan, found)
-    kept = tuple(1 if i in axes else x.shape[i] for i in range(x.ndim))
+    found = 0.5 * (rows[..., (count - 1) // 2] + rows[..., count // 2])
+    found = ops.where(ops.isnan(rows[..., -1]), math.nan, found)
     return ops.reshape(found, kept) if _kept(keepdims) else found
+
+
+def _ordered(x: Any, axis: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What is along the axes as a last one, in order, NaN at the end; the dims with ones there."""
+    axes = axes_of(axis, x.ndim)
+    rest = [i for i in range(x.ndim) if i not in axes]
+    count = math.prod(x.shape[i] if isinstance(x.shape[i], int) else 0 for i in axes)
+    if not count or dt.is_complex(x.dtype):
+        raise NotOfferedError("complex numbers, nor an unknown size or none")
+    rows = ops.transpose(x, [*rest, *axes])
+    rows = ops.sort(ops.reshape(rows, (*(x.shape[i] for i in rest), count)), -1)
+    return rows, tuple(1 if i in axes else x.shape[i] for i in range(x.ndim))
+
+
+# method -> where between its neighbours a quantile is, from the fraction of the way to the next
+_BETWEEN: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "linear": lambda below, way: way,
+    "lower": lambda below, way: 0.0 * way,
+    "higher": lambda below, way: np.ceil(way),
+    "midpoint": lambda below, way: 0.5 * np.ceil(way),
+    "nearest": lambda below, way: np.rint(below + way) - below,  # to even
+}
+
+
+def _quantile(name: str, whole: int) -> Function:
+    """NumPy's function that counts from 0 to ``whole``; of q that is known alone."""
+
+    def quantile(
+        a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False,
+        method: Any = "linear", keepdims: Any = False, *, weights: Any = None,
+        interpolation: Any = None,
+    ) -> Any:  # fmt: skip
+        refuse(out=out, weights=weights, interpolation=interpolation)
+        if isinstance(q, Tracer):
+            raise NotOfferedError("q that is not known")
+        if method not in _BETWEEN:
+            raise NotOfferedError(f"method={method!r}")
+        asked: Any = np.asarray(q, np.float64) / whole
+        if not np.all((asked >= 0) & (asked <= 1)):
+            raise AttributeValueError(f"{name}: q goes from 0 to {whole}, found {q!r:.80}")
+        is_between = method in ("linear", "midpoint")
+        rows, kept = _ordered(floating(a) if is_between else tensor(a), axis)
+        if is_between and type(q) not in (int, float):  # Python's take the dtype of a
+            own = np.asarray(q).dtype
+            rows = rows.astype(dt.promote(rows.dtype, own if own.kind == "f" else dt.float64))
+        at = asked.ravel() * (rows.shape[-1] - 1)
+        found = _between(rows, np.floor(at), at - np.floor(at), method)
+        if dt.is_differentiable(rows.dtype):
+            found = ops.where(ops.isnan(rows[..., -1:]), math.nan, found)
+        found = ops.transpose(found, [found.ndim - 1, *range(found.ndim - 1)])
+        rest = kept if _kept(keepdims) else found.shape[1:]
+        return ops.reshape(found, (*asked.shape, *rest))
+
+    return quantile
+
+
+def _between(rows: Any, below: np.ndarray, way: np.ndarray, method: str) -> Any:
+    """What is that far on the way from the neighbour below to the next, counted from the nearer."""
+    way = _BETWEEN[method](below, way)
+    first, last = below.astype(np.int64), rows.shape[-1] - 1
+    if np.all((way == 0) | (way == 1)):  # no sums: infinities stay, and ints
+        return ops.index_select(rows, first + way.astype(np.int64), -1)
+    low = ops.index_select(rows, first, -1)
+    high = ops.index_select(rows, np.minimum(first + 1, last), -1)
+    step, share = high - low, way.astype(rows.dtype)
+    return ops.where(share < 0.5, low + step * share, high - step * (1 - share))
 
 
 # -- truths --------------------------------------------------------------------------------------
@@ -238,7 +296,9 @@ def _nan_extreme(function: Function, worst: float) -> Function:
 
 
 # -- cumulated -----------------------------------------------------------------------------------
-def _cumulated(function: Function) -> Function:
+def _cumulated(function: Function, instead: float | None = None) -> Function:
+    """``instead`` stands where NaN is, if it is not None."""
+
     def cumulated(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         refuse(out=out)
         x = with_dtype(tensor(a), dtype)
@@ -246,6 +306,8 @@ def _cumulated(function: Function) -> Function:
             x = x.astype(dt.int64)
         if axis is None:
             x, axis = ops.reshape(x, [-1]), 0
+        if instead is not None and dt.is_differentiable(x.dtype):
+            x = ops.where(ops.isnan(x), instead, x)
         return function(x, axis_of(axis, x.ndim))
 
     return cumulated
@@ -307,6 +369,8 @@ _PLAIN: dict[str, Function] = {
     "all": all, "any": any, "count_nonzero": count_nonzero,
     "nansum": _without_nan(sum, 0.0), "nanprod": _without_nan(prod, 1.0), "nanmean": nanmean,
     "nanmax": _nan_extreme(max, -math.inf), "nanmin": _nan_extreme(min, math.inf),
+    "quantile": _quantile("quantile", 1), "percentile": _quantile("percentile", 100),
     "cumsum": cumsum, "cumprod": cumprod,
+    "nancumsum": _cumulated(ops.cumsum, 0.0), "nancumprod": _cumulated(ops.cumprod, 1.0),
 }  # fmt: skip
 FUNCTIONS: dict[Any, Function] = {**named(_PLAIN, np), **_METHODS}

@@ -13,6 +13,7 @@ the attributes, ops of the user's.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -197,11 +198,20 @@ def identity(graph: Graph) -> tuple[Any, ...]:
 class _Content(Writer):
     """Constants are digests of their values; what only this process knows is not written."""
 
+    def __init__(self, code: Callable[[Equation], str | None]) -> None:
+        super().__init__()
+        self.code = code
+
     def op(self, equation: Equation) -> Any:
-        name = equation.op.name
-        if name not in rules.BUILT_IN or rules.OPS[name] is not equation.op:
+        name, digest = equation.op.name, self.code(equation)
+        if rules.OPS.get(name) is not equation.op or (
+            digest is None and name not in rules.BUILT_IN
+        ):
             raise Unwritten
-        return name
+        if digest is None:
+            return name
+        metas = [v.meta for v in gr.flat(equation.outputs)]  # which an op of the user's may change
+        return (name, digest, [(m.dtype, self.dims(m.dims)) for m in metas])
 
     def constant(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
@@ -217,10 +227,12 @@ class _Content(Writer):
         raise Unwritten  # nothing here says what it stands for
 
 
-def content(graph: Graph) -> tuple[Any, ...]:
+def content(graph: Graph, code: Callable[[Equation], str | None]) -> tuple[Any, ...]:
     """The form as plain values, whose text is the same in every process.
+
+    ``code`` gives a digest of the user's code that runs an equation, None where there is none.
 
     Raises:
         Unwritten: the graph holds a Python object, or an op of the user's.
     """
-    return _Content().whole(graph)
+    return _Content(code).whole(graph)

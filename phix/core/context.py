@@ -27,6 +27,9 @@ class Context(threading.local):
     rewrites_left_out: frozenset[str] = frozenset()  # core.rewrites
     settings: Any = None  # core.settings; None are those shipped
     library: str | None = None  # core.libraries
+    # how often devices or kernels have come or gone, which the class counts for all threads; -1 in
+    # a block that changes the settings, rewrites or library: see ``deciding``
+    registrations = 0
     place: Any = None  # core.places: where new data go; None is the host
     source: Any = None  # core.source: the line that what runs now derives from
     source_below: Any = None  # ... that the stack which this one goes on from was at
@@ -40,6 +43,33 @@ class Context(threading.local):
 
 
 context = Context()
+
+
+# -- what decides programs -----------------------------------------------------------------------
+def deciding() -> Any:
+    """What decides programs here, besides their graphs: a part of every key of one.
+
+    The settings, the rewrites left out, the library that is pinned, and how often devices or
+    kernels have come or gone; that number alone where no block changes the others.
+    """
+    count = context.registrations
+    if count >= 0:
+        return count
+    here = (context.settings, context.rewrites_left_out, context.library)
+    return (*here, Context.registrations)
+
+
+def note_block() -> None:
+    """Say that a block which changes the settings, rewrites or library begins or ends."""
+    if context.settings is None and not (context.rewrites_left_out or context.library):
+        vars(context).pop("registrations", None)
+    else:
+        context.registrations = -1
+
+
+def note_registration() -> None:
+    """Say that devices or kernels came or went: programs that were found before may be others."""
+    Context.registrations += 1
 
 
 # -- the chain of interpreters ---------------------------------------------------------------

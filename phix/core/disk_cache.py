@@ -37,7 +37,7 @@ _UNFINISHED = ".phixcache-tmp"
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 # What stands between a traced graph and machine code.
-_ROOMS = ("core", "interpreters", "kernels", "passes", "primitives", "table")
+_ROOMS = ("core", "interpreters", "kernels", "numba", "passes", "primitives", "table")
 _IMPORTED = time.time_ns()
 
 _counts = {"hits": 0, "misses": 0, "writes": 0}

@@ -18,7 +18,7 @@ from phix.core.index_ranges import check_call
 from phix.core.interpreter import Interpreter
 from phix.core.op import Op
 from phix.core.places import Place
-from phix.core.promotion import promote_inputs
+from phix.core.promotion import compared, meet_in_no_int, promote_inputs
 from phix.core.source import at_user_line, is_recording_tracers, user_source
 from phix.core.tensor import Tensor, TensorBase, Tracer, tensor_of
 
@@ -55,6 +55,8 @@ def _bound(
     """One call of ``op`` that no program is known for yet."""
     given, given_attrs = inputs, attrs
     converted = convert_inputs(op, inputs)
+    if "compares" in op.traits and meet_in_no_int(converted):
+        return compared(op, converted)
     inputs = promote_inputs(op, converted)
     for slot in op.number_slots:
         if isinstance(attrs[slot], Tracer):

@@ -320,7 +320,7 @@ class _Parser:
             )
         values = self.value()
         data = np.array(values, dtype=variable.meta.dtype).reshape(variable.meta.dims)
-        return Constant(variable, Tensor(data))
+        return Constant(variable, owned_tensor(data))
 
     def equation(self) -> Equation:
         outputs: list[Any] = []
@@ -429,7 +429,8 @@ def parse_graph(text: str, constants: Sequence[Any] = ()) -> Graph:
 
     Args:
         text: as ``print_graph`` writes it.
-        constants: tensors for constants printed as ``constants[i]``.
+        constants: tensors for constants printed as ``constants[i]``. Those whose values stand in
+            the text are new data: they live where the ``phix.device`` around says.
 
     Raises:
         GraphError: the text is no graph; the message names the line.

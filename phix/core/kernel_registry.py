@@ -14,8 +14,8 @@ from typing import Any, TypeVar, Union
 
 import numpy as np
 
+from phix.core import context, registries
 from phix.core import dtypes as dt
-from phix.core import registries
 from phix.core.errors import KernelRegistrationError, described
 from phix.core.kernel_arguments import ANY, LAYOUTS, KernelArguments, States
 from phix.core.kernel_arguments import KernelKey as KernelKey
@@ -301,7 +301,7 @@ _GENERATING = ("cpu", "gpu")  # the kinds of places whose engines generate loops
 
 
 def unregister_kernel(op_name: str, backend: str) -> None:
-    """Forget the kernels that ``backend`` has for an op; what is compiled already keeps them.
+    """Forget the kernels that ``backend`` has for an op: from the next call on, others run.
 
     Raises:
         KernelRegistrationError: it has none.
@@ -386,7 +386,7 @@ def _is_of_phix(kernel: Kernel) -> bool:
 
 
 # Called when a kernel comes or goes: what was chosen before may not be what is chosen now.
-LISTENERS: list[Callable[[], None]] = []
+LISTENERS: list[Callable[[], None]] = [context.note_registration]
 
 
 def notify() -> None:

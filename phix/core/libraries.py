@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from phix.core.context import context, runs_at_once
+from phix.core.context import context, note_block, runs_at_once
 from phix.core.errors import ArgumentError, shown
 from phix.core.kernel_registry import BACKENDS
 
-# One entry a block in any thread: as long as there is none, no call has to ask.
+# One entry a block in any thread: as long as there is none, no eager call has to ask.
 PINS: list[str] = []
 
 
@@ -27,12 +27,14 @@ def pinning(name: str | None) -> Iterator[None]:
         yield
         return
     context.library = name
+    note_block()
     PINS.append(name or "")
     try:
         yield
     finally:
         PINS.pop()
         context.library = before
+        note_block()
 
 
 def checked(name: object, where: str) -> str | None:

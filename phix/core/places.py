@@ -19,7 +19,7 @@ import numpy as np
 
 from phix.core import registries
 from phix.core.arrays import read_only as read_only_array
-from phix.core.context import context
+from phix.core.context import context, note_registration
 from phix.core.errors import DeviceError, OutOfMemoryError, shown
 
 
@@ -148,7 +148,7 @@ _found: dict[Any, Place] = {}
 # Called when a kind is asked for that nobody registered: they may register more.
 SEARCHES: list[Callable[[], None]] = []
 # Called when a device is added: what was decided with the CPU alone in mind may not hold any more.
-LISTENERS: list[Callable[[], None]] = []
+LISTENERS: list[Callable[[], None]] = [note_registration]
 # What failed while devices were looked for: name -> what to say of it.
 FAILURES: dict[str, str] = {}
 

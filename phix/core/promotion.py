@@ -47,6 +47,22 @@ def _promoted(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     return tuple(out)
 
 
+def meet_in_no_int(inputs: tuple[Any, ...]) -> bool:
+    """Whether two inputs are a uint64 and a signed int, of which no int dtype holds both."""
+    dtypes = {x.dtype for x in inputs if isinstance(x, TensorBase)}
+    return dt.uint64 in dtypes and not dtypes.isdisjoint(dt.SIGNED)
+
+
+def compared(op: Op, inputs: tuple[Any, ...]) -> Any:
+    """What compares a uint64 and a signed int by their values: one below 0 is below all of the
+    other dtype, as -1 is below 0, and any other is a uint64."""
+    signed = next(x for x in inputs if x.dtype != dt.uint64)
+    below = call_op("less_than", signed, tensor_from_scalar(0, signed.dtype))
+    signs = [tensor_from_scalar(0 if x.dtype == dt.uint64 else -1, dt.int64) for x in inputs]
+    of_signs = call_op(op.name, *signs)
+    return call_op("where", below, of_signs, call_op(op.name, *[_to(x, dt.uint64) for x in inputs]))
+
+
 def _meeting_dtype(op: Op, values: list[Any]) -> Any:
     dtype = common_dtype(values)
     if dtype is not None and "promote_float" in op.traits:

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from phix.core import registries
-from phix.core.context import context
+from phix.core.context import context, note_block
 from phix.core.errors import ArgumentError
 
 STAGES = ("graph", "places", "fusion", "loops")
@@ -61,6 +61,7 @@ for _row in (
     ("reuse_temps", "loops", "a temp lives in the temp whose elements its own replace"),
     ("shrink_temps", "loops", "a temp used one row at a time has memory for one row"),
     ("block_sums", "loops", "long sums are added up in blocks, and the blocks in float64"),
+    ("running_sums", "loops", "running totals in float64 wait for one addition in four"),
     ("share_loops", "loops", "threads share loops whose iterations are proved independent"),
     ("partial_results", "loops", "threads sum parts of a sum, which are then added in order"),
     ("several_rows", "loops", "totals down the columns are loaded once for several rows"),
@@ -101,7 +102,9 @@ def without(names: frozenset[str]) -> Iterator[None]:
     """Leave the named rewrites out, in this thread, inside a with block."""
     before = context.rewrites_left_out
     context.rewrites_left_out = before | names
+    note_block()
     try:
         yield
     finally:
         context.rewrites_left_out = before
+        note_block()

@@ -33,9 +33,11 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
 # on code that no cache on disk knows.
 BUILT_IN: set[str] = set()
 EXTENDED: set[str] = set()
+# Ops of the user's whose code a digest tells.
+CODE: dict[str, str] = {}
 # op name -> its rules of algebra, each with the name of the rewrite it belongs to, in order
 _SIMPLIFICATIONS: dict[str, list[tuple[str, Callable[..., Any]]]] = {}
-registries.contents(OPS, INFER_META, _RULES, BUILT_IN, EXTENDED, _SIMPLIFICATIONS)
+registries.contents(OPS, INFER_META, _RULES, BUILT_IN, EXTENDED, CODE, _SIMPLIFICATIONS)
 
 
 @registries.part
@@ -85,6 +87,14 @@ def note_origin(op_name: str, rule: Callable[..., Any]) -> None:
     """Remember an op that code outside of phix says something about."""
     if rule.__module__.partition(".")[0] != "phix":
         EXTENDED.add(op_name)
+
+
+def note_code(op_name: str, digest: str | None) -> None:
+    """Remember what the code of an op follows from; with None, that nothing tells."""
+    EXTENDED.add(op_name)
+    CODE.pop(op_name, None)
+    if digest is not None:
+        CODE[op_name] = digest
 
 
 def _register(slot: str, op_name: str) -> Callable[[Rule], Rule]:

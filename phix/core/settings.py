@@ -18,7 +18,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from phix.core.context import context
+from phix.core.context import context, note_block
 from phix.core.errors import ArgumentError, described
 
 
@@ -89,6 +89,9 @@ class Settings:
     )
     most_eager_programs: int = _kept(2048, "programs", "programs of eager calls")
     most_plans_over_graphs: int = _kept(256, "calls", "eager calls with graphs in them")
+    most_sizes_of_a_step: int = _kept(
+        256, "sizes", "sizes for which a step of a program that runs step by step is settled"
+    )
     most_cudnn_plans: int = _kept(256, "plans", "descriptors of convolutions by cuDNN")
     most_cache_bytes: int = _kept(512 << 20, "bytes", "programs in the folder of the disk cache")
     writes_between_trims: int = _kept(64, "writes", "how often that folder is looked through")
@@ -124,15 +127,22 @@ def deciding() -> tuple[tuple[str, Any], ...]:
     )
 
 
+def most_sizes() -> int:
+    """For how many sizes a step of a program is settled: see ``core.recent``."""
+    return current().most_sizes_of_a_step
+
+
 @contextmanager
 def in_force(settings: Settings) -> Iterator[Settings]:
     """Inside a with block, in this thread, these settings."""
     before = context.settings
     context.settings = settings
+    note_block()
     try:
         yield settings
     finally:
         context.settings = before
+        note_block()
 
 
 def changed(**values: Any) -> Settings:

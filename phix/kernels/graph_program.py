@@ -27,6 +27,8 @@ from phix.core.graph import (
 )
 from phix.core.kernel_context import KernelContext
 from phix.core.places import Place
+from phix.core.recent import Recent
+from phix.core.settings import most_sizes
 from phix.kernels import structural
 
 Env = dict[dm.Symbol, Any]
@@ -56,7 +58,7 @@ class EquationStep(Step):
         self.reads, self.gives = tuple(dict.fromkeys(variables)), tuple(flat(equation.outputs))
         self.binds = (equation,) if equation.op.binds_dim else ()
         self.symbols = sorted(symbols_of(equation), key=lambda s: s.number)
-        self.settled: dict[tuple[Any, ...], Run] = {}
+        self.settled: Recent[Run] = Recent(most_sizes)
 
     def __call__(
         self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
@@ -64,9 +66,7 @@ class EquationStep(Step):
         values = dict(zip(self.reads, storage))
         given = map_entries(lambda a: read(a, values, self.ctx.place), self.equation.inputs)
         key = tuple([env.get(s) for s in self.symbols])
-        if key not in self.settled:
-            self.settled[key] = self.settle(env)
-        return self.settled[key](given)
+        return self.settled.get(key, lambda: self.settle(env))(given)
 
     def settle(self, env: Env) -> Run:
         """The function of the storage of its inputs, where dims have these sizes."""

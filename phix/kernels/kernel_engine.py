@@ -29,12 +29,13 @@ from phix.core.kernel_registry import Kernel, KernelKey
 from phix.core.places import Place
 from phix.core.rules import OPS
 from phix.kernels import structural
+from phix.kernels.engine_base import EngineOfPrimitives
 from phix.kernels.graph_program import Env, EquationStep, GraphProgram, StructuralStep
 
 Run = Callable[..., Any]
 
 
-class KernelEngine:
+class KernelEngine(EngineOfPrimitives):
     """Runs graphs on the kernels registered for one backend."""
 
     flattens = False
@@ -42,16 +43,11 @@ class KernelEngine:
     def __init__(self, place_kind: str, backend: str) -> None:
         self.name, self.backends = place_kind, (backend,)
 
-    def compile(
-        self,
-        graph: Graph,
-        contiguous: tuple[bool, ...],
-        lower: Callable[[], Graph] | None = None,
-        place: Place | None = None,
+    def program(
+        self, graph: Graph, contiguous: tuple[bool, ...], place: Place | None
     ) -> KernelProgram:
-        """See :class:`phix.core.engines.Engine`."""
-        here = place or Place(self.name)
-        return KernelProgram(lower() if lower else graph, KernelContext(here), self.backends[0])
+        """The kernels of the graph's equations."""
+        return KernelProgram(graph, KernelContext(place or Place(self.name)), self.backends[0])
 
     def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> Uncounted:
         """See :class:`phix.core.engines.Engine`."""

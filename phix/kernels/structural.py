@@ -16,6 +16,8 @@ from phix.core import dtypes as dt
 from phix.core import places
 from phix.core.engines import Launcher, Program
 from phix.core.graph import Graph, solve_dims
+from phix.core.recent import Recent
+from phix.core.settings import most_sizes
 
 Storages = Sequence[Any]
 Graphs = Callable[..., tuple[Any, ...]]
@@ -26,14 +28,11 @@ class Function:
 
     def __init__(self, graph: Graph, program: Program) -> None:
         self.graph, self.program = graph, program
-        self.launchers: dict[Any, Launcher] = {}
+        self.launchers: Recent[Launcher] = Recent(most_sizes)
 
     def __call__(self, *storage: Any) -> tuple[Any, ...]:
         shapes = tuple(tuple(x.shape) for x in storage)
-        launch = self.launchers.get(shapes)
-        if launch is None:
-            launch = self.launchers[shapes] = self.program.launcher(shapes)
-        return launch(*storage)
+        return self.launchers.get(shapes, lambda: self.program.launcher(shapes))(*storage)
 
     def out_shapes(self, shapes: Sequence[tuple[int, ...]]) -> list[tuple[Any, np.dtype]]:
         """Shape and dtype of what it would give for inputs of these shapes."""

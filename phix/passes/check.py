@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from phix.core.dims import Shape
+from phix.core.dims import Dim, Shape, Symbol, shape_text
 from phix.core.errors import GraphError
 from phix.core.graph import (
     Equation,
@@ -114,7 +114,7 @@ def infer_again(graph: Graph, shapes: Sequence[Shape], config: MetaConfig = RUN_
                 e.op, map_entries(meta_of, e.inputs), substitute_attrs(e.attrs, env), config
             )
         except Exception as error:
-            raise _at_source(error, e) from None
+            raise _as_traced(_at_source(error, e), e, env) from None
         known.update(zip(flat(e.outputs), flat(found)))
     return [meta_of(a) for a in graph.outputs]
 
@@ -128,6 +128,27 @@ def _at_source(error: Exception, equation: Equation) -> Exception:
     found = type(error)(f"{head} (at {equation.source}){tail.partition(')')[2]}")
     vars(found).update(vars(error))
     return found
+
+
+def _as_traced(error: Exception, equation: Equation, env: Mapping[Symbol, Any]) -> Exception:
+    """The error with the dims that the call was made with: those of a shape are no more than
+    their values at these sizes, and a -1 that leaves a rest is a quotient."""
+    head, colon, said = str(error).partition(": shape ")
+    for asked in equation.attrs:
+        if not colon or not isinstance(asked, tuple) or not any(map(_is_dim, asked)):
+            continue
+        here = shape_text(substitute_attrs((asked,), env)[0])
+        if said.startswith(here):
+            found = type(error)(
+                f"{head}{colon}{shape_text(asked)}, here {here},{said[len(here) :]}"
+            )
+            vars(found).update(vars(error))
+            return found
+    return error
+
+
+def _is_dim(value: Any) -> bool:
+    return isinstance(value, Dim)
 
 
 def parse(text: str, constants: Sequence[Any] = ()) -> Graph:

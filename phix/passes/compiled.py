@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Union
 
-from phix.core import context, libraries, rewrites, stack
+from phix.core import context, libraries, rewrites, settings, stack
 from phix.core.engines import SEVERAL, Explanation, Launcher, Program, engine
 from phix.core.errors import DTypeError
 from phix.core.graph import Graph, all_places, graphs_in
@@ -20,6 +20,7 @@ from phix.passes.pipeline import Around
 
 Homes = tuple[Place | None, ...]  # where inputs live; None: single values of the host
 Where = Union[tuple[Homes, Place], None]  # and the place of what follows none; None: all on the CPU
+Key = tuple[Any, ...]
 
 
 def stay_on_host(graph: Graph, homes: Homes, main: Place) -> bool:
@@ -62,7 +63,8 @@ def compile_to_places(graph: Graph, contiguous: tuple[bool, ...], main: Place) -
 
 
 class Compiled:
-    """A traced graph with its programs, one for the places and the contiguity of its inputs.
+    """A traced graph with its programs, one for the places and the contiguity of its inputs, and
+    for all else that decides them: see ``context.deciding``.
 
     ``off`` are the names of the rewrites to leave out (:mod:`phix.core.rewrites`), ``library`` that
     of the library whose kernels come first (:mod:`phix.core.libraries`).
@@ -72,12 +74,9 @@ class Compiled:
         self, graph: Graph, off: frozenset[str] = frozenset(), library: str | None = None
     ) -> None:
         self.graph, self.off, self.library = graph, off, library
-        # the graph after each pass, and programs by contiguity too, by where inputs live and by
-        # the library that is pinned
-        self.stages: dict[tuple[Where, str | None], dict[str, Graph]] = {}
-        self.programs: dict[tuple[tuple[bool, ...], Where, str | None], Program] = {}
-        # where inputs have no place
-        self.anywhere: dict[tuple[Place, str | None], Launcher] = {}
+        self.stages: dict[Key, dict[str, Graph]] = {}  # the graph after each pass
+        self.programs: dict[Key, Program] = {}  # by contiguity too
+        self.anywhere: dict[Key, Launcher] = {}  # where inputs have no place
         self.lock = stack.Lock()
         self.is_closed = not any(isinstance(c.value, Tracer) for c in graph.constants)
         self.is_static = all(v.meta.is_static() for v in graph.inputs)
@@ -86,7 +85,7 @@ class Compiled:
         return None if stay_on_host(self.graph, homes, main) else (homes, main)
 
     def _stages(self, where: Where) -> dict[str, Graph]:
-        key = (where, self._pin())
+        key = _decided(where)
         with self.lock, self._as_asked():
             if key not in self.stages:
                 if where is None:
@@ -120,7 +119,7 @@ class Compiled:
             DeviceError: an equation's inputs live in different places.
         """
         where = self._where(homes, main)
-        key = (contiguous, where, self._pin())
+        key = (contiguous, *_decided(where))
         with self.lock:
             found = self.programs.get(key)
             if found is None:
@@ -170,13 +169,20 @@ class Compiled:
     def _launch_anywhere(self, *arrays: Any) -> tuple[Any, ...]:
         """The results of a graph whose inputs have no place: they follow the ``phix.device``."""
         place = default()
-        key = (place, self._pin())
+        key = (place, context.deciding())
         launch = self.anywhere.get(key)
         if launch is None:
             count = len(arrays)
             program = self.program((True,) * count, (None,) * count, place)
             launch = self.anywhere[key] = program.launcher(((),) * count)
         return launch(*arrays)
+
+
+def _decided(where: Where) -> Key:
+    """What programs are found by, besides their graphs. Those that are generated for the CPU alone
+    ask for no kernel that somebody registered."""
+    count = None if where is None else context.Context.registrations
+    return (where, rewrites.left_out(), libraries.pinned(), settings.deciding(), count)
 
 
 def homes_of(tensors: Sequence[Tensor]) -> tuple[Homes, Place]:

@@ -167,12 +167,21 @@ _SQRT_2_OVER_PI = math.sqrt(2 / math.pi)
 _CUBIC = 0.044715  # Hendrycks and Gimpel, "Gaussian Error Linear Units", 2016
 
 
+def _twice_argument(x: Any) -> Any:
+    """2 t, where the formula has (1 + tanh(t)) / 2 = sigmoid(2 t), which keeps its digits."""
+    return 2 * _SQRT_2_OVER_PI * (x + _CUBIC * x * x * x)
+
+
 @rules.decompose("gelu")
 @in_float32
 def gelu(x: Any, approximate: bool) -> Any:
-    if approximate:
-        return 0.5 * x * (1 + ops.tanh(_SQRT_2_OVER_PI * (x + _CUBIC * x * x * x)))
-    return x * ops.ndtr(x)
+    return x * (ops.sigmoid(_twice_argument(x)) if approximate else ops.ndtr(x))
+
+
+def _both_sigmoids(x: Any) -> tuple[Any, Any]:
+    """sigmoid(x) and sigmoid(-x), which is 1 - sigmoid(x) with digits where that has none left."""
+    s = ops.sigmoid(x)
+    return s, ops.where(x < 0, 1 - s, s * ops.exp(_minus_size(x)))
 
 
 @rules.decompose("gelu_grad")
@@ -180,9 +189,9 @@ def gelu(x: Any, approximate: bool) -> Any:
 def gelu_grad(x: Any, out_grad: Any, approximate: bool) -> Any:
     """The cumulative normal, and x times its density."""
     if approximate:
-        t = ops.tanh(_SQRT_2_OVER_PI * (x + _CUBIC * x * x * x))
-        slope = _SQRT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
-        return out_grad * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope)
+        s, rest = _both_sigmoids(_twice_argument(x))
+        slope = 2 * _SQRT_2_OVER_PI * (1 + 3 * _CUBIC * x * x)
+        return out_grad * (s * (1 + x * rest * slope))
     return out_grad * (ops.ndtr(x) + x * ops.normal_density(x))
 
 

@@ -54,14 +54,16 @@ def unchanged(x: MetaTensor, *attrs: Any) -> MetaTensor:
 
 
 @rules.infer_meta("ElementwiseInferMeta")
-def elementwise(x: MetaTensor, y: MetaTensor) -> MetaTensor:
-    dims = broadcast_shapes(x.dims, y.dims)
+def elementwise(x: MetaTensor, *others: MetaTensor) -> MetaTensor:
+    dims = x.dims
+    for y in others:
+        dims = broadcast_shapes(dims, y.dims)
     return x if dims is x.dims else MetaTensor(dims, x.dtype)
 
 
 @rules.infer_meta("CompareInferMeta")
-def compare(x: MetaTensor, y: MetaTensor) -> MetaTensor:
-    return MetaTensor(broadcast_shapes(x.dims, y.dims), dt.bool_)
+def compare(x: MetaTensor, *others: MetaTensor) -> MetaTensor:
+    return MetaTensor(elementwise(x, *others).dims, dt.bool_)
 
 
 @rules.infer_meta("ToBoolInferMeta")
@@ -165,6 +167,7 @@ SLOPES_AT_OUT: dict[str, Callable[[Any], Any]] = {
 
 def _register(name: str, slope: Callable[[Any], Any]) -> None:
     @rules.decompose(f"{name}_grad")
+    @in_float32
     def backward(saved: Any, out_grad: Any) -> Any:
         return out_grad * conj(slope(saved))
 

@@ -307,8 +307,7 @@ def max_pool2d_grad(x: Any, out: Any, out_grad: Any, *attrs: Any) -> Any:
     return Windows(x, *attrs).back_to_largest(x, out, out_grad)
 
 
-@rules.decompose("avg_pool2d")
-def avg_pool2d(
+def _averaging(
     x: Any,
     kernel_size: Any,
     strides: Any,
@@ -317,26 +316,23 @@ def avg_pool2d(
     exclusive: bool,
     data_format: str,
     padding_algorithm: str,
-) -> Any:
-    windows = Windows(x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
+) -> tuple[Windows, bool]:
+    """The windows, and whether padding is left out of their sizes."""
+    sizes = (kernel_size, strides, paddings, ceil_mode)
+    return Windows(x, *sizes, data_format, padding_algorithm), exclusive
+
+
+@rules.decompose("avg_pool2d")
+def avg_pool2d(x: Any, *attrs: Any) -> Any:
+    windows, exclusive = _averaging(x, *attrs)
     wide = widened(x)
     total = windows.reduced(wide, 0.0, ops.sum, ops.add)
     return as_dtype(total / windows.sizes(exclusive, wide), x.dtype)
 
 
 @rules.decompose("avg_pool2d_grad")
-def avg_pool2d_grad(
-    x: Any,
-    out_grad: Any,
-    kernel_size: Any,
-    strides: Any,
-    paddings: Any,
-    ceil_mode: bool,
-    exclusive: bool,
-    data_format: str,
-    padding_algorithm: str,
-) -> Any:
-    windows = Windows(x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
+def avg_pool2d_grad(x: Any, out_grad: Any, *attrs: Any) -> Any:
+    windows, exclusive = _averaging(x, *attrs)
     grad = widened(out_grad)
     return as_dtype(windows.back(grad / windows.sizes(exclusive, grad), x), x.dtype)
 

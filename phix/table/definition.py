@@ -25,6 +25,7 @@ TRAITS: dict[str, str] = {
     "promote": "all tensor inputs, or those in parentheses, meet in one dtype",
     "promote_float": "as promote, and integers become the default float",
     "commutative": "its two inputs may change places",
+    "compares": "its two inputs are compared by value, also where they meet in no dtype",
     "reduces": "it folds the axes in its attribute axis away, whatever their order",
     "random": "the result depends on the random state",
     "nondifferentiable": "the gradient is zero",

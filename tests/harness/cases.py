@@ -19,17 +19,8 @@ from phix.core.op import REQUIRED, Op
 from phix.core.rules import get_op
 from phix.table.codegen import python_name
 from phix.table.loader import read_table
+from phix.testing.comparison import tolerance_of
 
-# (relative, absolute) by the coarser of the dtypes that take part.
-TOLERANCES = {
-    "float16": (4e-3, 4e-3),
-    "bfloat16": (3e-2, 3e-2),
-    "float32": (5e-6, 5e-6),
-    "float64": (1e-10, 1e-12),
-    "complex64": (1e-5, 1e-5),
-    "complex128": (1e-10, 1e-12),
-}
-_PRECISION = {dt.bfloat16: 0, dt.float16: 1, dt.float32: 2, dt.complex64: 2}
 # The dtypes that samples other than the first of their kind run in.
 _MAIN = (dt.bool_, dt.int32, dt.float32, dt.float64, dt.complex64)
 
@@ -119,12 +110,7 @@ class Case:
 
     def tolerance(self, *dtypes: np.dtype) -> tuple[float, float]:
         """Relative and absolute error allowed where these dtypes take part."""
-        inexact = [d for d in dtypes if dt.is_differentiable(d)]
-        if not inexact:
-            return 0.0, 0.0
-        name = str(min(inexact, key=lambda d: _PRECISION.get(d, 3)))
-        own = self.test.get("tolerance", {}).get(name)
-        return (float(own), float(own)) if own is not None else TOLERANCES[name]
+        return tolerance_of(dtypes, self.test.get("tolerance", {}))
 
     # -- calls -----------------------------------------------------------------------------
     @functools.cached_property

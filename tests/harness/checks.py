@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import hypothesis
@@ -16,11 +15,14 @@ import pytest
 from hypothesis.extra.numpy import mutually_broadcastable_shapes
 
 import phix
-from harness import differences
 from harness.cases import Call, Case, flatten
 from harness.samples import Sample
 from phix.core import dtypes as dt
-from phix.core.meta import MetaTensor, covers
+from phix.testing import derivatives as differences
+from phix.testing import meanings
+from phix.testing.comparison import about
+from phix.testing.comparison import close as assert_close
+from phix.testing.meanings import metas
 
 Check = Callable[[Case], None]
 CHECKS: dict[str, Check] = {}
@@ -31,52 +33,16 @@ def check(function: Check) -> Check:
     return function
 
 
-@contextmanager
-def about(subject: object) -> Iterator[None]:
-    """Failures inside say what they are about."""
-    __tracebackhide__ = True
-    try:
-        yield
-    except Exception as error:
-        text = f"{subject}\n{type(error).__name__}: {error}"
-        raise AssertionError(text) from error
-
-
-def metas(tensors: Any) -> list[MetaTensor]:
-    return [MetaTensor(t.shape, t.dtype) for t in tensors]
-
-
-def assert_close(found: Any, wanted: Any, tolerance: tuple[float, float]) -> None:
-    """``found`` (tensors) against ``wanted`` (tensors or arrays), in the dtype of ``found``."""
-    assert len(found) == len(wanted), f"{len(found)} outputs, expected {len(wanted)}"
-    relative, absolute = tolerance
-    for number, (f, w) in enumerate(zip(found, wanted)):
-        actual, expected = np.asarray(f), np.asarray(w)
-        assert actual.shape == expected.shape, (
-            f"output {number} has shape {actual.shape}, expected {expected.shape}"
-        )
-        if dt.is_differentiable(actual.dtype):
-            with np.errstate(all="ignore"):
-                expected = _widest(expected.astype(actual.dtype))
-            np.testing.assert_allclose(
-                _widest(actual), expected, rtol=relative, atol=absolute,
-                err_msg=f"output {number}",
-            )  # fmt: skip
-        else:
-            np.testing.assert_array_equal(actual, expected, err_msg=f"output {number}")
-
-
-def _widest(array: np.ndarray) -> np.ndarray:
-    return array.astype(np.complex128 if dt.is_complex(array.dtype) else np.float64)
-
-
 def dtypes_of(call: Call, results: Any) -> list[np.dtype]:
     return [a.dtype for a in call.arrays] + [r.dtype for r in results]
 
 
 def assert_agrees(call: Call, found: Any, wanted: Any) -> None:
-    assert [r.dtype for r in found] == [r.dtype for r in wanted]
-    assert_close(found, wanted, call.case.tolerance(*dtypes_of(call, found)))
+    meanings.agree(call.arrays, found, wanted, allowed(call))
+
+
+def allowed(call: Call) -> meanings.Allowed:
+    return lambda dtypes: call.case.tolerance(*dtypes)
 
 
 # -- values and metas ----------------------------------------------------------------------
@@ -95,34 +61,15 @@ def meta(case: Case) -> None:
     """Run-time metas are the inferred ones."""
     for call in case.sweep():
         with about(call):
-            inferred = phix.infer_meta(call.fn)(*metas(call.arrays))
-            assert list(flatten(inferred)) == metas(call.fn(*call.arrays))
-
-
-def unknown_variants(call: Call) -> Iterator[list[MetaTensor]]:
-    """The metas of a call with one dim unknown, for each dim, and with all unknown."""
-    known = metas(call.arrays)
-    for i, m in enumerate(known):
-        for axis in range(m.ndim):
-            dims = [-1 if a == axis else d for a, d in enumerate(m.dims)]
-            yield [*known[:i], phix.spec(dims, m.dtype), *known[i + 1 :]]
-    yield unknown_specs(call)
-
-
-def unknown_specs(call: Call) -> list[MetaTensor]:
-    return [phix.spec([-1] * a.ndim, a.dtype) for a in call.arrays]
+            meanings.check_metas(call.fn, call.arrays)
 
 
 @check
 def unknown_meta(case: Case) -> None:
     """The meta inferred with dims unknown covers the concrete one."""
     for call in case.calls():
-        concrete = metas(call.fn(*call.arrays))
-        for specs in unknown_variants(call):
-            with about(f"{call} with {specs}"):
-                general = flatten(phix.infer_meta(call.fn)(*specs))
-                assert len(general) == len(concrete)
-                assert all(map(covers, general, concrete)), f"{general} covers no {concrete}"
+        with about(call):
+            meanings.check_covered(call.fn, call.arrays)
 
 
 @check
@@ -154,7 +101,7 @@ def jit(case: Case) -> None:
     """Compiled for known dims, the op gives what it gives eagerly."""
     for call in case.calls():
         with about(call):
-            assert_agrees(call, phix.jit(call.fn)(*call.arrays), call.fn(*call.arrays))
+            meanings.check_compiled(call.fn, call.arrays, allowed(call))
 
 
 def resized(case: Case) -> Iterator[tuple[Sample, Sample]]:
@@ -171,25 +118,13 @@ def jit_unknown(case: Case) -> None:
     """Compiled once for unknown dims, the op runs at many sizes, and fails where eager does."""
     for call in case.calls():
         with about(f"{call} with unknown dims"):
-            compiled = phix.jit(call.fn, input_spec=unknown_specs(call))
+            compiled = meanings.compiled_for_all_sizes(call.fn, call.arrays)
             assert_agrees(call, compiled(*call.arrays), call.fn(*call.arrays))
             for sample, other in resized(case):
                 if sample is call.sample:
-                    _agree_at(case.call(other), compiled)
-
-
-def _agree_at(call: Call, compiled: Callable[..., Any]) -> None:
-    with about(call):
-        try:
-            wanted = call.fn(*call.arrays)
-        except phix.errors.TensorIndexError as error:  # programs clamp, unless they are to check
-            with phix.debug.check_indices(), pytest.raises(type(error)):
-                phix.jit(call.fn)(*call.arrays)
-        except phix.errors.PhixError as error:
-            with pytest.raises(type(error)):
-                compiled(*call.arrays)
-        else:
-            assert_agrees(call, compiled(*call.arrays), wanted)
+                    at = case.call(other)
+                    with about(at):
+                        meanings.check_as_eager(at.fn, compiled, at.arrays, allowed(at))
 
 
 @check
@@ -197,55 +132,23 @@ def decompose(case: Case) -> None:
     """The decomposed graph holds primitives alone and gives the same."""
     for call in case.calls():
         with about(call):
-            graph = phix.decompose(call.fn)(*call.arrays)
-            composites = {e.op.name for e in graph.equations if not e.op.is_primitive}
-            assert composites <= {"stop_gradient"}
-            assert_agrees(call, graph(*call.arrays), call.fn(*call.arrays))
+            meanings.check_decomposed(call.fn, call.arrays, allowed(call))
 
 
 @check
 def round_trip(case: Case) -> None:
     """The graph's text parses back to a graph with the same text and the same values."""
     for call in case.calls():
-        for make in (phix.make_graph, phix.decompose):
-            made = make(call.fn)(*call.arrays)
-            text = str(made)
-            with about(f"{call}\n{text}"):
-                graph = phix.parse_graph(text, constants=[c.value for c in made.constants])
-                assert str(graph) == text
-                assert_agrees(call, graph(*call.arrays), call.fn(*call.arrays))
-
-
-def _reversed_strides(array: np.ndarray) -> np.ndarray:
-    flip = (slice(None, None, -1),) * array.ndim
-    return array[flip].copy()[flip]
-
-
-def _every_second(array: np.ndarray) -> np.ndarray:
-    wide = np.zeros([2 * d for d in array.shape], array.dtype)
-    view = wide[(slice(None, None, 2),) * array.ndim]
-    view[...] = array
-    return view
-
-
-LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "column-major": np.asfortranarray,
-    "negative strides": _reversed_strides,
-    "every second element": _every_second,
-}
+        with about(call):
+            meanings.check_text(call.fn, call.arrays, allowed(call))
 
 
 @check
 def strided(case: Case) -> None:
     """Inputs that are not contiguous give the same."""
     for call in case.calls():
-        wanted = call.fn(*call.arrays)
-        for name, layout in LAYOUTS.items():
-            with about(f"{call}, {name}"):
-                arrays = [layout(a) if a.ndim else a for a in call.arrays]
-                assert_agrees(call, call.fn(*arrays), wanted)
-        with about(f"{call}, {name}, compiled"):
-            assert_agrees(call, phix.jit(call.fn)(*arrays), wanted)
+        with about(call):
+            meanings.check_strided(call.fn, call.arrays, allowed(call))
 
 
 # -- derivatives ---------------------------------------------------------------------------
@@ -313,25 +216,11 @@ def vmap(case: Case) -> None:
     for sample in case.samples:
         draws = [case.call(sample, draw=d) for d in range(BATCH)]
         first = draws[0]
-        everywhere = range(len(first.arrays))
-        choices = [{i} for i in everywhere]
-        if len(choices) != 1:
-            choices.append(set(everywhere))
-        for mapped in choices:
+        rows = [draw.arrays for draw in draws]
+        for mapped in meanings.mapped_choices(len(first.arrays)):
             with about(f"{first}, mapped inputs {sorted(mapped)}"):
                 if mapped:
-                    _compare_with_loop(first, draws, mapped)
-
-
-def _compare_with_loop(first: Call, draws: list[Call], mapped: set[int]) -> None:
-    rows = [[d.arrays[i] if i in mapped else a for i, a in enumerate(first.arrays)] for d in draws]
-    stacked = [
-        np.stack([row[i] for row in rows]) if i in mapped else a for i, a in enumerate(first.arrays)
-    ]
-    in_axes = tuple(0 if i in mapped else None for i in range(len(stacked)))
-    found = phix.vmap(first.fn, in_axes=in_axes)(*stacked)
-    loop = [[np.asarray(out) for out in first.fn(*row)] for row in rows]
-    assert_agrees(first, found, [np.stack(outs) for outs in zip(*loop)])
+                    meanings.check_batched(first.fn, rows, mapped, allowed(first))
 
 
 # -- what does not fit ---------------------------------------------------------------------

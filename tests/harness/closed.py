@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from harness import differences
+from phix.testing import derivatives as differences
 
 
 def close(found: Any, wanted: Any, tolerance: float = 1e-12) -> None:

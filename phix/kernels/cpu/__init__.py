@@ -5,23 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from phix.core.graph import Graph
 from phix.core.places import Place
 from phix.kernels.cpu import views
 from phix.kernels.cpu.program import CpuProgram
+from phix.kernels.engine_base import LoopEngine
 
 if TYPE_CHECKING:
     from phix.kernels.cpu.memory import CpuExplanation
 
 
-class CpuEngine:
+class CpuEngine(LoopEngine):
     """Compiles graphs of primitives to native programs, cached on disk."""
 
     name = "cpu"
     backends = ("BLAS", "SCIPY", "NUMPY", "CPU")
-    flattens = True
 
     def compile(
         self,
@@ -38,13 +36,6 @@ class CpuEngine:
         from phix.kernels.cpu.memory import CpuExplanation  # needs all that makes code
 
         return CpuExplanation(graph, contiguous)
-
-    def supports(self, op_name: str, dtype: np.dtype) -> bool:
-        """Whether the op has a lowering or a scalar body: they serve every dtype it claims."""
-        from phix.kernels.lowering.registry import has_lowering
-        from phix.kernels.scalar import bodies  # all that makes code is imported when needed
-
-        return has_lowering(op_name) or op_name in bodies.names()
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What makes an eager result that shares its input's memory; see ``views.py``."""

@@ -16,17 +16,28 @@ _VECTORS, _VECTORS_OF_SSE = 4, 1
 def accumulators(loop: For) -> int:
     """How many numbers an innermost loop that LLVM makes vectors of adds up side by side.
 
-    One, where it makes none: of calls, and before AVX2 of reads from anywhere, which it cannot
-    gather, and of int64. All vectors have as many lanes as those of the widest numbers in the loop.
+    One, where it makes none: of calls, of elements a stride apart that only the run knows, and
+    before AVX2 of reads from anywhere, which it cannot gather, and of int64. All vectors have as
+    many lanes as those of the widest numbers in the loop.
     """
     loads, values = ir.loads(loop.body), _values(loop)
     is_scattered = any(linear_form(e) is None for load in loads for e in load.args)
     is_of_int64 = any(e.dtype.kind in "iu" and e.dtype.itemsize == 8 for e in values)
     has_avx2 = "avx2" in level().has
-    if any(e.fn == "call" for e in values) or (not has_avx2 and (is_scattered or is_of_int64)):
+    steps = any(e.data.strided and any(_moves(i, loop) for i in e.args) for e in loads)
+    if (
+        steps
+        or any(e.fn == "call" for e in values)
+        or (not has_avx2 and (is_scattered or is_of_int64))
+    ):
         return 1
     vectors, (register, _) = _VECTORS if has_avx2 else _VECTORS_OF_SSE, jit.vector_registers()
     return vectors * register // max(e.dtype.itemsize for e in (*values, *loads))
+
+
+def _moves(index: Expr, loop: For) -> bool:
+    """Whether an index is another in each turn of the loop."""
+    return loop.index in ir.expressions([ir.Declare(index, index)])
 
 
 def _values(loop: For) -> set[Expr]:

@@ -44,7 +44,16 @@ def _stays_rolled(loop: ir.For) -> bool:
     is_inner = not any(isinstance(s, (ir.For, ir.While)) for s in ir.walk(loop.body))
     if is_inner and _LEAST_ROLLED <= loop.extent.data <= _MOST_ROLLED:
         return True
+    if loop.kind == "reduction" and any(map(_is_block, loop.body)):
+        return True
     return loop.extent.data > _LONG and loop.kind == "parallel"
+
+
+def _is_block(s: ir.Statement) -> bool:
+    """Whether a loop is a block of a long sum: two of them written out are read side by side, from
+    places that are a whole number of pages apart, and no CPU fetches them ahead of time."""
+    is_long = isinstance(s, ir.For) and s.extent.fn == "const" and s.extent.data > _MOST_ROLLED
+    return is_long and isinstance(s, ir.For) and s.kind == "reduction"
 
 
 def _is_masked(loop: ir.For) -> bool:

@@ -17,6 +17,8 @@ from importlib import machinery
 from importlib.util import find_spec
 from typing import Any
 
+from phix.kernels.cpu import faults
+
 _LETTERS = {"float32": "s", "float64": "d", "complex64": "c", "complex128": "z"}
 _SCALARS = {"float32": "float", "float64": "double", "complex64": "[2 x float]",
             "complex128": "[2 x double]"}  # fmt: skip
@@ -67,6 +69,7 @@ def wrapper(name: str) -> tuple[str, str]:
 def _text(name: str, routine: Routine, symbol: str, dtype: str) -> str:
     taken = [f"i64 %{s}" for s in routine.sizes.split()]
     taken += [f"ptr %{p}" for p in routine.pointers.split()]
+    taken += ["ptr %fault"] if name in faults.ROUTINES else []
     lines: list[str] = []
     given = []
     for number, word in enumerate(routine.arguments.split()):

@@ -56,12 +56,13 @@ class _Entry(Steps):
         self.block(segment.steps)
         parts = []
         for library in sorted(module.libraries):
-            own = _linked(library) or streaming.wrapper(library)
+            own = _declared(library) or streaming.wrapper(library)
             if own is None and rewrites.is_on("own_products"):
                 own = product.wrapper(library)
             text_of, needs = own or blas.wrapper(library)
             parts.append(text_of)
             module.declarations.add(needs)
+        self._declare_needs()
         self._returns()
         parts += [f"define internal void {name}{t}" for (t, _), name in module.functions.items()]
         parts += [f"define internal void {name}.piece{t}" for name, t in module.pieces.items()]
@@ -77,6 +78,15 @@ class _Entry(Steps):
         parts.append(f"attributes #3 = {{ alwaysinline {apart}{attributes} }}")
         parts += METADATA
         return "\n".join(parts) + "\n"
+
+    def _declare_needs(self) -> None:
+        """Name the functions of phix that functions from outside call: who loads the code, later
+        too, sees to it that they are there."""
+        module = self.module
+        called = {d.partition("@")[2].partition("(")[0] for d in module.declarations}
+        for name in filter(linked.is_linked, called | module.libraries):
+            for need in linked.find(name).needs():
+                self.declare(f"declare void @{need}()")
 
     takes = "ptr @ENTRY(ptr %self, ptr %args, i64 %nargs)"
 
@@ -127,8 +137,8 @@ class _PlainEntry(_Entry):
         self.lines.append(f"  ret i64 {status}")
 
 
-def _linked(name: str) -> tuple[str, str] | None:
-    """What a call of a function from outside phix needs; None for a name of phix's own."""
+def _declared(name: str) -> tuple[str, str] | None:
+    """What a call of a routine from outside phix needs; None for a name of phix's own."""
     if not linked.is_linked(name):
         return None
     return "", linked.find(name).declaration

@@ -17,6 +17,8 @@ NO_ROOM = 1  # nothing
 RAISED = 2  # the address of an exception as Numba writes it down: pickled bytes, and how many
 
 WORDS = 3
+# The routines that products call, whichever library they are of: ours take memory for panels.
+ROUTINES = frozenset({"gemm_float32", "gemm_float64"})
 KEY = ("fault", "fault")  # the block among the names of a function, and the parameters of a kernel
 
 

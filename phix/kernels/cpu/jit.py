@@ -31,6 +31,7 @@ _METH_FASTCALL = 0x80
 
 # Which module of this folder makes a function known that compiled code calls; else it is BLAS's.
 _PROVIDERS = {"phix_take": "pool", "phix_give": "pool", "phix_share": "threads"}
+_PROVIDERS |= {"phix_numba_runtime": "..numba.calls"}
 _PROVIDERS |= {f"phix_product_{dtype}": "product_code" for dtype in ("float32", "float64")}
 _CALLS = re.compile(r"^declare [^@\n]*@(phix_(?!linked_)\w+)\(", re.MULTILINE)
 _LINKED = re.compile(rf"^declare [^@\n]*@({linked.PREFIX}\w+)\(", re.MULTILINE)
@@ -135,18 +136,23 @@ def has_masks() -> bool:
     return "avx512f" in level().has
 
 
-def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
-    """The module after LLVM's passes; with ``is_final``, those alone that find registers.
-
-    Text that has its vectors and loops as they are to be compiles in half the time then.
-    """
-    machine = _machine()
+def parsed(text: str) -> llvm.ModuleRef:
+    """The module of a text, with the native functions from outside phix that it calls."""
     module = llvm.parse_assembly(text)
     module.triple = llvm.get_process_triple()
     for name in sorted(set(_LINKED.findall(text))):
         module.link_in(llvm.parse_assembly(linked.find(name).make()))
         module.get_function(name).linkage = llvm.Linkage.internal
     module.verify()
+    return module
+
+
+def _optimised(text: str, is_final: bool = False) -> llvm.ModuleRef:
+    """The module after LLVM's passes; with ``is_final``, those alone that find registers.
+
+    Text that has its vectors and loops as they are to be compiles in half the time then.
+    """
+    machine, module = _machine(), parsed(text)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = options.slp_vectorization = True
     builder = llvm.create_pass_builder(machine, options)
@@ -360,7 +366,9 @@ def _provide(calls: tuple[str, ...]) -> None:
     """Make the native functions of phix known that code is about to be linked with."""
     for name in calls:
         if name not in _provided:
-            module = importlib.import_module(f"{__package__}.{_PROVIDERS.get(name, 'blas')}")
+            provider = _PROVIDERS.get(name, "blas")
+            provider = provider if provider.startswith(".") else f".{provider}"
+            module = importlib.import_module(provider, __package__)
             module.provide(name)
 
 

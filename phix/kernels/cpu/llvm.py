@@ -318,7 +318,7 @@ class _Printer:
                 arguments.append("ptr " + self.address(a.buffer, (a.offset,)))
             else:
                 arguments.append("i64 " + self.index(a))
-        if linked.is_linked(statement.name):
+        if linked.is_linked(statement.name) or statement.name in faults.ROUTINES:
             arguments.append(f"ptr {self.fault()}")
         self.out.libraries.add(statement.name)
         self.lines.append(f"  call void @{statement.name}({', '.join(arguments)})")
@@ -376,12 +376,7 @@ class _Printer:
     def address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """The address of an element."""
         base = self.locals.get(buffer) or self.parameter("data", buffer)
-        part: Expr | None = None
-        if dt.is_complex(buffer.dtype) and len(indices) > (
-            len(buffer.dims) if buffer.strided else 1
-        ):
-            *head, part = indices
-            indices = tuple(head)
+        indices, part = ir.without_part(buffer, indices)
         if buffer.strided:
             return self._strided_address(buffer, base, indices, part)
         kind = ins.memory_type(dt.real_dtype(buffer.dtype))

@@ -11,12 +11,16 @@ is made depends on neither, so every number of threads gives the same bits.
 
 from __future__ import annotations
 
-from phix.kernels.cpu import jit, pool, threads, tiles
+from collections.abc import Callable
+
+from phix.kernels.cpu import faults, jit, pool, threads, tiles
 from phix.kernels.cpu.tiles import KINDS, Text, Tile
 
 # Sums run over so many products, then go to memory: two panels stay in the first cache or second,
 # and a long sum is made of parts.
 DEPTH = 512
+# So many parts are added up in memory; of longer sums what they come to goes into float64s.
+PARTS = 32
 # Bytes of packed columns that are read again and again for all rows before the next are.
 BLOCK = 256 << 10
 # An operand that meets so few panels of the other is read where it lies.
@@ -116,6 +120,46 @@ def _left_panel(t: Text, k: str, at: str, count: str, width: str) -> tuple[str, 
     )
 
 
+# -- long sums: what is in a tile of the result goes to float64s and back --------------------------
+_WIDE = "ptr %wide, ptr %to, i64 %lead, i64 %rows, i64 %columns"
+
+
+def _over_tile(name: str, kind: str, size: int, width: int, body: Callable[..., None]) -> str:
+    """A function that does something with each element of a tile and the float64 that is its."""
+    t = Text(kind, size)
+    with t.loop(0, "%rows") as row, t.loop(0, "%columns") as column:
+        number = t.op("add", t.op("mul", row, width), column)
+        wide = t.let(f"getelementptr inbounds double, ptr %wide, i64 {number}")
+        body(t, wide, t.at("%to", t.op("mul", row, "%lead"), column))
+    return t.function(f"@{name}({_WIDE}) noinline")
+
+
+def _clear(t: Text, wide: str, _: str) -> None:
+    t.put(f"store double 0.0, ptr {wide}")
+
+
+def _add_to_wide(t: Text, wide: str, at: str) -> None:
+    value = t.load(at)
+    term = value if t.kind == "double" else t.let(f"fpext {t.kind} {value} to double")
+    old = t.let(f"load double, ptr {wide}")
+    t.put(f"store double {t.let(f'fadd double {old}, {term}')}, ptr {wide}")
+
+
+def _from_wide(t: Text, wide: str, at: str) -> None:
+    total = t.let(f"load double, ptr {wide}")
+    t.store(total if t.kind == "double" else t.let(f"fptrunc double {total} to {t.kind}"), at)
+
+
+_OVER_TILES = {"clear_wide": _clear, "add_to_wide": _add_to_wide, "from_wide": _from_wide}
+
+
+def _put_away(t: Text, when: str, tile: str) -> None:
+    """Where ``when`` holds, add what the tile holds to the float64s; it starts anew then."""
+    with t.where(when):
+        t.put(f"call void @add_to_wide({tile})")
+        t.put("store i64 1, ptr %anew")
+
+
 def _tile_job(kind: str, size: int, tile: Tile) -> str:
     """Blocks of columns; in each, for one panel of rows after the other, its tiles."""
     t = Text(kind, size)
@@ -123,6 +167,9 @@ def _tile_job(kind: str, size: int, tile: Tile) -> str:
     lead, add, per_block = _fields(t, "lead", "add", "per_block")
     y, packed, n, _, pitch, lies = _fields(t, *_Y)
     end = t.let(f"call i64 @llvm.smax.i64(i64 {k}, i64 1)")  # no terms: zeros are stored
+    is_long = t.let(f"icmp sgt i64 {k}, {DEPTH * PARTS}")
+    t.head.append(f"  %wide = alloca [{tile.rows[0] * tile.widths[0]} x double], align 64")
+    t.head.append("  %anew = alloca i64")
     with t.loop("%from", "%to") as number:
         block, p = t.op("sdiv", number, panels), t.op("srem", number, panels)
         row, rows = _panel(t, p, tile.rows[0], m)
@@ -134,12 +181,19 @@ def _tile_job(kind: str, size: int, tile: Tile) -> str:
             width = _width(t, wide, tile.widths)
             lying = _lying(t, lies, wide, width, k, pitch)
             to = t.at(out, t.op("mul", row, lead), column)
+            whole = f"ptr %wide, ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}"
+            with t.where(is_long):
+                t.put(f"call void @clear_wide({whole})")
+            t.put("store i64 0, ptr %anew")
             for first, last, right, apart in (
                 ("0", lying, t.at(y, column), pitch),
                 (lying, end, t.at(packed, t.op("mul", column, k)), width),
             ):
                 with t.loop(first, last, DEPTH) as q:
-                    adds = t.let(f"icmp ne i64 {t.op('or', add, q)}, 0")
+                    is_first = t.let(f"icmp eq i64 {t.op('or', add, q)}, 0")
+                    is_anew = t.let(f"icmp ne i64 {t.let('load i64, ptr %anew')}, 0")
+                    adds = t.let(f"xor i1 {t.let(f'or i1 {is_first}, {is_anew}')}, true")
+                    t.put("store i64 0, ptr %anew")
                     depth = t.least(t.op("sub", t.least(last, k), q), DEPTH)
                     a, b = t.at(left, t.op("mul", q, inner)), t.at(right, t.op("mul", q, apart))
                     arguments = (
@@ -147,6 +201,13 @@ def _tile_job(kind: str, size: int, tile: Tile) -> str:
                         f"ptr {to}, i64 {lead}, i64 {rows}, i64 {wide}, i1 {adds}"
                     )
                     t.put(f"call void @tile(i64 {height}, i64 {width}, {arguments})")
+                    part = t.op("srem", t.op("sdiv", q, DEPTH), PARTS)
+                    is_last = t.let(f"icmp eq i64 {part}, {PARTS - 1}")
+                    _put_away(t, t.let(f"and i1 {is_long}, {is_last}"), whole)
+            with t.where(is_long):
+                is_left = t.let(f"icmp eq i64 {t.let('load i64, ptr %anew')}, 0")
+                _put_away(t, is_left, whole)
+                t.put(f"call void @from_wide({whole})")
     return t.function("@tile_job(ptr %job, i64 %from, i64 %to)")
 
 
@@ -216,17 +277,21 @@ def _entry(name: str, kind: str, size: int, tile: Tile) -> str:
         for count, lies in (("%m", "x_lies"), ("%n", "y_lies"))
     ]
     elements = t.op("mul", t.op("add", *moved), "%k")
-    _shared(t, "pack_job", packs, elements, LEAST_PACKED)
-    _shared(t, "tile_job", tasks, work, LEAST_SHARED)
-    with t.where(is_large):
-        t.put(f"call void @phix_give(ptr {memory})")
+    has_none = t.let(f"icmp eq ptr {memory}, null")
+    with t.where(has_none):
+        t.put(faults.report("%fault", faults.NO_ROOM).strip())
+    with t.where(t.let(f"xor i1 {has_none}, true")):
+        _shared(t, "pack_job", packs, elements, LEAST_PACKED)
+        _shared(t, "tile_job", tasks, work, LEAST_SHARED)
+        with t.where(is_large):
+            t.put(f"call void @phix_give(ptr {memory})")
     return t.function(f"@{name}({ARGUMENTS})", "")
 
 
 # As ``blas.wrapper`` has them for gemm.
 ARGUMENTS = (
     "i64 %x.t, i64 %y.t, i64 %adds, i64 %m, i64 %n, i64 %k, i64 %lead.x, i64 %lead.y, "
-    "i64 %lead.out, ptr %x, ptr %y, ptr %out"
+    "i64 %lead.out, ptr %x, ptr %y, ptr %out, ptr %fault"
 )
 
 
@@ -253,6 +318,7 @@ def text(name: str, dtype: str, tile: Tile) -> str:
         "declare i64 @llvm.smax.i64(i64, i64)",
         *tiles.functions(dtype, tile),
         _pack_job(kind, size, tile),
+        *(_over_tile(n, kind, size, tile.widths[0], body) for n, body in _OVER_TILES.items()),
         _tile_job(kind, size, tile),
         _entry(name, kind, size, tile),
         f"attributes #0 = {{ {jit.function_attributes()} }}",

@@ -14,6 +14,7 @@ from phix.core import dims as dm
 from phix.core import rewrites, settings, stack
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
+from phix.core.texts import Texts
 from phix.kernels.cpu import stored
 from phix.kernels.cpu.results import Allocator, allocator
 from phix.kernels.cpu.stored import NativeCall
@@ -66,9 +67,15 @@ class CpuProgram:
             return NativeProgram(self.lower(), self.contiguous, self.donated)
 
     @property
-    def sections(self) -> dict[str, str]:
-        """The loop IR and the LLVM text of the program."""
-        return self.source.sections
+    def sections(self) -> Texts:
+        """The loop IR and the LLVM text of the program, and Numba source that does the same."""
+        return Texts(self.source.sections, {"numba": self._numba_source})
+
+    def _numba_source(self) -> str:
+        from phix.kernels.numba.printed.program import text_of  # who asks for it alone needs it
+
+        with rewrites.without(self.left_out), settings.in_force(self.settings):
+            return text_of(self.lower(), self.contiguous)
 
     def assembly(self) -> str:
         """The machine code as text."""

@@ -143,12 +143,7 @@ class Steps(Known):
         extent = self.value(loop.extent)
         head, body, end = self.labels("loop", "body", "end")
         index = f"%i{self.count}"
-        before = self.label
-        first = [(a, self.data(a), self.data(b)) for a, b in loop.swaps]
-        self.lines.append(f"  br label %{head}")
-        self.start(head)
-        at = len(self.lines)
-        self.lines.append("")
+        before, first, at = self._begin(loop, head)
         more = self.let(f"icmp slt i64 {index}, {extent}")
         self.lines.append(f"  br i1 {more}, label %{body}, label %{end}")
         pointers = self._swapped_names(loop.swaps, head)
@@ -164,12 +159,7 @@ class Steps(Known):
 
     def _whilestep(self, loop: ir.WhileStep) -> None:
         head, body, end = self.labels("test", "body", "end")
-        before = self.label
-        first = [(a, self.data(a), self.data(b)) for a, b in loop.swaps]
-        self.lines.append(f"  br label %{head}")
-        self.start(head)
-        at = len(self.lines)
-        self.lines.append("")
+        before, first, at = self._begin(loop, head)
         pointers = self._swapped_names(loop.swaps, head)
         self.depth += 1
         self.scopes.append(dict(pointers))
@@ -184,6 +174,16 @@ class Steps(Known):
         self.lines[at] = "\n".join(self._phis(loop.swaps, pointers, first, before))
         self.start(end)
         self._copy_back(first, pointers)
+
+    def _begin(self, loop: ir.ForStep | ir.WhileStep, head: str) -> tuple[str, Any, int]:
+        """Go to the head of a loop: where from, the pointers that its swaps begin with, and the
+        line where its phis are to stand."""
+        before = self.label
+        first = [(a, self.data(a), self.data(b)) for a, b in loop.swaps]
+        self.lines.append(f"  br label %{head}")
+        self.start(head)
+        self.lines.append("")
+        return before, first, len(self.lines) - 1
 
     def _body(self, label: str, steps: list[Step]) -> None:
         self.start(label)

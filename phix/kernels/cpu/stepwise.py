@@ -21,10 +21,9 @@ from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
 from phix.kernels.cpu import host_steps, jit
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
+from phix.kernels.host_walk import HostWalk, StepRun
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
-from phix.kernels.loops.sizes import integer
-from phix.kernels.scalar.language import Expr
 
 Sources = dict[str, SymbolSource]
 MakeSegment = Callable[[list[Step], Sources, list[Buffer]], NativeSegment]
@@ -36,49 +35,32 @@ def is_native(step: Step) -> bool:
     return not any(isinstance(s, ir.HostStep) for s in ir.walk_steps([step]))
 
 
-class _HostRun:
-    """One run: the arrays made so far, and the sizes of the dims known so far."""
-
-    def __init__(self, arrays: dict[Buffer, Any], env: dict[dm.Symbol, int]) -> None:
-        self.arrays, self.env = arrays, env
-        self.index: dict[str, int] = {}
-
-    def array(self, buffer: Buffer) -> Any:
-        if buffer.base is not None:
-            assert buffer.index is not None
-            return self.array(buffer.base)[self.number(buffer.index), ...]
-        found = self.arrays.get(buffer)
-        if found is None:
-            found = self.arrays[buffer] = np.empty(self.shape(buffer.dims), buffer.dtype)
-        return found
-
-    def shape(self, dims: dm.Shape) -> tuple[int, ...]:
-        """The sizes of dims."""
-        return tuple(int(dm.substitute(d, self.env)) for d in dims)
-
-    def number(self, expr: Expr) -> int:
-        """The value of a slice's index or a loop's extent."""
-        return integer(expr, self.index)
+class _HostRun(StepRun):
+    def make(self, buffer: Buffer) -> Any:
+        return np.empty(self.shape(buffer.dims), buffer.dtype)
 
 
-class Stepwise:
+class Stepwise(HostWalk):
     """The steps of a program as Python runs them; ``segments`` are its native parts."""
 
+    per_run = "shared"
+
     def __init__(self, program: LoopProgram, sources: Sources, segment: MakeSegment) -> None:
+        super().__init__(program.symbols)
         self.program, self.make = program, segment
         self.segments: list[NativeSegment] = []
-        self.symbols = {symbol: name for name, symbol in program.symbols.items()}
+        self.names = {symbol: name for name, symbol in program.symbols.items()}
         share(program.steps)
-        self.run = self._block(program.steps, sources)
+        self.run = self.block(program.steps, sources)
 
     def launcher(self, env: dict[dm.Symbol, Any], constants: list[Any]) -> Launcher:
-        program, names = self.program, self.symbols
+        program, names = self.program, self.names
         fixed = dict(zip(program.constants, constants))
         known = {names[symbol]: size for symbol, size in env.items()}
 
         def launch(*inputs: Any) -> tuple[Any, ...]:
-            state = _HostRun({**dict(zip(program.inputs, inputs)), **fixed}, dict(env))
-            state.index.update(known)
+            arrays = {**dict(zip(program.inputs, inputs)), **fixed}
+            state = _HostRun(arrays, dict(env), dict(known))
             self.run(state)
             return tuple([state.array(b) for b in program.outputs])
 
@@ -86,14 +68,14 @@ class Stepwise:
 
     # -- steps -----------------------------------------------------------------------------
     @stack.nests
-    def _block(self, steps: list[Step], sources: Sources) -> Run:
-        sources = dict(sources)
+    def block(self, steps: list[Step], scope: Sources) -> Run:
+        sources = dict(scope)
         runs: list[Run] = []
         for part in parts(steps):
             if isinstance(part, list):
                 runs.append(self._native(part, sources))
             else:
-                runs.append(getattr(self, f"_{type(part).__name__.lower()}")(part, sources))
+                runs.append(self.step(part, sources))
 
         def run(state: _HostRun) -> None:
             for one in runs:
@@ -111,84 +93,42 @@ class Stepwise:
         return lambda state: function(*[state.array(b) for b in places])
 
     def _hoststep(self, step: ir.HostStep, sources: Sources) -> Run:
-        reads, writes = tuple(zip(step.inputs, step.dims)), step.outputs
         function = host_steps.find(step.name, step.attrs) or step.function
 
         def run(state: _HostRun) -> None:
-            arrays = [state.array(b).reshape(state.shape(dims)) for b, dims in reads]
-            function(*arrays, *[state.array(b) for b in writes])
+            inputs, outputs = state.operands(step)
+            function(*inputs, *outputs)
 
         return run
 
     def _librarystep(self, step: ir.LibraryStep, sources: Sources) -> Run:
         ctx = KernelContext(CPU)
-        reads, writes = tuple(zip(step.inputs, step.dims)), step.outputs
 
         def run(state: _HostRun) -> None:
-            arrays = [state.array(b).reshape(state.shape(dims)) for b, dims in reads]
-            step.function(ctx, state.env, *arrays, *[state.array(b) for b in writes])
+            inputs, outputs = state.operands(step)
+            step.function(ctx, state.env, *inputs, *outputs)
 
         return run
 
-    def _bindstep(self, step: ir.BindStep, sources: Sources) -> Run:
-        symbol = self.program.symbols[step.name]
-        sources[step.name] = SymbolSource(step.source)
+    # -- what the walk asks ------------------------------------------------------------------
+    def value(self, array: Any) -> Any:
+        return array.item()
 
-        def run(state: _HostRun) -> None:
-            size = int(state.array(step.source))
-            state.env[symbol] = state.index[step.name] = size
-            for buffer in list(state.arrays):
-                if buffer.kind == "shared" and any(symbol in dm.symbols(d) for d in buffer.dims):
-                    del state.arrays[buffer]  # of the iteration before
+    def copy(self, to: Any, array: Any) -> None:
+        to[...] = array
 
-        return run
+    def bound(self, step: ir.BindStep, scope: Sources) -> None:
+        scope[step.name] = SymbolSource(step.source)
 
-    def _forstep(self, loop: ir.ForStep, sources: Sources) -> Run:
+    def counted(
+        self, loop: ir.ForStep, scope: Sources
+    ) -> tuple[Sources, Callable[[_HostRun, int], None]]:
         counter = Buffer(loop.index.data, dt.int64, (), "shared")
-        name = loop.index.data
-        body = self._block(loop.body, {**sources, name: SymbolSource(counter)})
 
-        def run(state: _HostRun) -> None:
-            first = [state.array(a) for a, _ in loop.swaps]
-            for k in range(state.number(loop.extent)):
-                state.index[name] = k
-                state.array(counter)[...] = k
-                body(state)
-                _swap(state, loop.swaps)
-            _copy_back(state, loop.swaps, first)
+        def begin(run: _HostRun, k: int) -> None:
+            run.array(counter)[...] = k
 
-        return run
-
-    def _whilestep(self, loop: ir.WhileStep, sources: Sources) -> Run:
-        test, body = self._block(loop.test, sources), self._block(loop.body, sources)
-
-        def run(state: _HostRun) -> None:
-            first = [state.array(a) for a, _ in loop.swaps]
-            test(state)
-            while state.array(loop.flag):
-                body(state)
-                _swap(state, loop.swaps)
-                test(state)
-            _copy_back(state, loop.swaps, first)
-
-        return run
-
-    def _switchstep(self, step: ir.SwitchStep, sources: Sources) -> Run:
-        branches = [self._block(b, sources) for b in step.branches]
-        return lambda state: branches[int(state.array(step.index))](state)
-
-
-def _swap(state: _HostRun, swaps: list[tuple[Buffer, Buffer]]) -> None:
-    for a, b in swaps:
-        state.arrays[a], state.arrays[b] = state.array(b), state.array(a)
-
-
-def _copy_back(state: _HostRun, swaps: list[tuple[Buffer, Buffer]], first: list[Any]) -> None:
-    """Each first of a pair in its own memory again."""
-    for (a, b), own in zip(swaps, first):
-        if state.arrays[a] is not own:
-            own[...] = state.arrays[a]
-            state.arrays[a], state.arrays[b] = own, state.arrays[a]
+        return {**scope, loop.index.data: SymbolSource(counter)}, begin
 
 
 # -- what runs where -------------------------------------------------------------------------

@@ -8,17 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from phix.core import dtypes as dt
 from phix.core.graph import Graph
 from phix.core.kernel_registry import provides
+from phix.core.places import Place
+from phix.kernels.engine_base import EngineOfPrimitives, LoopEngine
 from phix.kernels.gpu import cudnn, device, views
 from phix.kernels.gpu.device import DEVICE as DEVICE
 from phix.kernels.gpu.explanation import GpuExplanation
 from phix.kernels.gpu.program import GpuProgram
-from phix.kernels.lowering.registry import has_lowering
-from phix.kernels.scalar import bodies
 
 # Composites that this engine has whole.
 for _name in ("attention", "attention_grad"):
@@ -35,32 +33,22 @@ for _name in ("fft_c2c", "fft_c2r"):
 cudnn.register()
 
 
-class GpuEngine:
+class GpuEngine(EngineOfPrimitives, LoopEngine):
     """Compiles graphs of primitives to CUDA kernels, cached on disk."""
 
     name = "gpu"
     backends = ("GPUDNN", "GPU")
-    flattens = True
 
-    def compile(
-        self,
-        graph: Graph,
-        contiguous: tuple[bool, ...],
-        lower: Callable[[], Graph] | None = None,
-        place: Any = None,
+    def program(
+        self, graph: Graph, contiguous: tuple[bool, ...], place: Place | None
     ) -> GpuProgram:
-        """See :class:`phix.core.engines.Engine`; running the program asks for the device."""
+        """A program that asks for the device when it runs."""
         index = 0 if place is None else place.index
-        primitives = lower() if lower is not None else graph
-        return GpuProgram(primitives, contiguous, lambda: device.runtime(index))
+        return GpuProgram(graph, contiguous, lambda: device.runtime(index))
 
     def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> GpuExplanation:
         """See :class:`phix.core.engines.Engine`."""
         return GpuExplanation(graph, contiguous)
-
-    def supports(self, op_name: str, dtype: np.dtype) -> bool:
-        """Whether the op has a lowering or a scalar body: they serve every dtype it claims."""
-        return has_lowering(op_name) or op_name in bodies.names()
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What makes an eager result that shares its input's memory; see ``views.py``."""

@@ -36,13 +36,7 @@ class KernelText:
         printer.kernel()
         self.team = team
         self.parameters: list[Parameter] = list(printer.parameters)
-        written = ir.writes(kernel.body)
-        apart = scalars.are_apart(ir.reads(kernel.body) | written)
-        arguments = ", ".join(
-            scalars.declaration(p, name, p[1] not in written, apart)
-            for p, name in printer.parameters.items()
-        )
-        self.text = f"({arguments}) {{\n" + "\n".join(printer.lines) + "\n}"
+        self.text = scalars.function_text(kernel.body, printer.parameters, printer.lines)
 
     def source(self, name: str) -> str:
         """The function under a name."""

@@ -30,6 +30,7 @@ from phix.kernels.gpu.routines import Routine, RoutineText
 from phix.kernels.gpu.runtime import Runtime
 from phix.kernels.gpu.schedule import GpuBuilder
 from phix.kernels.gpu.waves import waves
+from phix.kernels.host_walk import HostWalk, StepRun
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import sizes
 from phix.kernels.loops import text as loop_text
@@ -146,49 +147,34 @@ def _module(texts: Sequence[Text]) -> tuple[str, dict[str, str]]:
     return "\n".join(parts), names
 
 
-class _GpuRun:
-    """One run: the arrays made so far, and the values of dims and indices by name."""
+class _GpuRun(StepRun):
+    """One run, in a block of memory for temps of known sizes."""
 
     def __init__(self, plan: _Launcher, arrays: dict[Buffer, Any], block: Any) -> None:
-        self.plan, self.arrays, self.block = plan, arrays, block
-        self.env = dict(plan.env)
-        self.numbers = dict(plan.numbers)
+        super().__init__(arrays, dict(plan.env), dict(plan.numbers))
+        self.plan, self.block = plan, block
         self.made: list[Any] = []  # what kernels of libraries allocate: a recording keeps it
 
-    def array(self, buffer: Buffer) -> Any:
-        if buffer.base is not None:
-            assert buffer.index is not None
-            return self.array(buffer.base)[self.number(buffer.index), ...]
-        found = self.arrays.get(buffer)
-        if found is None:
-            found = self.arrays[buffer] = self._made(buffer)
-        return found
-
-    def _made(self, buffer: Buffer) -> Any:
+    def make(self, buffer: Buffer) -> Any:
         shape, runtime = self.shape(buffer.dims), self.plan.runtime
         offset = self.plan.offsets.get(buffer)
         if offset is None:
             return runtime.empty(shape, buffer.dtype)
         return runtime.view(self.block, offset, shape, buffer.dtype)
 
-    def shape(self, dims: dm.Shape) -> tuple[int, ...]:
-        return tuple(int(dm.substitute(d, self.env)) for d in dims)
 
-    def number(self, expr: Expr) -> int:
-        return sizes.integer(expr, self.numbers)
-
-
-class _Launcher:
+class _Launcher(HostWalk):
     """A program for known shapes of its inputs."""
 
     def __init__(self, program: GpuProgram, env: dict[dm.Symbol, int]) -> None:
+        super().__init__(program.loops.symbols)
         self.program, self.env, self.runtime = program, env, program.runtime
         self.numbers = {program.symbol_names[symbol]: size for symbol, size in env.items()}
         self.functions = program.module(self.numbers)
         self.slots: dict[Buffer, int] = {}
         self.offsets, self.block_size = self._planned(program.loops.steps)
         self.out_shapes = [self._shape(dims) for dims in program.out_dims]
-        self.run = self._block(program.loops.steps)
+        self.run = self.block(program.loops.steps)
         self.recordings: Recordings | None = None
         steps = program.loops.steps
         if program.is_recordable and self._is_short(steps) and not self._asks_solver(steps):
@@ -283,7 +269,7 @@ class _Launcher:
         return state
 
     # -- steps -----------------------------------------------------------------------------
-    def _block(self, steps: list[ir.Step]) -> Run:
+    def block(self, steps: list[ir.Step], scope: None = None) -> Run:
         runs = [self._wave(wave) for wave in waves(steps, self._memory)]
 
         def run(state: _GpuRun) -> None:
@@ -293,21 +279,19 @@ class _Launcher:
         return run
 
     def _wave(self, steps: list[ir.Step]) -> Run:
-        runs, runtime = [self._step(s) for s in steps], self.runtime
+        runs, runtime = [self.step(s) for s in steps], self.runtime
         if len(runs) == 1:
             return runs[0]
         return lambda state: runtime.side_by_side([partial(run, state) for run in runs])
 
-    def _step(self, step: ir.Step) -> Run:
-        bases = (Factor, Routine)  # those of which programs have kinds
-        kind = next((base for base in bases if isinstance(step, base)), type(step))
-        found: Run = getattr(self, f"_{kind.__name__.lower()}")(step)
-        return found
+    def step(self, step: ir.Step, scope: None = None) -> Run:
+        if isinstance(step, Factor):  # these two have kinds in programs
+            return self._factor(step)
+        if isinstance(step, Routine):
+            return self._kernel(step)
+        return super().step(step, scope)
 
-    def _routine(self, routine: Routine) -> Run:
-        return self._kernel(routine)
-
-    def _kernel(self, kernel: ir.Kernel) -> Run:
+    def _kernel(self, kernel: ir.Kernel, scope: None = None) -> Run:
         text, function = self.functions[kernel]
         launch, runtime = self.program.launches[kernel], self.runtime
         fixed = launch.size(text.team, self.numbers) if launch.names <= set(self.numbers) else None
@@ -342,7 +326,7 @@ class _Launcher:
 
         return run
 
-    def _product(self, product: Product) -> Run:
+    def _product(self, product: Product, scope: None = None) -> Run:
         runtime = self.runtime
 
         def run(state: _GpuRun) -> None:
@@ -352,12 +336,12 @@ class _Launcher:
 
         return run
 
-    def _hoststep(self, step: ir.HostStep) -> Run:
+    def _hoststep(self, step: ir.HostStep, scope: None = None) -> Run:
         runtime = self.runtime
         native = runtime.host_step(step.name, step.attrs)
 
         def run(state: _GpuRun) -> None:
-            inputs, outputs = _operands(step, state)
+            inputs, outputs = state.operands(step)
             if native is not None:
                 native(*inputs, *outputs)
                 return
@@ -368,86 +352,23 @@ class _Launcher:
 
         return run
 
-    def _librarystep(self, step: ir.LibraryStep) -> Run:
+    def _librarystep(self, step: ir.LibraryStep, scope: None = None) -> Run:
         runtime = self.runtime
 
         def run(state: _GpuRun) -> None:
-            inputs, outputs = _operands(step, state)
+            inputs, outputs = state.operands(step)
             ctx = runtime.context(state.made)
             runtime.call(lambda: step.function(ctx, state.env, *inputs, *outputs))
 
         return run
 
-    def _bindstep(self, step: ir.BindStep) -> Run:
-        symbol = self.program.loops.symbols[step.name]
+    # -- what the walk asks ------------------------------------------------------------------
+    def value(self, array: Any) -> Any:
+        return self.runtime.download(array)
 
-        def run(state: _GpuRun) -> None:
-            size = int(self.runtime.download(state.array(step.source)))
-            state.env[symbol] = state.numbers[step.name] = size
-            for buffer in list(state.arrays):
-                if buffer.kind == "temp" and any(symbol in dm.symbols(d) for d in buffer.dims):
-                    del state.arrays[buffer]  # of the iteration before
-
-        return run
-
-    def _forstep(self, loop: ir.ForStep) -> Run:
-        body, name = self._block(loop.body), loop.index.data
-
-        def run(state: _GpuRun) -> None:
-            first = [state.array(a) for a, _ in loop.swaps]
-            for k in range(state.number(loop.extent)):
-                state.numbers[name] = k
-                body(state)
-                _swap(state, loop.swaps)
-            self._copy_back(state, loop.swaps, first)
-
-        return run
-
-    def _whilestep(self, loop: ir.WhileStep) -> Run:
-        test, body = self._block(loop.test), self._block(loop.body)
-
-        def run(state: _GpuRun) -> None:
-            first = [state.array(a) for a, _ in loop.swaps]
-            test(state)
-            while self.runtime.download(state.array(loop.flag)):
-                body(state)
-                _swap(state, loop.swaps)
-                test(state)
-            self._copy_back(state, loop.swaps, first)
-
-        return run
-
-    def _switchstep(self, step: ir.SwitchStep) -> Run:
-        branches = [self._block(b) for b in step.branches]
-
-        def run(state: _GpuRun) -> None:
-            branches[int(self.runtime.download(state.array(step.index)))](state)
-
-        return run
-
-    def _copy_back(
-        self, state: _GpuRun, swaps: list[tuple[Buffer, Buffer]], first: list[Any]
-    ) -> None:
-        """Each first of a pair in its own memory again."""
-        for (a, b), own in zip(swaps, first):
-            if state.arrays[a] is not own:
-                self.runtime.copy(own, state.arrays[a])
-                state.arrays[a], state.arrays[b] = own, state.arrays[a]
-
-
-def _operands(step: ir.HostStep, state: _GpuRun) -> tuple[list[Any], list[Any]]:
-    """The arrays that a step reads, in the dims that it reads them in, and those it fills."""
-    reads = zip(step.inputs, step.dims)
-    return (
-        [state.array(b).reshape(state.shape(d)) for b, d in reads],
-        [state.array(b) for b in step.outputs],
-    )
+    def copy(self, to: Any, array: Any) -> None:
+        self.runtime.copy(to, array)
 
 
 def _variables(expr: Expr) -> Iterator[Expr]:
     return (e for e in ir.expressions([ir.Declare(expr, expr)]) if e.fn == "var")
-
-
-def _swap(state: _GpuRun, swaps: list[tuple[Buffer, Buffer]]) -> None:
-    for a, b in swaps:
-        state.arrays[a], state.arrays[b] = state.array(b), state.array(a)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Assign, Declare, For, If, Statement, Store, While
+from phix.kernels.scalar.bottom_up import bottom_up, with_operands
 from phix.kernels.scalar.language import Expr
 
 
@@ -16,18 +17,7 @@ class Rewriter:
         self.done = dict(done)
 
     def expr(self, root: Expr) -> Expr:
-        done, stack = self.done, [root]
-        while stack:
-            e = stack[-1]
-            pending = [a for a in e.args if a not in done]
-            if e in done or not pending:
-                stack.pop()
-                if e not in done:
-                    args = tuple(done[a] for a in e.args)
-                    done[e] = e if args == e.args else Expr(e.fn, args, e.dtype, e.data)
-            else:
-                stack.extend(pending)
-        return done[root]
+        return bottom_up(root, self.done, with_operands)
 
     def block(self, body: list[Statement]) -> list[Statement]:
         return [self.statement(s) for s in body]

@@ -86,14 +86,8 @@ class RoutineText(ScalarPrinter):
         self.operands: list[str] = []
         self.tile: list[str] = []
         self.values = [self._number(e) for e in routine.numbers]
-        written = ir.writes(routine.body)
-        self._print(written)
-        apart = scalars.are_apart(ir.reads(routine.body) | written)
-        arguments = ", ".join(
-            scalars.declaration(p, name, p[1] not in written, apart)
-            for p, name in self.parameters.items()
-        )
-        self.text = f"({arguments}) {{\n" + "\n".join(self.lines) + "\n}"
+        self._print(ir.writes(routine.body))
+        self.text = scalars.function_text(routine.body, self.parameters, self.lines)
 
     def source(self, name: str) -> str:
         """The function under a name."""

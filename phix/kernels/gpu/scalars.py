@@ -2,41 +2,31 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Union
 
 from phix.core import dtypes as dt
 from phix.kernels.gpu import instructions as ins
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer
+from phix.kernels.loops.printing import INDEX, LONGEST, SourcePrinter
 from phix.kernels.scalar.language import Expr
 
 # What a kernel is passed: ("data", buffer, -), ("stride", buffer, axis) in bytes, or the value
 # of a dim, ("dim", its name, -).
 Parameter = tuple[str, Union[Buffer, str], int]
 
-# Longer texts get a name of their own.
-_LONGEST = 60
 
-
-class ScalarPrinter:
-    """Lines of C++, and what is known by name at the point of printing.
+class ScalarPrinter(SourcePrinter):
+    """Lines of C++.
 
     Names are numbered in the order of use, so kernels that differ in names alone have equal
     texts.
     """
 
     def __init__(self, kernel: ir.Kernel) -> None:
+        super().__init__(kernel)
         self.parameters: dict[Parameter, str] = {}
-        self.lines: list[str] = []
-        self.depth = 1
-        self.count = 0
-        self.changing: set[Any] = ir.reads(kernel.body) & ir.writes(kernel.body)
-        self.index_names: dict[Expr, str] = {}
-        self.mutable: dict[Expr, str] = {}
-        self.scopes: list[dict[tuple[str, Expr], str]] = [{}]
-        self.depends: dict[Expr, frozenset[Any]] = {}
-        self.uses: Counter[Expr] = Counter()
         # buffers held in packs: the buffer, and the index its elements are counted by
         self.packs: dict[tuple[Buffer, Expr], str] = {}
         # buffers in the shared memory of a block
@@ -48,13 +38,6 @@ class ScalarPrinter:
             self.shared[buffer] = name
 
     # -- text ------------------------------------------------------------------------------
-    def line(self, text: str) -> None:
-        self.lines.append("  " * self.depth + text)
-
-    def fresh(self, letter: str = "v") -> str:
-        self.count += 1
-        return f"{letter}{self.count}"
-
     def parameter(self, kind: str, what: Buffer | str, axis: int = 0) -> str:
         if what in self.shared:
             assert isinstance(what, Buffer)
@@ -72,113 +55,30 @@ class ScalarPrinter:
         self.depth -= 1
         self.line("}")
 
-    # -- what is known already -------------------------------------------------------------
-    def known(self, mode: str, expr: Expr) -> str | None:
-        for scope in reversed(self.scopes):
-            if (mode, expr) in scope:
-                return scope[mode, expr]
-        return None
-
-    def dependencies(self, root: Expr) -> frozenset[Any]:
-        """The mutable scalars and changing buffers that an expression reads."""
-        stack = [root]
-        while stack:
-            e = stack[-1]
-            pending = [a for a in e.args if a not in self.depends]
-            if e in self.depends or not pending:
-                stack.pop()
-                own: frozenset[Any] = frozenset()
-                if e in self.mutable:
-                    own = frozenset((e,))
-                elif e.fn == "load" and e.data in self.changing:
-                    own = frozenset((e.data,))
-                self.depends[e] = own.union(*(self.depends[a] for a in e.args))
-            else:
-                stack.extend(pending)
-        return self.depends[root]
-
-    def forget(self, changed: set[Any]) -> None:
-        """Drop the values that depend on what changes."""
-        if not changed:
-            return
-        for scope in self.scopes:
-            for key in [key for key in scope if self.dependencies(key[1]) & changed]:
-                del scope[key]
-
-    def changes(self, body: list[ir.Statement]) -> set[Any]:
-        """What a block changes of that which values may depend on."""
-        changed: set[Any] = ir.writes(body) & self.changing
-        for s in ir.walk(body):
-            if isinstance(s, ir.Assign):
-                changed.update(s.targets)
-        return changed
-
     # -- expressions -----------------------------------------------------------------------
-    def count_uses(self, statement: ir.Statement) -> None:
-        """Find what the statement to be printed uses more than once: that gets a name."""
-        self.uses = Counter()
-        for root in ir.roots(statement):
-            self.uses[root] += 1
-        heads: ir.Statement = statement
-        if isinstance(statement, ir.For):
-            heads = ir.For(statement.index, statement.extent, [])
-        elif isinstance(statement, (ir.If, ir.While)):
-            heads = type(statement)(statement.condition, [])
-        for e in ir.expressions([heads]):
-            self.uses.update(e.args)
+    def constant(self, e: Expr) -> str:
+        return ins.constant(e.data, e.dtype)
 
-    def value(self, root: Expr) -> str:
-        """The text of the value of an expression: a name, or a short text used once."""
-        texts: dict[Expr, str] = {}
-        stack = [root]
-        while stack:
-            e = stack[-1]
-            if e in texts:
-                stack.pop()
-                continue
-            ready = self._ready(e)
-            operands = () if e.fn == "load" else e.args
-            pending = [] if ready is not None else [a for a in operands if a not in texts]
-            if pending:
-                stack.extend(reversed(pending))
-                continue
-            stack.pop()
-            texts[e] = ready if ready is not None else self._named(e, [texts[a] for a in operands])
-        return texts[root]
+    def variable(self, e: Expr) -> str:
+        return self.parameter("dim", e.data)
 
-    def _ready(self, e: Expr) -> str | None:
-        if e.fn == "const":
-            return ins.constant(e.data, e.dtype)
-        if e.fn == "var":
-            if e in self.index_names:
-                return self.index_names[e]
-            if e in self.mutable:
-                return self.mutable[e]
-            return self.parameter("dim", e.data)
-        return self.known("value", e)
+    def operation(self, e: Expr, operands: list[str]) -> str:
+        return self._load(e) if e.fn == "load" else ins.emit(e, operands)
 
-    def _named(self, e: Expr, operands: list[str]) -> str:
-        text = self._load(e) if e.fn == "load" else ins.emit(e, operands)
-        if self.uses[e] <= 1 and len(text) <= _LONGEST:
-            return text
-        return self._let("value", e, ins.type_of(e.dtype), text)
-
-    def _let(self, mode: str, e: Expr, kind: str, text: str) -> str:
-        name = self.fresh()
-        self.line(f"const {kind} {name} = {text};")
-        self.scopes[-1][mode, e] = name
-        return name
+    def declaration(self, e: Expr, mode: str, name: str, text: str) -> str:
+        kind = "long long" if mode == INDEX else ins.type_of(e.dtype)
+        return f"const {kind} {name} = {text};"
 
     def index(self, e: Expr) -> str:
         """An index or extent: int64 arithmetic that does not overflow."""
         if e.fn not in ("add", "sub", "mul"):
             return self.value(e)
-        name = self.known("index", e)
+        name = self.known(INDEX, e)
         if name is not None:
             return name
         a, b = (self.index(x) for x in e.args)
         text = f"({a} {ins.INFIX[e.fn]} {b})"
-        return text if len(text) <= _LONGEST else self._let("index", e, "long long", text)
+        return text if len(text) <= LONGEST else self.let(INDEX, e, text)
 
     # -- memory ----------------------------------------------------------------------------
     def _load(self, e: Expr) -> str:
@@ -189,12 +89,7 @@ class ScalarPrinter:
         if indices and (buffer, indices[0]) in self.packs:
             return self.packs[buffer, indices[0]]
         base = self.parameter("data", buffer)
-        part: Expr | None = None
-        if dt.is_complex(buffer.dtype) and len(indices) > (
-            len(buffer.dims) if buffer.strided else 1
-        ):
-            *head, part = indices
-            indices = tuple(head)
+        indices, part = ir.without_part(buffer, indices)
         if buffer.strided:
             return self._strided(buffer, base, indices, part)
         (linear,) = indices
@@ -220,6 +115,18 @@ class ScalarPrinter:
 def are_apart(buffers: set[Buffer]) -> bool:
     """Whether no two of the buffers share memory."""
     return len({ir.owner(b) for b in buffers}) == len(buffers)
+
+
+def function_text(
+    body: list[ir.Statement], parameters: Mapping[Parameter, str], lines: list[str]
+) -> str:
+    """What stands behind the name of a kernel: its parameters, and its lines in braces."""
+    written = ir.writes(body)
+    apart = are_apart(ir.reads(body) | written)
+    arguments = ", ".join(
+        declaration(p, name, p[1] not in written, apart) for p, name in parameters.items()
+    )
+    return f"({arguments}) {{\n" + "\n".join(lines) + "\n}"
 
 
 def declaration(parameter: Parameter, name: str, is_read_only: bool, is_apart: bool) -> str:

@@ -22,7 +22,8 @@ class Linked:
     where it is linked; ``meaning`` does the same in Python, on scalars or on what
     ``evaluator_routines`` takes. A routine takes one more pointer, last, to where it reports a
     fault (``kernels/cpu/faults.py``).
-    ``is_lasting``: the name says it all, in other processes too.
+    ``is_lasting``: the name says it all, in other processes too. ``needs`` names the native
+    functions of phix that it calls (``jit._PROVIDERS``).
     """
 
     name: str
@@ -31,6 +32,7 @@ class Linked:
     make: Callable[[], str]
     meaning: Callable[..., Any]
     is_lasting: bool
+    needs: Callable[[], tuple[str, ...]] = tuple
 
 
 _FUNCTIONS: dict[str, Linked] = {}

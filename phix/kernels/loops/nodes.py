@@ -377,6 +377,14 @@ def walk_steps(steps: list[Step]) -> list[Step]:
     return found
 
 
+def without_part(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[tuple[Expr, ...], Expr | None]:
+    """The indices of an element, and which part of a complex one is meant, where they say it."""
+    count = len(buffer.dims) if buffer.strided else 1
+    if not dt.is_complex(buffer.dtype) or len(indices) <= count:
+        return indices, None
+    return indices[:-1], indices[-1]
+
+
 def owner(buffer: Buffer) -> Buffer:
     """The buffer that has the memory."""
     while buffer.base is not None:

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Pointer, Statement
+from phix.kernels.scalar.bottom_up import bottom_up, with_operands
 from phix.kernels.scalar.language import Expr
 
 # The indices of an access -> the buffer to touch instead, and the indices there.
@@ -22,24 +23,14 @@ def change_accesses(body: list[Statement], changes: Mapping[Buffer, Change]) -> 
     """Change, in place, what the statements of a block load, store and pass to libraries."""
     done: dict[Expr, Expr] = {}
 
-    def changed(e: Expr) -> Expr:
-        args, data = tuple(done[a] for a in e.args), e.data
-        if e.fn == "load" and data in changes:
-            data, args = changes[data](args)
-        return e if args == e.args and data is e.data else Expr(e.fn, args, e.dtype, data)
+    def changed(e: Expr, operands: list[Expr]) -> Expr:
+        if e.fn == "load" and e.data in changes:
+            buffer, args = changes[e.data](tuple(operands))
+            return Expr(e.fn, args, e.dtype, buffer)
+        return with_operands(e, operands)
 
     def expr(root: Expr) -> Expr:
-        stack = [root]
-        while stack:
-            e = stack[-1]
-            pending = [a for a in e.args if a not in done]
-            if e in done or not pending:
-                stack.pop()
-                if e not in done:
-                    done[e] = changed(e)
-            else:
-                stack.extend(pending)
-        return done[root]
+        return bottom_up(root, done, changed)
 
     def place(buffer: Buffer, indices: tuple[Expr, ...]) -> tuple[Buffer, tuple[Expr, ...]]:
         own = tuple(map(expr, indices))
@@ -74,21 +65,7 @@ def change_accesses(body: list[Statement], changes: Mapping[Buffer, Change]) -> 
 
 def substituted(root: Expr, changes: Mapping[Expr, Expr]) -> Expr:
     """``root`` with each key of ``changes`` replaced by its value, all at once."""
-    done = dict(changes)
-    stack = [root]
-    while stack:
-        e = stack[-1]
-        if e in done:
-            stack.pop()
-            continue
-        pending = [a for a in e.args if a not in done]
-        if pending:
-            stack.extend(pending)
-            continue
-        args = tuple(done[a] for a in e.args)
-        done[e] = e if args == e.args else Expr(e.fn, args, e.dtype, e.data)
-        stack.pop()
-    return done[root]
+    return bottom_up(root, dict(changes), with_operands)
 
 
 def replaced(body: list[Statement], changes: Mapping[Expr, Expr]) -> list[Statement]:

@@ -15,6 +15,7 @@ import numpy as np
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import For, Kernel
 from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.bottom_up import bottom_up
 from phix.kernels.scalar.language import Expr
 
 Values = Any  # an array with a value a sample, or None where it is not known
@@ -54,19 +55,7 @@ class Samples:
 
     def of(self, root: Expr) -> Values:
         """The values of an expression; None where they are not known."""
-        done, stack = self.found, [root]
-        while stack:
-            e = stack[-1]
-            if e in done:
-                stack.pop()
-                continue
-            pending = [a for a in e.args if a not in done]
-            if pending:
-                stack.extend(pending)
-                continue
-            done[e] = self._value(e, [done[a] for a in e.args])
-            stack.pop()
-        return done[root]
+        return bottom_up(root, self.found, self._value)
 
     def _value(self, e: Expr, operands: list[Values]) -> Values:
         if e.fn == "const":

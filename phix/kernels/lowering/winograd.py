@@ -13,7 +13,7 @@ gradient at the same points, multiplied and summed over tiles.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -205,18 +205,29 @@ def by_filter(b: Builder, x: Value, kernel: Value, pads: Pads, out: Buffer) -> N
     source = _Images(read, c, x.dims[2:], before, PATCH, _of_image)
     with blocks(b, images, tiling.per_block) as (first, count):
         tiling.spread(source, canvas, spread, first, count)
-        with (
-            b.kernel(),
-            _points(b, o, c) as (point, at_once),
-            _pieces(b, count * b.dim(tiling.each), at_once) as (start, width),
-        ):
-            left, right, result = (_plane(b, p, point) for p in (filters, spread, products))
-            pitch = b.dim(tiling.pitch)
+        pitch = b.dim(tiling.pitch)
+        planes = (filters, spread, products)
+        with _products(tiling, (o, c), count, planes) as ((left, right, result), start, width):
             multiply(
                 b, Matrix(filters, left, b.dim(c)), Matrix(spread, right + start, pitch),
                 Matrix(products, result + start, pitch), (b.dim(o), width, b.dim(c)),
             )  # fmt: skip
         _draw(tiling, products, drawn, out, first, count)
+
+
+@contextmanager
+def _products(
+    tiling: _Tiling, sizes: tuple[DimLike, DimLike], count: Expr, buffers: Sequence[Buffer]
+) -> Iterator[tuple[list[Expr], Expr, Expr]]:
+    """A kernel that multiplies matrices of these sizes at each point: where the planes of the
+    buffers begin, and which of the tiles of ``count`` images are multiplied at once."""
+    b = tiling.b
+    with (
+        b.kernel(),
+        _points(b, *sizes) as (point, at_once),
+        _pieces(b, count * b.dim(tiling.each), at_once) as (start, width),
+    ):
+        yield [_plane(b, p, point) for p in buffers], start, width
 
 
 @contextmanager
@@ -303,13 +314,9 @@ def by_gradient(b: Builder, x: Value, taps: Value, pads: Pads, out: Buffer) -> N
     with blocks(b, images, tiling.per_block) as (first, count):
         tiling.spread(image, canvas, spread, first, count)
         tiling.spread(gradient, blank, grads, first, count)
-        with (
-            b.kernel(),
-            _points(b, c, o) as (point, at_once),
-            _pieces(b, count * b.dim(tiling.each), at_once) as (start, width),
-        ):
-            left, right, result = (_plane(b, p, point) for p in (spread, grads, total))
-            pitch = b.dim(tiling.pitch)
+        pitch = b.dim(tiling.pitch)
+        planes = (spread, grads, total)
+        with _products(tiling, (c, o), count, planes) as ((left, right, result), start, width):
             multiply(
                 b, Matrix(spread, left + start, pitch), Matrix(grads, right + start, pitch, True),
                 Matrix(total, result, b.dim(o)), (b.dim(c), b.dim(o), width), accumulate=True,

@@ -28,7 +28,11 @@ def jitted(function: Any, **options: Any) -> Any:
     """The function for Numba's compiler; one that is decorated already keeps its own options."""
     import numba
 
-    return function if hasattr(function, "py_func") else numba.njit(**options)(function)
+    if hasattr(function, "py_func"):
+        return function
+    flags = options["fastmath"]
+    options["fastmath"] = set(flags) if isinstance(flags, tuple) else flags
+    return numba.njit(**options)(function)
 
 
 def compiled(title: str, function: Callable[..., Any], signature: Any) -> tuple[Any, str]:
@@ -55,8 +59,27 @@ def compiled(title: str, function: Callable[..., Any], signature: Any) -> tuple[
     return module, name
 
 
+def typed(title: str, function: Any, kinds: tuple[Any, ...]) -> Any:
+    """What a function gives for arguments of these types of Numba's.
+
+    Raises:
+        KernelRegistrationError: Numba cannot compile it for these types.
+    """
+    import numba
+
+    try:
+        function.compile(kinds)
+    except numba.core.errors.NumbaError as error:
+        raise KernelRegistrationError(
+            f"{title}: Numba cannot compile it: {_short(error)}"
+        ) from None
+    return function.overloads[kinds].signature.return_type
+
+
 def _short(error: Exception) -> str:
     """What Numba says, without the lines on how its compiler came there."""
+    if "(readonly array" in str(error):
+        return "it sets elements of an input, which kernels get read-only; write into an output"
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     cut = next((k for k, x in enumerate(lines) if x.startswith(("During", "This error"))), None)
     return " ".join(lines[:cut][:12])
@@ -78,20 +101,23 @@ def joined(module: Any, shim: str, name: str, inlined: bool) -> str:
     return str(module)
 
 
-def needs_runtime(text: str) -> bool:
-    """Whether a module calls what Numba's runtime has: memory for arrays, or Python's objects."""
+def needs(text: str) -> tuple[str, ...]:
+    """What a module needs to be linked: Numba's runtime, which has memory for arrays and what
+    calls Python, if it calls that."""
     module = llvm.parse_assembly(text)
     outside = (f.name for f in module.functions if f.is_declaration)
-    return any(n.startswith(("NRT_", "numba_", "Py", "_Py")) for n in outside)
+    is_needed = any(n.startswith(("NRT_", "numba_", "Py", "_Py")) for n in outside)
+    return (RUNTIME,) if is_needed else ()
 
 
 def provide(_: str) -> None:
     """Make the functions of Numba's runtime known to compiled code; see ``jit._provide``."""
     from numba.core.registry import cpu_target
+    from numba.core.runtime import rtsys
 
     from phix.kernels.cpu import jit
 
-    _ = cpu_target.target_context.get_function  # which makes the context, and that the runtime
+    rtsys.initialize(cpu_target.target_context)
     jit.add_symbol(RUNTIME, 0)
 
 

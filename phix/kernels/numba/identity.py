@@ -81,6 +81,8 @@ def _of_a_library(value: Any) -> tuple[str, ...]:
         return ("of a library", module, getattr(value, "__qualname__", name))
     if name and getattr(builtins, name, None) is value:
         return ("builtin", name)
+    if isinstance(value, type) and issubclass(value, BaseException):  # code holds it by name
+        return ("exception", module, value.__qualname__)
     raise _Unknown
 
 

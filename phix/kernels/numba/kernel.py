@@ -10,6 +10,7 @@ import hashlib
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import graph as gr
-from phix.core import kernel_keys
+from phix.core import kernel_keys, stages
 from phix.core.dims import DimLike
 from phix.core.errors import KernelRegistrationError
 from phix.core.graph import Equation
@@ -84,9 +85,20 @@ class NumbaKernel:
     """The kernel of an op in Numba; equations that it runs call it as a routine."""
 
     def __init__(self, op: Op, function: Callable[..., Any], **options: Any) -> None:
-        self.op, self.function, self.options = op, function, options
+        self.op, self.function, self._options = op, function, options
         self.title = f"the Numba kernel of {op.name!r}"
-        self.digest, self.is_lasting = digest(function, op.name, sorted(options.items()))
+        self._digest, self.is_lasting = digest(function, op.name, sorted(options.items()))
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What Numba is told: under PHIX_VERIFY, to look at indices as well."""
+        checks = {"boundscheck": True} if stages.is_verifying() else {}
+        return {**checks, **self._options}
+
+    @property
+    def digest(self) -> str:
+        """What its code follows from."""
+        return f"{self._digest} {'boundscheck' in self.options}"
 
     def __call__(self, ctx: Any, *arguments: Any) -> None:
         """Run on arrays of the host, as kernels of libraries are."""
@@ -109,15 +121,19 @@ class NumbaKernel:
         return self._linked(call, source), call.arrays, tuple(call.numbers)
 
     def _linked(self, call: _Call, source: str) -> Linked:
+        from phix.kernels.numba.calls import needs
+
         dtypes = [m.dtype for m in call.arrays]
         parts = (self.digest, source, [str(d) for d in dtypes], repr(call.constants))
         name = linked.PREFIX + hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
         kinds = ["ptr"] * len(dtypes) + ["i64"] * len(call.numbers)
+        make = cache(lambda: self._module(name, source, dtypes, call, kinds))
         return linked.add(Linked(
             name=name,
             title=self.title,
             declaration=f"declare void @{name}({', '.join([*kinds, 'ptr'])})",
-            make=lambda: self._module(name, source, dtypes, call, kinds),
+            make=make,
+            needs=lambda: needs(make()),
             meaning=lambda *given: self._meaning(source, call, given),
             is_lasting=self.is_lasting,
         ))  # fmt: skip

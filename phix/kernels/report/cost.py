@@ -17,6 +17,7 @@ from phix.core.analysis import CostAnalysis
 from phix.core.dims import DimLike
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Kernel, LibraryCall, LoopProgram, Step
+from phix.kernels.scalar.bottom_up import bottom_up
 from phix.kernels.scalar.language import Expr
 
 Sizes = Mapping[dm.Symbol, int]
@@ -248,15 +249,7 @@ class _Counter:
 
     def _level(self, root: Expr) -> int:
         """The innermost open loop that changes the value."""
-        levels, stack = self.levels, [root]
-        while stack:
-            e = stack[-1]
-            pending = [a for a in e.args if a not in levels]
-            if e in levels or not pending:
-                stack.pop()
-                levels.setdefault(e, self._own_level(e, [levels[a] for a in e.args]))
-            stack += pending
-        return levels[root]
+        return bottom_up(root, self.levels, self._own_level)
 
     def _own_level(self, e: Expr, operands: list[int]) -> int:
         if e.fn == "var":

@@ -194,13 +194,14 @@ class Explanation:
 
     target: Target = CPU
     pipeline = "cpu"
+    recorder: type[Recorder] = Recorder
 
     def __init__(self, graph: Graph, contiguous: tuple[bool, ...]) -> None:
         made: list[Recorder] = []
         tries: list[tuple[Kernel, Kernel, str]] = []
 
         def recorder(symbols: tuple[dm.Symbol, ...]) -> Builder:
-            made.append(Recorder(symbols))
+            made.append(self.recorder(symbols))
             made[0].target = self.target
             return made[0]
 
@@ -208,7 +209,8 @@ class Explanation:
         self.off, self.settings = rewrites.left_out(), settings.current()
         tell = lambda *found: tries.append(found)  # noqa: E731
         self.program, setting = lowered(graph, contiguous, recorder, tell)
-        (record,) = made
+        (self.record,) = made
+        record = self.record
         into = _joined(tries, record)
         before = _all_kernels(self.program)
         run(self.pipeline, self.program, setting)

@@ -12,7 +12,7 @@ from phix.kernels.scalar import (
     trigonometric,
 )
 from phix.kernels.scalar.random_bits import threefry2x32
-from phix.kernels.scalar.registry import body, get, names
+from phix.kernels.scalar.registry import body, get, is_native, names
 
 __all__ = [
     "arithmetic",
@@ -21,6 +21,7 @@ __all__ = [
     "error_function",
     "exponential",
     "get",
+    "is_native",
     "names",
     "power",
     "special",

@@ -23,7 +23,7 @@ from phix.kernels.scalar.language import (
     select,
     sqrt,
 )
-from phix.kernels.scalar.power import MAX_UNROLLED, MIN_UNROLLED
+from phix.kernels.scalar.power import MAX_UNROLLED, MIN_UNROLLED, powered
 from phix.kernels.scalar.registry import Scalar, body
 
 
@@ -248,14 +248,7 @@ def tan(x: Complex) -> Complex:
 def _integer_power(x: Complex, n: int) -> Complex:
     """x^n by multiplications."""
     base, count = (reciprocal(x), -n) if n < 0 else (x, n)
-    result = None
-    while count:
-        if count & 1:
-            result = base if result is None else result * base
-        count >>= 1
-        if count:
-            base = base * base
-    return _constant(1.0, x) if result is None else result
+    return powered(base, count) if count else _constant(1.0, x)
 
 
 @body("elementwise_pow", complex=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from phix.core import dtypes as dt
 from phix.kernels.scalar.exponential import exp_scaled, log, rsqrt
 from phix.kernels.scalar.floating import (
@@ -112,8 +114,8 @@ def _integer_tensor_power(x: Expr, y: Expr) -> Expr:
     return select(y < 0, below, result)
 
 
-def _unrolled(x: Expr, n: int) -> Expr:
-    """x^n for n >= 0 by multiplications."""
+def powered(x: Any, n: int) -> Any:
+    """x^n for n >= 1 by multiplications, of whatever multiplies."""
     result, base = None, x
     while n:
         if n & 1:
@@ -121,7 +123,12 @@ def _unrolled(x: Expr, n: int) -> Expr:
         n >>= 1
         if n:
             base = base * base
-    return const(1, x.dtype) if result is None else result
+    return result
+
+
+def _unrolled(x: Expr, n: int) -> Expr:
+    """x^n for n >= 0 by multiplications."""
+    return powered(x, n) if n else const(1, x.dtype)
 
 
 def _few_products(x: Expr, n: int) -> Expr:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any, TypeVar
 
+from phix.core import registries
 from phix.core.errors import PhixError
 from phix.core.rules import note_origin
 from phix.kernels.scalar.language import Complex
@@ -17,23 +18,27 @@ _F = TypeVar("_F", bound=Body)
 
 _bodies: dict[str, Body] = {}
 _complex_bodies: dict[str, Body] = {}
+_native: set[str] = set()
 
 
-def body(name: str, *, complex: bool = False) -> Callable[[_F], _F]:
+def body(name: str, *, complex: bool = False, native: bool = False) -> Callable[[_F], _F]:
     """Register the decorated function as the scalar body of the primitive ``name``.
 
     It takes the op's tensor inputs as scalars of one promoted dtype (Expr, or Complex for the
     complex dtypes; float32 stands for float16 and bfloat16), the op's attributes as keyword
     arguments, and returns the scalar result. It is free of branches on values: ``select`` alone.
-    A primitive whose complex formula differs has a second body, registered with ``complex``.
+    A primitive whose complex formula differs has a second body, registered with ``complex``. One
+    that is ``native`` calls code of the CPU, and other engines have no use for it.
     """
     table = _complex_bodies if complex else _bodies
 
     def register(function: _F) -> _F:
         if name in table:
             raise PhixError(f"{name} has a scalar body already: {table[name].__module__}")
-        note_origin(name, function)
+        if not native:
+            note_origin(name, function)
         table[name] = function
+        _native.update({name} if native else ())
         return function
 
     return register
@@ -53,6 +58,20 @@ def get(name: str) -> Body:
     return choose
 
 
+@registries.part
+def _save() -> registries.Restore:
+    """What users add; the library's own may be imported first inside of a scope."""
+    before = set(_native)
+
+    def restore() -> None:
+        for name in _native - before:
+            del _bodies[name]
+        _native.intersection_update(before)
+        get.cache_clear()
+
+    return restore
+
+
 def module(name: str) -> str:
     """The file, by its name alone, that holds the scalar body of the primitive ``name``."""
     return _bodies[name].__module__.rpartition(".")[2]
@@ -61,3 +80,8 @@ def module(name: str) -> str:
 def names() -> tuple[str, ...]:
     """The primitives that have a scalar body, sorted."""
     return tuple(sorted(_bodies))
+
+
+def is_native(name: str) -> bool:
+    """Whether the body of a primitive is code of the CPU."""
+    return name in _native

@@ -17,8 +17,9 @@ vectors keep 32 sums side by side may add up 32 times as many terms as one that 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -85,8 +86,8 @@ class _Blocking:
     program: LoopProgram
     kernel: Kernel
     builder: Builder
-    index: int = 0  # the numbers of the last index and scalar made here
-    scalar: int = 0
+    index: int = -1  # the numbers of the last index and scalar, once they are looked for
+    scalar: int = -1
 
     def steps(self) -> list[Step]:
         """The kernel with its sums in blocks, and what comes before and after it."""
@@ -181,32 +182,45 @@ class _Blocking:
             if isinstance(s, Declare) and s.target.dtype in _FLOATS:
                 declared[s.target] = s
             elif isinstance(s, For):
-                for target in [t for t in declared if _is_summed(s, t)]:
-                    s = self._cut(block, s, declared.pop(target))
+                rest = [declared.pop(target) for target in _summed(s, declared)]
+                while rest:
+                    s, rest = self._cut(block, s, rest)
 
-    def _cut(self, block: list[Statement], loop: For, declared: Declare) -> For:
-        """Sum one scalar block by block, in a float64; the loop that takes its place."""
-        cut = _place_of_cut(loop, declared.target, self.builder.target.accumulators)
-        if cut is None:
-            return loop
-        inner, terms = cut
-        target, wide = declared.target, self._scalar(dt.float64)
-        own = self._scalar(target.dtype)
-        body = replaced(inner.body, {target: own})
+    def _cut(
+        self, block: list[Statement], loop: For, declared: list[Declare]
+    ) -> tuple[For, list[Declare]]:
+        """Sum scalars block by block, in float64s, as many as are cut at one place.
+
+        Gives the loop that takes the place of this one, and the scalars that are left.
+        """
+        paths, lanes = _paths(loop), cache(self.builder.target.accumulators)
+        places = [_place_of_cut(paths.get(d.target), d.target, lanes) for d in declared]
+        found = next((p for p in places if p is not None), None)
+        if found is None:
+            return loop, []
+        inner, terms = found
+        some = [d for d, p in zip(declared, places) if p == found]
+        left = [d for d, p in zip(declared, places) if p not in (None, found)]
+        own = {d.target: self._scalar(d.target.dtype) for d in some}
+        body = replaced(inner.body, own)
         for s in ir.walk(body):
             if isinstance(s, Assign):
-                s.targets = tuple(own if t is target else t for t in s.targets)
-        starts: list[Statement] = [Declare(own, sc.const(0.0, own.dtype))]
-        ends: list[Statement] = [Assign((wide,), (wide + sc.cast(own, dt.float64),))]
-        made = self._in_blocks(replace(inner, body=body), terms, starts, ends)
-        block[block.index(declared)] = Declare(wide, _widened(declared.value))
+                s.targets = tuple(own.get(t, t) for t in s.targets)
+        starts: list[Statement] = []
+        ends: list[Statement] = []
         at = block.index(loop)
-        block.insert(at + 1, Declare(target, sc.cast(wide, target.dtype)))
+        for d in some:
+            part, wide = own[d.target], self._scalar(dt.float64)
+            starts.append(Declare(part, sc.const(0.0, part.dtype)))
+            ends.append(Assign((wide,), (wide + sc.cast(part, dt.float64),)))
+            block[block.index(d)] = Declare(wide, _widened(d.value))
+            block.insert(at + 1, Declare(d.target, sc.cast(wide, d.target.dtype)))
+        made = self._in_blocks(replace(inner, body=body), terms, starts, ends)
         if inner is loop:
             block[at] = made
-            return made
+            return made, left
         _replace(loop.body, inner, made)
-        return loop
+        return loop, left
 
     def _in_blocks(
         self, loop: For, most: int, starts: list[Statement], ends: list[Statement]
@@ -226,13 +240,17 @@ class _Blocking:
         return For(block, count, [*starts, For(turn, length, body, loop.kind), *ends], "reduction")
 
     def _index(self) -> Expr:
-        used = [s.index.data for s in ir.walk(self.kernel.body) if isinstance(s, For)]
-        self.index = 1 + max([self.index, *(int(name[1:]) for name in used)])
+        if self.index < 0:
+            used = [s.index.data for s in ir.walk(self.kernel.body) if isinstance(s, For)]
+            self.index = max([0, *(int(name[1:]) for name in used)])
+        self.index += 1
         return sc.var(f"i{self.index}")
 
     def _scalar(self, dtype: np.dtype) -> Expr:
-        used = [s.target.data for s in ir.walk(self.kernel.body) if isinstance(s, Declare)]
-        self.scalar = 1 + max([self.scalar, *(int(name[1:]) for name in used)])
+        if self.scalar < 0:
+            used = [s.target.data for s in ir.walk(self.kernel.body) if isinstance(s, Declare)]
+            self.scalar = max([0, *(int(name[1:]) for name in used)])
+        self.scalar += 1
         return sc.var(f"a{self.scalar}", dtype)
 
 
@@ -280,30 +298,31 @@ def _is_dim(e: Expr) -> bool:
     return not (e.data[0] in "ia" and e.data[1:].isdigit())
 
 
-def _is_summed(loop: For, target: Expr) -> bool:
-    """Whether all the loop does with a scalar is to add to it, in any order."""
-    found = False
+def _summed(loop: For, scalars: Collection[Expr]) -> list[Expr]:
+    """The scalars that the loop does nothing with but add to them, in any order."""
+    added: dict[Expr, None] = {}
+    used: list[Expr] = []  # expressions in which none of them may stand
     for s in ir.walk(loop.body):
-        if isinstance(s, Assign) and target in s.targets:
-            value = s.values[s.targets.index(target)]
-            others = [v for v in s.values if v is not value]
-            own = [a for a in value.args if a is target]
+        if not isinstance(s, Assign):
+            used += ir.roots(s)
+            continue
+        for target, value in zip(s.targets, s.values):
             rest = [a for a in value.args if a is not target]
-            if not s.reassociate or value.fn != "add" or len(own) != 1:
-                return False
-            found = True
-        else:
-            others, rest = list(ir.roots(s)), []
-        if target in ir.expressions([Declare(e, e) for e in (*others, *rest)]):
-            return False
-    return found
+            if target in scalars and s.reassociate and value.fn == "add" and len(rest) == 1:
+                added[target] = None
+                used += rest
+            elif target in scalars:
+                used += [target, value]
+            else:
+                used.append(value)
+    elsewhere = set(ir.expressions([Declare(e, e) for e in used]))
+    return [t for t in scalars if t in added and t not in elsewhere]
 
 
 def _place_of_cut(
-    loop: For, target: Expr, accumulators: Callable[[For], int]
+    around: Sequence[For] | None, target: Expr, accumulators: Callable[[For], int]
 ) -> tuple[For, int] | None:
     """The loop around the sum to cut, and into how many turns; None if there are few terms."""
-    around = _path(loop, target)
     if around is None or any(x.start is not ir.ZERO for x in around):
         return None
     allowed = _most_turns_of(target, accumulators(around[-1]))
@@ -340,19 +359,19 @@ def _most_turns_of(target: Expr, lanes: int) -> Callable[[list[float]], int]:
     return of_float32
 
 
-def _path(loop: For, target: Expr) -> list[For] | None:
-    """The loops from ``loop`` in to the one that adds to the scalar; None if there are several."""
-    if any(isinstance(s, Assign) and target in s.targets for s in _flat(loop.body)):
-        return [loop]
-    inside = [
-        x for x in _flat(loop.body)
-        if isinstance(x, For)
-        and any(isinstance(s, Assign) and target in s.targets for s in ir.walk(x.body))
-    ]  # fmt: skip
-    if len(inside) != 1:
-        return None
-    found = _path(inside[0], target)
-    return None if found is None else [loop, *found]
+def _paths(loop: For) -> dict[Expr, tuple[For, ...] | None]:
+    """Of each scalar that is assigned to, the loops from ``loop`` in to the one that does so; None
+    if there are several."""
+    inside: dict[Expr, tuple[For, ...] | None] = {}
+    here: dict[Expr, tuple[For, ...] | None] = {}
+    for s in _flat(loop.body):
+        if isinstance(s, Assign):
+            here.update((t, (loop,)) for t in s.targets)
+        elif isinstance(s, For):
+            for target, path in _paths(s).items():
+                is_one = path is not None and target not in inside
+                inside[target] = (loop, *path) if is_one and path else None
+    return {**inside, **here}
 
 
 def _flat(body: list[Statement]) -> Iterator[Statement]:

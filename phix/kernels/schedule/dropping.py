@@ -78,6 +78,17 @@ def forward_temps(program: LoopProgram, _: Setting) -> None:
             own = {t for t in ir.writes(step.body) if t.kind == "temp" and users[t] == 1}
             if own:
                 step.body = _forwarded(step.body, own)
+                _drop_blocks(step.body)
+    _drop_empty(program.steps)
+
+
+def _drop_blocks(body: list[Statement]) -> None:
+    """Leave out the blocks that have become empty."""
+    for s in list(body):
+        if isinstance(s, (For, ir.If)):
+            _drop_blocks(s.body)
+            if not s.body:
+                body.remove(s)
 
 
 def _forwarded(body: list[Statement], temps: set[Buffer]) -> list[Statement]:

@@ -20,6 +20,9 @@ from phix.kernels.loops.effects import Uses, has_host_step, users_of
 from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram, Step
 from phix.kernels.schedule.pipeline import Setting
 
+# Steps that the update of a carry is put behind: few enough to compare it with each of them.
+_MOST_PASSED = 32
+
 
 def carry_in_place(program: LoopProgram, setting: Setting) -> None:
     """Let the carries of loops be updated in place, those of inner loops first."""
@@ -46,6 +49,8 @@ def _settle(
     uses = Uses(steps)
     is_on = rewrites.is_on("carry_in_place")
     left = [pair for pair in pairs if not (is_on and _takes_over(uses, *pair))]
+    for carry, _ in pairs:
+        _put_late(uses, carry)
     # Python gives slices no memory of their own, so where it runs the loop they are copied
     in_python = has_host_step(steps)
     swaps = [p for p in left if not ir.is_tiny(p[0]) and not (in_python and p[0].base is not None)]
@@ -55,6 +60,18 @@ def _settle(
                 b.fill(carry, buffer_value(new))
     steps += copies
     return swaps
+
+
+def _put_late(uses: Uses, carry: Buffer) -> None:
+    """Put the first step that writes a carry behind those it may change places with.
+
+    It often stores at a place that is known only then: what comes behind such a store reads its
+    operands again, and computes again what it has in common with what came before.
+    """
+    writers = [] if ir.is_tiny(carry) else uses.writers(carry)
+    behind = uses.between(writers[0], uses.steps[-1]) if writers else []
+    if 0 < len(behind) <= _MOST_PASSED:
+        uses.put_in_order(_sunk(uses, writers[0], behind[-1]))
 
 
 def donate(program: LoopProgram, setting: Setting) -> None:

@@ -74,9 +74,17 @@ PIPELINES: dict[str, tuple[LoopPass, ...]] = {
         LoopPass("shrink_temps", "schedule.shrinking"),
         LoopPass("reuse_temps", "cpu.native_program"),
         LoopPass("block_sums", "schedule.blocked_sums"),
+        LoopPass("running_sums", "schedule.running_sums"),
         LoopPass("share_loops", "schedule.sharing"),
         LoopPass("several_rows", "schedule.several_rows"),
         LoopPass("stream_results", "cpu.streaming"),
+    ),
+    # One thread, and memory of Python's: what is printed for people to read.
+    "numba": (
+        LoopPass("use_outputs", "schedule.inplace"),
+        LoopPass("collapse_loops", "schedule.collapse"),
+        LoopPass("shrink_temps", "schedule.shrinking"),
+        LoopPass("block_sums", "schedule.blocked_sums"),
     ),
     # Thousands of threads.
     "gpu": (

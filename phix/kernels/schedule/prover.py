@@ -22,7 +22,13 @@ from phix.kernels.loops.nodes import LoopProgram
 from phix.kernels.schedule import workspace
 
 # The passes that may add up in another order.
-FREES_ROUNDING = ("block_sums", "share_loops", "fill_the_card", "split_library_calls")
+FREES_ROUNDING = (
+    "block_sums",
+    "running_sums",
+    "share_loops",
+    "fill_the_card",
+    "split_library_calls",
+)
 # What the plan of memory is called, which is judged last: see ``workspace``.
 SLOTS = "slots"
 _EPS = {"f2": 1e-3, "f4": 1.2e-7, "f8": 2.3e-16}

@@ -10,26 +10,23 @@ import numpy as np
 from phix.core import places
 from phix.core.graph import Graph
 from phix.core.places import Place
+from phix.kernels.engine_base import EngineOfPrimitives
 from phix.kernels.several_places.explanation import SegmentsExplanation
 from phix.kernels.several_places.segments import SegmentsProgram
 
 
-class SeveralPlaces:
+class SeveralPlaces(EngineOfPrimitives):
     """See :class:`phix.core.engines.Engine`; its graphs have states."""
 
     name = "several places"
     backends: tuple[str, ...] = ()
     flattens = False
 
-    def compile(
-        self,
-        graph: Graph,
-        contiguous: tuple[bool, ...],
-        lower: Callable[[], Graph] | None = None,
-        place: Place | None = None,
+    def program(
+        self, graph: Graph, contiguous: tuple[bool, ...], place: Place | None
     ) -> SegmentsProgram:
-        """See :class:`phix.core.engines.Engine`; ``place`` is that of results without one."""
-        return SegmentsProgram(lower() if lower else graph, place or places.CPU)
+        """The segments of the graph; ``place`` is that of results without one."""
+        return SegmentsProgram(graph, place or places.CPU)
 
     def explain(self, graph: Graph, contiguous: tuple[bool, ...]) -> SegmentsExplanation:
         """See :class:`phix.core.engines.Engine`."""

@@ -33,7 +33,9 @@ from phix.core.kernel_context import KernelContext
 from phix.core.kernel_registry import BACKENDS
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
+from phix.core.recent import Recent
 from phix.core.rules import OPS
+from phix.core.settings import most_sizes
 from phix.core.tensor import tensor_of
 from phix.kernels import structural
 from phix.kernels.graph_program import Env, GraphProgram, Step, StructuralStep
@@ -79,18 +81,19 @@ class Segment(Step):
         needed |= {s for v in self.reads for d in v.meta.dims for s in dm.symbols(d)}
         needed -= own.union(*(dm.symbols(e.attrs[0]) for e in self.binds))
         self.missing = sorted(needed, key=lambda s: s.number)
-        self.programs: dict[Any, Program] = {}
-        self.launchers: dict[Any, Launcher] = {}
+        self.programs: Recent[Program] = Recent(most_sizes)
+        self.launchers: Recent[Launcher] = Recent(most_sizes)
 
     def program(self, contiguous: tuple[bool, ...], env: Env) -> Program:
         """Compiled once for all sizes, but for those that its inputs do not tell."""
         known = {s: env[s] for s in self.missing if s in env}
         key = (contiguous, *known.items())
-        if key not in self.programs:
+
+        def compiled() -> Program:
             (graph,) = substitute_attrs((self.graph,), known)
-            here = engine(self.place.kind)
-            self.programs[key] = here.compile(graph, contiguous, None, self.place)
-        return self.programs[key]
+            return engine(self.place.kind).compile(graph, contiguous, None, self.place)
+
+        return self.programs.get(key, compiled)
 
     def __call__(
         self, storage: Sequence[Any], env: Env, donated: tuple[int, ...] = ()
@@ -98,10 +101,9 @@ class Segment(Step):
         contiguous = tuple([_is_contiguous(x) for x in storage])
         shapes = tuple([tuple(x.shape) for x in storage])
         key = (contiguous, shapes, donated, *[env.get(s) for s in self.missing])
-        launch = self.launchers.get(key)
-        if launch is None:
-            launch = self.program(contiguous, env).launcher(shapes, donated)
-            self.launchers[key] = launch
+        launch = self.launchers.get(
+            key, lambda: self.program(contiguous, env).launcher(shapes, donated)
+        )
         return launch(*storage)
 
     def __str__(self) -> str:
@@ -114,7 +116,7 @@ class Mixed(StructuralStep):
 
     def __init__(self, equation: Equation) -> None:
         super().__init__(equation, KernelContext(variable_place(flat(equation.outputs)[0])))
-        self.calls: dict[Any, Launcher] = {}
+        self.calls: Recent[Launcher] = Recent(most_sizes)
 
     def inner(self, graph: Graph) -> structural.Function:
         return structural.Function(graph, SegmentsProgram(graph, self.ctx.place))
@@ -124,17 +126,18 @@ class Mixed(StructuralStep):
         view = here.view(op_name, attrs)
         if view is not None:
             return view(*inputs)
-        shapes = tuple(tuple(x.shape) for x in tensors)
         key = (op_name, attrs, tuple(map(_form, tensors)))
-        if key not in self.calls:
+
+        def compiled() -> Launcher:
             variables = map_entries(lambda x: Variable("x", MetaTensor(x.shape, x.dtype)), inputs)
             result = Variable("out", MetaTensor(*out))
             equation = Equation(OPS[op_name], variables, attrs, (result,))
             graph = Graph(tuple(flat(variables)), (), (equation,), (result,))
             whole = tuple(map(_is_contiguous, tensors))
             program = here.compile(graph, whole, None, self.ctx.place)
-            self.calls[key] = program.launcher(shapes)
-        return self.calls[key](*tensors)[0]
+            return program.launcher(tuple([tuple(x.shape) for x in tensors]))
+
+        return self.calls.get(key, compiled)(*tensors)[0]
 
     def __str__(self) -> str:
         return f"step by step: {self.equation.op.name}"

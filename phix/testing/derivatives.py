@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-import phix
+from phix.api.gradients import jvp, vjp
 from phix.core import dtypes as dt
+from phix.testing.comparison import about, close_arrays, require
 
 Arrays = list[np.ndarray]
 Function = Callable[..., tuple[Any, ...]]
 
+BY_DIFFERENCES = "by central differences"
 _STEP = 1e-5
 # Inputs with more elements than this are probed at that many of them.
 _PROBES = 24
@@ -55,11 +57,17 @@ def precision(outs: Sequence[Any]) -> float:
     return 3e-2 if narrow else 0.0
 
 
-def assert_near(found: Any, wanted: Any, tolerance: float, size: float, what: str) -> None:
+def assert_near(
+    found: Any, wanted: Any, tolerance: float, size: float, what: str, by: str = BY_DIFFERENCES
+) -> None:
     """Equal up to ``tolerance`` of the values or of ``size``, the magnitude they come from."""
-    np.testing.assert_allclose(
-        found, wanted, rtol=tolerance, atol=tolerance * max(1.0, size), err_msg=what
+    __tracebackhide__ = True
+    actual, expected = np.asarray(found), np.asarray(wanted)
+    require(
+        actual.shape == expected.shape,
+        f"{what} has shape {list(actual.shape)}, expected {list(expected.shape)} ({by})",
     )
+    close_arrays(actual, expected, (tolerance, tolerance * max(1.0, size)), what, by)
 
 
 def magnitude(arrays: Sequence[Any]) -> float:
@@ -70,7 +78,7 @@ def pullback(fn: Function, cotangents: Arrays) -> Function:
     """The function that maps a point to the cotangents of its inputs."""
 
     def gradient(*point: Any) -> tuple[Any, ...]:
-        _, pull = phix.vjp(fn, *point)
+        _, pull = vjp(fn, *point)
         return tuple(pull(tuple(cotangents)))
 
     return gradient
@@ -89,20 +97,30 @@ def unit_directions(point: Arrays, rng: np.random.Generator) -> list[tuple[int, 
     return steps
 
 
-def check_pullback(fn: Function, point: Arrays, rng: Any, tolerance: float) -> None:
-    """Each element of the gradient of a random linear functional of ``fn``."""
+def check_pullback(
+    fn: Function, point: Arrays, rng: Any, tolerance: float, names: Sequence[str] = ()
+) -> None:
+    """Each element of the gradient of a random linear functional of ``fn``; the inputs have
+    ``names`` in messages, or numbers."""
     outs = fn(*point)
     if not outs or not point:
         return
     tolerance = max(tolerance, precision(outs))
     cotangents = random_like(outs, rng)
     found = [np.asarray(g) for g in pullback(fn, cotangents)(*point)]
-    assert [(g.shape, g.dtype) for g in found] == [(x.shape, x.dtype) for x in point]
+    called = names or [f"input {i}" for i in range(len(point))]
+    for name, g, x in zip(called, found, point):
+        require(
+            (g.shape, g.dtype) == (x.shape, x.dtype),
+            f"the gradient of {name} is {g.dtype}{list(g.shape)}, {name} {x.dtype}{list(x.shape)}",
+        )
     for i, element, unit in unit_directions(point, rng):
         direction = [np.zeros_like(x) for x in point]
         direction[i].flat[element] = unit
         wanted = dot(cotangents, central(fn, point, direction))
-        where = f"gradient of input {i}, element {element}, step {unit}"
+        at = [int(n) for n in np.unravel_index(element, point[i].shape)]
+        along = "" if unit == 1 else ", its imaginary part"
+        where = f"reverse mode, gradient of {called[i]}, element {at}{along}"
         component = np.vdot(found[i].flat[element], unit).real
         assert_near(component, wanted, tolerance, magnitude(outs), where)
 
@@ -114,16 +132,22 @@ def check_tangent(fn: Function, point: Arrays, rng: Any, tolerance: float) -> No
         return
     tolerance = max(tolerance, precision(outs))
     direction, cotangents = random_like(point, rng), random_like(outs, rng)
-    values, tangents = phix.jvp(fn, tuple(point), tuple(direction))
-    for value, out, tangent in zip(values, outs, tangents):
-        assert tangent.shape == out.shape and tangent.dtype == out.dtype
-        np.testing.assert_allclose(value, np.asarray(out), rtol=1e-12, atol=1e-14)
-    for tangent, wanted in zip(tangents, central(fn, point, direction)):
-        assert_near(tangent, wanted, tolerance, magnitude(outs), "tangent")
+    values, tangents = jvp(fn, tuple(point), tuple(direction))
+    for n, (value, out, tangent) in enumerate(zip(values, outs, tangents)):
+        require(
+            tangent.shape == out.shape and tangent.dtype == out.dtype,
+            f"the tangent of output {n} is {tangent.meta}, the output {out.meta}",
+        )
+        value, out = np.asarray(value), np.asarray(out)
+        close_arrays(value, out, (1e-12, 1e-14), f"output {n} under jvp", "run eagerly")
+    for n, (tangent, wanted) in enumerate(zip(tangents, central(fn, point, direction))):
+        what = f"forward mode, tangent of output {n}"
+        assert_near(tangent, wanted, tolerance, magnitude(outs), what)
     backward = dot(pullback(fn, cotangents)(*point), direction)
     size = magnitude(tangents)
     exact = 1e-5 if precision(outs) else 1e-10
-    assert_near(dot(cotangents, tangents), backward, exact, size, "forward against reverse")
+    what = "forward mode, tangent times cotangents"
+    assert_near(dot(cotangents, tangents), backward, exact, size, what, "by reverse mode")
 
 
 def check_higher(fn: Function, point: Arrays, rng: Any, tolerance: float, order: int) -> None:
@@ -144,15 +168,17 @@ def check_higher(fn: Function, point: Arrays, rng: Any, tolerance: float, order:
     direction = random_like(point, rng)
     wanted = dot(tested, central(g, point, direction))
     size = magnitude(g(*point))
-    _, tangents = phix.jvp(g, tuple(point), tuple(direction))
+    _, tangents = jvp(g, tuple(point), tuple(direction))
     forward = dot(tested, tangents)
     reverse = dot(pullback(g, tested)(*point), direction)
-    assert_near(forward, wanted, tolerance, size, "forward over reverse against differences")
-    assert_near(reverse, forward, exact, size, "reverse over reverse against forward over reverse")
+    over = "by forward over reverse mode"
+    with about(f"order {order}"):
+        assert_near(forward, wanted, tolerance, size, "forward over reverse mode")
+        assert_near(reverse, forward, exact, size, "reverse over reverse mode", over)
     if order == 2:
 
         def tangent(*at: Any) -> tuple[Any, ...]:
-            return tuple(phix.jvp(fn, tuple(at), tuple(tested))[1])
+            return tuple(jvp(fn, tuple(at), tuple(tested))[1])
 
         mixed = dot(pullback(tangent, weights)(*point), direction)
-        assert_near(mixed, forward, exact, size, "reverse over forward")
+        assert_near(mixed, forward, exact, size, "order 2: reverse over forward mode", over)

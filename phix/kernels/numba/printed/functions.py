@@ -1,0 +1,84 @@
+"""Lowering for readers: what an op of many scalar operations computes is a function of its own.
+
+``exp(x)`` stands in a kernel as a call, and once in the module as the arithmetic it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from phix.kernels.loops import nodes as ir
+from phix.kernels.report.explanation import Recorder
+from phix.kernels.scalar import language as sc
+from phix.kernels.scalar import registry
+from phix.kernels.scalar.language import Expr
+
+# A body of fewer operations is as clear where it is used.
+_LEAST = 8
+
+
+@dataclass(frozen=True)
+class Body:
+    """The scalar body of an op with its attributes, of inputs of these dtypes."""
+
+    op_name: str
+    attrs: tuple[tuple[str, Any], ...]
+    dtypes: tuple[np.dtype, ...]
+
+    def __str__(self) -> str:
+        return f"{self.op_name}_{self.dtypes[0]}"
+
+    __repr__ = __str__
+
+    @cached_property
+    def inputs(self) -> tuple[Expr, ...]:
+        """The variables that it is a function of."""
+        names = "xyzw" if len(self.dtypes) <= 4 else [f"x{k}" for k in range(len(self.dtypes))]
+        return tuple([sc.var(name, dtype) for name, dtype in zip(names, self.dtypes)])
+
+    @cached_property
+    def expression(self) -> Any:
+        """What it computes."""
+        return registry.get(self.op_name)(*self.inputs, **dict(self.attrs))
+
+    @cached_property
+    def is_long(self) -> bool:
+        """Whether it is better read on its own."""
+        found = self.expression
+        if not isinstance(found, Expr):
+            return False
+        return len(ir.expressions([ir.Declare(found, found)])) >= _LEAST
+
+
+class Reader(Recorder):
+    """A builder that calls long bodies, and remembers for which equations it makes which kernel."""
+
+    def body(self, op_name: str) -> Callable[..., Any]:
+        real = super().body(op_name)
+
+        def call(*elements: Any, **attrs: Any) -> Any:
+            if not elements or not all(isinstance(e, Expr) for e in elements):
+                return real(*elements, **attrs)
+            key = tuple([e.dtype for e in elements])
+            body = _body(op_name, tuple(attrs.items()), key)
+            if body is None or not body.is_long:
+                return real(*elements, **attrs)
+            return Expr("call", elements, body.expression.dtype, body)
+
+        return call
+
+
+_bodies: dict[Any, Body | None] = {}
+
+
+def _body(op_name: str, attrs: Any, dtypes: tuple[np.dtype, ...]) -> Body | None:
+    """The one body of that kind; None where attributes cannot be told apart."""
+    try:
+        return _bodies.setdefault((op_name, attrs, dtypes), Body(op_name, attrs, dtypes))
+    except TypeError:
+        return None

@@ -1,0 +1,107 @@
+"""Graphs as printed modules, and such modules as functions."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix.core import dims as dm
+from phix.core.errors import ArgumentError, KernelNotFoundError
+from phix.core.graph import Graph
+from phix.core.kernel_context import KernelContext
+from phix.core.places import CPU
+from phix.kernels.cpu import host_steps
+from phix.kernels.loops import nodes as ir
+from phix.kernels.numba.printed.functions import Reader
+from phix.kernels.numba.printed.module import Module
+from phix.kernels.report.explanation import Explanation
+
+
+class Reading(Explanation):
+    """A graph lowered for readers, and what its kernels hold."""
+
+    pipeline = "numba"
+    recorder = Reader
+
+
+def module_of(graph: Graph, name: str, contiguous: tuple[bool, ...] | None = None) -> Module:
+    """The module of a graph of primitives; ``contiguous`` says which inputs are.
+
+    Raises:
+        KernelNotFoundError: a primitive has no kernel here.
+    """
+    found = Reading(graph, contiguous or (True,) * len(graph.inputs))
+    kernels = [s for s in ir.walk_steps(found.program.steps) if isinstance(s, ir.Kernel)]
+    order = {e: k for k, e in enumerate(e for g, _ in found.record.graphs for e in g.equations)}
+    labels = {}
+    for kernel, report in zip(kernels, found.report.kernels):
+        held = sorted(found.record.held.get(kernel, ()), key=lambda e: order[e])
+        labels[kernel] = tuple([e.op.name for e in held]), report.equations
+    return Module(found.program, name, [v.name for v in graph.inputs], labels)
+
+
+def source(graph: Graph, name: str) -> str:
+    """The text of a module that needs NumPy and Numba alone, with an entry of that name.
+
+    Raises:
+        KernelNotFoundError: what Python runs, or code from outside phix, is a part of the graph.
+        ArgumentError: the graph holds large constants.
+    """
+    module = module_of(graph, name)
+    for step in module.host.values():
+        raise KernelNotFoundError(
+            f"numba.source: {step.name} is run by Python or by a library, not by loops; leave it "
+            "out of the function, and call it between two of them"
+        )
+    for passed, array in module.passed.items():
+        raise ArgumentError(
+            f"numba.source: the function holds a constant of {array.nbytes} bytes ({passed}: "
+            f"{array.dtype}, {array.size} elements); make it an argument"
+        )
+    return module.text
+
+
+def text_of(graph: Graph, contiguous: tuple[bool, ...]) -> str:
+    """The text of a program for readers, or why it cannot be printed."""
+    try:
+        return module_of(graph, "program", contiguous).text
+    except KernelNotFoundError as error:
+        return f"# {error}\n"
+
+
+def function_of(module: Module) -> Callable[..., Any]:
+    """The entry of a module, compiled by Numba as its functions are first called.
+
+    Where ``NUMBA_DISABLE_JIT`` is set, Python runs it, and debuggers show its lines.
+    """
+    file = f"<numba: {module.name} {id(module):x}>"
+    linecache.cache[file] = len(module.text), None, module.text.splitlines(True), file
+    space: dict[str, Any] = {"__name__": file, "array": _array}
+    for name, step in module.host.items():
+        space[name] = _host(step, module.program.symbols)
+    exec(compile(module.text, file, "exec"), space)
+    entry: Callable[..., Any] = space[module.name]
+    passed = module.passed
+    return (lambda *arrays: entry(*arrays, **passed)) if passed else entry
+
+
+def _array(elements: np.ndarray, dtype: str, dims: tuple[int, ...]) -> np.ndarray:
+    """Elements as kernels have them, as the array that a host step takes."""
+    return elements.view(dtype).reshape(dims)
+
+
+def _host(step: ir.HostStep, symbols: dict[str, dm.Symbol]) -> Callable[..., None]:
+    """A host step as a function of the known dims and of arrays."""
+    function = host_steps.find(step.name, step.attrs) or step.function
+
+    def run(known: dict[str, int], *arrays: np.ndarray) -> None:
+        if isinstance(step, ir.LibraryStep):
+            env = {symbols[name]: size for name, size in known.items()}
+            step.function(KernelContext(CPU), env, *arrays)
+        else:
+            function(*arrays)
+
+    return run

@@ -1,0 +1,173 @@
+"""Pointwise ops made of scalar functions: their entries in the op table, and their derivatives."""
+
+from __future__ import annotations
+
+import inspect
+import math
+import tempfile
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from phix import ops
+from phix.api.gradients import vjp
+from phix.api.graphs import make_graph
+from phix.core import rules
+from phix.core.errors import KernelRegistrationError, PhixError
+from phix.core.meta import spec
+from phix.core.rules import OPS
+from phix.kernels.numba import scalar
+from phix.kernels.numba.identity import python_function
+from phix.table.extension import load_ops
+
+# What functions of Python's math are in phix, where their names differ or numbers are meant too.
+_MATH = {
+    "fabs": ops.abs, "pow": ops.elementwise_pow, "gamma": lambda x: ops.exp(ops.lgamma(x)),
+    "fmod": None, "e": math.e, "pi": math.pi, "tau": math.tau, "inf": math.inf, "nan": math.nan,
+}  # fmt: skip
+
+
+def define(
+    op_name: str, function: Callable[..., Any], derive: bool, **options: Any
+) -> Callable[..., Any]:
+    """See :func:`phix.numba.scalar`."""
+    plain = python_function(function)
+    tensors, attrs = _parameters(op_name, plain)
+    if derive:
+        _check_traceable(op_name, plain, len(tensors))
+    if op_name not in OPS:
+        gives_bools = plain.__annotations__.get("return") in (bool, "bool")
+        _load(_entries(op_name, tensors, attrs, derive, gives_bools))
+        body = scalar.register(op_name, function, gives_bools, **options)
+        if derive:
+            _register_derivative(op_name, plain, tensors, attrs, body)
+    elif derive:
+        raise KernelRegistrationError(
+            f"{op_name!r} stands in the op table, and its entry says what its derivative is: leave "
+            "out derive=True"
+        )
+    elif not OPS[op_name].is_pointwise:
+        raise KernelRegistrationError(
+            f"{op_name!r} is not pointwise, so no scalar function computes it; write a kernel with "
+            "phix.numba.kernel"
+        )
+    else:
+        scalar.register(op_name, function, **options)
+    made: Callable[..., Any] = getattr(ops, op_name)
+    return made
+
+
+def _parameters(op_name: str, function: Callable[..., Any]) -> tuple[list[str], dict[str, Any]]:
+    """The tensors that a function takes, and its attributes with their defaults."""
+    found = inspect.signature(function).parameters.values()
+    tensors = [p.name for p in found if p.default is p.empty]
+    attrs = {p.name: p.default for p in found if p.default is not p.empty}
+    odd = [p.name for p in found if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+    odd += [n for n, v in attrs.items() if type(v) not in _TYPES]
+    if odd or not tensors:
+        raise KernelRegistrationError(
+            f"the scalar function of {op_name!r} takes numbers, then attributes with a default "
+            f"that is a float, int, bool or str; found {inspect.signature(function)}"
+        )
+    return tensors, attrs
+
+
+_TYPES = {float: "float", int: "int", bool: "bool", str: "str"}
+
+
+def _entries(
+    op_name: str, tensors: list[str], attrs: dict[str, Any], derive: bool, gives_bools: bool
+) -> str:
+    """The op's entry in the op table, with that of its backward op where there is one."""
+    taken = ", ".join(f"Tensor {name}" for name in tensors)
+    typed = [f"{_TYPES[type(v)]} {name}" for name, v in attrs.items()]
+    given = ", ".join([taken, *(f"{t} = {_spelled(v)}" for t, v in zip(typed, attrs.values()))])
+    infer = "CompareInferMeta" if gives_bools else "ElementwiseInferMeta"
+    lines = [
+        f"- op: {op_name}",
+        f"  args: ({given})",
+        "  output: Tensor(out)",
+        f"  infer_meta: {{func: {infer}, param: [{', '.join(tensors)}]}}",
+        "  traits: [pointwise, promote_float]",
+        "  dtypes: [float]",
+        '  doc: "A scalar function in Numba, elementwise."',
+    ]
+    if derive:
+        grads = ", ".join(f"Tensor({name}_grad)" for name in tensors)
+        lines += [
+            f"  backward: {op_name}_grad",
+            "  jvp: pointwise",
+            f"- backward_op: {op_name}_grad",
+            f"  forward: {op_name} ({given}) -> Tensor(out)",
+            f"  args: ({', '.join([taken, 'Tensor out_grad', *typed])})",
+            f"  output: {grads}",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _spelled(value: Any) -> str:
+    """A default as the op table writes it."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else repr(value)
+
+
+def _load(entries: str) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder, "numba_scalar.yaml")
+        file.write_text(entries, encoding="utf-8")
+        load_ops(file)
+
+
+# -- derivatives -------------------------------------------------------------------------------
+def _in_phix(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, in which ``math`` is phix's: NumPy's functions take tensors as they are."""
+    assert isinstance(function, types.FunctionType)
+    space = dict(function.__globals__)
+    for name, value in space.items():
+        if value is math:
+            space[name] = _Math()
+        elif getattr(value, "__module__", None) == "math" and callable(value):
+            space[name] = getattr(_Math(), value.__name__)
+    return types.FunctionType(
+        function.__code__, space, function.__name__, function.__defaults__, function.__closure__
+    )
+
+
+class _Math:
+    """``math`` of tensors."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = _MATH.get(name, getattr(ops, name, None))
+        if found is None:
+            raise KernelRegistrationError(f"phix has no math.{name} to derive")
+        return found
+
+
+def _check_traceable(op_name: str, function: Callable[..., Any], count: int) -> None:
+    try:
+        make_graph(_in_phix(function))(*[spec([], "float64")] * count)
+    except PhixError as error:
+        raise KernelRegistrationError(
+            f"the derivative of {op_name!r} cannot be found by tracing: {error}. Write it of "
+            "arithmetic and functions of math or NumPy (np.where for an if), or leave out "
+            "derive=True"
+        ) from None
+
+
+def _register_derivative(
+    op_name: str, function: Callable[..., Any], tensors: list[str], attrs: dict[str, Any],
+    body: scalar.ScalarBody,
+) -> None:  # fmt: skip
+    traced, count = _in_phix(function), len(tensors)
+
+    def rule(*arguments: Any) -> Any:
+        xs, out_grad, values = arguments[:count], arguments[count], arguments[count + 1 :]
+        named = dict(zip(attrs, values))
+        _, pull = vjp(lambda *numbers: traced(*numbers, **named), *xs)
+        grads = pull(out_grad)
+        return grads[0] if count == 1 else tuple(grads)
+
+    rules.decompose(f"{op_name}_grad")(rule)
+    rules.note_code(f"{op_name}_grad", body.digest if body.is_lasting else None)

@@ -1,0 +1,203 @@
+"""Whole kernels in Numba: part of native programs, under every transformation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import numba_ops
+import phix
+from numba_ops import running_in_numpy
+from phix import ops
+from phix.core.errors import KernelError, KernelRegistrationError
+from phix.kernels.cpu.native_program import NativeProgram
+from phix.kernels.loops import nodes as ir
+
+RNG = np.random.default_rng(5)
+X = RNG.standard_normal((3, 4))
+
+
+@pytest.fixture(autouse=True, scope="module")
+def kernels() -> Iterator[None]:
+    with phix.scoped_registries():
+        numba_ops.load()
+        numba_ops.register()
+        yield
+
+
+def running(x: Any, **attrs: Any) -> Any:
+    return ops.numba_running(x, **attrs)
+
+
+def test_eager_compiled_and_fused_with_others() -> None:
+    np.testing.assert_array_equal(running(X), running_in_numpy(X))
+    np.testing.assert_array_equal(running(X[:, ::2], decay=0.5), running_in_numpy(X[:, ::2], 0.5))
+    found = phix.jit(lambda x: running(2.0 * x, decay=0.5).sum() + 1.0)(X)
+    np.testing.assert_allclose(found, running_in_numpy(2 * X, 0.5).sum() + 1, rtol=1e-14)
+    assert running(X.astype("f")).dtype == np.float32
+    np.testing.assert_allclose(running(X + 1j * X), running_in_numpy(X + 1j * X), rtol=1e-14)
+
+
+def test_other_functions_of_numba_and_globals_count() -> None:
+    found = running(X[0], start="outside").numpy()
+    np.testing.assert_allclose(found, numba_ops.OUTSIDE + running_in_numpy(X[0]) - X[0, 0])
+
+
+def test_optional_inputs_lists_and_several_outputs() -> None:
+    others, mask = [X[:, 0] * 3, X[:, 1] - 2], X > 0
+    low, high = phix.jit(lambda x, *o: ops.numba_extremes(x, None, list(o)))(X, *others)
+    every = np.concatenate([X, np.stack(others, 1)], 1)
+    np.testing.assert_array_equal(low, every.min(1))
+    np.testing.assert_array_equal(high, every.max(1))
+    low, _ = ops.numba_extremes(X, mask, others)
+    own = np.where(mask, X, X[:, :1])
+    np.testing.assert_array_equal(low, np.minimum(own.min(1), every[:, 4:].min(1)))
+    ints = np.array([[3, 1], [2, 5]], np.int32)
+    np.testing.assert_array_equal(ops.numba_extremes(ints, None, [ints[:, 1]])[1], [3, 5])
+
+
+def test_derivatives_of_any_order_go_through_it() -> None:
+    def loss(x: Any) -> Any:
+        return (running(x * x, decay=0.5) ** 2).sum()
+
+    slope = phix.jit(phix.grad(loss))(X)
+    step = 1e-6
+    for place in ((0, 0), (1, 2), (2, 3)):
+        moved = np.zeros_like(X)
+        moved[place] = step
+        change = (loss(X + moved).item() - loss(X - moved).item()) / (2 * step)
+        np.testing.assert_allclose(slope.numpy()[place], change, rtol=1e-6)
+    second = phix.jit(lambda x: phix.jvp(phix.grad(loss), (x,), (x,))[1])(X)
+    # loss is homogeneous of degree 4, its gradient of degree 3
+    np.testing.assert_allclose(second, 3 * slope.numpy(), rtol=1e-12)
+
+
+def test_batches_loops_branches_and_unknown_dims() -> None:
+    batch = RNG.standard_normal((5, 4))
+    want = np.stack([running_in_numpy(row, 0.5) for row in batch])
+    for function in (phix.vmap(lambda x: running(x, decay=0.5)),
+                     phix.jit(phix.vmap(lambda x: running(x, decay=0.5)))):  # fmt: skip
+        np.testing.assert_allclose(function(batch), want, rtol=1e-15)
+    total = X
+    for _ in range(7):
+        total = running_in_numpy(total * 0.5, 0.5)
+    loop = phix.jit(lambda x: phix.fori_loop(0, 7, lambda _, c: running(c * 0.5, decay=0.5), x))
+    np.testing.assert_allclose(loop(X), total, rtol=1e-14)
+    branch = phix.jit(lambda p, x: phix.cond(p, running, lambda x: x, x))
+    np.testing.assert_array_equal(branch(True, X), running_in_numpy(X))
+    np.testing.assert_array_equal(branch(False, X), X)
+    sized = phix.jit(lambda x: running(x) + 1.0, input_spec=[phix.spec(["n", 2], "float64")])
+    for n in (0, 1, 7):
+        x = RNG.standard_normal((n, 2))
+        np.testing.assert_allclose(sized(x), running_in_numpy(x) + 1, rtol=1e-14)
+
+
+def test_no_python_runs_between() -> None:
+    graph = phix.make_graph(lambda x: phix.scan(lambda c, r: (running(c + r), r), x[0], x)[0])
+    compiled = phix.passes.compiled.Compiled(graph(X))
+    homes, main = phix.passes.compiled.homes_of([phix.to_tensor(X)])
+    program = NativeProgram(list(compiled.stages_at(homes, main).values())[-1], (True,))
+    assert program.stepwise is None
+    every = [s for k in ir.walk_steps(program.loops.steps) if isinstance(k, ir.Kernel)
+             for s in ir.walk(k.body)]  # fmt: skip
+    assert any(isinstance(s, ir.LibraryCall) and "linked" in s.name for s in every)
+
+
+def test_it_is_checked_as_other_programs_are() -> None:
+    """The evaluator of loop IR runs the kernel as plain Python, before and after each pass."""
+    report = phix.debug.compare(lambda x: (running(x, decay=0.5) * 2.0).sum())(X)
+    assert "differ" not in str(report).lower() or "nothing differs" in str(report).lower()
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        (1, "the Numba kernel of 'numba_weird' raised ValueError: no such way, at "),
+        (2, 'raised Refused: ("of one\'s own", 7), at '),
+        (3, "raised ZeroDivisionError: division by zero"),
+        (5, "raised IndexError: index is out of bounds"),  # tests run under PHIX_VERIFY
+    ],
+)
+def test_exceptions_end_the_program(how: int, message: str) -> None:
+    x = np.array([0.5, 1.0, 2.0])
+    programs = [
+        lambda x: ops.numba_weird(x, how),
+        phix.jit(lambda x: ops.numba_weird(x + 0.0, how).sum()),
+        phix.jit(phix.vmap(lambda r: ops.numba_weird(x * r, how))),
+        phix.jit(lambda x: phix.fori_loop(0, 9, lambda _, c: ops.numba_weird(c, how), x)),
+        phix.jit(lambda x: phix.while_loop(lambda c: True, lambda c: ops.numba_weird(c, how), x)),
+    ]
+    for program in programs:
+        for _ in range(2):
+            with pytest.raises(KernelError) as error:
+                program(x)
+            assert message in str(error.value)
+            # Numba knows no line of some
+            assert "numba_ops.py:" in str(error.value) or how in (3, 5)
+            assert error.value.__cause__ is not None
+    np.testing.assert_array_equal(ops.numba_weird(x, 4), 2 * x)  # the process goes on
+
+
+def test_memory_of_numbas_own_and_eight_threads() -> None:
+    program = phix.jit(lambda x: ops.numba_weird(running(x), 4))
+    rows = [RNG.standard_normal(n % 5 + 1) for n in range(64)]
+    with ThreadPoolExecutor(8) as pool:
+        for x, found in zip(rows, pool.map(program, rows)):
+            np.testing.assert_allclose(found, 2 * running_in_numpy(x), rtol=1e-14)
+
+
+_PROCESS = """
+import sys
+sys.path[:0] = ["tests", "."]
+import numba_ops, numpy as np, phix
+from phix import ops
+numba_ops.load(); numba_ops.OUTSIDE = float(sys.argv[1]); numba_ops.register()
+f = phix.jit(lambda x: ops.numba_weird(ops.numba_running(x * 2.0, start="outside"), 4))
+before = phix.cache_info()
+print(f(np.ones(3)).numpy().tolist(), "numba" in sys.modules, phix.cache_info() == before)
+from phix.kernels.loops import linked
+print(len(linked._FUNCTIONS))
+"""
+
+
+def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
+    """Unless what the kernel uses is another: its globals are part of the key."""
+
+    def run(outside: float) -> list[str]:
+        environment = {"PHIX_CACHE_DIR": str(tmp_path), "PATH": "", "OMP_NUM_THREADS": "1"}
+        root = Path(__file__).resolve().parents[1]
+        made = subprocess.run([sys.executable, "-c", _PROCESS, str(outside)], env=environment,
+                              cwd=root, capture_output=True, text=True)  # fmt: skip
+        assert made.returncode == 0, made.stderr
+        return made.stdout.splitlines()
+
+    first, again, other = run(3.0), run(3.0), run(4.0)
+    assert first[0].startswith("[6.0, 10.0, 14.0]") and again[0].startswith("[6.0, 10.0, 14.0]")
+    assert int(first[1]) and not int(again[1]), "what the disk has is linked already"
+    assert other[0].startswith("[8.0, 12.0, 16.0]") and int(other[1])
+
+
+def test_what_cannot_be_registered() -> None:
+    def three(x: Any, out: Any) -> None: ...
+
+    def good(x: Any, how: int, out: Any) -> None:
+        x[0] = 1.0
+
+    with pytest.raises(phix.errors.UnknownOpError):
+        phix.numba.kernel("numba_nothing")(good)
+    with pytest.raises(KernelRegistrationError, match=r"takes \(x, out\).*as \(x, how, out\)"):
+        phix.numba.kernel("numba_weird", dtypes="float32")(three)
+    with pytest.raises(KernelRegistrationError, match="float16: Numba has no arithmetic in 16"):
+        phix.numba.kernel("numba_weird", dtypes=["float16"])(good)
+    with pytest.raises(KernelRegistrationError, match="has a kernel for"):
+        phix.numba.kernel("numba_weird", dtypes=["float64"])(good)
+    phix.numba.kernel("numba_weird", dtypes=["float32"])(good)
+    with pytest.raises(KernelRegistrationError, match="it sets elements of an input"):
+        ops.numba_weird(np.ones(3, "f"), 0)
