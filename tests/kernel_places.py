@@ -68,7 +68,9 @@ def there(name: str) -> Iterator[Where]:
         if name == "npu":
             phix_npu.ensure_registered()
         is_elsewhere = default() != CPU  # the run is: new tensors go along with the test
-        with emulated() if name == "gpu" else nullcontext():
-            with phix.device(name) if is_elsewhere else nullcontext():
-                yield Where(name)
+        with (
+            emulated() if name == "gpu" else nullcontext(),
+            phix.device(name) if is_elsewhere else nullcontext(),
+        ):
+            yield Where(name)
         gc.collect()
