@@ -19,6 +19,7 @@ from phix import ops
 from phix.core.errors import KernelError, KernelRegistrationError
 from phix.kernels.cpu.native_program import NativeProgram
 from phix.kernels.loops import nodes as ir
+from toy_device import toy
 
 RNG = np.random.default_rng(5)
 X = RNG.standard_normal((3, 4))
@@ -97,6 +98,16 @@ def test_batches_loops_branches_and_unknown_dims() -> None:
     for n in (0, 1, 7):
         x = RNG.standard_normal((n, 2))
         np.testing.assert_allclose(sized(x), running_in_numpy(x) + 1, rtol=1e-14)
+
+
+def test_tensors_of_a_device_go_to_it_and_back() -> None:
+    with toy("numbatoy", ["multiply"]) as device:
+        x = phix.to_tensor(X).to("numbatoy")
+        for function in (running, phix.jit(running)):
+            found = function(x)
+            assert found.place == x.place
+            np.testing.assert_array_equal(found.to("cpu"), running_in_numpy(X))
+        assert device.counts["out"] >= 2
 
 
 def test_no_python_runs_between() -> None:

@@ -29,6 +29,7 @@ from phix.kernels.numba.printed.program import function_of
 from phix.kernels.scalar import bodies
 from phix.kernels.scalar import language as sc
 from proofs import thinned
+from tests import random_graphs
 
 pytestmark = pytest.mark.unoptimised
 
@@ -266,6 +267,14 @@ def test_a_program_compiled(name: str) -> None:
     check(name, False)
 
 
+@pytest.mark.parametrize("seed", range(12))
+def test_a_random_graph_is_what_llvm_makes_of_it(seed: int) -> None:
+    program = random_graphs.draw_program(3000 + seed)
+    wanted = phix.tree.leaves(phix.jit(program)(*program.inputs))
+    for a, b in zip(run(program, *program.inputs), wanted, strict=True):
+        assert ulps(a, b.numpy()) == 0
+
+
 def test_it_runs_in_place_of_llvm() -> None:
     """Eager calls, jitted functions, unknown dims, strided arrays and donated ones."""
     x = normal(6, 4)
@@ -374,13 +383,13 @@ def test_what_source_refuses(function: Any, error: type[Exception], message: str
 
 def test_names_never_meet() -> None:
     """Dims and arguments with names of each other, of Python's and of loops."""
-    names = Names(Prelude())
+    names = Names()
     found = [names.new(n) for n in ("x", "x", "range", "i0", "lambda", "a-b", "2x", "np")]
     assert found == ["x", "x_1", "range_", "i0_", "lambda_", "a_b", "_2x", "np_"]
     x = ir.Buffer("x0", dt.float32, (4,), "input")
     loop = ir.For(
         sc.var("i0"), sc.var("n"), [ir.Store(x, (sc.var("i0"),), sc.const(2, dt.float32))]
     )
-    printer = KernelPrinter(ir.Kernel([loop]), names)
+    printer = KernelPrinter(ir.Kernel([loop]), names, Prelude())
     assert printer.lines == ["    for i0 in range(n):", "        x0[i0] = np.float32(2.0)"]
-    assert list(printer.parameters.values()) == ["n", "x0"]
+    assert list(printer.parameters.values()) == ["x0", "n"]

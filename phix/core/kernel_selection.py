@@ -227,17 +227,24 @@ def fallbacks(place_kind: str) -> tuple[str, ...]:
 def _libraries(place_kind: str) -> dict[str, list[str]]:
     """The backends that calls on a place may go to, by their kinds of places."""
     own = engine(place_kind).backends
-    first = list(own)
-    # libraries that somebody else added to the place, the last first: they are there to be used
-    for name in _with_functions(place_kind):
-        if name not in own:
-            before = BACKENDS[name].before
-            first.insert(first.index(before) if before in first else 0, name)
-    falling = [b.name for name in first for b in chain(name)]
-    by_kind: dict[str, list[str]] = {}
-    for name in dict.fromkeys((*first, *falling)):
-        by_kind.setdefault(known_backend(name).place_kind, []).append(name)
+    by_kind: dict[str, list[str]] = {place_kind: list(own)}
+    _insert_added(by_kind)
+    for backend in [b for name in by_kind[place_kind] for b in chain(name)]:
+        found = by_kind.setdefault(backend.place_kind, [])
+        if backend.name not in found:
+            found.append(backend.name)
+    _insert_added(by_kind)
     return by_kind
+
+
+def _insert_added(by_kind: dict[str, list[str]]) -> None:
+    """Put in the libraries that somebody else added to the places, the last first: they are there
+    to be used."""
+    for kind, names in by_kind.items():
+        for name in _with_functions(kind):
+            if name not in names:
+                before = BACKENDS[name].before
+                names.insert(names.index(before) if before in names else 0, name)
 
 
 def is_kept(op: Op, kinds: Iterable[str]) -> bool:

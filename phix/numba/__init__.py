@@ -191,7 +191,9 @@ def source(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     >>> def damped(x):
     ...     return x / (1.0 + x * x)
     >>> text = phix.numba.source(damped, phix.spec(["n"], "float64"))
-    >>> print(text[text.index("    for"):].partition("\\n\\n")[0])
+    >>> print(text[text.index("@njit") : text.index("def elements")].strip())
+    @njit(error_model="numpy")
+    def multiply_add_divide_kernel(x, o0, n):
         for i0 in range(n):
             v1 = x[i0]
             o0[i0] = v1 / (1.0 + v1 * v1)

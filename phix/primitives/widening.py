@@ -13,7 +13,7 @@ from phix.core.meta import MetaTensor
 
 def widened(x: Any) -> Any:
     """16-bit floats as float32, in which long sums neither overflow nor lose their terms."""
-    return ops.cast(x, dt.float32) if x.dtype in (dt.float16, dt.bfloat16) else x
+    return ops.cast(x, dt.float32) if x.dtype in _NARROW else x
 
 
 def as_dtype(x: Any, dtype: Any) -> Any:
@@ -28,9 +28,12 @@ def in_float32(rule: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(rule)
     def computed(*args: Any) -> Any:
-        narrow = [a.dtype for a in args if _is_narrow(a)]
-        if not narrow:
+        for a in args:  # most have none, and eager calls come by here
+            if getattr(a, "dtype", None) in _NARROW:
+                break
+        else:
             return rule(*args)
+        narrow = [a.dtype for a in args if _is_narrow(a)]
         outs = rule(*map(_in_float32, args))
         if isinstance(outs, tuple):
             return tuple(None if y is None else as_dtype(y, narrow[0]) for y in outs)
@@ -45,5 +48,8 @@ def _in_float32(value: Any) -> Any:
     return widened(value) if _is_narrow(value) else value
 
 
+_NARROW = (dt.float16, dt.bfloat16)
+
+
 def _is_narrow(value: Any) -> bool:
-    return getattr(value, "dtype", None) in (dt.float16, dt.bfloat16)
+    return getattr(value, "dtype", None) in _NARROW

@@ -33,10 +33,9 @@ _TAKEN = frozenset((*_IMPORTED.split(), *_HELPERS, *dir(builtins), *keyword.kwli
 class Names:
     """What buffers and dims are called in a module, no two alike."""
 
-    def __init__(self, prelude: Prelude) -> None:
-        self.prelude = prelude
+    def __init__(self) -> None:
         self.found: dict[Buffer | str, str] = {}
-        self.taken: set[str] = set()
+        self.taken: dict[str, int] = {}  # and how often each was wanted again
 
     def of(self, what: Buffer | str, wanted: str = "") -> str:
         """The name of a buffer, or of the dim or index of that name."""
@@ -51,20 +50,20 @@ class Names:
         plain = re.sub(r"\W", "_", wanted) or "x"
         plain = f"_{plain}" if plain[0].isdigit() else plain
         is_free = is_own or not (plain in _TAKEN or _OWN.fullmatch(plain))
-        name, number = plain if is_free else f"{plain}_", 0
+        name = first = plain if is_free else f"{plain}_"
         while name in self.taken:
-            number += 1
-            name = f"{plain}_{number}"
-        self.taken.add(name)
+            self.taken[first] += 1
+            name = f"{first}_{self.taken[first]}"
+        self.taken[name] = 0
         return name
 
 
 class KernelPrinter(SourcePrinter):
     """The lines of one kernel; ``parameters`` are the buffers and dims that it takes."""
 
-    def __init__(self, kernel: ir.Kernel, names: Names) -> None:
+    def __init__(self, kernel: ir.Kernel, names: Names, prelude: Prelude) -> None:
         super().__init__(kernel)
-        self.names, self.prelude = names, names.prelude
+        self.names, self.prelude = names, prelude
         self.parameters: dict[Buffer | str, str] = {}
         self.locals: dict[Buffer, str] = {}
         for buffer, size in kernel.locals.items():
@@ -72,6 +71,8 @@ class KernelPrinter(SourcePrinter):
             self.locals[buffer] = name
             self.line(f"{name} = {empty(buffer, count)}")
         self.block(kernel.body)
+        arrays_first = sorted(self.parameters, key=lambda what: isinstance(what, str))
+        self.parameters = {what: self.parameters[what] for what in arrays_first}
 
     # -- what Python says --------------------------------------------------------------------
     def line(self, text: str) -> None:
@@ -92,7 +93,7 @@ class KernelPrinter(SourcePrinter):
         if e.fn == "load":
             return scalars.loaded(self.prelude, e.data.dtype, self.place(e.data, e.args))
         if isinstance(e.data, Body):
-            self.prelude.name_of(e.data, self._function)
+            self.prelude.add(e.data, self.names.new, self._function)
         return scalars.emit(self.prelude, e, operands)
 
     def declaration(self, e: Expr, mode: str, name: str, text: str) -> str:
@@ -109,7 +110,7 @@ class KernelPrinter(SourcePrinter):
 
     def _function(self, body: Body, name: str) -> str:
         """The body of an op as a function of scalars."""
-        inner = KernelPrinter(ir.Kernel(), self.names)
+        inner = KernelPrinter(ir.Kernel(), self.names, self.prelude)
         inner.lines = []
         inner.index_names = {x: x.data for x in body.inputs}
         result = body.expression

@@ -35,8 +35,7 @@ class Module:
 
     def __init__(self, program: LoopProgram, name: str, inputs: list[str], labels: Labels) -> None:
         self.program, self.labels = program, labels
-        self.prelude = Prelude()
-        self.names = Names(self.prelude)
+        self.names, self.prelude = Names(), Prelude()
         self.functions: list[str] = []
         self.host: dict[str, ir.HostStep] = {}
         self.dims = DimExpressions(())
@@ -72,7 +71,7 @@ class Module:
 
     def kernel(self, kernel: ir.Kernel) -> tuple[str, list[Buffer | str]]:
         """The function of a kernel, and what it takes."""
-        printer = KernelPrinter(kernel, self.names)
+        printer = KernelPrinter(kernel, self.names, self.prelude)
         ops, equations = self.labels.get(kernel, ((), ()))
         words = list(dict.fromkeys(ops))[:_MOST_OPS] or ["copy"]
         name = self.names.new("_".join([*words, "kernel"]))
@@ -110,8 +109,6 @@ _IMPORTS = (
 
 class _Steps:
     """The lines of one function of steps; ``parameters`` is what it has from outside."""
-
-    compiled = True
 
     def __init__(self, module: Module) -> None:
         self.module, self.names = module, module.names
@@ -167,20 +164,22 @@ class _Steps:
 
     def steps(self, steps: list[Step]) -> None:
         for step in steps:
-            self.allocate([step])
+            self.allocate(step)
             self.step(step)
         if not steps:
             self.line("pass")
 
-    def allocate(self, steps: list[Step]) -> None:
-        """Memory for the buffers of steps that have none yet, and whose sizes are known here."""
-        touched = {ir.owner(b) for s in steps for b in ir.step_reads(s) | ir.step_writes(s)}
+    def allocate(self, step: Step) -> None:
+        """Memory for the buffers of a step that have none yet, and whose sizes are known here."""
+        touched = {ir.owner(b) for b in ir.step_reads(step) | ir.step_writes(step)}
         for buffer in sorted(touched, key=lambda b: (len(b.name), b.name)):
-            if self._is_new(buffer):
-                self.scopes[-1].add(buffer)
-                self.line(
-                    f"{self.names.of(buffer)} = {empty(buffer, self.size(dm.product(buffer.dims)))}"
-                )
+            self._allocate(buffer)
+
+    def _allocate(self, buffer: Buffer) -> None:
+        if self._is_new(buffer):
+            self.scopes[-1].add(buffer)
+            count = self.size(dm.product(buffer.dims))
+            self.line(f"{self.names.of(buffer)} = {empty(buffer, count)}")
 
     def _is_new(self, buffer: Buffer) -> bool:
         if buffer.kind not in ("temp", "shared", "output") or self.has(buffer):
@@ -259,7 +258,8 @@ class _Entry(_Steps):
         module, program = self.module, self.module.program
         self._take_arguments()
         self.steps(program.steps)
-        self.allocate_results()
+        for buffer in program.outputs:  # those without elements, which no step touches
+            self._allocate(buffer)
         results = [self._result(b) for b in program.outputs]
         self.line(f"return {', '.join(results)}")
         takes = [self.names.of(b) for b in program.inputs]
@@ -289,19 +289,10 @@ class _Entry(_Steps):
     def is_here(self, buffer: Buffer, names: set[str]) -> bool:
         return all(map(self.has, names))
 
-    def allocate_results(self) -> None:
-        """Memory for results without elements, which no step touches."""
-        for buffer in self.module.program.outputs:
-            if self._is_new(buffer):
-                self.line(
-                    f"{self.names.of(buffer)} = {empty(buffer, self.size(dm.product(buffer.dims)))}"
-                )
-                self.scopes[-1].add(buffer)
-
     def _result(self, buffer: Buffer) -> str:
         word = "ml_dtypes" if buffer.dtype == dt.bfloat16 else "np"
-        is_other = dt.is_complex(buffer.dtype) or buffer.dtype.itemsize == 2
-        view = f".view({word}.{buffer.dtype})" if is_other else ""
+        is_itself = scalars.word(buffer.dtype) == f"np.{buffer.dtype}" or buffer.dtype.kind == "b"
+        view = "" if is_itself else f".view({word}.{buffer.dtype})"
         sizes = ", ".join(map(self.size, buffer.dims))
         return f"{self.name(buffer)}{view}.reshape({sizes or '()'})"
 

@@ -34,16 +34,11 @@ class Prelude:
         self.texts[name] = f"{JIT}{text.rstrip()}" if text.startswith("\ndef") else text.strip()
         return name
 
-    def name_of(self, body: Any, write: Callable[[Any, str], str]) -> str:
-        """The name of the function of a body, which ``write`` makes."""
+    def add(self, body: Any, new: Callable[[str], str], write: Callable[[Any, str], str]) -> None:
+        """Have the function of a body, which ``write`` makes under a ``new`` name."""
         if body not in self.bodies:
-            name, number = str(body), 0
-            while name in self.texts or name in self.bodies.values():
-                number += 1
-                name = f"{body}_{number}"
-            self.bodies[body] = name
+            name = self.bodies[body] = new(str(body))
             self.texts[name] = write(body, name)
-        return self.bodies[body]
 
 
 def _words(dtype: np.dtype | None) -> dict[str, str]:
