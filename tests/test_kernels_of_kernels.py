@@ -135,6 +135,7 @@ def test_a_kernel_in_front_of_the_one_it_calls(where: Where) -> None:
         np.testing.assert_allclose(run(where.tensor(X)), 2 * np.tanh(X), rtol=1e-6)
 
 
+@phix.device("cpu")
 def test_wrong_calls() -> None:
     find, ctx = phix.kernels.find, KernelContext(phix.Place("cpu"))
     with pytest.raises(KernelError, match=r"takes \(ctx, x, y, out\), found 2 arguments after ctx"):

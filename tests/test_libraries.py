@@ -128,6 +128,7 @@ def test_a_composite_that_a_library_has_whole(where: Where) -> None:
             np.testing.assert_allclose(make(ops.silu)(x), wanted, rtol=1e-5)
 
 
+@phix.device("cpu")
 def test_the_order_of_libraries() -> None:
     with phix.scoped_registries():
         add("cpu", "low", 1.0, before="phix")
@@ -180,6 +181,7 @@ def test_threads_have_pins_of_their_own() -> None:
         assert [x.tolist() for x in found[0]] == [[1.0] * 3] * 2
 
 
+@phix.device("cpu")
 def test_a_pin_is_part_of_the_key_on_disk() -> None:
     def entries() -> int:
         return phix.cache_info().entries

@@ -5,11 +5,12 @@ Every engine runs registered kernels through :func:`run`.
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from phix.core import places
 from phix.core.errors import KernelError, PhixError, described
-from phix.core.graph import flat, map_entries
+from phix.core.graph import flat
 from phix.core.kernel_context import KernelContext, Unsized
 from phix.core.kernel_keys import kernel_arguments
 from phix.core.kernel_registry import Kernel, argument_names
@@ -35,14 +36,13 @@ def run_args(
     source: Source | None = None,
 ) -> None:  # fmt: skip
     """As :func:`run`, for inputs and attributes in the order in which kernels take them."""
-    tensors = {a.name for a in op.inputs}
-    args = tuple(
-        map_entries(places.read_only, (value,))[0] if name in tensors else value
-        for name, value in zip(argument_names(op), args)
-    )
+    given = list(args)
+    for n in _tensor_places(op):
+        x = given[n]
+        given[n] = tuple(map(places.read_only, x)) if type(x) is tuple else _read_only(x)
     assert kernel.function is not None
     try:
-        found = kernel.function(ctx, *args, *outputs)
+        found = kernel.function(ctx, *given, *outputs)
     except PhixError:
         raise
     except Exception as error:
@@ -50,13 +50,28 @@ def run_args(
         if "read-only" in str(error):
             what += "; inputs are read alone: write to the outputs, or to ctx.alloc(shape, dtype)"
         raise _fault(what, kernel, op, (*args, *outputs), source) from error
-    made: list[Any] = flat(outputs)
+    is_plain = found is None and _OPEN.isdisjoint(map(type, outputs))
+    made: list[Any] = [] if is_plain else flat(outputs)
     if found is not None and not all(any(f is o for o in made) for f in flat((found,))):
         what = f"returned {described(found)}; it is to fill the outputs and to return nothing"
         raise _fault(what, kernel, op, (*args, *outputs), source)
     for out in made:
         if isinstance(out, Unsized) and (wrong := out.problem()):
             raise _fault(wrong, kernel, op, (*args, *outputs), source)
+
+
+_OPEN = frozenset({Unsized, tuple})  # outputs that a kernel may leave without data, or lists
+
+
+@cache
+def _tensor_places(op: Op) -> tuple[int, ...]:
+    """Which of what the op's kernels take are its inputs."""
+    tensors = {a.name for a in op.inputs}
+    return tuple(n for n, name in enumerate(argument_names(op)) if name in tensors)
+
+
+def _read_only(x: Any) -> Any:
+    return None if x is None else places.read_only(x)
 
 
 def _fault(
