@@ -144,10 +144,10 @@ def emulated() -> Iterator[EmulatedRuntime]:
         kernel_registry.unregister_kernel(name, "GPUDNN")
     runtime, before = EmulatedRuntime(), device.runtime
     module, real = places._MODULES["gpu"], places._DEVICES.get("gpu")
-    places.unregister_device("gpu")
-    device.runtime = lambda index=0: runtime  # type: ignore[assignment, misc]
-    places.register_device("gpu", EmulatedDevice())
     try:
+        places.unregister_device("gpu")
+        device.runtime = lambda index=0: runtime  # type: ignore[assignment, misc]
+        places.register_device("gpu", EmulatedDevice())
         yield runtime
     finally:
         places.unregister_device("gpu")

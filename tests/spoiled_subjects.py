@@ -38,6 +38,11 @@ def step(carry: Any, x: Any) -> Any:
     return carry + x, carry
 
 
+def _pinned(name: Any) -> Any:
+    with phix.library(name):
+        return phix.ops.tanh(X)
+
+
 def _of(transformation: Callable[..., Any], *args: Any) -> Callable[..., Any]:
     """What a transformation gives for these settings, called on ``args``."""
 
@@ -94,6 +99,7 @@ TRANSFORMATIONS: dict[str, Row] = {
             {"function": (double, "function"), "static_argnums": ((), "int[]"),
              "static_argnames": ((), "str"), "input_spec": ([phix.spec([3])], "any"),
              "donate_argnums": ((), "int[]"), "disable": ((), "any")}),
+    "library": (_pinned, {"name": ("phix", "str")}),
     "checkpoint": (lambda function, policy, static_argnums: phix.grad(
                        phix.checkpoint(function, policy=policy, static_argnums=static_argnums)
                    )(VECTOR),

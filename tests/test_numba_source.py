@@ -340,17 +340,21 @@ def test_host_steps_are_calls() -> None:
 def test_code_from_outside_is_not_printed() -> None:
     """It runs as LLVM has it, and the text says so."""
 
-    @phix.numba.scalar("printed_nowhere")
-    def printed_nowhere(x: float) -> float:
-        return x * 3.0
+    with phix.scoped_registries():
 
-    x = np.array([1.0, 2.0])
-    with pytest.raises(KernelNotFoundError, match=r"printed_nowhere.* is no part of printed Numba"):
-        phix.numba.source(printed_nowhere, phix.spec([2], "float64"))
-    with in_place_of_llvm(is_plain=False):
-        lowered = phix.jit(lambda v: printed_nowhere(v) + 1.0).lower(x)
-        assert lowered.sections["numba"].startswith("# ")
-        np.testing.assert_array_equal(lowered.compile()(x).numpy(), [4.0, 7.0])
+        @phix.numba.scalar("printed_nowhere")
+        def printed_nowhere(x: float) -> float:
+            return x * 3.0
+
+        x = np.array([1.0, 2.0])
+        with pytest.raises(
+            KernelNotFoundError, match=r"printed_nowhere.* is no part of printed Numba"
+        ):
+            phix.numba.source(printed_nowhere, phix.spec([2], "float64"))
+        with in_place_of_llvm(is_plain=False):
+            lowered = phix.jit(lambda v: printed_nowhere(v) + 1.0).lower(x)
+            assert lowered.sections["numba"].startswith("# ")
+            np.testing.assert_array_equal(lowered.compile()(x).numpy(), [4.0, 7.0])
 
 
 @pytest.mark.parametrize("disabled", ["0", "1"])

@@ -44,7 +44,7 @@ def checked(name: object, where: str) -> str | None:
         ArgumentError: no place has one of that name.
     """
     known = dict.fromkeys(backend.library for backend in BACKENDS.values())
-    if name is not None and name not in known:
+    if name is not None and not (isinstance(name, str) and name in known):
         raise ArgumentError(
             f"{where}: no library {shown(name)}; there are {', '.join(known)}. "
             'phix.kernels.add_library("cpu", name) adds one'

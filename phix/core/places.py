@@ -163,8 +163,9 @@ def _as_they_are() -> Callable[[], None]:
             loaded = getattr(sys.modules.get(modules.get(kind, "")), "DEVICE", None)
             if device is not devices.get(kind, loaded):
                 unregister_device(kind)
+        own = {kind: m for kind, m in _MODULES.items() if m.startswith("phix.")}
         _MODULES.clear()
-        _MODULES.update(modules)
+        _MODULES.update(modules | own)
         for kind, device in devices.items():
             if kind not in _DEVICES:
                 _add(kind, device)
