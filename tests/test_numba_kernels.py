@@ -9,6 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -212,3 +213,80 @@ def test_what_cannot_be_registered() -> None:
     phix.numba.kernel("numba_weird", dtypes=["float32"])(good)
     with pytest.raises(KernelRegistrationError, match="it sets elements of an input"):
         ops.numba_weird(np.ones(3, "f"), 0)
+
+
+def _numba_weird(function: Any, **options: Any) -> np.ndarray:
+    """What an op gives whose kernel is this function, alone."""
+    with phix.scoped_registries():
+        phix.kernels.unregister_kernel("numba_weird", "NUMBA")
+        phix.numba.kernel("numba_weird", dtypes=["float64"], **options)(function)
+        return ops.numba_weird(np.array([0.0, 1.0]), 0).numpy()
+
+
+def test_all_that_code_follows_from_is_in_its_digest() -> None:
+    """Two kernels that differ in how helpers are decorated, or in which is called where."""
+
+    def quotient(x: Any, how: int, out: Any) -> None:
+        out[0] = x[1] / x[0]
+
+    assert _numba_weird(numba.njit(error_model="numpy")(quotient))[0] == np.inf
+    with pytest.raises(KernelError, match="ZeroDivisionError"):
+        _numba_weird(numba.njit(error_model="python")(quotient))
+
+    def sums(choice: Any, *others: Any) -> Any:
+        two, three, last = *others, choice
+
+        def kernel(x: Any, how: int, out: Any) -> None:
+            for i in range(x.size):
+                out[i] = two(x[i]) + three(x[i]) + 10.0 * last(x[i])
+
+        return kernel
+
+    helpers = numba.njit(lambda x: 2.0 * x), numba.njit(lambda x: 3.0 * x)
+    assert _numba_weird(sums(helpers[0], *helpers))[1] == 25.0
+    assert _numba_weird(sums(helpers[1], *helpers))[1] == 35.0
+
+    def pointers(called: Any) -> Any:
+        def kernel(x: Any, how: int, out: Any) -> None:
+            out[1] = called(x[1])
+
+        return kernel
+
+    made = [numba.cfunc("float64(float64)")(f) for f in (lambda x: 2.0 * x, lambda x: 3.0 * x)]
+    assert [_numba_weird(pointers(f))[1] for f in made] == [2.0, 3.0]
+
+
+_LATER = """
+import sys, tempfile, pathlib, numba, numpy as np, phix
+meta = "infer_meta: {func: UnchangedInferMeta}"
+entry = "- {op: later, args: (Tensor x), output: Tensor(out), " + meta + "}"
+file = pathlib.Path(tempfile.mkdtemp(), "later.yaml")
+file.write_text(entry)
+phix.load_ops(file)
+factor, table = 1.0, np.array([10.0])
+@phix.numba.kernel("later", dtypes=["float64"])
+def later(x, out):
+    for i in range(x.size):
+        out[i] = factor * helper(x[i]) + table[0]
+@phix.numba.scalar("later_scalar")
+def later_scalar(x):
+    return factor * x + table[0]
+factor, table[0] = float(sys.argv[1]), float(sys.argv[2])
+more = float(sys.argv[3])
+helper = numba.njit(lambda x: x + more)
+print(*phix.jit(lambda x: (phix.ops.later(x), later_scalar(x)))(np.array([1.0])))
+"""
+
+
+def test_what_changes_between_registration_and_use_is_in_the_key(tmp_path: Path) -> None:
+    """Numba takes globals when it compiles, and a helper may stand below the kernel."""
+    for given in ((1, 10, 0), (2, 10, 0), (1, 20, 0), (1, 10, 5), (1, 10, 0)):
+        environment = {"PHIX_CACHE_DIR": str(tmp_path), "PATH": "", "OMP_NUM_THREADS": "1"}
+        root = Path(__file__).resolve().parents[1]
+        command = [sys.executable, "-c", _LATER, *map(str, given)]
+        made = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        factor, table, more = given
+        expected = [factor * (1 + more) + table, factor + table]
+        found = [float(t.split("[")[1].split("]")[0]) for t in made.stdout.split("Tensor")[1:]]
+        assert found == expected, (given, made.stdout)

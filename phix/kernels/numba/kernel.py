@@ -87,7 +87,6 @@ class NumbaKernel:
     def __init__(self, op: Op, function: Callable[..., Any], **options: Any) -> None:
         self.op, self.function, self._options = op, function, options
         self.title = f"the Numba kernel of {op.name!r}"
-        self._digest, self.is_lasting = digest(function, op.name, sorted(options.items()))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -98,13 +97,21 @@ class NumbaKernel:
     @property
     def digest(self) -> str:
         """What its code follows from."""
-        return f"{self._digest} {'boundscheck' in self.options}"
+        return self._described()[0]
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the digest tells, in other processes too."""
+        return self._described()[1]
+
+    def _described(self) -> tuple[str, bool]:
+        return digest(self.function, self.op.name, sorted(self.options.items()))
 
     def __call__(self, ctx: Any, *arguments: Any) -> None:
         """Run on arrays of the host, as kernels of libraries are."""
         from phix.kernels.numba.calls import jitted
 
-        jitted(self.function, **self.options)(*arguments)
+        jitted(self.function, self.digest, **self.options)(*arguments)
 
     def call_of(self, equation: Equation) -> tuple[Linked, list[MetaTensor], tuple[DimLike, ...]]:
         """What an equation calls: the routine, the arrays it takes in order, and the numbers."""
@@ -147,7 +154,7 @@ class NumbaKernel:
         from phix.kernels.numba import arrays, calls
 
         scope = {
-            "kernel": calls.jitted(self.function, **self.options),
+            "kernel": calls.jitted(self.function, self.digest, **self.options),
             "carray": numba.carray,
             "read_only": arrays.read_only,
             **call.constants,
