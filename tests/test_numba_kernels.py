@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -17,7 +19,12 @@ import numba_ops
 import phix
 from numba_ops import running_in_numpy
 from phix import ops
-from phix.core.errors import KernelError, KernelRegistrationError
+from phix.core.errors import (
+    ArgumentError,
+    DifferentiationError,
+    KernelError,
+    KernelRegistrationError,
+)
 from phix.kernels.cpu.native_program import NativeProgram
 from phix.kernels.loops import nodes as ir
 from toy_device import toy
@@ -290,3 +297,55 @@ def test_what_changes_between_registration_and_use_is_in_the_key(tmp_path: Path)
         expected = [factor * (1 + more) + table, factor + table]
         found = [float(t.split("[")[1].split("]")[0]) for t in made.stdout.split("Tensor")[1:]]
         assert found == expected, (given, made.stdout)
+
+
+def test_what_is_no_function_of_numbas_is_refused_when_it_is_registered() -> None:
+    for odd in (3, max, math.sin, functools.partial(_numba_weird, 1)):
+        with pytest.raises(KernelRegistrationError, match="is a Python function, or one under"):
+            phix.numba.kernel("numba_weird", dtypes=["int8"])(odd)  # type: ignore[type-var]
+        with pytest.raises(KernelRegistrationError, match="is a Python function, or one under"):
+            phix.numba.scalar("numba_odd")(odd)  # type: ignore[arg-type]
+    for options in ({"error_model": "c"}, {"fastmath": ["fats"]}, {"fastmath": 3}):
+        with pytest.raises(ArgumentError, match=r"numba: (error_model|fastmath) is "):
+            phix.numba.kernel("numba_weird", **options)(lambda x, how, out: None)
+
+
+def test_computed_values_in_exceptions_are_not_shown_as_numba_writes_them() -> None:
+    def fails(x: Any, how: int, out: Any) -> None:
+        raise ValueError("too large", x[0])
+
+    with pytest.raises(KernelError, match=r"ValueError: \('too large', <a computed value>\), at"):
+        _numba_weird(fails)
+
+
+def test_forward_mode_of_a_backward_op_that_is_a_kernel_alone(tmp_path: Path) -> None:
+    (tmp_path / "square.yaml").write_text(_SQUARE)
+
+    with phix.scoped_registries():
+        square = phix.load_ops(tmp_path / "square.yaml").numba_square
+
+        @phix.numba.kernel("numba_square", dtypes=["float64"])
+        def forward(x: Any, out: Any) -> None:
+            out[...] = x * x
+
+        @phix.numba.kernel("numba_square_grad", dtypes=["float64"])
+        def backward(x: Any, out_grad: Any, x_grad: Any) -> None:
+            x_grad[...] = 2.0 * x * out_grad
+
+        np.testing.assert_allclose(phix.grad(lambda x: square(x).sum())(X), 2.0 * X)
+        with pytest.raises(DifferentiationError, match=r"forward mode.*core\.rules\.decompose"):
+            phix.jvp(square, (X,), (X,))
+
+
+_SQUARE = """
+- op: numba_square
+  args: (Tensor x)
+  output: Tensor(out)
+  infer_meta: {func: UnchangedInferMeta}
+  backward: numba_square_grad
+- backward_op: numba_square_grad
+  forward: numba_square (Tensor x) -> Tensor(out)
+  args: (Tensor x, Tensor out_grad)
+  output: Tensor(x_grad)
+  infer_meta: {func: UnchangedInferMeta, param: [x]}
+"""

@@ -18,6 +18,8 @@ from typing import Any
 
 import numpy as np
 
+from phix.core.errors import KernelRegistrationError, described
+
 # Modules whose functions are known by name and version.
 _LIBRARIES = ("numpy", "numba", "math", "cmath", "operator", "builtins")
 _ONES_OWN: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -31,6 +33,21 @@ class _Unknown(Exception):
 def python_function(function: Any) -> Callable[..., Any]:
     """The function as Python has it, where Numba's decorators have been."""
     return getattr(function, "py_func", function)
+
+
+def checked(title: str, function: Any) -> Callable[..., Any]:
+    """The function as Python has it.
+
+    Raises:
+        KernelRegistrationError: it is none that Numba could compile.
+    """
+    plain = python_function(function)
+    if not isinstance(plain, types.FunctionType):
+        raise KernelRegistrationError(
+            f"{title} is a Python function, or one under numba.njit; found {described(function)}; "
+            "write a function with def that calls it"
+        )
+    return plain
 
 
 def digest(function: Any, *more: Any) -> tuple[str, bool]:

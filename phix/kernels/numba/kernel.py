@@ -29,7 +29,7 @@ from phix.core.places import Place
 from phix.core.rules import get_op
 from phix.kernels.loops import linked
 from phix.kernels.loops.linked import Linked
-from phix.kernels.numba.identity import digest, python_function
+from phix.kernels.numba.identity import checked, digest, python_function
 
 BACKEND = "NUMBA"
 # Numba has no arithmetic in 16 bits on a CPU.
@@ -215,10 +215,11 @@ def _check_arguments(op: Op, function: Callable[..., Any]) -> None:
     names = [str(n) for n in kernel_keys.kernel_arguments(op, tuple(a.name for a in op.inputs),
                                                           tuple(op.attr_names))]  # fmt: skip
     names += [o.name for o in op.outputs]
-    taken = list(_positional(python_function(function)))
+    plain = checked(f"the Numba kernel of {op.name!r}", function)
+    taken = list(_positional(plain))
     if len(taken) != len(names):
         raise KernelRegistrationError(
-            f"the Numba kernel {python_function(function).__name__} of {op.name!r} takes "
+            f"the Numba kernel {plain.__name__} of {op.name!r} takes "
             f"({', '.join(taken)}); it is called with inputs, attributes and outputs, as "
             f"({', '.join(names)})"
         )
