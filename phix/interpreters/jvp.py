@@ -214,8 +214,8 @@ def _transpose_backward(op: Op, primals: Any, tangents: Any, attrs: Any, outs: A
         args = [by_number.get(a.number) if isinstance(a, Cotangent) else a for a in template]
         if rule.decomposition is None:  # a kernel alone: nothing says that it is linear
             raise DifferentiationError(
-                f"op {op.name!r} has no derivative in forward mode: {rule.name!r} has a kernel, and "
-                f"no decomposition to transpose; give it one (phix.core.rules.decompose), or "
+                f"op {op.name!r} has no derivative in forward mode: {rule.name!r} has a kernel and "
+                "no decomposition to transpose; give it one (phix.core.rules.decompose), or "
                 "differentiate in reverse mode"
             )
         found = rule.decomposition(*args)

@@ -168,8 +168,8 @@ def _check_traceable(op_name: str, function: Callable[..., Any], count: int) -> 
     except Exception as error:  # the user's function may raise any
         raise KernelRegistrationError(
             f"the derivative of {op_name!r} cannot be found by tracing: {error}. Write it of "
-            "arithmetic and functions of math or NumPy (np.where for an if), or leave out "
-            "derive=True"
+            "arithmetic and functions of math or NumPy (for an if, a comparison as a factor, or "
+            "np.maximum), or leave out derive=True"
         ) from None
 
 
