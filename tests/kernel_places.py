@@ -16,6 +16,7 @@ import phix_npu
 
 import phix
 from emulated_gpu import GpuArray, emulated
+from phix.core.places import CPU, default
 
 NAMES = ("cpu", "npu", "gpu")
 
@@ -66,6 +67,10 @@ def there(name: str) -> Iterator[Where]:
     with phix.scoped_registries():
         if name == "npu":
             phix_npu.ensure_registered()
-        with emulated() if name == "gpu" else nullcontext():
+        is_elsewhere = default() != CPU  # the run is: new tensors go along with the test
+        with (
+            emulated() if name == "gpu" else nullcontext(),
+            phix.device(name) if is_elsewhere else nullcontext(),
+        ):
             yield Where(name)
         gc.collect()

@@ -97,8 +97,8 @@ def test_names_are_checked(tmp_path: Path) -> None:
         ("skip_transform: index", "skip_transforms: index", "unknown key 'skip_transforms'"),
         (
             "support_trans_dtype: start",
-            "support_trans_dtype: dtype",
-            "names 'dtype', but the entry",
+            "support_trans_dtype: stop",
+            "names 'stop', but the entry",
         ),
     ):
         file.write_text(TABLE.replace(old, new))

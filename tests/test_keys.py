@@ -411,6 +411,8 @@ AROUND: dict[str, Callable[[], Any]] = {
     "other settings": lambda: phix.debug.settings(block_terms=128),
     "rewrites": lambda: rewrites.without(frozenset({"fuse"})),
     "other rewrites": lambda: rewrites.without(frozenset({"join_loops"})),
+    "library": lambda: phix.library("scipy"),
+    "another library": lambda: phix.library("phix"),
     "kernels": _registered,
 }
 ARGUMENTS: dict[str, tuple[Any, ...]] = {

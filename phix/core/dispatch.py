@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import attrs as at
-from phix.core import donation, later, operands, refusals
+from phix.core import donation, later, operands, refusals, tensor_kinds
 from phix.core.arrays import apart
 from phix.core.context import context, inside, is_eager
 from phix.core.conversion import home, lent_tensor
@@ -53,6 +53,8 @@ def _bound(
     op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...], interpreter: Interpreter
 ) -> Any:
     """One call of ``op`` that no program is known for yet."""
+    if tensor_kinds.KINDS and tensor_kinds.concerns(inputs):
+        return tensor_kinds.call(op, inputs, attrs)
     given, given_attrs = inputs, attrs
     converted = convert_inputs(op, inputs)
     if "compares" in op.traits and meet_in_no_int(converted):

@@ -21,10 +21,10 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import places
 from phix.core.errors import DTypeError, KernelRegistrationError, shown
+from phix.core.memory_layouts import ANY as ANY
+from phix.core.memory_layouts import LAYOUTS as LAYOUTS
+from phix.core.memory_layouts import is_blocked
 from phix.core.op import Op
-
-ANY = "any"  # the layout of kernels that do not care
-LAYOUTS = (ANY, "NCHW", "NHWC")
 
 
 @dataclass(frozen=True)
@@ -123,9 +123,10 @@ class KernelArguments:
         kind = getattr(state.place, "kind", state.place)
         if kind is not None and kind not in kinds:
             raise self.error(f"no place {shown(kind)} for {name}; there are {', '.join(kinds)}")
-        if state.layout is not None and state.layout not in LAYOUTS:
+        plain = [layout for layout in LAYOUTS if not is_blocked(layout)]
+        if state.layout is not None and state.layout not in plain:
             raise self.error(
-                f"no layout {shown(state.layout)} for {name}; there are {', '.join(LAYOUTS)}"
+                f"no layout {shown(state.layout)} for {name}; there are {', '.join(plain)}"
             )
         try:
             dtype = None if state.dtype is None else dt.as_dtype(state.dtype)

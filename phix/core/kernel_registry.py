@@ -191,7 +191,7 @@ def register_kernel(
     Args:
         op_name: a primitive of the op table, or a composite that is to be kept whole.
         backend: a registered backend, such as ``"BLAS"``, ``"GPU"`` or a plug-in's name.
-        layout: ``"NCHW"`` or ``"NHWC"`` where the kernel cares, else ``"any"``.
+        layout: ``"NCHW"``, ``"NHWC"``, ``"NCHW16c"``, ... where the kernel cares, else ``"any"``.
         dtypes: what it is for: names, groups (``"float"``, ``"int"``, ...) or ``"all"``.
         takes_unread: whether it may get None for an output that nothing reads.
         recordable: whether it only starts work on ``ctx.stream`` and never waits for it, in memory

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from phix.core import dtypes as dt
 from phix.core.engines import engine, has_engine
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Equation
-from phix.core.kernel_arguments import ANY, LAYOUTS
+from phix.core.kernel_arguments import ANY
 from phix.core.kernel_context import KernelContext as KernelContext
 from phix.core.kernel_context import Unsized as Unsized
 from phix.core.kernel_keys import given_dtypes
@@ -27,6 +27,7 @@ from phix.core.kernel_registry import (
     known_backend,
 )
 from phix.core.libraries import pinned
+from phix.core.memory_layouts import alternatives
 from phix.core.op import Op
 from phix.core.rules import OPS
 
@@ -44,12 +45,19 @@ def chain(backend: str) -> Iterator[Backend]:
         name = found.fallback
 
 
-# For each input of a call, the dtypes of its tensors; () where they are not known.
-Given = tuple[tuple[np.dtype, ...], ...]
+class Given(NamedTuple):
+    """What is known of a call besides its key: for each input the dtypes of its tensors, and the
+    layouts with blocks that their sizes do not allow."""
+
+    dtypes: tuple[tuple[np.dtype, ...], ...] = ()
+    unfit: frozenset[str] = frozenset()
+
+
+NOTHING = Given()
 
 
 @lru_cache(maxsize=8192)
-def lookup(op: Op | str, key: KernelKey, given: Given = ()) -> Kernel | None:
+def lookup(op: Op | str, key: KernelKey, given: Given = NOTHING) -> Kernel | None:
     """The kernel of exactly that backend: in the layout asked for, in any, else in another one.
 
     One that wants an input in a dtype which does not hold what is ``given`` is passed over.
@@ -60,7 +68,7 @@ def lookup(op: Op | str, key: KernelKey, given: Given = ()) -> Kernel | None:
         name, key.dtype
     )
     kernels = KERNELS.get(name, {})
-    for layout in dict.fromkeys((key.layout, ANY, *LAYOUTS)):
+    for layout in (key.layout, *alternatives(key.layout)):
         found = kernels.get(KernelKey(key.backend, layout, key.dtype))
         if found is not None and takes(found, given):
             return found
@@ -70,9 +78,12 @@ def lookup(op: Op | str, key: KernelKey, given: Given = ()) -> Kernel | None:
 
 
 def takes(kernel: Kernel, given: Given) -> bool:
-    """Whether the dtypes that the kernel wants inputs in hold all values of those given."""
-    asked = zip(kernel.inputs, given)
-    return all(a is None or all(map(a.holds, dtypes)) for a, dtypes in asked)
+    """Whether the dtypes that the kernel wants inputs in hold all values of those given, and their
+    sizes its blocks."""
+    asked = zip(kernel.inputs, given.dtypes)
+    return kernel.key.layout not in given.unfit and all(
+        a is None or all(map(a.holds, dtypes)) for a, dtypes in asked
+    )
 
 
 @lru_cache(maxsize=8192)
@@ -99,7 +110,7 @@ def find(op: Op | str, key: KernelKey) -> Kernel:
     raise not_found(_name(op), key)
 
 
-def choose(op: Op, key: KernelKey, place_kind: str, given: Given = ()) -> Kernel:
+def choose(op: Op, key: KernelKey, place_kind: str, given: Given = NOTHING) -> Kernel:
     """The kernel for a call on that kind of place, of whatever library is there.
 
     ``key`` says layout and dtype; its backend is left open. A library of the place that has it in
@@ -125,7 +136,7 @@ def _choose(op: Op, key: KernelKey, place_kind: str, given: Given, pin: str | No
 
 
 def available(
-    op: Op, key: KernelKey, kind: str, place_kind: str | None = None, given: Given = ()
+    op: Op, key: KernelKey, kind: str, place_kind: str | None = None, given: Given = NOTHING
 ) -> Kernel | None:
     """What ``choose`` finds in the libraries of ``kind`` alone, for calls on ``place_kind``.
 
@@ -187,7 +198,7 @@ def chosen_function(equation: Equation) -> Kernel | None:
     """The kernel that was chosen for an equation, if it is a registered function."""
     if equation.kernel is None:
         return None
-    found = lookup(equation.op, equation.kernel, given_dtypes(equation))
+    found = lookup(equation.op, equation.kernel, Given(given_dtypes(equation)))
     return found if found is not None and found.function is not None else None
 
 

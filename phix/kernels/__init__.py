@@ -16,7 +16,9 @@ from phix.core.kernel_registry import (
     unregister_kernel,
 )
 from phix.core.kernel_selection import keys, missing
+from phix.core.memory_layouts import add_layout
 from phix.core.places import Device
+from phix.core.tensor_kinds import add_kind, kind_kernel
 from phix.kernels.plugins import BackendWarning, register_backend, unregister_backend
 
 __all__ = [
@@ -28,9 +30,12 @@ __all__ = [
     "KernelContext",
     "KernelFunction",
     "KernelKey",
+    "add_kind",
+    "add_layout",
     "add_library",
     "find",
     "keys",
+    "kind_kernel",
     "missing",
     "register_backend",
     "register_kernel",

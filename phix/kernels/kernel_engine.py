@@ -139,7 +139,8 @@ class _Held(StructuralStep):
 def _kernel_of(equation: Equation, backend: str) -> Kernel:
     """The kernel that was chosen, else that of the backend."""
     key = equation.kernel or kernel_keys.kernel_key(equation, backend)
-    found = kernel_selection.lookup(equation.op, key, kernel_keys.given_dtypes(equation))
+    given = kernel_selection.Given(kernel_keys.given_dtypes(equation))
+    found = kernel_selection.lookup(equation.op, key, given)
     if found is None or (equation.kernel is None and not found.is_plain):
         raise kernel_selection.not_found(equation.op.name, key)
     return found

@@ -288,13 +288,13 @@ class AssignKernels(Writer):
     # -- kernels ---------------------------------------------------------------------------
     def kernel(self, equation: Equation, kind: str) -> Kernel | None:
         """The kernel for an equation on that kind of place; None: it is to be decomposed."""
-        key, dtypes = kernel_keys.kernel_key(equation, ""), kernel_keys.given_dtypes(equation)
+        key, known = kernel_keys.kernel_key(equation, ""), layouts.given_of(equation)
         if not equation.op.is_primitive:
-            return kernel_selection.available(equation.op, key, kind, given=dtypes)
+            return kernel_selection.available(equation.op, key, kind, given=known)
         if equation.op.has_graphs:
             kind = _kind_for_graphs(equation, kind)
         try:
-            return kernel_selection.choose(equation.op, key, kind, dtypes)
+            return kernel_selection.choose(equation.op, key, kind, known)
         except KernelNotFoundError as error:
             at = f" (at {self.source})" if self.source else ""
             raise KernelNotFoundError(f"{error}{at}") from None
@@ -410,7 +410,7 @@ def _kind_for_graphs(equation: Equation, kind: str) -> str:
 def _runs_on(graph: Graph, kind: str) -> bool:
     for equation in graph.equations:
         op, key = equation.op, kernel_keys.kernel_key(equation, "")
-        found = kernel_selection.available(op, key, kind, given=kernel_keys.given_dtypes(equation))
+        found = kernel_selection.available(op, key, kind, given=layouts.given_of(equation))
         if "moves" in op.traits or found is not None:
             if not all(_runs_on(g, kind) for g in graphs_in(equation.attrs)):
                 return False

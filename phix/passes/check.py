@@ -21,6 +21,7 @@ from phix.core.graph_text import parse_graph
 from phix.core.kernel_arguments import each_of
 from phix.core.kernel_registry import Kernel
 from phix.core.kernel_selection import chosen_function
+from phix.core.memory_layouts import is_blocked
 from phix.core.meta import MetaConfig, MetaTensor, covers
 from phix.interpreters.infer_meta import COMPILE_TIME, RUN_TIME, infer
 
@@ -35,7 +36,9 @@ def check(graph: Graph) -> None:
         for atom in flat(equation.inputs):
             _check_defined(atom, defined)
         kernel = chosen_function(equation)
-        if kernel is None or kernel.is_plain:
+        if kernel is not None and is_blocked(kernel.key.layout):
+            pass  # the op has no such layout: its kernel has
+        elif kernel is None or kernel.is_plain:
             _check_metas(equation)
         else:
             _check_states(equation, kernel)

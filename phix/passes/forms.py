@@ -28,15 +28,39 @@ from phix.core.tensor import Tensor
 class Order(NamedTuple):
     """The axes of a value in another layout: axis i is its own axis ``perm[i]``.
 
-    A value of fewer axes gets axes of size 1 in front first, as broadcasting adds them.
+    A value of fewer axes gets axes of size 1 in front first, as broadcasting adds them. With a
+    ``block``, a number of an axis and a size, that axis is cut into blocks, which are the last.
     """
 
     layout: str
     perm: tuple[int, ...]
+    block: tuple[int, int] | None = None
 
     def dims(self, dims: dm.Shape) -> dm.Shape:
         wide = (1,) * (len(self.perm) - len(dims)) + tuple(dims)
-        return tuple(wide[p] for p in self.perm)
+        if self.block is None:
+            return tuple(wide[p] for p in self.perm)
+        cut = self.cut(wide)
+        return tuple(cut[p] for p in self.cut_perm())
+
+    def fits(self, dims: dm.Shape) -> bool:
+        """Whether an axis that is to be cut has a known size, in whole blocks."""
+        if self.block is None:
+            return True
+        axis, size = self.block
+        return len(dims) == len(self.perm) and isinstance(dims[axis], int) and not dims[axis] % size
+
+    def cut(self, dims: dm.Shape) -> dm.Shape:
+        """Dims with the axis cut where it stands: how many blocks, and their size."""
+        assert self.block is not None
+        axis, size = self.block
+        return (*dims[:axis], dims[axis] // size, size, *dims[axis + 1 :])
+
+    def cut_perm(self) -> tuple[int, ...]:
+        """The order of the axes of :meth:`cut`."""
+        assert self.block is not None
+        axis, _ = self.block
+        return (*(p + (p > axis) for p in self.perm), axis + 1)
 
 
 class Form(NamedTuple):
@@ -138,28 +162,51 @@ def asked_place(asked: Asked, place: Place) -> Place:
     return place if asked.place in (None, place.kind) else Place(str(asked.place))
 
 
-def restatements(x: Variable, have: Form, form: Form) -> list[tuple[Op, tuple[Any, ...], Any]]:
+Calls = list[tuple[Op, tuple[Any, ...], Any]]  # ops, their attributes, the metas they give
+
+
+def restatements(x: Variable, have: Form, form: Form) -> Calls:
     """The calls that bring ``x`` from one order or dtype to the other."""
+    calls: Calls = []
     meta = x.meta
-    calls: list[tuple[Op, tuple[Any, ...], Any]] = []
     if have.order != form.order:
-        assert have.order is None or form.order is None
-        dims = meta.dims
-        if form.order is None:
-            assert have.order is not None
-            perm = tuple(map(have.order.perm.index, range(len(dims))))
-            target = tuple(dims[p] for p in perm)
-        else:
-            perm, target = form.order.perm, form.order.dims(dims)
-        if sum(not dm.is_one(d) for d in dims) > 1:
-            if len(perm) > len(dims):
-                meta = meta.with_dims((1,) * (len(perm) - len(dims)) + tuple(dims))
-                calls.append((OPS["reshape"], (meta.dims,), meta))
-            meta = meta.with_dims(target)
-            calls.append((OPS["transpose"], (perm,), meta))
-        else:  # no element moves
-            meta = meta.with_dims(target)
-            calls.append((OPS["reshape"], (target,), meta))
+        order = form.order or have.order
+        assert order is not None and None in (have.order, form.order)
+        change = _reordered if order.block is None else _cut
+        calls, meta = change(meta, order, form.order is None)
     if have.dtype != form.dtype:
         calls.append((OPS["cast"], (form.dtype,), meta.with_dtype(form.dtype)))
     return calls
+
+
+def _reordered(meta: MetaTensor, order: Order, back: bool) -> tuple[Calls, MetaTensor]:
+    """The calls that bring a value into an order, or back, and what they give."""
+    dims, perm = meta.dims, order.perm
+    if back:
+        perm = tuple(map(order.perm.index, range(len(dims))))
+        target = tuple(dims[p] for p in perm)
+    else:
+        target = order.dims(dims)
+    if sum(not dm.is_one(d) for d in dims) <= 1:  # no element moves
+        made = meta.with_dims(target)
+        return [(OPS["reshape"], (target,), made)], made
+    calls: Calls = []
+    if len(perm) > len(dims):
+        meta = meta.with_dims((1,) * (len(perm) - len(dims)) + tuple(dims))
+        calls.append((OPS["reshape"], (meta.dims,), meta))
+    made = meta.with_dims(target)
+    return [*calls, (OPS["transpose"], (perm,), made)], made
+
+
+def _cut(meta: MetaTensor, order: Order, back: bool) -> tuple[Calls, MetaTensor]:
+    """The calls that cut an axis into blocks, or make it whole again, and what they give."""
+    assert order.block is not None
+    perm, axis = order.cut_perm(), order.block[0]
+    if back:
+        own = tuple(map(perm.index, range(len(perm))))
+        moved = meta.with_dims([meta.dims[p] for p in own])
+        blocks, size = moved.dims[axis : axis + 2]
+        made = meta.with_dims([*moved.dims[:axis], blocks * size, *moved.dims[axis + 2 :]])
+        return [(OPS["transpose"], (own,), moved), (OPS["reshape"], (made.dims,), made)], made
+    cut, made = meta.with_dims(order.cut(meta.dims)), meta.with_dims(order.dims(meta.dims))
+    return [(OPS["reshape"], (cut.dims,), cut), (OPS["transpose"], (perm,), made)], made

@@ -9,17 +9,40 @@ import numpy as np
 from phix.core import kernel_keys
 from phix.core.graph import Equation, flat
 from phix.core.kernel_arguments import ANY, Asked
-from phix.core.kernel_registry import KernelKey
+from phix.core.kernel_registry import KERNELS, KernelKey
+from phix.core.kernel_selection import Given
+from phix.core.memory_layouts import goes_to, is_blocked, parts
 from phix.core.op import Op
 from phix.passes.forms import Data, Order
 
-_PERM = {("NCHW", "NHWC"): (0, 2, 3, 1), ("NHWC", "NCHW"): (0, 3, 1, 2)}
+
+def order_between(asked: str, layout: str) -> Order | None:
+    """What brings a tensor in one layout to the other; None: nothing is to be done, or can be."""
+    if asked == layout or not goes_to(asked, layout):
+        return None
+    axes, size, block = parts(layout)
+    own = parts(asked).axes
+    return Order(layout, tuple(map(own.index, axes)), (own.index(block), size) if size else None)
+
+
+def given_of(equation: Equation) -> Given:
+    """What is known of an equation besides the key of its kernel."""
+    dtypes, op = kernel_keys.given_dtypes(equation), equation.op
+    blocked = {k.layout for k in KERNELS.get(op.name, ()) if is_blocked(k.layout)}
+    if not blocked:
+        return Given(dtypes)
+    asked = kernel_keys.key_layout(op, equation.attrs)
+    named: list[Any] = [*zip(op.inputs, equation.inputs), *zip(op.outputs, equation.outputs)]
+    metas = [v.meta for a, e in named if a.name in op.with_layout for v in flat((e,))]
+    orders = {layout: order_between(asked, layout) for layout in blocked}
+    unfit = {n for n, o in orders.items() if o is None or not all(o.fits(m.dims) for m in metas)}
+    return Given(dtypes, frozenset(unfit - {asked}))
 
 
 def layout_orders(op: Op, asked: KernelKey, key: KernelKey) -> dict[str, Order]:
     """The tensors whose axes the kernel wants in another order, by name."""
-    perm = _PERM.get((asked.layout, key.layout))
-    return {} if perm is None else dict.fromkeys(op.with_layout, Order(key.layout, perm))
+    order = order_between(asked.layout, key.layout)
+    return {} if order is None else dict.fromkeys(op.with_layout, order)
 
 
 def orders_as_they_lie(equation: Equation, given: Any) -> dict[str, Order]:
@@ -32,7 +55,7 @@ def orders_as_they_lie(equation: Equation, given: Any) -> dict[str, Order]:
     for value in flat(given):
         if isinstance(value, Data) and value.meta.ndim == rank:
             first, *others = [f.order for f in value.forms] or [None]
-            if first is not None and None not in others:
+            if first is not None and first.block is None and None not in others:
                 return dict.fromkeys([*(a.name for a in op.args), "out"], first)
     return {}
 
@@ -72,6 +95,7 @@ def argument_order(
     """The order of one argument: as for all (``plain``), unless its own state names a layout."""
     if state.layout is None:
         return plain
-    own = asked.layout if name in op.with_layout and asked.layout != ANY else "NCHW"
-    perm = _PERM.get((own, state.layout))
-    return Order(state.layout, perm) if perm is not None and len(perm) == rank else None
+    own = "NCDHW" if len(parts(state.layout).axes) == 5 else "NCHW"
+    own = asked.layout if name in op.with_layout and asked.layout != ANY else own
+    order = order_between(own, state.layout)
+    return order if order is not None and len(order.perm) == rank else None

@@ -404,7 +404,7 @@ def _check_names(entry: Entry) -> None:
     mentioned.append(("kernel", kernel.get("param", ()), args))
     for where in ("kernel", "data_transform"):
         given = facts.get(where, {})
-        mentioned += [(where, given.get(name, ()), tensors) for name in TRANSFORMS]
+        mentioned += [(where, given.get(name, ()), args) for name in TRANSFORMS]
     for key in ("data_type", "backend", "layout"):
         parts = (part.strip() for part in kernel.get(key, "").split(">"))
         chosen = [part for part in parts if part and not is_constant(key, part)]

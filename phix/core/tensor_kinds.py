@@ -1,0 +1,113 @@
+"""Kinds of tensors besides dense ones: an entry of the table says which kernel is for which.
+
+``kernel: func: scale {dense -> dense}, scale_sr {selected_rows -> selected_rows}`` has a function
+named ``scale_sr`` for calls on objects of the kind ``selected_rows``. Such an object is a pytree of
+dense tensors and the function is made of ops, so that it is compiled, differentiated and batched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from phix.core import registries
+from phix.core.attrs import convert
+from phix.core.errors import (
+    ArgumentError,
+    KernelError,
+    KernelNotFoundError,
+    KernelRegistrationError,
+    shown,
+)
+from phix.core.op import Op
+
+DENSE = "dense"
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+KINDS: dict[type, str] = {}
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+registries.contents(KINDS, _FUNCTIONS)
+
+
+def add_kind(name: str, cls: type) -> None:
+    """Make objects of a class tensors of a kind, which entries of tables name in their kernels.
+
+    The class is to be a pytree of tensors: see ``phix.tree.register``.
+
+    Raises:
+        KernelRegistrationError: the name or the class is known.
+
+    >>> import phix
+    >>> class Rows: ...
+    >>> with phix.scoped_registries():
+    ...     phix.kernels.add_kind("rows", Rows)
+    """
+    if not name.isidentifier() or name == DENSE or name in KINDS.values() or cls in KINDS:
+        raise KernelRegistrationError(
+            f"no kind of tensors {shown(name)} for {cls.__name__}: the name or the class is taken, "
+            f"or it is no name; there are {', '.join((DENSE, *KINDS.values()))}"
+        )
+    KINDS[cls] = name
+
+
+def kind_kernel(name: str) -> Callable[[_Function], _Function]:
+    """Register the decorated function under a name that an entry has for tensors of other kinds.
+
+    It takes the op's args in their order, tensors of other kinds as their objects, and gives the
+    outputs, made of ops.
+
+    Raises:
+        KernelRegistrationError: there is one of that name.
+    """
+
+    def decorator(function: _Function) -> _Function:
+        if name in _FUNCTIONS:
+            there = _FUNCTIONS[name].__module__
+            raise KernelRegistrationError(f"kernel {name!r} is registered already, in {there}")
+        _FUNCTIONS[name] = function
+        return function
+
+    return decorator
+
+
+def concerns(inputs: tuple[Any, ...]) -> bool:
+    """Whether one of the inputs is of another kind than dense."""
+    return any(_kind(x) != DENSE for x in inputs)
+
+
+def _kind(value: Any) -> str:
+    first = value[0] if isinstance(value, (list, tuple)) and value else value
+    return KINDS.get(type(first), DENSE)
+
+
+def call(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+    """A call of ``op`` on tensors of other kinds.
+
+    Raises:
+        ArgumentError: the entry of the op has no kernel for these kinds.
+        KernelNotFoundError: it names one that is not registered.
+        KernelError: that gave other kinds than the entry says.
+    """
+    kinds = tuple(map(_kind, inputs))
+    rows = op.kernel.get("func", ())
+    row = next((r for r in rows if (r[1] or (DENSE,) * len(kinds)) == kinds), None)
+    if row is None:
+        known = ", ".join(f"{n} {{{', '.join(i)} -> {', '.join(o)}}}" for n, i, o in rows if i)
+        raise ArgumentError(
+            f"{op.name}: no kernel takes tensors of the kinds ({', '.join(kinds)}); its entry has "
+            f"{known or 'those for dense ones alone'}"
+        )
+    name, _, wanted = row
+    if name not in _FUNCTIONS:
+        raise KernelNotFoundError(
+            f"{op.name}: no kernel {name!r} for tensors of the kinds ({', '.join(kinds)}); "
+            f"register one with @phix.kernels.kind_kernel({name!r})"
+        )
+    outs = _FUNCTIONS[name](*op.merge(inputs, convert(op, attrs)))
+    found = tuple(map(_kind, (outs,) if len(op.outputs) == 1 else outs))
+    if found != wanted:
+        raise KernelError(
+            f"the kernel {name!r} of {op.name!r} gave tensors of the kinds ({', '.join(found)}); "
+            f"its entry says ({', '.join(wanted)})"
+        )
+    return outs
