@@ -125,6 +125,28 @@ def test_sizes_and_types_that_do_not_fit() -> None:
         pair(np.ones(3, "f"), np.ones(3))
 
 
+def test_any_names_of_functions_and_arguments() -> None:
+    """Those of the wrapper's own variables, modules and built-in functions as well."""
+    a, b, c = np.arange(3.0), np.arange(3.0) + 10, np.arange(3.0) ** 2
+    expected = a - 2.0 * b + 3.0 * c
+    for text in (
+        "def x0(x1, x2, x0): return x1 - 2 * x2 + 3 * x0",
+        "def np(o0, n0, status): return o0 - 2 * n0 + 3 * status",
+        "def body0(np, enter, ask): return np - 2 * enter + 3 * ask",
+        "def range(known, body0, a0): return known - 2 * body0 + 3 * a0",
+    ):
+        scope: dict[str, Any] = {}
+        exec(text, scope)
+        made = phix.numba.njit(scope[text[4 : text.index("(")]], VECTOR, VECTOR, VECTOR)
+        np.testing.assert_array_equal(made(a, b, c), expected, err_msg=text)
+
+    def rest(argument1: Any, *others: Any) -> Any:
+        return argument1 - 2.0 * others[0] + 3.0 * others[1]
+
+    made = phix.numba.njit(rest, VECTOR, VECTOR, VECTOR)
+    np.testing.assert_array_equal(made(a, b, c), expected)
+
+
 def test_what_is_no_native_function_is_refused() -> None:
     three = phix.spec([3])
     for function, spec, message in (

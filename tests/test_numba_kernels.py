@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -16,7 +19,12 @@ import numba_ops
 import phix
 from numba_ops import running_in_numpy
 from phix import ops
-from phix.core.errors import KernelError, KernelRegistrationError
+from phix.core.errors import (
+    ArgumentError,
+    DifferentiationError,
+    KernelError,
+    KernelRegistrationError,
+)
 from phix.kernels.cpu.native_program import NativeProgram
 from phix.kernels.loops import nodes as ir
 from toy_device import toy
@@ -212,3 +220,132 @@ def test_what_cannot_be_registered() -> None:
     phix.numba.kernel("numba_weird", dtypes=["float32"])(good)
     with pytest.raises(KernelRegistrationError, match="it sets elements of an input"):
         ops.numba_weird(np.ones(3, "f"), 0)
+
+
+def _numba_weird(function: Any, **options: Any) -> np.ndarray:
+    """What an op gives whose kernel is this function, alone."""
+    with phix.scoped_registries():
+        phix.kernels.unregister_kernel("numba_weird", "NUMBA")
+        phix.numba.kernel("numba_weird", dtypes=["float64"], **options)(function)
+        return ops.numba_weird(np.array([0.0, 1.0]), 0).numpy()
+
+
+def test_all_that_code_follows_from_is_in_its_digest() -> None:
+    """Two kernels that differ in how helpers are decorated, or in which is called where."""
+
+    def quotient(x: Any, how: int, out: Any) -> None:
+        out[0] = x[1] / x[0]
+
+    assert _numba_weird(numba.njit(error_model="numpy")(quotient))[0] == np.inf
+    with pytest.raises(KernelError, match="ZeroDivisionError"):
+        _numba_weird(numba.njit(error_model="python")(quotient))
+
+    def sums(choice: Any, *others: Any) -> Any:
+        two, three, last = *others, choice
+
+        def kernel(x: Any, how: int, out: Any) -> None:
+            for i in range(x.size):
+                out[i] = two(x[i]) + three(x[i]) + 10.0 * last(x[i])
+
+        return kernel
+
+    helpers = numba.njit(lambda x: 2.0 * x), numba.njit(lambda x: 3.0 * x)
+    assert _numba_weird(sums(helpers[0], *helpers))[1] == 25.0
+    assert _numba_weird(sums(helpers[1], *helpers))[1] == 35.0
+
+    def pointers(called: Any) -> Any:
+        def kernel(x: Any, how: int, out: Any) -> None:
+            out[1] = called(x[1])
+
+        return kernel
+
+    made = [numba.cfunc("float64(float64)")(f) for f in (lambda x: 2.0 * x, lambda x: 3.0 * x)]
+    assert [_numba_weird(pointers(f))[1] for f in made] == [2.0, 3.0]
+
+
+_LATER = """
+import sys, tempfile, pathlib, numba, numpy as np, phix
+meta = "infer_meta: {func: UnchangedInferMeta}"
+entry = "- {op: later, args: (Tensor x), output: Tensor(out), " + meta + "}"
+file = pathlib.Path(tempfile.mkdtemp(), "later.yaml")
+file.write_text(entry)
+phix.load_ops(file)
+factor, table = 1.0, np.array([10.0])
+@phix.numba.kernel("later", dtypes=["float64"])
+def later(x, out):
+    for i in range(x.size):
+        out[i] = factor * helper(x[i]) + table[0]
+@phix.numba.scalar("later_scalar")
+def later_scalar(x):
+    return factor * x + table[0]
+factor, table[0] = float(sys.argv[1]), float(sys.argv[2])
+more = float(sys.argv[3])
+helper = numba.njit(lambda x: x + more)
+print(*phix.jit(lambda x: (phix.ops.later(x), later_scalar(x)))(np.array([1.0])))
+"""
+
+
+def test_what_changes_between_registration_and_use_is_in_the_key(tmp_path: Path) -> None:
+    """Numba takes globals when it compiles, and a helper may stand below the kernel."""
+    for given in ((1, 10, 0), (2, 10, 0), (1, 20, 0), (1, 10, 5), (1, 10, 0)):
+        environment = {"PHIX_CACHE_DIR": str(tmp_path), "PATH": "", "OMP_NUM_THREADS": "1"}
+        root = Path(__file__).resolve().parents[1]
+        command = [sys.executable, "-c", _LATER, *map(str, given)]
+        made = subprocess.run(command, env=environment, cwd=root, capture_output=True, text=True)
+        assert made.returncode == 0, made.stderr
+        factor, table, more = given
+        expected = [factor * (1 + more) + table, factor + table]
+        found = [float(t.split("[")[1].split("]")[0]) for t in made.stdout.split("Tensor")[1:]]
+        assert found == expected, (given, made.stdout)
+
+
+def test_what_is_no_function_of_numbas_is_refused_when_it_is_registered() -> None:
+    for odd in (3, max, math.sin, functools.partial(_numba_weird, 1)):
+        with pytest.raises(KernelRegistrationError, match="is a Python function, or one under"):
+            phix.numba.kernel("numba_weird", dtypes=["int8"])(odd)  # type: ignore[type-var]
+        with pytest.raises(KernelRegistrationError, match="is a Python function, or one under"):
+            phix.numba.scalar("numba_odd")(odd)  # type: ignore[arg-type]
+    for options in ({"error_model": "c"}, {"fastmath": ["fats"]}, {"fastmath": 3}):
+        with pytest.raises(ArgumentError, match=r"numba: (error_model|fastmath) is "):
+            phix.numba.kernel("numba_weird", **options)(lambda x, how, out: None)
+
+
+def test_computed_values_in_exceptions_are_not_shown_as_numba_writes_them() -> None:
+    def fails(x: Any, how: int, out: Any) -> None:
+        raise ValueError("too large", x[0])
+
+    with pytest.raises(KernelError, match=r"ValueError: \('too large', <a computed value>\), at"):
+        _numba_weird(fails)
+
+
+def test_forward_mode_of_a_backward_op_that_is_a_kernel_alone(tmp_path: Path) -> None:
+    (tmp_path / "square.yaml").write_text(_SQUARE)
+
+    with phix.scoped_registries():
+        square = phix.load_ops(tmp_path / "square.yaml").numba_square
+
+        @phix.numba.kernel("numba_square", dtypes=["float64"])
+        def forward(x: Any, out: Any) -> None:
+            out[...] = x * x
+
+        @phix.numba.kernel("numba_square_grad", dtypes=["float64"])
+        def backward(x: Any, out_grad: Any, x_grad: Any) -> None:
+            x_grad[...] = 2.0 * x * out_grad
+
+        np.testing.assert_allclose(phix.grad(lambda x: square(x).sum())(X), 2.0 * X)
+        with pytest.raises(DifferentiationError, match=r"forward mode.*core\.rules\.decompose"):
+            phix.jvp(square, (X,), (X,))
+
+
+_SQUARE = """
+- op: numba_square
+  args: (Tensor x)
+  output: Tensor(out)
+  infer_meta: {func: UnchangedInferMeta}
+  backward: numba_square_grad
+- backward_op: numba_square_grad
+  forward: numba_square (Tensor x) -> Tensor(out)
+  args: (Tensor x, Tensor out_grad)
+  output: Tensor(x_grad)
+  infer_meta: {func: UnchangedInferMeta, param: [x]}
+"""

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+import numba
 import numpy as np
 import pytest
 
@@ -136,7 +137,7 @@ def test_what_is_refused() -> None:
         op = phix.numba.scalar(name)(function)
         with pytest.raises(KernelRegistrationError, match=message):
             op(1.0)
-    with pytest.raises(KernelRegistrationError, match=r"cannot be found by tracing.*np\.where"):
+    with pytest.raises(KernelRegistrationError, match=r"cannot be found by tracing.*np\.maximum"):
         phix.numba.scalar("numba_branches", derive=True)(branches)
     assert "numba_branches" not in OPS, "nothing is half made"
     with pytest.raises(KernelRegistrationError, match="is not pointwise"):
@@ -151,3 +152,48 @@ def test_what_is_refused() -> None:
         wave(1.0 + 2.0j)
     with pytest.raises(PhixError):
         phix.grad(steps)(2.0)
+
+
+@numba.njit
+def _helper(x: Any) -> Any:
+    return math.sin(x) * x
+
+
+def test_derivatives_go_through_helpers_closures_and_gamma() -> None:
+    """Against central differences; gamma is negative between -1 and 0, and every other gap."""
+    inner, module = _helper, math
+
+    def closed(x: Any) -> Any:
+        return inner(x) * module.exp(x)
+
+    x = np.array([-3.2, -2.5, -1.5, -0.5, 0.5, 2.2])
+    for k, function in enumerate((math.gamma, _helper.py_func, closed)):
+        with phix.scoped_registries():
+            plain = (lambda x: math.gamma(x)) if function is math.gamma else function
+            op = phix.numba.scalar(f"numba_derived_{k}", derive=True)(plain)
+            found = phix.vmap(phix.grad(op))(x)
+        step = 1e-6
+        change = [(function(t + step) - function(t - step)) / (2 * step) for t in x]
+        np.testing.assert_allclose(found, change, rtol=1e-6)
+
+
+def test_defaults_that_are_not_finite() -> None:
+    def capped(x: Any, least: float = -math.inf, most: float = math.inf) -> Any:
+        return max(least, min(x, most))
+
+    def or_else(x: Any, other: float = math.nan) -> Any:
+        return x if x > 0 else other
+
+    with phix.scoped_registries():
+        op = phix.numba.scalar("numba_capped")(capped)
+        np.testing.assert_array_equal(op(np.array([-9.0, 9.0])), [-9.0, 9.0])
+        np.testing.assert_array_equal(op(np.array([-9.0, 9.0]), most=1.0), [-9.0, 1.0])
+        np.testing.assert_array_equal(phix.numba.scalar("numba_or_else")(or_else)(-1.0), np.nan)
+
+
+def test_what_a_function_raises_while_it_is_traced_is_named() -> None:
+    def looks_up(x: Any) -> Any:
+        return {}["gone"] * x
+
+    with pytest.raises(KernelRegistrationError, match=r"cannot be found by tracing: 'gone'"):
+        phix.numba.scalar("numba_looks_up", derive=True)(looks_up)

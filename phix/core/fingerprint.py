@@ -33,7 +33,8 @@ def _code(equation: Equation) -> str | None:
     """
     kernel = chosen_function(equation)
     if kernel is None:
-        return rules.CODE.get(equation.op.name)
+        digest = rules.CODE.get(equation.op.name)
+        return digest() if digest else None
     if kernel.native is None or not kernel.native.is_lasting:
         raise canonical.Unwritten
     return str(kernel.native.digest)

@@ -34,7 +34,7 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
 BUILT_IN: set[str] = set()
 EXTENDED: set[str] = set()
 # Ops of the user's whose code a digest tells.
-CODE: dict[str, str] = {}
+CODE: dict[str, Callable[[], str | None]] = {}
 # op name -> its rules of algebra, each with the name of the rewrite it belongs to, in order
 _SIMPLIFICATIONS: dict[str, list[tuple[str, Callable[..., Any]]]] = {}
 registries.contents(OPS, INFER_META, _RULES, BUILT_IN, EXTENDED, CODE, _SIMPLIFICATIONS)
@@ -89,12 +89,13 @@ def note_origin(op_name: str, rule: Callable[..., Any]) -> None:
         EXTENDED.add(op_name)
 
 
-def note_code(op_name: str, digest: str | None) -> None:
-    """Remember what the code of an op follows from; with None, that nothing tells."""
+def note_code(op_name: str, digest: Callable[[], str | None]) -> None:
+    """Remember what gives a digest of the code of an op, or None where nothing tells.
+
+    It is asked for each program: what the code uses may be another by then.
+    """
     EXTENDED.add(op_name)
-    CODE.pop(op_name, None)
-    if digest is not None:
-        CODE[op_name] = digest
+    CODE[op_name] = digest
 
 
 def _register(slot: str, op_name: str) -> Callable[[Rule], Rule]:

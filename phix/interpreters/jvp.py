@@ -16,6 +16,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import following
 from phix.core.dispatch import bind
+from phix.core.errors import DifferentiationError
 from phix.core.graph import flat, map_entries
 from phix.core.interpreter import Interpreter
 from phix.core.op import Op
@@ -211,7 +212,12 @@ def _transpose_backward(op: Op, primals: Any, tangents: Any, attrs: Any, outs: A
             for n, size in lists.items()
         }
         args = [by_number.get(a.number) if isinstance(a, Cotangent) else a for a in template]
-        assert rule.decomposition is not None
+        if rule.decomposition is None:  # a kernel alone: nothing says that it is linear
+            raise DifferentiationError(
+                f"op {op.name!r} has no derivative in forward mode: {rule.name!r} has a kernel and "
+                "no decomposition to transpose; give it one (phix.core.rules.decompose), or "
+                "differentiate in reverse mode"
+            )
         found = rule.decomposition(*args)
         return _grads_for(op, rule, found, tangents, primals)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from phix.core.errors import ArgumentError, described
 from phix.core.faces import face
 
 __all__ = ["kernel", "njit", "scalar", "source"]
@@ -122,9 +123,27 @@ def scalar(
     return decorator
 
 
+_FASTMATH = frozenset({"afn", "arcp", "contract", "fast", "ninf", "nnan", "nsz", "reassoc"})
+
+
 def _options(error_model: str, fastmath: bool | Iterable[str]) -> dict[str, Any]:
-    """What Numba is told, so that it can be part of a key."""
-    flags = fastmath if isinstance(fastmath, bool) else tuple(sorted(fastmath))
+    """What Numba is told, so that it can be part of a key.
+
+    Raises:
+        ArgumentError: Numba has no such model or flag.
+    """
+    if error_model not in ("python", "numpy"):
+        raise ArgumentError(
+            f'numba: error_model is "python" or "numpy", found {described(error_model)}'
+        )
+    if isinstance(fastmath, bool):
+        return {"error_model": error_model, "fastmath": fastmath}
+    flags = tuple(sorted(fastmath)) if isinstance(fastmath, Iterable) else (fastmath,)
+    if not _FASTMATH.issuperset(flags):
+        raise ArgumentError(
+            f"numba: fastmath is True, False or several of {', '.join(sorted(_FASTMATH))}; found "
+            f"{described(fastmath)}"
+        )
     return {"error_model": error_model, "fastmath": flags}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 from collections.abc import Callable
 from keyword import iskeyword
 from typing import Any
@@ -36,7 +37,8 @@ def _names(function: Callable[..., Any], count: int) -> list[str]:
     except (TypeError, ValueError):
         found = []
     plain = [p.name for p in found if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
-    return [plain[k] if k < len(plain) else f"argument{k}" for k in range(count)]
+    rest = (n for k in itertools.count(len(plain)) if (n := f"argument{k}") not in plain)
+    return [*plain[:count], *itertools.islice(rest, max(0, count - len(plain)))]
 
 
 def _paths(name: str, spec: Any) -> list[str]:

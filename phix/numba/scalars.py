@@ -14,25 +14,31 @@ from phix import ops
 from phix.api.gradients import vjp
 from phix.api.graphs import make_graph
 from phix.core import rules
-from phix.core.errors import KernelRegistrationError, PhixError
+from phix.core.errors import KernelRegistrationError
 from phix.core.meta import spec
 from phix.core.rules import OPS
 from phix.kernels.numba import scalar
-from phix.kernels.numba.identity import python_function
+from phix.kernels.numba.identity import checked
 from phix.table.extension import load_ops
 
 # What functions of Python's math are in phix, where their names differ or numbers are meant too.
 _MATH = {
-    "fabs": ops.abs, "pow": ops.elementwise_pow, "gamma": lambda x: ops.exp(ops.lgamma(x)),
-    "fmod": None, "e": math.e, "pi": math.pi, "tau": math.tau, "inf": math.inf, "nan": math.nan,
+    "fabs": ops.abs, "pow": ops.elementwise_pow, "fmod": None, "gamma": lambda x: _gamma(x),
+    "e": math.e, "pi": math.pi, "tau": math.tau, "inf": math.inf, "nan": math.nan,
 }  # fmt: skip
+
+
+def _gamma(x: Any) -> Any:
+    """Its sign, below 0, changes at every whole number."""
+    sign = ops.where(ops.logical_or(x > 0, ops.floor(x) % 2.0 == 0), 1.0, -1.0)
+    return sign * ops.exp(ops.lgamma(x))
 
 
 def define(
     op_name: str, function: Callable[..., Any], derive: bool, **options: Any
 ) -> Callable[..., Any]:
     """See :func:`phix.numba.scalar`."""
-    plain = python_function(function)
+    plain = checked(f"the scalar function of {op_name!r}", function)
     tensors, attrs = _parameters(op_name, plain)
     if derive:
         _check_traceable(op_name, plain, len(tensors))
@@ -124,15 +130,26 @@ def _load(entries: str) -> None:
 def _in_phix(function: Callable[..., Any]) -> Callable[..., Any]:
     """The function, in which ``math`` is phix's: NumPy's functions take tensors as they are."""
     assert isinstance(function, types.FunctionType)
-    space = dict(function.__globals__)
-    for name, value in space.items():
-        if value is math:
-            space[name] = _Math()
-        elif getattr(value, "__module__", None) == "math" and callable(value):
-            space[name] = getattr(_Math(), value.__name__)
-    return types.FunctionType(
-        function.__code__, space, function.__name__, function.__defaults__, function.__closure__
+    space = {k: _thing_in_phix(v) for k, v in function.__globals__.items() if v is not function}
+    cells = tuple(
+        types.CellType(_thing_in_phix(c.cell_contents)) for c in function.__closure__ or ()
     )
+    made = types.FunctionType(
+        function.__code__, space, function.__name__, function.__defaults__, cells or None
+    )
+    made.__kwdefaults__ = function.__kwdefaults__
+    return made
+
+
+def _thing_in_phix(value: Any) -> Any:
+    """What a function of numbers uses: ``math``, one of its functions, or one of Numba's."""
+    if value is math:
+        return _Math()
+    if getattr(value, "__module__", None) == "math" and callable(value):
+        return getattr(_Math(), value.__name__)
+    if isinstance(value, types.FunctionType) or not hasattr(value, "py_func"):
+        return value
+    return lambda *args, **kwargs: _in_phix(value.py_func)(*args, **kwargs)
 
 
 class _Math:
@@ -148,11 +165,11 @@ class _Math:
 def _check_traceable(op_name: str, function: Callable[..., Any], count: int) -> None:
     try:
         make_graph(_in_phix(function))(*[spec([], "float64")] * count)
-    except PhixError as error:
+    except Exception as error:  # the user's function may raise any
         raise KernelRegistrationError(
             f"the derivative of {op_name!r} cannot be found by tracing: {error}. Write it of "
-            "arithmetic and functions of math or NumPy (np.where for an if), or leave out "
-            "derive=True"
+            "arithmetic and functions of math or NumPy (for an if, a comparison as a factor, or "
+            "np.maximum), or leave out derive=True"
         ) from None
 
 
@@ -160,14 +177,14 @@ def _register_derivative(
     op_name: str, function: Callable[..., Any], tensors: list[str], attrs: dict[str, Any],
     body: scalar.ScalarBody,
 ) -> None:  # fmt: skip
-    traced, count = _in_phix(function), len(tensors)
+    count = len(tensors)
 
     def rule(*arguments: Any) -> Any:
         xs, out_grad, values = arguments[:count], arguments[count], arguments[count + 1 :]
-        named = dict(zip(attrs, values))
+        traced, named = _in_phix(function), dict(zip(attrs, values))
         _, pull = vjp(lambda *numbers: traced(*numbers, **named), *xs)
         grads = pull(out_grad)
         return grads[0] if count == 1 else tuple(grads)
 
     rules.decompose(f"{op_name}_grad")(rule)
-    rules.note_code(f"{op_name}_grad", body.digest if body.is_lasting else None)
+    rules.note_code(f"{op_name}_grad", lambda: body.digest)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import keyword
+import math
 import re
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -122,6 +123,8 @@ def literal(value: Any) -> str:
         return "(" + ", ".join(map(literal, value)) + (",)" if len(value) == 1 else ")")
     if isinstance(value, dict):
         return "{" + ", ".join(f"{literal(k)}: {literal(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, float) and not math.isfinite(value):
+        return f'float("{value}")'
     return repr(value)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import pickle
+from typing import Any
 
 from phix.core.errors import KernelError
 
@@ -38,6 +39,21 @@ class _Pickled(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_int32)]
 
 
+class _Unread:
+    """In place of a value that a program computed, and gave to an exception: Numba keeps it
+    elsewhere."""
+
+    def __repr__(self) -> str:
+        return "<a computed value>"
+
+
+def _shown(argument: Any) -> Any:
+    """An argument of an exception, with nothing of Numba's own in it."""
+    if isinstance(argument, tuple):
+        return tuple(map(_shown, argument))
+    return _Unread() if type(argument).__module__.startswith("llvmlite") else argument
+
+
 def _raised(address: int, title: str) -> Exception:
     found = _Pickled.from_address(address)
     try:
@@ -47,7 +63,7 @@ def _raised(address: int, title: str) -> Exception:
     _, file, line = where or ("", "", 0)
     at = f", at {file}:{line}" if file else ""
     try:
-        cause = kind(*(arguments or ()))
+        cause = kind(*map(_shown, arguments or ()))
     except Exception:  # of a class that takes something else
         return KernelError(f"{title} raised {kind.__name__}{at}")
     said = f": {cause}" if str(cause) else ""

@@ -211,10 +211,10 @@ def function_of(
         "ask": sizes.callback, "KernelError": KernelError, "ShapeError": ShapeError,
         "OutOfMemoryError": OutOfMemoryError,
     }  # fmt: skip
-    lines = [f"def {call.name}({', '.join(taken)}):"]
-    for k, (path, meta) in enumerate(zip(paths, call.inputs)):
+    lines = [f"def body({', '.join(f'a{k}' for k in range(len(paths)))}):"]
+    for k, meta in enumerate(call.inputs):
         scope[f"dtype{k}"] = meta.dtype
-        made = f"np.ascontiguousarray({path})" if meta.ndim else f"np.array({path}, dtype{k})"
+        made = f"np.ascontiguousarray(a{k})" if meta.ndim else f"np.array(a{k}, dtype{k})"
         lines.append(f"    x{k} = {made}")
     for symbol, found in solutions.items():
         size = f"(x{found.number}.shape[{found.axis}] - {found.rest}) // {found.factor}"
@@ -234,10 +234,21 @@ def function_of(
     ]
     outputs = [f"o{k}" if m.ndim else f"o{k}[()]" for k, m in enumerate(call.outputs)]
     lines.append(f"    return {result.format(*outputs)}")
-    exec(compile("\n".join(lines), f"<phix.numba.njit of {call.name}>", "exec"), scope)
-    function: Any = numba.njit(nogil=True)(scope[call.name])
+    function = _named(call.name, taken, paths, _compiled(call.name, "body", lines, scope))
     function.phix = (call, sizes)  # lives as long as what calls it
     return function
+
+
+def _named(name: str, taken: list[str], paths: list[str], body: Any) -> Any:
+    """A function with the user's names, which may be any, around one with those of this file."""
+    inner = next(n for k in range(len(taken) + 2) if (n := f"body{k}") not in (name, *taken))
+    lines = [f"def {name}({', '.join(taken)}):", f"    return {inner}({', '.join(paths)})"]
+    return _compiled(name, name, lines, {inner: body})
+
+
+def _compiled(title: str, name: str, lines: list[str], scope: dict[str, Any]) -> Any:
+    exec(compile("\n".join(lines), f"<phix.numba.njit of {title}>", "exec"), scope)
+    return numba.njit(nogil=True)(scope[name])
 
 
 def _checks(call: NativeCall, paths: list[str], names: dict[dm.Symbol, str]) -> list[str]:

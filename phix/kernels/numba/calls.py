@@ -24,12 +24,15 @@ _OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True
 
 
 @cache
-def jitted(function: Any, **options: Any) -> Any:
-    """The function for Numba's compiler; one that is decorated already keeps its own options."""
+def jitted(function: Any, digest: str, **options: Any) -> Any:
+    """The function for Numba's compiler; one that is decorated already keeps its own options.
+
+    Numba takes globals when it first compiles; a function with another digest is compiled anew.
+    """
     import numba
 
     if hasattr(function, "py_func"):
-        return function
+        return numba.jit(**function.targetoptions)(function.py_func)
     flags = options["fastmath"]
     options["fastmath"] = set(flags) if isinstance(flags, tuple) else flags
     return numba.njit(**options)(function)

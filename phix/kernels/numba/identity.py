@@ -8,16 +8,21 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import operator
 import sys
 import types
 import uuid
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from phix.core.errors import KernelRegistrationError, described
+
 # Modules whose functions are known by name and version.
 _LIBRARIES = ("numpy", "numba", "math", "cmath", "operator", "builtins")
+_ONES_OWN: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 _PLAIN = (bool, int, float, complex, str, bytes, type(None), type(Ellipsis))
 
 
@@ -30,17 +35,33 @@ def python_function(function: Any) -> Callable[..., Any]:
     return getattr(function, "py_func", function)
 
 
+def checked(title: str, function: Any) -> Callable[..., Any]:
+    """The function as Python has it.
+
+    Raises:
+        KernelRegistrationError: it is none that Numba could compile.
+    """
+    plain = python_function(function)
+    if not isinstance(plain, types.FunctionType):
+        raise KernelRegistrationError(
+            f"{title} is a Python function, or one under numba.njit; found {described(function)}; "
+            "write a function with def that calls it"
+        )
+    return plain
+
+
 def digest(function: Any, *more: Any) -> tuple[str, bool]:
     """A digest of the function and of ``more`` plain values, and whether it says all.
 
-    Where it cannot, as for a function that uses an object of a class, the digest is one that no
+    Globals and other functions count as they are now, for Numba takes them when it compiles. Where
+    no text says all, as for a function that uses an object of a class, the digest is one that no
     other function gets, in no other process.
     """
     try:
-        parts = (list(_described(function, set())), _versions(), more)
+        parts = (list(_described(function, {})), _versions(), more)
         return hashlib.sha256(repr(parts).encode()).hexdigest(), True
     except _Unknown:
-        return hashlib.sha256(uuid.uuid4().bytes).hexdigest(), False
+        return _ONES_OWN.setdefault(function, uuid.uuid4().hex), False
 
 
 def _versions() -> list[str]:
@@ -49,20 +70,22 @@ def _versions() -> list[str]:
     return [numba.__version__, np.__version__, sys.version]
 
 
-def _described(value: Any, seen: set[int]) -> Iterator[Any]:
-    value = python_function(value)
-    if id(value) in seen:
-        return
-    if isinstance(value, types.FunctionType):
-        seen.add(id(value))
+def _described(value: Any, seen: dict[int, int]) -> Iterator[Any]:
+    if hasattr(value, "py_func"):
+        yield [_option(each, seen) for each in sorted(value.targetoptions.items())]
+        value = value.py_func
+    if id(value) in seen:  # which of them: two names may stand for one function, or for two
+        yield ("seen", seen[id(value)])
+    elif isinstance(value, types.FunctionType):
+        seen[id(value)] = len(seen)
         yield from _function(value, seen)
     elif isinstance(value, types.CodeType):
         yield from _code(value, seen)
     elif isinstance(value, _PLAIN) or value in _typed(value):
         yield (type(value).__name__, repr(value))
-    elif isinstance(value, (tuple, frozenset)):
+    elif isinstance(value, (tuple, frozenset, set)):
         yield type(value).__name__
-        for each in sorted(value, key=repr) if isinstance(value, frozenset) else value:
+        for each in value if isinstance(value, tuple) else sorted(value, key=repr):
             yield list(_described(each, seen))
     elif isinstance(value, np.ndarray) and value.dtype.kind in "biufc":
         content = hashlib.sha256(np.ascontiguousarray(value).tobytes()).hexdigest()
@@ -71,19 +94,34 @@ def _described(value: Any, seen: set[int]) -> Iterator[Any]:
         yield _of_a_library(value)
 
 
+def _option(option: tuple[str, Any], seen: dict[int, int]) -> tuple[str, list[Any]]:
+    """What a decorated function was decorated with."""
+    name, value = option
+    return name, list(_described(value, seen))
+
+
 def _of_a_library(value: Any) -> tuple[str, ...]:
     """A module, function or class that its name tells."""
     name = str(getattr(value, "__name__", ""))
     if isinstance(value, types.ModuleType) and _is_library(name):
         return ("module", name)
     module = getattr(value, "__module__", None) or ""
-    if _is_library(module) and name:
-        return ("of a library", module, getattr(value, "__qualname__", name))
+    where = str(getattr(value, "__qualname__", name))
+    if _is_library(module) and _found(module, where) is value:  # else made by one, as by cfunc
+        return ("of a library", module, where)
     if name and getattr(builtins, name, None) is value:
         return ("builtin", name)
     if isinstance(value, type) and issubclass(value, BaseException):  # code holds it by name
         return ("exception", module, value.__qualname__)
     raise _Unknown
+
+
+def _found(module: str, where: str) -> Any:
+    """What a module has under a name."""
+    try:
+        return operator.attrgetter(where)(sys.modules.get(module))
+    except AttributeError:
+        return None
 
 
 def _typed(value: Any) -> list[Any]:
@@ -95,7 +133,7 @@ def _is_library(module: str) -> bool:
     return module.partition(".")[0] in _LIBRARIES
 
 
-def _function(function: types.FunctionType, seen: set[int]) -> Iterator[Any]:
+def _function(function: types.FunctionType, seen: dict[int, int]) -> Iterator[Any]:
     code = function.__code__
     yield from _code(code, seen)
     yield list(_described(function.__defaults__, seen))
@@ -104,7 +142,15 @@ def _function(function: types.FunctionType, seen: set[int]) -> Iterator[Any]:
         if name in function.__globals__:
             yield (name, list(_described(function.__globals__[name], seen)))
     for name, cell in zip(code.co_freevars, function.__closure__ or ()):
-        yield (name, list(_described(cell.cell_contents, seen)))
+        yield (name, list(_described(_content(cell), seen)))
+
+
+def _content(cell: types.CellType) -> Any:
+    """What a closure holds; an ellipsis where that is not there yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return ...
 
 
 def _names(code: types.CodeType) -> set[str]:
@@ -113,7 +159,7 @@ def _names(code: types.CodeType) -> set[str]:
     return set(code.co_names).union(*map(_names, inner))
 
 
-def _code(code: types.CodeType, seen: set[int]) -> Iterator[Any]:
+def _code(code: types.CodeType, seen: dict[int, int]) -> Iterator[Any]:
     """Not where it stands: a file that moves, or a comment above, changes nothing."""
     yield (code.co_code.hex(), code.co_names, code.co_varnames, code.co_argcount, code.co_flags)
     for constant in code.co_consts:

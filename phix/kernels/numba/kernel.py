@@ -29,7 +29,7 @@ from phix.core.places import Place
 from phix.core.rules import get_op
 from phix.kernels.loops import linked
 from phix.kernels.loops.linked import Linked
-from phix.kernels.numba.identity import digest, python_function
+from phix.kernels.numba.identity import checked, digest, python_function
 
 BACKEND = "NUMBA"
 # Numba has no arithmetic in 16 bits on a CPU.
@@ -87,7 +87,6 @@ class NumbaKernel:
     def __init__(self, op: Op, function: Callable[..., Any], **options: Any) -> None:
         self.op, self.function, self._options = op, function, options
         self.title = f"the Numba kernel of {op.name!r}"
-        self._digest, self.is_lasting = digest(function, op.name, sorted(options.items()))
 
     @property
     def options(self) -> dict[str, Any]:
@@ -98,13 +97,21 @@ class NumbaKernel:
     @property
     def digest(self) -> str:
         """What its code follows from."""
-        return f"{self._digest} {'boundscheck' in self.options}"
+        return self._described()[0]
+
+    @property
+    def is_lasting(self) -> bool:
+        """Whether the digest tells, in other processes too."""
+        return self._described()[1]
+
+    def _described(self) -> tuple[str, bool]:
+        return digest(self.function, self.op.name, sorted(self.options.items()))
 
     def __call__(self, ctx: Any, *arguments: Any) -> None:
         """Run on arrays of the host, as kernels of libraries are."""
         from phix.kernels.numba.calls import jitted
 
-        jitted(self.function, **self.options)(*arguments)
+        jitted(self.function, self.digest, **self.options)(*arguments)
 
     def call_of(self, equation: Equation) -> tuple[Linked, list[MetaTensor], tuple[DimLike, ...]]:
         """What an equation calls: the routine, the arrays it takes in order, and the numbers."""
@@ -147,7 +154,7 @@ class NumbaKernel:
         from phix.kernels.numba import arrays, calls
 
         scope = {
-            "kernel": calls.jitted(self.function, **self.options),
+            "kernel": calls.jitted(self.function, self.digest, **self.options),
             "carray": numba.carray,
             "read_only": arrays.read_only,
             **call.constants,
@@ -208,10 +215,11 @@ def _check_arguments(op: Op, function: Callable[..., Any]) -> None:
     names = [str(n) for n in kernel_keys.kernel_arguments(op, tuple(a.name for a in op.inputs),
                                                           tuple(op.attr_names))]  # fmt: skip
     names += [o.name for o in op.outputs]
-    taken = list(_positional(python_function(function)))
+    plain = checked(f"the Numba kernel of {op.name!r}", function)
+    taken = list(_positional(plain))
     if len(taken) != len(names):
         raise KernelRegistrationError(
-            f"the Numba kernel {python_function(function).__name__} of {op.name!r} takes "
+            f"the Numba kernel {plain.__name__} of {op.name!r} takes "
             f"({', '.join(taken)}); it is called with inputs, attributes and outputs, as "
             f"({', '.join(names)})"
         )

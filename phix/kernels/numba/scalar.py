@@ -34,8 +34,17 @@ class ScalarBody:
     ) -> None:
         self.function, self.gives_bools, self.options = function, gives_bools, options
         self.title = f"the Numba scalar function of {op_name!r}"
-        self.digest, self.is_lasting = digest(function, op_name, sorted(options.items()))
+        self.op_name = op_name
         self.known: dict[Any, tuple[Linked, np.dtype]] = {}
+
+    @property
+    def digest(self) -> str | None:
+        """What the code follows from; None where nothing tells."""
+        made, is_lasting = self._described()
+        return made if is_lasting else None
+
+    def _described(self) -> tuple[str, bool]:
+        return digest(self.function, self.op_name, sorted(self.options.items()))
 
     def __call__(self, *scalars: Any, **attrs: Any) -> Expr:
         if any(isinstance(x, Complex) for x in scalars):
@@ -43,20 +52,22 @@ class ScalarBody:
                 f"{self.title} takes real numbers; write complex ones as a whole kernel with "
                 "phix.numba.kernel, or of two real parts"
             )
-        key = (tuple(x.dtype for x in scalars), repr(sorted(attrs.items())))
+        made = self._described()
+        key = (made, tuple(x.dtype for x in scalars), repr(sorted(attrs.items())))
         if key not in self.known:
-            self.known[key] = self._linked(key[0], attrs, key[1])
+            self.known[key] = self._linked(key[1], attrs, key[2], *made)
         function, dtype = self.known[key]
         return Expr("call", scalars, dtype, function.name)
 
     def _linked(
-        self, dtypes: tuple[np.dtype, ...], attrs: dict[str, Any], shown: str
-    ) -> tuple[Linked, np.dtype]:
-        parts = (self.digest, [str(d) for d in dtypes], shown)
+        self, dtypes: tuple[np.dtype, ...], attrs: dict[str, Any], shown: str,
+        code: str, is_lasting: bool,
+    ) -> tuple[Linked, np.dtype]:  # fmt: skip
+        parts = (code, [str(d) for d in dtypes], shown)
         name = linked.PREFIX + hashlib.sha256(repr(parts).encode()).hexdigest()[:40]
         from phix.kernels.numba.calls import needs
 
-        text, result = self._module(name, dtypes, attrs)
+        text, result = self._module(name, dtypes, attrs, code)
         plain = python_function(self.function)
         return linked.add(Linked(
             name=name,
@@ -65,18 +76,18 @@ class ScalarBody:
             make=lambda: text,
             needs=lambda: needs(text),
             meaning=lambda *scalars: plain(*scalars, **attrs),
-            is_lasting=self.is_lasting,
+            is_lasting=is_lasting,
         )), result  # fmt: skip
 
     def _module(
-        self, name: str, dtypes: tuple[np.dtype, ...], attrs: dict[str, Any]
+        self, name: str, dtypes: tuple[np.dtype, ...], attrs: dict[str, Any], code: str
     ) -> tuple[str, np.dtype]:
         import numba
 
         from phix.kernels.numba import calls
 
         kinds = tuple(numba.from_dtype(d) for d in dtypes)
-        inner = calls.jitted(self.function, **self.options)
+        inner = calls.jitted(self.function, code, **self.options)
         result = self._result(inner, kinds, dtypes, attrs)
         # floats are weak beside the inputs, as in phix: in float32 they are float32
         own = dtypes[0].type
@@ -128,5 +139,5 @@ def register(
     """
     body = ScalarBody(op_name, function, gives_bools, **options)
     registry.body(op_name, native=True)(body)
-    note_code(op_name, body.digest if body.is_lasting else None)
+    note_code(op_name, lambda: body.digest)
     return body
