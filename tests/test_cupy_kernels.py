@@ -97,14 +97,15 @@ class ElementwiseKernel:
 
 
 @pytest.fixture
-def cupy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """The stand-ins, and an emulated GPU."""
+def cupy() -> Iterator[Any]:
+    """The stand-ins, and an emulated GPU, which is left after them: who puts the real one back
+    asks CuPy for it."""
     fake = ModuleType("cupy")
     fake.RawKernel, fake.ElementwiseKernel = RawKernel, ElementwiseKernel  # type: ignore[attr-defined]
-    with emulated() as runtime:
-        monkeypatch.setitem(sys.modules, "cupy", fake)
-        monkeypatch.setattr(RawKernel, "runtime", runtime)
-        monkeypatch.setattr(RawKernel, "started", [])
+    with emulated() as runtime, pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "cupy", fake)
+        patch.setattr(RawKernel, "runtime", runtime)
+        patch.setattr(RawKernel, "started", [])
         yield fake
 
 
