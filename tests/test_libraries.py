@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -182,7 +183,9 @@ def test_threads_have_pins_of_their_own() -> None:
 
 
 @phix.device("cpu")
-def test_a_pin_is_part_of_the_key_on_disk() -> None:
+def test_a_pin_is_part_of_the_key_on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PHIX_CACHE_DIR", str(tmp_path))  # other tests write into theirs meanwhile
+
     def entries() -> int:
         return phix.cache_info().entries
 
