@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import phix
-from harness import references
+from harness.references.windows import channels_back, conv2d
 from phix import ops
 from phix.testing import derivatives as differences
 
@@ -125,15 +125,13 @@ CONVOLUTIONS: list[dict[str, Any]] = [
 def test_conv2d(case: dict[str, Any], data_format: str) -> None:
     rng = np.random.default_rng(0)
     attrs = {k: v for k, v in case.items() if k not in "xw"} | {"data_format": data_format}
-    x = references.channels_back(rng.normal(size=case["x"]), data_format)
+    x = channels_back(rng.normal(size=case["x"]), data_format)
     w = rng.normal(size=case["w"])
 
     def f(a: Any, b: Any) -> tuple[Any, ...]:
         return (ops.conv2d(a, b, **attrs),)
 
-    np.testing.assert_allclose(
-        f(x, w)[0].numpy(), references.conv2d(x, w, **attrs), rtol=1e-11, atol=1e-12
-    )
+    np.testing.assert_allclose(f(x, w)[0].numpy(), conv2d(x, w, **attrs), rtol=1e-11, atol=1e-12)
     differences.check_pullback(f, [x, w], rng=rng, tolerance=1e-6)
     for order in (2, 3):
         differences.check_higher(f, [x, w], order=order, rng=rng, tolerance=1e-6)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import phix
-from harness.references import conv2d
+from harness.references.windows import conv2d
 from phix import ops
 
 # images [n, c, h, w], filters [o, c / groups, kh, kw], attributes

@@ -9,7 +9,7 @@ import pytest
 
 import phix
 from gpu_programs import compile_all, needs_compiler, program, shapes, sources
-from harness.references import conv2d as reference
+from harness.references.windows import conv2d as reference
 from phix import ops
 from phix.core.graph import Graph
 from phix.kernels.gpu.convolution import Convolution, parts

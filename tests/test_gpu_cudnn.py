@@ -17,7 +17,7 @@ from cuda_emulator import STREAM
 from cuda_libraries import Cudnn
 from emulated_gpu import emulated
 from gpu_programs import needs_compiler
-from harness.references import conv2d as reference
+from harness.references.windows import conv2d as reference
 from phix import ops
 from phix.core.errors import DeviceError, KernelRegistrationError
 from phix.kernels.gpu import cudnn, device, libraries, program

@@ -12,7 +12,7 @@ import scipy.special as sp
 
 import phix
 from harness.closed import check_gradient, close
-from harness.references import avg_pool2d, conv2d, max_pool2d
+from harness.references.windows import avg_pool2d, conv2d, max_pool2d
 from phix import random
 
 pytestmark = pytest.mark.unoptimised

@@ -10,7 +10,7 @@ import pytest
 
 import phix
 import phix.nn.functional as F
-from harness.references import attention
+from harness.references.attention import attention
 from phix import ops
 from phix.core import patterns
 from phix.core.patterns import Finder, Match, call, either, number

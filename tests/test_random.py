@@ -10,7 +10,7 @@ import pytest
 import scipy.stats
 
 import phix
-from harness.references import threefry2x32
+from harness.references.random import threefry2x32
 from phix import random
 from phix.core.errors import NumberRangeError
 from phix.primitives import random as draws

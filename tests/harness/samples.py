@@ -17,7 +17,7 @@
 ``ref``
     A Python expression over the op's arguments that gives an array, or a tuple of arrays with one
     entry an output (a list output has its entries in place). ``np`` is NumPy, ``sp`` is
-    scipy.special, and every function of ``harness/references.py`` is at hand. Float inputs arrive
+    scipy.special, and every function of ``harness/references`` is at hand. Float inputs arrive
     as float64 and complex ones as complex128, holding the values the op saw, and so do the ints
     that an op's trait promote_float is about; other inputs arrive as they are. Attributes arrive as
     written, absent ones with their defaults. Absent (a random op): values are not compared.

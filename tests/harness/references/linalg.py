@@ -1,0 +1,81 @@
+"""Factors of matrices, and what solves with them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def ct(x: np.ndarray) -> np.ndarray:
+    """The conjugate transposes of matrices."""
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def cholesky(x: np.ndarray, upper: bool) -> np.ndarray:
+    """The Cholesky factor of the Hermitian part."""
+    lower = np.linalg.cholesky((x + ct(x)) / 2)
+    return ct(lower) if upper else lower
+
+
+def triangular_solve(
+    x: np.ndarray, y: np.ndarray, upper: bool, transpose: bool, unitriangular: bool
+) -> np.ndarray:
+    """A general solution with the triangle alone."""
+    triangle = np.triu(x) if upper else np.tril(x)
+    if unitriangular:
+        diagonal = np.arange(x.shape[-1])
+        triangle[..., diagonal, diagonal] = 1
+    return np.linalg.solve(np.swapaxes(triangle, -1, -2) if transpose else triangle, y)
+
+
+def lu(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Gaussian elimination, row by row, with the largest element of the column as pivot."""
+    out = np.array(x)
+    steps = min(x.shape[-2:])
+    pivots = np.broadcast_to(np.arange(1, steps + 1, dtype=np.int32), (*x.shape[:-2], steps)).copy()
+    infos = np.zeros(x.shape[:-2], np.int32)
+    for at in np.ndindex(*x.shape[:-2]):
+        a = out[at]
+        for k in range(steps):
+            if pivot:
+                largest = k + int(np.argmax(np.abs(a[k:, k].real) + np.abs(a[k:, k].imag)))
+                a[[k, largest]] = a[[largest, k]]
+                pivots[at][k] = largest + 1
+            if a[k, k] == 0:
+                infos[at] = infos[at] or k + 1
+                continue
+            a[k + 1 :, k] /= a[k, k]
+            a[k + 1 :, k + 1 :] -= np.outer(a[k + 1 :, k], a[k, k + 1 :])
+    return out, pivots, infos
+
+
+def lu_permutation(x: np.ndarray, pivots: np.ndarray) -> np.ndarray:
+    """The exchanges made one after the other on the numbers of the rows."""
+    rows, pivots = x.shape[-2], pivots.astype(int)
+    out = np.broadcast_to(np.arange(rows), (*pivots.shape[:-1], rows)).copy()
+    for at in np.ndindex(*pivots.shape[:-1]):
+        for k, other in enumerate(pivots[at]):
+            out[at][[k, other - 1]] = out[at][[other - 1, k]]
+    return out
+
+
+def lu_unpack(
+    x: np.ndarray, y: np.ndarray, unpack_ludata: bool, unpack_pivots: bool
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """P, L and U."""
+    rows, columns = x.shape[-2:]
+    size, empty = min(rows, columns), np.zeros(0)
+    if y.shape[-1] != size:
+        raise ValueError("pivots of another matrix")
+    pmat = np.swapaxes(np.eye(rows)[lu_permutation(x, y)], -1, -2)
+    lower = np.tril(x[..., :size], -1) + np.eye(rows, size)
+    upper = np.triu(x[..., :size, :])
+    found = (lower, upper) if unpack_ludata else (empty, empty)
+    return (pmat if unpack_pivots else empty, *found)
+
+
+def lu_solve(b: np.ndarray, lu: np.ndarray, pivots: np.ndarray, trans: str) -> np.ndarray:
+    """A general solution with the product of the factors."""
+    pmat, lower, upper = lu_unpack(lu, pivots, True, True)
+    a = pmat @ lower @ upper
+    change = {"N": np.array, "T": lambda m: np.swapaxes(m, -1, -2), "C": ct}
+    return np.linalg.solve(change[trans](a), b)

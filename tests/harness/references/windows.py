@@ -1,0 +1,115 @@
+"""Convolutions and pools. All images are in the layout that ``data_format`` names: NCHW or NHWC."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+
+def windows(
+    x: np.ndarray,
+    size: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    dilations: Sequence[int] = (1, 1),
+    fill: float = 0.0,
+) -> np.ndarray:
+    """The windows of images [n, c, h, w], as [n, c, rows, columns, size[0], size[1]].
+
+    ``paddings`` has one entry an axis, or two (before and after each): (top, bottom, left, right).
+    """
+    pads = list(paddings) if len(paddings) == 4 else [p for p in paddings for _ in range(2)]
+    x = np.pad(x, [(0, 0), (0, 0), pads[:2], pads[2:]], constant_values=fill)
+    reach = [d * (s - 1) + 1 for s, d in zip(size, dilations)]
+    views = np.lib.stride_tricks.sliding_window_view(x, reach, axis=(2, 3))
+    return views[:, :, :: strides[0], :: strides[1], :: dilations[0], :: dilations[1]]
+
+
+def conv2d(
+    x: np.ndarray,
+    w: np.ndarray,
+    strides: Sequence[int] = (1, 1),
+    paddings: Sequence[int] = (0, 0),
+    dilations: Sequence[int] = (1, 1),
+    groups: int = 1,
+    data_format: str = "NCHW",
+) -> np.ndarray:
+    """The cross-correlation of images with filters [out, in / groups, kh, kw]."""
+    x = channels_first(x, data_format)
+    _check_filters(w, x.shape[1], w.shape[1] * groups)
+    out = []
+    for part, filters in zip(np.split(x, groups, 1), np.split(w, groups, 0)):
+        seen = windows(part, w.shape[2:], strides, paddings, dilations)
+        out.append(np.einsum("ncijkl,ockl->noij", seen, filters))
+    return channels_back(np.concatenate(out, 1), data_format)
+
+
+def _check_filters(w: np.ndarray, have: int, want: int) -> None:
+    if have != want or 0 in w.shape:
+        raise ValueError(f"filters {w.shape} for {have} channels in place of {want}")
+
+
+def conv2d_transpose(
+    x: np.ndarray,
+    w: np.ndarray,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    output_padding: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+) -> np.ndarray:
+    """Each element times its filter [in, out / groups, kh, kw], added up where they overlap."""
+    n, c, h, wide = x.shape
+    _check_filters(w, c, w.shape[0])
+    _, per_group, kh, kw = w.shape
+    size = [
+        (length - 1) * s + (k - 1) * d + 1
+        for length, s, k, d in zip((h, wide), strides, (kh, kw), dilations)
+    ]
+    out = np.zeros((n, per_group * groups, size[0] + 8, size[1] + 8), x.dtype)
+    for channel, i, j in np.ndindex(c, kh, kw):
+        first = channel // (c // groups) * per_group
+        rows = slice(i * dilations[0], i * dilations[0] + h * strides[0], strides[0])
+        columns = slice(j * dilations[1], j * dilations[1] + wide * strides[1], strides[1])
+        term = x[:, channel, None] * w[channel, None, :, i, j, None, None]
+        out[:, first : first + per_group, rows, columns] += term
+    more = tuple(output_padding) or (0, 0)
+    ends = [s - p + e for s, p, e in zip(size, paddings, more)]
+    return out[:, :, paddings[0] : ends[0], paddings[1] : ends[1]]
+
+
+def max_pool2d(
+    x: np.ndarray,
+    kernel_size: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int] = (0, 0),
+    data_format: str = "NCHW",
+) -> np.ndarray:
+    """The largest value of each window; padding never wins."""
+    seen = windows(channels_first(x, data_format), kernel_size, strides, paddings, fill=-np.inf)
+    return channels_back(seen.max((4, 5)), data_format)
+
+
+def avg_pool2d(
+    x: np.ndarray,
+    kernel_size: Sequence[int],
+    strides: Sequence[int],
+    paddings: Sequence[int] = (0, 0),
+    exclusive: bool = True,
+    data_format: str = "NCHW",
+) -> np.ndarray:
+    """The mean of each window; ``exclusive`` leaves the padding out of the count."""
+    images = channels_first(x, data_format)
+    total = windows(images, kernel_size, strides, paddings).sum((4, 5))
+    inside = windows(np.ones_like(images), kernel_size, strides, paddings).sum((4, 5))
+    count = inside if exclusive else kernel_size[0] * kernel_size[1]
+    return channels_back(total / count, data_format)
+
+
+def channels_first(x: np.ndarray, data_format: str) -> np.ndarray:
+    return np.moveaxis(x, 3, 1) if data_format == "NHWC" else x
+
+
+def channels_back(x: np.ndarray, data_format: str) -> np.ndarray:
+    return np.moveaxis(x, 1, 3) if data_format == "NHWC" else x
