@@ -93,15 +93,15 @@ __all__ = [
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
     "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
-    "masked_fill", "matmul", "matmul_grad", "matrix_power", "max", "max_grad", "max_pool2d",
-    "max_pool2d_grad", "maximum", "maximum_grad",
+    "masked_fill", "masked_select", "matmul", "matmul_grad", "matrix_power", "max", "max_grad",
+    "max_pool2d", "max_pool2d_grad", "maximum", "maximum_grad",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "meshgrid",
     "min", "min_grad", "minimum", "minimum_grad",
     "mse_loss",
     "multiply", "multiply_", "multiply_grad",
     "mv",
     "ndtr", "ndtr_grad",
-    "normal_density", "normal_density_grad", "not_equal",
+    "nonzero", "normal_density", "normal_density_grad", "not_equal",
     "numel",
     "one_hot",
     "optimization_barrier",
@@ -143,7 +143,7 @@ __all__ = [
     "topk", "topk_grad",
     "transpose", "transpose_", "transpose_grad", "triangular_solve", "triangular_solve_grad",
     "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_", "triu_grad", "triu_indices",
-    "trunc", "trunc_", "truncated_gaussian_random",
+    "true_positions", "trunc", "trunc_", "truncated_gaussian_random",
     "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
     "var", "var_grad",
     "where", "where_", "where_grad", "while_loop",
@@ -4767,6 +4767,51 @@ _logcumsumexp_grad = define(
 def logcumsumexp_grad(x, out, out_grad, axis, flatten, exclusive, reverse):
     """Backward of :func:`logcumsumexp`."""
     return bind(_logcumsumexp_grad, (x, out, out_grad), (axis, flatten, exclusive, reverse))
+
+
+# -- yaml/run_time_sizes.yaml ----------------------------------------------------------------------
+define = definer("yaml/run_time_sizes.yaml", family="run_time_sizes")
+
+_true_positions = define(
+    "true_positions", "(Tensor mask, int64_t size, int64_t fill=0)", "Tensor(out)",
+    infer_meta=("TruePositionsInferMeta", None), traits=("nondifferentiable", "promote(mask)"),
+    dtypes=("bool",)
+)
+def true_positions(mask: TensorLike, size: DimLike, fill: DimLike = 0) -> Tensor:
+    """The flat positions, an int64 each, of the first `size` true elements of mask in order, and
+    `fill` behind them where there are fewer.
+
+    Args:
+        mask: tensor, bool.
+        size, fill: int.
+    """
+    return bind(_true_positions, (mask,), (size, fill))
+
+_nonzero = define(
+    "nonzero", "(Tensor condition)", "Tensor(out)", infer_meta=("NonZeroInferMeta", None),
+    traits=("nondifferentiable", "data_dependent")
+)
+def nonzero(condition: TensorLike) -> Tensor:
+    """The indices of the elements that are not 0 in the order of memory, one row of int64s for
+    each: out[k, a] is the index along axis a of the k-th of them.
+
+    Args:
+        condition: tensor.
+    """
+    return bind(_nonzero, (condition,), ())
+
+_masked_select = define(
+    "masked_select", "(Tensor x, Tensor mask)", "Tensor(out)",
+    infer_meta=("MaskedSelectInferMeta", None), traits=("data_dependent",)
+)
+def masked_select(x: TensorLike, mask: TensorLike) -> Tensor:
+    """The elements of x where the bool tensor mask is true, in order, as one axis; x and mask are
+    broadcast to each other.
+
+    Args:
+        x, mask: tensor.
+    """
+    return bind(_masked_select, (x, mask), ())
 
 
 # -- yaml/shape.yaml -------------------------------------------------------------------------------

@@ -313,9 +313,9 @@ def test_a_wrong_index_is_refused(index: Any) -> None:
         phix.jit(lambda t: t[index])(x)
 
 
-def test_a_traced_mask_is_refused() -> None:
+def test_masks_of_lanes_are_refused() -> None:
     with pytest.raises(ConcretizationError, match="where"):
-        phix.jit(lambda x: x[x > 0])(numbered((3,)))
+        phix.vmap(lambda x: x[x > 0])(numbered((3, 2)))
     x = phix.to_tensor(numbered((3,)))
     assert phix.grad(lambda t: t[t > 0].sum())(x).tolist() == [0.0, 1.0, 1.0]
 

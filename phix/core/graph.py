@@ -168,6 +168,20 @@ class Graph:
         return {s for v in self.inputs for d in v.meta.dims for s in dm.symbols(d)}
 
     @stack.lazy
+    def bound_symbols(self) -> frozenset[Symbol]:
+        """The unknown dims that equations of the graph give their values."""
+        binds = (e for e in self.equations if e.op.binds_dim)
+        return frozenset(s for e in binds for s in dm.symbols(e.attrs[0]))
+
+    @property
+    def own_sizes(self) -> frozenset[Symbol]:
+        """Those of them that the dims of its outputs show."""
+        bound = self.bound_symbols
+        if not bound:
+            return bound
+        return bound & {s for a in self.outputs for d in a.meta.dims for s in dm.symbols(d)}
+
+    @stack.lazy
     def memo(self) -> dict[Any, Any]:
         """What rules and interpreters have made of this graph, by a key of their own."""
         return {}

@@ -10,11 +10,11 @@ import numpy as np
 from phix.core import context, slices
 from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.attrs import is_traced
 from phix.core.conversion import home, owned_tensor
 from phix.core.dims import Dim, DimLike
 from phix.core.errors import (
     ArgumentError,
-    ConcretizationError,
     DTypeError,
     NumberRangeError,
     PhixError,
@@ -53,6 +53,7 @@ def get(x: TensorBase, index: Any) -> Any:
         if view is not None:
             return view
     try:
+        x, index = _with_flat_masks(x, index)
         entries, dots = expand(x, index)
         if any(isinstance(e, TensorBase) for e in entries):
             return _advanced(x, entries, dots)
@@ -105,10 +106,7 @@ def expand(x: TensorBase, index: Any) -> tuple[list[Any], int]:
     entries: list[Any] = []
     for number, e in enumerate(given):
         if _is_mask(e):
-            behind = (
-                x.ndim - sum(taken[number:]) if any(d is Ellipsis for d in given[:number]) else None
-            )
-            axis = sum(taken[:number]) if behind is None else behind
+            axis = _axis_of(x, given, number)
             entries.extend(_mask_indices(e, x.meta.dims[axis : axis + e.ndim]))
         else:
             entries.append(e)
@@ -152,21 +150,58 @@ def _is_mask(e: Any) -> bool:
     return isinstance(e, TensorBase) and e.dtype == dt.bool_
 
 
+def _with_flat_masks(x: TensorBase, index: Any) -> tuple[TensorBase, Any]:
+    """The same index with one axis for those that a mask over several, not known yet, is for."""
+    given = list(_as_tuple(index))
+    if not any(_is_mask(e) and e.ndim > 1 and is_traced(e) for e in given):
+        return x, index
+    for number, e in enumerate(given):
+        if not (_is_mask(e) and e.ndim > 1 and is_traced(e)):
+            continue
+        axis = _axis_of(x, given, number)
+        dims, end = x.meta.dims, axis + e.ndim
+        if axis < 0 or end > x.ndim:
+            break  # too many indices, which is said of those that were given
+        mask = _fitted(e, dims[axis:end])
+        given[number] = call_op("reshape", mask, attrs=((mask.meta.size,),))
+        x = call_op("reshape", x, attrs=((*dims[:axis], mask.meta.size, *dims[end:]),))
+    return x, tuple(given)
+
+
+def _axis_of(x: TensorBase, given: list[Any], number: int) -> int:
+    """The axis of ``x`` at which an entry of an index stands."""
+    entries = [_entry(x, e) for e in given]
+    taken = [e.ndim if _is_mask(e) else int(e is not None and e is not Ellipsis) for e in entries]
+    if any(e is Ellipsis for e in entries[:number]):
+        return x.ndim - sum(taken[number:])
+    return sum(taken[:number])
+
+
+def _fitted(mask: TensorBase, dims: dm.Shape) -> TensorBase:
+    """A mask over axes of these dims; where nobody knows yet, runs look whether it has them."""
+    if not all(map(dm.may_equal, mask.meta.dims, dims)) or mask.ndim != len(dims):
+        raise TensorIndexError(
+            f"a mask must have the shape of what it masks, {dm.shape_text(dims)}, found {mask.meta}"
+        )
+    if dm.same_shape(mask.meta.dims, dims):
+        return mask
+    cases = [call_op("full", attrs=(dims, value, dt.bool_, None)) for value in (False, True)]
+    return call_op("select_n", mask, cases)
+
+
 def _mask_indices(mask: TensorBase, dims: dm.Shape) -> list[Tensor]:
     """A mask over axes of these dims as int indices; its True elements must be known."""
     if not mask.ndim:
         raise TensorIndexError("a 0-d mask is no index; use phix.ops.where(mask, x, other)")
-    if not all(map(dm.may_equal, mask.meta.dims, dims)):
-        raise TensorIndexError(
-            f"a mask must have the shape of what it masks, {dm.shape_text(dims)}, found {mask.meta}"
-        )
-    try:
-        values = mask.concrete("a mask")
-    except ConcretizationError as error:
-        raise ConcretizationError(
-            f"x[mask] has a size that depends on the mask's values, which are not known while "
-            f"tracing ({mask.meta}); use phix.ops.where(mask, x, other)"
-        ) from error
+    mask = _fitted(mask, dims)
+    if is_traced(mask):
+        rows = call_op("nonzero", mask)
+        if mask.ndim == 1:
+            return [call_op("reshape", rows, attrs=((rows.meta.dims[0],),))]
+        return [
+            call_op("slice", rows, attrs=((1,), (k,), (k + 1,), (), (1,))) for k in range(mask.ndim)
+        ]
+    values = mask.concrete("a mask")
     return [owned_tensor(i, values.place) for i in np.nonzero(values.host)]
 
 

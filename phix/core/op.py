@@ -115,6 +115,8 @@ class Op:
         self.number_slots = tuple(i for i, a in enumerate(self.attrs) if a.type in NUMBERS)
         self.has_graphs = any(a.type.startswith("Graph") for a in self.attrs)
         self.binds_dim = "binds_dim" in self.traits
+        # A traced program has what the op is made of: the size of its result is computed there.
+        self.is_written_out = "data_dependent" in self.traits
         self.has_effect = "side_effect" in self.traits and not self.binds_dim
         self.single_output = len(self.outputs) == 1 and not self.outputs[0].is_list
 

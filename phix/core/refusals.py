@@ -36,6 +36,16 @@ def no_value(tracer: Traced, asked: str) -> ConcretizationError:
     )
 
 
+def no_one_size(op_name: str, tracer: Traced) -> ConcretizationError:
+    """Of a batch, each lane of which would have a result of a size of its own."""
+    return ConcretizationError(
+        f"{op_name}{at_user_line()}: the size of the result depends on the data, so it would be "
+        f"another in each lane of the batch ({tracer.meta} is mapped by {tracer.interpreter.name});"
+        " keep the size and choose with phix.ops.where(mask, x, other), give the number of "
+        "elements (phix.ops.true_positions(mask, size)), or map over the batch with phix.scan"
+    )
+
+
 def derivative_lost(tracer: Traced, asked: str) -> PhixError:
     """Of a tracer that has a value, and a derivative that the value alone has not."""
     if not tracer.interpreter.alive:

@@ -72,6 +72,16 @@ def user_source() -> Source | None:
 stack.ON_LEAVING.append(lambda: {"source_below": user_source()})
 
 
+def at_source(error: Exception, source: Source | None) -> Exception:
+    """The error with the line that made the call, not the line that runs it."""
+    head, at, tail = str(error).partition(" (at ")
+    if not at or source is None:
+        return error
+    found = type(error)(f"{head} (at {source}){tail.partition(')')[2]}")
+    vars(found).update(vars(error))
+    return found
+
+
 def at_user_line() -> str:
     """`` (at file:line)`` for messages; empty where no frame is the user's."""
     source = user_source()

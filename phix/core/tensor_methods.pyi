@@ -1110,6 +1110,15 @@ class TensorMethods:
         """log(exp(x_0) + ... + exp(x_k)) along the axis, computed so that nothing overflows;
         exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements in
         order."""
+    def true_positions(self, size: DimLike, fill: DimLike = 0) -> Tensor:
+        """The flat positions, an int64 each, of the first `size` true elements of mask in order,
+        and `fill` behind them where there are fewer."""
+    def nonzero(self) -> Tensor:
+        """The indices of the elements that are not 0 in the order of memory, one row of int64s for
+        each: out[k, a] is the index along axis a of the k-th of them."""
+    def masked_select(self, mask: TensorLike) -> Tensor:
+        """The elements of x where the bool tensor mask is true, in order, as one axis; x and mask
+        are broadcast to each other."""
     def reshape(self, shape: IntArrayLike) -> Tensor:
         """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of
         x where the other dims fit then (where x is empty they need not: a 0 that cannot copy is a

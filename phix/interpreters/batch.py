@@ -20,7 +20,7 @@ from phix.core.graph import flat, map_entries, named_axes
 from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
-from phix.core.refusals import no_value
+from phix.core.refusals import no_one_size, no_value
 from phix.core.rules import OPS
 from phix.core.tensor import Tensor, TensorBase, Tracer
 from phix.interpreters.decompose import as_entries
@@ -58,7 +58,7 @@ class Batch(Interpreter):
         """The largest of the batch; a size of each lane's own is not to be had."""
         assert self.parent is not None
         if not largest:
-            raise no_value(value, "a size")
+            raise no_one_size("a size", value)
         with context.active(self.parent):
             lanes = value.value
             if not (isinstance(self.size, int) and self.size):  # of no lanes the largest is 0
@@ -85,6 +85,8 @@ class Batch(Interpreter):
         if not any(flat(batched)) and not joins:
             with context.active(parent):
                 return parent.process(op, inputs, attrs)
+        if op.is_written_out and op.batch_rule is None:
+            raise no_one_size(op.name, next(x for x in flat(inputs) if self.owns(x)))
         if op.decomposition is not None and op.batch_rule is None:
             outs = op.decomposition(*op.merge(inputs, attrs))
             return outs if op.single_output else as_entries(op, outs)

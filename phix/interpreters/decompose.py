@@ -10,7 +10,7 @@ from phix.core.conversion import tensor_from_scalar
 from phix.core.graph import Graph, Literal, Variable, flat, map_attrs, map_entries
 from phix.core.interpreter import Interpreter
 from phix.core.op import Op
-from phix.interpreters.stage import Stage, StageTracer, finish
+from phix.interpreters.stage import Stage, StageTracer, as_entries, finish
 
 Keep = Callable[[Op], bool]
 
@@ -31,13 +31,6 @@ class Decompose(Interpreter):
             return self.parent.process(op, inputs, inside)
         outs = op.decomposition(*op.merge(inputs, attrs))
         return outs if op.single_output else as_entries(op, outs)
-
-
-def as_entries(op: Op, outs: Any) -> Any:
-    """What a rule returned, as ``process`` returns it: lists as tuples."""
-    if len(op.outputs) == 1:
-        return tuple(outs)
-    return tuple(tuple(o) if isinstance(o, (list, tuple)) else o for o in outs)
 
 
 def keep_none(op: Op) -> bool:

@@ -358,7 +358,8 @@ def single_op_graph(op: Op, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> G
         )
     entries = (outs,) if len(op.outputs) == 1 else outs
     outputs = tuple(t.variable for t in flat(tuple(entries)))
-    return finish(Graph(inputs, (), tuple(stage.equations), outputs))
+    constants = tuple(stage.constants.values())  # of what is written out
+    return finish(Graph(inputs, constants, tuple(stage.equations), outputs))
 
 
 def _in_primitives(graph: Graph) -> Graph:

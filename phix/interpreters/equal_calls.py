@@ -9,7 +9,8 @@ from phix.core.dims import Dim
 from phix.core.exact_keys import exact_key
 from phix.core.graph import graphs_in
 from phix.core.op import Op
-from phix.core.tensor import Tensor, Tracer
+from phix.core.rules import OPS, origin
+from phix.core.tensor import Tensor, TensorBase, Tracer
 
 
 def call_key(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -23,6 +24,25 @@ def call_key(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         return None
     keys = tuple(map(_input_key, inputs))
     return op, attr_key(attrs), frozenset(keys) if may_swap(op) else keys
+
+
+_DEEPEST = 8  # calls inside calls that are compared
+
+
+def made_alike(value: Any, depth: int = _DEEPEST) -> Any:
+    """What traced values have in common that equal calls made of the same; each by itself where
+    calls are not to be merged.
+
+    Whoever keeps this keeps the value alive.
+    """
+    if isinstance(value, tuple):
+        return tuple([made_alike(v, depth) for v in value])
+    if not isinstance(value, TensorBase):
+        return attr_key(value)
+    made = origin(value) if depth and rewrites.is_on("common_subexpressions") else None
+    if made is None or not OPS[made.op].traits.isdisjoint(("random", "side_effect")):
+        return _input_key(value)
+    return (made.op, *[made_alike(v, depth - 1) for v in made.args])
 
 
 def may_swap(op: Op) -> bool:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from phix.core import context
+from phix.core import context, size_checks
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import normalize, with_call
 from phix.core.errors import DTypeError, OpTableError, PhixError, ShapeError
-from phix.core.graph import map_entries
+from phix.core.graph import Equation, map_entries, substitute_attrs
 from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaConfig, MetaTensor
 from phix.core.op import REQUIRED, Op
@@ -48,6 +49,10 @@ class InferMeta(Interpreter):
     def __init__(self, config: MetaConfig) -> None:
         super().__init__(None)
         self.config = config
+
+    def as_dim(self, value: Any, largest: bool) -> Any:
+        """A size that nothing is known of."""
+        return dm.symbol()
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         outs = infer(op, map_entries(lambda x: x.meta, inputs), attrs, self.config)
@@ -191,3 +196,13 @@ def has_unknown(metas: tuple[Any, ...]) -> bool:
         for e in metas
         for m in (e if isinstance(e, tuple) else () if e is None else (e,))
     )
+
+
+def _infer_for_sizes(equation: Equation, env: Mapping[dm.Symbol, Any]) -> tuple[Any, ...]:
+    """The metas of an equation's outputs, its unknown dims having those sizes."""
+    metas = map_entries(lambda a: a.meta.substitute(env), equation.inputs)
+    config = RUN_TIME if env else COMPILE_TIME
+    return infer(equation.op, metas, substitute_attrs(equation.attrs, env), config)
+
+
+size_checks.provide(_infer_for_sizes)

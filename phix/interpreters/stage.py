@@ -23,6 +23,7 @@ from phix.core.graph import (
     Source,
     Variable,
     flat,
+    graphs_in,
     is_effect,
     map_entries,
 )
@@ -35,6 +36,7 @@ from phix.core.refusals import no_value
 from phix.core.rules import OPS, Call
 from phix.core.source import recording, user_source
 from phix.core.tensor import Tensor, TensorBase, Tracer
+from phix.interpreters.equal_calls import made_alike
 from phix.interpreters.infer_meta import infer
 
 
@@ -81,6 +83,10 @@ class Stage(Interpreter):
         self.equations: list[Equation] = []
         self.constants: dict[int, Constant] = {}
         self.copies: dict[int, tuple[Any, Tensor]] = {}  # of arrays, by their addresses
+        # Values that became dims, and calls whose results have sizes of their own: an equal value
+        # is the same dim.
+        self.sizes: dict[Any, tuple[TensorBase, DimLike]] = {}
+        self.sized: dict[Any, tuple[tuple[Any, ...], Any]] = {}
         self.source: Source | None = None  # overrides the user's line while a graph is replayed
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
@@ -91,6 +97,11 @@ class Stage(Interpreter):
                 return self._made(simpler)
         atoms = map_entries(self.atom, inputs)
         metas = infer(op, map_entries(_meta, atoms), attrs)
+        if op.is_written_out and op.decomposition is not None:
+            return self.written_out(op, inputs, attrs)
+        if op.has_graphs and any(g.own_sizes for g in graphs_in(attrs)):
+            assert op.decomposition is not None  # others keep such sizes inside
+            return as_entries(op, op.decomposition(*op.merge(inputs, attrs)))
         source = self.source or user_source()
         if op.single_output:
             variable = Variable("", metas[0])
@@ -100,6 +111,15 @@ class Stage(Interpreter):
         self.equations.append(Equation(op, atoms, attrs, outputs, source))
         tracers = map_entries(lambda v: StageTracer(self, v, source), outputs)
         return tracers if len(tracers) > 1 else tracers[0]
+
+    def written_out(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        """A composite that computes the size of its results, as what it is made of."""
+        assert op.decomposition is not None
+        key = (op.name, made_alike(inputs), made_alike(attrs))
+        if key not in self.sized:
+            found = op.decomposition(*op.merge(inputs, attrs))
+            self.sized[key] = inputs, found if op.single_output else as_entries(op, found)
+        return self.sized[key][1]
 
     def _made(self, simpler: Any) -> Any:
         """The value of a call that a rule asks for, and of those among its args."""
@@ -120,9 +140,12 @@ class Stage(Interpreter):
 
     def as_dim(self, value: TensorBase, largest: bool) -> DimLike:
         """The size that ``value``, an int tensor of this graph, will have at run time."""
-        dim = dm.symbol()
-        dispatch.bind(OPS["dim_value"], (value,), (dim, largest))
-        return dim
+        key = made_alike(value), largest
+        if key not in self.sizes:
+            dim = dm.symbol()
+            dispatch.bind(OPS["dim_value"], (value,), (dim, largest))
+            self.sizes[key] = value, dim
+        return self.sizes[key][1]
 
     def atom(self, value: TensorBase) -> Atom:
         """What stands for ``value`` in the graph."""
@@ -137,6 +160,13 @@ class Stage(Interpreter):
             known = Constant(Variable("", value.meta), value)
             self.constants[id(value)] = known
         return known.variable
+
+
+def as_entries(op: Op, outs: Any) -> Any:
+    """What a rule returned, as ``process`` returns it: lists as tuples."""
+    if len(op.outputs) == 1:
+        return tuple(outs)
+    return tuple(tuple(o) if isinstance(o, (list, tuple)) else o for o in outs)
 
 
 def _is_same(array: np.ndarray, copy: Tensor) -> bool:

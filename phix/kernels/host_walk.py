@@ -102,6 +102,8 @@ class HostWalk:
         def walk(run: StepRun) -> None:
             size = int(self.value(run.array(step.source)))
             run.env[symbol] = run.numbers[step.name] = size
+            if step.check is not None:
+                step.check(run.env)
             for buffer in list(run.arrays):
                 is_made = buffer.kind == self.per_run
                 if is_made and any(symbol in dm.symbols(d) for d in buffer.dims):

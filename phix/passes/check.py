@@ -23,6 +23,7 @@ from phix.core.kernel_registry import Kernel
 from phix.core.kernel_selection import chosen_function
 from phix.core.memory_layouts import is_blocked
 from phix.core.meta import MetaConfig, MetaTensor, covers
+from phix.core.source import at_source
 from phix.interpreters.infer_meta import COMPILE_TIME, RUN_TIME, infer
 
 
@@ -114,20 +115,9 @@ def infer_again(graph: Graph, shapes: Sequence[Shape], config: MetaConfig = RUN_
                 e.op, map_entries(meta_of, e.inputs), substitute_attrs(e.attrs, env), config
             )
         except Exception as error:
-            raise _as_traced(_at_source(error, e), e, env) from None
+            raise _as_traced(at_source(error, e.source), e, env) from None
         known.update(zip(flat(e.outputs), flat(found)))
     return [meta_of(a) for a in graph.outputs]
-
-
-def _at_source(error: Exception, equation: Equation) -> Exception:
-    """The error with the line that made the equation, not the line that runs the graph."""
-    text = str(error)
-    head, at, tail = text.partition(" (at ")
-    if not at or equation.source is None:
-        return error
-    found = type(error)(f"{head} (at {equation.source}){tail.partition(')')[2]}")
-    vars(found).update(vars(error))
-    return found
 
 
 def _as_traced(error: Exception, equation: Equation, env: Mapping[Symbol, Any]) -> Exception:

@@ -32,6 +32,7 @@ from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
 from phix.primitives import reduction as reduction
+from phix.primitives import run_time_sizes as run_time_sizes
 from phix.primitives import scan as scan
 from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications

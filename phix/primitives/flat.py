@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from phix import ops
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ShapeError
 from phix.core.graph import Graph, solve_dims
@@ -67,7 +68,16 @@ def expanded(x: Any, size: Any) -> Any:
 
 
 def fit(graph: Graph, found: Metas, what: str) -> None:
-    """Raise unless the graph takes inputs of these metas."""
+    """Raise unless the graph takes inputs of these metas, and gives what has a size outside."""
+    sizes = graph.own_sizes
+    if sizes:
+        of_own = (a.meta for a in graph.outputs if any(sizes & dm.symbols(d) for d in a.meta.dims))
+        raise ShapeError(
+            f"{what} gives {next(of_own)}, of a size that it computes itself from data: each time "
+            "it runs it may be another, so no tensor outside can have it; bring the result to a "
+            "size that is known before (phix.ops.where(mask, x, other), "
+            "phix.ops.true_positions(mask, size)), or reduce it inside"
+        )
     wanted = tuple(v.meta for v in graph.inputs)
     if len(wanted) != len(found) or not all(
         covers(w, f) or covers(f, w) for w, f in zip(wanted, found)

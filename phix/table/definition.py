@@ -29,7 +29,7 @@ TRAITS: dict[str, str] = {
     "reduces": "it folds the axes in its attribute axis away, whatever their order",
     "random": "the result depends on the random state",
     "nondifferentiable": "the gradient is zero",
-    "data_dependent": "the size of the result depends on the data",
+    "data_dependent": "the size of the result depends on the data; traced it is what it is made of",
     "side_effect": "kept though nobody uses the result",
     "calls_graph": "it is its graph, called on its inputs; eagerly, that is one program",
     "collective": "it joins the lanes of the axis that its attribute axis_name names",

@@ -32,7 +32,10 @@ Run = Callable[["_HostRun"], None]
 
 def is_native(step: Step) -> bool:
     """Whether native code can run a step whole."""
-    return not any(isinstance(s, ir.HostStep) for s in ir.walk_steps([step]))
+    return not any(
+        isinstance(s, ir.HostStep) or (isinstance(s, ir.BindStep) and s.check is not None)
+        for s in ir.walk_steps([step])
+    )
 
 
 class _HostRun(StepRun):

@@ -72,6 +72,7 @@ class Builder(DimExpressions):
         self._mutables = 0
         self._free: dict[Expr, frozenset[Expr]] = {}
         self.constants: dict[int, tuple[Buffer, Any]] = {}
+        self.size_checks: dict[dm.Symbol, Any] = {}  # of dims that the program binds
         self.depth = 0
         self._numbered: Counter[str] = Counter()
 

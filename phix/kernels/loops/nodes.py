@@ -11,7 +11,7 @@ complex buffer takes one more index, 0 for the real and 1 for the imaginary part
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Union
 
@@ -227,6 +227,7 @@ class BindStep:
 
     name: str
     source: Buffer
+    check: Callable[[Mapping[dm.Symbol, int]], None] | None = None  # Python looks whether all fits
 
 
 Step = Union[Kernel, HostStep, ForStep, WhileStep, SwitchStep, BindStep]

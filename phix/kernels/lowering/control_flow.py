@@ -147,7 +147,7 @@ def dim_value(b: Builder, x: Value, dim: Any, largest: bool, *, task: Task) -> V
         b.fill(out, x)
         size = b.temp((), dt.int64)
         b.fill(size, _limited(b, buffer_value(out), 0, None))
-        b.steps.append(ir.BindStep(b.bind(symbol), size))
+        b.steps.append(ir.BindStep(b.bind(symbol), size, b.size_checks.get(symbol)))
 
     return b.written(task.metas, write)[0]
 

@@ -20,6 +20,7 @@ from phix.core import settings
 from phix.core.errors import KernelNotFoundError
 from phix.core.graph import Equation, Graph, Literal
 from phix.core.meta import MetaTensor
+from phix.core.size_checks import size_checks
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.builder import ZERO, Builder, Value, buffer_value
 from phix.kernels.loops.nodes import Buffer, Element, LoopProgram
@@ -89,6 +90,7 @@ class GraphLowering:
         """Emit the steps that compute the graph into these buffers."""
         graph, b = self.graph, self.builder
         b.observe(graph, self.values)
+        b.size_checks.update(size_checks(graph))
         for equation in graph.equations:
             if equation.op.binds_dim:
                 for symbol in dm.symbols(equation.attrs[0]):

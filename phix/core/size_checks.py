@@ -1,0 +1,113 @@
+"""Whether the calls of a program fit sizes that it computes itself.
+
+Sizes of inputs are known before a program runs, and every check of every op is made for them. A
+size that an equation binds is known in the middle of a run: where a call might not fit it, the
+program looks when it is bound, before anything of that size is computed.
+
+Which calls these are is found by inferring their metas for some sizes: what fits them all asks for
+no size in particular.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from phix.core import dims as dm
+from phix.core.dims import Symbol
+from phix.core.errors import PhixError
+from phix.core.graph import Equation, Graph, flat, graphs_in, symbols_of
+from phix.core.recent import Recent
+from phix.core.settings import most_sizes
+from phix.core.source import at_source
+
+Infer = Callable[[Equation, Mapping[Symbol, Any]], Any]
+_infer: list[Infer] = []
+# Sizes to try: one for all unknown dims, or one for each.
+_ALIKE = (0, 1)
+_APART = ((2, 3, 5, 7, 11, 13, 17, 19), (1021, 1019, 1013, 1009, 997, 991, 983, 977))
+
+
+def provide(infer: Infer) -> None:
+    """Say how the metas of an equation are inferred, its unknown dims having those sizes."""
+    _infer[:] = [infer]
+
+
+class SizeCheck:
+    """Raises where an equation does not fit the sizes that a run has bound so far."""
+
+    def __init__(self, equations: Sequence[Equation], symbols: set[Symbol]) -> None:
+        self.equations = equations
+        self.symbols = sorted(symbols, key=lambda s: s.number)
+        self.fit: Recent[bool] = Recent(most_sizes)
+
+    def __call__(self, env: Mapping[Symbol, Any]) -> None:
+        self.fit.get(tuple([env.get(s) for s in self.symbols]), lambda: self.look(env))
+
+    def look(self, env: Mapping[Symbol, Any]) -> bool:
+        """Infer again what has all its sizes by now."""
+        for equation in self.equations:
+            if all(s in env for s in _symbols(equation)):
+                try:
+                    _infer[0](equation, env)
+                except PhixError as error:
+                    raise at_source(error, equation.source) from None
+        return True
+
+
+def size_checks(graph: Graph) -> dict[Symbol, SizeCheck]:
+    """What is to be looked at where the graph binds a dim, for those that need a look."""
+    bound = graph.bound_symbols
+    if not bound or not _infer:
+        return {}
+    found: dict[Symbol, SizeCheck] = {}
+    unsure = [e for e in _equations(graph) if not bound.isdisjoint(_symbols(e)) and _is_unsure(e)]
+    for symbol in bound:
+        own = [e for e in unsure if symbol in _symbols(e)]
+        if own:
+            found[symbol] = SizeCheck(own, set().union(*map(_symbols, own)))
+    return found
+
+
+def _equations(graph: Graph) -> Iterator[Equation]:
+    """Those of a graph and of all inside it, but for the ones that bind dims."""
+    waiting = [graph]
+    while waiting:
+        for equation in waiting.pop().equations:
+            if not equation.op.binds_dim:
+                yield equation
+            waiting.extend(graphs_in(equation.attrs))
+
+
+def _symbols(equation: Equation) -> set[Symbol]:
+    """The unknown dims of what an equation takes and gives."""
+    taken = {s for a in flat(equation.inputs) for d in a.meta.dims for s in dm.symbols(d)}
+    return taken | (symbols_of(equation) - _own(equation))
+
+
+def _own(equation: Equation) -> set[Symbol]:
+    """Those that graphs inside an equation bind."""
+    inner = list(graphs_in(equation.attrs))
+    found: set[Symbol] = set()
+    while inner:
+        graph = inner.pop()
+        found |= graph.bound_symbols
+        inner += [g for e in graph.equations for g in graphs_in(e.attrs)]
+    return found
+
+
+def _is_unsure(equation: Equation) -> bool:
+    """Whether there are sizes that the equation does not fit, as far as a few of them tell."""
+    symbols = sorted(_symbols(equation), key=lambda s: s.number)
+    tried = [dict.fromkeys(symbols, size) for size in _ALIKE]
+    tried += [{s: sizes[n % len(sizes)] for n, s in enumerate(symbols)} for sizes in _APART]
+    try:
+        _infer[0](equation, {})
+    except PhixError:
+        return False  # whoever made it knows more than what infers its metas
+    try:
+        for env in tried:
+            _infer[0](equation, env)
+    except PhixError:
+        return True
+    return False
