@@ -35,9 +35,9 @@ __all__ = [
     "baddbmm", "baddbmm_", "batch_norm", "batch_norm_grad",
     "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli",
-    "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not",
-    "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_",
-    "bitwise_xor", "bitwise_xor_",
+    "bilinear", "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_",
+    "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift",
+    "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
     "bmm",
     "branch", "broadcast_tensors",
     "call", "cast", "cast_", "cast_grad",
@@ -47,22 +47,23 @@ __all__ = [
     "clip", "clip_", "clip_grad",
     "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
     "conv2d_grad", "conv2d_transpose", "cos", "cos_", "cos_grad", "cosh", "cosh_", "cosh_grad",
-    "cross_entropy_with_softmax", "cross_entropy_with_softmax_", "cross_entropy_with_softmax_grad",
+    "cross", "cross_entropy_with_softmax", "cross_entropy_with_softmax_",
+    "cross_entropy_with_softmax_grad",
     "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_", "cumprod_grad",
     "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
     "debug_callback", "depthwise_conv2d", "det", "det_grad",
-    "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "divide",
-    "divide_", "divide_grad",
+    "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "dist",
+    "divide", "divide_", "divide_grad",
     "dot",
     "dropout", "dropout_grad",
-    "einsum",
+    "eig", "eig_grad", "eigh", "eigh_grad", "eigvals", "eigvalsh", "einsum",
     "elementwise_pow", "elementwise_pow_grad", "elu", "elu_", "elu_grad",
     "embedding", "empty", "empty_like",
     "equal",
     "erf", "erf_", "erf_grad", "erfc", "erfc_grad", "erfcx", "erfcx_grad", "erfinv", "erfinv_",
     "erfinv_grad",
-    "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expm1", "expm1_",
-    "expm1_grad",
+    "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expm", "expm1", "expm1_",
+    "expm1_grad", "expm_grad",
     "eye",
     "fft_c2c", "fft_c2c_grad", "fft_c2r", "fft_c2r_grad", "fft_r2c", "fft_r2c_grad",
     "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_", "floor_divide", "floor_divide_",
@@ -86,36 +87,40 @@ __all__ = [
     "layer_norm", "layer_norm_grad",
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
-    "linear", "linear_recurrence", "linear_recurrence_grad", "linspace",
+    "linear", "linear_recurrence", "linear_recurrence_grad", "linear_v2", "linspace",
     "log", "log1p", "log1p_", "log1p_grad", "log2", "log2_", "log2_grad", "log10", "log10_",
     "log10_grad", "log_", "log_grad", "log_loss", "log_ndtr", "log_ndtr_grad", "log_softmax",
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
     "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
+    "lstsq",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
-    "masked_fill", "matmul", "matmul_grad", "matrix_power", "max", "max_grad", "max_pool2d",
-    "max_pool2d_grad", "maximum", "maximum_grad",
+    "masked_fill", "matmul", "matmul_grad", "matrix_power", "matrix_rank", "matrix_rank_atol_rtol",
+    "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad", "maximum",
+    "maximum_grad",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "meshgrid",
     "min", "min_grad", "minimum", "minimum_grad",
     "mse_loss",
-    "multiply", "multiply_", "multiply_grad",
+    "multi_dot", "multiply", "multiply_", "multiply_grad",
     "mv",
     "ndtr", "ndtr_grad",
-    "normal_density", "normal_density_grad", "not_equal",
+    "norm", "normal_density", "normal_density_grad", "not_equal",
     "numel",
     "one_hot",
     "optimization_barrier",
     "p_norm", "p_norm_grad",
     "pad", "pad_grad",
+    "pinv", "pinv_grad",
     "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
     "ppermute", "ppermute_grad",
     "prod", "prod_grad",
     "psum", "psum_grad", "psum_scatter", "psum_scatter_grad",
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
+    "qr", "qr_grad",
     "randint", "random_bits", "randperm",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
     "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
-    "remainder_", "remainder_grad", "reshape", "reshape_", "reshape_grad",
+    "remainder_", "remainder_grad", "renorm", "renorm_", "reshape", "reshape_", "reshape_grad",
     "rms_norm", "rms_norm_grad",
     "roll", "roll_grad", "round", "round_",
     "rsqrt", "rsqrt_", "rsqrt_grad",
@@ -135,15 +140,16 @@ __all__ = [
     "squared_l2_norm_grad", "squeeze", "squeeze_",
     "stack", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
+    "svd", "svd_grad", "svdvals", "svdvals_grad",
     "swiglu", "swiglu_grad", "swish", "swish_grad",
     "take_along_axis", "take_along_axis_grad", "tan", "tan_", "tan_grad", "tanh", "tanh_",
     "tanh_grad",
     "tensordot",
     "tile",
     "topk", "topk_grad",
-    "transpose", "transpose_", "transpose_grad", "triangular_solve", "triangular_solve_grad",
-    "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_", "triu_grad", "triu_indices",
-    "trunc", "trunc_", "truncated_gaussian_random",
+    "trace", "transpose", "transpose_", "transpose_grad", "triangular_solve",
+    "triangular_solve_grad", "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_",
+    "triu_grad", "triu_indices", "trunc", "trunc_", "truncated_gaussian_random",
     "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
     "var", "var_grad",
     "where", "where_", "where_grad", "while_loop",
@@ -939,6 +945,58 @@ def kron(x: TensorLike, y: TensorLike) -> Tensor:
     """
     return bind(_kron, (x, y), ())
 
+_multi_dot = define(
+    "multi_dot", "(Tensor[] x)", "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
+)
+def multi_dot(x: Sequence[TensorLike]) -> Tensor:
+    """The matrix product of all of x, in the order of least work; the first and the last may be
+    vectors, a row and a column, whose axis is dropped.
+
+    Args:
+        x: sequence of tensors, int, float or complex.
+    """
+    return bind(_multi_dot, (x,), ())
+
+_bilinear = define(
+    "bilinear", "(Tensor x, Tensor y, Tensor weight, Tensor bias)", "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex"), optional=("bias",)
+)
+def bilinear(
+    x: TensorLike, y: TensorLike, weight: TensorLike, bias: TensorLike | None = None
+) -> Tensor:
+    """out[i, k] = sum x[i, m] weight[k, m, n] y[i, n] + bias[0, k], or + 0 without bias.
+
+    Args:
+        x, y, weight: tensor, int, float or complex.
+        bias: tensor, int, float or complex, may be None.
+    """
+    return bind(_bilinear, (x, y, weight, bias), ())
+
+_cross = define(
+    "cross", "(Tensor x, Tensor y, int axis=9)", "Tensor(out)", traits=("promote",),
+    dtypes=("int", "float", "complex")
+)
+def cross(x: TensorLike, y: TensorLike, axis: int = 9) -> Tensor:
+    """The vector product along an axis of 3 elements, x_(i+1) y_(i+2) - x_(i+2) y_(i+1), indices
+    modulo 3. axis 9 stands for the first of 3 elements.
+
+    Args:
+        x, y: tensor, int, float or complex.
+        axis: int.
+    """
+    return bind(_cross, (x, y), (axis,))
+
+_trace = define("trace", "(Tensor x, int offset=0, int axis1=0, int axis2=1)", "Tensor(out)")
+def trace(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The sum of x[..., i, ..., i + offset, ...] of axis1 and axis2 over i, of the dtype of x.
+
+    Args:
+        x: tensor.
+        offset, axis1, axis2: int.
+    """
+    return bind(_trace, (x,), (offset, axis1, axis2))
+
 
 # -- yaml/control_flow.yaml ------------------------------------------------------------------------
 define = definer("yaml/control_flow.yaml", family="control_flow")
@@ -1612,6 +1670,22 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
     """
     return bind(_linear, (x, weight, bias), ())
 
+_linear_v2 = define(
+    "linear_v2", "(Tensor input, Tensor weight, Tensor bias, bool transpose_weight=false)",
+    "Tensor(out)", traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
+)
+def linear_v2(
+    input: TensorLike, weight: TensorLike, bias: TensorLike, transpose_weight: bool = False
+) -> Tensor:
+    """input @ weight + bias, over the last axis of input; weight is [in, out], or [out, in] if
+    transpose_weight.
+
+    Args:
+        input, weight, bias: tensor, int, float or complex.
+        transpose_weight: bool.
+    """
+    return bind(_linear_v2, (input, weight, bias), (transpose_weight,))
+
 _embedding = define(
     "embedding", "(Tensor x, Tensor weight, int64_t padding_idx=-1, bool sparse=false)",
     "Tensor(out)", traits=("promote(weight)",), dtypes=("float", "complex")
@@ -2140,6 +2214,134 @@ def cross_entropy_with_softmax_grad(
     )
 
 
+# -- yaml/matrix_functions.yaml --------------------------------------------------------------------
+define = definer("yaml/matrix_functions.yaml", family="linalg")
+
+_matrix_rank = define(
+    "matrix_rank", "(Tensor x, float tol, bool use_default_tol=true, bool hermitian=false)",
+    "Tensor(out)", traits=("promote_float", "matrices", "nondifferentiable"),
+    dtypes=("float32", "float64", "complex")
+)
+def matrix_rank(
+    x: TensorLike, tol: FloatLike, use_default_tol: bool = True, hermitian: bool = False
+) -> Tensor:
+    """The number (int64) of singular values above tol, or if use_default_tol above eps max(m, n)
+    times the largest. hermitian: of the sizes of the eigenvalues of the lower triangle.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        tol: float or one-element tensor.
+        use_default_tol, hermitian: bool.
+    """
+    return bind(_matrix_rank, (x,), (tol, use_default_tol, hermitian))
+
+_matrix_rank_tol = define(
+    "matrix_rank_tol",
+    "(Tensor x, Tensor atol_tensor, bool use_default_tol=true, bool hermitian=false)",
+    "Tensor(out)", traits=("promote_float(x)", "matrices", "nondifferentiable"),
+    dtypes=("float32", "float64", "complex")
+)
+def matrix_rank_tol(
+    x: TensorLike, atol_tensor: TensorLike, use_default_tol: bool = True, hermitian: bool = False
+) -> Tensor:
+    """The number (int64) of singular values above atol_tensor and, if use_default_tol, above eps
+    max(m, n) times the largest. atol_tensor broadcasts with the axes in front. hermitian: as in
+    :func:`matrix_rank`.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        atol_tensor: tensor.
+        use_default_tol, hermitian: bool.
+    """
+    return bind(_matrix_rank_tol, (x, atol_tensor), (use_default_tol, hermitian))
+
+_matrix_rank_atol_rtol = define(
+    "matrix_rank_atol_rtol", "(Tensor x, Tensor atol, Tensor rtol, bool hermitian=false)",
+    "Tensor(out)", traits=("promote_float(x)", "matrices", "nondifferentiable"),
+    dtypes=("float32", "float64", "complex"), optional=("rtol",)
+)
+def matrix_rank_atol_rtol(
+    x: TensorLike, atol: TensorLike, rtol: TensorLike | None = None, hermitian: bool = False
+) -> Tensor:
+    """The number (int64) of singular values above both atol and rtol times the largest; without
+    rtol it is eps max(m, n) where atol is 0, else 0. Both broadcast with the axes in front.
+    hermitian: as in :func:`matrix_rank`.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        atol: tensor.
+        rtol: tensor, may be None.
+        hermitian: bool.
+    """
+    return bind(_matrix_rank_atol_rtol, (x, atol, rtol), (hermitian,))
+
+_pinv = define(
+    "pinv", "(Tensor x, Tensor rtol, bool hermitian=false)", "Tensor(out)", backward="pinv_grad",
+    traits=("promote_float(x)", "matrices"), dtypes=("float32", "float64", "complex")
+)
+def pinv(x: TensorLike, rtol: TensorLike, hermitian: bool = False) -> Tensor:
+    """The Moore-Penrose pseudoinverse v diag(1 / s) u^H, where 1 / s is 0 for a singular value of
+    at most rtol times the largest; hermitian: of the lower triangle of x, by eigenvalues.
+    Derivatives are those at a rank that stays.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        rtol: tensor.
+        hermitian: bool.
+    """
+    return bind(_pinv, (x, rtol), (hermitian,))
+
+_pinv_grad = define(
+    "pinv_grad", "(Tensor x, Tensor out, Tensor out_grad, bool hermitian)", "Tensor(x_grad)",
+    forward="pinv"
+)
+def pinv_grad(x, out, out_grad, hermitian):
+    """Backward of :func:`pinv`."""
+    return bind(_pinv_grad, (x, out, out_grad), (hermitian,))
+
+_lstsq = define(
+    "lstsq", '(Tensor x, Tensor y, Scalar rcond=0.0f, str driver="gels")',
+    "Tensor(solution), Tensor(residuals), Tensor(rank), Tensor(singular_values)",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
+)
+def lstsq(
+    x: TensorLike, y: TensorLike, rcond: ScalarLike = 0.0, driver: str = "gels"
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The z of least sum(abs(x z - y) ** 2) over rows and, of several, the shortest; that least sum
+    for each column of y where x [..., m, n] has m > n, else empty. Driver gels takes x to be of
+    full rank, by :func:`qr`; gelsy, gelsd and gelss count singular values above rcond (if negative,
+    eps) times the largest: rank, int32. What a driver does not find is empty: rank and singular
+    values of gels, singular values of gelsy.
+
+    Args:
+        x, y: tensor, float32, float64 or complex.
+        rcond: number or one-element tensor.
+        driver: str.
+
+    Returns:
+        solution, residuals, rank, singular_values.
+    """
+    return bind(_lstsq, (x, y), (rcond, driver))
+
+_expm = define(
+    "expm", "(Tensor x)", "Tensor(out)", backward="expm_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def expm(x: TensorLike) -> Tensor:
+    """The exponential of a matrix, the sum of x^k / k!, by a Pade approximant of x / 2^s, squared s
+    times.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+    """
+    return bind(_expm, (x,), ())
+
+_expm_grad = define("expm_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="expm")
+def expm_grad(x, out_grad):
+    """Backward of :func:`expm`."""
+    return bind(_expm_grad, (x, out_grad), ())
+
+
 # -- yaml/norm.yaml --------------------------------------------------------------------------------
 define = definer("yaml/norm.yaml", family="norm")
 
@@ -2193,6 +2395,54 @@ _squared_l2_norm_grad = define(
 def squared_l2_norm_grad(x, out_grad):
     """Backward of :func:`squared_l2_norm`."""
     return bind(_squared_l2_norm_grad, (x, out_grad), ())
+
+_norm = define(
+    "norm", "(Tensor x, int axis, float epsilon, bool is_test)", "Tensor(out), Tensor(norm)",
+    traits=("promote_float", "full_precision"), dtypes=("float",), intermediate=("norm",)
+)
+def norm(x: TensorLike, axis: int, epsilon: FloatLike, is_test: bool) -> Tensor:
+    """x / sqrt(sum(x ** 2) + epsilon) along the axis, 0 where that root is. is_test changes
+    nothing.
+
+    Args:
+        x: tensor, float.
+        axis: int.
+        epsilon: float or one-element tensor.
+        is_test: bool.
+    """
+    return bind(_norm, (x,), (axis, epsilon, is_test))[0]
+
+_dist = define(
+    "dist", "(Tensor x, Tensor y, float p=2.0)", "Tensor(out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def dist(x: TensorLike, y: TensorLike, p: FloatLike = 2.0) -> Tensor:
+    """The p-norm of all elements of x - y, a 0-d tensor: see :func:`p_norm`. Inputs broadcast.
+
+    Args:
+        x, y: tensor, float.
+        p: float or one-element tensor.
+    """
+    return bind(_dist, (x, y), (p,))
+
+_renorm = define(
+    "renorm", "(Tensor x, float p, int axis, float max_norm)", "Tensor(out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",), inplace=(("x", "out"),)
+)
+def renorm(x: TensorLike, p: FloatLike, axis: int, max_norm: FloatLike) -> Tensor:
+    """x with each slice along the axis whose p-norm is above max_norm scaled to have that norm.
+
+    Args:
+        x: tensor, float.
+        p: float or one-element tensor.
+        axis: int.
+        max_norm: float or one-element tensor.
+    """
+    return bind(_renorm, (x,), (p, axis, max_norm))
+
+def renorm_(x: TensorLike, p: FloatLike, axis: int, max_norm: FloatLike) -> Tensor:
+    """:func:`renorm` in the memory of x, not to be used after it."""
+    return bind_in_place(_renorm, (x,), (p, axis, max_norm))
 
 
 # -- yaml/normalisation.yaml -----------------------------------------------------------------------
@@ -5340,6 +5590,166 @@ _topk_grad = define(
 def topk_grad(x, indices, out_grad, k, axis, largest, sorted):
     """Backward of :func:`topk`."""
     return bind(_topk_grad, (x, indices, out_grad), (k, axis, largest, sorted))
+
+
+# -- yaml/spectral.yaml ----------------------------------------------------------------------------
+define = definer("yaml/spectral.yaml", family="linalg")
+
+_qr = define(
+    "qr", '(Tensor x, str mode="reduced")', "Tensor(q), Tensor(r)",
+    infer_meta=("QrInferMeta", None), backward="qr_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def qr(x: TensorLike, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    """The factors of x = q r, of [m, n]: q has orthonormal columns, min(m, n) of them or, where
+    mode is "complete", m; r is upper triangular. mode "r": q is empty. Signs are LAPACK's.
+    Derivatives take the first min(m, n) columns of x as independent.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        mode: str.
+
+    Returns:
+        q, r.
+    """
+    return bind(_qr, (x,), (mode,))
+
+_qr_grad = define(
+    "qr_grad", "(Tensor x, Tensor q, Tensor r, Tensor q_grad, Tensor r_grad, str mode)",
+    "Tensor(x_grad)", forward="qr"
+)
+def qr_grad(x, q, r, q_grad, r_grad, mode):
+    """Backward of :func:`qr`."""
+    return bind(_qr_grad, (x, q, r, q_grad, r_grad), (mode,))
+
+_svd = define(
+    "svd", "(Tensor x, bool full_matrices=false)", "Tensor(u), Tensor(s), Tensor(vh)",
+    infer_meta=("SvdInferMeta", None), backward="svd_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def svd(x: TensorLike, full_matrices: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """The singular values s, from the largest down, and the unitary factors of x = u diag(s) vh; of
+    [m, n] u has min(m, n) columns and vh as many rows, with full_matrices all m and n.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        full_matrices: bool.
+
+    Returns:
+        u, s, vh.
+    """
+    return bind(_svd, (x,), (full_matrices,))
+
+_svd_grad = define(
+    "svd_grad",
+    "(Tensor x, Tensor u, Tensor vh, Tensor s, Tensor u_grad, Tensor vh_grad, Tensor s_grad, "
+    "bool full_matrices)", "Tensor(x_grad)", no_need_buffer=("x",), forward="svd"
+)
+def svd_grad(x, u, vh, s, u_grad, vh_grad, s_grad, full_matrices):
+    """Backward of :func:`svd`."""
+    return bind(_svd_grad, (x, u, vh, s, u_grad, vh_grad, s_grad), (full_matrices,))
+
+_svdvals = define(
+    "svdvals", "(Tensor x)", "Tensor(s)", backward="svdvals_grad",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
+)
+def svdvals(x: TensorLike) -> Tensor:
+    """The singular values of x, the roots of the eigenvalues of x^H x, from the largest down.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+    """
+    return bind(_svdvals, (x,), ())
+
+_svdvals_grad = define(
+    "svdvals_grad", "(Tensor x, Tensor s_grad)", "Tensor(x_grad)", forward="svdvals"
+)
+def svdvals_grad(x, s_grad):
+    """Backward of :func:`svdvals`."""
+    return bind(_svdvals_grad, (x, s_grad), ())
+
+_eigh = define(
+    "eigh", '(Tensor x, str UPLO="L")', "Tensor(out_w), Tensor(out_v)",
+    infer_meta=("EighInferMeta", None), backward="eigh_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def eigh(x: TensorLike, UPLO: str = "L") -> tuple[Tensor, Tensor]:
+    """The eigenvalues w of a Hermitian matrix, real and ascending, and its unit eigenvectors, the
+    columns of v: x = v diag(w) v^H. Of x the lower triangle is read, or for UPLO "U" the upper one;
+    derivatives are those on Hermitian matrices: a gradient is Hermitian.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        UPLO: str.
+
+    Returns:
+        out_w, out_v.
+    """
+    return bind(_eigh, (x,), (UPLO,))
+
+_eigh_grad = define(
+    "eigh_grad", "(Tensor out_w, Tensor out_v, Tensor out_w_grad, Tensor out_v_grad)",
+    "Tensor(x_grad)", forward="eigh"
+)
+def eigh_grad(out_w, out_v, out_w_grad, out_v_grad):
+    """Backward of :func:`eigh`."""
+    return bind(_eigh_grad, (out_w, out_v, out_w_grad, out_v_grad), ())
+
+_eigvalsh = define(
+    "eigvalsh", '(Tensor x, str uplo="L", bool is_test=false)',
+    "Tensor(eigenvalues), Tensor(eigenvectors)", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def eigvalsh(x: TensorLike, uplo: str = "L", is_test: bool = False) -> tuple[Tensor, Tensor]:
+    """The eigenvalues of a Hermitian matrix, ascending, and its eigenvectors, which are empty if
+    is_test: see :func:`eigh`.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        uplo: str.
+        is_test: bool.
+
+    Returns:
+        eigenvalues, eigenvectors.
+    """
+    return bind(_eigvalsh, (x,), (uplo, is_test))
+
+_eig = define(
+    "eig", "(Tensor x)", "Tensor(out_w), Tensor(out_v)", infer_meta=("EigInferMeta", None),
+    backward="eig_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def eig(x: TensorLike) -> tuple[Tensor, Tensor]:
+    """The complex eigenvalues w, in no order, and unit eigenvectors, the columns of v, of a square
+    matrix: x v = v diag(w).
+
+    Args:
+        x: tensor, float32, float64 or complex.
+
+    Returns:
+        out_w, out_v.
+    """
+    return bind(_eig, (x,), ())
+
+_eig_grad = define(
+    "eig_grad", "(Tensor x, Tensor out_w, Tensor out_v, Tensor out_w_grad, Tensor out_v_grad)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="eig"
+)
+def eig_grad(x, out_w, out_v, out_w_grad, out_v_grad):
+    """Backward of :func:`eig`."""
+    return bind(_eig_grad, (x, out_w, out_v, out_w_grad, out_v_grad), ())
+
+_eigvals = define(
+    "eigvals", "(Tensor x)", "Tensor(out)", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def eigvals(x: TensorLike) -> Tensor:
+    """The complex eigenvalues of a square matrix, in no order: the w with det(x - w I) = 0.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+    """
+    return bind(_eigvals, (x,), ())
 
 
 # -- yaml/transformation.yaml ----------------------------------------------------------------------

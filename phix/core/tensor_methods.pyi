@@ -237,6 +237,14 @@ class TensorMethods:
         """:func:`baddbmm` in the memory of input, not to be used after it."""
     def kron(self, y: TensorLike) -> Tensor:
         """Kronecker product: each element of x replaced by its product with y."""
+    def bilinear(self, y: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
+        """out[i, k] = sum x[i, m] weight[k, m, n] y[i, n] + bias[0, k], or + 0 without bias."""
+    def cross(self, y: TensorLike, axis: int = 9) -> Tensor:
+        """The vector product along an axis of 3 elements, x_(i+1) y_(i+2) - x_(i+2) y_(i+1),
+        indices modulo 3. axis 9 stands for the first of 3 elements."""
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """The sum of x[..., i, ..., i + offset, ...] of axis1 and axis2 over i, of the dtype of
+        x."""
     def branch(
         self,
         operands: Sequence[TensorLike],
@@ -390,6 +398,14 @@ class TensorMethods:
         """x with value, of one element or broadcast, where the bool tensor mask is true."""
     def linear(self, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
         """x @ weight + bias, over the last axis of x; weight is [in, out], bias [out] or absent."""
+    def linear_v2(
+        self,
+        weight: TensorLike,
+        bias: TensorLike,
+        transpose_weight: bool = False,
+    ) -> Tensor:
+        """input @ weight + bias, over the last axis of input; weight is [in, out], or [out, in] if
+        transpose_weight."""
     def embedding(
         self,
         weight: TensorLike,
@@ -538,6 +554,50 @@ class TensorMethods:
         axis: int = -1,
     ) -> tuple[Tensor, Tensor]:
         """:func:`cross_entropy_with_softmax` in the memory of input, not to be used after it."""
+    def matrix_rank(
+        self,
+        tol: FloatLike,
+        use_default_tol: bool = True,
+        hermitian: bool = False,
+    ) -> Tensor:
+        """The number (int64) of singular values above tol, or if use_default_tol above eps max(m,
+        n) times the largest. hermitian: of the sizes of the eigenvalues of the lower triangle."""
+    def matrix_rank_tol(
+        self,
+        atol_tensor: TensorLike,
+        use_default_tol: bool = True,
+        hermitian: bool = False,
+    ) -> Tensor:
+        """The number (int64) of singular values above atol_tensor and, if use_default_tol, above
+        eps max(m, n) times the largest. atol_tensor broadcasts with the axes in front. hermitian:
+        as in :func:`matrix_rank`."""
+    def matrix_rank_atol_rtol(
+        self,
+        atol: TensorLike,
+        rtol: TensorLike | None = None,
+        hermitian: bool = False,
+    ) -> Tensor:
+        """The number (int64) of singular values above both atol and rtol times the largest; without
+        rtol it is eps max(m, n) where atol is 0, else 0. Both broadcast with the axes in front.
+        hermitian: as in :func:`matrix_rank`."""
+    def pinv(self, rtol: TensorLike, hermitian: bool = False) -> Tensor:
+        """The Moore-Penrose pseudoinverse v diag(1 / s) u^H, where 1 / s is 0 for a singular value
+        of at most rtol times the largest; hermitian: of the lower triangle of x, by eigenvalues.
+        Derivatives are those at a rank that stays."""
+    def lstsq(
+        self,
+        y: TensorLike,
+        rcond: ScalarLike = 0.0,
+        driver: str = 'gels',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The z of least sum(abs(x z - y) ** 2) over rows and, of several, the shortest; that least
+        sum for each column of y where x [..., m, n] has m > n, else empty. Driver gels takes x to
+        be of full rank, by :func:`qr`; gelsy, gelsd and gelss count singular values above rcond (if
+        negative, eps) times the largest: rank, int32. What a driver does not find is empty: rank
+        and singular values of gels, singular values of gelsy."""
+    def expm(self) -> Tensor:
+        """The exponential of a matrix, the sum of x^k / k!, by a Pade approximant of x / 2^s,
+        squared s times."""
     def p_norm(
         self,
         porder: FloatLike = 2.0,
@@ -551,6 +611,17 @@ class TensorMethods:
         The gradient is 0 where x is 0; ties share it. epsilon is not needed."""
     def squared_l2_norm(self) -> Tensor:
         """sum(x ** 2) of all elements, a 0-d tensor."""
+    def norm(self, axis: int, epsilon: FloatLike, is_test: bool) -> Tensor:
+        """x / sqrt(sum(x ** 2) + epsilon) along the axis, 0 where that root is. is_test changes
+        nothing."""
+    def dist(self, y: TensorLike, p: FloatLike = 2.0) -> Tensor:
+        """The p-norm of all elements of x - y, a 0-d tensor: see :func:`p_norm`. Inputs
+        broadcast."""
+    def renorm(self, p: FloatLike, axis: int, max_norm: FloatLike) -> Tensor:
+        """x with each slice along the axis whose p-norm is above max_norm scaled to have that
+        norm."""
+    def renorm_(self, p: FloatLike, axis: int, max_norm: FloatLike) -> Tensor:
+        """:func:`renorm` in the memory of x, not to be used after it."""
     def layer_norm(
         self,
         scale: TensorLike | None = None,
@@ -1211,6 +1282,29 @@ class TensorMethods:
     ) -> tuple[Tensor, Tensor]:
         """The k largest (or smallest) elements along axis in order, and their int64 indices; of
         equal ones the first come first."""
+    def qr(self, mode: str = 'reduced') -> tuple[Tensor, Tensor]:
+        """The factors of x = q r, of [m, n]: q has orthonormal columns, min(m, n) of them or, where
+        mode is 'complete', m; r is upper triangular. mode 'r': q is empty. Signs are LAPACK's.
+        Derivatives take the first min(m, n) columns of x as independent."""
+    def svd(self, full_matrices: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """The singular values s, from the largest down, and the unitary factors of x = u diag(s)
+        vh; of [m, n] u has min(m, n) columns and vh as many rows, with full_matrices all m and
+        n."""
+    def svdvals(self) -> Tensor:
+        """The singular values of x, the roots of the eigenvalues of x^H x, from the largest
+        down."""
+    def eigh(self, UPLO: str = 'L') -> tuple[Tensor, Tensor]:
+        """The eigenvalues w of a Hermitian matrix, real and ascending, and its unit eigenvectors,
+        the columns of v: x = v diag(w) v^H. Of x the lower triangle is read, or for UPLO 'U' the
+        upper one; derivatives are those on Hermitian matrices: a gradient is Hermitian."""
+    def eigvalsh(self, uplo: str = 'L', is_test: bool = False) -> tuple[Tensor, Tensor]:
+        """The eigenvalues of a Hermitian matrix, ascending, and its eigenvectors, which are empty
+        if is_test: see :func:`eigh`."""
+    def eig(self) -> tuple[Tensor, Tensor]:
+        """The complex eigenvalues w, in no order, and unit eigenvectors, the columns of v, of a
+        square matrix: x v = v diag(w)."""
+    def eigvals(self) -> Tensor:
+        """The complex eigenvalues of a square matrix, in no order: the w with det(x - w I) = 0."""
     def stop_gradient(self) -> Tensor:
         """x, with a derivative of zero."""
     def checkpoint_name(self, name: str) -> Tensor:
