@@ -161,7 +161,7 @@ def renorm(x: Any, p: float, axis: int, max_norm: float) -> Any:
     others = [a for a in range(x.ndim) if a != axis]
     wide = widened(x)
     slices = ops.transpose(wide, (axis, *others))
-    flat = ops.reshape(slices, (dims[axis], dm.product([dims[a] for a in others])))
+    flat = ops.reshape(slices, (dims[axis], dm.product(tuple(dims[a] for a in others))))
     sizes = ops.p_norm(flat, p, 1)
     is_long = sizes > max_norm
     scale = ops.where(is_long, max_norm / ops.where(is_long, sizes, 1.0), 1.0)
