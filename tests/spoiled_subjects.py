@@ -18,6 +18,7 @@ from phix import ops
 Row = tuple[Callable[..., Any], dict[str, tuple[Any, str]]]
 
 X = np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]], np.float32)
+TRIPLE = np.array([1.0, 2.0, 3.0], np.float32)
 SQUARE = np.array([[4.0, 1.0], [1.0, 3.0]], np.float32)
 VECTOR = np.array([1.0, 2.0, 3.0], np.float32)
 LABELS = np.array([0, 2])
@@ -250,6 +251,38 @@ LINALG: dict[str, Row] = {
                                 {"a": (SQUARE, "Tensor"), "b": (SQUARE, "Tensor"),
                                  "lower": (True, "bool"), "trans": ("N", "str"),
                                  "unit_diagonal": (False, "bool")}),
+    "linalg.qr": (phix.linalg.qr, {"a": (SQUARE, "Tensor"), "mode": ("complete", "str")}),
+    "linalg.svd": (phix.linalg.svd, {"a": (SQUARE, "Tensor"), "full_matrices": (False, "bool"),
+                                     "compute_uv": (True, "bool")}),
+    "linalg.svdvals": (phix.linalg.svdvals, {"a": (SQUARE, "Tensor")}),
+    "linalg.eigh": (phix.linalg.eigh, {"a": (SQUARE, "Tensor"), "UPLO": ("L", "str")}),
+    "linalg.eigvalsh": (phix.linalg.eigvalsh, {"a": (SQUARE, "Tensor"), "UPLO": ("L", "str")}),
+    "linalg.eig": (phix.linalg.eig, {"a": (SQUARE, "Tensor")}),
+    "linalg.eigvals": (phix.linalg.eigvals, {"a": (SQUARE, "Tensor")}),
+    "linalg.expm": (phix.linalg.expm, {"A": (SQUARE, "Tensor")}),
+    "linalg.pinv": (phix.linalg.pinv, {"a": (SQUARE, "Tensor"), "rcond": (0.1, "Tensor"),
+                                       "hermitian": (False, "bool")}),
+    "linalg.matrix_rank": (phix.linalg.matrix_rank,
+                           {"A": (SQUARE, "Tensor"), "tol": (0.1, "Tensor"),
+                            "hermitian": (False, "bool"), "rtol": (None, "any")}),
+    "linalg.lstsq": (phix.linalg.lstsq, {"a": (SQUARE, "Tensor"), "b": (SQUARE, "Tensor"),
+                                         "rcond": (None, "any")}),
+    "linalg.cond": (phix.linalg.cond, {"x": (SQUARE, "Tensor"), "p": ("fro", "str")}),
+    "linalg.norm": (phix.linalg.norm, {"x": (SQUARE, "Tensor"), "ord": ("nuc", "str"),
+                                       "axis": ([0, 1], "int[]"), "keepdims": (False, "bool")}),
+    "linalg.vector_norm": (phix.linalg.vector_norm,
+                           {"x": (SQUARE, "Tensor"), "axis": ([0, 1], "int[]"),
+                            "keepdims": (False, "bool"), "ord": (2, "any")}),
+    "linalg.matrix_norm": (phix.linalg.matrix_norm,
+                           {"x": (SQUARE, "Tensor"), "keepdims": (False, "bool"),
+                            "ord": ("fro", "str")}),
+    "linalg.multi_dot": (phix.linalg.multi_dot, {"arrays": ([SQUARE, SQUARE], "Tensor[]")}),
+    "linalg.cross": (phix.linalg.cross, {"x1": (TRIPLE, "Tensor"), "x2": (TRIPLE, "Tensor"),
+                                         "axis": (0, "int")}),
+    "linalg.trace": (phix.linalg.trace, {"x": (SQUARE, "Tensor"), "offset": (0, "int")}),
+    "linalg.outer": (phix.linalg.outer, {"x1": (VECTOR, "Tensor"), "x2": (VECTOR, "Tensor")}),
+    "linalg.tensordot": (phix.linalg.tensordot, {"a": (SQUARE, "Tensor"), "b": (SQUARE, "Tensor"),
+                                                 "axes": (1, "any")}),
 }  # fmt: skip
 _ONE = {"x": (VECTOR, "Tensor"), "n": (3, "int"), "axis": (-1, "int"), "norm": ("ortho", "str")}
 _MANY = {"x": (X, "Tensor"), "s": ([2, 3], "int[]"), "axes": ([0, 1], "int[]"),

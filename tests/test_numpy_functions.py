@@ -145,7 +145,11 @@ CASES = [
     "np.linalg.norm(x, axis=0, keepdims=True)", "np.linalg.norm(x, keepdims=True)",
     "np.linalg.solve(m, v)", "np.linalg.solve(m, A(x).T)", "np.linalg.inv(m)", "np.linalg.det(m)",
     "np.linalg.slogdet(m)[1]", "np.linalg.cholesky(m @ m.T)", "np.linalg.matrix_power(m, 3)",
-    "np.linalg.multi_dot([x, m, v])",
+    "np.linalg.multi_dot([x, m, v])", "np.linalg.norm(x, 2)", "np.linalg.norm(x, 'nuc')",
+    "np.linalg.svd(x)[1]", "np.abs(np.linalg.qr(x)[1])", "np.linalg.qr(x, 'complete')[0].shape",
+    "np.linalg.eigh(m + m.T)[0]", "np.linalg.eigvalsh(m)", "np.abs(np.linalg.eig(m)[0]).sum()",
+    "np.linalg.eigvals(m).real.sum()", "np.linalg.pinv(x)", "np.linalg.matrix_rank(x)",
+    "np.linalg.lstsq(m, v, rcond=None)[0]", "np.linalg.cond(m)", "np.linalg.cond(m, 'fro')",
     *(f"np.abs(np.fft.{n}(v))" for n in ("fft", "ifft", "rfft", "ihfft")),
     *(f"np.abs(np.fft.{n}(x))" for n in ("fft2", "ifft2", "fftn", "ifftn", "rfft2", "rfftn")),
     "np.fft.irfft(np.fft.rfft(v))", "np.fft.irfft2(np.fft.rfft2(x))", "np.fft.hfft(v)",
@@ -155,7 +159,10 @@ CASES = [
 ]  # fmt: skip
 if np.lib.NumpyVersion(np.__version__) >= "2.0.0":
     CASES += ["np.matrix_transpose(x)", "np.permute_dims(t, (2, 0, 1))", "np.concat([x, y])"]
-    CASES += ["np.linalg.matrix_transpose(x)"]
+    CASES += ["np.linalg.matrix_transpose(x)", "np.linalg.svdvals(x)", "np.linalg.trace(m)"]
+    CASES += ["np.linalg.vector_norm(x)", "np.linalg.matrix_norm(x, ord=-2)"]
+    CASES += ["np.linalg.outer(v, w)", "np.linalg.cross(x[:, :3], y[:, :3])"]
+    CASES += ["np.linalg.tensordot(x, m, 1)"]
 TRAPEZOID = getattr(np, "trapezoid", None) or getattr(np, "trapz")  # noqa: B009
 SCOPE = {"np": np, "A": lambda a: a, "TRAPEZOID": TRAPEZOID}
 
@@ -294,8 +301,8 @@ class _Noting(dict):  # type: ignore[type-arg]
 def test_an_eager_tensor_goes_to_numpy_where_phix_has_no_function() -> None:
     x = phix.to_tensor(VALUES["m"])
     for call in (
-        lambda m: np.linalg.svd(m)[1],
-        lambda m: np.linalg.norm(m, 2),
+        lambda m: np.linalg.tensorinv(m.reshape(4, 2, 2), 1),
+        lambda m: np.linalg.svd(m, hermitian=True)[1],
         lambda m: np.sin(m, where=m > 0, out=np.zeros((4, 4))),
         lambda m: np.sum(m, where=m > 0),
         lambda m: np.sum(m, initial=3.0),
@@ -311,8 +318,8 @@ def test_an_eager_tensor_goes_to_numpy_where_phix_has_no_function() -> None:
 
 
 NOT_OFFERED = {
-    "np.linalg.svd is no function": lambda m: np.linalg.svd(m)[1],
-    "np.linalg.norm takes no ord=2": lambda m: np.linalg.norm(m, 2),
+    "np.linalg.tensorinv is no function": lambda m: np.linalg.tensorinv(m, 1),
+    "np.linalg.svd takes no hermitian=": lambda m: np.linalg.svd(m, hermitian=True)[1],
     "np.sin takes no out=": lambda m: np.sin(m, out=np.zeros((4, 4))),
     "np.sin takes no where=": lambda m: np.sin(m, where=np.ones((4, 4), bool)),
     "np.sum takes no out=": lambda m: np.sum(m, None, None, np.zeros(())),

@@ -19,39 +19,39 @@ pytestmark = pytest.mark.unoptimised
 
 # As the guide prints it.
 TABLE = """
-- op : trace
+- op : my_trace
   args : (Tensor x, int offset = 0, int axis1 = 0, int axis2 = 1)
   output : Tensor(out)
   infer_meta :
     func : TraceInferMeta
   kernel :
-    func : trace
-  backward : trace_grad
+    func : my_trace
+  backward : my_trace_grad
 
-- backward_op : trace_grad
-  forward : trace (Tensor x, int offset, int axis1, int axis2) -> Tensor(out)
+- backward_op : my_trace_grad
+  forward : my_trace (Tensor x, int offset, int axis1, int axis2) -> Tensor(out)
   args : (Tensor x, Tensor out_grad, int offset, int axis1, int axis2)
   output : Tensor(x_grad)
   infer_meta :
     func : UnchangedInferMeta
     param : [x]
   kernel :
-    func : trace_grad
+    func : my_trace_grad
     data_type : x
   no_need_buffer : x
 """
 CALLS: list[str] = []
 
 
-def trace(ctx: Any, x: Any, offset: int, axis1: int, axis2: int, out: Any) -> None:
-    CALLS.append("trace")
+def my_trace(ctx: Any, x: Any, offset: int, axis1: int, axis2: int, out: Any) -> None:
+    CALLS.append("my_trace")
     out[...] = np.trace(x, offset, axis1, axis2)
 
 
-def trace_grad(
+def my_trace_grad(
     ctx: Any, x: Any, out_grad: Any, offset: int, axis1: int, axis2: int, x_grad: Any
 ) -> None:
-    CALLS.append("trace_grad")
+    CALLS.append("my_trace_grad")
     assert x.shape == x_grad.shape and x.dtype == x_grad.dtype
     x_grad[...] = 0
     moved = np.moveaxis(x_grad, (axis1, axis2), (-2, -1))
@@ -65,8 +65,8 @@ def where(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Where]:
     CALLS.clear()
     with phix.scoped_registries(), kernel_places.there(request.param) as found:
         phix.load_ops(tmp_path / "trace.yaml")
-        found.register("trace", "float")(trace)
-        found.register("trace_grad", "float")(trace_grad)
+        found.register("my_trace", "float")(my_trace)
+        found.register("my_trace_grad", "float")(my_trace_grad)
         yield found
 
 
@@ -76,16 +76,16 @@ def test_the_short_form_of_mappings(tables: Any) -> None:
     lines = [f"{line}}}" if "{func" in line else line for line in short.splitlines()]
     own = tables("\n".join(lines))
     assert "infer_meta : {func : UnchangedInferMeta, param : [x]}" in "\n".join(lines)
-    phix.kernels.register_kernel("trace", "CPU")(trace)
-    phix.kernels.register_kernel("trace_grad", "CPU")(trace_grad)
-    np.testing.assert_array_equal(phix.grad(own.trace)(X[0]), np.eye(4, 3))
+    phix.kernels.register_kernel("my_trace", "CPU")(my_trace)
+    phix.kernels.register_kernel("my_trace_grad", "CPU")(my_trace_grad)
+    np.testing.assert_array_equal(phix.grad(own.my_trace)(X[0]), np.eye(4, 3))
 
 
 X = np.random.default_rng(0).standard_normal((3, 4, 3)).astype("f")
 
 
 def trace_op(x: Any, *attrs: int) -> Any:
-    return ops.trace(x, *attrs)  # type: ignore[attr-defined]
+    return ops.my_trace(x, *attrs)  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("attrs", [(), (1,), (-1, 0, 2), (0, -1, 1), (5, 2, 0)])
@@ -118,7 +118,7 @@ def test_batches_methods_and_lists(where: Where) -> None:
         np.testing.assert_allclose(make(phix.vmap(trace_op))(x), wanted, rtol=1e-6)
         slopes = make(phix.vmap(phix.grad(trace_op)))(x)
         np.testing.assert_array_equal(slopes, np.broadcast_to(np.eye(4, 3), (3, 4, 3)))
-    assert x.trace(offset=1).shape == (3,)
+    assert x.my_trace(offset=1).shape == (3,)
 
 
 def test_dims_that_are_not_known(where: Where) -> None:
@@ -136,14 +136,14 @@ def test_dims_that_are_not_known(where: Where) -> None:
 
 def test_the_kernels_run_and_not_in_another_dtype(where: Where) -> None:
     phix.jit(phix.grad(lambda x: trace_op(x).sum()))(where.tensor(X))
-    assert "trace_grad" in CALLS
-    with pytest.raises(KernelNotFoundError, match=r"'trace' for .*int64.*there are: .*float32"):
+    assert "my_trace_grad" in CALLS
+    with pytest.raises(KernelNotFoundError, match=r"'my_trace' for .*int64.*there are: .*float32"):
         trace_op(where.tensor(X.astype("int64")))
 
 
 def test_wrong_calls_name_the_op_and_the_way_out(where: Where) -> None:
     for run in (trace_op, phix.jit(trace_op)):
-        with pytest.raises(phix.errors.ShapeError, match=r"trace\(x: float32\[3\]\).*two axes"):
+        with pytest.raises(phix.errors.ShapeError, match=r"my_trace\(x: float32\[3\]\).*two axes"):
             run(where.tensor(X[0, 0]))
     with pytest.raises(phix.errors.AttributeValueError, match="axis2 7 is out of range for 3 axes"):
         trace_op(where.tensor(X), 0, 0, 7)
@@ -153,7 +153,7 @@ def test_wrong_calls_name_the_op_and_the_way_out(where: Where) -> None:
 
 def test_a_second_derivative_has_no_kernel(where: Where) -> None:
     x = where.tensor(X)
-    with pytest.raises(DifferentiationError, match="'trace_grad' has no derivative"):
+    with pytest.raises(DifferentiationError, match="'my_trace_grad' has no derivative"):
         phix.grad(lambda x: phix.grad(lambda x: (trace_op(x) ** 2.0).sum())(x).sum())(x)
 
 
@@ -172,16 +172,16 @@ def tables(tmp_path: Path) -> Iterator[Any]:
 
 def test_a_backward_op_without_kernel_or_decomposition(tables: Any) -> None:
     own = tables(TABLE)
-    phix.kernels.register_kernel("trace", "CPU")(trace)
-    np.testing.assert_allclose(own.trace(X), np.trace(X), rtol=1e-6)
+    phix.kernels.register_kernel("my_trace", "CPU")(my_trace)
+    np.testing.assert_allclose(own.my_trace(X), np.trace(X), rtol=1e-6)
     for make in (lambda f: f, phix.jit):
-        with pytest.raises(KernelNotFoundError, match="no kernel of 'trace_grad' for"):
-            make(phix.grad(lambda x: own.trace(x).sum()))(X)
+        with pytest.raises(KernelNotFoundError, match="no kernel of 'my_trace_grad' for"):
+            make(phix.grad(lambda x: own.my_trace(x).sum()))(X)
 
 
 def test_infer_meta_functions_that_are_not_there(tables: Any) -> None:
     own = tables(TABLE.replace("TraceInferMeta", "TraceInferMetas"))
-    for call in (own.trace, phix.jit(own.trace), phix.make_graph(own.trace)):
+    for call in (own.my_trace, phix.jit(own.my_trace), phix.make_graph(own.my_trace)):
         with pytest.raises(OpTableError, match=r"more.yaml:2: .*'TraceInferMetas'.*TraceInferMeta"):
             call(phix.to_tensor(X))
     bare = tables("- {op: bare, args: (Tensor x), output: Tensor(out), kernel: {func: bare}}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -13,7 +12,6 @@ from phix.array_functions.arrangement import matrix_transpose, moveaxis
 from phix.array_functions.arrangement import ravel as flat
 from phix.array_functions.numpy_arguments import axes_of, floating, named, refuse, tensor
 from phix.core import dtypes as dt
-from phix.core.errors import ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
@@ -80,40 +78,29 @@ def cross(
 
 
 # -- np.linalg -----------------------------------------------------------------------------------
+def _of_floats(function: Function, count: int = 1) -> Function:
+    """A function of phix.linalg; ints among its first arguments become float64, as in NumPy."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return function(*(floating(a) for a in args[:count]), *args[count:], **kwargs)
+
+    return call
+
+
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Norms of vectors of every order, and those of matrices that take no singular values."""
-    value = floating(x)
-    size = ops.abs(value) if dt.is_complex(value.dtype) else value
-    if axis is None and (ord is None or size.ndim == 1):
-        found = _vector_norm(flat(size), 2 if ord is None else ord, 0)
-        return ops.reshape(found, (1,) * size.ndim) if keepdims else found
-    axes = axes_of(axis, size.ndim)
-    if len(axes) == 1:
-        found = _vector_norm(size, 2 if ord is None else ord, axes[0])
-    elif len(axes) == 2:
-        found = _matrix_norm(size, ord, axes)
-    else:
-        raise ShapeError(f"norm: of a vector or a matrix, found the axes {axes} of {value.meta}")
-    kept = [1 if i in axes else d for i, d in enumerate(size.shape)]
-    return ops.reshape(found, kept) if keepdims else found
+    return linalg.norm(floating(x), ord, axis, keepdims)
 
 
-def _vector_norm(x: Any, order: Any, axis: int) -> Any:
-    if isinstance(order, str):
-        raise NotOfferedError(f"ord={order!r}")
-    return ops.p_norm(x, order, axis)
+def svd(
+    a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
+) -> Any:
+    refuse(hermitian=hermitian or None)
+    return linalg.svd(floating(a), full_matrices, compute_uv)
 
 
-def _matrix_norm(x: Any, order: Any, axes: tuple[int, ...]) -> Any:
-    rows = moveaxis(x, axes, (-2, -1))
-    if order is None or order == "fro":
-        whole = ops.reshape(rows, (*rows.shape[:-2], rows.shape[-2] * rows.shape[-1]))
-        return ops.p_norm(whole, 2, whole.ndim - 1)
-    sums = {1: -2, -1: -2, math.inf: -1, -math.inf: -1}
-    if isinstance(order, str) or order not in sums:
-        raise NotOfferedError(f"ord={order!r}, which takes singular values")
-    totals = ops.sum(ops.abs(rows), [sums[order]])
-    return (ops.max if order > 0 else ops.min)(totals, [-1])
+def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    given = rcond if rtol is None or rtol is np._NoValue else rtol
+    return linalg.pinv(floating(a), given, hermitian)
 
 
 def solve(a: Any, b: Any) -> Any:
@@ -142,10 +129,7 @@ def matrix_power(a: Any, n: int) -> Any:
 
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     refuse(out=out)
-    found = tensor(arrays[0])
-    for factor in arrays[1:]:
-        found = ops.matmul(found, tensor(factor))
-    return found
+    return linalg.multi_dot([tensor(a) for a in arrays])
 
 
 # -- np.fft --------------------------------------------------------------------------------------
@@ -175,7 +159,14 @@ def _shift(function: Function) -> Function:
 _LINALG: dict[str, Function] = {
     "norm": norm, "solve": solve, "inv": inv, "det": det, "slogdet": slogdet,
     "cholesky": cholesky, "matrix_power": matrix_power, "multi_dot": multi_dot,
-    "matrix_transpose": matrix_transpose,
+    "matrix_transpose": matrix_transpose, "svd": svd, "pinv": pinv,
+    **{
+        n: _of_floats(getattr(linalg, n))
+        for n in ("qr", "svdvals", "eigh", "eigvalsh", "eig", "eigvals", "matrix_rank", "cond",
+                  "vector_norm", "matrix_norm")
+    },
+    "lstsq": _of_floats(linalg.lstsq, 2),
+    **{n: getattr(linalg, n) for n in ("cross", "trace", "outer", "tensordot")},
 }  # fmt: skip
 _FFT: dict[str, Function] = {
     **{n: _transform(getattr(fft, n)) for n in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},

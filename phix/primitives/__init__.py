@@ -23,6 +23,7 @@ from phix.primitives import jet_linalg as jet_linalg
 from phix.primitives import layer as layer
 from phix.primitives import linalg as linalg
 from phix.primitives import loss as loss
+from phix.primitives import matrix_functions as matrix_functions
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
 from phix.primitives import placement as placement
@@ -38,4 +39,5 @@ from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications
 from phix.primitives import slicing as slicing
 from phix.primitives import sorting as sorting
+from phix.primitives import spectral as spectral
 from phix.primitives import transformation as transformation

@@ -199,3 +199,102 @@ def tensordot(x: Any, y: Any, axes_x: Any, axes_y: Any) -> Any:
         ops.reshape(right, (dm.product(right.meta.dims[: len(axes_y)]), dm.product(column_dims))),
     )
     return ops.reshape(out, (*row_dims, *column_dims))
+
+
+# -- multi_dot, bilinear, cross, trace -----------------------------------------------------------
+@rules.decompose("multi_dot")
+def multi_dot(x: Any) -> Any:
+    if len(x) < 2:
+        raise AttributeValueError(f"x must hold 2 matrices or more, found {len(x)}")
+    for number, factor in enumerate(x):
+        is_end = number in (0, len(x) - 1)
+        if factor.ndim != 2 and not (is_end and factor.ndim == 1):
+            raise ShapeError(
+                f"x[{number}] must be a matrix{', or a vector' if is_end else ''}, found "
+                f"{factor.meta}; use matmul for stacks of matrices"
+            )
+    sizes = _chain_sizes([t.meta.dims for t in x])
+    if not dm.is_known(*sizes):
+        found = x[0]
+        for factor in x[1:]:
+            found = ops.matmul(found, factor)
+        return found
+    splits = _cheapest_splits(sizes)
+
+    def multiplied(first: int, last: int) -> Any:
+        if first == last:
+            return x[first]
+        split = splits[first, last]
+        return ops.matmul(multiplied(first, split), multiplied(split + 1, last))
+
+    return multiplied(0, len(x) - 1)
+
+
+def _chain_sizes(shapes: list[dm.Shape]) -> list[Any]:
+    """The rows of each factor, and the columns of the last; a vector at an end is one of those."""
+    rows = [1 if not at and len(s) == 1 else s[0] for at, s in enumerate(shapes)]
+    return [*rows, 1 if len(shapes[-1]) == 1 else shapes[-1][-1]]
+
+
+def _cheapest_splits(sizes: list[int]) -> dict[tuple[int, int], int]:
+    """Where to split the product of the factors first .. last, by the cost of all that are shorter:
+    factor i is [sizes[i], sizes[i + 1]]."""
+    count = len(sizes) - 1
+    costs = {(i, i): 0 for i in range(count)}
+    splits = {}
+    for length in range(1, count):
+        for first in range(count - length):
+            last = first + length
+            by_split = {
+                k: costs[first, k]
+                + costs[k + 1, last]
+                + sizes[first] * sizes[k + 1] * sizes[last + 1]
+                for k in range(first, last)
+            }
+            splits[first, last] = min(by_split, key=by_split.__getitem__)
+            costs[first, last] = by_split[splits[first, last]]
+    return splits
+
+
+@rules.decompose("bilinear")
+def bilinear(x: Any, y: Any, weight: Any, bias: Any) -> Any:
+    if x.ndim != 2 or y.ndim != 2 or weight.ndim != 3:
+        raise ShapeError(
+            "x [batch, m], y [batch, n] and weight [out, m, n] are asked for, found "
+            f"{x.meta}, {y.meta} and {weight.meta}"
+        )
+    found = ops.einsum([x, weight, y], "im,kmn,in->ik")
+    return found if bias is None else found + bias
+
+
+@rules.normalize("cross")
+def cross_attrs(x: MetaTensor, y: MetaTensor, axis: int) -> tuple[int]:
+    dims = broadcast_shapes(x.dims, y.dims)
+    if axis == 9:
+        axis = next((a for a, d in enumerate(dims) if dm.may_equal(d, 3)), -1)
+        if axis < 0:
+            raise ShapeError(f"no axis has 3 elements, found {x} and {y}")
+    axis = ax.positive(axis, len(dims))
+    if not dm.same(dims[axis], 3):
+        raise ShapeError(
+            f"axis {axis} must have 3 elements, known before it runs, found {x} and {y}; give the "
+            "axis that has, or a spec that says 3"
+        )
+    return (axis,)
+
+
+@rules.decompose("cross")
+def cross(x: Any, y: Any, axis: int) -> Any:
+    dims = broadcast_shapes(x.meta.dims, y.meta.dims)
+    x, y = (t if dm.same_shape(t.meta.dims, dims) else ops.expand(t, dims) for t in (x, y))
+
+    def turned(t: Any, by: int) -> Any:
+        return ops.roll(t, (by,), (axis,))
+
+    return turned(x, -1) * turned(y, 1) - turned(x, 1) * turned(y, -1)
+
+
+@rules.decompose("trace")
+def trace(x: Any, offset: int, axis1: int, axis2: int) -> Any:
+    found = ops.sum(ops.diagonal(x, offset, axis1, axis2), [-1])
+    return found if found.dtype == x.dtype else ops.cast(found, x.dtype)

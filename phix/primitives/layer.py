@@ -24,6 +24,13 @@ def linear(x: Any, weight: Any, bias: Any) -> Any:
     return out if bias is None else out + bias
 
 
+@rules.decompose("linear_v2")
+def linear_v2(input: Any, weight: Any, bias: Any, transpose_weight: bool) -> Any:
+    if weight.ndim != 2:
+        raise ShapeError(f"weight must have 2 axes, found {weight.meta}; use matmul")
+    return ops.matmul(input, weight, False, transpose_weight) + bias
+
+
 def _check_numbers(x: Any, what: str) -> None:
     if dt.kind(x.dtype) != "int":
         raise DTypeError(f"x holds {what}, which are ints, found {x.meta}; cast it to int64")

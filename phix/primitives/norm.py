@@ -7,7 +7,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
+from phix.core import dims as dm
 from phix.core import rules
+from phix.core.errors import AttributeValueError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import TensorBase
 from phix.primitives import axes as ax
@@ -123,3 +125,45 @@ def squared_l2_norm(x: Any) -> Any:
 @rules.decompose("squared_l2_norm_grad")
 def squared_l2_norm_grad(x: Any, out_grad: Any) -> Any:
     return 2 * x * out_grad
+
+
+# -- norm, dist, renorm ------------------------------------------------------------------------
+@rules.normalize("norm")
+def norm_attrs(x: MetaTensor, axis: int, epsilon: float, is_test: bool) -> Any:
+    return ax.positive(axis, x.ndim), epsilon, is_test
+
+
+@rules.decompose("norm")
+def norm(x: Any, axis: int, epsilon: float, is_test: bool) -> Any:
+    wide = widened(x)
+    root = _at_zero(ops.sum(wide * wide, [axis], keepdim=True) + epsilon, ops.sqrt)
+    out = wide / ops.where(root == 0, 1.0, root)
+    return as_dtype(out, x.dtype), as_dtype(root, x.dtype)
+
+
+@rules.decompose("dist")
+def dist(x: Any, y: Any, p: float) -> Any:
+    return ops.p_norm(x - y, p, asvector=True)
+
+
+@rules.normalize("renorm")
+def renorm_attrs(x: MetaTensor, p: float, axis: int, max_norm: float) -> Any:
+    if not p > 0:
+        raise AttributeValueError(f"p must be above 0, found {p}")
+    if not max_norm >= 0:
+        raise AttributeValueError(f"max_norm must be 0 or above, found {max_norm}")
+    return p, ax.positive(axis, x.ndim), max_norm
+
+
+@rules.decompose("renorm")
+def renorm(x: Any, p: float, axis: int, max_norm: float) -> Any:
+    dims = x.meta.dims
+    others = [a for a in range(x.ndim) if a != axis]
+    wide = widened(x)
+    slices = ops.transpose(wide, (axis, *others))
+    flat = ops.reshape(slices, (dims[axis], dm.product(tuple(dims[a] for a in others))))
+    sizes = ops.p_norm(flat, p, 1)
+    is_long = sizes > max_norm
+    scale = ops.where(is_long, max_norm / ops.where(is_long, sizes, 1.0), 1.0)
+    kept = [d if a == axis else 1 for a, d in enumerate(dims)]
+    return as_dtype(wide * ops.reshape(scale, kept), x.dtype)

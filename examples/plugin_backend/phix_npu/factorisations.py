@@ -101,6 +101,36 @@ def lu_solve(b: Array, factors: Array, pivots: Array, trans: str) -> Array:
     return out
 
 
+# -- orthonormal factors and eigenvalues -----------------------------------------------------------
+def qr(x: Array, mode: str) -> tuple[Array, Array]:
+    if mode == "r":
+        return np.zeros((*x.shape[:-2], 0), x.dtype), np.linalg.qr(x, "r")
+    q, r = np.linalg.qr(x, mode)
+    return q, r
+
+
+def _where_finite(function: Callable[..., Any], x: Array) -> tuple[Array, ...]:
+    """The factors of a stack, NaN for matrices with NaN or infinities."""
+    finite = np.isfinite(x).all((-2, -1))
+    found = function(np.where(finite[..., None, None], x, x.dtype.type(0)))
+    for part in found:
+        part[~finite] = np.nan
+    return tuple(found)
+
+
+def svd(x: Array, full_matrices: bool) -> tuple[Array, ...]:
+    return _where_finite(lambda a: [np.array(p) for p in np.linalg.svd(a, full_matrices)], x)
+
+
+def eigh(x: Array, uplo: str) -> tuple[Array, ...]:
+    return _where_finite(lambda a: [np.array(p) for p in np.linalg.eigh(a, uplo)], x)
+
+
+def eig(x: Array) -> tuple[Array, ...]:
+    dtype = np.result_type(x.dtype, np.complex64)
+    return _where_finite(lambda a: [np.array(p, dtype) for p in np.linalg.eig(a)], x)
+
+
 FACTORISATIONS = {
     "cholesky": cholesky,
     "lu_permutation": lu_permutation,

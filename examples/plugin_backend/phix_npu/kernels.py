@@ -15,7 +15,7 @@ from scipy import special
 
 import phix
 from phix.core.windows import explicit_paddings
-from phix_npu.factorisations import FACTORISATIONS, lu
+from phix_npu.factorisations import FACTORISATIONS, eig, eigh, lu, qr, svd
 from phix_npu.hardware import CARD, Handle
 
 Array = np.ndarray
@@ -450,7 +450,7 @@ _OTHERS = {
 }  # fmt: skip
 
 _SEVERAL = {
-    "argsort": _argsort, "topk": _topk, "lu": lu,
+    "argsort": _argsort, "topk": _topk, "lu": lu, "qr": qr, "svd": svd, "eigh": eigh, "eig": eig,
     "cummax": _running(np.maximum), "cummin": _running(np.minimum),
 }  # fmt: skip
 

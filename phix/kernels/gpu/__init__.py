@@ -23,7 +23,7 @@ for _name in ("attention", "attention_grad"):
     provides(_name, "GPU", (dt.float16, dt.bfloat16, dt.float32, dt.float64))
 
 
-for _name in ("cholesky", "lu", "lu_solve", "triangular_solve"):
+for _name in ("cholesky", "eigh", "lu", "lu_solve", "qr", "svd", "triangular_solve"):
     provides(_name, "GPUSOLVER", (dt.float32, dt.float64, dt.complex64, dt.complex128))
 
 provides("fft_r2c", "GPUFFT", (dt.float32, dt.float64))

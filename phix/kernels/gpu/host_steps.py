@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.lowering.host_steps import FOURIER
+from phix.kernels.lowering.host_steps import FOURIER, SPECTRAL
 
 log = logging.getLogger("phix.kernels")
 
@@ -83,8 +83,20 @@ def _fourier(name: str) -> Step:
     return step
 
 
+def _spectral(name: str) -> Step:
+    """cuSOLVER, by the functions of CuPy that have the names and arguments of NumPy's."""
+
+    def step(cp: Any, attrs: Mapping[str, Any], x: Any, *out: Any) -> None:
+        if x.size:
+            SPECTRAL[name](cp, x, out, **attrs)
+
+    return step
+
+
+# What has no row runs on the host: CuPy's eig is young, and not in every version.
 _STEPS: dict[str, Step] = {
     "argsort": _argsort, "topk": _argsort, "sort": _sort, **{n: _fourier(n) for n in FOURIER},
+    **{n: _spectral(n) for n in ("qr", "svd", "eigh")},
 }  # fmt: skip
 
 

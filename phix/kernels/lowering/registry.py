@@ -26,6 +26,7 @@ _FAMILIES = (
     "solve",
     "convolution",
     "fft",
+    "spectral",
     "indexing",
     "scatter",
     "sorting",

@@ -79,3 +79,46 @@ def lu_solve(b: np.ndarray, lu: np.ndarray, pivots: np.ndarray, trans: str) -> n
     a = pmat @ lower @ upper
     change = {"N": np.array, "T": lambda m: np.swapaxes(m, -1, -2), "C": ct}
     return np.linalg.solve(change[trans](a), b)
+
+
+# -- singular values and eigenvalues -------------------------------------------------------------
+def matrix_rank(x: np.ndarray, atol: object, rtol: object, use_default_tol: bool) -> np.ndarray:
+    """Singular values counted; without ``rtol`` its default stands where ``atol`` is 0."""
+    sizes = np.linalg.svd(x, compute_uv=False)
+    default = np.finfo(np.float32).eps * max(x.shape[-2:])
+    atol = np.asarray(atol, np.float64)
+    ratio = np.where(atol == 0, default, 0.0) if rtol is None else np.asarray(rtol, np.float64)
+    ratio = default if use_default_tol else ratio
+    least = np.maximum(atol, ratio * sizes.max(-1))
+    return (sizes > least[..., None]).sum(-1)
+
+
+def pinv(x: np.ndarray, rtol: np.ndarray, hermitian: bool) -> np.ndarray:
+    """The pseudoinverse of x, or of the Hermitian matrix with its lower triangle."""
+    if hermitian:
+        lower = np.tril(x, -1)
+        x = lower + ct(lower) + np.eye(x.shape[-1]) * x.real
+    return np.linalg.pinv(x, rtol)
+
+
+def lstsq(x: np.ndarray, y: np.ndarray, rcond: float, driver: str) -> tuple[np.ndarray, ...]:
+    """Matrix by matrix, of full rank."""
+    (*lead, rows, columns), sizes = x.shape, np.linalg.svd(x, compute_uv=False)
+    found = np.linalg.pinv(x) @ y
+    rest = (np.abs(x @ found - y) ** 2).sum(-2) if rows > columns else np.zeros((*lead, 0))
+    rank = np.full(lead, min(rows, columns), np.int32)
+    rank = np.zeros(0, np.int32) if driver == "gels" else rank
+    return found, rest, rank, sizes if driver in ("gelsd", "gelss") else np.zeros(0)
+
+
+def expm(x: np.ndarray) -> np.ndarray:
+    """The exponential by its series, of x / 2^12, squared 12 times, in long doubles."""
+    wide = x.astype(np.clongdouble if np.iscomplexobj(x) else np.longdouble)
+    wide = wide / np.longdouble(2) ** 12
+    term = found = np.broadcast_to(np.eye(x.shape[-1], dtype=wide.dtype), x.shape)
+    for k in range(1, 25):
+        term = term @ wide / k
+        found = found + term
+    for _ in range(12):
+        found = found @ found
+    return found.astype(x.dtype)

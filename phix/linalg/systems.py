@@ -1,33 +1,14 @@
-"""Linear algebra under NumPy's names, differentiable to any order.
-
-A matrix is the last two axes of a tensor; the axes in front are a batch, which broadcasts. The
-functions take float32, float64, complex64 and complex128; ints become the default float. NumPy
-raises ``LinAlgError`` for a matrix that is singular, or not positive definite. Here, where the
-values may not be known before a compiled program runs, the result holds inf or nan instead.
-"""
+"""Linear systems, determinants, powers."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from phix import ops
-from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError
-from phix.core.faces import face
 from phix.core.given import FLAG, INT, one_of, takes
-from phix.core.tensor import Tensor, TensorBase, TensorLike
-
-__all__ = [
-    "SlogdetResult",
-    "cholesky",
-    "det",
-    "inv",
-    "matrix_power",
-    "slogdet",
-    "solve",
-    "solve_triangular",
-]
-__dir__ = face(__all__)
+from phix.core.tensor import Tensor, TensorLike
+from phix.linalg.arguments import tensor
 
 
 class SlogdetResult(NamedTuple):
@@ -118,7 +99,7 @@ def solve_triangular(
     >>> phix.linalg.solve_triangular([[2.0, 0.0], [1.0, 4.0]], [2.0, 5.0], lower=True).tolist()
     [1.0, 1.0]
     """
-    matrix, sides = _tensor(a), _tensor(b)
+    matrix, sides = tensor(a), tensor(b)
     if trans not in ("N", "T", "C"):
         raise ArgumentError(f"solve_triangular: trans must be 'N', 'T' or 'C', found {trans!r}")
     if trans == "C" and matrix.dtype.kind == "c":
@@ -210,7 +191,3 @@ def matrix_power(a: TensorLike, n: int) -> Tensor:
     [[1.0, 5.0], [0.0, 1.0]]
     """
     return ops.matrix_power(a, n)
-
-
-def _tensor(x: Any) -> Any:
-    return x if isinstance(x, TensorBase) else owned_tensor(x)

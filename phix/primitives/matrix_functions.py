@@ -1,0 +1,254 @@
+"""What is made of singular values and eigenvalues: ranks, least squares, pseudoinverses; and the
+exponential of a matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.errors import AttributeValueError, ShapeError
+from phix.primitives.control_flow import looped
+from phix.primitives.linalg import adjoint, check_matrix, check_square, identity
+from phix.primitives.pointwise import conj
+from phix.primitives.spectral import (
+    column,
+    diagonal_matrix,
+    greatest,
+    product,
+    real_part,
+    rounding_of,
+    row,
+    with_adjoint,
+)
+
+_DRIVERS = ("gels", "gelsy", "gelsd", "gelss")
+
+
+# -- ranks ---------------------------------------------------------------------------------------
+def _sizes(x: Any, hermitian: bool) -> Any:
+    """The singular values, of a Hermitian matrix from its eigenvalues: in no order."""
+    check_matrix(x)
+    return ops.abs(ops.eigvalsh(x, "L", True)[0]) if hermitian else ops.svdvals(x)
+
+
+def default_tolerance(x: Any) -> Any:
+    """eps max(m, n): what is below it, times the largest, may be 0 but for rounding."""
+    return rounding_of(dm.maximum(*x.meta.dims[-2:]), dt.real_dtype(x.dtype))
+
+
+def _count_above(sizes: Any, tolerance: Any) -> Any:
+    """How many are above a tolerance, [...] or a number."""
+    least = tolerance if isinstance(tolerance, (int, float)) else column(tolerance)
+    return ops.sum(ops.cast(sizes > least, dt.int64), [-1])
+
+
+def _largest(sizes: Any) -> Any:
+    """The largest, of no values 0: [...]."""
+    return ops.squeeze(greatest(sizes), [-1])
+
+
+@rules.decompose("matrix_rank")
+def matrix_rank(x: Any, tol: float, use_default_tol: bool, hermitian: bool) -> Any:
+    sizes = _sizes(x, hermitian)
+    return _count_above(sizes, _largest(sizes) * default_tolerance(x) if use_default_tol else tol)
+
+
+@rules.decompose("matrix_rank_tol")
+def matrix_rank_tol(x: Any, atol_tensor: Any, use_default_tol: bool, hermitian: bool) -> Any:
+    sizes = _sizes(x, hermitian)
+    least = ops.cast(atol_tensor, sizes.dtype)
+    if use_default_tol:
+        least = ops.maximum(least, _largest(sizes) * default_tolerance(x))
+    return _count_above(sizes, least)
+
+
+@rules.decompose("matrix_rank_atol_rtol")
+def matrix_rank_atol_rtol(x: Any, atol: Any, rtol: Any, hermitian: bool) -> Any:
+    sizes = _sizes(x, hermitian)
+    least = ops.cast(atol, sizes.dtype)
+    if rtol is None:
+        ratio = ops.where(least == 0, default_tolerance(x), ops.full((), 0, sizes.dtype))
+    else:
+        ratio = ops.cast(rtol, sizes.dtype)
+    return _count_above(sizes, ops.maximum(least, ratio * _largest(sizes)))
+
+
+# -- pinv, lstsq ---------------------------------------------------------------------------------
+@rules.decompose("pinv")
+def pinv(x: Any, rtol: Any, hermitian: bool) -> Any:
+    if hermitian:
+        values, left = ops.eigh(x, "L")
+        right = left
+    else:
+        left, values, vh = ops.svd(x)
+        right = adjoint(vh)
+    sizes = ops.abs(values)
+    least = column(ops.cast(rtol, values.dtype)) * greatest(sizes)
+    is_kept = sizes > least
+    inverse = ops.where(is_kept, 1.0 / ops.where(is_kept, values, 1.0), 0.0)
+    return ops.matmul(right * row(inverse), adjoint(left))
+
+
+@rules.decompose("pinv_grad")
+def pinv_grad(x: Any, out: Any, out_grad: Any, hermitian: bool) -> Any:
+    """With P the result, G^H its cotangent and rests E = 1 - x P, F = 1 - P x:
+
+    (E G P P^H + P^H P G F - P G P)^H, the last conjugated; Golub and Pereyra's formula.
+    """
+    if hermitian:
+        x = _of_lower(x)
+    grad = adjoint(out_grad)  # [m, n], as x is
+    ph = adjoint(out)
+    left = product(grad - product(x, product(out, grad)), out, ph)
+    right = product(ph, out, grad - product(product(grad, out), x))
+    found = left + right - product(ph, out_grad, ph)
+    return _to_lower(found) if hermitian else found
+
+
+def _of_lower(x: Any) -> Any:
+    """The Hermitian matrix with this lower triangle."""
+    lower = ops.tril(x, -1)
+    return lower + adjoint(lower) + diagonal_matrix(_diagonal(x), x.dtype)
+
+
+def _to_lower(grad: Any) -> Any:
+    """What the lower triangle gets of a cotangent of the whole of a Hermitian matrix."""
+    return (
+        ops.tril(grad, -1)
+        + ops.tril(adjoint(grad), -1)
+        + diagonal_matrix(_diagonal(grad), grad.dtype)
+    )
+
+
+def _diagonal(x: Any) -> Any:
+    return real_part(ops.diagonal(x, 0, -2, -1))
+
+
+@rules.decompose("lstsq")
+def lstsq(x: Any, y: Any, rcond: Any, driver: str) -> Any:
+    if driver not in _DRIVERS:
+        raise AttributeValueError(f"driver must be one of {', '.join(_DRIVERS)}, found {driver!r}")
+    check_matrix(x)
+    check_matrix(y, "y")
+    if not dm.may_equal(x.meta.dims[-2], y.meta.dims[-2]):
+        raise ShapeError(f"y must have as many rows as x, found {x.meta} and {y.meta}")
+    rows, columns = x.meta.dims[-2:]
+    real = dt.real_dtype(x.dtype)
+    rank, values = ops.full((0,), 0, dt.int32), ops.full((0,), 0, real)
+    if driver == "gels":
+        found = _of_full_rank(x, y)
+    else:
+        found, rank, sizes = _of_any_rank(x, y, rcond)
+        values = values if driver == "gelsy" else sizes
+    rest = ops.matmul(x, found) - y
+    size = ops.abs(rest) if dt.is_complex(x.dtype) else rest
+    is_tall = dm.minimum(1, dm.maximum(0, rows - columns))
+    residuals = ops.sum(size * size, [-2])
+    if not dm.is_one(is_tall):
+        residuals = residuals[..., : residuals.meta.dims[-1] * is_tall]
+    return found, residuals, rank, values
+
+
+def _of_full_rank(x: Any, y: Any) -> Any:
+    rows, columns = x.meta.dims[-2:]
+    if not dm.is_known(rows, columns):
+        rtol = ops.full((), 1.0, dt.real_dtype(x.dtype)) * default_tolerance(x)
+        return ops.matmul(ops.pinv(x, rtol), y)
+    if rows >= columns:
+        q, r = ops.qr(x)
+        return ops.triangular_solve(r, with_adjoint(q, y), True)
+    q, r = ops.qr(adjoint(x))
+    return ops.matmul(q, ops.triangular_solve(conj(r), y, True, True))
+
+
+def _of_any_rank(x: Any, y: Any, rcond: Any) -> tuple[Any, Any, Any]:
+    """The solution, the rank and the singular values."""
+    sizes = ops.svdvals(x)
+    ratio = ops.full((), 1, sizes.dtype) * rcond
+    ratio = ops.where(ratio < 0, float(np.finfo(sizes.dtype).eps), ratio)
+    is_kept = sizes > greatest(sizes) * ratio
+    rank = ops.cast(ops.sum(ops.cast(is_kept, dt.int64), [-1]), dt.int32)
+    return ops.matmul(ops.pinv(x, ratio), y), rank, sizes
+
+
+# -- expm ----------------------------------------------------------------------------------------
+# Coefficients of the diagonal Pade approximant of degree 13, and the norm up to which it is exact
+# to the last bit of a float64: Higham, The scaling and squaring method, 2005.
+_PADE = (
+    64764752532480000, 32382376266240000, 7771770303897600, 1187353796428800, 129060195264000,
+    10559470521600, 670442572800, 33522128640, 1323241920, 40840800, 960960, 16380, 182, 1,
+)  # fmt: skip
+_PADE_NORM = 5.371920351148152
+_MOST_SQUARINGS = 1100  # of the largest float64
+
+
+@rules.decompose("expm")
+def expm(x: Any) -> Any:
+    check_square(x)
+    real = dt.real_dtype(x.dtype)
+    norm = _largest(ops.sum(ops.abs(x), [-2]))
+    wanted = ops.ceil(ops.log2(ops.maximum(norm / _PADE_NORM, 1.0)))
+    wanted = ops.where(ops.isfinite(norm), ops.minimum(wanted, float(_MOST_SQUARINGS)), 0.0)
+    scale = ops.elementwise_pow(ops.full((), 2, real), -wanted)
+    start = _pade(x * column(column(ops.cast(scale, x.dtype))))
+    flat = ops.reshape(wanted, (dm.product(wanted.meta.dims),))
+    most = ops.cast(ops.squeeze(greatest(flat), [0]), dt.int64)
+    squarings = column(column(ops.cast(wanted, dt.int64)))
+
+    def test(k: Any, power: Any, squarings: Any, most: Any) -> Any:
+        return [k < most]
+
+    def step(k: Any, power: Any, squarings: Any, most: Any) -> Any:
+        return [k + 1, ops.where(k < squarings, ops.matmul(power, power), power)]
+
+    return looped(test, step, [ops.full((), 0, dt.int64), start], [squarings, most])[1]
+
+
+def _pade(x: Any) -> Any:
+    """p(-x)^-1 p(x), even and odd powers of p apart."""
+    c = [v / _PADE[0] for v in _PADE]
+    one = identity(x.meta.dims[-1], x.dtype)
+    x2 = ops.matmul(x, x)
+    x4 = ops.matmul(x2, x2)
+    x6 = ops.matmul(x4, x2)
+    high_odd = ops.matmul(x6, c[13] * x6 + c[11] * x4 + c[9] * x2)
+    high_even = ops.matmul(x6, c[12] * x6 + c[10] * x4 + c[8] * x2)
+    odd = ops.matmul(x, high_odd + c[7] * x6 + c[5] * x4 + c[3] * x2 + c[1] * one)
+    even = high_even + c[6] * x6 + c[4] * x4 + c[2] * x2 + c[0] * one
+    return ops.solve(even - odd, even + odd)
+
+
+def _with_rate(x: Any, rate: Any) -> tuple[Any, Any]:
+    """exp(x) and its derivative along ``rate``: the blocks above in exp([[x, rate], [0, x]]).
+
+    The rate is brought to size 1, as it would else be what the number of squarings is chosen by.
+    """
+    size = x.meta.dims[-1]
+    largest = ops.stop_gradient(greatest(ops.max(_with_zero_row(ops.abs(rate)), [-2])))
+    unit = column(ops.where(ops.logical_and(largest > 0, ops.isfinite(largest)), largest, 1.0))
+    nothing = ops.full(x.meta.dims, 0, x.dtype)
+    above = ops.concat([x, rate / ops.cast(unit, x.dtype)], -1)
+    below = ops.concat([nothing, x], -1)
+    found = ops.expm(ops.concat([above, below], -2))
+    return found[..., :size, :size], found[..., :size, size:] * ops.cast(unit, x.dtype)
+
+
+def _with_zero_row(x: Any) -> Any:
+    *lead, _, columns = x.meta.dims
+    return ops.concat([x, ops.full((*lead, 1, columns), 0, x.dtype)], -2)
+
+
+@rules.decompose("expm_grad")
+def expm_grad(x: Any, out_grad: Any) -> Any:
+    """The derivative of exp at x^H along the cotangent."""
+    return _with_rate(adjoint(x), out_grad)[1]
+
+
+@rules.jvp("expm")
+def expm_jvp(primals: Any, tangents: Any) -> Any:
+    return _with_rate(primals[0], tangents[0])
