@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = [
     "abs", "abs_", "abs_grad",
     "acos", "acos_", "acos_grad", "acosh", "acosh_", "acosh_grad",
-    "add", "add_", "add_grad", "addmm", "addmm_",
+    "add", "add_", "add_grad", "add_position_encoding", "addmm", "addmm_",
     "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad",
     "amax", "amin",
     "any",
@@ -32,7 +32,7 @@ __all__ = [
     "attention", "attention_grad",
     "avg_pool2d", "avg_pool2d_grad",
     "axis_index",
-    "baddbmm", "baddbmm_", "batch_norm", "batch_norm_grad",
+    "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
     "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli",
     "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not",
@@ -40,7 +40,8 @@ __all__ = [
     "bitwise_xor", "bitwise_xor_",
     "bmm",
     "branch", "broadcast_tensors",
-    "call", "cast", "cast_", "cast_grad",
+    "build_src_rank_and_local_expert_id",
+    "cal_aux_loss", "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_",
     "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
     "cholesky_solve",
@@ -61,14 +62,20 @@ __all__ = [
     "equal",
     "erf", "erf_", "erf_grad", "erfc", "erfc_grad", "erfcx", "erfcx_grad", "erfinv", "erfinv_",
     "erfinv_grad",
-    "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expm1", "expm1_",
-    "expm1_grad",
+    "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expand_modality_expert_id",
+    "expm1", "expm1_", "expm1_grad",
     "eye",
+    "fast_ln", "fast_rms_norm",
     "fft_c2c", "fft_c2c_grad", "fft_c2r", "fft_c2r_grad", "fft_r2c", "fft_r2c_grad",
-    "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_", "floor_divide", "floor_divide_",
+    "flash_attn", "flash_attn_qkvpacked", "flash_attn_unpadded", "flash_attn_v3",
+    "flash_attn_v3_varlen", "flash_attn_varlen_qkvpacked", "flashmask_attention",
+    "flashmask_attention_v2", "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_",
+    "floor_divide", "floor_divide_",
     "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fori_loop",
-    "full", "full_like",
+    "full", "full_like", "fused_batch_norm_act", "fused_bn_add_activation", "fused_gemm_epilogue",
+    "fused_rms_norm_ext", "fused_rms_norm_quant", "fused_softmax_mask",
+    "fused_softmax_mask_upper_triangle",
     "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gaussian",
     "gelu", "gelu_grad",
     "greater_equal", "greater_than", "group_norm", "group_norm_grad",
@@ -78,7 +85,7 @@ __all__ = [
     "huber_loss", "huber_loss_grad",
     "imag", "imag_grad",
     "index_put", "index_put_", "index_put_grad", "index_sample", "index_select", "instance_norm",
-    "instance_norm_grad", "inverse", "inverse_grad",
+    "instance_norm_grad", "int_bincount", "inverse", "inverse_grad",
     "io_copy", "io_copy_grad", "io_copy_like", "io_copy_like_grad",
     "isfinite", "isinf", "isnan",
     "kldiv_loss",
@@ -86,7 +93,7 @@ __all__ = [
     "layer_norm", "layer_norm_grad",
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
-    "linear", "linear_recurrence", "linear_recurrence_grad", "linspace",
+    "limit_by_capacity", "linear", "linear_recurrence", "linear_recurrence_grad", "linspace",
     "log", "log1p", "log1p_", "log1p_grad", "log2", "log2_", "log2_grad", "log10", "log10_",
     "log10_grad", "log_", "log_grad", "log_loss", "log_ndtr", "log_ndtr_grad", "log_softmax",
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
@@ -95,24 +102,25 @@ __all__ = [
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
     "masked_fill", "matmul", "matmul_grad", "matrix_power", "max", "max_grad", "max_pool2d",
     "max_pool2d_grad", "maximum", "maximum_grad",
-    "mean", "mean_all", "mean_all_grad", "mean_grad", "meshgrid",
+    "mean", "mean_all", "mean_all_grad", "mean_grad", "memory_efficient_attention", "meshgrid",
     "min", "min_grad", "minimum", "minimum_grad",
+    "moe_combine", "moe_combine_no_weight", "moe_gate_dispatch", "moe_permute", "moe_unpermute",
     "mse_loss",
     "multiply", "multiply_", "multiply_grad",
     "mv",
     "ndtr", "ndtr_grad",
     "normal_density", "normal_density_grad", "not_equal",
-    "numel",
+    "number_count", "numel",
     "one_hot",
     "optimization_barrier",
     "p_norm", "p_norm_grad",
     "pad", "pad_grad",
     "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
     "ppermute", "ppermute_grad",
-    "prod", "prod_grad",
+    "prod", "prod_grad", "prune_gate_by_capacity",
     "psum", "psum_grad", "psum_scatter", "psum_scatter_grad",
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
-    "randint", "random_bits", "randperm",
+    "randint", "random_bits", "random_routing", "random_routing_", "randperm",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
     "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
     "remainder_", "remainder_grad", "reshape", "reshape_", "reshape_grad",
@@ -121,7 +129,7 @@ __all__ = [
     "rsqrt", "rsqrt_", "rsqrt_grad",
     "scale", "scale_", "scale_grad", "scan", "scatter", "scatter_", "scatter_nd_add",
     "scatter_nd_add_grad",
-    "select_n",
+    "select_n", "send_u_recv", "send_ue_recv", "send_uv",
     "shape",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
@@ -130,7 +138,7 @@ __all__ = [
     "slogdet_v2_grad",
     "softmax", "softmax_", "softmax_grad", "softplus", "softplus_grad", "softsign", "softsign_grad",
     "solve", "solve_grad", "sort", "sort_grad",
-    "split", "split_grad", "split_with_num", "split_with_num_grad",
+    "sparse_attention", "split", "split_grad", "split_with_num", "split_with_num_grad",
     "sqrt", "sqrt_", "sqrt_grad", "square", "square_", "square_grad", "squared_l2_norm",
     "squared_l2_norm_grad", "squeeze", "squeeze_",
     "stack", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
@@ -140,7 +148,7 @@ __all__ = [
     "tanh_grad",
     "tensordot",
     "tile",
-    "topk", "topk_grad",
+    "top_p_sampling", "topk", "topk_grad",
     "transpose", "transpose_", "transpose_grad", "triangular_solve", "triangular_solve_grad",
     "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_", "triu_grad", "triu_indices",
     "trunc", "trunc_", "truncated_gaussian_random",
@@ -1263,6 +1271,321 @@ def triu_indices(
     return bind(_triu_indices, (), (row, col, offset, dtype, place))
 
 
+# -- yaml/experts.yaml -----------------------------------------------------------------------------
+define = definer("yaml/experts.yaml", family="experts")
+
+_number_count = define(
+    "number_count", "(Tensor numbers, int upper_range)", "Tensor(out)",
+    traits=("nondifferentiable",)
+)
+def number_count(numbers: TensorLike, upper_range: int) -> Tensor:
+    """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other numbers
+    do not count.
+
+    Args:
+        numbers: tensor.
+        upper_range: int.
+    """
+    return bind(_number_count, (numbers,), (upper_range,))
+
+_int_bincount = define(
+    "int_bincount", "(Tensor x, int64_t low, int64_t high, int64_t dtype)", "Tensor(out)",
+    traits=("nondifferentiable",)
+)
+def int_bincount(x: TensorLike, low: DimLike, high: DimLike, dtype: DimLike) -> Tensor:
+    """How often low, low + 1, ..., high - 1 stand in x; other numbers do not count. dtype is PHI's
+    number of that of the counts: 7 for int32, 9 for int64 (3 and 5 for int8 and int16).
+
+    Args:
+        x: tensor.
+        low, high, dtype: int.
+    """
+    return bind(_int_bincount, (x,), (low, high, dtype))
+
+_limit_by_capacity = define(
+    "limit_by_capacity", "(Tensor expert_count, Tensor capacity, int n_worker)", "Tensor(out)",
+    traits=("nondifferentiable",)
+)
+def limit_by_capacity(expert_count: TensorLike, capacity: TensorLike, n_worker: int) -> Tensor:
+    """expert_count [n_worker * experts] cut so that the tokens of all workers for an expert are no
+    more than its capacity; the first workers are served first.
+
+    Args:
+        expert_count, capacity: tensor.
+        n_worker: int.
+    """
+    return bind(_limit_by_capacity, (expert_count, capacity), (n_worker,))
+
+_prune_gate_by_capacity = define(
+    "prune_gate_by_capacity",
+    "(Tensor gate_idx, Tensor expert_count, int64_t n_expert=0, int64_t n_worker=0)",
+    "Tensor(out_gate_idx)", traits=("nondifferentiable",)
+)
+def prune_gate_by_capacity(
+    gate_idx: TensorLike, expert_count: TensorLike, n_expert: DimLike = 0, n_worker: DimLike = 0
+) -> Tensor:
+    """gate_idx, the expert of each token, with -1 for all but the first expert_count[e] tokens of
+    each expert e; there are n_expert * n_worker of them.
+
+    Args:
+        gate_idx, expert_count: tensor.
+        n_expert, n_worker: int.
+    """
+    return bind(_prune_gate_by_capacity, (gate_idx, expert_count), (n_expert, n_worker))
+
+_random_routing = define(
+    "random_routing", "(Tensor prob, Tensor topk_value, Tensor topk_idx)", "Tensor(out)",
+    traits=("nondifferentiable", "promote_float(prob, topk_value)"), dtypes=("float",),
+    inplace=(("topk_idx", "out"),)
+)
+def random_routing(prob: TensorLike, topk_value: TensorLike, topk_idx: TensorLike) -> Tensor:
+    """topk_idx [tokens, 2], the experts of each token, with -1 for the second where twice its
+    topk_value is below prob.
+
+    Args:
+        prob, topk_value: tensor, float.
+        topk_idx: tensor.
+    """
+    return bind(_random_routing, (prob, topk_value, topk_idx), ())
+
+def random_routing_(prob: TensorLike, topk_value: TensorLike, topk_idx: TensorLike) -> Tensor:
+    """:func:`random_routing` in the memory of topk_idx, not to be used after it."""
+    return bind_in_place(_random_routing, (prob, topk_value, topk_idx), ())
+
+_batch_fc = define(
+    "batch_fc", "(Tensor input, Tensor w, Tensor bias)", "Tensor(out)",
+    traits=("promote_float", "low_precision"), dtypes=("float",)
+)
+def batch_fc(input: TensorLike, w: TensorLike, bias: TensorLike) -> Tensor:
+    """input[s] @ w[s] + bias[s] for each slot s; input is [slots, rows, in], w [slots, in, out],
+    bias [slots, out].
+
+    Args:
+        input, w, bias: tensor, float.
+    """
+    return bind(_batch_fc, (input, w, bias), ())
+
+_moe_combine = define(
+    "moe_combine", "(Tensor x, Tensor combine_weights, Tensor scatter_index)", "Tensor(y)",
+    traits=("promote_float(x, combine_weights)",), dtypes=("float",)
+)
+def moe_combine(x: TensorLike, combine_weights: TensorLike, scatter_index: TensorLike) -> Tensor:
+    """y[t] = sum_k combine_weights[t, k] x[scatter_index[t, k]]: what the k experts of each token
+    give.
+
+    Args:
+        x, combine_weights: tensor, float.
+        scatter_index: tensor.
+    """
+    return bind(_moe_combine, (x, combine_weights, scatter_index), ())
+
+_moe_combine_no_weight = define(
+    "moe_combine_no_weight",
+    "(Tensor x, Tensor combine_weight, Tensor scatter_index, float epsilon = 1.0e-15)", "Tensor(y)",
+    traits=("promote_float(x, combine_weight)",), dtypes=("float",)
+)
+def moe_combine_no_weight(
+    x: TensorLike, combine_weight: TensorLike, scatter_index: TensorLike, epsilon: FloatLike = 1e-15
+) -> Tensor:
+    """y[t] = the sum of x[scatter_index[t, k]] over the k whose combine_weight[t, k] is above
+    epsilon.
+
+    Args:
+        x, combine_weight: tensor, float.
+        scatter_index: tensor.
+        epsilon: float or one-element tensor.
+    """
+    return bind(_moe_combine_no_weight, (x, combine_weight, scatter_index), (epsilon,))
+
+_moe_gate_dispatch = define(
+    "moe_gate_dispatch",
+    "(Tensor x, Tensor gate_logits, Tensor corr_bias, int64_t k, int64_t capacity, bool use_pad)",
+    "Tensor(y), Tensor(combine_weights), Tensor(scatter_index), Tensor(expert_offset), "
+    "Tensor(expert_id)", traits=("promote_float(x, gate_logits, corr_bias)",), dtypes=("float",),
+    optional=("corr_bias",)
+)
+def moe_gate_dispatch(
+    x: TensorLike, gate_logits: TensorLike, corr_bias: TensorLike | None, k: DimLike,
+    capacity: DimLike, use_pad: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Each token x[t] goes to the k experts with the largest gate_logits[t] + corr_bias, as long as
+    one has fewer than capacity: first choices before second ones, tokens in order. y [experts *
+    capacity, size] has a token in row scatter_index[k, t], which combine_weights[t, k], the logits,
+    go with; they and the index are 0 where there was no room. expert_offset is the cumulative count
+    of choices of each expert, expert_id [tokens, k] the choices. use_pad must be True.
+
+    Args:
+        x, gate_logits: tensor, float.
+        corr_bias: tensor, float, may be None.
+        k, capacity: int.
+        use_pad: bool.
+
+    Returns:
+        y, combine_weights, scatter_index, expert_offset, expert_id.
+    """
+    return bind(_moe_gate_dispatch, (x, gate_logits, corr_bias), (k, capacity, use_pad))
+
+_cal_aux_loss = define(
+    "cal_aux_loss",
+    "(Tensor gate_prob, Tensor dispatch_mask, Tensor tokens_mask, Tensor dispatch_tokens_mask, "
+    "int64_t num_experts, bool use_group, int64_t moe_k, float clip_min)",
+    "Tensor(l_aux_loss), Tensor(seqlen_float), Tensor(ce)",
+    traits=("promote_float(gate_prob)", "full_precision"), dtypes=("float",),
+    optional=("tokens_mask", "dispatch_tokens_mask")
+)
+def cal_aux_loss(
+    gate_prob: TensorLike, dispatch_mask: TensorLike, tokens_mask: TensorLike | None,
+    dispatch_tokens_mask: TensorLike | None, num_experts: DimLike, use_group: bool, moe_k: DimLike,
+    clip_min: FloatLike
+) -> tuple[Tensor, Tensor, Tensor]:
+    """num_experts * sum_e ce[e] * me[e], over moe_k with use_group: ce = dispatch_mask / n, me the
+    sum of gate_prob [tokens, experts] over tokens / n. n, seqlen_float, is the sum of
+    dispatch_tokens_mask, else that of tokens_mask, else tokens * experts / num_experts, and
+    clip_min at least. With both masks of different lengths, the value is times the quotient of
+    their sums. The gradient goes to gate_prob alone.
+
+    Args:
+        gate_prob: tensor, float.
+        dispatch_mask: tensor.
+        tokens_mask, dispatch_tokens_mask: tensor, may be None.
+        num_experts: int.
+        use_group: bool.
+        moe_k: int.
+        clip_min: float or one-element tensor.
+
+    Returns:
+        l_aux_loss, seqlen_float, ce.
+    """
+    return bind(
+        _cal_aux_loss, (gate_prob, dispatch_mask, tokens_mask, dispatch_tokens_mask),
+        (num_experts, use_group, moe_k, clip_min)
+    )
+
+_build_src_rank_and_local_expert_id = define(
+    "build_src_rank_and_local_expert_id",
+    "(Tensor expert_num_global_tensor, int64_t[] expert_num_global, int64_t num_local_experts)",
+    "Tensor(src_rank), Tensor(local_expert_id)", traits=("nondifferentiable",)
+)
+def build_src_rank_and_local_expert_id(
+    expert_num_global_tensor: TensorLike, expert_num_global: IntArrayLike,
+    num_local_experts: DimLike
+) -> tuple[Tensor, Tensor]:
+    """For each of sum(expert_num_global) tokens, ordered by their expert e of all, e //
+    num_local_experts and e % num_local_experts, as int32. The tensor holds the same counts as the
+    list.
+
+    Args:
+        expert_num_global_tensor: tensor.
+        expert_num_global: sequence of ints.
+        num_local_experts: int.
+
+    Returns:
+        src_rank, local_expert_id.
+    """
+    return bind(
+        _build_src_rank_and_local_expert_id, (expert_num_global_tensor,),
+        (expert_num_global, num_local_experts)
+    )
+
+_expand_modality_expert_id = define(
+    "expand_modality_expert_id",
+    "(Tensor expert_id, int64_t num_expert_per_modality, int64_t group_size, "
+    "int64_t modality_offset, bool is_group_expert)", "Tensor(expert_id_out)",
+    traits=("nondifferentiable",)
+)
+def expand_modality_expert_id(
+    expert_id: TensorLike, num_expert_per_modality: DimLike, group_size: DimLike,
+    modality_offset: DimLike, is_group_expert: bool
+) -> Tensor:
+    """Numbers of the experts of one of two modalities among those of both: with is_group_expert
+    choice k gets k * group_size added, then e becomes (e // n) * 2 n + e % n + modality_offset * n,
+    n = num_expert_per_modality; 0 leaves that out.
+
+    Args:
+        expert_id: tensor.
+        num_expert_per_modality, group_size, modality_offset: int.
+        is_group_expert: bool.
+    """
+    return bind(
+        _expand_modality_expert_id, (expert_id,),
+        (num_expert_per_modality, group_size, modality_offset, is_group_expert)
+    )
+
+_moe_permute = define(
+    "moe_permute",
+    "(Tensor hidden_states, Tensor scale, Tensor expert_routemap_topk, Tensor expert_prob_topk, "
+    "int num_experts, int[] tokens_per_expert, int padding_alignment, bool do_gather, "
+    "bool using_ue8m0_scale = false, bool return_expert_indices = false, "
+    "int override_buffer_size = -1)",
+    "Tensor(hidden_states_unzipped), Tensor(zipped_expertwise_rowmap), "
+    "Tensor(token_prob_unzipped), Tensor(scale_unzipped), Tensor(expert_indices)",
+    traits=("promote_float(hidden_states)",), dtypes=("float",), optional=("scale",)
+)
+def moe_permute(
+    hidden_states: TensorLike, scale: TensorLike | None, expert_routemap_topk: TensorLike,
+    expert_prob_topk: TensorLike, num_experts: int, tokens_per_expert: IntArrayLike,
+    padding_alignment: int, do_gather: bool, using_ue8m0_scale: bool = False,
+    return_expert_indices: bool = False, override_buffer_size: int = -1
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """A row for each token of each expert, the experts side by side, padded with zeros to multiples
+    of padding_alignment. expert_routemap_topk [tokens, k] are the experts of a token, -1 for none,
+    expert_prob_topk what goes with them. zipped_expertwise_rowmap [tokens, experts] is the row of a
+    token, -1 for none; an expert takes its first tokens_per_expert. Without do_gather, scale or
+    return_expert_indices, what they ask for is empty; -1 stands for padding.
+
+    Args:
+        hidden_states: tensor, float.
+        scale: tensor, may be None.
+        expert_routemap_topk, expert_prob_topk: tensor.
+        num_experts: int.
+        tokens_per_expert: sequence of ints.
+        padding_alignment: int.
+        do_gather, using_ue8m0_scale, return_expert_indices: bool.
+        override_buffer_size: int.
+
+    Returns:
+        hidden_states_unzipped, zipped_expertwise_rowmap, token_prob_unzipped, scale_unzipped,
+        expert_indices.
+    """
+    return bind(
+        _moe_permute, (hidden_states, scale, expert_routemap_topk, expert_prob_topk), (num_experts,
+        tokens_per_expert, padding_alignment, do_gather, using_ue8m0_scale, return_expert_indices,
+        override_buffer_size)
+    )
+
+_moe_unpermute = define(
+    "moe_unpermute", "(Tensor hidden_states_unzipped, Tensor zipped_expertwise_rowmap, "
+    "Tensor expert_routemap_topk, Tensor token_prob_unzipped, int total_zipped_tokens_num, "
+    "int num_experts, bool use_mix_precision, bool using_weighted_combine = false)",
+    "Tensor(hidden_states), Tensor(expert_prob_topk)",
+    traits=("promote_float(hidden_states_unzipped)",), dtypes=("float",)
+)
+def moe_unpermute(
+    hidden_states_unzipped: TensorLike, zipped_expertwise_rowmap: TensorLike,
+    expert_routemap_topk: TensorLike, token_prob_unzipped: TensorLike, total_zipped_tokens_num: int,
+    num_experts: int, use_mix_precision: bool, using_weighted_combine: bool = False
+) -> tuple[Tensor, Tensor]:
+    """What :func:`moe_permute` has put apart: the sum of the rows that zipped_expertwise_rowmap
+    [tokens, experts] names for each token, times their token_prob_unzipped with
+    using_weighted_combine, and for each choice its probability, 0 for none. use_mix_precision:
+    16-bit floats are summed in float32.
+
+    Args:
+        hidden_states_unzipped: tensor, float.
+        zipped_expertwise_rowmap, expert_routemap_topk, token_prob_unzipped: tensor.
+        total_zipped_tokens_num, num_experts: int.
+        use_mix_precision, using_weighted_combine: bool.
+
+    Returns:
+        hidden_states, expert_prob_topk.
+    """
+    return bind(
+        _moe_unpermute, (hidden_states_unzipped, zipped_expertwise_rowmap, expert_routemap_topk,
+        token_prob_unzipped),
+        (total_zipped_tokens_num, num_experts, use_mix_precision, using_weighted_combine)
+    )
+
+
 # -- yaml/fft.yaml ---------------------------------------------------------------------------------
 define = definer("yaml/fft.yaml", family="fft")
 
@@ -1350,6 +1673,507 @@ _fft_c2r_grad = define(
 def fft_c2r_grad(out_grad, axes, normalization, forward, last_dim_size):
     """Backward of :func:`fft_c2r`."""
     return bind(_fft_c2r_grad, (out_grad,), (axes, normalization, forward, last_dim_size))
+
+
+# -- yaml/flash_attention.yaml ---------------------------------------------------------------------
+define = definer("yaml/flash_attention.yaml", family="attention")
+
+_flash_attn = define(
+    "flash_attn", "(Tensor q, Tensor k, Tensor v, Tensor fixed_seed_offset, Tensor attn_mask, "
+    "float dropout = 0.0, bool causal = false, bool return_softmax = false, bool is_test = false, "
+    'str rng_name = "")', "Tensor(out), Tensor(softmax), Tensor(softmax_lse), Tensor(seed_offset)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",),
+    optional=("fixed_seed_offset", "attn_mask")
+)
+def flash_attn(
+    q: TensorLike, k: TensorLike, v: TensorLike, fixed_seed_offset: TensorLike | None = None,
+    attn_mask: TensorLike | None = None, dropout: FloatLike = 0.0, causal: bool = False,
+    return_softmax: bool = False, is_test: bool = False, rng_name: str = ""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """softmax(q k^T / sqrt(size) + attn_mask) v for each head; q is [batch, queries, heads, size],
+    k and v [batch, keys, heads, size], where each head of k may serve a group of heads of q.
+    attn_mask broadcasts to [batch, heads, queries, keys]: numbers to add, or bools, True where a
+    key is seen. causal: the last query sees all keys, each one before it a key less. A query that
+    sees none gets zeros. softmax is empty unless asked for, and holds the weights before dropout;
+    softmax_lse is the logsumexp of the scores, [batch, heads, queries]. fixed_seed_offset is the
+    key (phix.random.key) that dropout needs, and seed_offset the key used.
+
+    Args:
+        q, k, v: tensor, float.
+        fixed_seed_offset, attn_mask: tensor, may be None.
+        dropout: float or one-element tensor.
+        causal, return_softmax, is_test: bool.
+        rng_name: str.
+
+    Returns:
+        out, softmax, softmax_lse, seed_offset.
+    """
+    return bind(
+        _flash_attn, (q, k, v, fixed_seed_offset, attn_mask),
+        (dropout, causal, return_softmax, is_test, rng_name)
+    )
+
+_flash_attn_qkvpacked = define(
+    "flash_attn_qkvpacked",
+    "(Tensor qkv, Tensor fixed_seed_offset, Tensor attn_mask, float dropout = 0.0, "
+    'bool causal = false, bool return_softmax = false, bool is_test = false, str rng_name = "")',
+    "Tensor(out), Tensor(softmax), Tensor(softmax_lse), Tensor(seed_offset)",
+    traits=("promote_float(qkv)", "low_precision"), dtypes=("float",),
+    optional=("fixed_seed_offset", "attn_mask")
+)
+def flash_attn_qkvpacked(
+    qkv: TensorLike, fixed_seed_offset: TensorLike | None = None,
+    attn_mask: TensorLike | None = None, dropout: FloatLike = 0.0, causal: bool = False,
+    return_softmax: bool = False, is_test: bool = False, rng_name: str = ""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`flash_attn` of one tensor, [batch, sequence, groups + 2, heads of keys, size]:
+    queries, groups * heads of keys of them, then keys, then values.
+
+    Args:
+        qkv: tensor, float.
+        fixed_seed_offset, attn_mask: tensor, may be None.
+        dropout: float or one-element tensor.
+        causal, return_softmax, is_test: bool.
+        rng_name: str.
+
+    Returns:
+        out, softmax, softmax_lse, seed_offset.
+    """
+    return bind(
+        _flash_attn_qkvpacked, (qkv, fixed_seed_offset, attn_mask),
+        (dropout, causal, return_softmax, is_test, rng_name)
+    )
+
+_flash_attn_unpadded = define(
+    "flash_attn_unpadded",
+    "(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, "
+    "Tensor fixed_seed_offset, Tensor attn_mask, int64_t max_seqlen_q, int64_t max_seqlen_k, "
+    "float scale, float dropout = 0.0, bool causal = false, bool return_softmax = false, "
+    'bool is_test = false, str rng_name = "")',
+    "Tensor(out), Tensor(softmax), Tensor(softmax_lse), Tensor(seed_offset)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",),
+    optional=("fixed_seed_offset", "attn_mask")
+)
+def flash_attn_unpadded(
+    q: TensorLike, k: TensorLike, v: TensorLike, cu_seqlens_q: TensorLike, cu_seqlens_k: TensorLike,
+    fixed_seed_offset: TensorLike | None, attn_mask: TensorLike | None, max_seqlen_q: DimLike,
+    max_seqlen_k: DimLike, scale: FloatLike, dropout: FloatLike = 0.0, causal: bool = False,
+    return_softmax: bool = False, is_test: bool = False, rng_name: str = ""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """softmax(scale q k^T + attn_mask) v within each of several sequences, whose rows lie one
+    behind the other: q is [rows, heads, size], and sequence s has the rows cu_seqlens_q[s] to
+    cu_seqlens_q[s + 1] - 1. Rows behind the last sequence get zeros. attn_mask broadcasts to
+    [sequences, heads, queries, keys]; softmax is [heads, rows, rows of keys], softmax_lse [heads,
+    rows]. The longest lengths say nothing here; see :func:`flash_attn`.
+
+    Args:
+        q, k, v: tensor, float.
+        cu_seqlens_q, cu_seqlens_k: tensor.
+        fixed_seed_offset, attn_mask: tensor, may be None.
+        max_seqlen_q, max_seqlen_k: int.
+        scale, dropout: float or one-element tensor.
+        causal, return_softmax, is_test: bool.
+        rng_name: str.
+
+    Returns:
+        out, softmax, softmax_lse, seed_offset.
+    """
+    return bind(
+        _flash_attn_unpadded, (q, k, v, cu_seqlens_q, cu_seqlens_k, fixed_seed_offset, attn_mask),
+        (max_seqlen_q, max_seqlen_k, scale, dropout, causal, return_softmax, is_test, rng_name)
+    )
+
+_flash_attn_varlen_qkvpacked = define(
+    "flash_attn_varlen_qkvpacked",
+    "(Tensor qkv, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor fixed_seed_offset, "
+    "Tensor attn_mask, int64_t max_seqlen_q, int64_t max_seqlen_k, float scale, "
+    "float dropout = 0.0, bool causal = false, bool return_softmax = false, bool is_test = false, "
+    'str rng_name = "", bool varlen_padded = true)',
+    "Tensor(out), Tensor(softmax), Tensor(softmax_lse), Tensor(seed_offset)",
+    traits=("promote_float(qkv)", "low_precision"), dtypes=("float",),
+    optional=("fixed_seed_offset", "attn_mask")
+)
+def flash_attn_varlen_qkvpacked(
+    qkv: TensorLike, cu_seqlens_q: TensorLike, cu_seqlens_k: TensorLike,
+    fixed_seed_offset: TensorLike | None, attn_mask: TensorLike | None, max_seqlen_q: DimLike,
+    max_seqlen_k: DimLike, scale: FloatLike, dropout: FloatLike = 0.0, causal: bool = False,
+    return_softmax: bool = False, is_test: bool = False, rng_name: str = "",
+    varlen_padded: bool = True
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`flash_attn_unpadded` of one tensor, [rows, groups + 2, heads of keys, size].
+    varlen_padded: sequence s begins at row s * max_seqlen_q instead, and what is behind its
+    cu_seqlens_q[s + 1] - cu_seqlens_q[s] rows is padding, which gets zeros.
+
+    Args:
+        qkv: tensor, float.
+        cu_seqlens_q, cu_seqlens_k: tensor.
+        fixed_seed_offset, attn_mask: tensor, may be None.
+        max_seqlen_q, max_seqlen_k: int.
+        scale, dropout: float or one-element tensor.
+        causal, return_softmax, is_test: bool.
+        rng_name: str.
+        varlen_padded: bool.
+
+    Returns:
+        out, softmax, softmax_lse, seed_offset.
+    """
+    return bind(
+        _flash_attn_varlen_qkvpacked,
+        (qkv, cu_seqlens_q, cu_seqlens_k, fixed_seed_offset, attn_mask), (max_seqlen_q,
+        max_seqlen_k, scale, dropout, causal, return_softmax, is_test, rng_name, varlen_padded)
+    )
+
+
+# -- yaml/fused.yaml -------------------------------------------------------------------------------
+define = definer("yaml/fused.yaml", family="fused")
+
+_fused_softmax_mask = define(
+    "fused_softmax_mask", "(Tensor x, Tensor mask)", "Tensor(out)", traits=("promote_float",),
+    dtypes=("float",)
+)
+def fused_softmax_mask(x: TensorLike, mask: TensorLike) -> Tensor:
+    """softmax(x + mask) over the last axis of scores [batch, heads, queries, keys]; mask broadcasts
+    to x.
+
+    Args:
+        x, mask: tensor, float.
+    """
+    return bind(_fused_softmax_mask, (x, mask), ())
+
+_fused_softmax_mask_upper_triangle = define(
+    "fused_softmax_mask_upper_triangle", "(Tensor X)", "Tensor(Out)", traits=("promote_float",),
+    dtypes=("float",)
+)
+def fused_softmax_mask_upper_triangle(X: TensorLike) -> Tensor:
+    """softmax over the last axis of scores [batch, heads, queries, keys] of which query i sees the
+    keys up to i.
+
+    Args:
+        X: tensor, float.
+    """
+    return bind(_fused_softmax_mask_upper_triangle, (X,), ())
+
+_fused_batch_norm_act = define(
+    "fused_batch_norm_act",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor variance, float momentum, "
+    "float epsilon, str act_type)",
+    "Tensor(out), Tensor(mean_out), Tensor(variance_out), Tensor(saved_mean), "
+    "Tensor(saved_variance)", traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def fused_batch_norm_act(
+    x: TensorLike, scale: TensorLike, bias: TensorLike, mean: TensorLike, variance: TensorLike,
+    momentum: FloatLike, epsilon: FloatLike, act_type: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """relu of :func:`batch_norm` in training of x with channels last; act_type must be relu. PHI's
+    last output, reserve_space, is scratch memory and left out.
+
+    Args:
+        x, scale, bias, mean, variance: tensor, float.
+        momentum, epsilon: float or one-element tensor.
+        act_type: str.
+
+    Returns:
+        out, mean_out, variance_out, saved_mean, saved_variance.
+    """
+    return bind(
+        _fused_batch_norm_act, (x, scale, bias, mean, variance), (momentum, epsilon, act_type)
+    )
+
+_fused_bn_add_activation = define(
+    "fused_bn_add_activation",
+    "(Tensor x, Tensor z, Tensor scale, Tensor bias, Tensor mean, Tensor variance, "
+    "float momentum, float epsilon, str act_type)",
+    "Tensor(out), Tensor(mean_out), Tensor(variance_out), Tensor(saved_mean), "
+    "Tensor(saved_variance)", traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def fused_bn_add_activation(
+    x: TensorLike, z: TensorLike, scale: TensorLike, bias: TensorLike, mean: TensorLike,
+    variance: TensorLike, momentum: FloatLike, epsilon: FloatLike, act_type: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """relu of the sum of z and :func:`batch_norm` in training of x with channels last; see
+    :func:`fused_batch_norm_act`.
+
+    Args:
+        x, z, scale, bias, mean, variance: tensor, float.
+        momentum, epsilon: float or one-element tensor.
+        act_type: str.
+
+    Returns:
+        out, mean_out, variance_out, saved_mean, saved_variance.
+    """
+    return bind(
+        _fused_bn_add_activation, (x, z, scale, bias, mean, variance), (momentum, epsilon, act_type)
+    )
+
+_fast_ln = define(
+    "fast_ln", "(Tensor x, Tensor scale, Tensor bias, float epsilon)",
+    "Tensor(y), Tensor(mean), Tensor(invvar)", traits=("promote_float", "full_precision"),
+    dtypes=("float",)
+)
+def fast_ln(
+    x: TensorLike, scale: TensorLike, bias: TensorLike, epsilon: FloatLike
+) -> tuple[Tensor, Tensor, Tensor]:
+    """:func:`layer_norm` over the last axis; mean and invvar, 1 / sqrt(variance + epsilon), are
+    vectors, one number a row.
+
+    Args:
+        x, scale, bias: tensor, float.
+        epsilon: float or one-element tensor.
+
+    Returns:
+        y, mean, invvar.
+    """
+    return bind(_fast_ln, (x, scale, bias), (epsilon,))
+
+_fast_rms_norm = define(
+    "fast_rms_norm", "(Tensor x, Tensor scale, float epsilon)", "Tensor(y), Tensor(invvar)",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def fast_rms_norm(x: TensorLike, scale: TensorLike, epsilon: FloatLike) -> tuple[Tensor, Tensor]:
+    """x * invvar * scale over the last axis, invvar = 1 / sqrt(mean(x ** 2) + epsilon), which is a
+    vector, one number a row.
+
+    Args:
+        x, scale: tensor, float.
+        epsilon: float or one-element tensor.
+
+    Returns:
+        y, invvar.
+    """
+    return bind(_fast_rms_norm, (x, scale), (epsilon,))
+
+_fused_rms_norm_ext = define(
+    "fused_rms_norm_ext", "(Tensor x, Tensor scale, float epsilon)", "Tensor(y), Tensor(invvar)",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def fused_rms_norm_ext(
+    x: TensorLike, scale: TensorLike, epsilon: FloatLike
+) -> tuple[Tensor, Tensor]:
+    """The same as :func:`fast_rms_norm`: x * invvar * scale with invvar = 1 / sqrt(mean(x ** 2) +
+    epsilon).
+
+    Args:
+        x, scale: tensor, float.
+        epsilon: float or one-element tensor.
+
+    Returns:
+        y, invvar.
+    """
+    return bind(_fused_rms_norm_ext, (x, scale), (epsilon,))
+
+_fused_rms_norm_quant = define(
+    "fused_rms_norm_quant",
+    "(Tensor x, Tensor bias, Tensor residual, Tensor norm_weight, Tensor norm_bias, "
+    "float epsilon, int begin_norm_axis, float quant_scale, int quant_round_type, "
+    "float quant_max_bound, float quant_min_bound)", "Tensor(out), Tensor(residual_out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",),
+    optional=("bias", "residual", "norm_weight", "norm_bias")
+)
+def fused_rms_norm_quant(
+    x: TensorLike, bias: TensorLike | None, residual: TensorLike | None,
+    norm_weight: TensorLike | None, norm_bias: TensorLike | None, epsilon: FloatLike,
+    begin_norm_axis: int, quant_scale: FloatLike, quant_round_type: int, quant_max_bound: FloatLike,
+    quant_min_bound: FloatLike
+) -> tuple[Tensor, Tensor]:
+    """:func:`rms_norm`, and with quant_scale above 0 its result y as int8: quant_max_bound *
+    quant_scale * y rounded (quant_round_type 0: half to even, 1: half away from 0), within
+    quant_min_bound and quant_max_bound.
+
+    Args:
+        x: tensor, float.
+        bias, residual, norm_weight, norm_bias: tensor, float, may be None.
+        epsilon: float or one-element tensor.
+        begin_norm_axis: int.
+        quant_scale: float or one-element tensor.
+        quant_round_type: int.
+        quant_max_bound, quant_min_bound: float or one-element tensor.
+
+    Returns:
+        out, residual_out.
+    """
+    return bind(
+        _fused_rms_norm_quant, (x, bias, residual, norm_weight, norm_bias),
+        (epsilon, begin_norm_axis, quant_scale, quant_round_type, quant_max_bound, quant_min_bound)
+    )
+
+_fused_gemm_epilogue = define(
+    "fused_gemm_epilogue",
+    "(Tensor x, Tensor y, Tensor bias, bool trans_x, bool trans_y, str activation)",
+    "Tensor(out), Tensor(reserve_space)", traits=("promote_float", "low_precision"),
+    dtypes=("float",)
+)
+def fused_gemm_epilogue(
+    x: TensorLike, y: TensorLike, bias: TensorLike, trans_x: bool, trans_y: bool, activation: str
+) -> tuple[Tensor, Tensor]:
+    """activation(x @ y + bias), each factor transposed if asked for; activation is none, relu, or
+    gelu with tanh. reserve_space is what the activation is taken of, and empty for none.
+
+    Args:
+        x, y, bias: tensor, float.
+        trans_x, trans_y: bool.
+        activation: str.
+
+    Returns:
+        out, reserve_space.
+    """
+    return bind(_fused_gemm_epilogue, (x, y, bias), (trans_x, trans_y, activation))
+
+_batched_gemm = define(
+    "batched_gemm",
+    "(Tensor lhs, Tensor rhs, int64_t[] batch_sizes, bool trans_lhs, bool trans_rhs)",
+    "Tensor(out)", traits=("promote_float", "low_precision"), dtypes=("float",)
+)
+def batched_gemm(
+    lhs: TensorLike, rhs: TensorLike, batch_sizes: IntArrayLike, trans_lhs: bool, trans_rhs: bool
+) -> Tensor:
+    """The rows of lhs in groups of batch_sizes, group g times the matrix rhs[g] (its transpose with
+    trans_rhs); with trans_lhs rhs has rows like lhs, and the result is [groups, ...], lhs_g^T @
+    rhs_g.
+
+    Args:
+        lhs, rhs: tensor, float.
+        batch_sizes: sequence of ints.
+        trans_lhs, trans_rhs: bool.
+    """
+    return bind(_batched_gemm, (lhs, rhs), (batch_sizes, trans_lhs, trans_rhs))
+
+_add_position_encoding = define(
+    "add_position_encoding", "(Tensor x, float alpha = 1.0f, float beta = 1.0f)", "Tensor(out)",
+    traits=("promote_float",), dtypes=("float",)
+)
+def add_position_encoding(x: TensorLike, alpha: FloatLike = 1.0, beta: FloatLike = 1.0) -> Tensor:
+    """alpha x + beta w for x [batch, sequence, size]: in row j, w[k] = sin(j / 10000 ** (k / (size
+    / 2 - 1))) in the first half and the cosine of the same in the second.
+
+    Args:
+        x: tensor, float.
+        alpha, beta: float or one-element tensor.
+    """
+    return bind(_add_position_encoding, (x,), (alpha, beta))
+
+_top_p_sampling = define(
+    "top_p_sampling",
+    "(Tensor x, Tensor ps, Tensor threshold, Tensor topp_seed, int seed=-1, int k=0, "
+    'str mode="truncate")', "Tensor(out), Tensor(ids), Tensor(topk_scores), Tensor(topk_ids)",
+    traits=("promote_float(x)", "random"), dtypes=("float",), optional=("threshold", "topp_seed")
+)
+def top_p_sampling(
+    x: TensorLike, ps: TensorLike, threshold: TensorLike | None = None,
+    topp_seed: TensorLike | None = None, seed: int = -1, k: int = 0, mode: str = "truncate"
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """For each row of scores x, one drawn in proportion to the scores from the largest that sum to
+    the share ps of all; none below threshold but the largest. ids are the positions; topk_scores
+    and topk_ids are the k largest. topp_seed is the key (phix.random.key); without it the seed,
+    from 0 on, is one.
+
+    Args:
+        x: tensor, float.
+        ps: tensor.
+        threshold, topp_seed: tensor, may be None.
+        seed, k: int.
+        mode: str.
+
+    Returns:
+        out, ids, topk_scores, topk_ids.
+    """
+    return bind(_top_p_sampling, (x, ps, threshold, topp_seed), (seed, k, mode))
+
+_sparse_attention = define(
+    "sparse_attention",
+    "(Tensor q, Tensor k, Tensor v, Tensor offset, Tensor columns, Tensor key_padding_mask, "
+    "Tensor attn_mask)", "Tensor(out), Tensor(sparse_dot_sdd), Tensor(softmax)",
+    traits=("promote_float(q, k, v)",), dtypes=("float",),
+    optional=("key_padding_mask", "attn_mask")
+)
+def sparse_attention(
+    q: TensorLike, k: TensorLike, v: TensorLike, offset: TensorLike, columns: TensorLike,
+    key_padding_mask: TensorLike | None = None, attn_mask: TensorLike | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """softmax(q k^T / sqrt(size)) v for [batch, heads, sequence, size] where row i scores only the
+    keys columns[offset[i]] to columns[offset[i + 1] - 1]; a key where key_padding_mask [batch,
+    sequence] or attn_mask [sequence, sequence] is 0 is left out, and a row without keys gets zeros.
+    sparse_dot_sdd and softmax are the scores and weights in the order of columns.
+
+    Args:
+        q, k, v: tensor, float.
+        offset, columns: tensor.
+        key_padding_mask, attn_mask: tensor, may be None.
+
+    Returns:
+        out, sparse_dot_sdd, softmax.
+    """
+    return bind(_sparse_attention, (q, k, v, offset, columns, key_padding_mask, attn_mask), ())
+
+
+# -- yaml/graph_ops.yaml ---------------------------------------------------------------------------
+define = definer("yaml/graph_ops.yaml", family="graph")
+
+_send_u_recv = define(
+    "send_u_recv", '(Tensor x, Tensor src_index, Tensor dst_index, str reduce_op = "SUM", '
+    "IntArray out_size = {0})", "Tensor(out), Tensor(dst_count)", traits=("promote(x)",),
+    dtypes=("int32", "int64", "float")
+)
+def send_u_recv(
+    x: TensorLike, src_index: TensorLike, dst_index: TensorLike, reduce_op: str = "SUM",
+    out_size: IntArrayLike = (0,)
+) -> tuple[Tensor, Tensor]:
+    """Row r of the result is the SUM, MEAN, MAX or MIN of the rows x[src_index[e]] of the edges e
+    with dst_index[e] = r, 0 if there are none; dst_count[r] is their number. There are out_size
+    rows, or as many as x has where it is 0. A number that is no row raises TensorIndexError where
+    the call runs at once; compiled programs take the nearest.
+
+    Args:
+        x: tensor, int32, int64 or float.
+        src_index, dst_index: tensor.
+        reduce_op: str.
+        out_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+
+    Returns:
+        out, dst_count.
+    """
+    return bind(_send_u_recv, (x, src_index, dst_index), (reduce_op, out_size))
+
+_send_ue_recv = define(
+    "send_ue_recv",
+    '(Tensor x, Tensor y, Tensor src_index, Tensor dst_index, str message_op="ADD", '
+    'str reduce_op="SUM", IntArray out_size={0})', "Tensor(out), Tensor(dst_count)",
+    traits=("promote(x, y)",), dtypes=("int32", "int64", "float")
+)
+def send_ue_recv(
+    x: TensorLike, y: TensorLike, src_index: TensorLike, dst_index: TensorLike,
+    message_op: str = "ADD", reduce_op: str = "SUM", out_size: IntArrayLike = (0,)
+) -> tuple[Tensor, Tensor]:
+    """As :func:`send_u_recv`, with x[src_index[e]] + y[e] (message_op ADD) or their product (MUL)
+    for the edge e; the axes behind the first broadcast.
+
+    Args:
+        x, y: tensor, int32, int64 or float.
+        src_index, dst_index: tensor.
+        message_op, reduce_op: str.
+        out_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+
+    Returns:
+        out, dst_count.
+    """
+    return bind(_send_ue_recv, (x, y, src_index, dst_index), (message_op, reduce_op, out_size))
+
+_send_uv = define(
+    "send_uv", '(Tensor x, Tensor y, Tensor src_index, Tensor dst_index, str message_op = "ADD")',
+    "Tensor(out)", traits=("promote(x, y)",), dtypes=("int32", "int64", "float")
+)
+def send_uv(
+    x: TensorLike, y: TensorLike, src_index: TensorLike, dst_index: TensorLike,
+    message_op: str = "ADD"
+) -> Tensor:
+    """For each edge e, x[src_index[e]] + y[dst_index[e]] (message_op ADD) or their product (MUL);
+    the axes behind the first broadcast.
+
+    Args:
+        x, y: tensor, int32, int64 or float.
+        src_index, dst_index: tensor.
+        message_op: str.
+    """
+    return bind(_send_uv, (x, y, src_index, dst_index), (message_op,))
 
 
 # -- yaml/indexing.yaml ----------------------------------------------------------------------------
@@ -2137,6 +2961,194 @@ def cross_entropy_with_softmax_grad(
     return bind(
         _cross_entropy_with_softmax_grad, (label, softmax, softmax_grad, loss_grad),
         (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis)
+    )
+
+
+# -- yaml/masked_attention.yaml --------------------------------------------------------------------
+define = definer("yaml/masked_attention.yaml", family="attention")
+
+_flashmask_attention = define(
+    "flashmask_attention",
+    "(Tensor q, Tensor k, Tensor v, Tensor startend_row_indices, Tensor fixed_seed_offset, "
+    "float dropout = 0.0, bool causal = false, bool return_softmax = false, bool is_test = false, "
+    'str rng_name = "")', "Tensor(out), Tensor(softmax), Tensor(softmax_lse), Tensor(seed_offset)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",),
+    optional=("fixed_seed_offset",)
+)
+def flashmask_attention(
+    q: TensorLike, k: TensorLike, v: TensorLike, startend_row_indices: TensorLike,
+    fixed_seed_offset: TensorLike | None = None, dropout: FloatLike = 0.0, causal: bool = False,
+    return_softmax: bool = False, is_test: bool = False, rng_name: str = ""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`flash_attn` where each key names the queries that do not see it: startend_row_indices
+    is [batch, heads, keys, bounds]. Causal, one bound (from this query on) or two (from the first
+    to before the second); else two (from the first on, and before the second) or four (two such
+    ranges). heads may be 1, or as many as k or q has.
+
+    Args:
+        q, k, v: tensor, float.
+        startend_row_indices: tensor.
+        fixed_seed_offset: tensor, may be None.
+        dropout: float or one-element tensor.
+        causal, return_softmax, is_test: bool.
+        rng_name: str.
+
+    Returns:
+        out, softmax, softmax_lse, seed_offset.
+    """
+    return bind(
+        _flashmask_attention, (q, k, v, startend_row_indices, fixed_seed_offset),
+        (dropout, causal, return_softmax, is_test, rng_name)
+    )
+
+_flashmask_attention_v2 = define(
+    "flashmask_attention_v2",
+    "(Tensor q, Tensor k, Tensor v, Tensor startend_row_indices, Tensor block_mask, "
+    "float softmax_scale, bool is_causal)", "Tensor(out), Tensor(softmax_lse)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",), optional=("block_mask",)
+)
+def flashmask_attention_v2(
+    q: TensorLike, k: TensorLike, v: TensorLike, startend_row_indices: TensorLike,
+    block_mask: TensorLike | None, softmax_scale: FloatLike, is_causal: bool
+) -> tuple[Tensor, Tensor]:
+    """:func:`flashmask_attention` with the scale of the scores given; block_mask must be absent.
+
+    Args:
+        q, k, v: tensor, float.
+        startend_row_indices: tensor.
+        block_mask: tensor, may be None.
+        softmax_scale: float or one-element tensor.
+        is_causal: bool.
+
+    Returns:
+        out, softmax_lse.
+    """
+    return bind(
+        _flashmask_attention_v2, (q, k, v, startend_row_indices, block_mask),
+        (softmax_scale, is_causal)
+    )
+
+_flash_attn_v3 = define(
+    "flash_attn_v3",
+    "(Tensor q, Tensor k, Tensor v, Tensor q_v_, Tensor q_descale_, Tensor k_descale_, "
+    "Tensor v_descale_, float softmax_scale, bool is_causal, int window_size_left, "
+    "int window_size_right, float softcap, int num_splits, bool manual_set_pack_gqa, "
+    "bool pack_gqa_, int sm_margin)", "Tensor(out), Tensor(softmax_lse)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",),
+    optional=("q_v_", "q_descale_", "k_descale_", "v_descale_")
+)
+def flash_attn_v3(
+    q: TensorLike, k: TensorLike, v: TensorLike, q_v_: TensorLike | None,
+    q_descale_: TensorLike | None, k_descale_: TensorLike | None, v_descale_: TensorLike | None,
+    softmax_scale: FloatLike, is_causal: bool, window_size_left: int, window_size_right: int,
+    softcap: FloatLike, num_splits: int, manual_set_pack_gqa: bool, pack_gqa_: bool, sm_margin: int
+) -> tuple[Tensor, Tensor]:
+    """:func:`flash_attn` with a window: with the last query at the last key, a query sees the keys
+    from window_size_left before its own to window_size_right behind it (is_causal: to its own; -1:
+    no bound). With softcap above 0, scores s become softcap * tanh(s / softcap). The other optional
+    tensors must be absent; what is behind softcap tunes kernels that are not there, and says
+    nothing.
+
+    Args:
+        q, k, v: tensor, float.
+        q_v_, q_descale_, k_descale_, v_descale_: tensor, may be None.
+        softmax_scale: float or one-element tensor.
+        is_causal: bool.
+        window_size_left, window_size_right: int.
+        softcap: float or one-element tensor.
+        num_splits: int.
+        manual_set_pack_gqa, pack_gqa_: bool.
+        sm_margin: int.
+
+    Returns:
+        out, softmax_lse.
+    """
+    return bind(
+        _flash_attn_v3, (q, k, v, q_v_, q_descale_, k_descale_, v_descale_), (softmax_scale,
+        is_causal, window_size_left, window_size_right, softcap, num_splits, manual_set_pack_gqa,
+        pack_gqa_, sm_margin)
+    )
+
+_flash_attn_v3_varlen = define(
+    "flash_attn_v3_varlen",
+    "(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor seqused_q, "
+    "Tensor seqused_k, Tensor qv, Tensor q_descale, Tensor k_descale, Tensor v_descale, "
+    "Scalar max_seqlen_q, Scalar max_seqlen_k, float softmax_scale, bool causal, "
+    "int window_size_left, int window_size_right, float softcap, int num_splits, "
+    "bool manual_set_pack_gqa, bool pack_gqa, int sm_margin)", "Tensor(out), Tensor(softmax_lse)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",),
+    optional=("seqused_q", "seqused_k", "qv", "q_descale", "k_descale", "v_descale")
+)
+def flash_attn_v3_varlen(
+    q: TensorLike, k: TensorLike, v: TensorLike, cu_seqlens_q: TensorLike, cu_seqlens_k: TensorLike,
+    seqused_q: TensorLike | None, seqused_k: TensorLike | None, qv: TensorLike | None,
+    q_descale: TensorLike | None, k_descale: TensorLike | None, v_descale: TensorLike | None,
+    max_seqlen_q: ScalarLike, max_seqlen_k: ScalarLike, softmax_scale: FloatLike, causal: bool,
+    window_size_left: int, window_size_right: int, softcap: FloatLike, num_splits: int,
+    manual_set_pack_gqa: bool, pack_gqa: bool, sm_margin: int
+) -> tuple[Tensor, Tensor]:
+    """:func:`flash_attn_v3` of packed sequences, as :func:`flash_attn_unpadded` takes them;
+    seqused_q and seqused_k say how many rows of each sequence are in use, and the rest are padding.
+
+    Args:
+        q, k, v: tensor, float.
+        cu_seqlens_q, cu_seqlens_k: tensor.
+        seqused_q, seqused_k, qv, q_descale, k_descale, v_descale: tensor, may be None.
+        max_seqlen_q, max_seqlen_k: number or one-element tensor.
+        softmax_scale: float or one-element tensor.
+        causal: bool.
+        window_size_left, window_size_right: int.
+        softcap: float or one-element tensor.
+        num_splits: int.
+        manual_set_pack_gqa, pack_gqa: bool.
+        sm_margin: int.
+
+    Returns:
+        out, softmax_lse.
+    """
+    return bind(
+        _flash_attn_v3_varlen, (q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, qv,
+        q_descale, k_descale, v_descale), (max_seqlen_q, max_seqlen_k, softmax_scale, causal,
+        window_size_left, window_size_right, softcap, num_splits, manual_set_pack_gqa, pack_gqa,
+        sm_margin)
+    )
+
+_memory_efficient_attention = define(
+    "memory_efficient_attention",
+    "(Tensor query, Tensor key, Tensor value, Tensor bias, Tensor cu_seqlens_q, "
+    "Tensor cu_seqlens_k, Tensor causal_diagonal, Tensor seqlen_k, Scalar max_seqlen_q, "
+    "Scalar max_seqlen_k, bool causal, double dropout_p, float scale, bool is_test)",
+    "Tensor(output), Tensor(logsumexp), Tensor(seed_and_offset)",
+    traits=("promote_float(query, key, value)", "low_precision"), dtypes=("float",),
+    optional=("bias", "cu_seqlens_q", "cu_seqlens_k", "causal_diagonal", "seqlen_k")
+)
+def memory_efficient_attention(
+    query: TensorLike, key: TensorLike, value: TensorLike, bias: TensorLike | None,
+    cu_seqlens_q: TensorLike | None, cu_seqlens_k: TensorLike | None,
+    causal_diagonal: TensorLike | None, seqlen_k: TensorLike | None, max_seqlen_q: ScalarLike,
+    max_seqlen_k: ScalarLike, causal: bool, dropout_p: FloatLike, scale: FloatLike, is_test: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """softmax(scale query key^T + bias) value for each head of [batch, sequence, heads, size]; a
+    scale below 0 stands for 1 / sqrt(size). causal: query i of a sequence sees its keys up to i, or
+    to i + causal_diagonal of the sequence; seqlen_k says how many keys of each count. With
+    cu_seqlens_q and cu_seqlens_k the one batch holds sequences one behind the other. No dropout,
+    since there is no key to draw it of; seed_and_offset is zeros.
+
+    Args:
+        query, key, value: tensor, float.
+        bias, cu_seqlens_q, cu_seqlens_k, causal_diagonal, seqlen_k: tensor, may be None.
+        max_seqlen_q, max_seqlen_k: number or one-element tensor.
+        causal: bool.
+        dropout_p, scale: float or one-element tensor.
+        is_test: bool.
+
+    Returns:
+        output, logsumexp, seed_and_offset.
+    """
+    return bind(
+        _memory_efficient_attention,
+        (query, key, value, bias, cu_seqlens_q, cu_seqlens_k, causal_diagonal, seqlen_k),
+        (max_seqlen_q, max_seqlen_k, causal, dropout_p, scale, is_test)
     )
 
 

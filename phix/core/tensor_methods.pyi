@@ -288,6 +288,123 @@ class TensorMethods:
         """x with 0 below the diagonal: out[..., i, j] = x[..., i, j] where j - i >= diagonal."""
     def triu_(self, diagonal: int = 0) -> Tensor:
         """:func:`triu` in the memory of x, not to be used after it."""
+    def number_count(self, upper_range: int) -> Tensor:
+        """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other
+        numbers do not count."""
+    def int_bincount(self, low: DimLike, high: DimLike, dtype: DimLike) -> Tensor:
+        """How often low, low + 1, ..., high - 1 stand in x; other numbers do not count. dtype is
+        PHI's number of that of the counts: 7 for int32, 9 for int64 (3 and 5 for int8 and
+        int16)."""
+    def limit_by_capacity(self, capacity: TensorLike, n_worker: int) -> Tensor:
+        """expert_count [n_worker * experts] cut so that the tokens of all workers for an expert are
+        no more than its capacity; the first workers are served first."""
+    def prune_gate_by_capacity(
+        self,
+        expert_count: TensorLike,
+        n_expert: DimLike = 0,
+        n_worker: DimLike = 0,
+    ) -> Tensor:
+        """gate_idx, the expert of each token, with -1 for all but the first expert_count[e] tokens
+        of each expert e; there are n_expert * n_worker of them."""
+    def random_routing(self, topk_value: TensorLike, topk_idx: TensorLike) -> Tensor:
+        """topk_idx [tokens, 2], the experts of each token, with -1 for the second where twice its
+        topk_value is below prob."""
+    def random_routing_(self, topk_value: TensorLike, topk_idx: TensorLike) -> Tensor:
+        """:func:`random_routing` in the memory of topk_idx, not to be used after it."""
+    def batch_fc(self, w: TensorLike, bias: TensorLike) -> Tensor:
+        """input[s] @ w[s] + bias[s] for each slot s; input is [slots, rows, in], w [slots, in,
+        out], bias [slots, out]."""
+    def moe_combine(self, combine_weights: TensorLike, scatter_index: TensorLike) -> Tensor:
+        """y[t] = sum_k combine_weights[t, k] x[scatter_index[t, k]]: what the k experts of each
+        token give."""
+    def moe_combine_no_weight(
+        self,
+        combine_weight: TensorLike,
+        scatter_index: TensorLike,
+        epsilon: FloatLike = 1e-15,
+    ) -> Tensor:
+        """y[t] = the sum of x[scatter_index[t, k]] over the k whose combine_weight[t, k] is above
+        epsilon."""
+    def moe_gate_dispatch(
+        self,
+        gate_logits: TensorLike,
+        corr_bias: TensorLike | None,
+        k: DimLike,
+        capacity: DimLike,
+        use_pad: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Each token x[t] goes to the k experts with the largest gate_logits[t] + corr_bias, as
+        long as one has fewer than capacity: first choices before second ones, tokens in order. y
+        [experts * capacity, size] has a token in row scatter_index[k, t], which combine_weights[t,
+        k], the logits, go with; they and the index are 0 where there was no room. expert_offset is
+        the cumulative count of choices of each expert, expert_id [tokens, k] the choices. use_pad
+        must be True."""
+    def cal_aux_loss(
+        self,
+        dispatch_mask: TensorLike,
+        tokens_mask: TensorLike | None,
+        dispatch_tokens_mask: TensorLike | None,
+        num_experts: DimLike,
+        use_group: bool,
+        moe_k: DimLike,
+        clip_min: FloatLike,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """num_experts * sum_e ce[e] * me[e], over moe_k with use_group: ce = dispatch_mask / n, me
+        the sum of gate_prob [tokens, experts] over tokens / n. n, seqlen_float, is the sum of
+        dispatch_tokens_mask, else that of tokens_mask, else tokens * experts / num_experts, and
+        clip_min at least. With both masks of different lengths, the value is times the quotient of
+        their sums. The gradient goes to gate_prob alone."""
+    def build_src_rank_and_local_expert_id(
+        self,
+        expert_num_global: IntArrayLike,
+        num_local_experts: DimLike,
+    ) -> tuple[Tensor, Tensor]:
+        """For each of sum(expert_num_global) tokens, ordered by their expert e of all, e //
+        num_local_experts and e % num_local_experts, as int32. The tensor holds the same counts as
+        the list."""
+    def expand_modality_expert_id(
+        self,
+        num_expert_per_modality: DimLike,
+        group_size: DimLike,
+        modality_offset: DimLike,
+        is_group_expert: bool,
+    ) -> Tensor:
+        """Numbers of the experts of one of two modalities among those of both: with is_group_expert
+        choice k gets k * group_size added, then e becomes (e // n) * 2 n + e % n + modality_offset
+        * n, n = num_expert_per_modality; 0 leaves that out."""
+    def moe_permute(
+        self,
+        scale: TensorLike | None,
+        expert_routemap_topk: TensorLike,
+        expert_prob_topk: TensorLike,
+        num_experts: int,
+        tokens_per_expert: IntArrayLike,
+        padding_alignment: int,
+        do_gather: bool,
+        using_ue8m0_scale: bool = False,
+        return_expert_indices: bool = False,
+        override_buffer_size: int = -1,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """A row for each token of each expert, the experts side by side, padded with zeros to
+        multiples of padding_alignment. expert_routemap_topk [tokens, k] are the experts of a token,
+        -1 for none, expert_prob_topk what goes with them. zipped_expertwise_rowmap [tokens,
+        experts] is the row of a token, -1 for none; an expert takes its first tokens_per_expert.
+        Without do_gather, scale or return_expert_indices, what they ask for is empty; -1 stands for
+        padding."""
+    def moe_unpermute(
+        self,
+        zipped_expertwise_rowmap: TensorLike,
+        expert_routemap_topk: TensorLike,
+        token_prob_unzipped: TensorLike,
+        total_zipped_tokens_num: int,
+        num_experts: int,
+        use_mix_precision: bool,
+        using_weighted_combine: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """What :func:`moe_permute` has put apart: the sum of the rows that zipped_expertwise_rowmap
+        [tokens, experts] names for each token, times their token_prob_unzipped with
+        using_weighted_combine, and for each choice its probability, 0 for none. use_mix_precision:
+        16-bit floats are summed in float32."""
     def fft_c2c(self, axes: IntArrayLike, normalization: str, forward: bool) -> Tensor:
         """The sums out_k = sum_j x_j exp(-2 pi i j k / n) over each of the axes, n its size; with +
         in the exponent unless forward. normalization is 'backward', 'ortho' or 'forward': where
@@ -312,6 +429,221 @@ class TensorMethods:
         """As :func:`fft_c2c`, of what is its own conjugate when mirrored, so out is real: of the
         last of the axes x has the points k = 0, ..., n // 2 alone, where n is last_dim_size, or 2
         (size - 1) if that is 0. The imaginary parts at k = 0 and n / 2 count for nothing."""
+    def flash_attn(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        fixed_seed_offset: TensorLike | None = None,
+        attn_mask: TensorLike | None = None,
+        dropout: FloatLike = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        is_test: bool = False,
+        rng_name: str = '',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """softmax(q k^T / sqrt(size) + attn_mask) v for each head; q is [batch, queries, heads,
+        size], k and v [batch, keys, heads, size], where each head of k may serve a group of heads
+        of q. attn_mask broadcasts to [batch, heads, queries, keys]: numbers to add, or bools, True
+        where a key is seen. causal: the last query sees all keys, each one before it a key less. A
+        query that sees none gets zeros. softmax is empty unless asked for, and holds the weights
+        before dropout; softmax_lse is the logsumexp of the scores, [batch, heads, queries].
+        fixed_seed_offset is the key (phix.random.key) that dropout needs, and seed_offset the key
+        used."""
+    def flash_attn_qkvpacked(
+        self,
+        fixed_seed_offset: TensorLike | None = None,
+        attn_mask: TensorLike | None = None,
+        dropout: FloatLike = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        is_test: bool = False,
+        rng_name: str = '',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """:func:`flash_attn` of one tensor, [batch, sequence, groups + 2, heads of keys, size]:
+        queries, groups * heads of keys of them, then keys, then values."""
+    def flash_attn_unpadded(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        cu_seqlens_q: TensorLike,
+        cu_seqlens_k: TensorLike,
+        fixed_seed_offset: TensorLike | None,
+        attn_mask: TensorLike | None,
+        max_seqlen_q: DimLike,
+        max_seqlen_k: DimLike,
+        scale: FloatLike,
+        dropout: FloatLike = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        is_test: bool = False,
+        rng_name: str = '',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """softmax(scale q k^T + attn_mask) v within each of several sequences, whose rows lie one
+        behind the other: q is [rows, heads, size], and sequence s has the rows cu_seqlens_q[s] to
+        cu_seqlens_q[s + 1] - 1. Rows behind the last sequence get zeros. attn_mask broadcasts to
+        [sequences, heads, queries, keys]; softmax is [heads, rows, rows of keys], softmax_lse
+        [heads, rows]. The longest lengths say nothing here; see :func:`flash_attn`."""
+    def flash_attn_varlen_qkvpacked(
+        self,
+        cu_seqlens_q: TensorLike,
+        cu_seqlens_k: TensorLike,
+        fixed_seed_offset: TensorLike | None,
+        attn_mask: TensorLike | None,
+        max_seqlen_q: DimLike,
+        max_seqlen_k: DimLike,
+        scale: FloatLike,
+        dropout: FloatLike = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        is_test: bool = False,
+        rng_name: str = '',
+        varlen_padded: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """:func:`flash_attn_unpadded` of one tensor, [rows, groups + 2, heads of keys, size].
+        varlen_padded: sequence s begins at row s * max_seqlen_q instead, and what is behind its
+        cu_seqlens_q[s + 1] - cu_seqlens_q[s] rows is padding, which gets zeros."""
+    def fused_softmax_mask(self, mask: TensorLike) -> Tensor:
+        """softmax(x + mask) over the last axis of scores [batch, heads, queries, keys]; mask
+        broadcasts to x."""
+    def fused_softmax_mask_upper_triangle(self) -> Tensor:
+        """softmax over the last axis of scores [batch, heads, queries, keys] of which query i sees
+        the keys up to i."""
+    def fused_batch_norm_act(
+        self,
+        scale: TensorLike,
+        bias: TensorLike,
+        mean: TensorLike,
+        variance: TensorLike,
+        momentum: FloatLike,
+        epsilon: FloatLike,
+        act_type: str,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """relu of :func:`batch_norm` in training of x with channels last; act_type must be relu.
+        PHI's last output, reserve_space, is scratch memory and left out."""
+    def fused_bn_add_activation(
+        self,
+        z: TensorLike,
+        scale: TensorLike,
+        bias: TensorLike,
+        mean: TensorLike,
+        variance: TensorLike,
+        momentum: FloatLike,
+        epsilon: FloatLike,
+        act_type: str,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """relu of the sum of z and :func:`batch_norm` in training of x with channels last; see
+        :func:`fused_batch_norm_act`."""
+    def fast_ln(
+        self,
+        scale: TensorLike,
+        bias: TensorLike,
+        epsilon: FloatLike,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """:func:`layer_norm` over the last axis; mean and invvar, 1 / sqrt(variance + epsilon), are
+        vectors, one number a row."""
+    def fast_rms_norm(self, scale: TensorLike, epsilon: FloatLike) -> tuple[Tensor, Tensor]:
+        """x * invvar * scale over the last axis, invvar = 1 / sqrt(mean(x ** 2) + epsilon), which
+        is a vector, one number a row."""
+    def fused_rms_norm_ext(self, scale: TensorLike, epsilon: FloatLike) -> tuple[Tensor, Tensor]:
+        """The same as :func:`fast_rms_norm`: x * invvar * scale with invvar = 1 / sqrt(mean(x ** 2)
+        + epsilon)."""
+    def fused_rms_norm_quant(
+        self,
+        bias: TensorLike | None,
+        residual: TensorLike | None,
+        norm_weight: TensorLike | None,
+        norm_bias: TensorLike | None,
+        epsilon: FloatLike,
+        begin_norm_axis: int,
+        quant_scale: FloatLike,
+        quant_round_type: int,
+        quant_max_bound: FloatLike,
+        quant_min_bound: FloatLike,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`rms_norm`, and with quant_scale above 0 its result y as int8: quant_max_bound *
+        quant_scale * y rounded (quant_round_type 0: half to even, 1: half away from 0), within
+        quant_min_bound and quant_max_bound."""
+    def fused_gemm_epilogue(
+        self,
+        y: TensorLike,
+        bias: TensorLike,
+        trans_x: bool,
+        trans_y: bool,
+        activation: str,
+    ) -> tuple[Tensor, Tensor]:
+        """activation(x @ y + bias), each factor transposed if asked for; activation is none, relu,
+        or gelu with tanh. reserve_space is what the activation is taken of, and empty for none."""
+    def batched_gemm(
+        self,
+        rhs: TensorLike,
+        batch_sizes: IntArrayLike,
+        trans_lhs: bool,
+        trans_rhs: bool,
+    ) -> Tensor:
+        """The rows of lhs in groups of batch_sizes, group g times the matrix rhs[g] (its transpose
+        with trans_rhs); with trans_lhs rhs has rows like lhs, and the result is [groups, ...],
+        lhs_g^T @ rhs_g."""
+    def add_position_encoding(self, alpha: FloatLike = 1.0, beta: FloatLike = 1.0) -> Tensor:
+        """alpha x + beta w for x [batch, sequence, size]: in row j, w[k] = sin(j / 10000 ** (k /
+        (size / 2 - 1))) in the first half and the cosine of the same in the second."""
+    def top_p_sampling(
+        self,
+        ps: TensorLike,
+        threshold: TensorLike | None = None,
+        topp_seed: TensorLike | None = None,
+        seed: int = -1,
+        k: int = 0,
+        mode: str = 'truncate',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """For each row of scores x, one drawn in proportion to the scores from the largest that sum
+        to the share ps of all; none below threshold but the largest. ids are the positions;
+        topk_scores and topk_ids are the k largest. topp_seed is the key (phix.random.key); without
+        it the seed, from 0 on, is one."""
+    def sparse_attention(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        offset: TensorLike,
+        columns: TensorLike,
+        key_padding_mask: TensorLike | None = None,
+        attn_mask: TensorLike | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """softmax(q k^T / sqrt(size)) v for [batch, heads, sequence, size] where row i scores only
+        the keys columns[offset[i]] to columns[offset[i + 1] - 1]; a key where key_padding_mask
+        [batch, sequence] or attn_mask [sequence, sequence] is 0 is left out, and a row without keys
+        gets zeros. sparse_dot_sdd and softmax are the scores and weights in the order of
+        columns."""
+    def send_u_recv(
+        self,
+        src_index: TensorLike,
+        dst_index: TensorLike,
+        reduce_op: str = 'SUM',
+        out_size: IntArrayLike = (0,),
+    ) -> tuple[Tensor, Tensor]:
+        """Row r of the result is the SUM, MEAN, MAX or MIN of the rows x[src_index[e]] of the edges
+        e with dst_index[e] = r, 0 if there are none; dst_count[r] is their number. There are
+        out_size rows, or as many as x has where it is 0. A number that is no row raises
+        TensorIndexError where the call runs at once; compiled programs take the nearest."""
+    def send_ue_recv(
+        self,
+        y: TensorLike,
+        src_index: TensorLike,
+        dst_index: TensorLike,
+        message_op: str = 'ADD',
+        reduce_op: str = 'SUM',
+        out_size: IntArrayLike = (0,),
+    ) -> tuple[Tensor, Tensor]:
+        """As :func:`send_u_recv`, with x[src_index[e]] + y[e] (message_op ADD) or their product
+        (MUL) for the edge e; the axes behind the first broadcast."""
+    def send_uv(
+        self,
+        y: TensorLike,
+        src_index: TensorLike,
+        dst_index: TensorLike,
+        message_op: str = 'ADD',
+    ) -> Tensor:
+        """For each edge e, x[src_index[e]] + y[dst_index[e]] (message_op ADD) or their product
+        (MUL); the axes behind the first broadcast."""
     def gather(self, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
         """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes
         of index, of any number, stand in place of axis. A negative index counts from the end. An
@@ -538,6 +870,104 @@ class TensorMethods:
         axis: int = -1,
     ) -> tuple[Tensor, Tensor]:
         """:func:`cross_entropy_with_softmax` in the memory of input, not to be used after it."""
+    def flashmask_attention(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        startend_row_indices: TensorLike,
+        fixed_seed_offset: TensorLike | None = None,
+        dropout: FloatLike = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        is_test: bool = False,
+        rng_name: str = '',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """:func:`flash_attn` where each key names the queries that do not see it:
+        startend_row_indices is [batch, heads, keys, bounds]. Causal, one bound (from this query on)
+        or two (from the first to before the second); else two (from the first on, and before the
+        second) or four (two such ranges). heads may be 1, or as many as k or q has."""
+    def flashmask_attention_v2(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        startend_row_indices: TensorLike,
+        block_mask: TensorLike | None,
+        softmax_scale: FloatLike,
+        is_causal: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`flashmask_attention` with the scale of the scores given; block_mask must be
+        absent."""
+    def flash_attn_v3(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        q_v_: TensorLike | None,
+        q_descale_: TensorLike | None,
+        k_descale_: TensorLike | None,
+        v_descale_: TensorLike | None,
+        softmax_scale: FloatLike,
+        is_causal: bool,
+        window_size_left: int,
+        window_size_right: int,
+        softcap: FloatLike,
+        num_splits: int,
+        manual_set_pack_gqa: bool,
+        pack_gqa_: bool,
+        sm_margin: int,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`flash_attn` with a window: with the last query at the last key, a query sees the
+        keys from window_size_left before its own to window_size_right behind it (is_causal: to its
+        own; -1: no bound). With softcap above 0, scores s become softcap * tanh(s / softcap). The
+        other optional tensors must be absent; what is behind softcap tunes kernels that are not
+        there, and says nothing."""
+    def flash_attn_v3_varlen(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        cu_seqlens_q: TensorLike,
+        cu_seqlens_k: TensorLike,
+        seqused_q: TensorLike | None,
+        seqused_k: TensorLike | None,
+        qv: TensorLike | None,
+        q_descale: TensorLike | None,
+        k_descale: TensorLike | None,
+        v_descale: TensorLike | None,
+        max_seqlen_q: ScalarLike,
+        max_seqlen_k: ScalarLike,
+        softmax_scale: FloatLike,
+        causal: bool,
+        window_size_left: int,
+        window_size_right: int,
+        softcap: FloatLike,
+        num_splits: int,
+        manual_set_pack_gqa: bool,
+        pack_gqa: bool,
+        sm_margin: int,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`flash_attn_v3` of packed sequences, as :func:`flash_attn_unpadded` takes them;
+        seqused_q and seqused_k say how many rows of each sequence are in use, and the rest are
+        padding."""
+    def memory_efficient_attention(
+        self,
+        key: TensorLike,
+        value: TensorLike,
+        bias: TensorLike | None,
+        cu_seqlens_q: TensorLike | None,
+        cu_seqlens_k: TensorLike | None,
+        causal_diagonal: TensorLike | None,
+        seqlen_k: TensorLike | None,
+        max_seqlen_q: ScalarLike,
+        max_seqlen_k: ScalarLike,
+        causal: bool,
+        dropout_p: FloatLike,
+        scale: FloatLike,
+        is_test: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """softmax(scale query key^T + bias) value for each head of [batch, sequence, heads, size];
+        a scale below 0 stands for 1 / sqrt(size). causal: query i of a sequence sees its keys up to
+        i, or to i + causal_diagonal of the sequence; seqlen_k says how many keys of each count.
+        With cu_seqlens_q and cu_seqlens_k the one batch holds sequences one behind the other. No
+        dropout, since there is no key to draw it of; seed_and_offset is zeros."""
     def p_norm(
         self,
         porder: FloatLike = 2.0,
