@@ -13,7 +13,11 @@ from phix.primitives import convolution as convolution
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
 from phix.primitives import einsum as einsum
+from phix.primitives import experts as experts
 from phix.primitives import fft as fft
+from phix.primitives import flash_attention as flash_attention
+from phix.primitives import fused as fused
+from phix.primitives import graph_ops as graph_ops
 from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
 from phix.primitives import infer_meta as infer_meta
@@ -23,6 +27,7 @@ from phix.primitives import jet_linalg as jet_linalg
 from phix.primitives import layer as layer
 from phix.primitives import linalg as linalg
 from phix.primitives import loss as loss
+from phix.primitives import masked_attention as masked_attention
 from phix.primitives import matrix_functions as matrix_functions
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation

@@ -1,0 +1,193 @@
+"""Messages along the edges of graphs, and what each node makes of those that reach it.
+
+Of messages that are equally large (MAX) or small (MIN), each gets an equal share of the gradient.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.index_ranges import IndexRange
+from phix.core.meta import MetaTensor
+from phix.primitives.positions import nothing
+from phix.primitives.widening import as_dtype
+
+_REDUCTIONS = ("SUM", "MEAN", "MAX", "MIN")
+_EXTREMES = {"MAX": "amax", "MIN": "amin"}
+_MESSAGES = {"ADD": "add", "MUL": "multiply"}
+
+
+# -- what rows become that go to one place ---------------------------------------------------------
+def _check_reduction(name: str, value: str) -> None:
+    if value not in _REDUCTIONS:
+        raise AttributeValueError(
+            f"{name} must be one of {', '.join(_REDUCTIONS)}, found {value!r}"
+        )
+
+
+def _check_index(name: str, index: MetaTensor) -> None:
+    if dt.kind(index.dtype) != "int":
+        raise DTypeError(f"{name} holds numbers of rows, which are ints, found {index}; cast it")
+    if index.ndim != 1:
+        raise ShapeError(f"{name} must be a vector, found {index}; reshape it")
+
+
+def counted(index: Any, rows: dm.DimLike) -> Any:
+    """How often each of the row numbers stands in the index, int64[rows]."""
+    ones = ops.full(index.meta.dims, 1, dt.int64)
+    return ops.index_put(ops.full((rows,), 0, dt.int64), [index], ones, True, (0,))
+
+
+def gathered(messages: Any, index: Any, rows: dm.DimLike, how: str) -> Any:
+    """Row r is the sum, mean, ... of the messages whose index is r; 0 where there are none."""
+    out = nothing(messages, (rows, *messages.meta.dims[1:]))
+    if how in _EXTREMES:
+        where = _as_wide(index, messages)
+        return ops.put_along_axis(out, where, messages, 0, _EXTREMES[how], False)
+    out = ops.index_put(out, [index], messages, True, (0,))
+    if how == "SUM":
+        return out
+    counts = _as_wide(ops.maximum(counted(index, rows), 1), out, expand=False)
+    if dt.kind(out.dtype) == "int":
+        return ops.trunc(out / counts).astype(out.dtype)
+    return out / as_dtype(counts, out.dtype)
+
+
+def _as_wide(index: Any, like: Any, expand: bool = True) -> Any:
+    """A vector against tensors whose first axis it numbers."""
+    dims = like.meta.dims
+    index = ops.reshape(index, (*index.meta.dims, *(1,) * (len(dims) - 1)))
+    return ops.expand(index, dims) if expand else index
+
+
+# -- messages --------------------------------------------------------------------------------------
+def _rows(x: Any, name: str) -> dm.DimLike:
+    if not x.ndim:
+        raise ShapeError(f"{name} must have a row for each node, found {x.meta}; reshape it")
+    return x.meta.dims[0]
+
+
+def _check_edges(src_index: Any, dst_index: Any) -> None:
+    _check_index("src_index", src_index.meta)
+    _check_index("dst_index", dst_index.meta)
+    if not dm.may_equal(src_index.meta.dims[0], dst_index.meta.dims[0]):
+        raise ShapeError(
+            "src_index and dst_index have one number an edge, found "
+            f"{src_index.meta} and {dst_index.meta}"
+        )
+
+
+def _out_rows(out_size: Any, x: Any) -> dm.DimLike:
+    """The number of rows that is asked for, else that of x."""
+    if len(out_size) != 1:
+        raise AttributeValueError(f"out_size is one number of rows, found {list(out_size)}")
+    size = out_size[0]
+    return _rows(x, "x") if dm.is_known(size) and size <= 0 else size
+
+
+def _row_range(name: str, x: MetaTensor, what: str) -> list[IndexRange]:
+    return [IndexRange(name, x.dims[:1], f"the rows of {what},", counts_back=False)]
+
+
+def _out_range(x: MetaTensor, out_size: Any) -> list[IndexRange]:
+    size = out_size[0] if len(out_size) == 1 else 0
+    sizes = x.dims[:1] if dm.is_known(size) and size <= 0 else (size,)
+    return [IndexRange("dst_index", sizes, "the rows of the result,", counts_back=False)]
+
+
+@rules.normalize("send_u_recv")
+def send_u_recv_attrs(x: Any, src: Any, dst: Any, reduce_op: str, out_size: Any) -> Any:
+    _check_reduction("reduce_op", reduce_op)
+    return reduce_op, out_size
+
+
+@rules.indices("send_u_recv")
+def send_u_recv_indices(
+    x: MetaTensor, src: MetaTensor, dst: MetaTensor, reduce_op: str, out_size: Any
+) -> list[IndexRange]:
+    return [*_row_range("src_index", x, "x"), *_out_range(x, out_size)] if x.ndim else []
+
+
+@rules.decompose("send_u_recv")
+def send_u_recv(x: Any, src_index: Any, dst_index: Any, reduce_op: str, out_size: Any) -> Any:
+    _check_edges(src_index, dst_index)
+    rows = _out_rows(out_size, x)
+    messages = ops.gather(x, src_index, 0)
+    counts = ops.cast(counted(dst_index, rows), dt.int32)
+    return gathered(messages, dst_index, rows, reduce_op), counts
+
+
+def _message(a: Any, b: Any, how: str) -> Any:
+    """a and b for each edge; the axes behind the first broadcast."""
+    rank = max(a.ndim, b.ndim)
+
+    def aligned(t: Any) -> Any:
+        lead, *rest = t.meta.dims
+        return t if t.ndim == rank else ops.reshape(t, (lead, *(1,) * (rank - t.ndim), *rest))
+
+    return getattr(ops, _MESSAGES[how])(aligned(a), aligned(b))
+
+
+def _check_message(how: str) -> None:
+    if how not in _MESSAGES:
+        raise AttributeValueError(
+            f"message_op must be ADD or MUL, found {how!r}; for SUB pass -y, for DIV 1 / y"
+        )
+
+
+@rules.normalize("send_ue_recv")
+def send_ue_recv_attrs(
+    x: Any, y: Any, src: Any, dst: Any, message_op: str, reduce_op: str, out_size: Any
+) -> Any:
+    _check_message(message_op)
+    _check_reduction("reduce_op", reduce_op)
+    return message_op, reduce_op, out_size
+
+
+@rules.indices("send_ue_recv")
+def send_ue_recv_indices(
+    x: MetaTensor, y: MetaTensor, src: MetaTensor, dst: MetaTensor, message_op: str,
+    reduce_op: str, out_size: Any,
+) -> list[IndexRange]:  # fmt: skip
+    return [*_row_range("src_index", x, "x"), *_out_range(x, out_size)] if x.ndim else []
+
+
+@rules.decompose("send_ue_recv")
+def send_ue_recv(
+    x: Any, y: Any, src_index: Any, dst_index: Any, message_op: str, reduce_op: str, out_size: Any
+) -> Any:
+    _check_edges(src_index, dst_index)
+    rows = _out_rows(out_size, x)
+    if not dm.may_equal(_rows(y, "y"), src_index.meta.dims[0]):
+        raise ShapeError(f"y has a row for each edge, found {y.meta} and {src_index.meta}")
+    messages = _message(ops.gather(x, src_index, 0), y, message_op)
+    counts = ops.cast(counted(dst_index, rows), dt.int32)
+    return gathered(messages, dst_index, rows, reduce_op), counts
+
+
+@rules.normalize("send_uv")
+def send_uv_attrs(x: Any, y: Any, src: Any, dst: Any, message_op: str) -> Any:
+    _check_message(message_op)
+    return (message_op,)
+
+
+@rules.indices("send_uv")
+def send_uv_indices(
+    x: MetaTensor, y: MetaTensor, src: MetaTensor, dst: MetaTensor, message_op: str
+) -> list[IndexRange]:
+    if not (x.ndim and y.ndim):
+        return []
+    return [*_row_range("src_index", x, "x"), *_row_range("dst_index", y, "y")]
+
+
+@rules.decompose("send_uv")
+def send_uv(x: Any, y: Any, src_index: Any, dst_index: Any, message_op: str) -> Any:
+    _check_edges(src_index, dst_index)
+    for name, t in (("x", x), ("y", y)):
+        _rows(t, name)
+    return _message(ops.gather(x, src_index, 0), ops.gather(y, dst_index, 0), message_op)

@@ -1,0 +1,116 @@
+"""Mixtures of experts, one token after the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def limited_counts(counts: np.ndarray, capacity: np.ndarray, workers: int) -> np.ndarray:
+    out, left = counts.copy(), capacity.copy()
+    if len(counts) != workers * len(capacity):
+        raise ValueError("counts that do not fit")
+    for i in range(len(counts)):
+        e = i % len(capacity)
+        out[i] = min(counts[i], left[e])
+        left[e] -= out[i]
+    return out
+
+
+def pruned_gates(gates: np.ndarray, counts: np.ndarray, experts: int) -> np.ndarray:
+    if len(counts) != experts:
+        raise ValueError("counts that do not fit")
+    out, left = gates.copy(), counts.copy()
+    for at in np.ndindex(gates.shape):
+        e = gates[at]
+        left[e] -= 1
+        if e < 0 or left[e] < 0:
+            left[e] += e < 0
+            out[at] = -1
+    return out
+
+
+def dispatched_to_experts(
+    x: np.ndarray, logits: np.ndarray, bias: Any, k: int, capacity: int
+) -> Any:
+    """First choices first."""
+    tokens, experts = logits.shape
+    order = np.argsort(-(logits + (0 if bias is None else bias)), 1, kind="stable")[:, :k]
+    if k > experts:
+        raise ValueError("more choices than experts")
+    y, index = np.zeros((experts * capacity, x.shape[1])), np.zeros((k, tokens), np.int32)
+    weights, used = np.zeros((tokens, k)), np.zeros(experts, np.int64)
+    for c in range(k):
+        for t in range(tokens):
+            e = order[t, c]
+            if used[e] < capacity:
+                index[c, t], weights[t, c] = e * capacity + used[e], logits[t, e]
+                y[index[c, t]] = x[t]
+            used[e] += 1
+    return y, weights, index, np.cumsum(used), order.astype(np.int32)
+
+
+def balance_loss(
+    probs: np.ndarray, mask: np.ndarray, tokens: Any, dispatched: Any, experts: int, group: bool,
+    k: int, least: float,
+) -> Any:  # fmt: skip
+    count = probs.size / experts
+    if tokens is not None:
+        count = tokens.sum()
+    if dispatched is not None:
+        count = dispatched.sum()
+    count = max(count, least)
+    share = (mask.sum(0) if mask.ndim == 2 else mask) / count
+    loss = (probs.sum(0) / count * share).sum() * experts / (k if group else 1)
+    if tokens is not None and dispatched is not None and len(dispatched) != len(probs):
+        loss *= dispatched.sum() / max(tokens.sum(), 1e-6)
+    return loss, np.float64(count), share
+
+
+def expanded_expert_ids(
+    ids: np.ndarray, own: int, group_size: int, offset: int, is_group: bool
+) -> np.ndarray:
+    out = ids.copy()
+    for t, k in np.ndindex(*ids.shape):
+        e = int(ids[t, k]) + (k * group_size if is_group else 0)
+        out[t, k] = e // own * 2 * own + e % own + offset * own if own > 0 else e
+    return out
+
+
+def permuted_to_experts(
+    x: np.ndarray, scale: Any, routes: np.ndarray, probs: np.ndarray, counts: list[int],
+    alignment: int, gathers: bool, with_indices: bool, size: int,
+) -> Any:  # fmt: skip
+    """Experts side by side, each with its tokens in order."""
+    starts = np.cumsum([0, *(-(-n // alignment) * alignment for n in counts)])
+    rows = starts[-1] if size < 0 else size
+    rowmap = np.full((len(x), len(counts)), -1, np.int32)
+    source, prob, expert = np.full(rows, -1), np.zeros(rows), np.full(rows, -1, np.int32)
+    for e, n in enumerate(counts):
+        mine = [(t, c) for t, c in np.ndindex(*routes.shape) if routes[t, c] == e][:n]
+        for at, (t, c) in enumerate(mine, int(starts[e])):
+            rowmap[t, e], source[at], prob[at], expert[at] = at, t, probs[t, c], e
+
+    def spread(values: Any) -> np.ndarray:
+        if values is None or not gathers:
+            return np.zeros(0)
+        return np.where((source >= 0)[:, None], values[source], 0)
+
+    return spread(x), rowmap, prob, spread(scale), expert if with_indices else expert[:0]
+
+
+def gathered_from_experts(
+    x: np.ndarray, rowmap: np.ndarray, routes: np.ndarray, probs: np.ndarray, weighted: bool,
+    dims: tuple[int, int],
+) -> Any:  # fmt: skip
+    if rowmap.shape != dims:
+        raise ValueError("a map that does not fit")
+    out, chosen = np.zeros((len(rowmap), x.shape[1])), np.zeros(routes.shape)
+    for t, e in np.ndindex(*rowmap.shape):
+        if rowmap[t, e] >= 0:
+            out[t] += x[rowmap[t, e]] * (probs[rowmap[t, e]] if weighted else 1)
+    for t, c in np.ndindex(*routes.shape):
+        if routes[t, c] >= 0:
+            chosen[t, c] = probs[rowmap[t, routes[t, c]]]
+    return out, chosen
