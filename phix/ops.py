@@ -29,7 +29,7 @@ __all__ = [
     "arange", "argmax", "argmin", "argsort", "argsort_grad",
     "asin", "asin_", "asin_grad", "asinh", "asinh_", "asinh_grad",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
-    "attention", "attention_grad",
+    "attention", "attention_grad", "attention_lstm",
     "avg_pool2d", "avg_pool2d_grad",
     "axis_index",
     "baddbmm", "baddbmm_", "batch_norm", "batch_norm_grad",
@@ -43,18 +43,21 @@ __all__ = [
     "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_",
     "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
-    "cholesky_solve",
+    "cholesky_solve", "chunk_eval",
     "clip", "clip_", "clip_grad",
     "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
     "conv2d_grad", "conv2d_transpose", "cos", "cos_", "cos_grad", "cosh", "cosh_", "cosh_grad",
-    "cross_entropy_with_softmax", "cross_entropy_with_softmax_", "cross_entropy_with_softmax_grad",
-    "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_", "cumprod_grad",
-    "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
+    "crf_decoding", "cross_entropy_with_softmax", "cross_entropy_with_softmax_",
+    "cross_entropy_with_softmax_grad",
+    "ctc_align",
+    "cudnn_lstm", "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_",
+    "cumprod_grad", "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
     "debug_callback", "depthwise_conv2d", "det", "det_grad",
     "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "divide",
     "divide_", "divide_grad",
     "dot",
     "dropout", "dropout_grad",
+    "edit_distance",
     "einsum",
     "elementwise_pow", "elementwise_pow_grad", "elu", "elu_", "elu_grad",
     "embedding", "empty", "empty_like",
@@ -69,9 +72,9 @@ __all__ = [
     "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fori_loop",
     "full", "full_like",
-    "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gaussian",
+    "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree", "gaussian",
     "gelu", "gelu_grad",
-    "greater_equal", "greater_than", "group_norm", "group_norm_grad",
+    "greater_equal", "greater_than", "group_norm", "group_norm_grad", "gru", "gru_unit",
     "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh", "hardtanh_",
     "hardtanh_grad",
     "heaviside", "heaviside_grad",
@@ -92,9 +95,10 @@ __all__ = [
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
     "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
+    "lstm",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
-    "masked_fill", "matmul", "matmul_grad", "matrix_power", "max", "max_grad", "max_pool2d",
-    "max_pool2d_grad", "maximum", "maximum_grad",
+    "masked_fill", "match_matrix_tensor", "matmul", "matmul_grad", "matrix_power", "max",
+    "max_grad", "max_pool2d", "max_pool2d_grad", "maximum", "maximum_grad",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "meshgrid",
     "min", "min_grad", "minimum", "minimum_grad",
     "mse_loss",
@@ -117,11 +121,12 @@ __all__ = [
     "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
     "remainder_", "remainder_grad", "reshape", "reshape_", "reshape_grad",
     "rms_norm", "rms_norm_grad",
+    "rnn",
     "roll", "roll_grad", "round", "round_",
     "rsqrt", "rsqrt_", "rsqrt_grad",
     "scale", "scale_", "scale_grad", "scan", "scatter", "scatter_", "scatter_nd_add",
     "scatter_nd_add_grad",
-    "select_n",
+    "select_n", "sequence_mask",
     "shape",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
@@ -146,6 +151,8 @@ __all__ = [
     "trunc", "trunc_", "truncated_gaussian_random",
     "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
     "var", "var_grad",
+    "viterbi_decode",
+    "warpctc", "warprnnt",
     "where", "where_", "where_grad", "while_loop",
 ]
 __dir__ = face(__all__)
@@ -4248,6 +4255,220 @@ def randperm(
     return bind(_randperm, (key,), (n, dtype, place))
 
 
+# -- yaml/recurrent.yaml ---------------------------------------------------------------------------
+define = definer("yaml/recurrent.yaml", family="recurrent")
+
+_rnn = define(
+    "rnn", "(Tensor x, Tensor[] pre_state, Tensor[] weight_list, Tensor sequence_length, "
+    "Tensor dropout_state_in, float dropout_prob=0.0, bool is_bidirec=false, int input_size=10, "
+    'int hidden_size=100, int num_layers=1, str mode="RNN_TANH", int seed=0, bool is_test=false)',
+    "Tensor(out), Tensor(dropout_state_out), Tensor[](state){pre_state.size()}, Tensor(reserve)",
+    traits=("promote_float(x, pre_state, weight_list)",), dtypes=("float",),
+    optional=("sequence_length",), intermediate=("reserve",)
+)
+def rnn(
+    x: TensorLike, pre_state: Sequence[TensorLike], weight_list: Sequence[TensorLike],
+    sequence_length: TensorLike | None, dropout_state_in: TensorLike, dropout_prob: FloatLike = 0.0,
+    is_bidirec: bool = False, input_size: int = 10, hidden_size: int = 100, num_layers: int = 1,
+    mode: str = "RNN_TANH", seed: int = 0, is_test: bool = False
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """Layers of LSTM, GRU, RNN_TANH or RNN_RELU cells along the first axis of x, [time, batch,
+    input_size]; states are [num_layers * directions, batch, hidden_size], h and for LSTM c.
+    weight_list has w_ih [gates * hidden_size, in] and w_hh of each layer and direction, then all
+    b_ih and b_hh; the gates are i, f, g, o (LSTM) or r, z, n (GRU). Behind its sequence_length a
+    sequence gives 0 and its state stays. Between layers dropout_prob of the elements are 0 in
+    training, drawn from the key dropout_state_in (any tensor where nothing is drawn);
+    dropout_state_out is a fresh key then. reserve is empty and seed says nothing here.
+
+    Args:
+        x: tensor, float.
+        pre_state, weight_list: sequence of tensors, float.
+        sequence_length: tensor, may be None.
+        dropout_state_in: tensor.
+        dropout_prob: float or one-element tensor.
+        is_bidirec: bool.
+        input_size, hidden_size, num_layers: int.
+        mode: str.
+        seed: int.
+        is_test: bool.
+
+    Returns:
+        out, dropout_state_out, state.
+    """
+    return bind(
+        _rnn, (x, pre_state, weight_list, sequence_length, dropout_state_in),
+        (dropout_prob, is_bidirec, input_size, hidden_size, num_layers, mode, seed, is_test)
+    )[:3]
+
+_cudnn_lstm = define(
+    "cudnn_lstm", "(Tensor x, Tensor init_h, Tensor init_c, Tensor w, Tensor[] weight_list, "
+    "Tensor sequence_length, float dropout_prob = 0.0, bool is_bidirec = false, "
+    "int hidden_size = 100, int num_layers = 1, bool is_test = false, int seed = 0)",
+    "Tensor(out), Tensor(last_h), Tensor(last_c), Tensor(reserve), Tensor(state_out)",
+    traits=("promote_float(x, init_h, init_c, w, weight_list)",), dtypes=("float",),
+    optional=("w", "weight_list", "sequence_length"), intermediate=("reserve",)
+)
+def cudnn_lstm(
+    x: TensorLike, init_h: TensorLike, init_c: TensorLike, w: TensorLike | None = None,
+    weight_list: Sequence[TensorLike] | None = None, sequence_length: TensorLike | None = None,
+    dropout_prob: FloatLike = 0.0, is_bidirec: bool = False, hidden_size: int = 100,
+    num_layers: int = 1, is_test: bool = False, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The layers of rnn in mode LSTM, their weights in weight_list, as rnn has them, or all of
+    these one behind the other in w. Dropout between layers is drawn from the key of seed, which
+    must not be 0 then; state_out is a key, and reserve is empty.
+
+    Args:
+        x, init_h, init_c: tensor, float.
+        w: tensor, float, may be None.
+        weight_list: sequence of tensors, float, may be None.
+        sequence_length: tensor, may be None.
+        dropout_prob: float or one-element tensor.
+        is_bidirec: bool.
+        hidden_size, num_layers: int.
+        is_test: bool.
+        seed: int.
+
+    Returns:
+        out, last_h, last_c, state_out.
+    """
+    outputs = bind(
+        _cudnn_lstm, (x, init_h, init_c, w, weight_list, sequence_length),
+        (dropout_prob, is_bidirec, hidden_size, num_layers, is_test, seed)
+    )
+    return outputs[0], outputs[1], outputs[2], outputs[4]
+
+_lstm = define(
+    "lstm",
+    "(Tensor input, Tensor h0, Tensor c0, Tensor weight, Tensor bias, bool use_peepholes = true, "
+    'bool is_reverse = false, bool is_test = false, str gate_activation = "sigmoid", '
+    'str cell_activation = "tanh", str candidate_activation = "tanh")',
+    "Tensor(hidden), Tensor(cell), Tensor(batch_gate), Tensor(batch_cell_pre_act)",
+    traits=("promote_float",), dtypes=("float",), optional=("h0", "c0"),
+    intermediate=("batch_gate", "batch_cell_pre_act")
+)
+def lstm(
+    input: TensorLike, h0: TensorLike | None, c0: TensorLike | None, weight: TensorLike,
+    bias: TensorLike, use_peepholes: bool = True, is_reverse: bool = False, is_test: bool = False,
+    gate_activation: str = "sigmoid", cell_activation: str = "tanh",
+    candidate_activation: str = "tanh"
+) -> tuple[Tensor, Tensor]:
+    """An LSTM along one sequence whose product with the input is made already, input [time, 4 *
+    size] in the order candidate, i, f, o: c = f * c + i * g and h = o * act(c), with weight [size,
+    4 * size] on h and bias [1, 4 * size], or [1, 7 * size] with peepholes: weights on c for i and
+    f, and on the new c for o. hidden and cell are [time, size]; is_reverse goes from the end.
+
+    Args:
+        input: tensor, float.
+        h0, c0: tensor, float, may be None.
+        weight, bias: tensor, float.
+        use_peepholes, is_reverse, is_test: bool.
+        gate_activation, cell_activation, candidate_activation: str.
+
+    Returns:
+        hidden, cell.
+    """
+    return bind(
+        _lstm, (input, h0, c0, weight, bias), (use_peepholes, is_reverse, is_test, gate_activation,
+        cell_activation, candidate_activation)
+    )[:2]
+
+_gru = define(
+    "gru", '(Tensor input, Tensor h0, Tensor weight, Tensor bias, str activation = "tanh", '
+    'str gate_activation = "sigmoid", bool is_reverse = false, bool origin_mode = false, '
+    "bool is_test=false)",
+    "Tensor(batch_gate), Tensor(batch_reset_hidden_prev), Tensor(batch_hidden), Tensor(hidden)",
+    traits=("promote_float",), dtypes=("float",), optional=("h0", "bias"),
+    intermediate=("batch_gate", "batch_reset_hidden_prev", "batch_hidden")
+)
+def gru(
+    input: TensorLike, h0: TensorLike | None, weight: TensorLike, bias: TensorLike | None = None,
+    activation: str = "tanh", gate_activation: str = "sigmoid", is_reverse: bool = False,
+    origin_mode: bool = False, is_test: bool = False
+) -> Tensor:
+    """A GRU along one sequence whose product with the input is made already, input [time, 3 * size]
+    in the order u, r, candidate: c = act(x_c + (r * h) @ w_c) and h = (1 - u) * h + u * c, or u * h
+    + (1 - u) * c in origin_mode. The memory of weight, [size, 3 * size], holds the matrix [size, 2
+    * size] of the gates and then w_c [size, size].
+
+    Args:
+        input: tensor, float.
+        h0: tensor, float, may be None.
+        weight: tensor, float.
+        bias: tensor, float, may be None.
+        activation, gate_activation: str.
+        is_reverse, origin_mode, is_test: bool.
+    """
+    return bind(
+        _gru, (input, h0, weight, bias),
+        (activation, gate_activation, is_reverse, origin_mode, is_test)
+    )[3]
+
+_gru_unit = define(
+    "gru_unit",
+    "(Tensor input, Tensor hidden_prev, Tensor weight, Tensor bias, int activation = 2, "
+    "int gate_activation = 1, bool origin_mode = false)",
+    "Tensor(gate), Tensor(reset_hidden_prev), Tensor(hidden)", traits=("promote_float",),
+    dtypes=("float",), optional=("bias",), intermediate=("gate", "reset_hidden_prev")
+)
+def gru_unit(
+    input: TensorLike, hidden_prev: TensorLike, weight: TensorLike, bias: TensorLike | None = None,
+    activation: int = 2, gate_activation: int = 1, origin_mode: bool = False
+) -> Tensor:
+    """One step of gru for a batch of rows, input [batch, 3 * size] and hidden_prev [batch, size].
+    Activations are numbers: 0 identity, 1 sigmoid, 2 tanh, 3 relu.
+
+    Args:
+        input, hidden_prev, weight: tensor, float.
+        bias: tensor, float, may be None.
+        activation, gate_activation: int.
+        origin_mode: bool.
+    """
+    return bind(
+        _gru_unit, (input, hidden_prev, weight, bias), (activation, gate_activation, origin_mode)
+    )[2]
+
+_attention_lstm = define(
+    "attention_lstm",
+    "(Tensor x, Tensor c0, Tensor h0, Tensor attention_weight, Tensor attention_bias, "
+    "Tensor attention_scalar, Tensor attention_scalar_bias, Tensor lstm_weight, Tensor lstm_bias, "
+    'str gate_activation = "sigmoid", str cell_activation = "tanh", '
+    'str candidate_activation = "tanh")',
+    "Tensor(hidden), Tensor(cell), Tensor(attentioned_x), Tensor(attention_fc_out), "
+    "Tensor(lstm_x), Tensor(lstm_out)", traits=("promote_float",), dtypes=("float",),
+    optional=("h0", "attention_bias", "attention_scalar", "attention_scalar_bias"),
+    intermediate=("attentioned_x", "attention_fc_out", "lstm_x", "lstm_out")
+)
+def attention_lstm(
+    x: TensorLike, c0: TensorLike, h0: TensorLike | None, attention_weight: TensorLike,
+    attention_bias: TensorLike | None, attention_scalar: TensorLike | None,
+    attention_scalar_bias: TensorLike | None, lstm_weight: TensorLike, lstm_bias: TensorLike,
+    gate_activation: str = "sigmoid", cell_activation: str = "tanh",
+    candidate_activation: str = "tanh"
+) -> tuple[Tensor, Tensor]:
+    """An LSTM along one sequence x [time, width] that sees at each step a mean of all rows of x,
+    their weights softmax(relu(scalar * relu([x, c] @ attention_weight + bias) + scalar_bias)).
+    lstm_weight [size + width, 4 * size] is for h and then for that mean, its gates f, i, o,
+    candidate.
+
+    Args:
+        x, c0: tensor, float.
+        h0: tensor, float, may be None.
+        attention_weight: tensor, float.
+        attention_bias, attention_scalar, attention_scalar_bias: tensor, float, may be None.
+        lstm_weight, lstm_bias: tensor, float.
+        gate_activation, cell_activation, candidate_activation: str.
+
+    Returns:
+        hidden, cell.
+    """
+    return bind(
+        _attention_lstm, (x, c0, h0, attention_weight, attention_bias, attention_scalar,
+        attention_scalar_bias, lstm_weight, lstm_bias),
+        (gate_activation, cell_activation, candidate_activation)
+    )[:2]
+
+
 # -- yaml/reduction.yaml ---------------------------------------------------------------------------
 define = definer("yaml/reduction.yaml", family="reduction")
 
@@ -4767,6 +4988,235 @@ _logcumsumexp_grad = define(
 def logcumsumexp_grad(x, out, out_grad, axis, flatten, exclusive, reverse):
     """Backward of :func:`logcumsumexp`."""
     return bind(_logcumsumexp_grad, (x, out, out_grad), (axis, flatten, exclusive, reverse))
+
+
+# -- yaml/sequence.yaml ----------------------------------------------------------------------------
+define = definer("yaml/sequence.yaml", family="sequence")
+
+_warpctc = define(
+    "warpctc",
+    "(Tensor logits, Tensor label, Tensor logits_length, Tensor labels_length, int blank = 0, "
+    "bool norm_by_times = false)", "Tensor(loss), Tensor(warpctcgrad)",
+    traits=("promote_float(logits)", "full_precision"), dtypes=("float",),
+    optional=("logits_length", "labels_length"), intermediate=("warpctcgrad",)
+)
+def warpctc(
+    logits: TensorLike, label: TensorLike, logits_length: TensorLike | None = None,
+    labels_length: TensorLike | None = None, blank: int = 0, norm_by_times: bool = False
+) -> Tensor:
+    """CTC: -log of the probability, by softmax(logits), logits [time, batch, classes], of all paths
+    that give the label once repeats are merged and blanks dropped; loss is [batch, 1], inf with
+    derivative 0 where there is none, NaN where a label is blank or no class, or a length is too
+    large. label is [batch, most]; absent lengths are the whole axes. norm_by_times divides the
+    derivative, not the loss, by the number of steps.
+
+    Args:
+        logits: tensor, float.
+        label: tensor.
+        logits_length, labels_length: tensor, may be None.
+        blank: int.
+        norm_by_times: bool.
+    """
+    return bind(_warpctc, (logits, label, logits_length, labels_length), (blank, norm_by_times))[0]
+
+_warprnnt = define(
+    "warprnnt",
+    "(Tensor input, Tensor label, Tensor input_lengths, Tensor label_lengths, int blank = 0, "
+    "float fastemit_lambda = 0.0)", "Tensor(loss), Tensor(warprnntgrad)",
+    traits=("promote_float(input)", "full_precision"), dtypes=("float",),
+    intermediate=("warprnntgrad",)
+)
+def warprnnt(
+    input: TensorLike, label: TensorLike, input_lengths: TensorLike, label_lengths: TensorLike,
+    blank: int = 0, fastemit_lambda: FloatLike = 0.0
+) -> Tensor:
+    """RNN-T: -log of the sum over all ways through the lattice of time and labels, input [batch,
+    time, most + 1, classes] being log-probabilities (log_softmax of scores), label [batch, most]:
+    blank goes on in time, a label to the next node, and blank leaves at the end. loss is [batch],
+    NaN where a label is no class or a length is too large. fastemit_lambda makes derivatives
+    through labels 1 + fastemit_lambda times as large, not the loss.
+
+    Args:
+        input: tensor, float.
+        label, input_lengths, label_lengths: tensor.
+        blank: int.
+        fastemit_lambda: float or one-element tensor.
+    """
+    return bind(
+        _warprnnt, (input, label, input_lengths, label_lengths), (blank, fastemit_lambda)
+    )[0]
+
+_ctc_align = define(
+    "ctc_align", "(Tensor input, Tensor input_length, int blank = 0, bool merge_repeated = true, "
+    "int padding_value = 0)", "Tensor(output), Tensor(output_length)",
+    traits=("nondifferentiable",), dtypes=("int",), optional=("input_length", "output_length")
+)
+def ctc_align(
+    input: TensorLike, input_length: TensorLike | None = None, blank: int = 0,
+    merge_repeated: bool = True, padding_value: int = 0
+) -> tuple[Tensor, Tensor | None]:
+    """The label that each path of input [batch, time] stands for: repeats merged, blanks dropped,
+    then padding_value; and its lengths, [batch, 1].
+
+    Args:
+        input: tensor, int.
+        input_length: tensor, int, may be None.
+        blank: int.
+        merge_repeated: bool.
+        padding_value: int.
+
+    Returns:
+        output, output_length.
+    """
+    return bind(_ctc_align, (input, input_length), (blank, merge_repeated, padding_value))
+
+_edit_distance = define(
+    "edit_distance",
+    "(Tensor hyps, Tensor refs, Tensor hypslength, Tensor refslength, bool normalized = false)",
+    "Tensor(sequencenum), Tensor(out)", traits=("nondifferentiable",),
+    optional=("hypslength", "refslength")
+)
+def edit_distance(
+    hyps: TensorLike, refs: TensorLike, hypslength: TensorLike | None = None,
+    refslength: TensorLike | None = None, normalized: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Levenshtein distance: how many insertions, deletions and substitutions make the row of hyps
+    that of refs, float32 [batch, 1], divided by the length of refs if normalized; NaN where a
+    length is too large. sequencenum is the batch, int64[1].
+
+    Args:
+        hyps, refs: tensor.
+        hypslength, refslength: tensor, may be None.
+        normalized: bool.
+
+    Returns:
+        sequencenum, out.
+    """
+    return bind(_edit_distance, (hyps, refs, hypslength, refslength), (normalized,))
+
+_viterbi_decode = define(
+    "viterbi_decode", "(Tensor potentials, Tensor transition_params, Tensor lengths, "
+    "bool include_bos_eos_tag = true)", "Tensor(scores), Tensor(path)",
+    traits=("promote_float(potentials, transition_params)",), dtypes=("float",)
+)
+def viterbi_decode(
+    potentials: TensorLike, transition_params: TensorLike, lengths: TensorLike,
+    include_bos_eos_tag: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The tags [batch, time] whose sum of potentials [batch, time, tags] and of
+    transition_params[from, to] is largest, and that sum, [batch]. With include_bos_eos_tag the last
+    row of transition_params is added at the first step, the one before it at the last. Behind
+    lengths the path is 0.
+
+    Args:
+        potentials, transition_params: tensor, float.
+        lengths: tensor.
+        include_bos_eos_tag: bool.
+
+    Returns:
+        scores, path.
+    """
+    return bind(_viterbi_decode, (potentials, transition_params, lengths), (include_bos_eos_tag,))
+
+_crf_decoding = define(
+    "crf_decoding", "(Tensor emission, Tensor transition, Tensor label, Tensor length)",
+    "Tensor(viterbi_path)", traits=("nondifferentiable", "promote_float(emission, transition)"),
+    dtypes=("float",), optional=("label", "length")
+)
+def crf_decoding(
+    emission: TensorLike, transition: TensorLike, label: TensorLike | None = None,
+    length: TensorLike | None = None
+) -> Tensor:
+    """The best tags of emission [batch, time, tags] of these lengths, int64[batch, time], 0 behind
+    the end, or of one sequence [time, tags], as [time, 1]. transition holds what is added at the
+    first step, at the last, and from tag to tag: [2 + tags, tags]. Given a label, 1 where it agrees
+    with the best path.
+
+    Args:
+        emission, transition: tensor, float.
+        label, length: tensor, may be None.
+    """
+    return bind(_crf_decoding, (emission, transition, label, length), ())
+
+_gather_tree = define(
+    "gather_tree", "(Tensor ids, Tensor parents)", "Tensor(out)", traits=("nondifferentiable",)
+)
+def gather_tree(ids: TensorLike, parents: TensorLike) -> Tensor:
+    """The sequences of a beam search, [time, batch, beams]: from the last step back, each beam
+    follows the parents, and takes the ids on its way. A parent that is no beam raises
+    TensorIndexError where the call runs at once; compiled programs take the nearest.
+
+    Args:
+        ids, parents: tensor.
+    """
+    return bind(_gather_tree, (ids, parents), ())
+
+_sequence_mask = define(
+    "sequence_mask", "(Tensor x, Scalar(int) max_len, DataType out_dtype)", "Tensor(y)",
+    traits=("nondifferentiable",), dtypes=("int",)
+)
+def sequence_mask(x: TensorLike, max_len: ScalarLike, out_dtype: DTypeLike) -> Tensor:
+    """y[..., j] = 1 where j < x[...], else 0, for j below max_len, a number or a tensor: x.max()
+    for the largest of x.
+
+    Args:
+        x: tensor, int.
+        max_len: number or one-element tensor.
+        out_dtype: dtype.
+    """
+    return bind(_sequence_mask, (x,), (max_len, out_dtype))
+
+_match_matrix_tensor = define(
+    "match_matrix_tensor", "(Tensor x, Tensor y, Tensor w, int dim_t = 1)",
+    "Tensor(out), Tensor(tmp)", traits=("promote",), dtypes=("float",)
+)
+def match_matrix_tensor(
+    x: TensorLike, y: TensorLike, w: TensorLike, dim_t: int = 1
+) -> tuple[Tensor, Tensor]:
+    """x[i] @ w[:, t] @ y[j] for each t of dim_t, row i of x [rows, width] and row j of y, in this
+    order, as [dim_t * rows * columns, 1]; and tmp, x @ w as [rows, dim_t * width]. w is [width,
+    dim_t, width].
+
+    Args:
+        x, y, w: tensor, float.
+        dim_t: int.
+
+    Returns:
+        out, tmp.
+    """
+    return bind(_match_matrix_tensor, (x, y, w), (dim_t,))
+
+_chunk_eval = define(
+    "chunk_eval", "(Tensor inference, Tensor label, Tensor seq_length, int num_chunk_types, "
+    'str chunk_scheme = "IOB", int[] excluded_chunk_types = {})',
+    "Tensor(precision), Tensor(recall), Tensor(f1_score), Tensor(num_infer_chunks), "
+    "Tensor(num_label_chunks), Tensor(num_correct_chunks)", traits=("nondifferentiable",),
+    optional=("seq_length",)
+)
+def chunk_eval(
+    inference: TensorLike, label: TensorLike, seq_length: TensorLike | None, num_chunk_types: int,
+    chunk_scheme: str = "IOB", excluded_chunk_types: IntArrayLike | None = ()
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """How many chunks of label inference finds: precision, recall and their harmonic mean,
+    float32[1], and the numbers of chunks, int64[1]. A tag is type * tags + position; the positions
+    are begin, inside (IOB), inside, end (IOE), begin, inside, end, single (IOBES) or one alone
+    (plain), and num_chunk_types * tags is outside. Tensors are [batch, time, 1] with seq_length,
+    else one sequence. A tag beyond raises TensorIndexError where the call runs at once.
+
+    Args:
+        inference, label: tensor.
+        seq_length: tensor, may be None.
+        num_chunk_types: int.
+        chunk_scheme: str.
+        excluded_chunk_types: sequence of ints, may be None.
+
+    Returns:
+        precision, recall, f1_score, num_infer_chunks, num_label_chunks, num_correct_chunks.
+    """
+    return bind(
+        _chunk_eval, (inference, label, seq_length),
+        (num_chunk_types, chunk_scheme, excluded_chunk_types)
+    )
 
 
 # -- yaml/shape.yaml -------------------------------------------------------------------------------

@@ -985,6 +985,108 @@ class TensorMethods:
         place: PlaceLike | None = None,
     ) -> Tensor:
         """The numbers 0, ..., n - 1 in random order, each order equally likely."""
+    def rnn(
+        self,
+        pre_state: Sequence[TensorLike],
+        weight_list: Sequence[TensorLike],
+        sequence_length: TensorLike | None,
+        dropout_state_in: TensorLike,
+        dropout_prob: FloatLike = 0.0,
+        is_bidirec: bool = False,
+        input_size: int = 10,
+        hidden_size: int = 100,
+        num_layers: int = 1,
+        mode: str = 'RNN_TANH',
+        seed: int = 0,
+        is_test: bool = False,
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """Layers of LSTM, GRU, RNN_TANH or RNN_RELU cells along the first axis of x, [time, batch,
+        input_size]; states are [num_layers * directions, batch, hidden_size], h and for LSTM c.
+        weight_list has w_ih [gates * hidden_size, in] and w_hh of each layer and direction, then
+        all b_ih and b_hh; the gates are i, f, g, o (LSTM) or r, z, n (GRU). Behind its
+        sequence_length a sequence gives 0 and its state stays. Between layers dropout_prob of the
+        elements are 0 in training, drawn from the key dropout_state_in (any tensor where nothing is
+        drawn); dropout_state_out is a fresh key then. reserve is empty and seed says nothing
+        here."""
+    def cudnn_lstm(
+        self,
+        init_h: TensorLike,
+        init_c: TensorLike,
+        w: TensorLike | None = None,
+        weight_list: Sequence[TensorLike] | None = None,
+        sequence_length: TensorLike | None = None,
+        dropout_prob: FloatLike = 0.0,
+        is_bidirec: bool = False,
+        hidden_size: int = 100,
+        num_layers: int = 1,
+        is_test: bool = False,
+        seed: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The layers of rnn in mode LSTM, their weights in weight_list, as rnn has them, or all of
+        these one behind the other in w. Dropout between layers is drawn from the key of seed, which
+        must not be 0 then; state_out is a key, and reserve is empty."""
+    def lstm(
+        self,
+        h0: TensorLike | None,
+        c0: TensorLike | None,
+        weight: TensorLike,
+        bias: TensorLike,
+        use_peepholes: bool = True,
+        is_reverse: bool = False,
+        is_test: bool = False,
+        gate_activation: str = 'sigmoid',
+        cell_activation: str = 'tanh',
+        candidate_activation: str = 'tanh',
+    ) -> tuple[Tensor, Tensor]:
+        """An LSTM along one sequence whose product with the input is made already, input [time, 4 *
+        size] in the order candidate, i, f, o: c = f * c + i * g and h = o * act(c), with weight
+        [size, 4 * size] on h and bias [1, 4 * size], or [1, 7 * size] with peepholes: weights on c
+        for i and f, and on the new c for o. hidden and cell are [time, size]; is_reverse goes from
+        the end."""
+    def gru(
+        self,
+        h0: TensorLike | None,
+        weight: TensorLike,
+        bias: TensorLike | None = None,
+        activation: str = 'tanh',
+        gate_activation: str = 'sigmoid',
+        is_reverse: bool = False,
+        origin_mode: bool = False,
+        is_test: bool = False,
+    ) -> Tensor:
+        """A GRU along one sequence whose product with the input is made already, input [time, 3 *
+        size] in the order u, r, candidate: c = act(x_c + (r * h) @ w_c) and h = (1 - u) * h + u *
+        c, or u * h + (1 - u) * c in origin_mode. The memory of weight, [size, 3 * size], holds the
+        matrix [size, 2 * size] of the gates and then w_c [size, size]."""
+    def gru_unit(
+        self,
+        hidden_prev: TensorLike,
+        weight: TensorLike,
+        bias: TensorLike | None = None,
+        activation: int = 2,
+        gate_activation: int = 1,
+        origin_mode: bool = False,
+    ) -> Tensor:
+        """One step of gru for a batch of rows, input [batch, 3 * size] and hidden_prev [batch,
+        size]. Activations are numbers: 0 identity, 1 sigmoid, 2 tanh, 3 relu."""
+    def attention_lstm(
+        self,
+        c0: TensorLike,
+        h0: TensorLike | None,
+        attention_weight: TensorLike,
+        attention_bias: TensorLike | None,
+        attention_scalar: TensorLike | None,
+        attention_scalar_bias: TensorLike | None,
+        lstm_weight: TensorLike,
+        lstm_bias: TensorLike,
+        gate_activation: str = 'sigmoid',
+        cell_activation: str = 'tanh',
+        candidate_activation: str = 'tanh',
+    ) -> tuple[Tensor, Tensor]:
+        """An LSTM along one sequence x [time, width] that sees at each step a mean of all rows of
+        x, their weights softmax(relu(scalar * relu([x, c] @ attention_weight + bias) +
+        scalar_bias)). lstm_weight [size + width, 4 * size] is for h and then for that mean, its
+        gates f, i, o, candidate."""
     def sum(
         self,
         axis: IntArrayLike | None = (),
@@ -1110,6 +1212,101 @@ class TensorMethods:
         """log(exp(x_0) + ... + exp(x_k)) along the axis, computed so that nothing overflows;
         exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements in
         order."""
+    def warpctc(
+        self,
+        label: TensorLike,
+        logits_length: TensorLike | None = None,
+        labels_length: TensorLike | None = None,
+        blank: int = 0,
+        norm_by_times: bool = False,
+    ) -> Tensor:
+        """CTC: -log of the probability, by softmax(logits), logits [time, batch, classes], of all
+        paths that give the label once repeats are merged and blanks dropped; loss is [batch, 1],
+        inf with derivative 0 where there is none, NaN where a label is blank or no class, or a
+        length is too large. label is [batch, most]; absent lengths are the whole axes.
+        norm_by_times divides the derivative, not the loss, by the number of steps."""
+    def warprnnt(
+        self,
+        label: TensorLike,
+        input_lengths: TensorLike,
+        label_lengths: TensorLike,
+        blank: int = 0,
+        fastemit_lambda: FloatLike = 0.0,
+    ) -> Tensor:
+        """RNN-T: -log of the sum over all ways through the lattice of time and labels, input
+        [batch, time, most + 1, classes] being log-probabilities (log_softmax of scores), label
+        [batch, most]: blank goes on in time, a label to the next node, and blank leaves at the end.
+        loss is [batch], NaN where a label is no class or a length is too large. fastemit_lambda
+        makes derivatives through labels 1 + fastemit_lambda times as large, not the loss."""
+    def ctc_align(
+        self,
+        input_length: TensorLike | None = None,
+        blank: int = 0,
+        merge_repeated: bool = True,
+        padding_value: int = 0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The label that each path of input [batch, time] stands for: repeats merged, blanks
+        dropped, then padding_value; and its lengths, [batch, 1]."""
+    def edit_distance(
+        self,
+        refs: TensorLike,
+        hypslength: TensorLike | None = None,
+        refslength: TensorLike | None = None,
+        normalized: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Levenshtein distance: how many insertions, deletions and substitutions make the row of
+        hyps that of refs, float32 [batch, 1], divided by the length of refs if normalized; NaN
+        where a length is too large. sequencenum is the batch, int64[1]."""
+    def viterbi_decode(
+        self,
+        transition_params: TensorLike,
+        lengths: TensorLike,
+        include_bos_eos_tag: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """The tags [batch, time] whose sum of potentials [batch, time, tags] and of
+        transition_params[from, to] is largest, and that sum, [batch]. With include_bos_eos_tag the
+        last row of transition_params is added at the first step, the one before it at the last.
+        Behind lengths the path is 0."""
+    def crf_decoding(
+        self,
+        transition: TensorLike,
+        label: TensorLike | None = None,
+        length: TensorLike | None = None,
+    ) -> Tensor:
+        """The best tags of emission [batch, time, tags] of these lengths, int64[batch, time], 0
+        behind the end, or of one sequence [time, tags], as [time, 1]. transition holds what is
+        added at the first step, at the last, and from tag to tag: [2 + tags, tags]. Given a label,
+        1 where it agrees with the best path."""
+    def gather_tree(self, parents: TensorLike) -> Tensor:
+        """The sequences of a beam search, [time, batch, beams]: from the last step back, each beam
+        follows the parents, and takes the ids on its way. A parent that is no beam raises
+        TensorIndexError where the call runs at once; compiled programs take the nearest."""
+    def sequence_mask(self, max_len: ScalarLike, out_dtype: DTypeLike) -> Tensor:
+        """y[..., j] = 1 where j < x[...], else 0, for j below max_len, a number or a tensor:
+        x.max() for the largest of x."""
+    def match_matrix_tensor(
+        self,
+        y: TensorLike,
+        w: TensorLike,
+        dim_t: int = 1,
+    ) -> tuple[Tensor, Tensor]:
+        """x[i] @ w[:, t] @ y[j] for each t of dim_t, row i of x [rows, width] and row j of y, in
+        this order, as [dim_t * rows * columns, 1]; and tmp, x @ w as [rows, dim_t * width]. w is
+        [width, dim_t, width]."""
+    def chunk_eval(
+        self,
+        label: TensorLike,
+        seq_length: TensorLike | None,
+        num_chunk_types: int,
+        chunk_scheme: str = 'IOB',
+        excluded_chunk_types: IntArrayLike | None = (),
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """How many chunks of label inference finds: precision, recall and their harmonic mean,
+        float32[1], and the numbers of chunks, int64[1]. A tag is type * tags + position; the
+        positions are begin, inside (IOB), inside, end (IOE), begin, inside, end, single (IOBES) or
+        one alone (plain), and num_chunk_types * tags is outside. Tensors are [batch, time, 1] with
+        seq_length, else one sequence. A tag beyond raises TensorIndexError where the call runs at
+        once."""
     def reshape(self, shape: IntArrayLike) -> Tensor:
         """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of
         x where the other dims fit then (where x is empty they need not: a 0 that cannot copy is a
