@@ -162,7 +162,10 @@ def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     place = home(_leaves(inputs))
     for arg, value in zip(op.inputs, inputs):
         if arg.is_list:
-            entries = value if isinstance(value, (list, tuple)) else _entries(value)
+            absent = value is None and arg.optional
+            entries = (
+                value if isinstance(value, (list, tuple)) else _entries(() if absent else value)
+            )
             if entries is None:
                 raise ArgumentError(
                     f"{op.name}: {arg.name} is a list of tensors, found {described(value)}; "

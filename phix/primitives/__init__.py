@@ -1,6 +1,7 @@
 """Rules of the ops by family; the files mirror those in yaml/. Importing registers them."""
 
 from phix.primitives import activation as activation
+from phix.primitives import alignment as alignment
 from phix.primitives import along_axis as along_axis
 from phix.primitives import arithmetic as arithmetic
 from phix.primitives import attention as attention
@@ -37,9 +38,11 @@ from phix.primitives import pooling as pooling
 from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
+from phix.primitives import recurrent as recurrent
 from phix.primitives import reduction as reduction
 from phix.primitives import run_time_sizes as run_time_sizes
 from phix.primitives import scan as scan
+from phix.primitives import sequence as sequence
 from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications
 from phix.primitives import slicing as slicing
