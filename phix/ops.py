@@ -25,7 +25,7 @@ __all__ = [
     "add", "add_", "add_grad", "addmm", "addmm_",
     "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad",
     "amax", "amin",
-    "any",
+    "angle", "any",
     "arange", "argmax", "argmin", "argsort", "argsort_grad",
     "asin", "asin_", "asin_grad", "asinh", "asinh_", "asinh_grad",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
@@ -34,25 +34,26 @@ __all__ = [
     "axis_index",
     "baddbmm", "baddbmm_", "batch_norm", "batch_norm_grad",
     "bce_loss", "bce_loss_", "bce_loss_grad",
-    "bernoulli",
+    "bernoulli", "bessel_ratio", "bessel_ratio_grad",
     "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not",
     "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_",
     "bitwise_xor", "bitwise_xor_",
     "bmm",
     "branch", "broadcast_tensors",
     "call", "cast", "cast_", "cast_grad",
-    "ceil", "ceil_",
+    "ceil", "ceil_", "celu",
     "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
     "cholesky_solve",
     "clip", "clip_", "clip_grad",
     "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
-    "conv2d_grad", "conv2d_transpose", "cos", "cos_", "cos_grad", "cosh", "cosh_", "cosh_grad",
+    "conv2d_grad", "conv2d_transpose", "copysign", "copysign_", "copysign_grad", "cos", "cos_",
+    "cos_grad", "cosh", "cosh_", "cosh_grad",
     "cross_entropy_with_softmax", "cross_entropy_with_softmax_", "cross_entropy_with_softmax_grad",
     "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_", "cumprod_grad",
     "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
     "debug_callback", "depthwise_conv2d", "det", "det_grad",
-    "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "divide",
-    "divide_", "divide_grad",
+    "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "div_scale",
+    "divide", "divide_", "divide_grad",
     "dot",
     "dropout", "dropout_grad",
     "einsum",
@@ -69,13 +70,15 @@ __all__ = [
     "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fori_loop",
     "full", "full_like",
-    "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gaussian",
+    "gammaln", "gammaln_", "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gaussian",
     "gelu", "gelu_grad",
     "greater_equal", "greater_than", "group_norm", "group_norm_grad",
-    "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh", "hardtanh_",
-    "hardtanh_grad",
+    "hardshrink", "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh",
+    "hardtanh_", "hardtanh_grad",
     "heaviside", "heaviside_grad",
     "huber_loss", "huber_loss_grad",
+    "i0", "i0_", "i0e",
+    "i1", "i1_", "i1e",
     "imag", "imag_grad",
     "index_put", "index_put_", "index_put_grad", "index_sample", "index_select", "instance_norm",
     "instance_norm_grad", "inverse", "inverse_grad",
@@ -91,16 +94,17 @@ __all__ = [
     "log10_grad", "log_", "log_grad", "log_loss", "log_ndtr", "log_ndtr_grad", "log_softmax",
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
-    "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
+    "logit", "logit_", "logit_grad", "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
-    "masked_fill", "matmul", "matmul_grad", "matrix_power", "max", "max_grad", "max_pool2d",
-    "max_pool2d_grad", "maximum", "maximum_grad",
+    "masked_fill", "masked_fill_", "matmul", "matmul_grad", "matrix_power", "max", "max_grad",
+    "max_pool2d", "max_pool2d_grad", "maximum", "maximum_grad",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "meshgrid",
-    "min", "min_grad", "minimum", "minimum_grad",
+    "min", "min_grad", "minimum", "minimum_grad", "mish",
     "mse_loss",
     "multiply", "multiply_", "multiply_grad",
     "mv",
     "ndtr", "ndtr_grad",
+    "nextafter", "nextafter_grad",
     "normal_density", "normal_density_grad", "not_equal",
     "numel",
     "one_hot",
@@ -109,41 +113,43 @@ __all__ = [
     "pad", "pad_grad",
     "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
     "ppermute", "ppermute_grad",
-    "prod", "prod_grad",
+    "prelu", "prod", "prod_grad",
     "psum", "psum_grad", "psum_scatter", "psum_scatter_grad",
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
     "randint", "random_bits", "randperm",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
     "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
     "remainder_", "remainder_grad", "reshape", "reshape_", "reshape_grad",
+    "rint", "rint_",
     "rms_norm", "rms_norm_grad",
     "roll", "roll_grad", "round", "round_",
     "rsqrt", "rsqrt_", "rsqrt_grad",
-    "scale", "scale_", "scale_grad", "scan", "scatter", "scatter_", "scatter_nd_add",
-    "scatter_nd_add_grad",
-    "select_n",
+    "scale", "scale_", "scale_grad", "scaled_bessel", "scaled_bessel_grad", "scan", "scatter",
+    "scatter_", "scatter_nd_add", "scatter_nd_add_grad",
+    "select_n", "selu",
     "shape",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
     "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
     "slice", "slice_grad", "slice_put", "slice_put_grad", "slogdet", "slogdet_v2",
     "slogdet_v2_grad",
-    "softmax", "softmax_", "softmax_grad", "softplus", "softplus_grad", "softsign", "softsign_grad",
-    "solve", "solve_grad", "sort", "sort_grad",
+    "softmax", "softmax_", "softmax_grad", "softplus", "softplus_grad", "softshrink", "softsign",
+    "softsign_grad", "solve", "solve_grad", "sort", "sort_grad",
     "split", "split_grad", "split_with_num", "split_with_num_grad",
     "sqrt", "sqrt_", "sqrt_grad", "square", "square_", "square_grad", "squared_l2_norm",
     "squared_l2_norm_grad", "squeeze", "squeeze_",
-    "stack", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
+    "stack", "stanh", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
     "swiglu", "swiglu_grad", "swish", "swish_grad",
     "take_along_axis", "take_along_axis_grad", "tan", "tan_", "tan_grad", "tanh", "tanh_",
-    "tanh_grad",
+    "tanh_grad", "tanh_shrink", "tanh_shrink_grad",
     "tensordot",
+    "thresholded_relu", "thresholded_relu_",
     "tile",
     "topk", "topk_grad",
     "transpose", "transpose_", "transpose_grad", "triangular_solve", "triangular_solve_grad",
     "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_", "triu_grad", "triu_indices",
-    "trunc", "trunc_", "truncated_gaussian_random",
+    "trunc", "trunc_", "trunc_divide", "trunc_divide_", "truncated_gaussian_random",
     "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
     "var", "var_grad",
     "where", "where_", "where_grad", "while_loop",
@@ -645,6 +651,114 @@ _heaviside_grad = define(
 def heaviside_grad(x, y, out_grad):
     """Backward of :func:`heaviside`."""
     return bind(_heaviside_grad, (x, y, out_grad), ())
+
+_copysign = define(
+    "copysign", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="copysign_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float",), inplace=(("x", "out"),)
+)
+def copysign(x: TensorLike, y: TensorLike) -> Tensor:
+    """abs(x) with the sign of y, also that of a zero or NaN, elementwise. The slope in x is 0 at 0.
+
+    Args:
+        x, y: tensor, float.
+    """
+    return bind(_copysign, (x, y), ())
+
+def copysign_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`copysign` in the memory of x, not to be used after it."""
+    return bind_in_place(_copysign, (x, y), ())
+
+_copysign_grad = define(
+    "copysign_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    forward="copysign"
+)
+def copysign_grad(x, y, out_grad):
+    """Backward of :func:`copysign`."""
+    return bind(_copysign_grad, (x, y, out_grad), ())
+
+_nextafter = define(
+    "nextafter", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="nextafter_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float32", "float64")
+)
+def nextafter(x: TensorLike, y: TensorLike) -> Tensor:
+    """The float next to x on the way to y, elementwise; y itself where they are equal. The slope in
+    x is 1, that in y 0.
+
+    Args:
+        x, y: tensor, float32 or float64.
+    """
+    return bind(_nextafter, (x, y), ())
+
+_nextafter_grad = define(
+    "nextafter_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    no_need_buffer=("x", "y"), forward="nextafter"
+)
+def nextafter_grad(x, y, out_grad):
+    """Backward of :func:`nextafter`."""
+    return bind(_nextafter_grad, (x, y, out_grad), ())
+
+_angle = define(
+    "angle", "(Tensor x)", "Tensor(out)", infer_meta=("RealAndImagInferMeta", None),
+    traits=("pointwise", "promote_float"), dtypes=("float", "complex")
+)
+def angle(x: TensorLike) -> Tensor:
+    """Angle of the complex number x in radians, in [-pi, pi], elementwise; pi below 0 for real
+    numbers. The slope at 0 is 0.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_angle, (x,), ())
+
+_rint = define(
+    "rint", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote"), dtypes=("int", "float"), invoke="round(x, 0)",
+    inplace=(("x", "out"),)
+)
+def rint(x: TensorLike) -> Tensor:
+    """The integer nearest to x, halves to even, elementwise. The derivative is 0.
+
+    Args:
+        x: tensor, int or float.
+    """
+    return bind(_rint, (x,), ())
+
+def rint_(x: TensorLike) -> Tensor:
+    """:func:`rint` in the memory of x, not to be used after it."""
+    return bind_in_place(_rint, (x,), ())
+
+_trunc_divide = define(
+    "trunc_divide", "(Tensor x, Tensor y)", "Tensor(out)",
+    infer_meta=("ElementwiseInferMeta", None), traits=("pointwise", "promote"),
+    dtypes=("int", "float"), inplace=(("x", "out"),)
+)
+def trunc_divide(x: TensorLike, y: TensorLike) -> Tensor:
+    """x / y without its fraction, elementwise, as C's division; ints divided by 0 give 0. The
+    derivative is 0.
+
+    Args:
+        x, y: tensor, int or float.
+    """
+    return bind(_trunc_divide, (x, y), ())
+
+def trunc_divide_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`trunc_divide` in the memory of x, not to be used after it."""
+    return bind_in_place(_trunc_divide, (x, y), ())
+
+_div_scale = define(
+    "div_scale", "(Tensor x, Scalar scale=1.0)", "Tensor(out)",
+    traits=("pointwise", "promote_float"), dtypes=("float", "complex")
+)
+def div_scale(x: TensorLike, scale: ScalarLike = 1.0) -> Tensor:
+    """x / scale, elementwise.
+
+    Args:
+        x: tensor, float or complex.
+        scale: number or one-element tensor.
+    """
+    return bind(_div_scale, (x,), (scale,))
 
 
 # -- yaml/attention.yaml ---------------------------------------------------------------------------
@@ -1585,7 +1699,7 @@ def index_sample(x: TensorLike, index: TensorLike) -> Tensor:
 _masked_fill = define(
     "masked_fill", "(Tensor x, Tensor mask, Tensor value)", "Tensor(out)",
     infer_meta=("MaskedFillInferMeta", None), traits=("promote(x, value)",),
-    invoke="where(mask, value, x)"
+    invoke="where(mask, value, x)", inplace=(("x", "out"),)
 )
 def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
     """x with value, of one element or broadcast, where the bool tensor mask is true.
@@ -1594,6 +1708,10 @@ def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
         x, mask, value: tensor.
     """
     return bind(_masked_fill, (x, mask, value), ())
+
+def masked_fill_(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
+    """:func:`masked_fill` in the memory of x, not to be used after it."""
+    return bind_in_place(_masked_fill, (x, mask, value), ())
 
 
 # -- yaml/layer.yaml -------------------------------------------------------------------------------
@@ -4248,6 +4366,152 @@ def randperm(
     return bind(_randperm, (key,), (n, dtype, place))
 
 
+# -- yaml/rectifier.yaml ---------------------------------------------------------------------------
+define = definer("yaml/rectifier.yaml", family="activation")
+
+_mish = define(
+    "mish", "(Tensor x, float lambda)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float"), dtypes=("float",)
+)
+def mish(x: TensorLike, lambda_: FloatLike) -> Tensor:
+    """x * tanh(log(1 + exp(x))), elementwise, without overflow; x * tanh(x) where x is above the
+    threshold lambda.
+
+    Args:
+        x: tensor, float.
+        lambda_: float or one-element tensor.
+    """
+    return bind(_mish, (x,), (lambda_,))
+
+_selu = define(
+    "selu", "(Tensor x, float scale=1.0507009873554804934193349852946, "
+    "float alpha=1.6732632423543772848170429916717)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
+    dtypes=("float",)
+)
+def selu(
+    x: TensorLike, scale: FloatLike = 1.0507009873554805, alpha: FloatLike = 1.6732632423543772
+) -> Tensor:
+    """scale * x above 0, else scale * alpha * (exp(x) - 1), elementwise; the slope at 0 is scale *
+    alpha.
+
+    Args:
+        x: tensor, float.
+        scale, alpha: float or one-element tensor.
+    """
+    return bind(_selu, (x,), (scale, alpha))
+
+_celu = define(
+    "celu", "(Tensor x, float alpha = 1.0)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float"), dtypes=("float",)
+)
+def celu(x: TensorLike, alpha: FloatLike = 1.0) -> Tensor:
+    """x above 0, else alpha * (exp(x / alpha) - 1), elementwise; the slope at 0 is 1. alpha is not
+    0.
+
+    Args:
+        x: tensor, float.
+        alpha: float or one-element tensor.
+    """
+    return bind(_celu, (x,), (alpha,))
+
+_prelu = define(
+    "prelu", '(Tensor x, Tensor alpha, str data_format="NCHW", str mode="all")', "Tensor(out)",
+    infer_meta=("PReluInferMeta", None), traits=("promote_float",), dtypes=("float",)
+)
+def prelu(x: TensorLike, alpha: TensorLike, data_format: str = "NCHW", mode: str = "all") -> Tensor:
+    """x above 0, else alpha * x, elementwise. alpha has one number (mode all), one a channel (mode
+    channel; the channels are axis 1, or the last one in NHWC), or one for each element of a sample
+    (mode element: its shape is that of x with a 1 for the first dim, or without that dim).
+
+    Args:
+        x, alpha: tensor, float.
+        data_format, mode: str.
+    """
+    return bind(_prelu, (x, alpha), (data_format, mode))
+
+_softshrink = define(
+    "softshrink", "(Tensor x, float threshold = 0.5)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
+    dtypes=("float",)
+)
+def softshrink(x: TensorLike, threshold: FloatLike = 0.5) -> Tensor:
+    """x - threshold above the threshold, x + threshold below -threshold, 0 between, elementwise;
+    NaN stays. The threshold is not negative.
+
+    Args:
+        x: tensor, float.
+        threshold: float or one-element tensor.
+    """
+    return bind(_softshrink, (x,), (threshold,))
+
+_hardshrink = define(
+    "hardshrink", "(Tensor x, float threshold = 0.5)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
+    dtypes=("float",)
+)
+def hardshrink(x: TensorLike, threshold: FloatLike = 0.5) -> Tensor:
+    """x where abs(x) is above the threshold, else 0, elementwise; NaN stays.
+
+    Args:
+        x: tensor, float.
+        threshold: float or one-element tensor.
+    """
+    return bind(_hardshrink, (x,), (threshold,))
+
+_tanh_shrink = define(
+    "tanh_shrink", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="tanh_shrink_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float",)
+)
+def tanh_shrink(x: TensorLike) -> Tensor:
+    """x - tanh(x), elementwise, to the last digits where the two cancel.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_tanh_shrink, (x,), ())
+
+_tanh_shrink_grad = define(
+    "tanh_shrink_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="tanh_shrink"
+)
+def tanh_shrink_grad(x, out_grad):
+    """Backward of :func:`tanh_shrink`."""
+    return bind(_tanh_shrink_grad, (x, out_grad), ())
+
+_thresholded_relu = define(
+    "thresholded_relu", "(Tensor x, float threshold = 1.0, float value = 0.0)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
+    dtypes=("float",), inplace=(("x", "out"),)
+)
+def thresholded_relu(x: TensorLike, threshold: FloatLike = 1.0, value: FloatLike = 0.0) -> Tensor:
+    """x above the threshold, else value, elementwise; NaN stays. The slope at the threshold is 0.
+
+    Args:
+        x: tensor, float.
+        threshold, value: float or one-element tensor.
+    """
+    return bind(_thresholded_relu, (x,), (threshold, value))
+
+def thresholded_relu_(x: TensorLike, threshold: FloatLike = 1.0, value: FloatLike = 0.0) -> Tensor:
+    """:func:`thresholded_relu` in the memory of x, not to be used after it."""
+    return bind_in_place(_thresholded_relu, (x,), (threshold, value))
+
+_stanh = define(
+    "stanh", "(Tensor x, float scale_a=0.67f, float scale_b=1.7159f)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
+    dtypes=("float",)
+)
+def stanh(x: TensorLike, scale_a: FloatLike = 0.67, scale_b: FloatLike = 1.7159) -> Tensor:
+    """scale_b * tanh(scale_a * x), elementwise.
+
+    Args:
+        x: tensor, float.
+        scale_a, scale_b: float or one-element tensor.
+    """
+    return bind(_stanh, (x,), (scale_a, scale_b))
+
+
 # -- yaml/reduction.yaml ---------------------------------------------------------------------------
 define = definer("yaml/reduction.yaml", family="reduction")
 
@@ -5340,6 +5604,161 @@ _topk_grad = define(
 def topk_grad(x, indices, out_grad, k, axis, largest, sorted):
     """Backward of :func:`topk`."""
     return bind(_topk_grad, (x, indices, out_grad), (k, axis, largest, sorted))
+
+
+# -- yaml/special.yaml -----------------------------------------------------------------------------
+define = definer("yaml/special.yaml", family="pointwise")
+
+_gammaln = define(
+    "gammaln", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",), invoke="lgamma(x)",
+    inplace=(("x", "out"),)
+)
+def gammaln(x: TensorLike) -> Tensor:
+    """Logarithm of the absolute value of the gamma function, elementwise: :func:`lgamma` by its
+    other name.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_gammaln, (x,), ())
+
+def gammaln_(x: TensorLike) -> Tensor:
+    """:func:`gammaln` in the memory of x, not to be used after it."""
+    return bind_in_place(_gammaln, (x,), ())
+
+_logit = define(
+    "logit", "(Tensor x, float eps = 1e-6f)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="logit_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
+)
+def logit(x: TensorLike, eps: FloatLike = 1e-06) -> Tensor:
+    """log(x / (1 - x)) of x, which is first brought into [eps, 1 - eps], elementwise; to the last
+    digits near 0.5. With eps 0 it is NaN outside [0, 1]; outside [eps, 1 - eps] the slope is 0.
+
+    Args:
+        x: tensor, float.
+        eps: float or one-element tensor.
+    """
+    return bind(_logit, (x,), (eps,))
+
+def logit_(x: TensorLike, eps: FloatLike = 1e-06) -> Tensor:
+    """:func:`logit` in the memory of x, not to be used after it."""
+    return bind_in_place(_logit, (x,), (eps,))
+
+_logit_grad = define(
+    "logit_grad", "(Tensor x, Tensor out_grad, float eps)", "Tensor(x_grad)", forward="logit"
+)
+def logit_grad(x, out_grad, eps):
+    """Backward of :func:`logit`."""
+    return bind(_logit_grad, (x, out_grad), (eps,))
+
+_i0 = define(
+    "i0", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
+)
+def i0(x: TensorLike) -> Tensor:
+    """Modified Bessel function of the first kind of order 0, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_i0, (x,), ())
+
+def i0_(x: TensorLike) -> Tensor:
+    """:func:`i0` in the memory of x, not to be used after it."""
+    return bind_in_place(_i0, (x,), ())
+
+_i0e = define(
+    "i0e", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+)
+def i0e(x: TensorLike) -> Tensor:
+    """exp(-abs(x)) * i0(x), elementwise, where the factors overflow and vanish too. The slope at 0
+    is 0.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_i0e, (x,), ())
+
+_i1 = define(
+    "i1", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
+)
+def i1(x: TensorLike) -> Tensor:
+    """Modified Bessel function of the first kind of order 1, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_i1, (x,), ())
+
+def i1_(x: TensorLike) -> Tensor:
+    """:func:`i1` in the memory of x, not to be used after it."""
+    return bind_in_place(_i1, (x,), ())
+
+_i1e = define(
+    "i1e", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+)
+def i1e(x: TensorLike) -> Tensor:
+    """exp(-abs(x)) * i1(x), elementwise, where the factors overflow and vanish too.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_i1e, (x,), ())
+
+_bessel_ratio = define(
+    "bessel_ratio", "(Tensor x, int n)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="bessel_ratio_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+)
+def bessel_ratio(x: TensorLike, n: int) -> Tensor:
+    """Modified Bessel function of the first kind of order n over x ** n, elementwise; its slope is
+    x times that of order n + 1.
+
+    Args:
+        x: tensor, float.
+        n: int.
+    """
+    return bind(_bessel_ratio, (x,), (n,))
+
+_bessel_ratio_grad = define(
+    "bessel_ratio_grad", "(Tensor x, Tensor out_grad, int n)", "Tensor(x_grad)",
+    forward="bessel_ratio"
+)
+def bessel_ratio_grad(x, out_grad, n):
+    """Backward of :func:`bessel_ratio`."""
+    return bind(_bessel_ratio_grad, (x, out_grad), (n,))
+
+_scaled_bessel = define(
+    "scaled_bessel", "(Tensor x, int m=0, int n=0)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="scaled_bessel_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+)
+def scaled_bessel(x: TensorLike, m: int = 0, n: int = 0) -> Tensor:
+    """1 / pi times the integral of (1 - t) ** (m - 1 / 2) * (1 + t) ** (n - 1 / 2) * exp(-abs(x) *
+    (1 - t)) over -1 < t < 1, elementwise: i0e for m = n = 0, and i1e over x for m = n = 1. Its
+    slope is that of m + 1, with the sign of -x.
+
+    Args:
+        x: tensor, float.
+        m, n: int.
+    """
+    return bind(_scaled_bessel, (x,), (m, n))
+
+_scaled_bessel_grad = define(
+    "scaled_bessel_grad", "(Tensor x, Tensor out_grad, int m, int n)", "Tensor(x_grad)",
+    forward="scaled_bessel"
+)
+def scaled_bessel_grad(x, out_grad, m, n):
+    """Backward of :func:`scaled_bessel`."""
+    return bind(_scaled_bessel_grad, (x, out_grad), (m, n))
 
 
 # -- yaml/transformation.yaml ----------------------------------------------------------------------

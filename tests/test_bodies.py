@@ -481,6 +481,17 @@ def test_where():
     np.testing.assert_array_equal(run_body("where", c, x * 1j, y + 0j), [1j, 4])
 
 
+@pytest.mark.parametrize("dtype", REALS)
+def test_the_next_number(dtype):
+    ends = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, np.finfo(dtype).tiny], dtype)
+    x, y = (v.ravel().astype(dtype) for v in np.meshgrid(ends, ends))
+    found, wanted = run_body("nextafter", x, y), np.nextafter(x, y)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(
+        np.signbit(found) & (found == 0), np.signbit(wanted) & (wanted == 0)
+    )
+
+
 def test_threefry_known_answers():
     # the three vectors of the authors' test file for 20 rounds
     names = ("k0", "k1", "c0", "c1")

@@ -137,6 +137,28 @@ class TensorMethods:
     def heaviside(self, y: TensorLike) -> Tensor:
         """0 where x is below 0, y where it is 0, 1 above, elementwise; NaN at NaN. The slope in x
         is 0."""
+    def copysign(self, y: TensorLike) -> Tensor:
+        """abs(x) with the sign of y, also that of a zero or NaN, elementwise. The slope in x is 0
+        at 0."""
+    def copysign_(self, y: TensorLike) -> Tensor:
+        """:func:`copysign` in the memory of x, not to be used after it."""
+    def nextafter(self, y: TensorLike) -> Tensor:
+        """The float next to x on the way to y, elementwise; y itself where they are equal. The
+        slope in x is 1, that in y 0."""
+    def angle(self) -> Tensor:
+        """Angle of the complex number x in radians, in [-pi, pi], elementwise; pi below 0 for real
+        numbers. The slope at 0 is 0."""
+    def rint(self) -> Tensor:
+        """The integer nearest to x, halves to even, elementwise. The derivative is 0."""
+    def rint_(self) -> Tensor:
+        """:func:`rint` in the memory of x, not to be used after it."""
+    def trunc_divide(self, y: TensorLike) -> Tensor:
+        """x / y without its fraction, elementwise, as C's division; ints divided by 0 give 0. The
+        derivative is 0."""
+    def trunc_divide_(self, y: TensorLike) -> Tensor:
+        """:func:`trunc_divide` in the memory of x, not to be used after it."""
+    def div_scale(self, scale: ScalarLike = 1.0) -> Tensor:
+        """x / scale, elementwise."""
     def attention(
         self,
         key: TensorLike,
@@ -388,6 +410,8 @@ class TensorMethods:
         phix.debug.check_indices()."""
     def masked_fill(self, mask: TensorLike, value: TensorLike) -> Tensor:
         """x with value, of one element or broadcast, where the bool tensor mask is true."""
+    def masked_fill_(self, mask: TensorLike, value: TensorLike) -> Tensor:
+        """:func:`masked_fill` in the memory of x, not to be used after it."""
     def linear(self, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
         """x @ weight + bias, over the last axis of x; weight is [in, out], bias [out] or absent."""
     def embedding(
@@ -985,6 +1009,38 @@ class TensorMethods:
         place: PlaceLike | None = None,
     ) -> Tensor:
         """The numbers 0, ..., n - 1 in random order, each order equally likely."""
+    def mish(self, lambda_: FloatLike) -> Tensor:
+        """x * tanh(log(1 + exp(x))), elementwise, without overflow; x * tanh(x) where x is above
+        the threshold lambda."""
+    def selu(
+        self,
+        scale: FloatLike = 1.0507009873554805,
+        alpha: FloatLike = 1.6732632423543772,
+    ) -> Tensor:
+        """scale * x above 0, else scale * alpha * (exp(x) - 1), elementwise; the slope at 0 is
+        scale * alpha."""
+    def celu(self, alpha: FloatLike = 1.0) -> Tensor:
+        """x above 0, else alpha * (exp(x / alpha) - 1), elementwise; the slope at 0 is 1. alpha is
+        not 0."""
+    def prelu(self, alpha: TensorLike, data_format: str = 'NCHW', mode: str = 'all') -> Tensor:
+        """x above 0, else alpha * x, elementwise. alpha has one number (mode all), one a channel
+        (mode channel; the channels are axis 1, or the last one in NHWC), or one for each element of
+        a sample (mode element: its shape is that of x with a 1 for the first dim, or without that
+        dim)."""
+    def softshrink(self, threshold: FloatLike = 0.5) -> Tensor:
+        """x - threshold above the threshold, x + threshold below -threshold, 0 between,
+        elementwise; NaN stays. The threshold is not negative."""
+    def hardshrink(self, threshold: FloatLike = 0.5) -> Tensor:
+        """x where abs(x) is above the threshold, else 0, elementwise; NaN stays."""
+    def tanh_shrink(self) -> Tensor:
+        """x - tanh(x), elementwise, to the last digits where the two cancel."""
+    def thresholded_relu(self, threshold: FloatLike = 1.0, value: FloatLike = 0.0) -> Tensor:
+        """x above the threshold, else value, elementwise; NaN stays. The slope at the threshold is
+        0."""
+    def thresholded_relu_(self, threshold: FloatLike = 1.0, value: FloatLike = 0.0) -> Tensor:
+        """:func:`thresholded_relu` in the memory of x, not to be used after it."""
+    def stanh(self, scale_a: FloatLike = 0.67, scale_b: FloatLike = 1.7159) -> Tensor:
+        """scale_b * tanh(scale_a * x), elementwise."""
     def sum(
         self,
         axis: IntArrayLike | None = (),
@@ -1211,6 +1267,37 @@ class TensorMethods:
     ) -> tuple[Tensor, Tensor]:
         """The k largest (or smallest) elements along axis in order, and their int64 indices; of
         equal ones the first come first."""
+    def gammaln(self) -> Tensor:
+        """Logarithm of the absolute value of the gamma function, elementwise: :func:`lgamma` by its
+        other name."""
+    def gammaln_(self) -> Tensor:
+        """:func:`gammaln` in the memory of x, not to be used after it."""
+    def logit(self, eps: FloatLike = 1e-06) -> Tensor:
+        """log(x / (1 - x)) of x, which is first brought into [eps, 1 - eps], elementwise; to the
+        last digits near 0.5. With eps 0 it is NaN outside [0, 1]; outside [eps, 1 - eps] the slope
+        is 0."""
+    def logit_(self, eps: FloatLike = 1e-06) -> Tensor:
+        """:func:`logit` in the memory of x, not to be used after it."""
+    def i0(self) -> Tensor:
+        """Modified Bessel function of the first kind of order 0, elementwise."""
+    def i0_(self) -> Tensor:
+        """:func:`i0` in the memory of x, not to be used after it."""
+    def i0e(self) -> Tensor:
+        """exp(-abs(x)) * i0(x), elementwise, where the factors overflow and vanish too. The slope
+        at 0 is 0."""
+    def i1(self) -> Tensor:
+        """Modified Bessel function of the first kind of order 1, elementwise."""
+    def i1_(self) -> Tensor:
+        """:func:`i1` in the memory of x, not to be used after it."""
+    def i1e(self) -> Tensor:
+        """exp(-abs(x)) * i1(x), elementwise, where the factors overflow and vanish too."""
+    def bessel_ratio(self, n: int) -> Tensor:
+        """Modified Bessel function of the first kind of order n over x ** n, elementwise; its slope
+        is x times that of order n + 1."""
+    def scaled_bessel(self, m: int = 0, n: int = 0) -> Tensor:
+        """1 / pi times the integral of (1 - t) ** (m - 1 / 2) * (1 + t) ** (n - 1 / 2) *
+        exp(-abs(x) * (1 - t)) over -1 < t < 1, elementwise: i0e for m = n = 0, and i1e over x for m
+        = n = 1. Its slope is that of m + 1, with the sign of -x."""
     def stop_gradient(self) -> Tensor:
         """x, with a derivative of zero."""
     def checkpoint_name(self, name: str) -> Tensor:

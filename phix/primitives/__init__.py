@@ -31,10 +31,12 @@ from phix.primitives import pooling as pooling
 from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
+from phix.primitives import rectifier as rectifier
 from phix.primitives import reduction as reduction
 from phix.primitives import scan as scan
 from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications
 from phix.primitives import slicing as slicing
 from phix.primitives import sorting as sorting
+from phix.primitives import special as special
 from phix.primitives import transformation as transformation

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from phix.kernels.scalar import (
     arithmetic,
+    bessel,
     complex_math,
     error_function,
     exponential,
@@ -16,6 +17,7 @@ from phix.kernels.scalar.registry import body, get, is_native, names
 
 __all__ = [
     "arithmetic",
+    "bessel",
     "body",
     "complex_math",
     "error_function",
