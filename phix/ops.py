@@ -48,7 +48,8 @@ __all__ = [
     "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
     "conv2d_grad", "conv2d_transpose", "copysign", "copysign_", "copysign_grad", "cos", "cos_",
     "cos_grad", "cosh", "cosh_", "cosh_grad",
-    "cross_entropy_with_softmax", "cross_entropy_with_softmax_", "cross_entropy_with_softmax_grad",
+    "cross_entropy_with_softmax", "cross_entropy_with_softmax_",
+    "cross_entropy_with_softmax_bwd_w_downcast", "cross_entropy_with_softmax_grad",
     "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_", "cumprod_grad",
     "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
     "debug_callback", "depthwise_conv2d", "det", "det_grad",
@@ -76,9 +77,12 @@ __all__ = [
     "hardshrink", "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh",
     "hardtanh_", "hardtanh_grad",
     "heaviside", "heaviside_grad",
+    "hinge_loss",
+    "hsigmoid_loss",
     "huber_loss", "huber_loss_grad",
     "i0", "i0_", "i0e",
     "i1", "i1_", "i1e",
+    "identity_loss", "identity_loss_",
     "imag", "imag_grad",
     "index_put", "index_put_", "index_put_grad", "index_sample", "index_select", "instance_norm",
     "instance_norm_grad", "inverse", "inverse_grad",
@@ -86,7 +90,7 @@ __all__ = [
     "isfinite", "isinf", "isnan",
     "kldiv_loss",
     "kron",
-    "layer_norm", "layer_norm_grad",
+    "label_smooth", "layer_norm", "layer_norm_grad",
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
     "linear", "linear_recurrence", "linear_recurrence_grad", "linspace",
@@ -96,8 +100,8 @@ __all__ = [
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
     "logit", "logit_", "logit_grad", "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
-    "masked_fill", "masked_fill_", "matmul", "matmul_grad", "matrix_power", "max", "max_grad",
-    "max_pool2d", "max_pool2d_grad", "maximum", "maximum_grad",
+    "margin_cross_entropy", "masked_fill", "masked_fill_", "matmul", "matmul_grad", "matrix_power",
+    "max", "max_grad", "max_pool2d", "max_pool2d_grad", "maximum", "maximum_grad",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "meshgrid",
     "min", "min_grad", "minimum", "minimum_grad", "mish",
     "mse_loss",
@@ -105,6 +109,7 @@ __all__ = [
     "mv",
     "ndtr", "ndtr_grad",
     "nextafter", "nextafter_grad",
+    "nll_loss",
     "normal_density", "normal_density_grad", "not_equal",
     "numel",
     "one_hot",
@@ -135,12 +140,13 @@ __all__ = [
     "slogdet_v2_grad",
     "softmax", "softmax_", "softmax_grad", "softplus", "softplus_grad", "softshrink", "softsign",
     "softsign_grad", "solve", "solve_grad", "sort", "sort_grad",
-    "split", "split_grad", "split_with_num", "split_with_num_grad",
+    "spectral_norm", "split", "split_grad", "split_with_num", "split_with_num_grad",
     "sqrt", "sqrt_", "sqrt_grad", "square", "square_", "square_grad", "squared_l2_norm",
     "squared_l2_norm_grad", "squeeze", "squeeze_",
     "stack", "stanh", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
     "swiglu", "swiglu_grad", "swish", "swish_grad",
+    "sync_batch_norm_",
     "take_along_axis", "take_along_axis_grad", "tan", "tan_", "tan_grad", "tanh", "tanh_",
     "tanh_grad", "tanh_shrink", "tanh_shrink_grad",
     "tensordot",
@@ -798,6 +804,76 @@ _attention_grad = define(
 def attention_grad(query, key, value, mask, out_grad, scale, causal):
     """Backward of :func:`attention`."""
     return bind(_attention_grad, (query, key, value, mask, out_grad), (scale, causal))
+
+
+# -- yaml/class_loss.yaml --------------------------------------------------------------------------
+define = definer("yaml/class_loss.yaml", family="loss")
+
+_margin_cross_entropy = define(
+    "margin_cross_entropy",
+    "(Tensor logits, Tensor label, bool return_softmax = false, int ring_id = 0, int rank = 0, "
+    "int nranks = 1, float margin1 = 1.0f, float margin2 = 0.5f, float margin3 = 0.0f, "
+    "float scale = 64.0f)", "Tensor(softmax), Tensor(loss)",
+    traits=("promote_float(logits)", "full_precision"), dtypes=("float",)
+)
+def margin_cross_entropy(
+    logits: TensorLike, label: TensorLike, return_softmax: bool = False, ring_id: int = 0,
+    rank: int = 0, nranks: int = 1, margin1: FloatLike = 1.0, margin2: FloatLike = 0.5,
+    margin3: FloatLike = 0.0, scale: FloatLike = 64.0
+) -> tuple[Tensor, Tensor]:
+    """Cross entropy of scale * logits [n, classes], cosines in [-1, 1], in which that of the label,
+    cos(t), is first made cos(margin1 * t + margin2) - margin3; loss is [n, 1]. It runs in one
+    process: nranks is 1, and ring_id and rank say nothing. A label that is no class raises
+    TensorIndexError where the call runs at once; compiled programs take the nearest class, or raise
+    under phix.debug.check_indices().
+
+    Args:
+        logits: tensor, float.
+        label: tensor.
+        return_softmax: bool.
+        ring_id, rank, nranks: int.
+        margin1, margin2, margin3, scale: float or one-element tensor.
+
+    Returns:
+        softmax, loss.
+    """
+    return bind(
+        _margin_cross_entropy, (logits, label),
+        (return_softmax, ring_id, rank, nranks, margin1, margin2, margin3, scale)
+    )
+
+_hsigmoid_loss = define(
+    "hsigmoid_loss",
+    "(Tensor x, Tensor label, Tensor w, Tensor bias, Tensor path, Tensor code, int num_classes, "
+    "bool is_sparse)", "Tensor(out), Tensor(pre_out), Tensor(w_out)",
+    infer_meta=("HSigmoidLossInferMeta", None),
+    traits=("promote_float(x, w, bias)", "full_precision"), dtypes=("float",),
+    optional=("bias", "path", "code")
+)
+def hsigmoid_loss(
+    x: TensorLike, label: TensorLike, w: TensorLike, bias: TensorLike | None,
+    path: TensorLike | None, code: TensorLike | None, num_classes: int, is_sparse: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Hierarchical sigmoid: for each node on the path of a label through a binary tree, softplus(z)
+    - bit * z with z = dot(x, w[node]) + bias[node] brought into [-40, 40] (through which gradients
+    pass), summed to out [n, 1]. The tree is the complete one of num_classes leaves, or path [n, l]
+    has the nodes, ended by a negative one, and code [n, l] the bits. pre_out [n, l] is softplus(z),
+    and log(2) behind the end of a path, which counts, as in Paddle. w_out is w; is_sparse says
+    nothing.
+
+    Args:
+        x: tensor, float.
+        label: tensor.
+        w: tensor, float.
+        bias: tensor, float, may be None.
+        path, code: tensor, may be None.
+        num_classes: int.
+        is_sparse: bool.
+
+    Returns:
+        out, pre_out, w_out.
+    """
+    return bind(_hsigmoid_loss, (x, label, w, bias, path, code), (num_classes, is_sparse))
 
 
 # -- yaml/contraction.yaml -------------------------------------------------------------------------
@@ -2257,6 +2333,98 @@ def cross_entropy_with_softmax_grad(
         (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis)
     )
 
+_hinge_loss = define(
+    "hinge_loss", "(Tensor logits, Tensor labels)", "Tensor(loss)",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def hinge_loss(logits: TensorLike, labels: TensorLike) -> Tensor:
+    """max(0, 1 - (2 * labels - 1) * logits), elementwise, for labels 0 and 1; the slope at the kink
+    is 0.
+
+    Args:
+        logits, labels: tensor, float.
+    """
+    return bind(_hinge_loss, (logits, labels), ())
+
+_nll_loss = define(
+    "nll_loss", "(Tensor input, Tensor label, Tensor weight, int64_t ignore_index = -100, "
+    'str reduction = "mean")', "Tensor(out), Tensor(total_weight)",
+    traits=("promote_float(input)", "full_precision"), dtypes=("float",), optional=("weight",)
+)
+def nll_loss(
+    input: TensorLike, label: TensorLike, weight: TensorLike | None = None,
+    ignore_index: DimLike = -100, reduction: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """-weight[label] * input[label] of logarithms of probabilities [n, classes, ...] and labels [n,
+    ...]; 0 where the label is ignore_index. mean divides the sum by total_weight, the sum of the
+    weights of all labels that count (0 / 0 is 0); with none the losses stay [n, ...], and
+    total_weight is 0. A label that is no class raises TensorIndexError where the call runs at once;
+    compiled programs take the nearest class, or raise under phix.debug.check_indices().
+
+    Args:
+        input: tensor, float.
+        label: tensor.
+        weight: tensor, may be None.
+        ignore_index: int.
+        reduction: str.
+
+    Returns:
+        out, total_weight.
+    """
+    return bind(_nll_loss, (input, label, weight), (ignore_index, reduction))
+
+_label_smooth = define(
+    "label_smooth", "(Tensor label, Tensor prior_dist, float epsilon = 0.0f)", "Tensor(out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",), optional=("prior_dist",)
+)
+def label_smooth(
+    label: TensorLike, prior_dist: TensorLike | None = None, epsilon: FloatLike = 0.0
+) -> Tensor:
+    """(1 - epsilon) * label + epsilon * prior_dist, for labels [..., classes] and a distribution of
+    the classes; without one each class has 1 / classes.
+
+    Args:
+        label: tensor, float.
+        prior_dist: tensor, float, may be None.
+        epsilon: float or one-element tensor.
+    """
+    return bind(_label_smooth, (label, prior_dist), (epsilon,))
+
+_identity_loss = define(
+    "identity_loss", "(Tensor x, int reduction = 1)", "Tensor(out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",), inplace=(("x", "out"),)
+)
+def identity_loss(x: TensorLike, reduction: int = 1) -> Tensor:
+    """The sum of x (reduction 0), its mean (1), or x itself (2).
+
+    Args:
+        x: tensor, float.
+        reduction: int.
+    """
+    return bind(_identity_loss, (x,), (reduction,))
+
+def identity_loss_(x: TensorLike, reduction: int = 1) -> Tensor:
+    """:func:`identity_loss` in the memory of x, not to be used after it."""
+    return bind_in_place(_identity_loss, (x,), (reduction,))
+
+_cross_entropy_with_softmax_bwd_w_downcast = define(
+    "cross_entropy_with_softmax_bwd_w_downcast", "(Tensor label, Tensor softmax, Tensor loss_grad)",
+    "Tensor(out)", traits=("promote_float(softmax)", "full_precision"), dtypes=("float",)
+)
+def cross_entropy_with_softmax_bwd_w_downcast(
+    label: TensorLike, softmax: TensorLike, loss_grad: TensorLike
+) -> Tensor:
+    """(softmax - one_hot(label)) * loss_grad along the last axis, 0 where the label is -100,
+    rounded once to bfloat16: the gradient that :func:`cross_entropy_with_softmax` sends to its
+    input.
+
+    Args:
+        label: tensor.
+        softmax: tensor, float.
+        loss_grad: tensor.
+    """
+    return bind(_cross_entropy_with_softmax_bwd_w_downcast, (label, softmax, loss_grad), ())
+
 
 # -- yaml/norm.yaml --------------------------------------------------------------------------------
 define = definer("yaml/norm.yaml", family="norm")
@@ -2311,6 +2479,26 @@ _squared_l2_norm_grad = define(
 def squared_l2_norm_grad(x, out_grad):
     """Backward of :func:`squared_l2_norm`."""
     return bind(_squared_l2_norm_grad, (x, out_grad), ())
+
+_spectral_norm = define(
+    "spectral_norm",
+    "(Tensor weight, Tensor u, Tensor v, int dim = 0, int power_iters = 1, float eps = 1e-12f)",
+    "Tensor(out)", traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def spectral_norm(
+    weight: TensorLike, u: TensorLike, v: TensorLike, dim: int = 0, power_iters: int = 1,
+    eps: FloatLike = 1e-12
+) -> Tensor:
+    """weight / (u @ W @ v), the largest singular value: W [h, w] is weight with the axis dim first
+    and the others as one, and u [h], v [w] are first led to its singular vectors by power_iters
+    steps v = W^T u, u = W v, each over its length + eps. No gradient goes through u and v.
+
+    Args:
+        weight, u, v: tensor, float.
+        dim, power_iters: int.
+        eps: float or one-element tensor.
+    """
+    return bind(_spectral_norm, (weight, u, v), (dim, power_iters, eps))
 
 
 # -- yaml/normalisation.yaml -----------------------------------------------------------------------
@@ -2467,6 +2655,40 @@ def batch_norm_grad(
         _batch_norm_grad, (x, scale, bias, saved_mean, saved_variance, out_grad, mean_out_grad,
         variance_out_grad, saved_mean_grad, saved_variance_grad),
         (momentum, epsilon, data_format, is_test, use_global_stats, trainable_statistics)
+    )
+
+_sync_batch_norm_ = define(
+    "sync_batch_norm_",
+    "(Tensor x, Tensor mean, Tensor variance, Tensor scale, Tensor bias, bool is_test, "
+    "float momentum, float epsilon, str data_format, bool use_global_stats, "
+    "bool trainable_statistics)",
+    "Tensor(out), Tensor(mean_out), Tensor(variance_out), Tensor(saved_mean), "
+    "Tensor(saved_variance)", traits=("promote_float", "full_precision"), dtypes=("float",),
+    invoke="batch_norm(x, mean, variance, scale, bias, is_test, momentum, epsilon, data_format, "
+    "use_global_stats, trainable_statistics)",
+    inplace=(("mean", "mean_out"), ("variance", "variance_out"))
+)
+def sync_batch_norm_(
+    x: TensorLike, mean: TensorLike, variance: TensorLike, scale: TensorLike, bias: TensorLike,
+    is_test: bool, momentum: FloatLike, epsilon: FloatLike, data_format: str,
+    use_global_stats: bool, trainable_statistics: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """:func:`batch_norm` over the batches of all processes, which in one process is that of its
+    own. PHI's last output, reserve_space, is scratch memory and left out.
+
+    Args:
+        x, mean, variance, scale, bias: tensor, float.
+        is_test: bool.
+        momentum, epsilon: float or one-element tensor.
+        data_format: str.
+        use_global_stats, trainable_statistics: bool.
+
+    Returns:
+        out, mean_out, variance_out, saved_mean, saved_variance.
+    """
+    return bind_in_place(
+        _sync_batch_norm_, (x, mean, variance, scale, bias),
+        (is_test, momentum, epsilon, data_format, use_global_stats, trainable_statistics)
     )
 
 _instance_norm = define(

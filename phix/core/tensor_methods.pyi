@@ -172,6 +172,39 @@ class TensorMethods:
         the scores: numbers to add, or bools, True where a key is seen. With causal, query i sees
         the keys up to i alone. A query whose keys are all masked gives NaN. Weights are computed in
         float32 at least."""
+    def margin_cross_entropy(
+        self,
+        label: TensorLike,
+        return_softmax: bool = False,
+        ring_id: int = 0,
+        rank: int = 0,
+        nranks: int = 1,
+        margin1: FloatLike = 1.0,
+        margin2: FloatLike = 0.5,
+        margin3: FloatLike = 0.0,
+        scale: FloatLike = 64.0,
+    ) -> tuple[Tensor, Tensor]:
+        """Cross entropy of scale * logits [n, classes], cosines in [-1, 1], in which that of the
+        label, cos(t), is first made cos(margin1 * t + margin2) - margin3; loss is [n, 1]. It runs
+        in one process: nranks is 1, and ring_id and rank say nothing. A label that is no class
+        raises TensorIndexError where the call runs at once; compiled programs take the nearest
+        class, or raise under phix.debug.check_indices()."""
+    def hsigmoid_loss(
+        self,
+        label: TensorLike,
+        w: TensorLike,
+        bias: TensorLike | None,
+        path: TensorLike | None,
+        code: TensorLike | None,
+        num_classes: int,
+        is_sparse: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Hierarchical sigmoid: for each node on the path of a label through a binary tree,
+        softplus(z) - bit * z with z = dot(x, w[node]) + bias[node] brought into [-40, 40] (through
+        which gradients pass), summed to out [n, 1]. The tree is the complete one of num_classes
+        leaves, or path [n, l] has the nodes, ended by a negative one, and code [n, l] the bits.
+        pre_out [n, l] is softplus(z), and log(2) behind the end of a path, which counts, as in
+        Paddle. w_out is w; is_sparse says nothing."""
     def matmul(self, y: TensorLike, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
         """Matrix product over the last two axes, out[..., i, j] = sum_k x[..., i, k] * y[..., k,
         j], leading axes broadcast; a 1-d x is a row, a 1-d y a column, and that axis is dropped."""
@@ -562,6 +595,41 @@ class TensorMethods:
         axis: int = -1,
     ) -> tuple[Tensor, Tensor]:
         """:func:`cross_entropy_with_softmax` in the memory of input, not to be used after it."""
+    def hinge_loss(self, labels: TensorLike) -> Tensor:
+        """max(0, 1 - (2 * labels - 1) * logits), elementwise, for labels 0 and 1; the slope at the
+        kink is 0."""
+    def nll_loss(
+        self,
+        label: TensorLike,
+        weight: TensorLike | None = None,
+        ignore_index: DimLike = -100,
+        reduction: str = 'mean',
+    ) -> tuple[Tensor, Tensor]:
+        """-weight[label] * input[label] of logarithms of probabilities [n, classes, ...] and labels
+        [n, ...]; 0 where the label is ignore_index. mean divides the sum by total_weight, the sum
+        of the weights of all labels that count (0 / 0 is 0); with none the losses stay [n, ...],
+        and total_weight is 0. A label that is no class raises TensorIndexError where the call runs
+        at once; compiled programs take the nearest class, or raise under
+        phix.debug.check_indices()."""
+    def label_smooth(
+        self,
+        prior_dist: TensorLike | None = None,
+        epsilon: FloatLike = 0.0,
+    ) -> Tensor:
+        """(1 - epsilon) * label + epsilon * prior_dist, for labels [..., classes] and a
+        distribution of the classes; without one each class has 1 / classes."""
+    def identity_loss(self, reduction: int = 1) -> Tensor:
+        """The sum of x (reduction 0), its mean (1), or x itself (2)."""
+    def identity_loss_(self, reduction: int = 1) -> Tensor:
+        """:func:`identity_loss` in the memory of x, not to be used after it."""
+    def cross_entropy_with_softmax_bwd_w_downcast(
+        self,
+        softmax: TensorLike,
+        loss_grad: TensorLike,
+    ) -> Tensor:
+        """(softmax - one_hot(label)) * loss_grad along the last axis, 0 where the label is -100,
+        rounded once to bfloat16: the gradient that :func:`cross_entropy_with_softmax` sends to its
+        input."""
     def p_norm(
         self,
         porder: FloatLike = 2.0,
@@ -575,6 +643,18 @@ class TensorMethods:
         The gradient is 0 where x is 0; ties share it. epsilon is not needed."""
     def squared_l2_norm(self) -> Tensor:
         """sum(x ** 2) of all elements, a 0-d tensor."""
+    def spectral_norm(
+        self,
+        u: TensorLike,
+        v: TensorLike,
+        dim: int = 0,
+        power_iters: int = 1,
+        eps: FloatLike = 1e-12,
+    ) -> Tensor:
+        """weight / (u @ W @ v), the largest singular value: W [h, w] is weight with the axis dim
+        first and the others as one, and u [h], v [w] are first led to its singular vectors by
+        power_iters steps v = W^T u, u = W v, each over its length + eps. No gradient goes through u
+        and v."""
     def layer_norm(
         self,
         scale: TensorLike | None = None,
@@ -619,6 +699,21 @@ class TensorMethods:
         the same for variance_out; else m and v are mean and variance. saved_mean is m,
         saved_variance is 1 / sqrt(v + epsilon). PHI's last output, reserve_space, is scratch memory
         and left out."""
+    def sync_batch_norm_(
+        self,
+        mean: TensorLike,
+        variance: TensorLike,
+        scale: TensorLike,
+        bias: TensorLike,
+        is_test: bool,
+        momentum: FloatLike,
+        epsilon: FloatLike,
+        data_format: str,
+        use_global_stats: bool,
+        trainable_statistics: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """:func:`batch_norm` over the batches of all processes, which in one process is that of its
+        own. PHI's last output, reserve_space, is scratch memory and left out."""
     def instance_norm(
         self,
         scale: TensorLike | None = None,

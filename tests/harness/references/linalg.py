@@ -79,3 +79,17 @@ def lu_solve(b: np.ndarray, lu: np.ndarray, pivots: np.ndarray, trans: str) -> n
     a = pmat @ lower @ upper
     change = {"N": np.array, "T": lambda m: np.swapaxes(m, -1, -2), "C": ct}
     return np.linalg.solve(change[trans](a), b)
+
+
+def spectral_norm(
+    weight: np.ndarray, u: np.ndarray, v: np.ndarray, dim: int, power_iters: int, eps: float
+) -> np.ndarray:
+    """weight over its largest singular value, as a few steps of the power method find it."""
+    matrix = np.moveaxis(weight, dim, 0).reshape(weight.shape[dim], -1)
+    u, v = u.reshape(-1), v.reshape(-1)
+    for _ in range(power_iters):
+        v = matrix.T @ u
+        v = v / (np.linalg.norm(v) + eps)
+        u = matrix @ v
+        u = u / (np.linalg.norm(u) + eps)
+    return weight / (u @ matrix @ v)
