@@ -260,14 +260,14 @@ def gelu_grad(x, out_grad, approximate):
 _sigmoid = define(
     "sigmoid", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="sigmoid_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def sigmoid(x: TensorLike) -> Tensor:
     """Logistic function, 1 / (1 + exp(-x)), elementwise, without overflow and with full accuracy
     for x far below 0.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_sigmoid, (x,), ())
 
@@ -327,13 +327,14 @@ def softplus_grad(x, out_grad, beta, threshold):
 
 _silu = define(
     "silu", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    backward="silu_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",)
+    backward="silu_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex")
 )
 def silu(x: TensorLike) -> Tensor:
     """x * sigmoid(x), elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_silu, (x,), ())
 
@@ -346,13 +347,14 @@ def silu_grad(x, out, out_grad):
 
 _swish = define(
     "swish", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    backward="swish_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",)
+    backward="swish_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex")
 )
 def swish(x: TensorLike) -> Tensor:
     """x * sigmoid(x), elementwise: :func:`silu` by its other name.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_swish, (x,), ())
 
@@ -2986,13 +2988,13 @@ def tanh_grad(out, out_grad):
 _expm1 = define(
     "expm1", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="expm1_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def expm1(x: TensorLike) -> Tensor:
     """exp(x) - 1, accurate near 0, elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_expm1, (x,), ())
 
@@ -3032,13 +3034,13 @@ def log_grad(x, out_grad):
 _log1p = define(
     "log1p", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="log1p_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def log1p(x: TensorLike) -> Tensor:
     """log(1 + x), accurate near 0, elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_log1p, (x,), ())
 
@@ -3054,13 +3056,13 @@ def log1p_grad(x, out_grad):
 _log2 = define(
     "log2", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="log2_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def log2(x: TensorLike) -> Tensor:
     """Logarithm to base 2, elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_log2, (x,), ())
 
@@ -3076,13 +3078,13 @@ def log2_grad(x, out_grad):
 _log10 = define(
     "log10", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="log10_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def log10(x: TensorLike) -> Tensor:
     """Logarithm to base 10, elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_log10, (x,), ())
 
@@ -3120,13 +3122,13 @@ def sqrt_grad(out, out_grad):
 _rsqrt = define(
     "rsqrt", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="rsqrt_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def rsqrt(x: TensorLike) -> Tensor:
     """1 / sqrt(x), elementwise; inf at 0.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_rsqrt, (x,), ())
 
@@ -3188,13 +3190,14 @@ def tan_grad(out, out_grad):
 _asin = define(
     "asin", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="asin_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def asin(x: TensorLike) -> Tensor:
-    """Inverse sine in radians, in [-pi/2, pi/2], elementwise; NaN outside [-1, 1].
+    """Inverse sine in radians, in [-pi/2, pi/2], elementwise; a real number outside [-1, 1] gives
+    NaN.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_asin, (x,), ())
 
@@ -3210,13 +3213,13 @@ def asin_grad(x, out_grad):
 _acos = define(
     "acos", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="acos_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def acos(x: TensorLike) -> Tensor:
-    """Inverse cosine in radians, in [0, pi], elementwise; NaN outside [-1, 1].
+    """Inverse cosine in radians, in [0, pi], elementwise; a real number outside [-1, 1] gives NaN.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_acos, (x,), ())
 
@@ -3231,14 +3234,14 @@ def acos_grad(x, out_grad):
 
 _atan = define(
     "atan", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    backward="atan_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",),
-    inplace=(("x", "out"),)
+    backward="atan_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def atan(x: TensorLike) -> Tensor:
     """Inverse tangent in radians, in [-pi/2, pi/2], elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_atan, (x,), ())
 
@@ -3298,13 +3301,13 @@ def cosh_grad(x, out_grad):
 _asinh = define(
     "asinh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="asinh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def asinh(x: TensorLike) -> Tensor:
     """Inverse hyperbolic sine, log(x + sqrt(x ** 2 + 1)), elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_asinh, (x,), ())
 
@@ -3320,13 +3323,14 @@ def asinh_grad(x, out_grad):
 _acosh = define(
     "acosh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="acosh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def acosh(x: TensorLike) -> Tensor:
-    """Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; NaN below 1.
+    """Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; a real number below 1
+    gives NaN.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_acosh, (x,), ())
 
@@ -3342,13 +3346,13 @@ def acosh_grad(x, out_grad):
 _atanh = define(
     "atanh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="atanh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def atanh(x: TensorLike) -> Tensor:
     """Inverse hyperbolic tangent, log((1 + x) / (1 - x)) / 2, elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_atanh, (x,), ())
 
@@ -4984,17 +4988,17 @@ _var = define(
     "var",
     "(Tensor x, int64_t[] axis={}, bool keepdim=false, bool unbiased=true, double correction=1)",
     "Tensor(out)", backward="var_grad", traits=("promote_float", "full_precision"),
-    dtypes=("float",)
+    dtypes=("float", "complex")
 )
 def var(
     x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False, unbiased: bool = True,
     correction: FloatLike = 1.0
 ) -> Tensor:
-    """Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not unbiased:
-    correction 0. Of no more elements than the correction it is NaN or infinite.
+    """Variance over the axes, sum(abs(x - mean) ** 2) / (n - correction) of n elements; not
+    unbiased: correction 0. Of no more elements than the correction it is NaN or infinite.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
         axis: sequence of ints, may be None.
         keepdim, unbiased: bool.
         correction: float or one-element tensor.
@@ -5013,7 +5017,7 @@ def var_grad(x, out_grad, axis, keepdim, unbiased, correction):
 _std = define(
     "std",
     "(Tensor x, int64_t[] axis={}, bool keepdim=false, bool unbiased=true, double correction=1)",
-    "Tensor(out)", traits=("promote_float", "full_precision"), dtypes=("float",)
+    "Tensor(out)", traits=("promote_float", "full_precision"), dtypes=("float", "complex")
 )
 def std(
     x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False, unbiased: bool = True,
@@ -5023,7 +5027,7 @@ def std(
     all elements are equal.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
         axis: sequence of ints, may be None.
         keepdim, unbiased: bool.
         correction: float or one-element tensor.

@@ -801,11 +801,13 @@ class TensorMethods:
     def tan_(self) -> Tensor:
         """:func:`tan` in the memory of x, not to be used after it."""
     def asin(self) -> Tensor:
-        """Inverse sine in radians, in [-pi/2, pi/2], elementwise; NaN outside [-1, 1]."""
+        """Inverse sine in radians, in [-pi/2, pi/2], elementwise; a real number outside [-1, 1]
+        gives NaN."""
     def asin_(self) -> Tensor:
         """:func:`asin` in the memory of x, not to be used after it."""
     def acos(self) -> Tensor:
-        """Inverse cosine in radians, in [0, pi], elementwise; NaN outside [-1, 1]."""
+        """Inverse cosine in radians, in [0, pi], elementwise; a real number outside [-1, 1] gives
+        NaN."""
     def acos_(self) -> Tensor:
         """:func:`acos` in the memory of x, not to be used after it."""
     def atan(self) -> Tensor:
@@ -825,7 +827,8 @@ class TensorMethods:
     def asinh_(self) -> Tensor:
         """:func:`asinh` in the memory of x, not to be used after it."""
     def acosh(self) -> Tensor:
-        """Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; NaN below 1."""
+        """Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; a real number below 1
+        gives NaN."""
     def acosh_(self) -> Tensor:
         """:func:`acosh` in the memory of x, not to be used after it."""
     def atanh(self) -> Tensor:
@@ -1197,7 +1200,7 @@ class TensorMethods:
         unbiased: bool = True,
         correction: FloatLike = 1.0,
     ) -> Tensor:
-        """Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not
+        """Variance over the axes, sum(abs(x - mean) ** 2) / (n - correction) of n elements; not
         unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."""
     def std(
         self,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from phix.kernels.scalar import (
     arithmetic,
     bessel,
+    complex_inverse,
     complex_math,
     error_function,
     exponential,
@@ -19,6 +20,7 @@ __all__ = [
     "arithmetic",
     "bessel",
     "body",
+    "complex_inverse",
     "complex_math",
     "error_function",
     "exponential",
