@@ -22,130 +22,165 @@ if TYPE_CHECKING:
 __all__ = [
     "abs", "abs_", "abs_grad",
     "acos", "acos_", "acos_grad", "acosh", "acosh_", "acosh_grad",
-    "add", "add_", "add_grad", "addmm", "addmm_",
+    "add", "add_", "add_grad", "add_position_encoding", "addmm", "addmm_",
     "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad",
     "amax", "amin",
-    "any",
+    "angle", "any",
     "arange", "argmax", "argmin", "argsort", "argsort_grad",
     "asin", "asin_", "asin_grad", "asinh", "asinh_", "asinh_grad",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
-    "attention", "attention_grad",
+    "attention", "attention_grad", "attention_lstm",
     "avg_pool2d", "avg_pool2d_grad",
     "axis_index",
-    "baddbmm", "baddbmm_", "batch_norm", "batch_norm_grad",
+    "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
     "bce_loss", "bce_loss_", "bce_loss_grad",
-    "bernoulli",
-    "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not",
-    "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_",
-    "bitwise_xor", "bitwise_xor_",
+    "bernoulli", "bessel_ratio", "bessel_ratio_grad",
+    "bilinear", "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_",
+    "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift",
+    "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
     "bmm",
     "branch", "broadcast_tensors",
-    "call", "cast", "cast_", "cast_grad",
-    "ceil", "ceil_",
+    "build_src_rank_and_local_expert_id",
+    "cal_aux_loss", "call", "cast", "cast_", "cast_grad",
+    "ceil", "ceil_", "celu",
     "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
-    "cholesky_solve",
+    "cholesky_solve", "chunk_eval",
     "clip", "clip_", "clip_grad",
     "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
-    "conv2d_grad", "conv2d_transpose", "cos", "cos_", "cos_grad", "cosh", "cosh_", "cosh_grad",
-    "cross_entropy_with_softmax", "cross_entropy_with_softmax_", "cross_entropy_with_softmax_grad",
-    "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_", "cumprod_grad",
-    "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
+    "conv2d_grad", "conv2d_transpose", "copysign", "copysign_", "copysign_grad", "cos", "cos_",
+    "cos_grad", "cosh", "cosh_", "cosh_grad",
+    "crf_decoding", "cross", "cross_entropy_with_softmax", "cross_entropy_with_softmax_",
+    "cross_entropy_with_softmax_bwd_w_downcast", "cross_entropy_with_softmax_grad",
+    "ctc_align",
+    "cudnn_lstm", "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_",
+    "cumprod_grad", "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
     "debug_callback", "depthwise_conv2d", "det", "det_grad",
-    "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "divide",
-    "divide_", "divide_grad",
+    "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "dist",
+    "div_scale", "divide", "divide_", "divide_grad",
     "dot",
     "dropout", "dropout_grad",
-    "einsum",
+    "edit_distance",
+    "eig", "eig_grad", "eigh", "eigh_grad", "eigvals", "eigvalsh", "einsum",
     "elementwise_pow", "elementwise_pow_grad", "elu", "elu_", "elu_grad",
     "embedding", "empty", "empty_like",
     "equal",
     "erf", "erf_", "erf_grad", "erfc", "erfc_grad", "erfcx", "erfcx_grad", "erfinv", "erfinv_",
     "erfinv_grad",
-    "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expm1", "expm1_",
-    "expm1_grad",
+    "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expand_modality_expert_id",
+    "expm", "expm1", "expm1_", "expm1_grad", "expm_grad",
     "eye",
+    "fast_ln", "fast_rms_norm",
     "fft_c2c", "fft_c2c_grad", "fft_c2r", "fft_c2r_grad", "fft_r2c", "fft_r2c_grad",
-    "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_", "floor_divide", "floor_divide_",
+    "flash_attn", "flash_attn_qkvpacked", "flash_attn_unpadded", "flash_attn_v3",
+    "flash_attn_v3_varlen", "flash_attn_varlen_qkvpacked", "flashmask_attention",
+    "flashmask_attention_v2", "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_",
+    "floor_divide", "floor_divide_",
     "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fori_loop",
-    "full", "full_like",
-    "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gaussian",
+    "full", "full_like", "fused_batch_norm_act", "fused_bn_add_activation", "fused_gemm_epilogue",
+    "fused_rms_norm_ext", "fused_rms_norm_quant", "fused_softmax_mask",
+    "fused_softmax_mask_upper_triangle",
+    "gammaln", "gammaln_", "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree",
+    "gaussian",
     "gelu", "gelu_grad",
-    "greater_equal", "greater_than", "group_norm", "group_norm_grad",
-    "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh", "hardtanh_",
-    "hardtanh_grad",
+    "greater_equal", "greater_than", "group_norm", "group_norm_grad", "gru", "gru_unit",
+    "hardshrink", "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh",
+    "hardtanh_", "hardtanh_grad",
     "heaviside", "heaviside_grad",
+    "hinge_loss",
+    "hsigmoid_loss",
     "huber_loss", "huber_loss_grad",
+    "i0", "i0_", "i0e",
+    "i1", "i1_", "i1e",
+    "identity_loss", "identity_loss_",
     "imag", "imag_grad",
     "index_put", "index_put_", "index_put_grad", "index_sample", "index_select", "instance_norm",
-    "instance_norm_grad", "inverse", "inverse_grad",
+    "instance_norm_grad", "int_bincount", "inverse", "inverse_grad",
     "io_copy", "io_copy_grad", "io_copy_like", "io_copy_like_grad",
     "isfinite", "isinf", "isnan",
     "kldiv_loss",
     "kron",
-    "layer_norm", "layer_norm_grad",
+    "label_smooth", "layer_norm", "layer_norm_grad",
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
-    "linear", "linear_recurrence", "linear_recurrence_grad", "linspace",
+    "limit_by_capacity", "linear", "linear_recurrence", "linear_recurrence_grad", "linear_v2",
+    "linspace",
     "log", "log1p", "log1p_", "log1p_grad", "log2", "log2_", "log2_grad", "log10", "log10_",
     "log10_grad", "log_", "log_grad", "log_loss", "log_ndtr", "log_ndtr_grad", "log_softmax",
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
-    "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
+    "logit", "logit_", "logit_grad", "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
+    "lstm", "lstsq",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
-    "masked_fill", "masked_select", "matmul", "matmul_grad", "matrix_power", "max", "max_grad",
-    "max_pool2d", "max_pool2d_grad", "maximum", "maximum_grad",
-    "mean", "mean_all", "mean_all_grad", "mean_grad", "meshgrid",
-    "min", "min_grad", "minimum", "minimum_grad",
+    "margin_cross_entropy", "masked_fill", "masked_fill_", "masked_select", "match_matrix_tensor",
+    "matmul", "matmul_grad", "matrix_power", "matrix_rank", "matrix_rank_atol_rtol",
+    "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad", "maximum",
+    "maximum_grad",
+    "mean", "mean_all", "mean_all_grad", "mean_grad", "memory_efficient_attention", "meshgrid",
+    "min", "min_grad", "minimum", "minimum_grad", "mish",
+    "moe_combine", "moe_combine_no_weight", "moe_gate_dispatch", "moe_permute", "moe_unpermute",
     "mse_loss",
-    "multiply", "multiply_", "multiply_grad",
+    "multi_dot", "multiply", "multiply_", "multiply_grad",
     "mv",
     "ndtr", "ndtr_grad",
-    "nonzero", "normal_density", "normal_density_grad", "not_equal",
-    "numel",
+    "nextafter", "nextafter_grad",
+    "nll_loss",
+    "nonzero", "norm", "normal_density", "normal_density_grad", "not_equal",
+    "number_count", "numel",
     "one_hot",
     "optimization_barrier",
     "p_norm", "p_norm_grad",
     "pad", "pad_grad",
+    "pinv", "pinv_grad",
     "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
     "ppermute", "ppermute_grad",
-    "prod", "prod_grad",
+    "prelu", "prod", "prod_grad", "prune_gate_by_capacity",
     "psum", "psum_grad", "psum_scatter", "psum_scatter_grad",
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
-    "randint", "random_bits", "randperm",
+    "qr", "qr_grad",
+    "randint", "random_bits", "random_routing", "random_routing_", "randperm",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
     "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
-    "remainder_", "remainder_grad", "reshape", "reshape_", "reshape_grad",
+    "remainder_", "remainder_grad", "renorm", "renorm_", "reshape", "reshape_", "reshape_grad",
+    "rint", "rint_",
     "rms_norm", "rms_norm_grad",
+    "rnn",
     "roll", "roll_grad", "round", "round_",
     "rsqrt", "rsqrt_", "rsqrt_grad",
-    "scale", "scale_", "scale_grad", "scan", "scatter", "scatter_", "scatter_nd_add",
-    "scatter_nd_add_grad",
-    "select_n",
+    "scale", "scale_", "scale_grad", "scaled_bessel", "scaled_bessel_grad", "scan", "scatter",
+    "scatter_", "scatter_nd_add", "scatter_nd_add_grad",
+    "select_n", "selu", "send_u_recv", "send_ue_recv", "send_uv", "sequence_mask",
     "shape",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
     "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
     "slice", "slice_grad", "slice_put", "slice_put_grad", "slogdet", "slogdet_v2",
     "slogdet_v2_grad",
-    "softmax", "softmax_", "softmax_grad", "softplus", "softplus_grad", "softsign", "softsign_grad",
-    "solve", "solve_grad", "sort", "sort_grad",
-    "split", "split_grad", "split_with_num", "split_with_num_grad",
+    "softmax", "softmax_", "softmax_grad", "softplus", "softplus_grad", "softshrink", "softsign",
+    "softsign_grad", "solve", "solve_grad", "sort", "sort_grad",
+    "sparse_attention", "spectral_norm", "split", "split_grad", "split_with_num",
+    "split_with_num_grad",
     "sqrt", "sqrt_", "sqrt_grad", "square", "square_", "square_grad", "squared_l2_norm",
     "squared_l2_norm_grad", "squeeze", "squeeze_",
-    "stack", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
+    "stack", "stanh", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
+    "svd", "svd_grad", "svdvals", "svdvals_grad",
     "swiglu", "swiglu_grad", "swish", "swish_grad",
+    "sync_batch_norm_",
     "take_along_axis", "take_along_axis_grad", "tan", "tan_", "tan_grad", "tanh", "tanh_",
-    "tanh_grad",
+    "tanh_grad", "tanh_shrink", "tanh_shrink_grad",
     "tensordot",
+    "thresholded_relu", "thresholded_relu_",
     "tile",
-    "topk", "topk_grad",
-    "transpose", "transpose_", "transpose_grad", "triangular_solve", "triangular_solve_grad",
-    "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_", "triu_grad", "triu_indices",
-    "true_positions", "trunc", "trunc_", "truncated_gaussian_random",
+    "top_p_sampling", "topk", "topk_grad",
+    "trace", "transpose", "transpose_", "transpose_grad", "triangular_solve",
+    "triangular_solve_grad", "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_",
+    "triu_grad", "triu_indices", "true_positions", "trunc", "trunc_", "trunc_divide",
+    "trunc_divide_", "truncated_gaussian_random",
     "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
     "var", "var_grad",
+    "viterbi_decode",
+    "warpctc", "warprnnt",
     "where", "where_", "where_grad", "while_loop",
 ]
 __dir__ = face(__all__)
@@ -248,14 +283,14 @@ def gelu_grad(x, out_grad, approximate):
 _sigmoid = define(
     "sigmoid", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="sigmoid_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def sigmoid(x: TensorLike) -> Tensor:
     """Logistic function, 1 / (1 + exp(-x)), elementwise, without overflow and with full accuracy
     for x far below 0.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_sigmoid, (x,), ())
 
@@ -315,13 +350,14 @@ def softplus_grad(x, out_grad, beta, threshold):
 
 _silu = define(
     "silu", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    backward="silu_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",)
+    backward="silu_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex")
 )
 def silu(x: TensorLike) -> Tensor:
     """x * sigmoid(x), elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_silu, (x,), ())
 
@@ -334,13 +370,14 @@ def silu_grad(x, out, out_grad):
 
 _swish = define(
     "swish", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    backward="swish_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",)
+    backward="swish_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex")
 )
 def swish(x: TensorLike) -> Tensor:
     """x * sigmoid(x), elementwise: :func:`silu` by its other name.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_swish, (x,), ())
 
@@ -646,6 +683,114 @@ def heaviside_grad(x, y, out_grad):
     """Backward of :func:`heaviside`."""
     return bind(_heaviside_grad, (x, y, out_grad), ())
 
+_copysign = define(
+    "copysign", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="copysign_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float",), inplace=(("x", "out"),)
+)
+def copysign(x: TensorLike, y: TensorLike) -> Tensor:
+    """abs(x) with the sign of y, also that of a zero or NaN, elementwise. The slope in x is 0 at 0.
+
+    Args:
+        x, y: tensor, float.
+    """
+    return bind(_copysign, (x, y), ())
+
+def copysign_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`copysign` in the memory of x, not to be used after it."""
+    return bind_in_place(_copysign, (x, y), ())
+
+_copysign_grad = define(
+    "copysign_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    forward="copysign"
+)
+def copysign_grad(x, y, out_grad):
+    """Backward of :func:`copysign`."""
+    return bind(_copysign_grad, (x, y, out_grad), ())
+
+_nextafter = define(
+    "nextafter", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    backward="nextafter_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float32", "float64")
+)
+def nextafter(x: TensorLike, y: TensorLike) -> Tensor:
+    """The float next to x on the way to y, elementwise; y itself where they are equal. The slope in
+    x is 1, that in y 0.
+
+    Args:
+        x, y: tensor, float32 or float64.
+    """
+    return bind(_nextafter, (x, y), ())
+
+_nextafter_grad = define(
+    "nextafter_grad", "(Tensor x, Tensor y, Tensor out_grad)", "Tensor(x_grad), Tensor(y_grad)",
+    no_need_buffer=("x", "y"), forward="nextafter"
+)
+def nextafter_grad(x, y, out_grad):
+    """Backward of :func:`nextafter`."""
+    return bind(_nextafter_grad, (x, y, out_grad), ())
+
+_angle = define(
+    "angle", "(Tensor x)", "Tensor(out)", infer_meta=("RealAndImagInferMeta", None),
+    traits=("pointwise", "promote_float"), dtypes=("float", "complex")
+)
+def angle(x: TensorLike) -> Tensor:
+    """Angle of the complex number x in radians, in [-pi, pi], elementwise; pi below 0 for real
+    numbers. The slope at 0 is 0.
+
+    Args:
+        x: tensor, float or complex.
+    """
+    return bind(_angle, (x,), ())
+
+_rint = define(
+    "rint", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote"), dtypes=("int", "float"), invoke="round(x, 0)",
+    inplace=(("x", "out"),)
+)
+def rint(x: TensorLike) -> Tensor:
+    """The integer nearest to x, halves to even, elementwise. The derivative is 0.
+
+    Args:
+        x: tensor, int or float.
+    """
+    return bind(_rint, (x,), ())
+
+def rint_(x: TensorLike) -> Tensor:
+    """:func:`rint` in the memory of x, not to be used after it."""
+    return bind_in_place(_rint, (x,), ())
+
+_trunc_divide = define(
+    "trunc_divide", "(Tensor x, Tensor y)", "Tensor(out)",
+    infer_meta=("ElementwiseInferMeta", None), traits=("pointwise", "promote"),
+    dtypes=("int", "float"), inplace=(("x", "out"),)
+)
+def trunc_divide(x: TensorLike, y: TensorLike) -> Tensor:
+    """x / y without its fraction, elementwise, as C's division; ints divided by 0 give 0. The
+    derivative is 0.
+
+    Args:
+        x, y: tensor, int or float.
+    """
+    return bind(_trunc_divide, (x, y), ())
+
+def trunc_divide_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`trunc_divide` in the memory of x, not to be used after it."""
+    return bind_in_place(_trunc_divide, (x, y), ())
+
+_div_scale = define(
+    "div_scale", "(Tensor x, Scalar scale=1.0)", "Tensor(out)",
+    traits=("pointwise", "promote_float"), dtypes=("float", "complex")
+)
+def div_scale(x: TensorLike, scale: ScalarLike = 1.0) -> Tensor:
+    """x / scale, elementwise.
+
+    Args:
+        x: tensor, float or complex.
+        scale: number or one-element tensor.
+    """
+    return bind(_div_scale, (x,), (scale,))
+
 
 # -- yaml/attention.yaml ---------------------------------------------------------------------------
 define = definer("yaml/attention.yaml", family="attention")
@@ -684,6 +829,76 @@ _attention_grad = define(
 def attention_grad(query, key, value, mask, out_grad, scale, causal):
     """Backward of :func:`attention`."""
     return bind(_attention_grad, (query, key, value, mask, out_grad), (scale, causal))
+
+
+# -- yaml/class_loss.yaml --------------------------------------------------------------------------
+define = definer("yaml/class_loss.yaml", family="loss")
+
+_margin_cross_entropy = define(
+    "margin_cross_entropy",
+    "(Tensor logits, Tensor label, bool return_softmax = false, int ring_id = 0, int rank = 0, "
+    "int nranks = 1, float margin1 = 1.0f, float margin2 = 0.5f, float margin3 = 0.0f, "
+    "float scale = 64.0f)", "Tensor(softmax), Tensor(loss)",
+    traits=("promote_float(logits)", "full_precision"), dtypes=("float",)
+)
+def margin_cross_entropy(
+    logits: TensorLike, label: TensorLike, return_softmax: bool = False, ring_id: int = 0,
+    rank: int = 0, nranks: int = 1, margin1: FloatLike = 1.0, margin2: FloatLike = 0.5,
+    margin3: FloatLike = 0.0, scale: FloatLike = 64.0
+) -> tuple[Tensor, Tensor]:
+    """Cross entropy of scale * logits [n, classes], cosines in [-1, 1], in which that of the label,
+    cos(t), is first made cos(margin1 * t + margin2) - margin3; loss is [n, 1]. It runs in one
+    process: nranks is 1, and ring_id and rank say nothing. A label that is no class raises
+    TensorIndexError where the call runs at once; compiled programs take the nearest class, or raise
+    under phix.debug.check_indices().
+
+    Args:
+        logits: tensor, float.
+        label: tensor.
+        return_softmax: bool.
+        ring_id, rank, nranks: int.
+        margin1, margin2, margin3, scale: float or one-element tensor.
+
+    Returns:
+        softmax, loss.
+    """
+    return bind(
+        _margin_cross_entropy, (logits, label),
+        (return_softmax, ring_id, rank, nranks, margin1, margin2, margin3, scale)
+    )
+
+_hsigmoid_loss = define(
+    "hsigmoid_loss",
+    "(Tensor x, Tensor label, Tensor w, Tensor bias, Tensor path, Tensor code, int num_classes, "
+    "bool is_sparse)", "Tensor(out), Tensor(pre_out), Tensor(w_out)",
+    infer_meta=("HSigmoidLossInferMeta", None),
+    traits=("promote_float(x, w, bias)", "full_precision"), dtypes=("float",),
+    optional=("bias", "path", "code")
+)
+def hsigmoid_loss(
+    x: TensorLike, label: TensorLike, w: TensorLike, bias: TensorLike | None,
+    path: TensorLike | None, code: TensorLike | None, num_classes: int, is_sparse: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Hierarchical sigmoid: for each node on the path of a label through a binary tree, softplus(z)
+    - bit * z with z = dot(x, w[node]) + bias[node] brought into [-40, 40] (through which gradients
+    pass), summed to out [n, 1]. The tree is the complete one of num_classes leaves, or path [n, l]
+    has the nodes, ended by a negative one, and code [n, l] the bits. pre_out [n, l] is softplus(z),
+    and log(2) behind the end of a path, which counts, as in Paddle. w_out is w; is_sparse says
+    nothing.
+
+    Args:
+        x: tensor, float.
+        label: tensor.
+        w: tensor, float.
+        bias: tensor, float, may be None.
+        path, code: tensor, may be None.
+        num_classes: int.
+        is_sparse: bool.
+
+    Returns:
+        out, pre_out, w_out.
+    """
+    return bind(_hsigmoid_loss, (x, label, w, bias, path, code), (num_classes, is_sparse))
 
 
 # -- yaml/contraction.yaml -------------------------------------------------------------------------
@@ -938,6 +1153,58 @@ def kron(x: TensorLike, y: TensorLike) -> Tensor:
         x, y: tensor, int, float or complex.
     """
     return bind(_kron, (x, y), ())
+
+_multi_dot = define(
+    "multi_dot", "(Tensor[] x)", "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
+)
+def multi_dot(x: Sequence[TensorLike]) -> Tensor:
+    """The matrix product of all of x, in the order of least work; the first and the last may be
+    vectors, a row and a column, whose axis is dropped.
+
+    Args:
+        x: sequence of tensors, int, float or complex.
+    """
+    return bind(_multi_dot, (x,), ())
+
+_bilinear = define(
+    "bilinear", "(Tensor x, Tensor y, Tensor weight, Tensor bias)", "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex"), optional=("bias",)
+)
+def bilinear(
+    x: TensorLike, y: TensorLike, weight: TensorLike, bias: TensorLike | None = None
+) -> Tensor:
+    """out[i, k] = sum x[i, m] weight[k, m, n] y[i, n] + bias[0, k], or + 0 without bias.
+
+    Args:
+        x, y, weight: tensor, int, float or complex.
+        bias: tensor, int, float or complex, may be None.
+    """
+    return bind(_bilinear, (x, y, weight, bias), ())
+
+_cross = define(
+    "cross", "(Tensor x, Tensor y, int axis=9)", "Tensor(out)", traits=("promote",),
+    dtypes=("int", "float", "complex")
+)
+def cross(x: TensorLike, y: TensorLike, axis: int = 9) -> Tensor:
+    """The vector product along an axis of 3 elements, x_(i+1) y_(i+2) - x_(i+2) y_(i+1), indices
+    modulo 3. axis 9 stands for the first of 3 elements.
+
+    Args:
+        x, y: tensor, int, float or complex.
+        axis: int.
+    """
+    return bind(_cross, (x, y), (axis,))
+
+_trace = define("trace", "(Tensor x, int offset=0, int axis1=0, int axis2=1)", "Tensor(out)")
+def trace(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    """The sum of x[..., i, ..., i + offset, ...] of axis1 and axis2 over i, of the dtype of x.
+
+    Args:
+        x: tensor.
+        offset, axis1, axis2: int.
+    """
+    return bind(_trace, (x,), (offset, axis1, axis2))
 
 
 # -- yaml/control_flow.yaml ------------------------------------------------------------------------
@@ -1263,6 +1530,321 @@ def triu_indices(
     return bind(_triu_indices, (), (row, col, offset, dtype, place))
 
 
+# -- yaml/experts.yaml -----------------------------------------------------------------------------
+define = definer("yaml/experts.yaml", family="experts")
+
+_number_count = define(
+    "number_count", "(Tensor numbers, int upper_range)", "Tensor(out)",
+    traits=("nondifferentiable",)
+)
+def number_count(numbers: TensorLike, upper_range: int) -> Tensor:
+    """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other numbers
+    do not count.
+
+    Args:
+        numbers: tensor.
+        upper_range: int.
+    """
+    return bind(_number_count, (numbers,), (upper_range,))
+
+_int_bincount = define(
+    "int_bincount", "(Tensor x, int64_t low, int64_t high, int64_t dtype)", "Tensor(out)",
+    traits=("nondifferentiable",)
+)
+def int_bincount(x: TensorLike, low: DimLike, high: DimLike, dtype: DimLike) -> Tensor:
+    """How often low, low + 1, ..., high - 1 stand in x; other numbers do not count. dtype is PHI's
+    number of that of the counts: 7 for int32, 9 for int64 (3 and 5 for int8 and int16).
+
+    Args:
+        x: tensor.
+        low, high, dtype: int.
+    """
+    return bind(_int_bincount, (x,), (low, high, dtype))
+
+_limit_by_capacity = define(
+    "limit_by_capacity", "(Tensor expert_count, Tensor capacity, int n_worker)", "Tensor(out)",
+    traits=("nondifferentiable",)
+)
+def limit_by_capacity(expert_count: TensorLike, capacity: TensorLike, n_worker: int) -> Tensor:
+    """expert_count [n_worker * experts] cut so that the tokens of all workers for an expert are no
+    more than its capacity; the first workers are served first.
+
+    Args:
+        expert_count, capacity: tensor.
+        n_worker: int.
+    """
+    return bind(_limit_by_capacity, (expert_count, capacity), (n_worker,))
+
+_prune_gate_by_capacity = define(
+    "prune_gate_by_capacity",
+    "(Tensor gate_idx, Tensor expert_count, int64_t n_expert=0, int64_t n_worker=0)",
+    "Tensor(out_gate_idx)", traits=("nondifferentiable",)
+)
+def prune_gate_by_capacity(
+    gate_idx: TensorLike, expert_count: TensorLike, n_expert: DimLike = 0, n_worker: DimLike = 0
+) -> Tensor:
+    """gate_idx, the expert of each token, with -1 for all but the first expert_count[e] tokens of
+    each expert e; there are n_expert * n_worker of them.
+
+    Args:
+        gate_idx, expert_count: tensor.
+        n_expert, n_worker: int.
+    """
+    return bind(_prune_gate_by_capacity, (gate_idx, expert_count), (n_expert, n_worker))
+
+_random_routing = define(
+    "random_routing", "(Tensor prob, Tensor topk_value, Tensor topk_idx)", "Tensor(out)",
+    traits=("nondifferentiable", "promote_float(prob, topk_value)"), dtypes=("float",),
+    inplace=(("topk_idx", "out"),)
+)
+def random_routing(prob: TensorLike, topk_value: TensorLike, topk_idx: TensorLike) -> Tensor:
+    """topk_idx [tokens, 2], the experts of each token, with -1 for the second where twice its
+    topk_value is below prob.
+
+    Args:
+        prob, topk_value: tensor, float.
+        topk_idx: tensor.
+    """
+    return bind(_random_routing, (prob, topk_value, topk_idx), ())
+
+def random_routing_(prob: TensorLike, topk_value: TensorLike, topk_idx: TensorLike) -> Tensor:
+    """:func:`random_routing` in the memory of topk_idx, not to be used after it."""
+    return bind_in_place(_random_routing, (prob, topk_value, topk_idx), ())
+
+_batch_fc = define(
+    "batch_fc", "(Tensor input, Tensor w, Tensor bias)", "Tensor(out)",
+    traits=("promote_float", "low_precision"), dtypes=("float",)
+)
+def batch_fc(input: TensorLike, w: TensorLike, bias: TensorLike) -> Tensor:
+    """input[s] @ w[s] + bias[s] for each slot s; input is [slots, rows, in], w [slots, in, out],
+    bias [slots, out].
+
+    Args:
+        input, w, bias: tensor, float.
+    """
+    return bind(_batch_fc, (input, w, bias), ())
+
+_moe_combine = define(
+    "moe_combine", "(Tensor x, Tensor combine_weights, Tensor scatter_index)", "Tensor(y)",
+    traits=("promote_float(x, combine_weights)",), dtypes=("float",)
+)
+def moe_combine(x: TensorLike, combine_weights: TensorLike, scatter_index: TensorLike) -> Tensor:
+    """y[t] = sum_k combine_weights[t, k] x[scatter_index[t, k]]: what the k experts of each token
+    give.
+
+    Args:
+        x, combine_weights: tensor, float.
+        scatter_index: tensor.
+    """
+    return bind(_moe_combine, (x, combine_weights, scatter_index), ())
+
+_moe_combine_no_weight = define(
+    "moe_combine_no_weight",
+    "(Tensor x, Tensor combine_weight, Tensor scatter_index, float epsilon = 1.0e-15)", "Tensor(y)",
+    traits=("promote_float(x, combine_weight)",), dtypes=("float",)
+)
+def moe_combine_no_weight(
+    x: TensorLike, combine_weight: TensorLike, scatter_index: TensorLike, epsilon: FloatLike = 1e-15
+) -> Tensor:
+    """y[t] = the sum of x[scatter_index[t, k]] over the k whose combine_weight[t, k] is above
+    epsilon.
+
+    Args:
+        x, combine_weight: tensor, float.
+        scatter_index: tensor.
+        epsilon: float or one-element tensor.
+    """
+    return bind(_moe_combine_no_weight, (x, combine_weight, scatter_index), (epsilon,))
+
+_moe_gate_dispatch = define(
+    "moe_gate_dispatch",
+    "(Tensor x, Tensor gate_logits, Tensor corr_bias, int64_t k, int64_t capacity, bool use_pad)",
+    "Tensor(y), Tensor(combine_weights), Tensor(scatter_index), Tensor(expert_offset), "
+    "Tensor(expert_id)", traits=("promote_float(x, gate_logits, corr_bias)",), dtypes=("float",),
+    optional=("corr_bias",)
+)
+def moe_gate_dispatch(
+    x: TensorLike, gate_logits: TensorLike, corr_bias: TensorLike | None, k: DimLike,
+    capacity: DimLike, use_pad: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Each token x[t] goes to the k experts with the largest gate_logits[t] + corr_bias, as long as
+    one has fewer than capacity: first choices before second ones, tokens in order. y [experts *
+    capacity, size] has a token in row scatter_index[k, t], which combine_weights[t, k], the logits,
+    go with; they and the index are 0 where there was no room. expert_offset is the cumulative count
+    of choices of each expert, expert_id [tokens, k] the choices. use_pad must be True.
+
+    Args:
+        x, gate_logits: tensor, float.
+        corr_bias: tensor, float, may be None.
+        k, capacity: int.
+        use_pad: bool.
+
+    Returns:
+        y, combine_weights, scatter_index, expert_offset, expert_id.
+    """
+    return bind(_moe_gate_dispatch, (x, gate_logits, corr_bias), (k, capacity, use_pad))
+
+_cal_aux_loss = define(
+    "cal_aux_loss",
+    "(Tensor gate_prob, Tensor dispatch_mask, Tensor tokens_mask, Tensor dispatch_tokens_mask, "
+    "int64_t num_experts, bool use_group, int64_t moe_k, float clip_min)",
+    "Tensor(l_aux_loss), Tensor(seqlen_float), Tensor(ce)",
+    traits=("promote_float(gate_prob)", "full_precision"), dtypes=("float",),
+    optional=("tokens_mask", "dispatch_tokens_mask")
+)
+def cal_aux_loss(
+    gate_prob: TensorLike, dispatch_mask: TensorLike, tokens_mask: TensorLike | None,
+    dispatch_tokens_mask: TensorLike | None, num_experts: DimLike, use_group: bool, moe_k: DimLike,
+    clip_min: FloatLike
+) -> tuple[Tensor, Tensor, Tensor]:
+    """num_experts * sum_e ce[e] * me[e], over moe_k with use_group: ce = dispatch_mask / n, me the
+    sum of gate_prob [tokens, experts] over tokens / n. n, seqlen_float, is the sum of
+    dispatch_tokens_mask, else that of tokens_mask, else tokens * experts / num_experts, and
+    clip_min at least. With both masks of different lengths, the value is times the quotient of
+    their sums. The gradient goes to gate_prob alone.
+
+    Args:
+        gate_prob: tensor, float.
+        dispatch_mask: tensor.
+        tokens_mask, dispatch_tokens_mask: tensor, may be None.
+        num_experts: int.
+        use_group: bool.
+        moe_k: int.
+        clip_min: float or one-element tensor.
+
+    Returns:
+        l_aux_loss, seqlen_float, ce.
+    """
+    return bind(
+        _cal_aux_loss, (gate_prob, dispatch_mask, tokens_mask, dispatch_tokens_mask),
+        (num_experts, use_group, moe_k, clip_min)
+    )
+
+_build_src_rank_and_local_expert_id = define(
+    "build_src_rank_and_local_expert_id",
+    "(Tensor expert_num_global_tensor, int64_t[] expert_num_global, int64_t num_local_experts)",
+    "Tensor(src_rank), Tensor(local_expert_id)", traits=("nondifferentiable",)
+)
+def build_src_rank_and_local_expert_id(
+    expert_num_global_tensor: TensorLike, expert_num_global: IntArrayLike,
+    num_local_experts: DimLike
+) -> tuple[Tensor, Tensor]:
+    """For each of sum(expert_num_global) tokens, ordered by their expert e of all, e //
+    num_local_experts and e % num_local_experts, as int32. The tensor holds the same counts as the
+    list.
+
+    Args:
+        expert_num_global_tensor: tensor.
+        expert_num_global: sequence of ints.
+        num_local_experts: int.
+
+    Returns:
+        src_rank, local_expert_id.
+    """
+    return bind(
+        _build_src_rank_and_local_expert_id, (expert_num_global_tensor,),
+        (expert_num_global, num_local_experts)
+    )
+
+_expand_modality_expert_id = define(
+    "expand_modality_expert_id",
+    "(Tensor expert_id, int64_t num_expert_per_modality, int64_t group_size, "
+    "int64_t modality_offset, bool is_group_expert)", "Tensor(expert_id_out)",
+    traits=("nondifferentiable",)
+)
+def expand_modality_expert_id(
+    expert_id: TensorLike, num_expert_per_modality: DimLike, group_size: DimLike,
+    modality_offset: DimLike, is_group_expert: bool
+) -> Tensor:
+    """Numbers of the experts of one of two modalities among those of both: with is_group_expert
+    choice k gets k * group_size added, then e becomes (e // n) * 2 n + e % n + modality_offset * n,
+    n = num_expert_per_modality; 0 leaves that out.
+
+    Args:
+        expert_id: tensor.
+        num_expert_per_modality, group_size, modality_offset: int.
+        is_group_expert: bool.
+    """
+    return bind(
+        _expand_modality_expert_id, (expert_id,),
+        (num_expert_per_modality, group_size, modality_offset, is_group_expert)
+    )
+
+_moe_permute = define(
+    "moe_permute",
+    "(Tensor hidden_states, Tensor scale, Tensor expert_routemap_topk, Tensor expert_prob_topk, "
+    "int num_experts, int[] tokens_per_expert, int padding_alignment, bool do_gather, "
+    "bool using_ue8m0_scale = false, bool return_expert_indices = false, "
+    "int override_buffer_size = -1)",
+    "Tensor(hidden_states_unzipped), Tensor(zipped_expertwise_rowmap), "
+    "Tensor(token_prob_unzipped), Tensor(scale_unzipped), Tensor(expert_indices)",
+    traits=("promote_float(hidden_states)",), dtypes=("float",), optional=("scale",)
+)
+def moe_permute(
+    hidden_states: TensorLike, scale: TensorLike | None, expert_routemap_topk: TensorLike,
+    expert_prob_topk: TensorLike, num_experts: int, tokens_per_expert: IntArrayLike,
+    padding_alignment: int, do_gather: bool, using_ue8m0_scale: bool = False,
+    return_expert_indices: bool = False, override_buffer_size: int = -1
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """A row for each token of each expert, the experts side by side, padded with zeros to multiples
+    of padding_alignment. expert_routemap_topk [tokens, k] are the experts of a token, -1 for none,
+    expert_prob_topk what goes with them. zipped_expertwise_rowmap [tokens, experts] is the row of a
+    token, -1 for none; an expert takes its first tokens_per_expert. Without do_gather, scale or
+    return_expert_indices, what they ask for is empty; -1 stands for padding.
+
+    Args:
+        hidden_states: tensor, float.
+        scale: tensor, may be None.
+        expert_routemap_topk, expert_prob_topk: tensor.
+        num_experts: int.
+        tokens_per_expert: sequence of ints.
+        padding_alignment: int.
+        do_gather, using_ue8m0_scale, return_expert_indices: bool.
+        override_buffer_size: int.
+
+    Returns:
+        hidden_states_unzipped, zipped_expertwise_rowmap, token_prob_unzipped, scale_unzipped,
+        expert_indices.
+    """
+    return bind(
+        _moe_permute, (hidden_states, scale, expert_routemap_topk, expert_prob_topk), (num_experts,
+        tokens_per_expert, padding_alignment, do_gather, using_ue8m0_scale, return_expert_indices,
+        override_buffer_size)
+    )
+
+_moe_unpermute = define(
+    "moe_unpermute", "(Tensor hidden_states_unzipped, Tensor zipped_expertwise_rowmap, "
+    "Tensor expert_routemap_topk, Tensor token_prob_unzipped, int total_zipped_tokens_num, "
+    "int num_experts, bool use_mix_precision, bool using_weighted_combine = false)",
+    "Tensor(hidden_states), Tensor(expert_prob_topk)",
+    traits=("promote_float(hidden_states_unzipped)",), dtypes=("float",)
+)
+def moe_unpermute(
+    hidden_states_unzipped: TensorLike, zipped_expertwise_rowmap: TensorLike,
+    expert_routemap_topk: TensorLike, token_prob_unzipped: TensorLike, total_zipped_tokens_num: int,
+    num_experts: int, use_mix_precision: bool, using_weighted_combine: bool = False
+) -> tuple[Tensor, Tensor]:
+    """What :func:`moe_permute` has put apart: the sum of the rows that zipped_expertwise_rowmap
+    [tokens, experts] names for each token, times their token_prob_unzipped with
+    using_weighted_combine, and for each choice its probability, 0 for none. use_mix_precision:
+    16-bit floats are summed in float32.
+
+    Args:
+        hidden_states_unzipped: tensor, float.
+        zipped_expertwise_rowmap, expert_routemap_topk, token_prob_unzipped: tensor.
+        total_zipped_tokens_num, num_experts: int.
+        use_mix_precision, using_weighted_combine: bool.
+
+    Returns:
+        hidden_states, expert_prob_topk.
+    """
+    return bind(
+        _moe_unpermute, (hidden_states_unzipped, zipped_expertwise_rowmap, expert_routemap_topk,
+        token_prob_unzipped),
+        (total_zipped_tokens_num, num_experts, use_mix_precision, using_weighted_combine)
+    )
+
+
 # -- yaml/fft.yaml ---------------------------------------------------------------------------------
 define = definer("yaml/fft.yaml", family="fft")
 
@@ -1350,6 +1932,507 @@ _fft_c2r_grad = define(
 def fft_c2r_grad(out_grad, axes, normalization, forward, last_dim_size):
     """Backward of :func:`fft_c2r`."""
     return bind(_fft_c2r_grad, (out_grad,), (axes, normalization, forward, last_dim_size))
+
+
+# -- yaml/flash_attention.yaml ---------------------------------------------------------------------
+define = definer("yaml/flash_attention.yaml", family="attention")
+
+_flash_attn = define(
+    "flash_attn", "(Tensor q, Tensor k, Tensor v, Tensor fixed_seed_offset, Tensor attn_mask, "
+    "float dropout = 0.0, bool causal = false, bool return_softmax = false, bool is_test = false, "
+    'str rng_name = "")', "Tensor(out), Tensor(softmax), Tensor(softmax_lse), Tensor(seed_offset)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",),
+    optional=("fixed_seed_offset", "attn_mask")
+)
+def flash_attn(
+    q: TensorLike, k: TensorLike, v: TensorLike, fixed_seed_offset: TensorLike | None = None,
+    attn_mask: TensorLike | None = None, dropout: FloatLike = 0.0, causal: bool = False,
+    return_softmax: bool = False, is_test: bool = False, rng_name: str = ""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """softmax(q k^T / sqrt(size) + attn_mask) v for each head; q is [batch, queries, heads, size],
+    k and v [batch, keys, heads, size], where each head of k may serve a group of heads of q.
+    attn_mask broadcasts to [batch, heads, queries, keys]: numbers to add, or bools, True where a
+    key is seen. causal: the last query sees all keys, each one before it a key less. A query that
+    sees none gets zeros. softmax is empty unless asked for, and holds the weights before dropout;
+    softmax_lse is the logsumexp of the scores, [batch, heads, queries]. fixed_seed_offset is the
+    key (phix.random.key) that dropout needs, and seed_offset the key used.
+
+    Args:
+        q, k, v: tensor, float.
+        fixed_seed_offset, attn_mask: tensor, may be None.
+        dropout: float or one-element tensor.
+        causal, return_softmax, is_test: bool.
+        rng_name: str.
+
+    Returns:
+        out, softmax, softmax_lse, seed_offset.
+    """
+    return bind(
+        _flash_attn, (q, k, v, fixed_seed_offset, attn_mask),
+        (dropout, causal, return_softmax, is_test, rng_name)
+    )
+
+_flash_attn_qkvpacked = define(
+    "flash_attn_qkvpacked",
+    "(Tensor qkv, Tensor fixed_seed_offset, Tensor attn_mask, float dropout = 0.0, "
+    'bool causal = false, bool return_softmax = false, bool is_test = false, str rng_name = "")',
+    "Tensor(out), Tensor(softmax), Tensor(softmax_lse), Tensor(seed_offset)",
+    traits=("promote_float(qkv)", "low_precision"), dtypes=("float",),
+    optional=("fixed_seed_offset", "attn_mask")
+)
+def flash_attn_qkvpacked(
+    qkv: TensorLike, fixed_seed_offset: TensorLike | None = None,
+    attn_mask: TensorLike | None = None, dropout: FloatLike = 0.0, causal: bool = False,
+    return_softmax: bool = False, is_test: bool = False, rng_name: str = ""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`flash_attn` of one tensor, [batch, sequence, groups + 2, heads of keys, size]:
+    queries, groups * heads of keys of them, then keys, then values.
+
+    Args:
+        qkv: tensor, float.
+        fixed_seed_offset, attn_mask: tensor, may be None.
+        dropout: float or one-element tensor.
+        causal, return_softmax, is_test: bool.
+        rng_name: str.
+
+    Returns:
+        out, softmax, softmax_lse, seed_offset.
+    """
+    return bind(
+        _flash_attn_qkvpacked, (qkv, fixed_seed_offset, attn_mask),
+        (dropout, causal, return_softmax, is_test, rng_name)
+    )
+
+_flash_attn_unpadded = define(
+    "flash_attn_unpadded",
+    "(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, "
+    "Tensor fixed_seed_offset, Tensor attn_mask, int64_t max_seqlen_q, int64_t max_seqlen_k, "
+    "float scale, float dropout = 0.0, bool causal = false, bool return_softmax = false, "
+    'bool is_test = false, str rng_name = "")',
+    "Tensor(out), Tensor(softmax), Tensor(softmax_lse), Tensor(seed_offset)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",),
+    optional=("fixed_seed_offset", "attn_mask")
+)
+def flash_attn_unpadded(
+    q: TensorLike, k: TensorLike, v: TensorLike, cu_seqlens_q: TensorLike, cu_seqlens_k: TensorLike,
+    fixed_seed_offset: TensorLike | None, attn_mask: TensorLike | None, max_seqlen_q: DimLike,
+    max_seqlen_k: DimLike, scale: FloatLike, dropout: FloatLike = 0.0, causal: bool = False,
+    return_softmax: bool = False, is_test: bool = False, rng_name: str = ""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """softmax(scale q k^T + attn_mask) v within each of several sequences, whose rows lie one
+    behind the other: q is [rows, heads, size], and sequence s has the rows cu_seqlens_q[s] to
+    cu_seqlens_q[s + 1] - 1. Rows behind the last sequence get zeros. attn_mask broadcasts to
+    [sequences, heads, queries, keys]; softmax is [heads, rows, rows of keys], softmax_lse [heads,
+    rows]. The longest lengths say nothing here; see :func:`flash_attn`.
+
+    Args:
+        q, k, v: tensor, float.
+        cu_seqlens_q, cu_seqlens_k: tensor.
+        fixed_seed_offset, attn_mask: tensor, may be None.
+        max_seqlen_q, max_seqlen_k: int.
+        scale, dropout: float or one-element tensor.
+        causal, return_softmax, is_test: bool.
+        rng_name: str.
+
+    Returns:
+        out, softmax, softmax_lse, seed_offset.
+    """
+    return bind(
+        _flash_attn_unpadded, (q, k, v, cu_seqlens_q, cu_seqlens_k, fixed_seed_offset, attn_mask),
+        (max_seqlen_q, max_seqlen_k, scale, dropout, causal, return_softmax, is_test, rng_name)
+    )
+
+_flash_attn_varlen_qkvpacked = define(
+    "flash_attn_varlen_qkvpacked",
+    "(Tensor qkv, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor fixed_seed_offset, "
+    "Tensor attn_mask, int64_t max_seqlen_q, int64_t max_seqlen_k, float scale, "
+    "float dropout = 0.0, bool causal = false, bool return_softmax = false, bool is_test = false, "
+    'str rng_name = "", bool varlen_padded = true)',
+    "Tensor(out), Tensor(softmax), Tensor(softmax_lse), Tensor(seed_offset)",
+    traits=("promote_float(qkv)", "low_precision"), dtypes=("float",),
+    optional=("fixed_seed_offset", "attn_mask")
+)
+def flash_attn_varlen_qkvpacked(
+    qkv: TensorLike, cu_seqlens_q: TensorLike, cu_seqlens_k: TensorLike,
+    fixed_seed_offset: TensorLike | None, attn_mask: TensorLike | None, max_seqlen_q: DimLike,
+    max_seqlen_k: DimLike, scale: FloatLike, dropout: FloatLike = 0.0, causal: bool = False,
+    return_softmax: bool = False, is_test: bool = False, rng_name: str = "",
+    varlen_padded: bool = True
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`flash_attn_unpadded` of one tensor, [rows, groups + 2, heads of keys, size].
+    varlen_padded: sequence s begins at row s * max_seqlen_q instead, and what is behind its
+    cu_seqlens_q[s + 1] - cu_seqlens_q[s] rows is padding, which gets zeros.
+
+    Args:
+        qkv: tensor, float.
+        cu_seqlens_q, cu_seqlens_k: tensor.
+        fixed_seed_offset, attn_mask: tensor, may be None.
+        max_seqlen_q, max_seqlen_k: int.
+        scale, dropout: float or one-element tensor.
+        causal, return_softmax, is_test: bool.
+        rng_name: str.
+        varlen_padded: bool.
+
+    Returns:
+        out, softmax, softmax_lse, seed_offset.
+    """
+    return bind(
+        _flash_attn_varlen_qkvpacked,
+        (qkv, cu_seqlens_q, cu_seqlens_k, fixed_seed_offset, attn_mask), (max_seqlen_q,
+        max_seqlen_k, scale, dropout, causal, return_softmax, is_test, rng_name, varlen_padded)
+    )
+
+
+# -- yaml/fused.yaml -------------------------------------------------------------------------------
+define = definer("yaml/fused.yaml", family="fused")
+
+_fused_softmax_mask = define(
+    "fused_softmax_mask", "(Tensor x, Tensor mask)", "Tensor(out)", traits=("promote_float",),
+    dtypes=("float",)
+)
+def fused_softmax_mask(x: TensorLike, mask: TensorLike) -> Tensor:
+    """softmax(x + mask) over the last axis of scores [batch, heads, queries, keys]; mask broadcasts
+    to x.
+
+    Args:
+        x, mask: tensor, float.
+    """
+    return bind(_fused_softmax_mask, (x, mask), ())
+
+_fused_softmax_mask_upper_triangle = define(
+    "fused_softmax_mask_upper_triangle", "(Tensor X)", "Tensor(Out)", traits=("promote_float",),
+    dtypes=("float",)
+)
+def fused_softmax_mask_upper_triangle(X: TensorLike) -> Tensor:
+    """softmax over the last axis of scores [batch, heads, queries, keys] of which query i sees the
+    keys up to i.
+
+    Args:
+        X: tensor, float.
+    """
+    return bind(_fused_softmax_mask_upper_triangle, (X,), ())
+
+_fused_batch_norm_act = define(
+    "fused_batch_norm_act",
+    "(Tensor x, Tensor scale, Tensor bias, Tensor mean, Tensor variance, float momentum, "
+    "float epsilon, str act_type)",
+    "Tensor(out), Tensor(mean_out), Tensor(variance_out), Tensor(saved_mean), "
+    "Tensor(saved_variance)", traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def fused_batch_norm_act(
+    x: TensorLike, scale: TensorLike, bias: TensorLike, mean: TensorLike, variance: TensorLike,
+    momentum: FloatLike, epsilon: FloatLike, act_type: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """relu of :func:`batch_norm` in training of x with channels last; act_type must be relu. PHI's
+    last output, reserve_space, is scratch memory and left out.
+
+    Args:
+        x, scale, bias, mean, variance: tensor, float.
+        momentum, epsilon: float or one-element tensor.
+        act_type: str.
+
+    Returns:
+        out, mean_out, variance_out, saved_mean, saved_variance.
+    """
+    return bind(
+        _fused_batch_norm_act, (x, scale, bias, mean, variance), (momentum, epsilon, act_type)
+    )
+
+_fused_bn_add_activation = define(
+    "fused_bn_add_activation",
+    "(Tensor x, Tensor z, Tensor scale, Tensor bias, Tensor mean, Tensor variance, "
+    "float momentum, float epsilon, str act_type)",
+    "Tensor(out), Tensor(mean_out), Tensor(variance_out), Tensor(saved_mean), "
+    "Tensor(saved_variance)", traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def fused_bn_add_activation(
+    x: TensorLike, z: TensorLike, scale: TensorLike, bias: TensorLike, mean: TensorLike,
+    variance: TensorLike, momentum: FloatLike, epsilon: FloatLike, act_type: str
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """relu of the sum of z and :func:`batch_norm` in training of x with channels last; see
+    :func:`fused_batch_norm_act`.
+
+    Args:
+        x, z, scale, bias, mean, variance: tensor, float.
+        momentum, epsilon: float or one-element tensor.
+        act_type: str.
+
+    Returns:
+        out, mean_out, variance_out, saved_mean, saved_variance.
+    """
+    return bind(
+        _fused_bn_add_activation, (x, z, scale, bias, mean, variance), (momentum, epsilon, act_type)
+    )
+
+_fast_ln = define(
+    "fast_ln", "(Tensor x, Tensor scale, Tensor bias, float epsilon)",
+    "Tensor(y), Tensor(mean), Tensor(invvar)", traits=("promote_float", "full_precision"),
+    dtypes=("float",)
+)
+def fast_ln(
+    x: TensorLike, scale: TensorLike, bias: TensorLike, epsilon: FloatLike
+) -> tuple[Tensor, Tensor, Tensor]:
+    """:func:`layer_norm` over the last axis; mean and invvar, 1 / sqrt(variance + epsilon), are
+    vectors, one number a row.
+
+    Args:
+        x, scale, bias: tensor, float.
+        epsilon: float or one-element tensor.
+
+    Returns:
+        y, mean, invvar.
+    """
+    return bind(_fast_ln, (x, scale, bias), (epsilon,))
+
+_fast_rms_norm = define(
+    "fast_rms_norm", "(Tensor x, Tensor scale, float epsilon)", "Tensor(y), Tensor(invvar)",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def fast_rms_norm(x: TensorLike, scale: TensorLike, epsilon: FloatLike) -> tuple[Tensor, Tensor]:
+    """x * invvar * scale over the last axis, invvar = 1 / sqrt(mean(x ** 2) + epsilon), which is a
+    vector, one number a row.
+
+    Args:
+        x, scale: tensor, float.
+        epsilon: float or one-element tensor.
+
+    Returns:
+        y, invvar.
+    """
+    return bind(_fast_rms_norm, (x, scale), (epsilon,))
+
+_fused_rms_norm_ext = define(
+    "fused_rms_norm_ext", "(Tensor x, Tensor scale, float epsilon)", "Tensor(y), Tensor(invvar)",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def fused_rms_norm_ext(
+    x: TensorLike, scale: TensorLike, epsilon: FloatLike
+) -> tuple[Tensor, Tensor]:
+    """The same as :func:`fast_rms_norm`: x * invvar * scale with invvar = 1 / sqrt(mean(x ** 2) +
+    epsilon).
+
+    Args:
+        x, scale: tensor, float.
+        epsilon: float or one-element tensor.
+
+    Returns:
+        y, invvar.
+    """
+    return bind(_fused_rms_norm_ext, (x, scale), (epsilon,))
+
+_fused_rms_norm_quant = define(
+    "fused_rms_norm_quant",
+    "(Tensor x, Tensor bias, Tensor residual, Tensor norm_weight, Tensor norm_bias, "
+    "float epsilon, int begin_norm_axis, float quant_scale, int quant_round_type, "
+    "float quant_max_bound, float quant_min_bound)", "Tensor(out), Tensor(residual_out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",),
+    optional=("bias", "residual", "norm_weight", "norm_bias")
+)
+def fused_rms_norm_quant(
+    x: TensorLike, bias: TensorLike | None, residual: TensorLike | None,
+    norm_weight: TensorLike | None, norm_bias: TensorLike | None, epsilon: FloatLike,
+    begin_norm_axis: int, quant_scale: FloatLike, quant_round_type: int, quant_max_bound: FloatLike,
+    quant_min_bound: FloatLike
+) -> tuple[Tensor, Tensor]:
+    """:func:`rms_norm`, and with quant_scale above 0 its result y as int8: quant_max_bound *
+    quant_scale * y rounded (quant_round_type 0: half to even, 1: half away from 0), within
+    quant_min_bound and quant_max_bound.
+
+    Args:
+        x: tensor, float.
+        bias, residual, norm_weight, norm_bias: tensor, float, may be None.
+        epsilon: float or one-element tensor.
+        begin_norm_axis: int.
+        quant_scale: float or one-element tensor.
+        quant_round_type: int.
+        quant_max_bound, quant_min_bound: float or one-element tensor.
+
+    Returns:
+        out, residual_out.
+    """
+    return bind(
+        _fused_rms_norm_quant, (x, bias, residual, norm_weight, norm_bias),
+        (epsilon, begin_norm_axis, quant_scale, quant_round_type, quant_max_bound, quant_min_bound)
+    )
+
+_fused_gemm_epilogue = define(
+    "fused_gemm_epilogue",
+    "(Tensor x, Tensor y, Tensor bias, bool trans_x, bool trans_y, str activation)",
+    "Tensor(out), Tensor(reserve_space)", traits=("promote_float", "low_precision"),
+    dtypes=("float",)
+)
+def fused_gemm_epilogue(
+    x: TensorLike, y: TensorLike, bias: TensorLike, trans_x: bool, trans_y: bool, activation: str
+) -> tuple[Tensor, Tensor]:
+    """activation(x @ y + bias), each factor transposed if asked for; activation is none, relu, or
+    gelu with tanh. reserve_space is what the activation is taken of, and empty for none.
+
+    Args:
+        x, y, bias: tensor, float.
+        trans_x, trans_y: bool.
+        activation: str.
+
+    Returns:
+        out, reserve_space.
+    """
+    return bind(_fused_gemm_epilogue, (x, y, bias), (trans_x, trans_y, activation))
+
+_batched_gemm = define(
+    "batched_gemm",
+    "(Tensor lhs, Tensor rhs, int64_t[] batch_sizes, bool trans_lhs, bool trans_rhs)",
+    "Tensor(out)", traits=("promote_float", "low_precision"), dtypes=("float",)
+)
+def batched_gemm(
+    lhs: TensorLike, rhs: TensorLike, batch_sizes: IntArrayLike, trans_lhs: bool, trans_rhs: bool
+) -> Tensor:
+    """The rows of lhs in groups of batch_sizes, group g times the matrix rhs[g] (its transpose with
+    trans_rhs); with trans_lhs rhs has rows like lhs, and the result is [groups, ...], lhs_g^T @
+    rhs_g.
+
+    Args:
+        lhs, rhs: tensor, float.
+        batch_sizes: sequence of ints.
+        trans_lhs, trans_rhs: bool.
+    """
+    return bind(_batched_gemm, (lhs, rhs), (batch_sizes, trans_lhs, trans_rhs))
+
+_add_position_encoding = define(
+    "add_position_encoding", "(Tensor x, float alpha = 1.0f, float beta = 1.0f)", "Tensor(out)",
+    traits=("promote_float",), dtypes=("float",)
+)
+def add_position_encoding(x: TensorLike, alpha: FloatLike = 1.0, beta: FloatLike = 1.0) -> Tensor:
+    """alpha x + beta w for x [batch, sequence, size]: in row j, w[k] = sin(j / 10000 ** (k / (size
+    / 2 - 1))) in the first half and the cosine of the same in the second.
+
+    Args:
+        x: tensor, float.
+        alpha, beta: float or one-element tensor.
+    """
+    return bind(_add_position_encoding, (x,), (alpha, beta))
+
+_top_p_sampling = define(
+    "top_p_sampling",
+    "(Tensor x, Tensor ps, Tensor threshold, Tensor topp_seed, int seed=-1, int k=0, "
+    'str mode="truncate")', "Tensor(out), Tensor(ids), Tensor(topk_scores), Tensor(topk_ids)",
+    traits=("promote_float(x)", "random"), dtypes=("float",), optional=("threshold", "topp_seed")
+)
+def top_p_sampling(
+    x: TensorLike, ps: TensorLike, threshold: TensorLike | None = None,
+    topp_seed: TensorLike | None = None, seed: int = -1, k: int = 0, mode: str = "truncate"
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """For each row of scores x, one drawn in proportion to the scores from the largest that sum to
+    the share ps of all; none below threshold but the largest. ids are the positions; topk_scores
+    and topk_ids are the k largest. topp_seed is the key (phix.random.key); without it the seed,
+    from 0 on, is one.
+
+    Args:
+        x: tensor, float.
+        ps: tensor.
+        threshold, topp_seed: tensor, may be None.
+        seed, k: int.
+        mode: str.
+
+    Returns:
+        out, ids, topk_scores, topk_ids.
+    """
+    return bind(_top_p_sampling, (x, ps, threshold, topp_seed), (seed, k, mode))
+
+_sparse_attention = define(
+    "sparse_attention",
+    "(Tensor q, Tensor k, Tensor v, Tensor offset, Tensor columns, Tensor key_padding_mask, "
+    "Tensor attn_mask)", "Tensor(out), Tensor(sparse_dot_sdd), Tensor(softmax)",
+    traits=("promote_float(q, k, v)",), dtypes=("float",),
+    optional=("key_padding_mask", "attn_mask")
+)
+def sparse_attention(
+    q: TensorLike, k: TensorLike, v: TensorLike, offset: TensorLike, columns: TensorLike,
+    key_padding_mask: TensorLike | None = None, attn_mask: TensorLike | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """softmax(q k^T / sqrt(size)) v for [batch, heads, sequence, size] where row i scores only the
+    keys columns[offset[i]] to columns[offset[i + 1] - 1]; a key where key_padding_mask [batch,
+    sequence] or attn_mask [sequence, sequence] is 0 is left out, and a row without keys gets zeros.
+    sparse_dot_sdd and softmax are the scores and weights in the order of columns.
+
+    Args:
+        q, k, v: tensor, float.
+        offset, columns: tensor.
+        key_padding_mask, attn_mask: tensor, may be None.
+
+    Returns:
+        out, sparse_dot_sdd, softmax.
+    """
+    return bind(_sparse_attention, (q, k, v, offset, columns, key_padding_mask, attn_mask), ())
+
+
+# -- yaml/graph_ops.yaml ---------------------------------------------------------------------------
+define = definer("yaml/graph_ops.yaml", family="graph")
+
+_send_u_recv = define(
+    "send_u_recv", '(Tensor x, Tensor src_index, Tensor dst_index, str reduce_op = "SUM", '
+    "IntArray out_size = {0})", "Tensor(out), Tensor(dst_count)", traits=("promote(x)",),
+    dtypes=("int32", "int64", "float")
+)
+def send_u_recv(
+    x: TensorLike, src_index: TensorLike, dst_index: TensorLike, reduce_op: str = "SUM",
+    out_size: IntArrayLike = (0,)
+) -> tuple[Tensor, Tensor]:
+    """Row r of the result is the SUM, MEAN, MAX or MIN of the rows x[src_index[e]] of the edges e
+    with dst_index[e] = r, 0 if there are none; dst_count[r] is their number. There are out_size
+    rows, or as many as x has where it is 0. A number that is no row raises TensorIndexError where
+    the call runs at once; compiled programs take the nearest.
+
+    Args:
+        x: tensor, int32, int64 or float.
+        src_index, dst_index: tensor.
+        reduce_op: str.
+        out_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+
+    Returns:
+        out, dst_count.
+    """
+    return bind(_send_u_recv, (x, src_index, dst_index), (reduce_op, out_size))
+
+_send_ue_recv = define(
+    "send_ue_recv",
+    '(Tensor x, Tensor y, Tensor src_index, Tensor dst_index, str message_op="ADD", '
+    'str reduce_op="SUM", IntArray out_size={0})', "Tensor(out), Tensor(dst_count)",
+    traits=("promote(x, y)",), dtypes=("int32", "int64", "float")
+)
+def send_ue_recv(
+    x: TensorLike, y: TensorLike, src_index: TensorLike, dst_index: TensorLike,
+    message_op: str = "ADD", reduce_op: str = "SUM", out_size: IntArrayLike = (0,)
+) -> tuple[Tensor, Tensor]:
+    """As :func:`send_u_recv`, with x[src_index[e]] + y[e] (message_op ADD) or their product (MUL)
+    for the edge e; the axes behind the first broadcast.
+
+    Args:
+        x, y: tensor, int32, int64 or float.
+        src_index, dst_index: tensor.
+        message_op, reduce_op: str.
+        out_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+
+    Returns:
+        out, dst_count.
+    """
+    return bind(_send_ue_recv, (x, y, src_index, dst_index), (message_op, reduce_op, out_size))
+
+_send_uv = define(
+    "send_uv", '(Tensor x, Tensor y, Tensor src_index, Tensor dst_index, str message_op = "ADD")',
+    "Tensor(out)", traits=("promote(x, y)",), dtypes=("int32", "int64", "float")
+)
+def send_uv(
+    x: TensorLike, y: TensorLike, src_index: TensorLike, dst_index: TensorLike,
+    message_op: str = "ADD"
+) -> Tensor:
+    """For each edge e, x[src_index[e]] + y[dst_index[e]] (message_op ADD) or their product (MUL);
+    the axes behind the first broadcast.
+
+    Args:
+        x, y: tensor, int32, int64 or float.
+        src_index, dst_index: tensor.
+        message_op: str.
+    """
+    return bind(_send_uv, (x, y, src_index, dst_index), (message_op,))
 
 
 # -- yaml/indexing.yaml ----------------------------------------------------------------------------
@@ -1585,7 +2668,7 @@ def index_sample(x: TensorLike, index: TensorLike) -> Tensor:
 _masked_fill = define(
     "masked_fill", "(Tensor x, Tensor mask, Tensor value)", "Tensor(out)",
     infer_meta=("MaskedFillInferMeta", None), traits=("promote(x, value)",),
-    invoke="where(mask, value, x)"
+    invoke="where(mask, value, x)", inplace=(("x", "out"),)
 )
 def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
     """x with value, of one element or broadcast, where the bool tensor mask is true.
@@ -1594,6 +2677,10 @@ def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
         x, mask, value: tensor.
     """
     return bind(_masked_fill, (x, mask, value), ())
+
+def masked_fill_(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
+    """:func:`masked_fill` in the memory of x, not to be used after it."""
+    return bind_in_place(_masked_fill, (x, mask, value), ())
 
 
 # -- yaml/layer.yaml -------------------------------------------------------------------------------
@@ -1611,6 +2698,22 @@ def linear(x: TensorLike, weight: TensorLike, bias: TensorLike | None = None) ->
         bias: tensor, int, float or complex, may be None.
     """
     return bind(_linear, (x, weight, bias), ())
+
+_linear_v2 = define(
+    "linear_v2", "(Tensor input, Tensor weight, Tensor bias, bool transpose_weight=false)",
+    "Tensor(out)", traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
+)
+def linear_v2(
+    input: TensorLike, weight: TensorLike, bias: TensorLike, transpose_weight: bool = False
+) -> Tensor:
+    """input @ weight + bias, over the last axis of input; weight is [in, out], or [out, in] if
+    transpose_weight.
+
+    Args:
+        input, weight, bias: tensor, int, float or complex.
+        transpose_weight: bool.
+    """
+    return bind(_linear_v2, (input, weight, bias), (transpose_weight,))
 
 _embedding = define(
     "embedding", "(Tensor x, Tensor weight, int64_t padding_idx=-1, bool sparse=false)",
@@ -2139,6 +3242,414 @@ def cross_entropy_with_softmax_grad(
         (soft_label, use_softmax, numeric_stable_mode, ignore_index, axis)
     )
 
+_hinge_loss = define(
+    "hinge_loss", "(Tensor logits, Tensor labels)", "Tensor(loss)",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def hinge_loss(logits: TensorLike, labels: TensorLike) -> Tensor:
+    """max(0, 1 - (2 * labels - 1) * logits), elementwise, for labels 0 and 1; the slope at the kink
+    is 0.
+
+    Args:
+        logits, labels: tensor, float.
+    """
+    return bind(_hinge_loss, (logits, labels), ())
+
+_nll_loss = define(
+    "nll_loss", "(Tensor input, Tensor label, Tensor weight, int64_t ignore_index = -100, "
+    'str reduction = "mean")', "Tensor(out), Tensor(total_weight)",
+    traits=("promote_float(input)", "full_precision"), dtypes=("float",), optional=("weight",)
+)
+def nll_loss(
+    input: TensorLike, label: TensorLike, weight: TensorLike | None = None,
+    ignore_index: DimLike = -100, reduction: str = "mean"
+) -> tuple[Tensor, Tensor]:
+    """-weight[label] * input[label] of logarithms of probabilities [n, classes, ...] and labels [n,
+    ...]; 0 where the label is ignore_index. mean divides the sum by total_weight, the sum of the
+    weights of all labels that count (0 / 0 is 0); with none the losses stay [n, ...], and
+    total_weight is 0. A label that is no class raises TensorIndexError where the call runs at once;
+    compiled programs take the nearest class, or raise under phix.debug.check_indices().
+
+    Args:
+        input: tensor, float.
+        label: tensor.
+        weight: tensor, may be None.
+        ignore_index: int.
+        reduction: str.
+
+    Returns:
+        out, total_weight.
+    """
+    return bind(_nll_loss, (input, label, weight), (ignore_index, reduction))
+
+_label_smooth = define(
+    "label_smooth", "(Tensor label, Tensor prior_dist, float epsilon = 0.0f)", "Tensor(out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",), optional=("prior_dist",)
+)
+def label_smooth(
+    label: TensorLike, prior_dist: TensorLike | None = None, epsilon: FloatLike = 0.0
+) -> Tensor:
+    """(1 - epsilon) * label + epsilon * prior_dist, for labels [..., classes] and a distribution of
+    the classes; without one each class has 1 / classes.
+
+    Args:
+        label: tensor, float.
+        prior_dist: tensor, float, may be None.
+        epsilon: float or one-element tensor.
+    """
+    return bind(_label_smooth, (label, prior_dist), (epsilon,))
+
+_identity_loss = define(
+    "identity_loss", "(Tensor x, int reduction = 1)", "Tensor(out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",), inplace=(("x", "out"),)
+)
+def identity_loss(x: TensorLike, reduction: int = 1) -> Tensor:
+    """The sum of x (reduction 0), its mean (1), or x itself (2).
+
+    Args:
+        x: tensor, float.
+        reduction: int.
+    """
+    return bind(_identity_loss, (x,), (reduction,))
+
+def identity_loss_(x: TensorLike, reduction: int = 1) -> Tensor:
+    """:func:`identity_loss` in the memory of x, not to be used after it."""
+    return bind_in_place(_identity_loss, (x,), (reduction,))
+
+_cross_entropy_with_softmax_bwd_w_downcast = define(
+    "cross_entropy_with_softmax_bwd_w_downcast", "(Tensor label, Tensor softmax, Tensor loss_grad)",
+    "Tensor(out)", traits=("promote_float(softmax)", "full_precision"), dtypes=("float",)
+)
+def cross_entropy_with_softmax_bwd_w_downcast(
+    label: TensorLike, softmax: TensorLike, loss_grad: TensorLike
+) -> Tensor:
+    """(softmax - one_hot(label)) * loss_grad along the last axis, 0 where the label is -100,
+    rounded once to bfloat16: the gradient that :func:`cross_entropy_with_softmax` sends to its
+    input.
+
+    Args:
+        label: tensor.
+        softmax: tensor, float.
+        loss_grad: tensor.
+    """
+    return bind(_cross_entropy_with_softmax_bwd_w_downcast, (label, softmax, loss_grad), ())
+
+
+# -- yaml/masked_attention.yaml --------------------------------------------------------------------
+define = definer("yaml/masked_attention.yaml", family="attention")
+
+_flashmask_attention = define(
+    "flashmask_attention",
+    "(Tensor q, Tensor k, Tensor v, Tensor startend_row_indices, Tensor fixed_seed_offset, "
+    "float dropout = 0.0, bool causal = false, bool return_softmax = false, bool is_test = false, "
+    'str rng_name = "")', "Tensor(out), Tensor(softmax), Tensor(softmax_lse), Tensor(seed_offset)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",),
+    optional=("fixed_seed_offset",)
+)
+def flashmask_attention(
+    q: TensorLike, k: TensorLike, v: TensorLike, startend_row_indices: TensorLike,
+    fixed_seed_offset: TensorLike | None = None, dropout: FloatLike = 0.0, causal: bool = False,
+    return_softmax: bool = False, is_test: bool = False, rng_name: str = ""
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """:func:`flash_attn` where each key names the queries that do not see it: startend_row_indices
+    is [batch, heads, keys, bounds]. Causal, one bound (from this query on) or two (from the first
+    to before the second); else two (from the first on, and before the second) or four (two such
+    ranges). heads may be 1, or as many as k or q has.
+
+    Args:
+        q, k, v: tensor, float.
+        startend_row_indices: tensor.
+        fixed_seed_offset: tensor, may be None.
+        dropout: float or one-element tensor.
+        causal, return_softmax, is_test: bool.
+        rng_name: str.
+
+    Returns:
+        out, softmax, softmax_lse, seed_offset.
+    """
+    return bind(
+        _flashmask_attention, (q, k, v, startend_row_indices, fixed_seed_offset),
+        (dropout, causal, return_softmax, is_test, rng_name)
+    )
+
+_flashmask_attention_v2 = define(
+    "flashmask_attention_v2",
+    "(Tensor q, Tensor k, Tensor v, Tensor startend_row_indices, Tensor block_mask, "
+    "float softmax_scale, bool is_causal)", "Tensor(out), Tensor(softmax_lse)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",), optional=("block_mask",)
+)
+def flashmask_attention_v2(
+    q: TensorLike, k: TensorLike, v: TensorLike, startend_row_indices: TensorLike,
+    block_mask: TensorLike | None, softmax_scale: FloatLike, is_causal: bool
+) -> tuple[Tensor, Tensor]:
+    """:func:`flashmask_attention` with the scale of the scores given; block_mask must be absent.
+
+    Args:
+        q, k, v: tensor, float.
+        startend_row_indices: tensor.
+        block_mask: tensor, may be None.
+        softmax_scale: float or one-element tensor.
+        is_causal: bool.
+
+    Returns:
+        out, softmax_lse.
+    """
+    return bind(
+        _flashmask_attention_v2, (q, k, v, startend_row_indices, block_mask),
+        (softmax_scale, is_causal)
+    )
+
+_flash_attn_v3 = define(
+    "flash_attn_v3",
+    "(Tensor q, Tensor k, Tensor v, Tensor q_v_, Tensor q_descale_, Tensor k_descale_, "
+    "Tensor v_descale_, float softmax_scale, bool is_causal, int window_size_left, "
+    "int window_size_right, float softcap, int num_splits, bool manual_set_pack_gqa, "
+    "bool pack_gqa_, int sm_margin)", "Tensor(out), Tensor(softmax_lse)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",),
+    optional=("q_v_", "q_descale_", "k_descale_", "v_descale_")
+)
+def flash_attn_v3(
+    q: TensorLike, k: TensorLike, v: TensorLike, q_v_: TensorLike | None,
+    q_descale_: TensorLike | None, k_descale_: TensorLike | None, v_descale_: TensorLike | None,
+    softmax_scale: FloatLike, is_causal: bool, window_size_left: int, window_size_right: int,
+    softcap: FloatLike, num_splits: int, manual_set_pack_gqa: bool, pack_gqa_: bool, sm_margin: int
+) -> tuple[Tensor, Tensor]:
+    """:func:`flash_attn` with a window: with the last query at the last key, a query sees the keys
+    from window_size_left before its own to window_size_right behind it (is_causal: to its own; -1:
+    no bound). With softcap above 0, scores s become softcap * tanh(s / softcap). The other optional
+    tensors must be absent; what is behind softcap tunes kernels that are not there, and says
+    nothing.
+
+    Args:
+        q, k, v: tensor, float.
+        q_v_, q_descale_, k_descale_, v_descale_: tensor, may be None.
+        softmax_scale: float or one-element tensor.
+        is_causal: bool.
+        window_size_left, window_size_right: int.
+        softcap: float or one-element tensor.
+        num_splits: int.
+        manual_set_pack_gqa, pack_gqa_: bool.
+        sm_margin: int.
+
+    Returns:
+        out, softmax_lse.
+    """
+    return bind(
+        _flash_attn_v3, (q, k, v, q_v_, q_descale_, k_descale_, v_descale_), (softmax_scale,
+        is_causal, window_size_left, window_size_right, softcap, num_splits, manual_set_pack_gqa,
+        pack_gqa_, sm_margin)
+    )
+
+_flash_attn_v3_varlen = define(
+    "flash_attn_v3_varlen",
+    "(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor cu_seqlens_k, Tensor seqused_q, "
+    "Tensor seqused_k, Tensor qv, Tensor q_descale, Tensor k_descale, Tensor v_descale, "
+    "Scalar max_seqlen_q, Scalar max_seqlen_k, float softmax_scale, bool causal, "
+    "int window_size_left, int window_size_right, float softcap, int num_splits, "
+    "bool manual_set_pack_gqa, bool pack_gqa, int sm_margin)", "Tensor(out), Tensor(softmax_lse)",
+    traits=("promote_float(q, k, v)", "low_precision"), dtypes=("float",),
+    optional=("seqused_q", "seqused_k", "qv", "q_descale", "k_descale", "v_descale")
+)
+def flash_attn_v3_varlen(
+    q: TensorLike, k: TensorLike, v: TensorLike, cu_seqlens_q: TensorLike, cu_seqlens_k: TensorLike,
+    seqused_q: TensorLike | None, seqused_k: TensorLike | None, qv: TensorLike | None,
+    q_descale: TensorLike | None, k_descale: TensorLike | None, v_descale: TensorLike | None,
+    max_seqlen_q: ScalarLike, max_seqlen_k: ScalarLike, softmax_scale: FloatLike, causal: bool,
+    window_size_left: int, window_size_right: int, softcap: FloatLike, num_splits: int,
+    manual_set_pack_gqa: bool, pack_gqa: bool, sm_margin: int
+) -> tuple[Tensor, Tensor]:
+    """:func:`flash_attn_v3` of packed sequences, as :func:`flash_attn_unpadded` takes them;
+    seqused_q and seqused_k say how many rows of each sequence are in use, and the rest are padding.
+
+    Args:
+        q, k, v: tensor, float.
+        cu_seqlens_q, cu_seqlens_k: tensor.
+        seqused_q, seqused_k, qv, q_descale, k_descale, v_descale: tensor, may be None.
+        max_seqlen_q, max_seqlen_k: number or one-element tensor.
+        softmax_scale: float or one-element tensor.
+        causal: bool.
+        window_size_left, window_size_right: int.
+        softcap: float or one-element tensor.
+        num_splits: int.
+        manual_set_pack_gqa, pack_gqa: bool.
+        sm_margin: int.
+
+    Returns:
+        out, softmax_lse.
+    """
+    return bind(
+        _flash_attn_v3_varlen, (q, k, v, cu_seqlens_q, cu_seqlens_k, seqused_q, seqused_k, qv,
+        q_descale, k_descale, v_descale), (max_seqlen_q, max_seqlen_k, softmax_scale, causal,
+        window_size_left, window_size_right, softcap, num_splits, manual_set_pack_gqa, pack_gqa,
+        sm_margin)
+    )
+
+_memory_efficient_attention = define(
+    "memory_efficient_attention",
+    "(Tensor query, Tensor key, Tensor value, Tensor bias, Tensor cu_seqlens_q, "
+    "Tensor cu_seqlens_k, Tensor causal_diagonal, Tensor seqlen_k, Scalar max_seqlen_q, "
+    "Scalar max_seqlen_k, bool causal, double dropout_p, float scale, bool is_test)",
+    "Tensor(output), Tensor(logsumexp), Tensor(seed_and_offset)",
+    traits=("promote_float(query, key, value)", "low_precision"), dtypes=("float",),
+    optional=("bias", "cu_seqlens_q", "cu_seqlens_k", "causal_diagonal", "seqlen_k")
+)
+def memory_efficient_attention(
+    query: TensorLike, key: TensorLike, value: TensorLike, bias: TensorLike | None,
+    cu_seqlens_q: TensorLike | None, cu_seqlens_k: TensorLike | None,
+    causal_diagonal: TensorLike | None, seqlen_k: TensorLike | None, max_seqlen_q: ScalarLike,
+    max_seqlen_k: ScalarLike, causal: bool, dropout_p: FloatLike, scale: FloatLike, is_test: bool
+) -> tuple[Tensor, Tensor, Tensor]:
+    """softmax(scale query key^T + bias) value for each head of [batch, sequence, heads, size]; a
+    scale below 0 stands for 1 / sqrt(size). causal: query i of a sequence sees its keys up to i, or
+    to i + causal_diagonal of the sequence; seqlen_k says how many keys of each count. With
+    cu_seqlens_q and cu_seqlens_k the one batch holds sequences one behind the other. No dropout,
+    since there is no key to draw it of; seed_and_offset is zeros.
+
+    Args:
+        query, key, value: tensor, float.
+        bias, cu_seqlens_q, cu_seqlens_k, causal_diagonal, seqlen_k: tensor, may be None.
+        max_seqlen_q, max_seqlen_k: number or one-element tensor.
+        causal: bool.
+        dropout_p, scale: float or one-element tensor.
+        is_test: bool.
+
+    Returns:
+        output, logsumexp, seed_and_offset.
+    """
+    return bind(
+        _memory_efficient_attention,
+        (query, key, value, bias, cu_seqlens_q, cu_seqlens_k, causal_diagonal, seqlen_k),
+        (max_seqlen_q, max_seqlen_k, causal, dropout_p, scale, is_test)
+    )
+
+
+# -- yaml/matrix_functions.yaml --------------------------------------------------------------------
+define = definer("yaml/matrix_functions.yaml", family="linalg")
+
+_matrix_rank = define(
+    "matrix_rank", "(Tensor x, float tol, bool use_default_tol=true, bool hermitian=false)",
+    "Tensor(out)", traits=("promote_float", "matrices", "nondifferentiable"),
+    dtypes=("float32", "float64", "complex")
+)
+def matrix_rank(
+    x: TensorLike, tol: FloatLike, use_default_tol: bool = True, hermitian: bool = False
+) -> Tensor:
+    """The number (int64) of singular values above tol, or if use_default_tol above eps max(m, n)
+    times the largest. hermitian: of the sizes of the eigenvalues of the lower triangle.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        tol: float or one-element tensor.
+        use_default_tol, hermitian: bool.
+    """
+    return bind(_matrix_rank, (x,), (tol, use_default_tol, hermitian))
+
+_matrix_rank_tol = define(
+    "matrix_rank_tol",
+    "(Tensor x, Tensor atol_tensor, bool use_default_tol=true, bool hermitian=false)",
+    "Tensor(out)", traits=("promote_float(x)", "matrices", "nondifferentiable"),
+    dtypes=("float32", "float64", "complex")
+)
+def matrix_rank_tol(
+    x: TensorLike, atol_tensor: TensorLike, use_default_tol: bool = True, hermitian: bool = False
+) -> Tensor:
+    """The number (int64) of singular values above atol_tensor and, if use_default_tol, above eps
+    max(m, n) times the largest. atol_tensor broadcasts with the axes in front. hermitian: as in
+    :func:`matrix_rank`.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        atol_tensor: tensor.
+        use_default_tol, hermitian: bool.
+    """
+    return bind(_matrix_rank_tol, (x, atol_tensor), (use_default_tol, hermitian))
+
+_matrix_rank_atol_rtol = define(
+    "matrix_rank_atol_rtol", "(Tensor x, Tensor atol, Tensor rtol, bool hermitian=false)",
+    "Tensor(out)", traits=("promote_float(x)", "matrices", "nondifferentiable"),
+    dtypes=("float32", "float64", "complex"), optional=("rtol",)
+)
+def matrix_rank_atol_rtol(
+    x: TensorLike, atol: TensorLike, rtol: TensorLike | None = None, hermitian: bool = False
+) -> Tensor:
+    """The number (int64) of singular values above both atol and rtol times the largest; without
+    rtol it is eps max(m, n) where atol is 0, else 0. Both broadcast with the axes in front.
+    hermitian: as in :func:`matrix_rank`.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        atol: tensor.
+        rtol: tensor, may be None.
+        hermitian: bool.
+    """
+    return bind(_matrix_rank_atol_rtol, (x, atol, rtol), (hermitian,))
+
+_pinv = define(
+    "pinv", "(Tensor x, Tensor rtol, bool hermitian=false)", "Tensor(out)", backward="pinv_grad",
+    traits=("promote_float(x)", "matrices"), dtypes=("float32", "float64", "complex")
+)
+def pinv(x: TensorLike, rtol: TensorLike, hermitian: bool = False) -> Tensor:
+    """The Moore-Penrose pseudoinverse v diag(1 / s) u^H, where 1 / s is 0 for a singular value of
+    at most rtol times the largest; hermitian: of the lower triangle of x, by eigenvalues.
+    Derivatives are those at a rank that stays.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        rtol: tensor.
+        hermitian: bool.
+    """
+    return bind(_pinv, (x, rtol), (hermitian,))
+
+_pinv_grad = define(
+    "pinv_grad", "(Tensor x, Tensor out, Tensor out_grad, bool hermitian)", "Tensor(x_grad)",
+    forward="pinv"
+)
+def pinv_grad(x, out, out_grad, hermitian):
+    """Backward of :func:`pinv`."""
+    return bind(_pinv_grad, (x, out, out_grad), (hermitian,))
+
+_lstsq = define(
+    "lstsq", '(Tensor x, Tensor y, Scalar rcond=0.0f, str driver="gels")',
+    "Tensor(solution), Tensor(residuals), Tensor(rank), Tensor(singular_values)",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
+)
+def lstsq(
+    x: TensorLike, y: TensorLike, rcond: ScalarLike = 0.0, driver: str = "gels"
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The z of least sum(abs(x z - y) ** 2) over rows and, of several, the shortest; that least sum
+    for each column of y where x [..., m, n] has m > n, else empty. Driver gels takes x to be of
+    full rank, by :func:`qr`; gelsy, gelsd and gelss count singular values above rcond (if negative,
+    eps) times the largest: rank, int32. What a driver does not find is empty: rank and singular
+    values of gels, singular values of gelsy.
+
+    Args:
+        x, y: tensor, float32, float64 or complex.
+        rcond: number or one-element tensor.
+        driver: str.
+
+    Returns:
+        solution, residuals, rank, singular_values.
+    """
+    return bind(_lstsq, (x, y), (rcond, driver))
+
+_expm = define(
+    "expm", "(Tensor x)", "Tensor(out)", backward="expm_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def expm(x: TensorLike) -> Tensor:
+    """The exponential of a matrix, the sum of x^k / k!, by a Pade approximant of x / 2^s, squared s
+    times.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+    """
+    return bind(_expm, (x,), ())
+
+_expm_grad = define("expm_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="expm")
+def expm_grad(x, out_grad):
+    """Backward of :func:`expm`."""
+    return bind(_expm_grad, (x, out_grad), ())
+
 
 # -- yaml/norm.yaml --------------------------------------------------------------------------------
 define = definer("yaml/norm.yaml", family="norm")
@@ -2193,6 +3704,74 @@ _squared_l2_norm_grad = define(
 def squared_l2_norm_grad(x, out_grad):
     """Backward of :func:`squared_l2_norm`."""
     return bind(_squared_l2_norm_grad, (x, out_grad), ())
+
+_norm = define(
+    "norm", "(Tensor x, int axis, float epsilon, bool is_test)", "Tensor(out), Tensor(norm)",
+    traits=("promote_float", "full_precision"), dtypes=("float",), intermediate=("norm",)
+)
+def norm(x: TensorLike, axis: int, epsilon: FloatLike, is_test: bool) -> Tensor:
+    """x / sqrt(sum(x ** 2) + epsilon) along the axis, 0 where that root is. is_test changes
+    nothing.
+
+    Args:
+        x: tensor, float.
+        axis: int.
+        epsilon: float or one-element tensor.
+        is_test: bool.
+    """
+    return bind(_norm, (x,), (axis, epsilon, is_test))[0]
+
+_dist = define(
+    "dist", "(Tensor x, Tensor y, float p=2.0)", "Tensor(out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def dist(x: TensorLike, y: TensorLike, p: FloatLike = 2.0) -> Tensor:
+    """The p-norm of all elements of x - y, a 0-d tensor: see :func:`p_norm`. Inputs broadcast.
+
+    Args:
+        x, y: tensor, float.
+        p: float or one-element tensor.
+    """
+    return bind(_dist, (x, y), (p,))
+
+_renorm = define(
+    "renorm", "(Tensor x, float p, int axis, float max_norm)", "Tensor(out)",
+    traits=("promote_float", "full_precision"), dtypes=("float",), inplace=(("x", "out"),)
+)
+def renorm(x: TensorLike, p: FloatLike, axis: int, max_norm: FloatLike) -> Tensor:
+    """x with each slice along the axis whose p-norm is above max_norm scaled to have that norm.
+
+    Args:
+        x: tensor, float.
+        p: float or one-element tensor.
+        axis: int.
+        max_norm: float or one-element tensor.
+    """
+    return bind(_renorm, (x,), (p, axis, max_norm))
+
+def renorm_(x: TensorLike, p: FloatLike, axis: int, max_norm: FloatLike) -> Tensor:
+    """:func:`renorm` in the memory of x, not to be used after it."""
+    return bind_in_place(_renorm, (x,), (p, axis, max_norm))
+
+_spectral_norm = define(
+    "spectral_norm",
+    "(Tensor weight, Tensor u, Tensor v, int dim = 0, int power_iters = 1, float eps = 1e-12f)",
+    "Tensor(out)", traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def spectral_norm(
+    weight: TensorLike, u: TensorLike, v: TensorLike, dim: int = 0, power_iters: int = 1,
+    eps: FloatLike = 1e-12
+) -> Tensor:
+    """weight / (u @ W @ v), the largest singular value: W [h, w] is weight with the axis dim first
+    and the others as one, and u [h], v [w] are first led to its singular vectors by power_iters
+    steps v = W^T u, u = W v, each over its length + eps. No gradient goes through u and v.
+
+    Args:
+        weight, u, v: tensor, float.
+        dim, power_iters: int.
+        eps: float or one-element tensor.
+    """
+    return bind(_spectral_norm, (weight, u, v), (dim, power_iters, eps))
 
 
 # -- yaml/normalisation.yaml -----------------------------------------------------------------------
@@ -2349,6 +3928,40 @@ def batch_norm_grad(
         _batch_norm_grad, (x, scale, bias, saved_mean, saved_variance, out_grad, mean_out_grad,
         variance_out_grad, saved_mean_grad, saved_variance_grad),
         (momentum, epsilon, data_format, is_test, use_global_stats, trainable_statistics)
+    )
+
+_sync_batch_norm_ = define(
+    "sync_batch_norm_",
+    "(Tensor x, Tensor mean, Tensor variance, Tensor scale, Tensor bias, bool is_test, "
+    "float momentum, float epsilon, str data_format, bool use_global_stats, "
+    "bool trainable_statistics)",
+    "Tensor(out), Tensor(mean_out), Tensor(variance_out), Tensor(saved_mean), "
+    "Tensor(saved_variance)", traits=("promote_float", "full_precision"), dtypes=("float",),
+    invoke="batch_norm(x, mean, variance, scale, bias, is_test, momentum, epsilon, data_format, "
+    "use_global_stats, trainable_statistics)",
+    inplace=(("mean", "mean_out"), ("variance", "variance_out"))
+)
+def sync_batch_norm_(
+    x: TensorLike, mean: TensorLike, variance: TensorLike, scale: TensorLike, bias: TensorLike,
+    is_test: bool, momentum: FloatLike, epsilon: FloatLike, data_format: str,
+    use_global_stats: bool, trainable_statistics: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """:func:`batch_norm` over the batches of all processes, which in one process is that of its
+    own. PHI's last output, reserve_space, is scratch memory and left out.
+
+    Args:
+        x, mean, variance, scale, bias: tensor, float.
+        is_test: bool.
+        momentum, epsilon: float or one-element tensor.
+        data_format: str.
+        use_global_stats, trainable_statistics: bool.
+
+    Returns:
+        out, mean_out, variance_out, saved_mean, saved_variance.
+    """
+    return bind_in_place(
+        _sync_batch_norm_, (x, mean, variance, scale, bias),
+        (is_test, momentum, epsilon, data_format, use_global_stats, trainable_statistics)
     )
 
 _instance_norm = define(
@@ -2646,13 +4259,13 @@ def tanh_grad(out, out_grad):
 _expm1 = define(
     "expm1", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="expm1_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def expm1(x: TensorLike) -> Tensor:
     """exp(x) - 1, accurate near 0, elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_expm1, (x,), ())
 
@@ -2692,13 +4305,13 @@ def log_grad(x, out_grad):
 _log1p = define(
     "log1p", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="log1p_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def log1p(x: TensorLike) -> Tensor:
     """log(1 + x), accurate near 0, elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_log1p, (x,), ())
 
@@ -2714,13 +4327,13 @@ def log1p_grad(x, out_grad):
 _log2 = define(
     "log2", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="log2_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def log2(x: TensorLike) -> Tensor:
     """Logarithm to base 2, elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_log2, (x,), ())
 
@@ -2736,13 +4349,13 @@ def log2_grad(x, out_grad):
 _log10 = define(
     "log10", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="log10_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def log10(x: TensorLike) -> Tensor:
     """Logarithm to base 10, elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_log10, (x,), ())
 
@@ -2780,13 +4393,13 @@ def sqrt_grad(out, out_grad):
 _rsqrt = define(
     "rsqrt", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="rsqrt_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def rsqrt(x: TensorLike) -> Tensor:
     """1 / sqrt(x), elementwise; inf at 0.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_rsqrt, (x,), ())
 
@@ -2848,13 +4461,14 @@ def tan_grad(out, out_grad):
 _asin = define(
     "asin", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="asin_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def asin(x: TensorLike) -> Tensor:
-    """Inverse sine in radians, in [-pi/2, pi/2], elementwise; NaN outside [-1, 1].
+    """Inverse sine in radians, in [-pi/2, pi/2], elementwise; a real number outside [-1, 1] gives
+    NaN.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_asin, (x,), ())
 
@@ -2870,13 +4484,13 @@ def asin_grad(x, out_grad):
 _acos = define(
     "acos", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="acos_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def acos(x: TensorLike) -> Tensor:
-    """Inverse cosine in radians, in [0, pi], elementwise; NaN outside [-1, 1].
+    """Inverse cosine in radians, in [0, pi], elementwise; a real number outside [-1, 1] gives NaN.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_acos, (x,), ())
 
@@ -2891,14 +4505,14 @@ def acos_grad(x, out_grad):
 
 _atan = define(
     "atan", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    backward="atan_grad", jvp="pointwise", traits=("pointwise", "promote_float"), dtypes=("float",),
-    inplace=(("x", "out"),)
+    backward="atan_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def atan(x: TensorLike) -> Tensor:
     """Inverse tangent in radians, in [-pi/2, pi/2], elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_atan, (x,), ())
 
@@ -2958,13 +4572,13 @@ def cosh_grad(x, out_grad):
 _asinh = define(
     "asinh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="asinh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def asinh(x: TensorLike) -> Tensor:
     """Inverse hyperbolic sine, log(x + sqrt(x ** 2 + 1)), elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_asinh, (x,), ())
 
@@ -2980,13 +4594,14 @@ def asinh_grad(x, out_grad):
 _acosh = define(
     "acosh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="acosh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def acosh(x: TensorLike) -> Tensor:
-    """Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; NaN below 1.
+    """Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; a real number below 1
+    gives NaN.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_acosh, (x,), ())
 
@@ -3002,13 +4617,13 @@ def acosh_grad(x, out_grad):
 _atanh = define(
     "atanh", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="atanh_grad", jvp="pointwise", traits=("pointwise", "promote_float", "full_precision"),
-    dtypes=("float",), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),)
 )
 def atanh(x: TensorLike) -> Tensor:
     """Inverse hyperbolic tangent, log((1 + x) / (1 - x)) / 2, elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_atanh, (x,), ())
 
@@ -4248,6 +5863,366 @@ def randperm(
     return bind(_randperm, (key,), (n, dtype, place))
 
 
+# -- yaml/rectifier.yaml ---------------------------------------------------------------------------
+define = definer("yaml/rectifier.yaml", family="activation")
+
+_mish = define(
+    "mish", "(Tensor x, float lambda)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float"), dtypes=("float",)
+)
+def mish(x: TensorLike, lambda_: FloatLike) -> Tensor:
+    """x * tanh(log(1 + exp(x))), elementwise, without overflow; x * tanh(x) where x is above the
+    threshold lambda.
+
+    Args:
+        x: tensor, float.
+        lambda_: float or one-element tensor.
+    """
+    return bind(_mish, (x,), (lambda_,))
+
+_selu = define(
+    "selu", "(Tensor x, float scale=1.0507009873554804934193349852946, "
+    "float alpha=1.6732632423543772848170429916717)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
+    dtypes=("float",)
+)
+def selu(
+    x: TensorLike, scale: FloatLike = 1.0507009873554805, alpha: FloatLike = 1.6732632423543772
+) -> Tensor:
+    """scale * x above 0, else scale * alpha * (exp(x) - 1), elementwise; the slope at 0 is scale *
+    alpha.
+
+    Args:
+        x: tensor, float.
+        scale, alpha: float or one-element tensor.
+    """
+    return bind(_selu, (x,), (scale, alpha))
+
+_celu = define(
+    "celu", "(Tensor x, float alpha = 1.0)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float"), dtypes=("float",)
+)
+def celu(x: TensorLike, alpha: FloatLike = 1.0) -> Tensor:
+    """x above 0, else alpha * (exp(x / alpha) - 1), elementwise; the slope at 0 is 1. alpha is not
+    0.
+
+    Args:
+        x: tensor, float.
+        alpha: float or one-element tensor.
+    """
+    return bind(_celu, (x,), (alpha,))
+
+_prelu = define(
+    "prelu", '(Tensor x, Tensor alpha, str data_format="NCHW", str mode="all")', "Tensor(out)",
+    infer_meta=("PReluInferMeta", None), traits=("promote_float",), dtypes=("float",)
+)
+def prelu(x: TensorLike, alpha: TensorLike, data_format: str = "NCHW", mode: str = "all") -> Tensor:
+    """x above 0, else alpha * x, elementwise. alpha has one number (mode all), one a channel (mode
+    channel; the channels are axis 1, or the last one in NHWC), or one for each element of a sample
+    (mode element: its shape is that of x with a 1 for the first dim, or without that dim).
+
+    Args:
+        x, alpha: tensor, float.
+        data_format, mode: str.
+    """
+    return bind(_prelu, (x, alpha), (data_format, mode))
+
+_softshrink = define(
+    "softshrink", "(Tensor x, float threshold = 0.5)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
+    dtypes=("float",)
+)
+def softshrink(x: TensorLike, threshold: FloatLike = 0.5) -> Tensor:
+    """x - threshold above the threshold, x + threshold below -threshold, 0 between, elementwise;
+    NaN stays. The threshold is not negative.
+
+    Args:
+        x: tensor, float.
+        threshold: float or one-element tensor.
+    """
+    return bind(_softshrink, (x,), (threshold,))
+
+_hardshrink = define(
+    "hardshrink", "(Tensor x, float threshold = 0.5)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
+    dtypes=("float",)
+)
+def hardshrink(x: TensorLike, threshold: FloatLike = 0.5) -> Tensor:
+    """x where abs(x) is above the threshold, else 0, elementwise; NaN stays.
+
+    Args:
+        x: tensor, float.
+        threshold: float or one-element tensor.
+    """
+    return bind(_hardshrink, (x,), (threshold,))
+
+_tanh_shrink = define(
+    "tanh_shrink", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="tanh_shrink_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
+    dtypes=("float",)
+)
+def tanh_shrink(x: TensorLike) -> Tensor:
+    """x - tanh(x), elementwise, to the last digits where the two cancel.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_tanh_shrink, (x,), ())
+
+_tanh_shrink_grad = define(
+    "tanh_shrink_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="tanh_shrink"
+)
+def tanh_shrink_grad(x, out_grad):
+    """Backward of :func:`tanh_shrink`."""
+    return bind(_tanh_shrink_grad, (x, out_grad), ())
+
+_thresholded_relu = define(
+    "thresholded_relu", "(Tensor x, float threshold = 1.0, float value = 0.0)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
+    dtypes=("float",), inplace=(("x", "out"),)
+)
+def thresholded_relu(x: TensorLike, threshold: FloatLike = 1.0, value: FloatLike = 0.0) -> Tensor:
+    """x above the threshold, else value, elementwise; NaN stays. The slope at the threshold is 0.
+
+    Args:
+        x: tensor, float.
+        threshold, value: float or one-element tensor.
+    """
+    return bind(_thresholded_relu, (x,), (threshold, value))
+
+def thresholded_relu_(x: TensorLike, threshold: FloatLike = 1.0, value: FloatLike = 0.0) -> Tensor:
+    """:func:`thresholded_relu` in the memory of x, not to be used after it."""
+    return bind_in_place(_thresholded_relu, (x,), (threshold, value))
+
+_stanh = define(
+    "stanh", "(Tensor x, float scale_a=0.67f, float scale_b=1.7159f)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
+    dtypes=("float",)
+)
+def stanh(x: TensorLike, scale_a: FloatLike = 0.67, scale_b: FloatLike = 1.7159) -> Tensor:
+    """scale_b * tanh(scale_a * x), elementwise.
+
+    Args:
+        x: tensor, float.
+        scale_a, scale_b: float or one-element tensor.
+    """
+    return bind(_stanh, (x,), (scale_a, scale_b))
+
+
+# -- yaml/recurrent.yaml ---------------------------------------------------------------------------
+define = definer("yaml/recurrent.yaml", family="recurrent")
+
+_rnn = define(
+    "rnn", "(Tensor x, Tensor[] pre_state, Tensor[] weight_list, Tensor sequence_length, "
+    "Tensor dropout_state_in, float dropout_prob=0.0, bool is_bidirec=false, int input_size=10, "
+    'int hidden_size=100, int num_layers=1, str mode="RNN_TANH", int seed=0, bool is_test=false)',
+    "Tensor(out), Tensor(dropout_state_out), Tensor[](state){pre_state.size()}, Tensor(reserve)",
+    traits=("promote_float(x, pre_state, weight_list)",), dtypes=("float",),
+    optional=("sequence_length",), intermediate=("reserve",)
+)
+def rnn(
+    x: TensorLike, pre_state: Sequence[TensorLike], weight_list: Sequence[TensorLike],
+    sequence_length: TensorLike | None, dropout_state_in: TensorLike, dropout_prob: FloatLike = 0.0,
+    is_bidirec: bool = False, input_size: int = 10, hidden_size: int = 100, num_layers: int = 1,
+    mode: str = "RNN_TANH", seed: int = 0, is_test: bool = False
+) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+    """Layers of LSTM, GRU, RNN_TANH or RNN_RELU cells along the first axis of x, [time, batch,
+    input_size]; states are [num_layers * directions, batch, hidden_size], h and for LSTM c.
+    weight_list has w_ih [gates * hidden_size, in] and w_hh of each layer and direction, then all
+    b_ih and b_hh; the gates are i, f, g, o (LSTM) or r, z, n (GRU). Behind its sequence_length a
+    sequence gives 0 and its state stays. Between layers dropout_prob of the elements are 0 in
+    training, drawn from the key dropout_state_in (any tensor where nothing is drawn);
+    dropout_state_out is a fresh key then. reserve is empty and seed says nothing here.
+
+    Args:
+        x: tensor, float.
+        pre_state, weight_list: sequence of tensors, float.
+        sequence_length: tensor, may be None.
+        dropout_state_in: tensor.
+        dropout_prob: float or one-element tensor.
+        is_bidirec: bool.
+        input_size, hidden_size, num_layers: int.
+        mode: str.
+        seed: int.
+        is_test: bool.
+
+    Returns:
+        out, dropout_state_out, state.
+    """
+    return bind(
+        _rnn, (x, pre_state, weight_list, sequence_length, dropout_state_in),
+        (dropout_prob, is_bidirec, input_size, hidden_size, num_layers, mode, seed, is_test)
+    )[:3]
+
+_cudnn_lstm = define(
+    "cudnn_lstm", "(Tensor x, Tensor init_h, Tensor init_c, Tensor w, Tensor[] weight_list, "
+    "Tensor sequence_length, float dropout_prob = 0.0, bool is_bidirec = false, "
+    "int hidden_size = 100, int num_layers = 1, bool is_test = false, int seed = 0)",
+    "Tensor(out), Tensor(last_h), Tensor(last_c), Tensor(reserve), Tensor(state_out)",
+    traits=("promote_float(x, init_h, init_c, w, weight_list)",), dtypes=("float",),
+    optional=("w", "weight_list", "sequence_length"), intermediate=("reserve",)
+)
+def cudnn_lstm(
+    x: TensorLike, init_h: TensorLike, init_c: TensorLike, w: TensorLike | None = None,
+    weight_list: Sequence[TensorLike] | None = None, sequence_length: TensorLike | None = None,
+    dropout_prob: FloatLike = 0.0, is_bidirec: bool = False, hidden_size: int = 100,
+    num_layers: int = 1, is_test: bool = False, seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """The layers of rnn in mode LSTM, their weights in weight_list, as rnn has them, or all of
+    these one behind the other in w. Dropout between layers is drawn from the key of seed, which
+    must not be 0 then; state_out is a key, and reserve is empty.
+
+    Args:
+        x, init_h, init_c: tensor, float.
+        w: tensor, float, may be None.
+        weight_list: sequence of tensors, float, may be None.
+        sequence_length: tensor, may be None.
+        dropout_prob: float or one-element tensor.
+        is_bidirec: bool.
+        hidden_size, num_layers: int.
+        is_test: bool.
+        seed: int.
+
+    Returns:
+        out, last_h, last_c, state_out.
+    """
+    outputs = bind(
+        _cudnn_lstm, (x, init_h, init_c, w, weight_list, sequence_length),
+        (dropout_prob, is_bidirec, hidden_size, num_layers, is_test, seed)
+    )
+    return outputs[0], outputs[1], outputs[2], outputs[4]
+
+_lstm = define(
+    "lstm",
+    "(Tensor input, Tensor h0, Tensor c0, Tensor weight, Tensor bias, bool use_peepholes = true, "
+    'bool is_reverse = false, bool is_test = false, str gate_activation = "sigmoid", '
+    'str cell_activation = "tanh", str candidate_activation = "tanh")',
+    "Tensor(hidden), Tensor(cell), Tensor(batch_gate), Tensor(batch_cell_pre_act)",
+    traits=("promote_float",), dtypes=("float",), optional=("h0", "c0"),
+    intermediate=("batch_gate", "batch_cell_pre_act")
+)
+def lstm(
+    input: TensorLike, h0: TensorLike | None, c0: TensorLike | None, weight: TensorLike,
+    bias: TensorLike, use_peepholes: bool = True, is_reverse: bool = False, is_test: bool = False,
+    gate_activation: str = "sigmoid", cell_activation: str = "tanh",
+    candidate_activation: str = "tanh"
+) -> tuple[Tensor, Tensor]:
+    """An LSTM along one sequence whose product with the input is made already, input [time, 4 *
+    size] in the order candidate, i, f, o: c = f * c + i * g and h = o * act(c), with weight [size,
+    4 * size] on h and bias [1, 4 * size], or [1, 7 * size] with peepholes: weights on c for i and
+    f, and on the new c for o. hidden and cell are [time, size]; is_reverse goes from the end.
+
+    Args:
+        input: tensor, float.
+        h0, c0: tensor, float, may be None.
+        weight, bias: tensor, float.
+        use_peepholes, is_reverse, is_test: bool.
+        gate_activation, cell_activation, candidate_activation: str.
+
+    Returns:
+        hidden, cell.
+    """
+    return bind(
+        _lstm, (input, h0, c0, weight, bias), (use_peepholes, is_reverse, is_test, gate_activation,
+        cell_activation, candidate_activation)
+    )[:2]
+
+_gru = define(
+    "gru", '(Tensor input, Tensor h0, Tensor weight, Tensor bias, str activation = "tanh", '
+    'str gate_activation = "sigmoid", bool is_reverse = false, bool origin_mode = false, '
+    "bool is_test=false)",
+    "Tensor(batch_gate), Tensor(batch_reset_hidden_prev), Tensor(batch_hidden), Tensor(hidden)",
+    traits=("promote_float",), dtypes=("float",), optional=("h0", "bias"),
+    intermediate=("batch_gate", "batch_reset_hidden_prev", "batch_hidden")
+)
+def gru(
+    input: TensorLike, h0: TensorLike | None, weight: TensorLike, bias: TensorLike | None = None,
+    activation: str = "tanh", gate_activation: str = "sigmoid", is_reverse: bool = False,
+    origin_mode: bool = False, is_test: bool = False
+) -> Tensor:
+    """A GRU along one sequence whose product with the input is made already, input [time, 3 * size]
+    in the order u, r, candidate: c = act(x_c + (r * h) @ w_c) and h = (1 - u) * h + u * c, or u * h
+    + (1 - u) * c in origin_mode. The memory of weight, [size, 3 * size], holds the matrix [size, 2
+    * size] of the gates and then w_c [size, size].
+
+    Args:
+        input: tensor, float.
+        h0: tensor, float, may be None.
+        weight: tensor, float.
+        bias: tensor, float, may be None.
+        activation, gate_activation: str.
+        is_reverse, origin_mode, is_test: bool.
+    """
+    return bind(
+        _gru, (input, h0, weight, bias),
+        (activation, gate_activation, is_reverse, origin_mode, is_test)
+    )[3]
+
+_gru_unit = define(
+    "gru_unit",
+    "(Tensor input, Tensor hidden_prev, Tensor weight, Tensor bias, int activation = 2, "
+    "int gate_activation = 1, bool origin_mode = false)",
+    "Tensor(gate), Tensor(reset_hidden_prev), Tensor(hidden)", traits=("promote_float",),
+    dtypes=("float",), optional=("bias",), intermediate=("gate", "reset_hidden_prev")
+)
+def gru_unit(
+    input: TensorLike, hidden_prev: TensorLike, weight: TensorLike, bias: TensorLike | None = None,
+    activation: int = 2, gate_activation: int = 1, origin_mode: bool = False
+) -> Tensor:
+    """One step of gru for a batch of rows, input [batch, 3 * size] and hidden_prev [batch, size].
+    Activations are numbers: 0 identity, 1 sigmoid, 2 tanh, 3 relu.
+
+    Args:
+        input, hidden_prev, weight: tensor, float.
+        bias: tensor, float, may be None.
+        activation, gate_activation: int.
+        origin_mode: bool.
+    """
+    return bind(
+        _gru_unit, (input, hidden_prev, weight, bias), (activation, gate_activation, origin_mode)
+    )[2]
+
+_attention_lstm = define(
+    "attention_lstm",
+    "(Tensor x, Tensor c0, Tensor h0, Tensor attention_weight, Tensor attention_bias, "
+    "Tensor attention_scalar, Tensor attention_scalar_bias, Tensor lstm_weight, Tensor lstm_bias, "
+    'str gate_activation = "sigmoid", str cell_activation = "tanh", '
+    'str candidate_activation = "tanh")',
+    "Tensor(hidden), Tensor(cell), Tensor(attentioned_x), Tensor(attention_fc_out), "
+    "Tensor(lstm_x), Tensor(lstm_out)", traits=("promote_float",), dtypes=("float",),
+    optional=("h0", "attention_bias", "attention_scalar", "attention_scalar_bias"),
+    intermediate=("attentioned_x", "attention_fc_out", "lstm_x", "lstm_out")
+)
+def attention_lstm(
+    x: TensorLike, c0: TensorLike, h0: TensorLike | None, attention_weight: TensorLike,
+    attention_bias: TensorLike | None, attention_scalar: TensorLike | None,
+    attention_scalar_bias: TensorLike | None, lstm_weight: TensorLike, lstm_bias: TensorLike,
+    gate_activation: str = "sigmoid", cell_activation: str = "tanh",
+    candidate_activation: str = "tanh"
+) -> tuple[Tensor, Tensor]:
+    """An LSTM along one sequence x [time, width] that sees at each step a mean of all rows of x,
+    their weights softmax(relu(scalar * relu([x, c] @ attention_weight + bias) + scalar_bias)).
+    lstm_weight [size + width, 4 * size] is for h and then for that mean, its gates f, i, o,
+    candidate.
+
+    Args:
+        x, c0: tensor, float.
+        h0: tensor, float, may be None.
+        attention_weight: tensor, float.
+        attention_bias, attention_scalar, attention_scalar_bias: tensor, float, may be None.
+        lstm_weight, lstm_bias: tensor, float.
+        gate_activation, cell_activation, candidate_activation: str.
+
+    Returns:
+        hidden, cell.
+    """
+    return bind(
+        _attention_lstm, (x, c0, h0, attention_weight, attention_bias, attention_scalar,
+        attention_scalar_bias, lstm_weight, lstm_bias),
+        (gate_activation, cell_activation, candidate_activation)
+    )[:2]
+
+
 # -- yaml/reduction.yaml ---------------------------------------------------------------------------
 define = definer("yaml/reduction.yaml", family="reduction")
 
@@ -4498,17 +6473,17 @@ _var = define(
     "var",
     "(Tensor x, int64_t[] axis={}, bool keepdim=false, bool unbiased=true, double correction=1)",
     "Tensor(out)", backward="var_grad", traits=("promote_float", "full_precision"),
-    dtypes=("float",)
+    dtypes=("float", "complex")
 )
 def var(
     x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False, unbiased: bool = True,
     correction: FloatLike = 1.0
 ) -> Tensor:
-    """Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not unbiased:
-    correction 0. Of no more elements than the correction it is NaN or infinite.
+    """Variance over the axes, sum(abs(x - mean) ** 2) / (n - correction) of n elements; not
+    unbiased: correction 0. Of no more elements than the correction it is NaN or infinite.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
         axis: sequence of ints, may be None.
         keepdim, unbiased: bool.
         correction: float or one-element tensor.
@@ -4527,7 +6502,7 @@ def var_grad(x, out_grad, axis, keepdim, unbiased, correction):
 _std = define(
     "std",
     "(Tensor x, int64_t[] axis={}, bool keepdim=false, bool unbiased=true, double correction=1)",
-    "Tensor(out)", traits=("promote_float", "full_precision"), dtypes=("float",)
+    "Tensor(out)", traits=("promote_float", "full_precision"), dtypes=("float", "complex")
 )
 def std(
     x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False, unbiased: bool = True,
@@ -4537,7 +6512,7 @@ def std(
     all elements are equal.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
         axis: sequence of ints, may be None.
         keepdim, unbiased: bool.
         correction: float or one-element tensor.
@@ -4812,6 +6787,235 @@ def masked_select(x: TensorLike, mask: TensorLike) -> Tensor:
         x, mask: tensor.
     """
     return bind(_masked_select, (x, mask), ())
+
+
+# -- yaml/sequence.yaml ----------------------------------------------------------------------------
+define = definer("yaml/sequence.yaml", family="sequence")
+
+_warpctc = define(
+    "warpctc",
+    "(Tensor logits, Tensor label, Tensor logits_length, Tensor labels_length, int blank = 0, "
+    "bool norm_by_times = false)", "Tensor(loss), Tensor(warpctcgrad)",
+    traits=("promote_float(logits)", "full_precision"), dtypes=("float",),
+    optional=("logits_length", "labels_length"), intermediate=("warpctcgrad",)
+)
+def warpctc(
+    logits: TensorLike, label: TensorLike, logits_length: TensorLike | None = None,
+    labels_length: TensorLike | None = None, blank: int = 0, norm_by_times: bool = False
+) -> Tensor:
+    """CTC: -log of the probability, by softmax(logits), logits [time, batch, classes], of all paths
+    that give the label once repeats are merged and blanks dropped; loss is [batch, 1], inf with
+    derivative 0 where there is none, NaN where a label is blank or no class, or a length is too
+    large. label is [batch, most]; absent lengths are the whole axes. norm_by_times divides the
+    derivative, not the loss, by the number of steps.
+
+    Args:
+        logits: tensor, float.
+        label: tensor.
+        logits_length, labels_length: tensor, may be None.
+        blank: int.
+        norm_by_times: bool.
+    """
+    return bind(_warpctc, (logits, label, logits_length, labels_length), (blank, norm_by_times))[0]
+
+_warprnnt = define(
+    "warprnnt",
+    "(Tensor input, Tensor label, Tensor input_lengths, Tensor label_lengths, int blank = 0, "
+    "float fastemit_lambda = 0.0)", "Tensor(loss), Tensor(warprnntgrad)",
+    traits=("promote_float(input)", "full_precision"), dtypes=("float",),
+    intermediate=("warprnntgrad",)
+)
+def warprnnt(
+    input: TensorLike, label: TensorLike, input_lengths: TensorLike, label_lengths: TensorLike,
+    blank: int = 0, fastemit_lambda: FloatLike = 0.0
+) -> Tensor:
+    """RNN-T: -log of the sum over all ways through the lattice of time and labels, input [batch,
+    time, most + 1, classes] being log-probabilities (log_softmax of scores), label [batch, most]:
+    blank goes on in time, a label to the next node, and blank leaves at the end. loss is [batch],
+    NaN where a label is no class or a length is too large. fastemit_lambda makes derivatives
+    through labels 1 + fastemit_lambda times as large, not the loss.
+
+    Args:
+        input: tensor, float.
+        label, input_lengths, label_lengths: tensor.
+        blank: int.
+        fastemit_lambda: float or one-element tensor.
+    """
+    return bind(
+        _warprnnt, (input, label, input_lengths, label_lengths), (blank, fastemit_lambda)
+    )[0]
+
+_ctc_align = define(
+    "ctc_align", "(Tensor input, Tensor input_length, int blank = 0, bool merge_repeated = true, "
+    "int padding_value = 0)", "Tensor(output), Tensor(output_length)",
+    traits=("nondifferentiable",), dtypes=("int",), optional=("input_length", "output_length")
+)
+def ctc_align(
+    input: TensorLike, input_length: TensorLike | None = None, blank: int = 0,
+    merge_repeated: bool = True, padding_value: int = 0
+) -> tuple[Tensor, Tensor | None]:
+    """The label that each path of input [batch, time] stands for: repeats merged, blanks dropped,
+    then padding_value; and its lengths, [batch, 1].
+
+    Args:
+        input: tensor, int.
+        input_length: tensor, int, may be None.
+        blank: int.
+        merge_repeated: bool.
+        padding_value: int.
+
+    Returns:
+        output, output_length.
+    """
+    return bind(_ctc_align, (input, input_length), (blank, merge_repeated, padding_value))
+
+_edit_distance = define(
+    "edit_distance",
+    "(Tensor hyps, Tensor refs, Tensor hypslength, Tensor refslength, bool normalized = false)",
+    "Tensor(sequencenum), Tensor(out)", traits=("nondifferentiable",),
+    optional=("hypslength", "refslength")
+)
+def edit_distance(
+    hyps: TensorLike, refs: TensorLike, hypslength: TensorLike | None = None,
+    refslength: TensorLike | None = None, normalized: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Levenshtein distance: how many insertions, deletions and substitutions make the row of hyps
+    that of refs, float32 [batch, 1], divided by the length of refs if normalized; NaN where a
+    length is too large. sequencenum is the batch, int64[1].
+
+    Args:
+        hyps, refs: tensor.
+        hypslength, refslength: tensor, may be None.
+        normalized: bool.
+
+    Returns:
+        sequencenum, out.
+    """
+    return bind(_edit_distance, (hyps, refs, hypslength, refslength), (normalized,))
+
+_viterbi_decode = define(
+    "viterbi_decode", "(Tensor potentials, Tensor transition_params, Tensor lengths, "
+    "bool include_bos_eos_tag = true)", "Tensor(scores), Tensor(path)",
+    traits=("promote_float(potentials, transition_params)",), dtypes=("float",)
+)
+def viterbi_decode(
+    potentials: TensorLike, transition_params: TensorLike, lengths: TensorLike,
+    include_bos_eos_tag: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The tags [batch, time] whose sum of potentials [batch, time, tags] and of
+    transition_params[from, to] is largest, and that sum, [batch]. With include_bos_eos_tag the last
+    row of transition_params is added at the first step, the one before it at the last. Behind
+    lengths the path is 0.
+
+    Args:
+        potentials, transition_params: tensor, float.
+        lengths: tensor.
+        include_bos_eos_tag: bool.
+
+    Returns:
+        scores, path.
+    """
+    return bind(_viterbi_decode, (potentials, transition_params, lengths), (include_bos_eos_tag,))
+
+_crf_decoding = define(
+    "crf_decoding", "(Tensor emission, Tensor transition, Tensor label, Tensor length)",
+    "Tensor(viterbi_path)", traits=("nondifferentiable", "promote_float(emission, transition)"),
+    dtypes=("float",), optional=("label", "length")
+)
+def crf_decoding(
+    emission: TensorLike, transition: TensorLike, label: TensorLike | None = None,
+    length: TensorLike | None = None
+) -> Tensor:
+    """The best tags of emission [batch, time, tags] of these lengths, int64[batch, time], 0 behind
+    the end, or of one sequence [time, tags], as [time, 1]. transition holds what is added at the
+    first step, at the last, and from tag to tag: [2 + tags, tags]. Given a label, 1 where it agrees
+    with the best path.
+
+    Args:
+        emission, transition: tensor, float.
+        label, length: tensor, may be None.
+    """
+    return bind(_crf_decoding, (emission, transition, label, length), ())
+
+_gather_tree = define(
+    "gather_tree", "(Tensor ids, Tensor parents)", "Tensor(out)", traits=("nondifferentiable",)
+)
+def gather_tree(ids: TensorLike, parents: TensorLike) -> Tensor:
+    """The sequences of a beam search, [time, batch, beams]: from the last step back, each beam
+    follows the parents, and takes the ids on its way. A parent that is no beam raises
+    TensorIndexError where the call runs at once; compiled programs take the nearest.
+
+    Args:
+        ids, parents: tensor.
+    """
+    return bind(_gather_tree, (ids, parents), ())
+
+_sequence_mask = define(
+    "sequence_mask", "(Tensor x, Scalar(int) max_len, DataType out_dtype)", "Tensor(y)",
+    traits=("nondifferentiable",), dtypes=("int",)
+)
+def sequence_mask(x: TensorLike, max_len: ScalarLike, out_dtype: DTypeLike) -> Tensor:
+    """y[..., j] = 1 where j < x[...], else 0, for j below max_len, a number or a tensor: x.max()
+    for the largest of x.
+
+    Args:
+        x: tensor, int.
+        max_len: number or one-element tensor.
+        out_dtype: dtype.
+    """
+    return bind(_sequence_mask, (x,), (max_len, out_dtype))
+
+_match_matrix_tensor = define(
+    "match_matrix_tensor", "(Tensor x, Tensor y, Tensor w, int dim_t = 1)",
+    "Tensor(out), Tensor(tmp)", traits=("promote",), dtypes=("float",)
+)
+def match_matrix_tensor(
+    x: TensorLike, y: TensorLike, w: TensorLike, dim_t: int = 1
+) -> tuple[Tensor, Tensor]:
+    """x[i] @ w[:, t] @ y[j] for each t of dim_t, row i of x [rows, width] and row j of y, in this
+    order, as [dim_t * rows * columns, 1]; and tmp, x @ w as [rows, dim_t * width]. w is [width,
+    dim_t, width].
+
+    Args:
+        x, y, w: tensor, float.
+        dim_t: int.
+
+    Returns:
+        out, tmp.
+    """
+    return bind(_match_matrix_tensor, (x, y, w), (dim_t,))
+
+_chunk_eval = define(
+    "chunk_eval", "(Tensor inference, Tensor label, Tensor seq_length, int num_chunk_types, "
+    'str chunk_scheme = "IOB", int[] excluded_chunk_types = {})',
+    "Tensor(precision), Tensor(recall), Tensor(f1_score), Tensor(num_infer_chunks), "
+    "Tensor(num_label_chunks), Tensor(num_correct_chunks)", traits=("nondifferentiable",),
+    optional=("seq_length",)
+)
+def chunk_eval(
+    inference: TensorLike, label: TensorLike, seq_length: TensorLike | None, num_chunk_types: int,
+    chunk_scheme: str = "IOB", excluded_chunk_types: IntArrayLike | None = ()
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """How many chunks of label inference finds: precision, recall and their harmonic mean,
+    float32[1], and the numbers of chunks, int64[1]. A tag is type * tags + position; the positions
+    are begin, inside (IOB), inside, end (IOE), begin, inside, end, single (IOBES) or one alone
+    (plain), and num_chunk_types * tags is outside. Tensors are [batch, time, 1] with seq_length,
+    else one sequence. A tag beyond raises TensorIndexError where the call runs at once.
+
+    Args:
+        inference, label: tensor.
+        seq_length: tensor, may be None.
+        num_chunk_types: int.
+        chunk_scheme: str.
+        excluded_chunk_types: sequence of ints, may be None.
+
+    Returns:
+        precision, recall, f1_score, num_infer_chunks, num_label_chunks, num_correct_chunks.
+    """
+    return bind(
+        _chunk_eval, (inference, label, seq_length),
+        (num_chunk_types, chunk_scheme, excluded_chunk_types)
+    )
 
 
 # -- yaml/shape.yaml -------------------------------------------------------------------------------
@@ -5385,6 +7589,321 @@ _topk_grad = define(
 def topk_grad(x, indices, out_grad, k, axis, largest, sorted):
     """Backward of :func:`topk`."""
     return bind(_topk_grad, (x, indices, out_grad), (k, axis, largest, sorted))
+
+
+# -- yaml/special.yaml -----------------------------------------------------------------------------
+define = definer("yaml/special.yaml", family="pointwise")
+
+_gammaln = define(
+    "gammaln", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",), invoke="lgamma(x)",
+    inplace=(("x", "out"),)
+)
+def gammaln(x: TensorLike) -> Tensor:
+    """Logarithm of the absolute value of the gamma function, elementwise: :func:`lgamma` by its
+    other name.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_gammaln, (x,), ())
+
+def gammaln_(x: TensorLike) -> Tensor:
+    """:func:`gammaln` in the memory of x, not to be used after it."""
+    return bind_in_place(_gammaln, (x,), ())
+
+_logit = define(
+    "logit", "(Tensor x, float eps = 1e-6f)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="logit_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
+)
+def logit(x: TensorLike, eps: FloatLike = 1e-06) -> Tensor:
+    """log(x / (1 - x)) of x, which is first brought into [eps, 1 - eps], elementwise; to the last
+    digits near 0.5. With eps 0 it is NaN outside [0, 1]; outside [eps, 1 - eps] the slope is 0.
+
+    Args:
+        x: tensor, float.
+        eps: float or one-element tensor.
+    """
+    return bind(_logit, (x,), (eps,))
+
+def logit_(x: TensorLike, eps: FloatLike = 1e-06) -> Tensor:
+    """:func:`logit` in the memory of x, not to be used after it."""
+    return bind_in_place(_logit, (x,), (eps,))
+
+_logit_grad = define(
+    "logit_grad", "(Tensor x, Tensor out_grad, float eps)", "Tensor(x_grad)", forward="logit"
+)
+def logit_grad(x, out_grad, eps):
+    """Backward of :func:`logit`."""
+    return bind(_logit_grad, (x, out_grad), (eps,))
+
+_i0 = define(
+    "i0", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
+)
+def i0(x: TensorLike) -> Tensor:
+    """Modified Bessel function of the first kind of order 0, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_i0, (x,), ())
+
+def i0_(x: TensorLike) -> Tensor:
+    """:func:`i0` in the memory of x, not to be used after it."""
+    return bind_in_place(_i0, (x,), ())
+
+_i0e = define(
+    "i0e", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+)
+def i0e(x: TensorLike) -> Tensor:
+    """exp(-abs(x)) * i0(x), elementwise, where the factors overflow and vanish too. The slope at 0
+    is 0.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_i0e, (x,), ())
+
+_i1 = define(
+    "i1", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",),
+    inplace=(("x", "out"),)
+)
+def i1(x: TensorLike) -> Tensor:
+    """Modified Bessel function of the first kind of order 1, elementwise.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_i1, (x,), ())
+
+def i1_(x: TensorLike) -> Tensor:
+    """:func:`i1` in the memory of x, not to be used after it."""
+    return bind_in_place(_i1, (x,), ())
+
+_i1e = define(
+    "i1e", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+)
+def i1e(x: TensorLike) -> Tensor:
+    """exp(-abs(x)) * i1(x), elementwise, where the factors overflow and vanish too.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_i1e, (x,), ())
+
+_bessel_ratio = define(
+    "bessel_ratio", "(Tensor x, int n)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="bessel_ratio_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+)
+def bessel_ratio(x: TensorLike, n: int) -> Tensor:
+    """Modified Bessel function of the first kind of order n over x ** n, elementwise; its slope is
+    x times that of order n + 1.
+
+    Args:
+        x: tensor, float.
+        n: int.
+    """
+    return bind(_bessel_ratio, (x,), (n,))
+
+_bessel_ratio_grad = define(
+    "bessel_ratio_grad", "(Tensor x, Tensor out_grad, int n)", "Tensor(x_grad)",
+    forward="bessel_ratio"
+)
+def bessel_ratio_grad(x, out_grad, n):
+    """Backward of :func:`bessel_ratio`."""
+    return bind(_bessel_ratio_grad, (x, out_grad), (n,))
+
+_scaled_bessel = define(
+    "scaled_bessel", "(Tensor x, int m=0, int n=0)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), backward="scaled_bessel_grad", jvp="pointwise",
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+)
+def scaled_bessel(x: TensorLike, m: int = 0, n: int = 0) -> Tensor:
+    """1 / pi times the integral of (1 - t) ** (m - 1 / 2) * (1 + t) ** (n - 1 / 2) * exp(-abs(x) *
+    (1 - t)) over -1 < t < 1, elementwise: i0e for m = n = 0, and i1e over x for m = n = 1. Its
+    slope is that of m + 1, with the sign of -x.
+
+    Args:
+        x: tensor, float.
+        m, n: int.
+    """
+    return bind(_scaled_bessel, (x,), (m, n))
+
+_scaled_bessel_grad = define(
+    "scaled_bessel_grad", "(Tensor x, Tensor out_grad, int m, int n)", "Tensor(x_grad)",
+    forward="scaled_bessel"
+)
+def scaled_bessel_grad(x, out_grad, m, n):
+    """Backward of :func:`scaled_bessel`."""
+    return bind(_scaled_bessel_grad, (x, out_grad), (m, n))
+
+
+# -- yaml/spectral.yaml ----------------------------------------------------------------------------
+define = definer("yaml/spectral.yaml", family="linalg")
+
+_qr = define(
+    "qr", '(Tensor x, str mode="reduced")', "Tensor(q), Tensor(r)",
+    infer_meta=("QrInferMeta", None), backward="qr_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def qr(x: TensorLike, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    """The factors of x = q r, of [m, n]: q has orthonormal columns, min(m, n) of them or, where
+    mode is "complete", m; r is upper triangular. mode "r": q is empty. Signs are LAPACK's.
+    Derivatives take the first min(m, n) columns of x as independent.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        mode: str.
+
+    Returns:
+        q, r.
+    """
+    return bind(_qr, (x,), (mode,))
+
+_qr_grad = define(
+    "qr_grad", "(Tensor x, Tensor q, Tensor r, Tensor q_grad, Tensor r_grad, str mode)",
+    "Tensor(x_grad)", forward="qr"
+)
+def qr_grad(x, q, r, q_grad, r_grad, mode):
+    """Backward of :func:`qr`."""
+    return bind(_qr_grad, (x, q, r, q_grad, r_grad), (mode,))
+
+_svd = define(
+    "svd", "(Tensor x, bool full_matrices=false)", "Tensor(u), Tensor(s), Tensor(vh)",
+    infer_meta=("SvdInferMeta", None), backward="svd_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def svd(x: TensorLike, full_matrices: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+    """The singular values s, from the largest down, and the unitary factors of x = u diag(s) vh; of
+    [m, n] u has min(m, n) columns and vh as many rows, with full_matrices all m and n.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        full_matrices: bool.
+
+    Returns:
+        u, s, vh.
+    """
+    return bind(_svd, (x,), (full_matrices,))
+
+_svd_grad = define(
+    "svd_grad",
+    "(Tensor x, Tensor u, Tensor vh, Tensor s, Tensor u_grad, Tensor vh_grad, Tensor s_grad, "
+    "bool full_matrices)", "Tensor(x_grad)", no_need_buffer=("x",), forward="svd"
+)
+def svd_grad(x, u, vh, s, u_grad, vh_grad, s_grad, full_matrices):
+    """Backward of :func:`svd`."""
+    return bind(_svd_grad, (x, u, vh, s, u_grad, vh_grad, s_grad), (full_matrices,))
+
+_svdvals = define(
+    "svdvals", "(Tensor x)", "Tensor(s)", backward="svdvals_grad",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
+)
+def svdvals(x: TensorLike) -> Tensor:
+    """The singular values of x, the roots of the eigenvalues of x^H x, from the largest down.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+    """
+    return bind(_svdvals, (x,), ())
+
+_svdvals_grad = define(
+    "svdvals_grad", "(Tensor x, Tensor s_grad)", "Tensor(x_grad)", forward="svdvals"
+)
+def svdvals_grad(x, s_grad):
+    """Backward of :func:`svdvals`."""
+    return bind(_svdvals_grad, (x, s_grad), ())
+
+_eigh = define(
+    "eigh", '(Tensor x, str UPLO="L")', "Tensor(out_w), Tensor(out_v)",
+    infer_meta=("EighInferMeta", None), backward="eigh_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def eigh(x: TensorLike, UPLO: str = "L") -> tuple[Tensor, Tensor]:
+    """The eigenvalues w of a Hermitian matrix, real and ascending, and its unit eigenvectors, the
+    columns of v: x = v diag(w) v^H. Of x the lower triangle is read, or for UPLO "U" the upper one;
+    derivatives are those on Hermitian matrices: a gradient is Hermitian.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        UPLO: str.
+
+    Returns:
+        out_w, out_v.
+    """
+    return bind(_eigh, (x,), (UPLO,))
+
+_eigh_grad = define(
+    "eigh_grad", "(Tensor out_w, Tensor out_v, Tensor out_w_grad, Tensor out_v_grad)",
+    "Tensor(x_grad)", forward="eigh"
+)
+def eigh_grad(out_w, out_v, out_w_grad, out_v_grad):
+    """Backward of :func:`eigh`."""
+    return bind(_eigh_grad, (out_w, out_v, out_w_grad, out_v_grad), ())
+
+_eigvalsh = define(
+    "eigvalsh", '(Tensor x, str uplo="L", bool is_test=false)',
+    "Tensor(eigenvalues), Tensor(eigenvectors)", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def eigvalsh(x: TensorLike, uplo: str = "L", is_test: bool = False) -> tuple[Tensor, Tensor]:
+    """The eigenvalues of a Hermitian matrix, ascending, and its eigenvectors, which are empty if
+    is_test: see :func:`eigh`.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+        uplo: str.
+        is_test: bool.
+
+    Returns:
+        eigenvalues, eigenvectors.
+    """
+    return bind(_eigvalsh, (x,), (uplo, is_test))
+
+_eig = define(
+    "eig", "(Tensor x)", "Tensor(out_w), Tensor(out_v)", infer_meta=("EigInferMeta", None),
+    backward="eig_grad", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def eig(x: TensorLike) -> tuple[Tensor, Tensor]:
+    """The complex eigenvalues w, in no order, and unit eigenvectors, the columns of v, of a square
+    matrix: x v = v diag(w).
+
+    Args:
+        x: tensor, float32, float64 or complex.
+
+    Returns:
+        out_w, out_v.
+    """
+    return bind(_eig, (x,), ())
+
+_eig_grad = define(
+    "eig_grad", "(Tensor x, Tensor out_w, Tensor out_v, Tensor out_w_grad, Tensor out_v_grad)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="eig"
+)
+def eig_grad(x, out_w, out_v, out_w_grad, out_v_grad):
+    """Backward of :func:`eig`."""
+    return bind(_eig_grad, (x, out_w, out_v, out_w_grad, out_v_grad), ())
+
+_eigvals = define(
+    "eigvals", "(Tensor x)", "Tensor(out)", traits=("promote_float", "matrices"),
+    dtypes=("float32", "float64", "complex")
+)
+def eigvals(x: TensorLike) -> Tensor:
+    """The complex eigenvalues of a square matrix, in no order: the w with det(x - w I) = 0.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+    """
+    return bind(_eigvals, (x,), ())
 
 
 # -- yaml/transformation.yaml ----------------------------------------------------------------------

@@ -391,9 +391,28 @@ def assert_complex_close(found, exact, bound: float) -> None:
 
 
 COMPLEX_FUNCTIONS = {
-    "exp": 2, "log": 2, "sqrt": 2, "sin": 2.5, "cos": 2.5, "tan": 4, "sinh": 2.5, "cosh": 2.5,
-    "tanh": 4, "reciprocal": 2, "sign": 2,
-}  # fmt: skip
+    "exp": 2,
+    "log": 2,
+    "sqrt": 2,
+    "sin": 2.5,
+    "cos": 2.5,
+    "tan": 4,
+    "sinh": 2.5,
+    "cosh": 2.5,
+    "tanh": 4,
+    "reciprocal": 2,
+    "sign": 2,
+    "asin": 4,
+    "acos": 4,
+    "atan": 4,
+    "asinh": 4,
+    "acosh": 4,
+    "atanh": 4,
+    "log2": 3,
+    "log10": 3,
+    "rsqrt": 3,
+}
+INVERSE = ("asin", "acos", "atan", "asinh", "acosh", "atanh")
 
 
 @pytest.mark.skipif(not EXTENDED, reason="needs a longdouble wider than float64")
@@ -403,8 +422,14 @@ def test_complex_function(name, dtype):
     x = complex_sample(dtype)
     wide = x.astype("clongdouble")
     with np.errstate(all="ignore"):
-        exact = wide / np.abs(wide) if name == "sign" else getattr(np, name)(wide)
+        exact = _exact(name, wide)
     assert_complex_close(run_body(name, x), exact, COMPLEX_FUNCTIONS[name])
+
+
+def _exact(name: str, x: np.ndarray) -> np.ndarray:
+    if name in ("sign", "rsqrt"):
+        return x / np.abs(x) if name == "sign" else 1 / np.sqrt(x)
+    return getattr(np, name.replace("a", "arc", 1) if name in INVERSE else name)(x)
 
 
 @pytest.mark.parametrize("dtype", COMPLEXES)
@@ -479,6 +504,17 @@ def test_where():
     c, x, y = np.array([True, False]), np.array([1.0, 2.0]), np.array([3.0, 4.0])
     np.testing.assert_array_equal(run_body("where", c, x, y), [1, 4])
     np.testing.assert_array_equal(run_body("where", c, x * 1j, y + 0j), [1j, 4])
+
+
+@pytest.mark.parametrize("dtype", REALS)
+def test_the_next_number(dtype):
+    ends = np.array([0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, np.finfo(dtype).tiny], dtype)
+    x, y = (v.ravel().astype(dtype) for v in np.meshgrid(ends, ends))
+    found, wanted = run_body("nextafter", x, y), np.nextafter(x, y)
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(
+        np.signbit(found) & (found == 0), np.signbit(wanted) & (wanted == 0)
+    )
 
 
 def test_threefry_known_answers():

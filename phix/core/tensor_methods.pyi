@@ -137,6 +137,28 @@ class TensorMethods:
     def heaviside(self, y: TensorLike) -> Tensor:
         """0 where x is below 0, y where it is 0, 1 above, elementwise; NaN at NaN. The slope in x
         is 0."""
+    def copysign(self, y: TensorLike) -> Tensor:
+        """abs(x) with the sign of y, also that of a zero or NaN, elementwise. The slope in x is 0
+        at 0."""
+    def copysign_(self, y: TensorLike) -> Tensor:
+        """:func:`copysign` in the memory of x, not to be used after it."""
+    def nextafter(self, y: TensorLike) -> Tensor:
+        """The float next to x on the way to y, elementwise; y itself where they are equal. The
+        slope in x is 1, that in y 0."""
+    def angle(self) -> Tensor:
+        """Angle of the complex number x in radians, in [-pi, pi], elementwise; pi below 0 for real
+        numbers. The slope at 0 is 0."""
+    def rint(self) -> Tensor:
+        """The integer nearest to x, halves to even, elementwise. The derivative is 0."""
+    def rint_(self) -> Tensor:
+        """:func:`rint` in the memory of x, not to be used after it."""
+    def trunc_divide(self, y: TensorLike) -> Tensor:
+        """x / y without its fraction, elementwise, as C's division; ints divided by 0 give 0. The
+        derivative is 0."""
+    def trunc_divide_(self, y: TensorLike) -> Tensor:
+        """:func:`trunc_divide` in the memory of x, not to be used after it."""
+    def div_scale(self, scale: ScalarLike = 1.0) -> Tensor:
+        """x / scale, elementwise."""
     def attention(
         self,
         key: TensorLike,
@@ -150,6 +172,39 @@ class TensorMethods:
         the scores: numbers to add, or bools, True where a key is seen. With causal, query i sees
         the keys up to i alone. A query whose keys are all masked gives NaN. Weights are computed in
         float32 at least."""
+    def margin_cross_entropy(
+        self,
+        label: TensorLike,
+        return_softmax: bool = False,
+        ring_id: int = 0,
+        rank: int = 0,
+        nranks: int = 1,
+        margin1: FloatLike = 1.0,
+        margin2: FloatLike = 0.5,
+        margin3: FloatLike = 0.0,
+        scale: FloatLike = 64.0,
+    ) -> tuple[Tensor, Tensor]:
+        """Cross entropy of scale * logits [n, classes], cosines in [-1, 1], in which that of the
+        label, cos(t), is first made cos(margin1 * t + margin2) - margin3; loss is [n, 1]. It runs
+        in one process: nranks is 1, and ring_id and rank say nothing. A label that is no class
+        raises TensorIndexError where the call runs at once; compiled programs take the nearest
+        class, or raise under phix.debug.check_indices()."""
+    def hsigmoid_loss(
+        self,
+        label: TensorLike,
+        w: TensorLike,
+        bias: TensorLike | None,
+        path: TensorLike | None,
+        code: TensorLike | None,
+        num_classes: int,
+        is_sparse: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Hierarchical sigmoid: for each node on the path of a label through a binary tree,
+        softplus(z) - bit * z with z = dot(x, w[node]) + bias[node] brought into [-40, 40] (through
+        which gradients pass), summed to out [n, 1]. The tree is the complete one of num_classes
+        leaves, or path [n, l] has the nodes, ended by a negative one, and code [n, l] the bits.
+        pre_out [n, l] is softplus(z), and log(2) behind the end of a path, which counts, as in
+        Paddle. w_out is w; is_sparse says nothing."""
     def matmul(self, y: TensorLike, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
         """Matrix product over the last two axes, out[..., i, j] = sum_k x[..., i, k] * y[..., k,
         j], leading axes broadcast; a 1-d x is a row, a 1-d y a column, and that axis is dropped."""
@@ -237,6 +292,14 @@ class TensorMethods:
         """:func:`baddbmm` in the memory of input, not to be used after it."""
     def kron(self, y: TensorLike) -> Tensor:
         """Kronecker product: each element of x replaced by its product with y."""
+    def bilinear(self, y: TensorLike, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
+        """out[i, k] = sum x[i, m] weight[k, m, n] y[i, n] + bias[0, k], or + 0 without bias."""
+    def cross(self, y: TensorLike, axis: int = 9) -> Tensor:
+        """The vector product along an axis of 3 elements, x_(i+1) y_(i+2) - x_(i+2) y_(i+1),
+        indices modulo 3. axis 9 stands for the first of 3 elements."""
+    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """The sum of x[..., i, ..., i + offset, ...] of axis1 and axis2 over i, of the dtype of
+        x."""
     def branch(
         self,
         operands: Sequence[TensorLike],
@@ -288,6 +351,123 @@ class TensorMethods:
         """x with 0 below the diagonal: out[..., i, j] = x[..., i, j] where j - i >= diagonal."""
     def triu_(self, diagonal: int = 0) -> Tensor:
         """:func:`triu` in the memory of x, not to be used after it."""
+    def number_count(self, upper_range: int) -> Tensor:
+        """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other
+        numbers do not count."""
+    def int_bincount(self, low: DimLike, high: DimLike, dtype: DimLike) -> Tensor:
+        """How often low, low + 1, ..., high - 1 stand in x; other numbers do not count. dtype is
+        PHI's number of that of the counts: 7 for int32, 9 for int64 (3 and 5 for int8 and
+        int16)."""
+    def limit_by_capacity(self, capacity: TensorLike, n_worker: int) -> Tensor:
+        """expert_count [n_worker * experts] cut so that the tokens of all workers for an expert are
+        no more than its capacity; the first workers are served first."""
+    def prune_gate_by_capacity(
+        self,
+        expert_count: TensorLike,
+        n_expert: DimLike = 0,
+        n_worker: DimLike = 0,
+    ) -> Tensor:
+        """gate_idx, the expert of each token, with -1 for all but the first expert_count[e] tokens
+        of each expert e; there are n_expert * n_worker of them."""
+    def random_routing(self, topk_value: TensorLike, topk_idx: TensorLike) -> Tensor:
+        """topk_idx [tokens, 2], the experts of each token, with -1 for the second where twice its
+        topk_value is below prob."""
+    def random_routing_(self, topk_value: TensorLike, topk_idx: TensorLike) -> Tensor:
+        """:func:`random_routing` in the memory of topk_idx, not to be used after it."""
+    def batch_fc(self, w: TensorLike, bias: TensorLike) -> Tensor:
+        """input[s] @ w[s] + bias[s] for each slot s; input is [slots, rows, in], w [slots, in,
+        out], bias [slots, out]."""
+    def moe_combine(self, combine_weights: TensorLike, scatter_index: TensorLike) -> Tensor:
+        """y[t] = sum_k combine_weights[t, k] x[scatter_index[t, k]]: what the k experts of each
+        token give."""
+    def moe_combine_no_weight(
+        self,
+        combine_weight: TensorLike,
+        scatter_index: TensorLike,
+        epsilon: FloatLike = 1e-15,
+    ) -> Tensor:
+        """y[t] = the sum of x[scatter_index[t, k]] over the k whose combine_weight[t, k] is above
+        epsilon."""
+    def moe_gate_dispatch(
+        self,
+        gate_logits: TensorLike,
+        corr_bias: TensorLike | None,
+        k: DimLike,
+        capacity: DimLike,
+        use_pad: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Each token x[t] goes to the k experts with the largest gate_logits[t] + corr_bias, as
+        long as one has fewer than capacity: first choices before second ones, tokens in order. y
+        [experts * capacity, size] has a token in row scatter_index[k, t], which combine_weights[t,
+        k], the logits, go with; they and the index are 0 where there was no room. expert_offset is
+        the cumulative count of choices of each expert, expert_id [tokens, k] the choices. use_pad
+        must be True."""
+    def cal_aux_loss(
+        self,
+        dispatch_mask: TensorLike,
+        tokens_mask: TensorLike | None,
+        dispatch_tokens_mask: TensorLike | None,
+        num_experts: DimLike,
+        use_group: bool,
+        moe_k: DimLike,
+        clip_min: FloatLike,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """num_experts * sum_e ce[e] * me[e], over moe_k with use_group: ce = dispatch_mask / n, me
+        the sum of gate_prob [tokens, experts] over tokens / n. n, seqlen_float, is the sum of
+        dispatch_tokens_mask, else that of tokens_mask, else tokens * experts / num_experts, and
+        clip_min at least. With both masks of different lengths, the value is times the quotient of
+        their sums. The gradient goes to gate_prob alone."""
+    def build_src_rank_and_local_expert_id(
+        self,
+        expert_num_global: IntArrayLike,
+        num_local_experts: DimLike,
+    ) -> tuple[Tensor, Tensor]:
+        """For each of sum(expert_num_global) tokens, ordered by their expert e of all, e //
+        num_local_experts and e % num_local_experts, as int32. The tensor holds the same counts as
+        the list."""
+    def expand_modality_expert_id(
+        self,
+        num_expert_per_modality: DimLike,
+        group_size: DimLike,
+        modality_offset: DimLike,
+        is_group_expert: bool,
+    ) -> Tensor:
+        """Numbers of the experts of one of two modalities among those of both: with is_group_expert
+        choice k gets k * group_size added, then e becomes (e // n) * 2 n + e % n + modality_offset
+        * n, n = num_expert_per_modality; 0 leaves that out."""
+    def moe_permute(
+        self,
+        scale: TensorLike | None,
+        expert_routemap_topk: TensorLike,
+        expert_prob_topk: TensorLike,
+        num_experts: int,
+        tokens_per_expert: IntArrayLike,
+        padding_alignment: int,
+        do_gather: bool,
+        using_ue8m0_scale: bool = False,
+        return_expert_indices: bool = False,
+        override_buffer_size: int = -1,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """A row for each token of each expert, the experts side by side, padded with zeros to
+        multiples of padding_alignment. expert_routemap_topk [tokens, k] are the experts of a token,
+        -1 for none, expert_prob_topk what goes with them. zipped_expertwise_rowmap [tokens,
+        experts] is the row of a token, -1 for none; an expert takes its first tokens_per_expert.
+        Without do_gather, scale or return_expert_indices, what they ask for is empty; -1 stands for
+        padding."""
+    def moe_unpermute(
+        self,
+        zipped_expertwise_rowmap: TensorLike,
+        expert_routemap_topk: TensorLike,
+        token_prob_unzipped: TensorLike,
+        total_zipped_tokens_num: int,
+        num_experts: int,
+        use_mix_precision: bool,
+        using_weighted_combine: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """What :func:`moe_permute` has put apart: the sum of the rows that zipped_expertwise_rowmap
+        [tokens, experts] names for each token, times their token_prob_unzipped with
+        using_weighted_combine, and for each choice its probability, 0 for none. use_mix_precision:
+        16-bit floats are summed in float32."""
     def fft_c2c(self, axes: IntArrayLike, normalization: str, forward: bool) -> Tensor:
         """The sums out_k = sum_j x_j exp(-2 pi i j k / n) over each of the axes, n its size; with +
         in the exponent unless forward. normalization is 'backward', 'ortho' or 'forward': where
@@ -312,6 +492,221 @@ class TensorMethods:
         """As :func:`fft_c2c`, of what is its own conjugate when mirrored, so out is real: of the
         last of the axes x has the points k = 0, ..., n // 2 alone, where n is last_dim_size, or 2
         (size - 1) if that is 0. The imaginary parts at k = 0 and n / 2 count for nothing."""
+    def flash_attn(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        fixed_seed_offset: TensorLike | None = None,
+        attn_mask: TensorLike | None = None,
+        dropout: FloatLike = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        is_test: bool = False,
+        rng_name: str = '',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """softmax(q k^T / sqrt(size) + attn_mask) v for each head; q is [batch, queries, heads,
+        size], k and v [batch, keys, heads, size], where each head of k may serve a group of heads
+        of q. attn_mask broadcasts to [batch, heads, queries, keys]: numbers to add, or bools, True
+        where a key is seen. causal: the last query sees all keys, each one before it a key less. A
+        query that sees none gets zeros. softmax is empty unless asked for, and holds the weights
+        before dropout; softmax_lse is the logsumexp of the scores, [batch, heads, queries].
+        fixed_seed_offset is the key (phix.random.key) that dropout needs, and seed_offset the key
+        used."""
+    def flash_attn_qkvpacked(
+        self,
+        fixed_seed_offset: TensorLike | None = None,
+        attn_mask: TensorLike | None = None,
+        dropout: FloatLike = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        is_test: bool = False,
+        rng_name: str = '',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """:func:`flash_attn` of one tensor, [batch, sequence, groups + 2, heads of keys, size]:
+        queries, groups * heads of keys of them, then keys, then values."""
+    def flash_attn_unpadded(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        cu_seqlens_q: TensorLike,
+        cu_seqlens_k: TensorLike,
+        fixed_seed_offset: TensorLike | None,
+        attn_mask: TensorLike | None,
+        max_seqlen_q: DimLike,
+        max_seqlen_k: DimLike,
+        scale: FloatLike,
+        dropout: FloatLike = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        is_test: bool = False,
+        rng_name: str = '',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """softmax(scale q k^T + attn_mask) v within each of several sequences, whose rows lie one
+        behind the other: q is [rows, heads, size], and sequence s has the rows cu_seqlens_q[s] to
+        cu_seqlens_q[s + 1] - 1. Rows behind the last sequence get zeros. attn_mask broadcasts to
+        [sequences, heads, queries, keys]; softmax is [heads, rows, rows of keys], softmax_lse
+        [heads, rows]. The longest lengths say nothing here; see :func:`flash_attn`."""
+    def flash_attn_varlen_qkvpacked(
+        self,
+        cu_seqlens_q: TensorLike,
+        cu_seqlens_k: TensorLike,
+        fixed_seed_offset: TensorLike | None,
+        attn_mask: TensorLike | None,
+        max_seqlen_q: DimLike,
+        max_seqlen_k: DimLike,
+        scale: FloatLike,
+        dropout: FloatLike = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        is_test: bool = False,
+        rng_name: str = '',
+        varlen_padded: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """:func:`flash_attn_unpadded` of one tensor, [rows, groups + 2, heads of keys, size].
+        varlen_padded: sequence s begins at row s * max_seqlen_q instead, and what is behind its
+        cu_seqlens_q[s + 1] - cu_seqlens_q[s] rows is padding, which gets zeros."""
+    def fused_softmax_mask(self, mask: TensorLike) -> Tensor:
+        """softmax(x + mask) over the last axis of scores [batch, heads, queries, keys]; mask
+        broadcasts to x."""
+    def fused_softmax_mask_upper_triangle(self) -> Tensor:
+        """softmax over the last axis of scores [batch, heads, queries, keys] of which query i sees
+        the keys up to i."""
+    def fused_batch_norm_act(
+        self,
+        scale: TensorLike,
+        bias: TensorLike,
+        mean: TensorLike,
+        variance: TensorLike,
+        momentum: FloatLike,
+        epsilon: FloatLike,
+        act_type: str,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """relu of :func:`batch_norm` in training of x with channels last; act_type must be relu.
+        PHI's last output, reserve_space, is scratch memory and left out."""
+    def fused_bn_add_activation(
+        self,
+        z: TensorLike,
+        scale: TensorLike,
+        bias: TensorLike,
+        mean: TensorLike,
+        variance: TensorLike,
+        momentum: FloatLike,
+        epsilon: FloatLike,
+        act_type: str,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """relu of the sum of z and :func:`batch_norm` in training of x with channels last; see
+        :func:`fused_batch_norm_act`."""
+    def fast_ln(
+        self,
+        scale: TensorLike,
+        bias: TensorLike,
+        epsilon: FloatLike,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """:func:`layer_norm` over the last axis; mean and invvar, 1 / sqrt(variance + epsilon), are
+        vectors, one number a row."""
+    def fast_rms_norm(self, scale: TensorLike, epsilon: FloatLike) -> tuple[Tensor, Tensor]:
+        """x * invvar * scale over the last axis, invvar = 1 / sqrt(mean(x ** 2) + epsilon), which
+        is a vector, one number a row."""
+    def fused_rms_norm_ext(self, scale: TensorLike, epsilon: FloatLike) -> tuple[Tensor, Tensor]:
+        """The same as :func:`fast_rms_norm`: x * invvar * scale with invvar = 1 / sqrt(mean(x ** 2)
+        + epsilon)."""
+    def fused_rms_norm_quant(
+        self,
+        bias: TensorLike | None,
+        residual: TensorLike | None,
+        norm_weight: TensorLike | None,
+        norm_bias: TensorLike | None,
+        epsilon: FloatLike,
+        begin_norm_axis: int,
+        quant_scale: FloatLike,
+        quant_round_type: int,
+        quant_max_bound: FloatLike,
+        quant_min_bound: FloatLike,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`rms_norm`, and with quant_scale above 0 its result y as int8: quant_max_bound *
+        quant_scale * y rounded (quant_round_type 0: half to even, 1: half away from 0), within
+        quant_min_bound and quant_max_bound."""
+    def fused_gemm_epilogue(
+        self,
+        y: TensorLike,
+        bias: TensorLike,
+        trans_x: bool,
+        trans_y: bool,
+        activation: str,
+    ) -> tuple[Tensor, Tensor]:
+        """activation(x @ y + bias), each factor transposed if asked for; activation is none, relu,
+        or gelu with tanh. reserve_space is what the activation is taken of, and empty for none."""
+    def batched_gemm(
+        self,
+        rhs: TensorLike,
+        batch_sizes: IntArrayLike,
+        trans_lhs: bool,
+        trans_rhs: bool,
+    ) -> Tensor:
+        """The rows of lhs in groups of batch_sizes, group g times the matrix rhs[g] (its transpose
+        with trans_rhs); with trans_lhs rhs has rows like lhs, and the result is [groups, ...],
+        lhs_g^T @ rhs_g."""
+    def add_position_encoding(self, alpha: FloatLike = 1.0, beta: FloatLike = 1.0) -> Tensor:
+        """alpha x + beta w for x [batch, sequence, size]: in row j, w[k] = sin(j / 10000 ** (k /
+        (size / 2 - 1))) in the first half and the cosine of the same in the second."""
+    def top_p_sampling(
+        self,
+        ps: TensorLike,
+        threshold: TensorLike | None = None,
+        topp_seed: TensorLike | None = None,
+        seed: int = -1,
+        k: int = 0,
+        mode: str = 'truncate',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """For each row of scores x, one drawn in proportion to the scores from the largest that sum
+        to the share ps of all; none below threshold but the largest. ids are the positions;
+        topk_scores and topk_ids are the k largest. topp_seed is the key (phix.random.key); without
+        it the seed, from 0 on, is one."""
+    def sparse_attention(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        offset: TensorLike,
+        columns: TensorLike,
+        key_padding_mask: TensorLike | None = None,
+        attn_mask: TensorLike | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """softmax(q k^T / sqrt(size)) v for [batch, heads, sequence, size] where row i scores only
+        the keys columns[offset[i]] to columns[offset[i + 1] - 1]; a key where key_padding_mask
+        [batch, sequence] or attn_mask [sequence, sequence] is 0 is left out, and a row without keys
+        gets zeros. sparse_dot_sdd and softmax are the scores and weights in the order of
+        columns."""
+    def send_u_recv(
+        self,
+        src_index: TensorLike,
+        dst_index: TensorLike,
+        reduce_op: str = 'SUM',
+        out_size: IntArrayLike = (0,),
+    ) -> tuple[Tensor, Tensor]:
+        """Row r of the result is the SUM, MEAN, MAX or MIN of the rows x[src_index[e]] of the edges
+        e with dst_index[e] = r, 0 if there are none; dst_count[r] is their number. There are
+        out_size rows, or as many as x has where it is 0. A number that is no row raises
+        TensorIndexError where the call runs at once; compiled programs take the nearest."""
+    def send_ue_recv(
+        self,
+        y: TensorLike,
+        src_index: TensorLike,
+        dst_index: TensorLike,
+        message_op: str = 'ADD',
+        reduce_op: str = 'SUM',
+        out_size: IntArrayLike = (0,),
+    ) -> tuple[Tensor, Tensor]:
+        """As :func:`send_u_recv`, with x[src_index[e]] + y[e] (message_op ADD) or their product
+        (MUL) for the edge e; the axes behind the first broadcast."""
+    def send_uv(
+        self,
+        y: TensorLike,
+        src_index: TensorLike,
+        dst_index: TensorLike,
+        message_op: str = 'ADD',
+    ) -> Tensor:
+        """For each edge e, x[src_index[e]] + y[dst_index[e]] (message_op ADD) or their product
+        (MUL); the axes behind the first broadcast."""
     def gather(self, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
         """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes
         of index, of any number, stand in place of axis. A negative index counts from the end. An
@@ -388,8 +783,18 @@ class TensorMethods:
         phix.debug.check_indices()."""
     def masked_fill(self, mask: TensorLike, value: TensorLike) -> Tensor:
         """x with value, of one element or broadcast, where the bool tensor mask is true."""
+    def masked_fill_(self, mask: TensorLike, value: TensorLike) -> Tensor:
+        """:func:`masked_fill` in the memory of x, not to be used after it."""
     def linear(self, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
         """x @ weight + bias, over the last axis of x; weight is [in, out], bias [out] or absent."""
+    def linear_v2(
+        self,
+        weight: TensorLike,
+        bias: TensorLike,
+        transpose_weight: bool = False,
+    ) -> Tensor:
+        """input @ weight + bias, over the last axis of input; weight is [in, out], or [out, in] if
+        transpose_weight."""
     def embedding(
         self,
         weight: TensorLike,
@@ -538,6 +943,183 @@ class TensorMethods:
         axis: int = -1,
     ) -> tuple[Tensor, Tensor]:
         """:func:`cross_entropy_with_softmax` in the memory of input, not to be used after it."""
+    def hinge_loss(self, labels: TensorLike) -> Tensor:
+        """max(0, 1 - (2 * labels - 1) * logits), elementwise, for labels 0 and 1; the slope at the
+        kink is 0."""
+    def nll_loss(
+        self,
+        label: TensorLike,
+        weight: TensorLike | None = None,
+        ignore_index: DimLike = -100,
+        reduction: str = 'mean',
+    ) -> tuple[Tensor, Tensor]:
+        """-weight[label] * input[label] of logarithms of probabilities [n, classes, ...] and labels
+        [n, ...]; 0 where the label is ignore_index. mean divides the sum by total_weight, the sum
+        of the weights of all labels that count (0 / 0 is 0); with none the losses stay [n, ...],
+        and total_weight is 0. A label that is no class raises TensorIndexError where the call runs
+        at once; compiled programs take the nearest class, or raise under
+        phix.debug.check_indices()."""
+    def label_smooth(
+        self,
+        prior_dist: TensorLike | None = None,
+        epsilon: FloatLike = 0.0,
+    ) -> Tensor:
+        """(1 - epsilon) * label + epsilon * prior_dist, for labels [..., classes] and a
+        distribution of the classes; without one each class has 1 / classes."""
+    def identity_loss(self, reduction: int = 1) -> Tensor:
+        """The sum of x (reduction 0), its mean (1), or x itself (2)."""
+    def identity_loss_(self, reduction: int = 1) -> Tensor:
+        """:func:`identity_loss` in the memory of x, not to be used after it."""
+    def cross_entropy_with_softmax_bwd_w_downcast(
+        self,
+        softmax: TensorLike,
+        loss_grad: TensorLike,
+    ) -> Tensor:
+        """(softmax - one_hot(label)) * loss_grad along the last axis, 0 where the label is -100,
+        rounded once to bfloat16: the gradient that :func:`cross_entropy_with_softmax` sends to its
+        input."""
+    def flashmask_attention(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        startend_row_indices: TensorLike,
+        fixed_seed_offset: TensorLike | None = None,
+        dropout: FloatLike = 0.0,
+        causal: bool = False,
+        return_softmax: bool = False,
+        is_test: bool = False,
+        rng_name: str = '',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """:func:`flash_attn` where each key names the queries that do not see it:
+        startend_row_indices is [batch, heads, keys, bounds]. Causal, one bound (from this query on)
+        or two (from the first to before the second); else two (from the first on, and before the
+        second) or four (two such ranges). heads may be 1, or as many as k or q has."""
+    def flashmask_attention_v2(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        startend_row_indices: TensorLike,
+        block_mask: TensorLike | None,
+        softmax_scale: FloatLike,
+        is_causal: bool,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`flashmask_attention` with the scale of the scores given; block_mask must be
+        absent."""
+    def flash_attn_v3(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        q_v_: TensorLike | None,
+        q_descale_: TensorLike | None,
+        k_descale_: TensorLike | None,
+        v_descale_: TensorLike | None,
+        softmax_scale: FloatLike,
+        is_causal: bool,
+        window_size_left: int,
+        window_size_right: int,
+        softcap: FloatLike,
+        num_splits: int,
+        manual_set_pack_gqa: bool,
+        pack_gqa_: bool,
+        sm_margin: int,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`flash_attn` with a window: with the last query at the last key, a query sees the
+        keys from window_size_left before its own to window_size_right behind it (is_causal: to its
+        own; -1: no bound). With softcap above 0, scores s become softcap * tanh(s / softcap). The
+        other optional tensors must be absent; what is behind softcap tunes kernels that are not
+        there, and says nothing."""
+    def flash_attn_v3_varlen(
+        self,
+        k: TensorLike,
+        v: TensorLike,
+        cu_seqlens_q: TensorLike,
+        cu_seqlens_k: TensorLike,
+        seqused_q: TensorLike | None,
+        seqused_k: TensorLike | None,
+        qv: TensorLike | None,
+        q_descale: TensorLike | None,
+        k_descale: TensorLike | None,
+        v_descale: TensorLike | None,
+        max_seqlen_q: ScalarLike,
+        max_seqlen_k: ScalarLike,
+        softmax_scale: FloatLike,
+        causal: bool,
+        window_size_left: int,
+        window_size_right: int,
+        softcap: FloatLike,
+        num_splits: int,
+        manual_set_pack_gqa: bool,
+        pack_gqa: bool,
+        sm_margin: int,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`flash_attn_v3` of packed sequences, as :func:`flash_attn_unpadded` takes them;
+        seqused_q and seqused_k say how many rows of each sequence are in use, and the rest are
+        padding."""
+    def memory_efficient_attention(
+        self,
+        key: TensorLike,
+        value: TensorLike,
+        bias: TensorLike | None,
+        cu_seqlens_q: TensorLike | None,
+        cu_seqlens_k: TensorLike | None,
+        causal_diagonal: TensorLike | None,
+        seqlen_k: TensorLike | None,
+        max_seqlen_q: ScalarLike,
+        max_seqlen_k: ScalarLike,
+        causal: bool,
+        dropout_p: FloatLike,
+        scale: FloatLike,
+        is_test: bool,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """softmax(scale query key^T + bias) value for each head of [batch, sequence, heads, size];
+        a scale below 0 stands for 1 / sqrt(size). causal: query i of a sequence sees its keys up to
+        i, or to i + causal_diagonal of the sequence; seqlen_k says how many keys of each count.
+        With cu_seqlens_q and cu_seqlens_k the one batch holds sequences one behind the other. No
+        dropout, since there is no key to draw it of; seed_and_offset is zeros."""
+    def matrix_rank(
+        self,
+        tol: FloatLike,
+        use_default_tol: bool = True,
+        hermitian: bool = False,
+    ) -> Tensor:
+        """The number (int64) of singular values above tol, or if use_default_tol above eps max(m,
+        n) times the largest. hermitian: of the sizes of the eigenvalues of the lower triangle."""
+    def matrix_rank_tol(
+        self,
+        atol_tensor: TensorLike,
+        use_default_tol: bool = True,
+        hermitian: bool = False,
+    ) -> Tensor:
+        """The number (int64) of singular values above atol_tensor and, if use_default_tol, above
+        eps max(m, n) times the largest. atol_tensor broadcasts with the axes in front. hermitian:
+        as in :func:`matrix_rank`."""
+    def matrix_rank_atol_rtol(
+        self,
+        atol: TensorLike,
+        rtol: TensorLike | None = None,
+        hermitian: bool = False,
+    ) -> Tensor:
+        """The number (int64) of singular values above both atol and rtol times the largest; without
+        rtol it is eps max(m, n) where atol is 0, else 0. Both broadcast with the axes in front.
+        hermitian: as in :func:`matrix_rank`."""
+    def pinv(self, rtol: TensorLike, hermitian: bool = False) -> Tensor:
+        """The Moore-Penrose pseudoinverse v diag(1 / s) u^H, where 1 / s is 0 for a singular value
+        of at most rtol times the largest; hermitian: of the lower triangle of x, by eigenvalues.
+        Derivatives are those at a rank that stays."""
+    def lstsq(
+        self,
+        y: TensorLike,
+        rcond: ScalarLike = 0.0,
+        driver: str = 'gels',
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The z of least sum(abs(x z - y) ** 2) over rows and, of several, the shortest; that least
+        sum for each column of y where x [..., m, n] has m > n, else empty. Driver gels takes x to
+        be of full rank, by :func:`qr`; gelsy, gelsd and gelss count singular values above rcond (if
+        negative, eps) times the largest: rank, int32. What a driver does not find is empty: rank
+        and singular values of gels, singular values of gelsy."""
+    def expm(self) -> Tensor:
+        """The exponential of a matrix, the sum of x^k / k!, by a Pade approximant of x / 2^s,
+        squared s times."""
     def p_norm(
         self,
         porder: FloatLike = 2.0,
@@ -551,6 +1133,29 @@ class TensorMethods:
         The gradient is 0 where x is 0; ties share it. epsilon is not needed."""
     def squared_l2_norm(self) -> Tensor:
         """sum(x ** 2) of all elements, a 0-d tensor."""
+    def norm(self, axis: int, epsilon: FloatLike, is_test: bool) -> Tensor:
+        """x / sqrt(sum(x ** 2) + epsilon) along the axis, 0 where that root is. is_test changes
+        nothing."""
+    def dist(self, y: TensorLike, p: FloatLike = 2.0) -> Tensor:
+        """The p-norm of all elements of x - y, a 0-d tensor: see :func:`p_norm`. Inputs
+        broadcast."""
+    def renorm(self, p: FloatLike, axis: int, max_norm: FloatLike) -> Tensor:
+        """x with each slice along the axis whose p-norm is above max_norm scaled to have that
+        norm."""
+    def renorm_(self, p: FloatLike, axis: int, max_norm: FloatLike) -> Tensor:
+        """:func:`renorm` in the memory of x, not to be used after it."""
+    def spectral_norm(
+        self,
+        u: TensorLike,
+        v: TensorLike,
+        dim: int = 0,
+        power_iters: int = 1,
+        eps: FloatLike = 1e-12,
+    ) -> Tensor:
+        """weight / (u @ W @ v), the largest singular value: W [h, w] is weight with the axis dim
+        first and the others as one, and u [h], v [w] are first led to its singular vectors by
+        power_iters steps v = W^T u, u = W v, each over its length + eps. No gradient goes through u
+        and v."""
     def layer_norm(
         self,
         scale: TensorLike | None = None,
@@ -595,6 +1200,21 @@ class TensorMethods:
         the same for variance_out; else m and v are mean and variance. saved_mean is m,
         saved_variance is 1 / sqrt(v + epsilon). PHI's last output, reserve_space, is scratch memory
         and left out."""
+    def sync_batch_norm_(
+        self,
+        mean: TensorLike,
+        variance: TensorLike,
+        scale: TensorLike,
+        bias: TensorLike,
+        is_test: bool,
+        momentum: FloatLike,
+        epsilon: FloatLike,
+        data_format: str,
+        use_global_stats: bool,
+        trainable_statistics: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """:func:`batch_norm` over the batches of all processes, which in one process is that of its
+        own. PHI's last output, reserve_space, is scratch memory and left out."""
     def instance_norm(
         self,
         scale: TensorLike | None = None,
@@ -682,11 +1302,13 @@ class TensorMethods:
     def tan_(self) -> Tensor:
         """:func:`tan` in the memory of x, not to be used after it."""
     def asin(self) -> Tensor:
-        """Inverse sine in radians, in [-pi/2, pi/2], elementwise; NaN outside [-1, 1]."""
+        """Inverse sine in radians, in [-pi/2, pi/2], elementwise; a real number outside [-1, 1]
+        gives NaN."""
     def asin_(self) -> Tensor:
         """:func:`asin` in the memory of x, not to be used after it."""
     def acos(self) -> Tensor:
-        """Inverse cosine in radians, in [0, pi], elementwise; NaN outside [-1, 1]."""
+        """Inverse cosine in radians, in [0, pi], elementwise; a real number outside [-1, 1] gives
+        NaN."""
     def acos_(self) -> Tensor:
         """:func:`acos` in the memory of x, not to be used after it."""
     def atan(self) -> Tensor:
@@ -706,7 +1328,8 @@ class TensorMethods:
     def asinh_(self) -> Tensor:
         """:func:`asinh` in the memory of x, not to be used after it."""
     def acosh(self) -> Tensor:
-        """Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; NaN below 1."""
+        """Inverse hyperbolic cosine, log(x + sqrt(x ** 2 - 1)), elementwise; a real number below 1
+        gives NaN."""
     def acosh_(self) -> Tensor:
         """:func:`acosh` in the memory of x, not to be used after it."""
     def atanh(self) -> Tensor:
@@ -985,6 +1608,140 @@ class TensorMethods:
         place: PlaceLike | None = None,
     ) -> Tensor:
         """The numbers 0, ..., n - 1 in random order, each order equally likely."""
+    def mish(self, lambda_: FloatLike) -> Tensor:
+        """x * tanh(log(1 + exp(x))), elementwise, without overflow; x * tanh(x) where x is above
+        the threshold lambda."""
+    def selu(
+        self,
+        scale: FloatLike = 1.0507009873554805,
+        alpha: FloatLike = 1.6732632423543772,
+    ) -> Tensor:
+        """scale * x above 0, else scale * alpha * (exp(x) - 1), elementwise; the slope at 0 is
+        scale * alpha."""
+    def celu(self, alpha: FloatLike = 1.0) -> Tensor:
+        """x above 0, else alpha * (exp(x / alpha) - 1), elementwise; the slope at 0 is 1. alpha is
+        not 0."""
+    def prelu(self, alpha: TensorLike, data_format: str = 'NCHW', mode: str = 'all') -> Tensor:
+        """x above 0, else alpha * x, elementwise. alpha has one number (mode all), one a channel
+        (mode channel; the channels are axis 1, or the last one in NHWC), or one for each element of
+        a sample (mode element: its shape is that of x with a 1 for the first dim, or without that
+        dim)."""
+    def softshrink(self, threshold: FloatLike = 0.5) -> Tensor:
+        """x - threshold above the threshold, x + threshold below -threshold, 0 between,
+        elementwise; NaN stays. The threshold is not negative."""
+    def hardshrink(self, threshold: FloatLike = 0.5) -> Tensor:
+        """x where abs(x) is above the threshold, else 0, elementwise; NaN stays."""
+    def tanh_shrink(self) -> Tensor:
+        """x - tanh(x), elementwise, to the last digits where the two cancel."""
+    def thresholded_relu(self, threshold: FloatLike = 1.0, value: FloatLike = 0.0) -> Tensor:
+        """x above the threshold, else value, elementwise; NaN stays. The slope at the threshold is
+        0."""
+    def thresholded_relu_(self, threshold: FloatLike = 1.0, value: FloatLike = 0.0) -> Tensor:
+        """:func:`thresholded_relu` in the memory of x, not to be used after it."""
+    def stanh(self, scale_a: FloatLike = 0.67, scale_b: FloatLike = 1.7159) -> Tensor:
+        """scale_b * tanh(scale_a * x), elementwise."""
+    def rnn(
+        self,
+        pre_state: Sequence[TensorLike],
+        weight_list: Sequence[TensorLike],
+        sequence_length: TensorLike | None,
+        dropout_state_in: TensorLike,
+        dropout_prob: FloatLike = 0.0,
+        is_bidirec: bool = False,
+        input_size: int = 10,
+        hidden_size: int = 100,
+        num_layers: int = 1,
+        mode: str = 'RNN_TANH',
+        seed: int = 0,
+        is_test: bool = False,
+    ) -> tuple[Tensor, Tensor, tuple[Tensor, ...]]:
+        """Layers of LSTM, GRU, RNN_TANH or RNN_RELU cells along the first axis of x, [time, batch,
+        input_size]; states are [num_layers * directions, batch, hidden_size], h and for LSTM c.
+        weight_list has w_ih [gates * hidden_size, in] and w_hh of each layer and direction, then
+        all b_ih and b_hh; the gates are i, f, g, o (LSTM) or r, z, n (GRU). Behind its
+        sequence_length a sequence gives 0 and its state stays. Between layers dropout_prob of the
+        elements are 0 in training, drawn from the key dropout_state_in (any tensor where nothing is
+        drawn); dropout_state_out is a fresh key then. reserve is empty and seed says nothing
+        here."""
+    def cudnn_lstm(
+        self,
+        init_h: TensorLike,
+        init_c: TensorLike,
+        w: TensorLike | None = None,
+        weight_list: Sequence[TensorLike] | None = None,
+        sequence_length: TensorLike | None = None,
+        dropout_prob: FloatLike = 0.0,
+        is_bidirec: bool = False,
+        hidden_size: int = 100,
+        num_layers: int = 1,
+        is_test: bool = False,
+        seed: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+        """The layers of rnn in mode LSTM, their weights in weight_list, as rnn has them, or all of
+        these one behind the other in w. Dropout between layers is drawn from the key of seed, which
+        must not be 0 then; state_out is a key, and reserve is empty."""
+    def lstm(
+        self,
+        h0: TensorLike | None,
+        c0: TensorLike | None,
+        weight: TensorLike,
+        bias: TensorLike,
+        use_peepholes: bool = True,
+        is_reverse: bool = False,
+        is_test: bool = False,
+        gate_activation: str = 'sigmoid',
+        cell_activation: str = 'tanh',
+        candidate_activation: str = 'tanh',
+    ) -> tuple[Tensor, Tensor]:
+        """An LSTM along one sequence whose product with the input is made already, input [time, 4 *
+        size] in the order candidate, i, f, o: c = f * c + i * g and h = o * act(c), with weight
+        [size, 4 * size] on h and bias [1, 4 * size], or [1, 7 * size] with peepholes: weights on c
+        for i and f, and on the new c for o. hidden and cell are [time, size]; is_reverse goes from
+        the end."""
+    def gru(
+        self,
+        h0: TensorLike | None,
+        weight: TensorLike,
+        bias: TensorLike | None = None,
+        activation: str = 'tanh',
+        gate_activation: str = 'sigmoid',
+        is_reverse: bool = False,
+        origin_mode: bool = False,
+        is_test: bool = False,
+    ) -> Tensor:
+        """A GRU along one sequence whose product with the input is made already, input [time, 3 *
+        size] in the order u, r, candidate: c = act(x_c + (r * h) @ w_c) and h = (1 - u) * h + u *
+        c, or u * h + (1 - u) * c in origin_mode. The memory of weight, [size, 3 * size], holds the
+        matrix [size, 2 * size] of the gates and then w_c [size, size]."""
+    def gru_unit(
+        self,
+        hidden_prev: TensorLike,
+        weight: TensorLike,
+        bias: TensorLike | None = None,
+        activation: int = 2,
+        gate_activation: int = 1,
+        origin_mode: bool = False,
+    ) -> Tensor:
+        """One step of gru for a batch of rows, input [batch, 3 * size] and hidden_prev [batch,
+        size]. Activations are numbers: 0 identity, 1 sigmoid, 2 tanh, 3 relu."""
+    def attention_lstm(
+        self,
+        c0: TensorLike,
+        h0: TensorLike | None,
+        attention_weight: TensorLike,
+        attention_bias: TensorLike | None,
+        attention_scalar: TensorLike | None,
+        attention_scalar_bias: TensorLike | None,
+        lstm_weight: TensorLike,
+        lstm_bias: TensorLike,
+        gate_activation: str = 'sigmoid',
+        cell_activation: str = 'tanh',
+        candidate_activation: str = 'tanh',
+    ) -> tuple[Tensor, Tensor]:
+        """An LSTM along one sequence x [time, width] that sees at each step a mean of all rows of
+        x, their weights softmax(relu(scalar * relu([x, c] @ attention_weight + bias) +
+        scalar_bias)). lstm_weight [size + width, 4 * size] is for h and then for that mean, its
+        gates f, i, o, candidate."""
     def sum(
         self,
         axis: IntArrayLike | None = (),
@@ -1046,7 +1803,7 @@ class TensorMethods:
         unbiased: bool = True,
         correction: FloatLike = 1.0,
     ) -> Tensor:
-        """Variance over the axes, sum((x - mean) ** 2) / (n - correction) of n elements; not
+        """Variance over the axes, sum(abs(x - mean) ** 2) / (n - correction) of n elements; not
         unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."""
     def std(
         self,
@@ -1119,6 +1876,101 @@ class TensorMethods:
     def masked_select(self, mask: TensorLike) -> Tensor:
         """The elements of x where the bool tensor mask is true, in order, as one axis; x and mask
         are broadcast to each other."""
+    def warpctc(
+        self,
+        label: TensorLike,
+        logits_length: TensorLike | None = None,
+        labels_length: TensorLike | None = None,
+        blank: int = 0,
+        norm_by_times: bool = False,
+    ) -> Tensor:
+        """CTC: -log of the probability, by softmax(logits), logits [time, batch, classes], of all
+        paths that give the label once repeats are merged and blanks dropped; loss is [batch, 1],
+        inf with derivative 0 where there is none, NaN where a label is blank or no class, or a
+        length is too large. label is [batch, most]; absent lengths are the whole axes.
+        norm_by_times divides the derivative, not the loss, by the number of steps."""
+    def warprnnt(
+        self,
+        label: TensorLike,
+        input_lengths: TensorLike,
+        label_lengths: TensorLike,
+        blank: int = 0,
+        fastemit_lambda: FloatLike = 0.0,
+    ) -> Tensor:
+        """RNN-T: -log of the sum over all ways through the lattice of time and labels, input
+        [batch, time, most + 1, classes] being log-probabilities (log_softmax of scores), label
+        [batch, most]: blank goes on in time, a label to the next node, and blank leaves at the end.
+        loss is [batch], NaN where a label is no class or a length is too large. fastemit_lambda
+        makes derivatives through labels 1 + fastemit_lambda times as large, not the loss."""
+    def ctc_align(
+        self,
+        input_length: TensorLike | None = None,
+        blank: int = 0,
+        merge_repeated: bool = True,
+        padding_value: int = 0,
+    ) -> tuple[Tensor, Tensor | None]:
+        """The label that each path of input [batch, time] stands for: repeats merged, blanks
+        dropped, then padding_value; and its lengths, [batch, 1]."""
+    def edit_distance(
+        self,
+        refs: TensorLike,
+        hypslength: TensorLike | None = None,
+        refslength: TensorLike | None = None,
+        normalized: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Levenshtein distance: how many insertions, deletions and substitutions make the row of
+        hyps that of refs, float32 [batch, 1], divided by the length of refs if normalized; NaN
+        where a length is too large. sequencenum is the batch, int64[1]."""
+    def viterbi_decode(
+        self,
+        transition_params: TensorLike,
+        lengths: TensorLike,
+        include_bos_eos_tag: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """The tags [batch, time] whose sum of potentials [batch, time, tags] and of
+        transition_params[from, to] is largest, and that sum, [batch]. With include_bos_eos_tag the
+        last row of transition_params is added at the first step, the one before it at the last.
+        Behind lengths the path is 0."""
+    def crf_decoding(
+        self,
+        transition: TensorLike,
+        label: TensorLike | None = None,
+        length: TensorLike | None = None,
+    ) -> Tensor:
+        """The best tags of emission [batch, time, tags] of these lengths, int64[batch, time], 0
+        behind the end, or of one sequence [time, tags], as [time, 1]. transition holds what is
+        added at the first step, at the last, and from tag to tag: [2 + tags, tags]. Given a label,
+        1 where it agrees with the best path."""
+    def gather_tree(self, parents: TensorLike) -> Tensor:
+        """The sequences of a beam search, [time, batch, beams]: from the last step back, each beam
+        follows the parents, and takes the ids on its way. A parent that is no beam raises
+        TensorIndexError where the call runs at once; compiled programs take the nearest."""
+    def sequence_mask(self, max_len: ScalarLike, out_dtype: DTypeLike) -> Tensor:
+        """y[..., j] = 1 where j < x[...], else 0, for j below max_len, a number or a tensor:
+        x.max() for the largest of x."""
+    def match_matrix_tensor(
+        self,
+        y: TensorLike,
+        w: TensorLike,
+        dim_t: int = 1,
+    ) -> tuple[Tensor, Tensor]:
+        """x[i] @ w[:, t] @ y[j] for each t of dim_t, row i of x [rows, width] and row j of y, in
+        this order, as [dim_t * rows * columns, 1]; and tmp, x @ w as [rows, dim_t * width]. w is
+        [width, dim_t, width]."""
+    def chunk_eval(
+        self,
+        label: TensorLike,
+        seq_length: TensorLike | None,
+        num_chunk_types: int,
+        chunk_scheme: str = 'IOB',
+        excluded_chunk_types: IntArrayLike | None = (),
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """How many chunks of label inference finds: precision, recall and their harmonic mean,
+        float32[1], and the numbers of chunks, int64[1]. A tag is type * tags + position; the
+        positions are begin, inside (IOB), inside, end (IOE), begin, inside, end, single (IOBES) or
+        one alone (plain), and num_chunk_types * tags is outside. Tensors are [batch, time, 1] with
+        seq_length, else one sequence. A tag beyond raises TensorIndexError where the call runs at
+        once."""
     def reshape(self, shape: IntArrayLike) -> Tensor:
         """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of
         x where the other dims fit then (where x is empty they need not: a 0 that cannot copy is a
@@ -1220,6 +2072,60 @@ class TensorMethods:
     ) -> tuple[Tensor, Tensor]:
         """The k largest (or smallest) elements along axis in order, and their int64 indices; of
         equal ones the first come first."""
+    def gammaln(self) -> Tensor:
+        """Logarithm of the absolute value of the gamma function, elementwise: :func:`lgamma` by its
+        other name."""
+    def gammaln_(self) -> Tensor:
+        """:func:`gammaln` in the memory of x, not to be used after it."""
+    def logit(self, eps: FloatLike = 1e-06) -> Tensor:
+        """log(x / (1 - x)) of x, which is first brought into [eps, 1 - eps], elementwise; to the
+        last digits near 0.5. With eps 0 it is NaN outside [0, 1]; outside [eps, 1 - eps] the slope
+        is 0."""
+    def logit_(self, eps: FloatLike = 1e-06) -> Tensor:
+        """:func:`logit` in the memory of x, not to be used after it."""
+    def i0(self) -> Tensor:
+        """Modified Bessel function of the first kind of order 0, elementwise."""
+    def i0_(self) -> Tensor:
+        """:func:`i0` in the memory of x, not to be used after it."""
+    def i0e(self) -> Tensor:
+        """exp(-abs(x)) * i0(x), elementwise, where the factors overflow and vanish too. The slope
+        at 0 is 0."""
+    def i1(self) -> Tensor:
+        """Modified Bessel function of the first kind of order 1, elementwise."""
+    def i1_(self) -> Tensor:
+        """:func:`i1` in the memory of x, not to be used after it."""
+    def i1e(self) -> Tensor:
+        """exp(-abs(x)) * i1(x), elementwise, where the factors overflow and vanish too."""
+    def bessel_ratio(self, n: int) -> Tensor:
+        """Modified Bessel function of the first kind of order n over x ** n, elementwise; its slope
+        is x times that of order n + 1."""
+    def scaled_bessel(self, m: int = 0, n: int = 0) -> Tensor:
+        """1 / pi times the integral of (1 - t) ** (m - 1 / 2) * (1 + t) ** (n - 1 / 2) *
+        exp(-abs(x) * (1 - t)) over -1 < t < 1, elementwise: i0e for m = n = 0, and i1e over x for m
+        = n = 1. Its slope is that of m + 1, with the sign of -x."""
+    def qr(self, mode: str = 'reduced') -> tuple[Tensor, Tensor]:
+        """The factors of x = q r, of [m, n]: q has orthonormal columns, min(m, n) of them or, where
+        mode is 'complete', m; r is upper triangular. mode 'r': q is empty. Signs are LAPACK's.
+        Derivatives take the first min(m, n) columns of x as independent."""
+    def svd(self, full_matrices: bool = False) -> tuple[Tensor, Tensor, Tensor]:
+        """The singular values s, from the largest down, and the unitary factors of x = u diag(s)
+        vh; of [m, n] u has min(m, n) columns and vh as many rows, with full_matrices all m and
+        n."""
+    def svdvals(self) -> Tensor:
+        """The singular values of x, the roots of the eigenvalues of x^H x, from the largest
+        down."""
+    def eigh(self, UPLO: str = 'L') -> tuple[Tensor, Tensor]:
+        """The eigenvalues w of a Hermitian matrix, real and ascending, and its unit eigenvectors,
+        the columns of v: x = v diag(w) v^H. Of x the lower triangle is read, or for UPLO 'U' the
+        upper one; derivatives are those on Hermitian matrices: a gradient is Hermitian."""
+    def eigvalsh(self, uplo: str = 'L', is_test: bool = False) -> tuple[Tensor, Tensor]:
+        """The eigenvalues of a Hermitian matrix, ascending, and its eigenvectors, which are empty
+        if is_test: see :func:`eigh`."""
+    def eig(self) -> tuple[Tensor, Tensor]:
+        """The complex eigenvalues w, in no order, and unit eigenvectors, the columns of v, of a
+        square matrix: x v = v diag(w)."""
+    def eigvals(self) -> Tensor:
+        """The complex eigenvalues of a square matrix, in no order: the w with det(x - w I) = 0."""
     def stop_gradient(self) -> Tensor:
         """x, with a derivative of zero."""
     def checkpoint_name(self, name: str) -> Tensor:

@@ -7,6 +7,7 @@ from phix.primitives import arithmetic as arithmetic
 from phix.primitives import attention as attention
 from phix.primitives import branches as branches
 from phix.primitives import callback as callback
+from phix.primitives import class_loss as class_loss
 from phix.primitives import collective as collective
 from phix.primitives import contraction as contraction
 from phix.primitives import control_flow as control_flow
@@ -38,6 +39,7 @@ from phix.primitives import pooling as pooling
 from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
+from phix.primitives import rectifier as rectifier
 from phix.primitives import recurrent as recurrent
 from phix.primitives import reduction as reduction
 from phix.primitives import run_time_sizes as run_time_sizes
@@ -47,5 +49,6 @@ from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications
 from phix.primitives import slicing as slicing
 from phix.primitives import sorting as sorting
+from phix.primitives import special as special
 from phix.primitives import spectral as spectral
 from phix.primitives import transformation as transformation

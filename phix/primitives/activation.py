@@ -10,10 +10,12 @@ from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.pointwise import conj
 from phix.primitives.widening import in_float32
 
 
@@ -80,14 +82,28 @@ def _minus_size(x: Any) -> Any:
 @in_float32
 def sigmoid(x: Any) -> Any:
     """exp(min(x, 0)) / (1 + exp(-|x|)): nothing overflows, and the small end keeps its digits."""
+    if dt.is_complex(x.dtype):
+        return _complex_sigmoid(x)
     e = ops.exp(_minus_size(x))
     return ops.where(x < 0, e, 1.0) / (1 + e)
+
+
+_FAR = 40.0  # 1 + exp(-_FAR) is 1
+
+
+def _complex_sigmoid(x: Any) -> Any:
+    """exp(x / 2) / (2 cosh(x / 2)), to the last digits next to the poles; 1 or exp(x) far out."""
+    real = ops.real(x)
+    far = ops.abs(real) > _FAR
+    near = ops.where(far, 0.0, x)
+    inner = ops.exp(0.5 * near) / (2 * ops.cosh(0.5 * near))
+    return ops.where(far, ops.where(real > 0, 1.0, ops.exp(ops.where(real > 0, 0.0, x))), inner)
 
 
 @rules.decompose("sigmoid_grad")
 @in_float32
 def sigmoid_grad(out: Any, out_grad: Any) -> Any:
-    return out_grad * (out * (1 - out))
+    return out_grad * conj(out * (1 - out))
 
 
 @rules.decompose("logsigmoid")
@@ -135,13 +151,13 @@ def _silu_slope(x: Any) -> Any:
 @in_float32
 def silu_grad(x: Any, out: Any, out_grad: Any) -> Any:
     s = ops.sigmoid(x)
-    return out_grad * (s + out * (1 - s))
+    return out_grad * conj(s + out * (1 - s))
 
 
 @rules.decompose("swish_grad")
 @in_float32
 def swish_grad(x: Any, out_grad: Any) -> Any:
-    return out_grad * _silu_slope(x)
+    return out_grad * conj(_silu_slope(x))
 
 
 @rules.decompose("swiglu")

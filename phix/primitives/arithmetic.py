@@ -104,3 +104,38 @@ def heaviside(x: Any, y: Any) -> Any:
 def heaviside_grad(x: Any, y: Any, out_grad: Any) -> Any:
     nothing = 0.0 * out_grad
     return unbroadcast(nothing, x), unbroadcast(ops.where(x == 0, out_grad, nothing), y)
+
+
+@rules.decompose("copysign_grad")
+def copysign_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    nothing = 0.0 * out_grad
+    slope = ops.sign(x) * ops.copysign(ops.full((), 1, y.dtype), y)
+    return unbroadcast(out_grad * slope, x), unbroadcast(nothing, y)
+
+
+@rules.decompose("nextafter_grad")
+def nextafter_grad(x: Any, y: Any, out_grad: Any) -> Any:
+    return unbroadcast(out_grad, x), unbroadcast(0.0 * out_grad, y)
+
+
+# -- rounded, divided ---------------------------------------------------------------------------
+@rules.decompose("trunc_divide")
+def trunc_divide(x: Any, y: Any) -> Any:
+    if dt.is_float(x.dtype):
+        return ops.trunc(x / y)
+    low = ops.floor_divide(x, y)
+    inexact = (low * y != x) & (y != 0)
+    return ops.where(inexact & ((x < 0) != (y < 0)), low + 1, low)
+
+
+@rules.decompose("div_scale")
+def div_scale(x: Any, scale: Any) -> Any:
+    return x / scale
+
+
+# -- angles -------------------------------------------------------------------------------------
+@rules.decompose("angle")
+def angle(x: Any) -> Any:
+    if dt.is_complex(x.dtype):
+        return ops.atan2(ops.imag(x), ops.real(x))
+    return ops.where(x < 0, math.pi, ops.where(ops.isnan(x), x, 0.0))

@@ -228,6 +228,13 @@ def polygamma_jet(x: Series, n: int) -> Series:
     return integral(ops.polygamma(x[0], n), product(slope, rate(x)))
 
 
+@rules.jet("scaled_bessel")
+def scaled_bessel_jet(x: Series, m: int, n: int) -> Series:
+    side = -ops.sign(x[0])
+    slope = each(lambda c: side * c, applied(lambda v: ops.scaled_bessel(v, m + 1, n), x[:-1]))
+    return integral(ops.scaled_bessel(x[0], m, n), product(slope, rate(x)))
+
+
 # -- choices -------------------------------------------------------------------------------------
 @rules.jet("abs")
 def abs_jet(x: Series) -> Series:

@@ -266,3 +266,112 @@ def _least(dtype: Any) -> float:
 def _soft_label_grad(softmax: Any) -> Any:
     least = _least(softmax.dtype)
     return -ops.log(ops.where(softmax < least, least, softmax))
+
+
+@rules.decompose("cross_entropy_with_softmax_bwd_w_downcast")
+def cross_entropy_backward_in_bfloat16(label: Any, softmax: Any, loss_grad: Any) -> Any:
+    axis = softmax.ndim - 1
+    _check_label(softmax.meta, label.meta, False, axis)
+    wide = widened(softmax)
+    target, total = _target(wide, label, False, _NO_CLASS, axis)
+    return ops.cast((wide * total - target) * as_dtype(loss_grad, wide.dtype), dt.bfloat16)
+
+
+# -- one class each, or any number -----------------------------------------------------------------
+_NO_CLASS = -100
+
+
+@rules.decompose("hinge_loss")
+@in_float32
+def hinge_loss(logits: Any, labels: Any) -> Any:
+    _check_same_dims(logits.meta, labels.meta)
+    return ops.relu(1 - (2 * labels - 1) * logits)
+
+
+def _check_same_dims(logits: MetaTensor, labels: MetaTensor) -> None:
+    fits = logits.ndim == labels.ndim and all(map(dm.may_equal, logits.dims, labels.dims))
+    if not fits:
+        raise ShapeError(f"labels must have the shape of logits {logits}, found {labels}")
+
+
+@rules.normalize("nll_loss")
+def nll_loss_attrs(
+    input: MetaTensor, label: MetaTensor, weight: Any, ignore_index: int, reduction: str
+) -> Any:
+    _check_reduction(reduction, _REDUCTIONS)
+    if input.ndim < 2:
+        raise ShapeError(f"input must have an axis of classes, [n, classes, ...], found {input}")
+    if label.ndim != input.ndim - 1:
+        raise ShapeError(f"label of {input} must be [n, ...], without the classes, found {label}")
+    _check_label(input, label, False, 1)
+    classes = input.dims[1]
+    if weight is not None and (weight.ndim != 1 or not dm.may_equal(weight.dims[0], classes)):
+        raise ShapeError(f"weight must be [{dm.dim_text(classes)}], one a class, found {weight}")
+    return ignore_index, reduction
+
+
+@rules.indices("nll_loss")
+def nll_loss_indices(
+    input: MetaTensor, label: MetaTensor, weight: Any, ignore_index: int, reduction: str
+) -> list[IndexRange]:
+    if input.ndim < 2 or dt.kind(label.dtype) != "int":
+        return []
+    return [IndexRange("label", (input.dims[1],), "the classes,", False, ignore_index)]
+
+
+@rules.decompose("nll_loss")
+@in_float32
+def nll_loss(input: Any, label: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+    dims = label.meta.dims
+    number = _class_numbers(input, label, 1)
+    counts = number != ignore_index
+    class_ = _in_range(ops.where(counts, number, 0), input, 1)
+    picked = ops.take_along_axis(input, class_, 1)
+    weights = ops.cast(counts, input.dtype)
+    if weight is not None:
+        seen = ops.reshape(as_dtype(weight, input.dtype), _along_classes(input))
+        of_class = ops.take_along_axis(ops.expand(seen, input.meta.dims), class_, 1)
+        weights = ops.where(counts, of_class, 0.0)
+    losses = ops.where(counts, -picked * weights, 0.0)
+    if reduction == "none":
+        return ops.reshape(losses, dims), ops.full((), 0, input.dtype)
+    loss, total = ops.sum(losses), ops.sum(weights)
+    if reduction == "mean":
+        loss = loss / ops.where(total == 0, 1.0, total)
+    return loss, total
+
+
+def _along_classes(input: Any) -> dm.Shape:
+    return tuple(d if i == 1 else 1 for i, d in enumerate(input.meta.dims))
+
+
+@rules.decompose("label_smooth")
+@in_float32
+def label_smooth(label: Any, prior_dist: Any, epsilon: float) -> Any:
+    if not label.ndim:
+        raise ShapeError(f"label must have an axis of classes, found {label.meta}")
+    classes = label.meta.dims[-1]
+    if prior_dist is None:
+        prior: Any = 1 / ops.full((), classes, label.dtype)
+    else:
+        if not dm.may_equal(dm.product(prior_dist.meta.dims), classes):
+            raise ShapeError(
+                f"prior_dist must have {dm.dim_text(classes)} elements, one a class, found "
+                f"{prior_dist.meta}"
+            )
+        prior = ops.reshape(prior_dist, (classes,))
+    return (1 - epsilon) * label + epsilon * prior
+
+
+@rules.normalize("identity_loss")
+def identity_loss_attrs(x: MetaTensor, reduction: int) -> Any:
+    if reduction not in (0, 1, 2):
+        raise AttributeValueError(
+            f"reduction must be 0 (sum), 1 (mean) or 2 (none), found {reduction}"
+        )
+    return (reduction,)
+
+
+@rules.decompose("identity_loss")
+def identity_loss(x: Any, reduction: int) -> Any:
+    return _reduced(x, ("sum", "mean", "none")[reduction])

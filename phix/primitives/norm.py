@@ -9,12 +9,13 @@ from typing import Any
 from phix import ops
 from phix.core import dims as dm
 from phix.core import rules
-from phix.core.errors import AttributeValueError
+from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import TensorBase
 from phix.primitives import axes as ax
+from phix.primitives.positions import to_axis
 from phix.primitives.reduction import restored
-from phix.primitives.widening import as_dtype, widened
+from phix.primitives.widening import as_dtype, in_float32, widened
 
 Axes = Sequence[int]
 
@@ -167,3 +168,39 @@ def renorm(x: Any, p: float, axis: int, max_norm: float) -> Any:
     scale = ops.where(is_long, max_norm / ops.where(is_long, sizes, 1.0), 1.0)
     kept = [d if a == axis else 1 for a, d in enumerate(dims)]
     return as_dtype(wide * ops.reshape(scale, kept), x.dtype)
+
+
+# -- spectral_norm -----------------------------------------------------------------------------
+@rules.normalize("spectral_norm")
+def spectral_norm_attrs(
+    weight: MetaTensor, u: MetaTensor, v: MetaTensor, dim: int, power_iters: int, eps: float
+) -> Any:
+    if weight.ndim < 2:
+        raise ShapeError(f"weight must have 2 axes or more, found {weight}")
+    if power_iters < 0:
+        raise AttributeValueError(f"power_iters must not be negative, found {power_iters}")
+    return ax.positive(dim, weight.ndim, "dim"), power_iters, eps
+
+
+@rules.decompose("spectral_norm")
+@in_float32
+def spectral_norm(weight: Any, u: Any, v: Any, dim: int, power_iters: int, eps: float) -> Any:
+    dims = weight.meta.dims
+    rest = tuple(d for i, d in enumerate(dims) if i != dim)
+    rows, columns = dims[dim], dm.product(rest)
+    for name, vector, size in (("u", u, rows), ("v", v, columns)):
+        if not dm.may_equal(dm.product(vector.meta.dims), size):
+            raise ShapeError(f"{name} must have {dm.dim_text(size)} elements, found {vector.meta}")
+    matrix = ops.reshape(to_axis(weight, dim, 0), (rows, columns))
+    still = ops.stop_gradient(matrix)
+    left = ops.stop_gradient(ops.reshape(u, (rows, 1)))
+    right = ops.stop_gradient(ops.reshape(v, (columns, 1)))
+    for _ in range(power_iters):
+        right = _to_length_one(ops.matmul(still, left, True), eps)
+        left = _to_length_one(ops.matmul(still, right), eps)
+    sigma = ops.sum(left * ops.matmul(matrix, right))
+    return weight / sigma
+
+
+def _to_length_one(x: Any, eps: float) -> Any:
+    return x / (ops.p_norm(x, 2.0, 0, 0.0, False, True) + eps)

@@ -132,6 +132,42 @@ _ONE_OVER_SQRT_2_PI = 0.3989422804014327
 _SQRT_HALF = 0.7071067811865476
 _LN_2, _LN_10 = 0.6931471805599453, 2.302585092994046
 
+
+# Of complex numbers the factors have roots of their own: those of products lie across the cuts,
+# and products overflow. The sign of a zero, which is kept, says on which side of a cut x is.
+def _shifted(x: Any, by: float) -> Any:
+    return ops.complex(ops.real(x) + by, ops.imag(x))
+
+
+def _acosh_slope(x: Any) -> Any:
+    if dt.is_complex(x.dtype):
+        return ops.rsqrt(_shifted(x, -1)) * ops.rsqrt(_shifted(x, 1))
+    return ops.rsqrt((x - 1) * (x + 1))
+
+
+def _asin_slope(x: Any) -> Any:
+    """That of acosh, times i or -i: the root of -w is -i or i times that of w."""
+    if not dt.is_complex(x.dtype):
+        return ops.rsqrt((1 - x) * (1 + x))
+    side = ops.copysign(ops.full((), 1, dt.real_dtype(x.dtype)), ops.imag(x))
+    return ops.complex(ops.full((), 0, side.dtype), side) * _acosh_slope(x)
+
+
+def _asinh_slope(x: Any) -> Any:
+    """That of asin at i x."""
+    if dt.is_complex(x.dtype):
+        return _asin_slope(ops.complex(-ops.imag(x), ops.real(x)))
+    return ops.rsqrt(1 + x * x)
+
+
+def _atan_slope(x: Any) -> Any:
+    return 1 / (x - 1j) / (x + 1j) if dt.is_complex(x.dtype) else 1 / (1 + x * x)
+
+
+def _atanh_slope(x: Any) -> Any:
+    return 1 / (1 - x) / (1 + x) if dt.is_complex(x.dtype) else 1 / ((1 - x) * (1 + x))
+
+
 SLOPES_AT_X: dict[str, Callable[[Any], Any]] = {
     "log": lambda x: 1 / x,
     "log1p": lambda x: 1 / (1 + x),
@@ -139,14 +175,14 @@ SLOPES_AT_X: dict[str, Callable[[Any], Any]] = {
     "log10": lambda x: 1 / (x * _LN_10),
     "sin": lambda x: ops.cos(x),
     "cos": lambda x: -ops.sin(x),
-    "asin": lambda x: ops.rsqrt((1 - x) * (1 + x)),
-    "acos": lambda x: -ops.rsqrt((1 - x) * (1 + x)),
-    "atan": lambda x: 1 / (1 + x * x),
+    "asin": lambda x: _asin_slope(x),
+    "acos": lambda x: -_asin_slope(x),
+    "atan": lambda x: _atan_slope(x),
     "sinh": lambda x: ops.cosh(x),
     "cosh": lambda x: ops.sinh(x),
-    "asinh": lambda x: ops.rsqrt(1 + x * x),
-    "acosh": lambda x: ops.rsqrt((x - 1) * (x + 1)),
-    "atanh": lambda x: 1 / ((1 - x) * (1 + x)),
+    "asinh": lambda x: _asinh_slope(x),
+    "acosh": lambda x: _acosh_slope(x),
+    "atanh": lambda x: _atanh_slope(x),
     "erf": lambda x: ops.exp(-x * x) * TWO_OVER_SQRT_PI,
     "erfc": lambda x: ops.exp(-x * x) * -TWO_OVER_SQRT_PI,
     "ndtr": lambda x: ops.normal_density(x),
@@ -401,10 +437,14 @@ def elementwise_pow_grad(x: Any, y: Any, out_grad: Any) -> Any:
 
 @rules.decompose("atan2_grad")
 def atan2_grad(x: Any, y: Any, out_grad: Any) -> Any:
-    """(y, -x) / (x^2 + y^2), and 0 at the origin."""
-    square = x * x + y * y
-    over = out_grad / ops.where(square == 0, 1.0, square)
-    return unbroadcast(y * over, x), unbroadcast(-x * over, y)
+    """(y, -x) / (x^2 + y^2), and 0 at the origin; in units of the larger one, whose square may
+    overflow or vanish. The quotient does not depend on that unit, so no derivative goes through."""
+    unit = ops.stop_gradient(ops.maximum(ops.abs(x), ops.abs(y)))
+    unit = ops.where(unit == 0, 1.0, unit)
+    u, v = x / unit, y / unit
+    square = u * u + v * v
+    over = out_grad / ops.where(square == 0, 1.0, square) / unit
+    return unbroadcast(v * over, x), unbroadcast(-u * over, y)
 
 
 @rules.decompose("remainder_grad")

@@ -234,8 +234,12 @@ def _degrees(x: Any, axis: Any, correction: float) -> Any:
 def var(x: Any, axis: Any, keepdim: bool, unbiased: bool, correction: float) -> Any:
     wide = widened(x)
     centred = wide - ops.mean(wide, axis, True)
-    total = ops.sum(centred * centred, axis, keepdim=keepdim)
-    return as_dtype(total / _degrees(wide, axis, correction), x.dtype)
+    if dt.is_complex(x.dtype):
+        square = ops.square(ops.real(centred)) + ops.square(ops.imag(centred))
+    else:
+        square = centred * centred
+    total = ops.sum(square, axis, keepdim=keepdim)
+    return as_dtype(total / _degrees(wide, axis, correction), dt.real_dtype(x.dtype))
 
 
 @rules.decompose("var_grad")

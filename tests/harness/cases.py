@@ -217,17 +217,19 @@ class Case:
             if arg.is_tensor and not named and len(positional) == self.op.args.index(arg):
                 positional.append(tensors[arg.name])
             elif arg.is_tensor:
-                named[arg.name] = tensors[arg.name]
+                named[python_name(arg.name)] = tensors[arg.name]
             elif arg.name in attrs:
-                named[arg.name] = attrs[arg.name]
+                named[python_name(arg.name)] = attrs[arg.name]
         return getattr(phix.ops, python_name(self.op.name))(*positional, **named)
 
     def reference(self, tensors: dict[str, Any], attrs: dict[str, Any]) -> tuple[np.ndarray, ...]:
         """The entry's ``ref`` evaluated on arrays, one array an output."""
         floats = self.op.promoted or tensors if "promote_float" in self.op.traits else ()
         names: dict[str, Any] = dict(references.NAMES)
-        names.update((a.name, a.default) for a in self.op.attrs if a.default is not REQUIRED)
-        names.update(attrs)
+        names.update(
+            (python_name(a.name), a.default) for a in self.op.attrs if a.default is not REQUIRED
+        )
+        names.update((python_name(name), value) for name, value in attrs.items())
         for name, value in tensors.items():
             widen = functools.partial(_widened, ints=name in floats)
             names[name] = [widen(v) for v in value] if isinstance(value, list) else widen(value)

@@ -113,10 +113,18 @@ _POINTWISE = {
     "bitwise_right_shift": _shift(np.right_shift, lambda x: np.where(x < 0, -1, 0)),
     "cast": _cast,
     "complex": lambda re, im: re + 1j * im,
+    "copysign": np.copysign,
     "elementwise_pow": _power,
     "floor_divide": _integers(np.floor_divide, np.zeros_like),
+    "nextafter": np.nextafter,
     "polygamma": lambda x, n: special.polygamma(n, x),
     "pow": _power,
+    "scaled_bessel": lambda x, m, n: (
+        2.0 ** (m + n)
+        * special.beta(m + 0.5, n + 0.5)
+        / np.pi
+        * special.hyp1f1(m + 0.5, m + n + 1, -2 * np.abs(x))
+    ),
     "remainder": _integers(np.remainder, np.zeros_like),
     "rsqrt": lambda x: 1 / np.sqrt(x),
     "scale": _scale,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.scalar.floating import INF, NAN, is_nan
+from phix.kernels.scalar.floating import INF, NAN, bits_of, format_of, is_nan
 from phix.kernels.scalar.language import (
     Complex,
     Expr,
@@ -217,6 +217,18 @@ def copysign(x: Expr, y: Expr) -> Expr:
 
 
 # Rounding; integers are round already, but to tens and their like
+
+
+@body("nextafter")
+def nextafter(x: Expr, y: Expr) -> Expr:
+    """The bits of a number are those of the next one away from 0, less one."""
+    fmt = format_of(x)
+    bits = bits_of(x)
+    outwards = ((x < y) & (x > 0.0)) | ((y < x) & (x < 0.0))
+    moved = bitcast(select(outwards, bits + 1, bits - 1), x.dtype)
+    least = with_sign(bitcast(const(1, fmt.bits), x.dtype), y)
+    moved = select(eq(x, 0.0), least, moved)
+    return select(eq(x, y), y, select(is_nan(x) | is_nan(y), NAN, moved))
 
 
 @body("floor")

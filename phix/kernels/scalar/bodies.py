@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from phix.kernels.scalar import (
     arithmetic,
+    bessel,
+    complex_inverse,
     complex_math,
     error_function,
     exponential,
@@ -16,7 +18,9 @@ from phix.kernels.scalar.registry import body, get, is_native, names
 
 __all__ = [
     "arithmetic",
+    "bessel",
     "body",
+    "complex_inverse",
     "complex_math",
     "error_function",
     "exponential",

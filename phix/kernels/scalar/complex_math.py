@@ -27,7 +27,7 @@ from phix.kernels.scalar.power import MAX_UNROLLED, MIN_UNROLLED, powered
 from phix.kernels.scalar.registry import Scalar, body
 
 
-def _choose(condition: Expr, x: Complex, y: Complex) -> Complex:
+def choose(condition: Expr, x: Complex, y: Complex) -> Complex:
     """``x`` where the condition holds, else ``y``."""
     return Complex(select(condition, x.real, y.real), select(condition, x.imag, y.imag))
 
@@ -37,7 +37,7 @@ def _constant(value: complex, like: Complex) -> Complex:
     return Complex(const(value.real, dtype), const(value.imag, dtype))
 
 
-def _sum_of_products(a: Expr, b: Expr, c: Expr, d: Expr) -> Expr:
+def sum_of_products(a: Expr, b: Expr, c: Expr, d: Expr) -> Expr:
     """a b + c d, good to two units in the last place also where the terms cancel."""
     p, e = two_product(c, d)
     return fma(a, b, p) + select(fabs(p) < INF, e, 0.0)
@@ -66,7 +66,7 @@ def _scaled_modulus(x: Complex) -> tuple[Expr, Complex, Expr]:
     return sqrt(fma(scaled.real, scaled.real, scaled.imag * scaled.imag)), scaled, inverse
 
 
-def _is_infinite(x: Complex) -> Expr:
+def is_infinite(x: Complex) -> Expr:
     return eq(_largest_or_inf(x), INF)
 
 
@@ -80,7 +80,7 @@ def _largest_or_inf(x: Complex) -> Expr:
 def modulus(x: Complex) -> Expr:
     """sqrt(re^2 + im^2)."""
     scaled, _, inverse = _scaled_modulus(x)
-    return select(_is_infinite(x), INF, scaled * inverse)
+    return select(is_infinite(x), INF, scaled * inverse)
 
 
 def _to_size_one(x: Complex) -> tuple[Complex, Expr]:
@@ -101,8 +101,8 @@ def divide(x: Complex, y: Complex) -> Complex:
     v, v_exponent = _to_size_one(y)
     square = fma(v.real, v.real, v.imag * v.imag)
     quotient = Complex(
-        _sum_of_products(u.real, v.real, u.imag, v.imag) / square,
-        _sum_of_products(u.imag, v.real, -u.real, v.imag) / square,
+        sum_of_products(u.real, v.real, u.imag, v.imag) / square,
+        sum_of_products(u.imag, v.real, -u.real, v.imag) / square,
     )
     # 2^(difference of the exponents) in two factors, each of them in range
     total = (u_exponent - v_exponent) + 4 * fmt.bias
@@ -110,10 +110,10 @@ def divide(x: Complex, y: Complex) -> Complex:
     for part in (half, total - half):
         quotient = quotient.scaled(bitcast((part - fmt.bias) << fmt.mantissa, fmt.dtype))
     zero = const(0.0, x.real.dtype)
-    vanishes = _is_infinite(y) & (_largest_or_inf(x) < INF)
-    quotient = _choose(vanishes, Complex(zero, zero), quotient)
+    vanishes = is_infinite(y) & (_largest_or_inf(x) < INF)
+    quotient = choose(vanishes, Complex(zero, zero), quotient)
     by_zero = eq(y.real, 0.0) & eq(y.imag, 0.0)
-    return _choose(by_zero, Complex(x.real / zero, x.imag / zero), quotient)
+    return choose(by_zero, Complex(x.real / zero, x.imag / zero), quotient)
 
 
 @body("reciprocal", complex=True)
@@ -160,7 +160,7 @@ def log(x: Complex) -> Complex:
     p, e = two_product(large, large)
     near = 0.5 * ex.log1p(fma(little, little, p - 1.0) + e)
     is_near = (large > 0.5) & (large < 2.0)
-    real = select(_is_infinite(x), INF, select(is_near, near, far))
+    real = select(is_infinite(x), INF, select(is_near, near, far))
     return Complex(real, tr.atan2(x.imag, x.real))
 
 
@@ -257,8 +257,8 @@ def power(x: Complex, y: Complex) -> Complex:
     result = exp(y * log(x))
     zero_base = eq(x.real, 0.0) & eq(x.imag, 0.0)
     at_zero = select(y.real > 0.0, 0.0, const(NAN, x.real.dtype))
-    result = _choose(zero_base, Complex(at_zero, at_zero), result)
-    return _choose(eq(y.real, 0.0) & eq(y.imag, 0.0), _constant(1.0, x), result)
+    result = choose(zero_base, Complex(at_zero, at_zero), result)
+    return choose(eq(y.real, 0.0) & eq(y.imag, 0.0), _constant(1.0, x), result)
 
 
 @body("pow", complex=True)

@@ -144,11 +144,11 @@ def _few_products(x: Expr, n: int) -> Expr:
         rest = fma(-inverse, x, 1.0) * inverse
         # of a 0 or an infinity nothing is left over
         x, low = inverse, select(fabs(rest) < INF, rest, 0.0)
-    high, low = _unrolled_pair(x, low, abs(n))
+    high, low = power_as_pair(x, low, abs(n))
     return high + select(fabs(low) < INF, low, 0.0)
 
 
-def _unrolled_pair(x: Expr, low: Expr, n: int) -> tuple[Expr, Expr]:
+def power_as_pair(x: Expr, low: Expr, n: int) -> tuple[Expr, Expr]:
     """(x + low)^n for n > 0 as a sum of two numbers, by multiplications."""
     result: tuple[Expr, Expr] | None = None
     base = (x, low)

@@ -122,3 +122,17 @@ def expm(x: np.ndarray) -> np.ndarray:
     for _ in range(12):
         found = found @ found
     return found.astype(x.dtype)
+
+
+def spectral_norm(
+    weight: np.ndarray, u: np.ndarray, v: np.ndarray, dim: int, power_iters: int, eps: float
+) -> np.ndarray:
+    """weight over its largest singular value, as a few steps of the power method find it."""
+    matrix = np.moveaxis(weight, dim, 0).reshape(weight.shape[dim], -1)
+    u, v = u.reshape(-1), v.reshape(-1)
+    for _ in range(power_iters):
+        v = matrix.T @ u
+        v = v / (np.linalg.norm(v) + eps)
+        u = matrix @ v
+        u = u / (np.linalg.norm(u) + eps)
+    return weight / (u @ matrix @ v)

@@ -1,0 +1,115 @@
+"""Special functions made of others: values and derivatives keep their digits everywhere."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from phix import ops
+from phix.core import rules
+from phix.core.errors import AttributeValueError
+from phix.core.meta import MetaTensor
+from phix.primitives.widening import in_float32
+
+
+# -- logit -------------------------------------------------------------------------------------
+@rules.normalize("logit")
+def logit_attrs(x: MetaTensor, eps: float) -> Any:
+    if not 0 <= eps < 0.5:
+        raise AttributeValueError(f"eps must be from 0 to below 0.5, found {eps}")
+    return (eps,)
+
+
+@rules.decompose("logit")
+@in_float32
+def logit(x: Any, eps: float) -> Any:
+    """About 1/2 it is 2 atanh(2 x - 1), 2 x - 1 being exact; elsewhere the logarithm is not 0."""
+    rest = 1 - x
+    if eps:  # each is brought in by itself, for 1 - (1 - eps) is not eps
+        x, rest = ops.clip(x, eps, 1 - eps), ops.clip(rest, eps, 1 - eps)
+    central = (x > 0.25) & (x < 0.75)
+    inner = 2 * ops.atanh(2 * ops.where(central, x, 0.5) - 1)
+    return ops.where(central, inner, ops.log(x / rest))
+
+
+@rules.decompose("logit_grad")
+@in_float32
+def logit_grad(x: Any, out_grad: Any, eps: float) -> Any:
+    if not eps:
+        return out_grad / (x * (1 - x))
+    inside = (x >= eps) & (x <= 1 - eps)
+    safe = ops.where(inside, x, 0.5)
+    return ops.where(inside, out_grad / (safe * (1 - safe)), 0.0)
+
+
+# -- modified Bessel functions -------------------------------------------------------------------
+_HIGHEST_ORDER = 60
+_OVERFLOWS = 1500.0  # every I_n has, in every dtype
+
+
+def _check_order(n: int, name: str) -> None:
+    if not 0 <= n <= _HIGHEST_ORDER:
+        raise AttributeValueError(f"{name} must be from 0 to {_HIGHEST_ORDER}, found {n}")
+
+
+@rules.normalize("scaled_bessel")
+def scaled_bessel_attrs(x: MetaTensor, m: int, n: int) -> Any:
+    _check_order(m, "m")
+    _check_order(n, "n")
+    return m, n
+
+
+@rules.decompose("scaled_bessel_grad")
+@in_float32
+def scaled_bessel_grad(x: Any, out_grad: Any, m: int, n: int) -> Any:
+    return -out_grad * (ops.sign(x) * ops.scaled_bessel(x, m + 1, n))
+
+
+@rules.normalize("bessel_ratio")
+def bessel_ratio_attrs(x: MetaTensor, n: int) -> Any:
+    _check_order(n, "n")
+    return (n,)
+
+
+@rules.decompose("bessel_ratio")
+@in_float32
+def bessel_ratio(x: Any, n: int) -> Any:
+    """exp(|x|) in two factors, so that nothing overflows that the result does not."""
+    size = ops.minimum(ops.abs(x), _OVERFLOWS)
+    half = ops.exp(0.5 * size)
+    return ops.scaled_bessel(size, n, n) * half * half / float(prod(range(1, 2 * n, 2)))
+
+
+@rules.decompose("bessel_ratio_grad")
+@in_float32
+def bessel_ratio_grad(x: Any, out_grad: Any, n: int) -> Any:
+    return out_grad * (x * ops.bessel_ratio(x, n + 1))
+
+
+@rules.decompose("i0")
+def i0(x: Any) -> Any:
+    return ops.bessel_ratio(x, 0)
+
+
+@rules.decompose("i1")
+@in_float32
+def i1(x: Any) -> Any:
+    return x * ops.bessel_ratio(x, 1)
+
+
+@rules.decompose("i0e")
+def i0e(x: Any) -> Any:
+    return ops.scaled_bessel(x, 0, 0)
+
+
+_FAR = 10.0
+
+
+@rules.decompose("i1e")
+@in_float32
+def i1e(x: Any) -> Any:
+    """x F(1, 1), or far out, where x F would be inf * 0, the integral of t = 1 - (1 - t)."""
+    far = ops.abs(x) > _FAR
+    near = ops.where(far, 0.0, x)
+    difference = ops.scaled_bessel(x, 0, 0) - ops.scaled_bessel(x, 1, 0)
+    return ops.where(far, ops.sign(x) * difference, near * ops.scaled_bessel(near, 1, 1))

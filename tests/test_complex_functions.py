@@ -1,0 +1,104 @@
+"""Functions of complex numbers at their cuts and edges, and derivatives next to them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+
+NUMPY = {
+    "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
+    "acosh": np.arccosh, "atanh": np.arctanh, "log1p": np.log1p, "log2": np.log2,
+    "log10": np.log10,
+}  # fmt: skip
+ENDS = [0.0, -0.0, 0.5, -0.5, 2.0, -2.0, np.inf, -np.inf]
+
+
+def _points() -> np.ndarray:
+    out = np.empty(len(ENDS) ** 2, complex)
+    out.real, out.imag = (v.ravel() for v in np.meshgrid(ENDS, ENDS))
+    return out
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_both_sides_of_a_cut(name: str) -> None:
+    """NumPy's values, the signs of zeros included."""
+    x = _points()
+    with np.errstate(all="ignore"):
+        wanted = NUMPY[name](x)
+    found = np.asarray(getattr(ops, name)(x))
+    for part in ("real", "imag"):
+        f, w = getattr(found, part), getattr(wanted, part)
+        kept = ~np.isnan(w)
+        np.testing.assert_allclose(f[kept], w[kept], rtol=4e-16, atol=1e-300)
+        zeros = kept & (w == 0) & ~np.isinf(x.real) & ~np.isinf(x.imag)
+        np.testing.assert_array_equal(np.signbit(f[zeros]), np.signbit(w[zeros]), str(x[zeros]))
+
+
+SMALL = {"log1p": mpmath.log1p, "expm1": mpmath.expm1}
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_small_beside_one(name: str) -> None:
+    """Each part has its digits, where |1 + x| is almost 1 too."""
+    rng = np.random.default_rng(0)
+    sizes = np.exp(rng.uniform(-30, 1, (2, 40))) * rng.choice([-1, 1], (2, 40))
+    angle = rng.uniform(0.1, 3, 20)
+    x = np.concatenate([sizes[0] + 1j * sizes[1], np.cos(angle) - 1 + 1j * np.sin(angle)])
+    found = np.asarray(getattr(ops, name)(x))
+    with mpmath.workdps(60):
+        wanted = [SMALL[name](mpmath.mpc(complex(v))) for v in x]
+        real, imag = (np.array([float(getattr(w, p)) for w in wanted]) for p in ("real", "imag"))
+    if name == "expm1":  # its real part vanishes on a curve
+        np.testing.assert_allclose(found, real + 1j * imag, rtol=1e-15)
+    else:
+        np.testing.assert_allclose(found.real, real, rtol=1e-14)
+    np.testing.assert_allclose(found.imag, imag, rtol=1e-15)
+
+
+def _slope(f: Any, x: np.ndarray) -> np.ndarray:
+    """f', in the convention that cotangents are conj(f') times what comes in."""
+    return np.asarray(phix.grad(lambda x: ops.real(f(x)).sum())(x)).conj()
+
+
+def test_slopes_next_to_branch_points_and_far_out() -> None:
+    near, far = 1e-9 + 1e-9j, 1e200 - 2e200j
+    np.testing.assert_allclose(
+        _slope(ops.asin, np.array([1 + near])), 1 / np.sqrt(-near * (2 + near))
+    )
+    np.testing.assert_allclose(
+        _slope(ops.acosh, np.array([-3 + 1j])), 1 / (np.sqrt(-4 + 1j) * np.sqrt(-2 + 1j))
+    )
+    np.testing.assert_allclose(_slope(ops.atan, np.array([1j + near])), 1 / (near * (near + 2j)))
+    for f in (ops.asin, ops.asinh, ops.acosh):
+        assert abs(_slope(f, np.array([far]))[0] * far) == pytest.approx(1, rel=1e-12)
+
+
+CUTS = {"asin": (2, -2), "acos": (2, -2), "acosh": (-2, 0.5), "atanh": (2,), "log": (-2,)}
+
+
+@pytest.mark.parametrize("name", [*CUTS, "asinh"])
+def test_slopes_on_both_sides_of_a_cut(name: str) -> None:
+    f = getattr(ops, name)
+    cuts = np.array(CUTS.get(name, (2, -2)), float)
+    x, beside = np.empty((2, len(cuts)), complex), np.empty((2, len(cuts)), complex)
+    for array, away in ((x, 0.0), (beside, 1e-12)):
+        array.real, array.imag = cuts, np.array([[away], [-away]])
+        if name == "asinh":  # its cuts are on the other axis
+            array.real, array.imag = array.imag.copy(), array.real.copy()
+    np.testing.assert_allclose(_slope(f, x), _slope(f, beside), rtol=1e-10, atol=1e-10)
+
+
+def test_the_sigmoid_neither_overflows_nor_cancels() -> None:
+    pole = 1j * np.pi
+    x = np.array([800 + 1j, -800 + 1j, -60 + 2j, pole + 1e-8])
+    found = np.asarray(ops.sigmoid(x))
+    with mpmath.workdps(50):
+        wanted = [complex(1 / (1 + mpmath.exp(-mpmath.mpc(complex(v))))) for v in x]
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    assert np.isfinite(_slope(ops.silu, x)).all()

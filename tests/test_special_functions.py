@@ -1,0 +1,83 @@
+"""Special functions: values and derivatives keep their digits near 0, at the edges and far out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+
+POINTS = np.array([1e-8, 0.03, 1.0, 4.0, 9.9, 10.1, 19.9, 21.0, 60.0, 400.0, 1e5])
+
+
+def _scaled(order: int) -> Any:
+    return lambda v: mpmath.besseli(order, v) * mpmath.exp(-v)
+
+
+EXACT = {
+    "i0": lambda v: mpmath.besseli(0, v),
+    "i1": lambda v: mpmath.besseli(1, v),
+    "i0e": _scaled(0),
+    "i1e": _scaled(1),
+}
+
+
+def _slope(f: Any, order: int) -> Any:
+    for _ in range(order):
+        f = phix.grad(f)
+    return phix.jit(phix.vmap(f))
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_bessel_functions_and_their_derivatives(name: str) -> None:
+    """In float64, to the third derivative: far out those of i0e and i1e are sums that cancel."""
+    f, closed = getattr(ops, name), EXACT[name]
+    points = POINTS if name.endswith("e") else POINTS[POINTS < 700]
+    np.testing.assert_allclose(np.asarray(f(points)), [float(closed(v)) for v in points], 1e-14)
+    for order in (1, 3):
+        found = np.asarray(_slope(f, order)(points))
+        with mpmath.workdps(80):
+            wanted = [float(mpmath.diff(closed, mpmath.mpf(float(v)), order)) for v in points]
+        np.testing.assert_allclose(found, wanted, rtol=1e-13, err_msg=f"order {order}")
+        sign = (-1) ** (order + (name[1] == "1"))
+        np.testing.assert_allclose(np.asarray(_slope(f, order)(-points)), sign * found, rtol=1e-15)
+
+
+def test_edges() -> None:
+    x = np.array([0.0, np.inf, -np.inf, np.nan, 1e308, 713.0])
+    values = {name: np.asarray(getattr(ops, name)(x)) for name in EXACT}
+    np.testing.assert_array_equal(values["i0"][:4], [1, np.inf, np.inf, np.nan])
+    np.testing.assert_array_equal(values["i1"][:4], [0, np.inf, -np.inf, np.nan])
+    np.testing.assert_array_equal(values["i0e"][:4], [1, 0, 0, np.nan])
+    np.testing.assert_array_equal(values["i1e"][:4], [0, 0, 0, np.nan])
+    for name in ("i0e", "i1e"):  # 1 / sqrt(2 pi x)
+        np.testing.assert_allclose(values[name][4], 3.989422804014327e-155, rtol=1e-14)
+    for name in ("i0", "i1"):  # exp alone has overflown
+        assert 6.7e307 < values[name][5] < 6.71e307
+    single = np.asarray(ops.i0e(x[:4].astype("f4")))
+    np.testing.assert_array_equal(single, [1, 0, 0, np.nan])
+
+
+def test_logit_at_its_edges() -> None:
+    x = np.array([0.0, 1.0, 0.5, np.nan, -1e-9, 0.5 + 2.0**-50])
+    found = np.asarray(ops.logit(x, eps=0.0))
+    np.testing.assert_allclose(found, [-np.inf, np.inf, 0, np.nan, np.nan, 2.0**-48], rtol=1e-15)
+    half = np.asarray(phix.vmap(phix.grad(ops.logit))(np.array([0.0, 0.25, 1.0])))
+    np.testing.assert_allclose(half, [0, 16 / 3, 0])
+
+
+def test_activations_at_their_edges() -> None:
+    x = np.array([np.inf, -np.inf, np.nan, 0.0, -800.0, 1e-9])
+    mish = np.asarray(ops.mish(x, 20.0))
+    np.testing.assert_array_equal(mish[:5], [np.inf, 0, np.nan, 0, 0])
+    slopes = np.asarray(_slope(lambda v: ops.mish(v, 20.0), 1)(x))
+    np.testing.assert_allclose(slopes, [1, 0, np.nan, 0.6, 0, 0.6], atol=1e-8)
+    np.testing.assert_allclose(
+        np.asarray(ops.tanh_shrink(x))[[0, 1, 5]], [np.inf, -np.inf, 1e-27 / 3]
+    )
+    for f in (ops.softshrink, ops.hardshrink, ops.thresholded_relu, ops.selu, ops.celu):
+        assert np.isnan(np.asarray(f(x))[2])
