@@ -26,10 +26,10 @@ class Way:
     off: tuple[str, ...] = ()
     donated: tuple[int, ...] = ()
     unknown: bool = False
-    learnt: bool = False  # unknown because they were seen to vary, not declared
     work: int = 0  # from which loops are shared; 0: the library's own
     strided: bool = False
     is_quick: bool = False  # LLVM does little
+    learnt: bool = False  # dims are unknown because they were seen to vary, not declared
 
     def __str__(self) -> str:
         parts = ["jit"]
