@@ -15,8 +15,8 @@ from harness.checks import CHECKS
 TABLE = {case.op.name: case for case in table_cases()}
 CASES = {name: case for name, case in TABLE.items() if "elsewhere" not in case.test}
 ELSEWHERE = {name: case.test["elsewhere"] for name, case in TABLE.items() if name not in CASES}
-# Here an op's values are those of code as users have it: a primitive's in all dtypes.
-OPTIMISED = {"forward", "meta", "unknown_meta", "jit"}
+# Here an op's values are those of code as users have it.
+OPTIMISED = {"jit"}
 
 
 # What composites owe to the primitives that they are made of: of these, the first sample and the
@@ -30,7 +30,7 @@ def parameters() -> Iterator[Any]:
         for name in CHECKS:
             id = f"{case.op.name}-{name}"
             marks = [pytest.mark.xdist_group(case.op.name), *skip_mark(case, name)]
-            if name not in (OPTIMISED if case.op.is_primitive else {"jit"}):
+            if name not in OPTIMISED:
                 marks.append(pytest.mark.unoptimised)
             if name in OF_THEIR_PARTS and not case.op.is_primitive and not case.skip.get(name):
                 yield pytest.param(ends_of(case), name, id=id, marks=marks)

@@ -7,6 +7,7 @@ import gc
 import importlib.metadata
 import logging
 import pickle
+import zlib
 from collections.abc import Iterator
 from typing import Any
 
@@ -30,7 +31,8 @@ from phix.kernels import KernelKey, plugins
 pytestmark = pytest.mark.unoptimised
 
 CASES = {case.op.name: case for case in table_cases() if "elsewhere" not in case.test}
-SUBSET = ("forward", "jit", "backward", "vmap")
+# Beside its values, each op takes one of these.
+SUBSET = ("jit", "backward", "vmap")
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +50,10 @@ def on(*values: Any) -> Any:
 
 @pytest.mark.parametrize("name", proofs.thinned(CASES, lambda name: kind_of(CASES[name])))
 def test_op_table(name: str, seed: int) -> None:
-    """Values, compiled values, gradients and batches of every op, with primitives alone."""
+    """Values, and compiled values, gradients or batches, of every op, with primitives alone."""
     case = dataclasses.replace(CASES[name], seed=seed)
     with phix.device("npu"):
-        for check in SUBSET:
+        for check in ("forward", SUBSET[zlib.crc32(name.encode()) % 3]):
             if check not in case.skip:
                 CHECKS[check](case)
 
