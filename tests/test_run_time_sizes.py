@@ -55,7 +55,8 @@ def slope(f: Callable[..., Any], x: np.ndarray, step: float = 1e-6) -> np.ndarra
 
 def check_gradient(f: Callable[..., Any], x: np.ndarray, *rest: Any) -> None:
     """The gradient with respect to ``x``, eager, compiled and for unknown dims."""
-    expected = slope(lambda v: f(v, *rest).item(), x)
+    value = phix.jit(f)
+    expected = slope(lambda v: value(v, *rest).item(), x)
     args = (x, *rest)
     specs = [phix.spec([-1] * np.ndim(a), np.asarray(a).dtype) for a in args]
     for run in (phix.grad(f), phix.jit(phix.grad(f)), phix.jit(phix.grad(f), input_spec=specs)):
@@ -202,3 +203,233 @@ def test_graphs_with_sizes_of_their_own() -> None:
     for run in (graph, again, phix.decompose(graph)(X), phix.jit(again)):
         same(run(X), [X[X > 0] + 1])
     assert str(phix.infer_meta(lambda x: x[x > 0])(X)) == "float64[-1]"
+
+
+# -- other sizes that data tell --------------------------------------------------------------
+def test_unique_repeat_and_bincount() -> None:
+    ints = [np.array(v, np.int64) for v in ([3, 1, 3, 0], [2, 2, 2, 2], [5, 0, 1, 9])]
+    calls = [(k, rng.normal(size=4)) for k in ints]
+
+    def found(k: Any, x: Any) -> Any:
+        values, first, inverse, counts = ops.unique(k, True, True, True, [])
+        runs, number, times = ops.unique_consecutive(k, True, True, [], "int32")
+        copies = ops.repeat_interleave_with_tensor_index(x, k, 0)
+        bins = ops.bincount(k, x, 3)
+        return values, first, inverse, counts, runs, number, times, copies, bins
+
+    def wanted(k: np.ndarray, x: np.ndarray) -> Any:
+        keep = np.r_[True, k[1:] != k[:-1]]
+        number = np.cumsum(keep) - 1
+        times = np.bincount(number).astype("int32")
+        return (*np.unique(k, True, True, True), k[keep], number.astype("int32"), times,
+                np.repeat(x, k), np.bincount(k, x, 3))  # fmt: skip
+
+    anywhere(found, *calls, wanted=wanted)
+    pair = phix.jit(lambda r: ops.unique(r, True, True, True, [0]))
+    for rows in (rng.integers(0, 2, (6, 2)), np.zeros((6, 2), np.int64)):
+        same(pair(rows), np.unique(rows, True, True, True, axis=0))
+    assert pair.trace_count == 1
+    same(ops.unique(np.array([[1.0], [np.nan], [np.nan]]), False, False, True, [0])[::3],
+         (np.array([[1.0], [np.nan]]), np.array([1, 2])))  # fmt: skip
+
+
+def test_gradients_of_unique_and_repeat() -> None:
+    x, k = np.array([0.3, -1.2, 0.3, 2.0]), np.array([2, 0, 3, 1])
+    grad = phix.jit(phix.grad(lambda x: (ops.unique(x, False, False, False, [])[0] ** 2.0).sum()))
+    np.testing.assert_allclose(grad(x), [0.6, -2.4, 0.0, 4.0])  # to the first of equal ones
+    check_gradient(
+        lambda x, k: (ops.repeat_interleave_with_tensor_index(x, k, 0) ** 3.0).sum(), x, k
+    )
+    check_gradient(lambda x, k: (ops.bincount(k, x, 0) ** 3.0).sum(), x, k)
+    check_gradient(lambda x, n: ops.sin(x[:n]).sum() * x[n::-1].sum(), x, np.int64(2))
+
+
+def test_bounds_of_slices_and_shapes() -> None:
+    n_cases = (-9, -2, 0, 1, 3, 9)
+
+    def parts(x: Any, n: Any) -> Any:
+        return x[:n], x[n:, 1], x[::-1][n:3], x[0, n:-1], x[None, n::2]
+
+    calls = [(X, np.int64(n)) for n in n_cases]
+    anywhere(lambda x, n: parts(x, n), *calls, wanted=lambda x, n: parts(x, int(n)))
+    steps = phix.jit(lambda x, i, j, s: x[i:j:s])
+    for i, j in [(0, 9), (-1, 0), (2, -9), (3, 3)]:
+        for s in (1, 2, -1, -2):
+            same(steps(X[0], i, j, s), X[0, i:j:s])
+    shaped = phix.jit(lambda x, s: ops.reshape(x, s))
+    for shape in ((2, 6), (12, 1), (3, 4)):
+        same(shaped(X, np.array(shape)), X.reshape(shape))
+    with pytest.raises(ShapeError, match="does not hold the 12 elements"):
+        shaped(X, np.array((5, 2)))
+    counted = phix.jit(lambda a, b, c: phix.arange(a, b, c))
+    for a, b, c in ((0, 5, 1), (7, -3, -3), (4, 1, 2)):
+        same(counted(a, b, c), np.arange(a, b, c))
+    assert steps.trace_count == shaped.trace_count == counted.trace_count == 1
+    same(
+        phix.jit(lambda b: ops.arange(0.0, b, 0.5, "float64"))(np.float64(2.2)),
+        np.arange(0.0, 2.2, 0.5),
+    )
+
+
+NUMPY: list[Callable[[Any], Any]] = [
+    np.nonzero,
+    np.argwhere,
+    np.flatnonzero,
+    lambda k: np.where(k > 1),
+    lambda k: np.extract(k > 1, k),
+    lambda k: np.compress(k[:, 0] > 1, k, 0),
+    lambda k: np.compress(k[:2, 0] > 1, k, 0),
+    lambda k: np.unique(k, True, True, True),
+    lambda k: np.unique(k, axis=1),
+    lambda k: np.bincount(k[0], minlength=2),
+    lambda k: np.repeat(k, k[0], 1),
+    lambda k: np.repeat(k, k[0, 0]),
+]
+
+
+def test_numpy_functions_of_tracers() -> None:
+    arrays = rng.integers(0, 4, (3, 3, 3))
+    for number, f in enumerate(NUMPY):
+        run = phix.jit(f)
+        for k in arrays:
+            for found in (run(k), f(phix.to_tensor(k))) if number < len(NUMPY) - 1 else (run(k),):
+                same(found, phix.tree.leaves(f(k)))
+        assert run.trace_count == 1
+
+
+# -- whole programs --------------------------------------------------------------------------
+def particle_filter(np: Any, repeat: Any, x: Any, seen: Any, n: int) -> Any:
+    """Three steps: move, weigh, and as many copies of each particle as its weight tells."""
+    cost = 0.0
+    for step in range(3):
+        x = x * 0.9 + 0.1 * np.sin(3.0 * x)
+        w = np.exp(-0.5 * (x - seen[step]) ** 2)
+        cost = cost + np.log(np.mean(w))
+        edges = np.floor(np.cumsum(w / np.sum(w)) * n + 0.25).astype("int64")
+        copies = edges - np.concatenate([edges[:1] * 0, edges[:-1]])
+        x = repeat(x, copies)
+    return cost, np.mean(x), x
+
+
+def test_a_particle_filter() -> None:
+    def f(x: Any, seen: Any) -> Any:
+        return particle_filter(np, np.repeat, phix.to_tensor(x), phix.to_tensor(seen), 8)
+
+    calls = [(rng.normal(size=8), s) for s in rng.normal(size=(2, 3))]
+    anywhere(f, *calls, wanted=lambda x, s: particle_filter(np, np.repeat, x, s, 8))
+    check_gradient(lambda x, s: f(x, s)[0] * f(x, s)[1], *calls[0])
+
+
+def masked_loss(h: Any, w: Any, mask: Any, target: Any) -> Any:
+    """The mean cross-entropy of the tokens that count."""
+    logits, classes = h[mask] @ w, target[mask]
+    chosen = ops.take_along_axis(ops.log_softmax(logits, 1), classes[:, None], 1)
+    count = ops.maximum(ops.sum(mask.astype("float64")), 1.0)
+    return -chosen.sum() / count
+
+
+def test_a_loss_of_masked_tokens() -> None:
+    h, w = rng.normal(size=(2, 3, 4)), rng.normal(size=(4, 5))
+    target = rng.integers(0, 5, (2, 3))
+
+    def wanted(h: Any, w: Any, mask: Any, target: Any) -> Any:
+        z = h[mask] @ w
+        z = z - np.log(np.exp(z).sum(1, keepdims=True))
+        return -z[np.arange(len(z)), target[mask]].sum() / max(mask.sum(), 1)
+
+    masks = [rng.random((2, 3)) > 0.5, np.zeros((2, 3), bool), np.ones((2, 3), bool)]
+    loss = lambda *a: masked_loss(*map(phix.to_tensor, a))  # noqa: E731
+    anywhere(loss, *[(h, w, m, target) for m in masks], wanted=wanted)
+    grads = phix.jit(phix.grad(masked_loss, argnums=(0, 1)))
+    for m in masks:
+        to_h, to_w = grads(h, w, m, target)
+        of_h = slope(lambda v, m=m: wanted(v, w, m, target), h)
+        of_w = slope(lambda v, m=m: wanted(h, v, m, target), w)
+        np.testing.assert_allclose(to_h, of_h, atol=1e-7)
+        np.testing.assert_allclose(to_w, of_w, atol=1e-7)
+    assert grads.trace_count == 1
+
+
+def coarsened(np: Any, add_at: Any, x: Any, label: Any, edges: Any, weight: Any) -> Any:
+    """The graph whose nodes are the labels: sums of features, and of the weights of edges."""
+    names, group = np.unique(label, return_inverse=True)
+    count = names.shape[0]
+    ends = group[edges]
+    pairs, which = np.unique(ends[:, 0] * 100 + ends[:, 1], return_inverse=True)
+    return names, add_at((count, 2), group, x), pairs, add_at((pairs.shape[0],), which, weight)
+
+
+def test_a_graph_is_coarsened() -> None:
+    def add_at(shape: Any, group: Any, x: Any) -> Any:
+        return ops.index_put(ops.full(shape, 0.0, "float64"), [group], x, True)
+
+    def plain(shape: Any, group: Any, x: Any) -> Any:
+        out = np.zeros(shape)
+        np.add.at(out, group, x)
+        return out
+
+    x, weight = rng.normal(size=(6, 2)), rng.normal(size=8)
+    edges = rng.integers(0, 6, (8, 2))
+    labels = [np.array(v) for v in ([4, 4, 7, 1, 7, 4], [0] * 6, [5, 4, 3, 2, 1, 0])]
+    f = lambda *a: coarsened(np, add_at, *map(phix.to_tensor, a))  # noqa: E731
+    calls = [(x, k, edges, weight) for k in labels]
+    anywhere(f, *calls, wanted=lambda *a: coarsened(np, plain, *a))
+    energy = lambda x, *rest: (f(x, *rest)[1] ** 2.0).sum() * (f(x, *rest)[3] ** 2.0).sum()  # noqa: E731
+    check_gradient(energy, *calls[0])
+
+
+def refined(np: Any, x: Any) -> Any:
+    """A mesh with a point more in each interval across which the function bends."""
+    for _ in range(2):
+        y = np.tanh(4.0 * x)
+        (wide,) = np.nonzero(np.abs(y[1:] - y[:-1]) > 0.3)
+        x = np.sort(np.concatenate([x, 0.5 * (x[wide] + x[wide + 1])]))
+    return x, np.sum((x[1:] - x[:-1]) * (np.tanh(4.0 * x[1:]) + np.tanh(4.0 * x[:-1]))) * 0.5
+
+
+def test_a_mesh_is_refined() -> None:
+    f = lambda x: refined(np, phix.to_tensor(x))  # noqa: E731
+    meshes = [np.linspace(-1, 1.1, 7), np.linspace(2, 3, 7), np.linspace(-0.2, 0.3, 7) * 6]
+    anywhere(f, *[(x,) for x in meshes], wanted=lambda x: refined(np, x))
+    check_gradient(lambda x: f(x)[1] * f(x)[0].mean(), meshes[0])
+
+
+def test_gradients_of_rows_of_an_embedding_used_once() -> None:
+    table, ids = (
+        rng.normal(size=(9, 2)),
+        [np.array(v) for v in ([3, 1, 3, 8], [2] * 4, [0, 1, 2, 3])],
+    )
+
+    def step(table: Any, ids: Any) -> Any:
+        """The rows that are used, the gradient of each, and the table after a step of them."""
+        used, _, place, _ = ops.unique(ids, False, True, False, [])
+        loss = lambda rows: (rows[place] ** 3.0).sum()  # noqa: E731
+        slopes = phix.grad(loss)(table[used])
+        return used, slopes, table.at[used].add(-0.1 * slopes)
+
+    def wanted(table: np.ndarray, ids: np.ndarray) -> Any:
+        dense = np.zeros_like(table)
+        np.add.at(dense, ids, 3 * table[ids] ** 2)
+        used = np.unique(ids)
+        return used, dense[used], table - 0.1 * dense
+
+    anywhere(lambda t, i: step(phix.to_tensor(t), phix.to_tensor(i)), *[(table, i) for i in ids],
+             wanted=wanted)  # fmt: skip
+
+
+# -- one program for all sizes ---------------------------------------------------------------
+def test_other_sizes_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from phix.kernels.cpu import jit as machine
+    from phix.kernels.cpu import native_program
+
+    f = phix.jit(phix.value_and_grad(lambda x: (x[x > 0] ** 2.0).sum()))
+    f(X)
+    made: list[Any] = []
+    monkeypatch.setattr(native_program, "lowered", lambda *a, **k: made.append(a))
+    monkeypatch.setattr(machine, "compiled", made.append)
+    for shift in (-9.0, -1.0, 0.5, 9.0):
+        value, grads = f(X + shift)
+        y = X + shift
+        assert value.item() == pytest.approx(np.sum(y[y > 0] ** 2))
+        np.testing.assert_allclose(grads, np.where(y > 0, 2 * y, 0))
+    assert not made and f.trace_count == 1

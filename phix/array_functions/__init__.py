@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from phix.array_functions import algebra, arrangement, elementwise, reductions
+from phix.array_functions import algebra, arrangement, elementwise, reductions, selection
 
 # By NumPy's function; for methods of ufuncs, such as np.add.reduce, by (ufunc, method).
 TABLE: dict[Any, Callable[..., Any]] = {
@@ -19,4 +19,5 @@ TABLE: dict[Any, Callable[..., Any]] = {
     **reductions.FUNCTIONS,
     **arrangement.FUNCTIONS,
     **algebra.FUNCTIONS,
+    **selection.FUNCTIONS,
 }

@@ -235,12 +235,13 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
-    if not isinstance(repeats, (int, np.integer)):
-        raise NotOfferedError("several repeats")
     x = tensor(a)
     if axis is None:
         x, axis = ops.reshape(x, [-1]), 0
     at = axis_of(axis, x.ndim)
+    if not isinstance(repeats, (int, np.integer)):
+        numbers = ops.reshape(tensor(repeats), [-1])
+        return ops.repeat_interleave_with_tensor_index(x, numbers, at)
     size = x.shape[at]
     wide = ops.expand(ops.unsqueeze(x, [at + 1]), (*x.shape[: at + 1], int(repeats),
                                                   *x.shape[at + 1 :]))  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 
 from phix import ops
 from phix.array_functions.numpy_arguments import floating, operand, refuse, tensor, with_dtype
+from phix.array_functions.selection import nonzero
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError
@@ -135,9 +136,11 @@ def _outer(function: Function) -> Function:
 
 # -- functions that are no ufuncs ----------------------------------------------------------------
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    if x is None or y is None:
-        raise NotOfferedError("one argument, whose result has a size that depends on the values")
     holds = tensor(condition)
+    if x is None and y is None:
+        return nonzero(holds)
+    if x is None or y is None:
+        raise NotOfferedError("two arguments: one to choose from, and none beside it")
     return ops.where(holds if holds.dtype == dt.bool_ else holds != 0, operand(x), operand(y))
 
 

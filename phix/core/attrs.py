@@ -86,10 +86,20 @@ def _ints(value: Any) -> tuple[Any, ...]:
     if isinstance(value, (TensorBase, np.ndarray)):
         if value.ndim > 1:
             raise TypeError("not a vector")
+        if value.ndim and isinstance(value, TensorBase) and is_traced(value):
+            return _computed_ints(value)
         value = np.asarray(value).tolist() if value.ndim else [value]
     if isinstance(value, (int, np.integer, Dim, float)):
         return (_int(value),)
     return tuple(_int(v) for v in _listed(value))
+
+
+def _computed_ints(value: Any) -> tuple[Any, ...]:
+    """The sizes in a vector that a program computes."""
+    (count,) = value.meta.dims
+    if not isinstance(count, int):
+        raise TypeError("of an unknown number of ints")
+    return tuple(as_dim(value[k]) for k in range(count))
 
 
 def _float(value: Any) -> float:

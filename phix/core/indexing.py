@@ -10,7 +10,7 @@ import numpy as np
 from phix.core import context, slices
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.attrs import is_traced
+from phix.core.attrs import as_dim, is_traced
 from phix.core.conversion import home, owned_tensor
 from phix.core.dims import Dim, DimLike
 from phix.core.errors import (
@@ -53,7 +53,7 @@ def get(x: TensorBase, index: Any) -> Any:
         if view is not None:
             return view
     try:
-        x, index = _with_flat_masks(x, index)
+        x, index = _with_flat_masks(*_with_known_slices(x, index))
         entries, dots = expand(x, index)
         if any(isinstance(e, TensorBase) for e in entries):
             return _advanced(x, entries, dots)
@@ -166,6 +166,68 @@ def _with_flat_masks(x: TensorBase, index: Any) -> tuple[TensorBase, Any]:
         given[number] = call_op("reshape", mask, attrs=((mask.meta.size,),))
         x = call_op("reshape", x, attrs=((*dims[:axis], mask.meta.size, *dims[end:]),))
     return x, tuple(given)
+
+
+def _with_known_slices(x: TensorBase, index: Any) -> tuple[TensorBase, Any]:
+    """The same index of what is left of ``x`` by slices whose bounds or steps are not known yet."""
+    given = list(_as_tuple(index))
+    for number, e in enumerate(given):
+        if not (isinstance(e, slice) and any(map(_is_computed, (e.start, e.stop, e.step)))):
+            continue
+        axis = _axis_of(x, given, number)
+        if not 0 <= axis < x.ndim:
+            break  # too many indices, which is said of those that were given
+        x = call_op("gather", x, _slice_positions(e, x.meta.dims[axis]), attrs=(axis,))
+        given[number] = slice(None)
+    return (x, tuple(given)) if isinstance(index, tuple) else (x, given[0])
+
+
+def _is_computed(bound: Any) -> bool:
+    return isinstance(bound, TensorBase) and is_traced(bound)
+
+
+def _slice_positions(s: slice, dim: DimLike) -> Any:
+    """The positions that a slice takes along an axis of size ``dim``, as Python counts."""
+    start, stop, step = (_slice_bound(v) for v in (s.start, s.stop, s.step))
+    size = call_op("full", attrs=((), dim, dt.int64, None))
+    step = call_op("full", attrs=((), 1, dt.int64, None)) if step is None else step
+    forward = step > 0
+    low = call_op("where", forward, size * 0, size * 0 - 1)
+    high = low + size
+
+    def clipped(v: Any, default: Any) -> Any:
+        if v is None:
+            return default
+        v = call_op("where", v < 0, v + size, v)
+        return call_op("minimum", call_op("maximum", v, low), high)
+
+    start = clipped(start, call_op("where", forward, low, high))
+    stop = clipped(stop, call_op("where", forward, high, low))
+    ahead = call_op("where", forward, stop - start, start - stop)
+    length = (ahead - 1) // call_op("maximum", call_op("abs", step), size * 0 + 1) + 1
+    count = as_dim(call_op("where", step == 0, size * 0, length))
+    return start + step * call_op("arange", attrs=(0, count, 1, dt.int64, None))
+
+
+def _slice_bound(v: Any) -> Any:
+    """A bound or step as one int64 tensor."""
+    if v is None:
+        return None
+    if isinstance(v, TensorBase):
+        if v.ndim or dt.kind(v.dtype) != "int":
+            raise TensorIndexError(
+                f"the start, stop and step of a slice must be ints or None, found {v.meta}"
+            )
+        return v.astype(dt.int64)
+    try:
+        number = v if isinstance(v, Dim) else operator.index(v)
+    except TypeError:
+        raise TensorIndexError(
+            f"the start, stop and step of a slice must be ints or None, found {shown(v)}"
+        ) from None
+    if isinstance(number, int):
+        number = min(max(number, -(2**62)), 2**62)
+    return call_op("full", attrs=((), number, dt.int64, None))
 
 
 def _axis_of(x: TensorBase, given: list[Any], number: int) -> int:

@@ -53,12 +53,13 @@ class Batch(Interpreter):
         super().__init__(parent)
         self.size = size
         self.axis_name = axis_name
+        self.sizing = "a size"  # which op computes one
 
     def as_dim(self, value: Any, largest: bool) -> Any:
         """The largest of the batch; a size of each lane's own is not to be had."""
         assert self.parent is not None
         if not largest:
-            raise no_one_size("a size", value)
+            raise no_one_size(self.sizing, value)
         with context.active(self.parent):
             lanes = value.value
             if not (isinstance(self.size, int) and self.size):  # of no lanes the largest is 0
@@ -85,10 +86,12 @@ class Batch(Interpreter):
         if not any(flat(batched)) and not joins:
             with context.active(parent):
                 return parent.process(op, inputs, attrs)
-        if op.is_written_out and op.batch_rule is None:
-            raise no_one_size(op.name, next(x for x in flat(inputs) if self.owns(x)))
         if op.decomposition is not None and op.batch_rule is None:
-            outs = op.decomposition(*op.merge(inputs, attrs))
+            outer, self.sizing = self.sizing, op.name if op.is_written_out else self.sizing
+            try:
+                outs = op.decomposition(*op.merge(inputs, attrs))
+            finally:
+                self.sizing = outer
             return outs if op.single_output else as_entries(op, outs)
         values = map_entries(self.lower, inputs)
         if joins and op.collective_rule is not None:

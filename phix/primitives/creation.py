@@ -12,10 +12,10 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.attrs import check_number
+from phix.core.attrs import as_dim, check_number
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
-from phix.core.tensor import Tensor
+from phix.core.tensor import Tensor, TensorBase
 
 
 def check_shape(shape: Any) -> None:
@@ -93,6 +93,28 @@ def _steps(start: Any, end: Any, step: Any) -> dm.DimLike:
     if isinstance(start, int) and start == 0 and step == 1:
         return end  # a dim is never negative
     return dm.maximum(-dm.floordiv(start - end, step), 0)
+
+
+@rules.operands("arange")
+def arange_of_tensors(start: Any, end: Any, step: Any, dtype: Any, place: Any) -> Any:
+    """As many numbers as the program finds to lie before the end."""
+    kinds = [
+        v.dtype if isinstance(v, TensorBase) else np.result_type(v) for v in (start, end, step)
+    ]
+    is_float = any(dt.is_differentiable(k) for k in kinds)
+    kind = dt.float64 if is_float else dt.int64
+    start, end, step = (
+        ops.cast(v, kind) if isinstance(v, TensorBase) else ops.full((), v, kind)
+        for v in (start, end, step)
+    )
+    if is_float:
+        count = ops.cast(ops.ceil((end - start) / step), dt.int64)
+    else:
+        count = -ops.floor_divide(start - end, step)
+    counted = ops.cast(ops.arange(0, as_dim(count), 1, dt.int64), kind)
+    dtype = dtype or (dt.DEFAULT_FLOAT if is_float else dt.int64)
+    out = ops.cast(start + step * counted, dtype)
+    return out if place is None else out.to(place)
 
 
 @rules.infer_meta("LinspaceInferMeta")

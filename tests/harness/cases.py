@@ -30,7 +30,9 @@ def _width(kind: str) -> int:
 
 
 def flatten(result: Any) -> tuple[Any, ...]:
-    """The tensors of an op's result, lists opened."""
+    """The tensors of an op's result, lists opened, absent ones left out."""
+    if result is None:
+        return ()
     if isinstance(result, (tuple, list)):
         return tuple(leaf for part in result for leaf in flatten(part))
     return (result,)

@@ -1,0 +1,78 @@
+"""NumPy's functions whose results have a size that the data tell."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.array_functions.numpy_arguments import axis_of, named, refuse, tensor
+from phix.core import dims as dm
+from phix.core.errors import ShapeError
+from phix.core.numpy_protocol import NotOfferedError
+
+Function = Callable[..., Any]
+
+
+def nonzero(a: Any) -> tuple[Any, ...]:
+    x = tensor(a)
+    rows = ops.nonzero(x)
+    return tuple(rows[:, axis] for axis in range(x.ndim))
+
+
+def argwhere(a: Any) -> Any:
+    return ops.nonzero(tensor(a))
+
+
+def flatnonzero(a: Any) -> Any:
+    return ops.nonzero(ops.reshape(tensor(a), [-1]))[:, 0]
+
+
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    refuse(out=out)
+    x, chosen = tensor(a), tensor(condition)
+    if axis is None:
+        x, axis = ops.reshape(x, [-1]), 0
+    at = axis_of(axis, x.ndim)
+    if chosen.ndim != 1:
+        raise ShapeError(f"compress: condition must have one axis, found {chosen.meta}")
+    have, size = chosen.shape[0], x.shape[at]
+    if not dm.is_known(have, size):
+        return x[(slice(None),) * at + (chosen != 0,)]
+    if have > size:
+        raise ShapeError(f"compress: condition {chosen.meta} is longer than axis {at} of {x.meta}")
+    return ops.gather(x, flatnonzero(chosen), at)
+
+
+def extract(condition: Any, arr: Any) -> Any:
+    return compress(ops.reshape(tensor(condition), [-1]), arr)
+
+
+def unique(
+    ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
+    axis: Any = None, *, equal_nan: bool = True, sorted: bool = True,
+) -> Any:  # fmt: skip
+    if not equal_nan:
+        raise NotOfferedError("equal_nan=False")
+    x = tensor(ar)
+    axes = [] if axis is None else [axis_of(axis, x.ndim)]
+    out, index, inverse, counts = ops.unique(x, return_index, return_inverse, return_counts, axes)
+    if axis is None and inverse is not None:
+        inverse = ops.reshape(inverse, x.shape)
+    found = tuple(f for f in (out, index, inverse, counts) if f is not None)
+    return found if len(found) > 1 else out
+
+
+def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    return ops.bincount(tensor(x), None if weights is None else tensor(weights), minlength)
+
+
+FUNCTIONS: dict[Any, Function] = named(
+    {
+        "nonzero": nonzero, "argwhere": argwhere, "flatnonzero": flatnonzero,
+        "compress": compress, "extract": extract, "unique": unique, "bincount": bincount,
+    },
+    np,
+)  # fmt: skip
