@@ -35,9 +35,9 @@ __all__ = [
     "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
     "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli", "bessel_ratio", "bessel_ratio_grad",
-    "bilinear", "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_",
-    "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift",
-    "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
+    "bilinear", "bincount", "bitwise_and", "bitwise_and_", "bitwise_left_shift",
+    "bitwise_left_shift_", "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_",
+    "bitwise_right_shift", "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
     "bmm",
     "branch", "broadcast_tensors",
     "build_src_rank_and_local_expert_id",
@@ -141,7 +141,8 @@ __all__ = [
     "randint", "random_bits", "random_routing", "random_routing_", "randperm",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
     "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
-    "remainder_", "remainder_grad", "renorm", "renorm_", "reshape", "reshape_", "reshape_grad",
+    "remainder_", "remainder_grad", "renorm", "renorm_", "repeat_interleave_with_tensor_index",
+    "reshape", "reshape_", "reshape_grad",
     "rint", "rint_",
     "rms_norm", "rms_norm_grad",
     "rnn",
@@ -177,7 +178,8 @@ __all__ = [
     "triangular_solve_grad", "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_",
     "triu_grad", "triu_indices", "true_positions", "trunc", "trunc_", "trunc_divide",
     "trunc_divide_", "truncated_gaussian_random",
-    "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
+    "unbind", "unbind_grad", "uniform", "unique", "unique_consecutive", "unsqueeze", "unsqueeze_",
+    "unstack", "unstack_grad",
     "var", "var_grad",
     "viterbi_decode",
     "warpctc", "warprnnt",
@@ -6787,6 +6789,90 @@ def masked_select(x: TensorLike, mask: TensorLike) -> Tensor:
         x, mask: tensor.
     """
     return bind(_masked_select, (x, mask), ())
+
+_unique = define(
+    "unique", "(Tensor x, bool return_index, bool return_inverse, bool return_counts, int[] axis, "
+    "DataType dtype=DataType::INT64)",
+    "Tensor(out), Tensor(indices), Tensor(inverse), Tensor(counts)",
+    infer_meta=("UniqueInferMeta", None), traits=("promote", "data_dependent"),
+    dtypes=("bool", "int", "float"), optional=("indices", "inverse", "counts")
+)
+def unique(
+    x: TensorLike, return_index: bool, return_inverse: bool, return_counts: bool,
+    axis: IntArrayLike, dtype: DTypeLike = "int64"
+) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """The different elements of x, or slices of it along the one axis named, sorted; and where
+    asked for, in dtype: the index of the first of each in x, for each of x which of the different
+    ones it is, and how often each comes. NaNs count as equal. The gradient of out goes to the first
+    of each.
+
+    Args:
+        x: tensor, bool, int or float.
+        return_index, return_inverse, return_counts: bool.
+        axis: sequence of ints.
+        dtype: dtype.
+
+    Returns:
+        out, indices, inverse, counts.
+    """
+    return bind(_unique, (x,), (return_index, return_inverse, return_counts, axis, dtype))
+
+_unique_consecutive = define(
+    "unique_consecutive",
+    "(Tensor x, bool return_inverse=false, bool return_counts=false, int[] axis={}, "
+    "DataType dtype=DataType::FLOAT32)", "Tensor(out), Tensor(index), Tensor(counts)",
+    infer_meta=("UniqueConsecutiveInferMeta", None), traits=("promote", "data_dependent"),
+    optional=("index", "counts")
+)
+def unique_consecutive(
+    x: TensorLike, return_inverse: bool = False, return_counts: bool = False,
+    axis: IntArrayLike | None = (), dtype: DTypeLike = "float32"
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """x without the elements, or slices along the one axis named, that equal the one before; and
+    where asked for, for each of x which of the result it is, and how many each stands for: int32s
+    if dtype is that, else int64s. NaNs count as equal.
+
+    Args:
+        x: tensor.
+        return_inverse, return_counts: bool.
+        axis: sequence of ints, may be None.
+        dtype: dtype.
+
+    Returns:
+        out, index, counts.
+    """
+    return bind(_unique_consecutive, (x,), (return_inverse, return_counts, axis, dtype))
+
+_repeat_interleave_with_tensor_index = define(
+    "repeat_interleave_with_tensor_index", "(Tensor x, Tensor repeats, int axis)", "Tensor(out)",
+    infer_meta=("RepeatInterleaveWithTensorIndexInferMeta", None), traits=("data_dependent",)
+)
+def repeat_interleave_with_tensor_index(x: TensorLike, repeats: TensorLike, axis: int) -> Tensor:
+    """The slices of x along axis, the k-th of them repeats[k] times in a row; one number of repeats
+    is for all. Negative numbers raise where the call runs at once, and are 0 in compiled programs.
+
+    Args:
+        x, repeats: tensor.
+        axis: int.
+    """
+    return bind(_repeat_interleave_with_tensor_index, (x, repeats), (axis,))
+
+_bincount = define(
+    "bincount", "(Tensor x, Tensor weights, Scalar(int) minlength=0)", "Tensor(out)",
+    infer_meta=("BincountInferMeta", None), traits=("promote(weights)", "data_dependent"),
+    dtypes=("bool", "int", "float"), optional=("weights",)
+)
+def bincount(x: TensorLike, weights: TensorLike | None = None, minlength: ScalarLike = 0) -> Tensor:
+    """How often each of 0, 1, ..., max(x) comes in the ints x, or the sum of the weights there: at
+    least minlength entries, int64s or of the dtype of float weights. A negative int raises where
+    the call runs at once, and counts as 0 in compiled programs.
+
+    Args:
+        x: tensor.
+        weights: tensor, bool, int or float, may be None.
+        minlength: number or one-element tensor.
+    """
+    return bind(_bincount, (x, weights), (minlength,))
 
 
 # -- yaml/sequence.yaml ----------------------------------------------------------------------------

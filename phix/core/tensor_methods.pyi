@@ -1876,6 +1876,36 @@ class TensorMethods:
     def masked_select(self, mask: TensorLike) -> Tensor:
         """The elements of x where the bool tensor mask is true, in order, as one axis; x and mask
         are broadcast to each other."""
+    def unique(
+        self,
+        return_index: bool,
+        return_inverse: bool,
+        return_counts: bool,
+        axis: IntArrayLike,
+        dtype: DTypeLike = 'int64',
+    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        """The different elements of x, or slices of it along the one axis named, sorted; and where
+        asked for, in dtype: the index of the first of each in x, for each of x which of the
+        different ones it is, and how often each comes. NaNs count as equal. The gradient of out
+        goes to the first of each."""
+    def unique_consecutive(
+        self,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        axis: IntArrayLike | None = (),
+        dtype: DTypeLike = 'float32',
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """x without the elements, or slices along the one axis named, that equal the one before;
+        and where asked for, for each of x which of the result it is, and how many each stands for:
+        int32s if dtype is that, else int64s. NaNs count as equal."""
+    def repeat_interleave_with_tensor_index(self, repeats: TensorLike, axis: int) -> Tensor:
+        """The slices of x along axis, the k-th of them repeats[k] times in a row; one number of
+        repeats is for all. Negative numbers raise where the call runs at once, and are 0 in
+        compiled programs."""
+    def bincount(self, weights: TensorLike | None = None, minlength: ScalarLike = 0) -> Tensor:
+        """How often each of 0, 1, ..., max(x) comes in the ints x, or the sum of the weights there:
+        at least minlength entries, int64s or of the dtype of float weights. A negative int raises
+        where the call runs at once, and counts as 0 in compiled programs."""
     def warpctc(
         self,
         label: TensorLike,
