@@ -37,7 +37,7 @@ def anywhere(f: Callable[..., Any], *calls: tuple[Any, ...], wanted: Callable[..
         for run in (f, compiled, unknown):
             same(run(*map(phix.to_tensor, args)), expected)
     assert unknown.trace_count == 1
-    assert compiled.trace_count == len({tuple(map(np.shape, args)) for args in calls})
+    assert compiled.trace_count <= len({tuple(map(np.shape, args)) for args in calls})
 
 
 def slope(f: Callable[..., Any], x: np.ndarray, step: float = 1e-6) -> np.ndarray:
