@@ -26,6 +26,7 @@ __all__ = [
     "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad",
     "amax", "amin",
     "angle", "any",
+    "apply_per_channel_scale",
     "arange", "argmax", "argmin", "argsort", "argsort_grad",
     "asin", "asin_", "asin_grad", "asinh", "asinh_", "asinh_grad",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
@@ -52,7 +53,7 @@ __all__ = [
     "cross_entropy_with_softmax_bwd_w_downcast", "cross_entropy_with_softmax_grad",
     "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_", "cumprod_grad",
     "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
-    "debug_callback", "depthwise_conv2d", "det", "det_grad",
+    "debug_callback", "depthwise_conv2d", "dequantize_abs_max", "dequantize_log", "det", "det_grad",
     "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "div_scale",
     "divide", "divide_", "divide_grad",
     "dot",
@@ -66,6 +67,15 @@ __all__ = [
     "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expm1", "expm1_",
     "expm1_grad",
     "eye",
+    "fake_channel_wise_dequantize_max_abs", "fake_channel_wise_quantize_abs_max",
+    "fake_channel_wise_quantize_dequantize_abs_max",
+    "fake_channel_wise_quantize_dequantize_abs_max_grad", "fake_dequantize_max_abs",
+    "fake_quantize_abs_max", "fake_quantize_dequantize_abs_max",
+    "fake_quantize_dequantize_abs_max_grad", "fake_quantize_dequantize_moving_average_abs_max",
+    "fake_quantize_dequantize_moving_average_abs_max_",
+    "fake_quantize_dequantize_moving_average_abs_max_grad", "fake_quantize_moving_average_abs_max",
+    "fake_quantize_moving_average_abs_max_", "fake_quantize_range_abs_max",
+    "fake_quantize_range_abs_max_",
     "fft_c2c", "fft_c2c_grad", "fft_c2r", "fft_c2r_grad", "fft_r2c", "fft_r2c_grad",
     "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_", "floor_divide", "floor_divide_",
     "fmax", "fmax_grad", "fmin", "fmin_grad",
@@ -94,6 +104,7 @@ __all__ = [
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
     "linear", "linear_recurrence", "linear_recurrence_grad", "linspace",
+    "llm_int8_linear",
     "log", "log1p", "log1p_", "log1p_grad", "log2", "log2_", "log2_grad", "log10", "log10_",
     "log10_grad", "log_", "log_grad", "log_loss", "log_ndtr", "log_ndtr_grad", "log_softmax",
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
@@ -158,6 +169,7 @@ __all__ = [
     "trunc", "trunc_", "trunc_divide", "trunc_divide_", "truncated_gaussian_random",
     "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
     "var", "var_grad",
+    "weight_dequantize", "weight_only_linear", "weight_quantize",
     "where", "where_", "where_grad", "while_loop",
 ]
 __dir__ = face(__all__)
@@ -4457,6 +4469,344 @@ def pool2d(
     )
 
 
+# -- yaml/quantisation.yaml ------------------------------------------------------------------------
+define = definer("yaml/quantisation.yaml", family="quantisation")
+
+_fake_quantize_abs_max = define(
+    "fake_quantize_abs_max", "(Tensor x, int bit_length = 8, int round_type = 1)",
+    "Tensor(out), Tensor(out_scale)", traits=("promote_float(x)", "full_precision"),
+    dtypes=("float",)
+)
+def fake_quantize_abs_max(
+    x: TensorLike, bit_length: int = 8, round_type: int = 1
+) -> tuple[Tensor, Tensor]:
+    """The ints, as floats, nearest to x * (2 ** (bit_length - 1) - 1) / s, where s = max(abs(x)) is
+    out_scale [1]. Halves go to the even neighbour (round_type 0) or away from 0 (1).
+
+    Args:
+        x: tensor, float.
+        bit_length, round_type: int.
+
+    Returns:
+        out, out_scale.
+    """
+    return bind(_fake_quantize_abs_max, (x,), (bit_length, round_type))
+
+_fake_quantize_dequantize_abs_max = define(
+    "fake_quantize_dequantize_abs_max", "(Tensor x, int bit_length = 8, int round_type = 1)",
+    "Tensor(out), Tensor(out_scale)", backward="fake_quantize_dequantize_abs_max_grad",
+    traits=("promote_float(x)", "full_precision", "own_derivative"), dtypes=("float",)
+)
+def fake_quantize_dequantize_abs_max(
+    x: TensorLike, bit_length: int = 8, round_type: int = 1
+) -> tuple[Tensor, Tensor]:
+    """What :func:`fake_quantize_abs_max` gives, times out_scale / (2 ** (bit_length - 1) - 1): x as
+    its ints hold it. The gradient passes as if nothing were rounded.
+
+    Args:
+        x: tensor, float.
+        bit_length, round_type: int.
+
+    Returns:
+        out, out_scale.
+    """
+    return bind(_fake_quantize_dequantize_abs_max, (x,), (bit_length, round_type))
+
+_fake_quantize_dequantize_abs_max_grad = define(
+    "fake_quantize_dequantize_abs_max_grad",
+    "(Tensor out_grad, int bit_length = 8, int round_type = 1)", "Tensor(x_grad)",
+    forward="fake_quantize_dequantize_abs_max"
+)
+def fake_quantize_dequantize_abs_max_grad(out_grad, bit_length=8, round_type=1):
+    """Backward of :func:`fake_quantize_dequantize_abs_max`."""
+    return bind(_fake_quantize_dequantize_abs_max_grad, (out_grad,), (bit_length, round_type))
+
+_fake_channel_wise_quantize_abs_max = define(
+    "fake_channel_wise_quantize_abs_max",
+    "(Tensor x, int bit_length = 8, int round_type = 1, int quant_axis = 0, bool is_test = false)",
+    "Tensor(out), Tensor(out_scale)", traits=("promote_float(x)", "full_precision"),
+    dtypes=("float",)
+)
+def fake_channel_wise_quantize_abs_max(
+    x: TensorLike, bit_length: int = 8, round_type: int = 1, quant_axis: int = 0,
+    is_test: bool = False
+) -> tuple[Tensor, Tensor]:
+    """:func:`fake_quantize_abs_max` with a scale for each position along quant_axis, 0 or 1, in
+    out_scale [channels]. is_test says nothing: the scales are always those of x.
+
+    Args:
+        x: tensor, float.
+        bit_length, round_type, quant_axis: int.
+        is_test: bool.
+
+    Returns:
+        out, out_scale.
+    """
+    return bind(
+        _fake_channel_wise_quantize_abs_max, (x,), (bit_length, round_type, quant_axis, is_test)
+    )
+
+_fake_channel_wise_quantize_dequantize_abs_max = define(
+    "fake_channel_wise_quantize_dequantize_abs_max",
+    "(Tensor x, int bit_length = 8, int round_type = 1, int quant_axis = 0)",
+    "Tensor(out), Tensor(out_scale)", backward="fake_channel_wise_quantize_dequantize_abs_max_grad",
+    traits=("promote_float(x)", "full_precision", "own_derivative"), dtypes=("float",)
+)
+def fake_channel_wise_quantize_dequantize_abs_max(
+    x: TensorLike, bit_length: int = 8, round_type: int = 1, quant_axis: int = 0
+) -> tuple[Tensor, Tensor]:
+    """:func:`fake_quantize_dequantize_abs_max` with a scale for each position along quant_axis, 0
+    or 1, in out_scale [channels]. The gradient passes as if nothing were rounded.
+
+    Args:
+        x: tensor, float.
+        bit_length, round_type, quant_axis: int.
+
+    Returns:
+        out, out_scale.
+    """
+    return bind(
+        _fake_channel_wise_quantize_dequantize_abs_max, (x,), (bit_length, round_type, quant_axis)
+    )
+
+_fake_channel_wise_quantize_dequantize_abs_max_grad = define(
+    "fake_channel_wise_quantize_dequantize_abs_max_grad",
+    "(Tensor out_grad, int bit_length = 8, int round_type = 1, int quant_axis = 0)",
+    "Tensor(x_grad)", forward="fake_channel_wise_quantize_dequantize_abs_max"
+)
+def fake_channel_wise_quantize_dequantize_abs_max_grad(
+    out_grad, bit_length=8, round_type=1, quant_axis=0
+):
+    """Backward of :func:`fake_channel_wise_quantize_dequantize_abs_max`."""
+    return bind(
+        _fake_channel_wise_quantize_dequantize_abs_max_grad, (out_grad,),
+        (bit_length, round_type, quant_axis)
+    )
+
+_fake_quantize_moving_average_abs_max = define(
+    "fake_quantize_moving_average_abs_max",
+    "(Tensor x, Tensor in_scale, Tensor in_accum, Tensor in_state, float moving_rate = 0.9, "
+    "int bit_length = 8, bool is_test = false, int round_type = 1)",
+    "Tensor(out), Tensor(out_scale), Tensor(out_state), Tensor(out_accum)",
+    traits=("promote_float(x)", "full_precision"), dtypes=("float",),
+    optional=("in_accum", "in_state", "out_state", "out_accum"),
+    inplace=(("in_scale", "out_scale"),)
+)
+def fake_quantize_moving_average_abs_max(
+    x: TensorLike, in_scale: TensorLike, in_accum: TensorLike | None = None,
+    in_state: TensorLike | None = None, moving_rate: FloatLike = 0.9, bit_length: int = 8,
+    is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """:func:`fake_quantize_abs_max` with a scale from many batches: out_accum / out_state with
+    out_state = moving_rate * in_state + 1 and out_accum = moving_rate * in_accum + max(abs(x)); an
+    in_state or in_accum left out counts as 1 and in_scale. In tests the scale is in_scale, and the
+    states stay.
+
+    Args:
+        x: tensor, float.
+        in_scale: tensor.
+        in_accum, in_state: tensor, may be None.
+        moving_rate: float or one-element tensor.
+        bit_length: int.
+        is_test: bool.
+        round_type: int.
+
+    Returns:
+        out, out_scale, out_state, out_accum.
+    """
+    return bind(
+        _fake_quantize_moving_average_abs_max, (x, in_scale, in_accum, in_state),
+        (moving_rate, bit_length, is_test, round_type)
+    )
+
+def fake_quantize_moving_average_abs_max_(
+    x: TensorLike, in_scale: TensorLike, in_accum: TensorLike | None = None,
+    in_state: TensorLike | None = None, moving_rate: FloatLike = 0.9, bit_length: int = 8,
+    is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """:func:`fake_quantize_moving_average_abs_max` in the memory of in_scale, not to be used after
+    it."""
+    return bind_in_place(
+        _fake_quantize_moving_average_abs_max, (x, in_scale, in_accum, in_state),
+        (moving_rate, bit_length, is_test, round_type)
+    )
+
+_fake_quantize_dequantize_moving_average_abs_max = define(
+    "fake_quantize_dequantize_moving_average_abs_max",
+    "(Tensor x, Tensor in_scale, Tensor in_accum, Tensor in_state, float moving_rate = 0.9, "
+    "int bit_length = 8, bool is_test = false, int round_type = 1)",
+    "Tensor(out), Tensor(out_scale), Tensor(out_state), Tensor(out_accum)",
+    backward="fake_quantize_dequantize_moving_average_abs_max_grad",
+    traits=("promote_float(x)", "full_precision", "own_derivative"), dtypes=("float",),
+    optional=("in_accum", "in_state", "out_state", "out_accum"),
+    inplace=(("in_scale", "out_scale"),)
+)
+def fake_quantize_dequantize_moving_average_abs_max(
+    x: TensorLike, in_scale: TensorLike, in_accum: TensorLike | None = None,
+    in_state: TensorLike | None = None, moving_rate: FloatLike = 0.9, bit_length: int = 8,
+    is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """What :func:`fake_quantize_moving_average_abs_max` gives, times out_scale / (2 ** (bit_length
+    - 1) - 1). The gradient passes to x as if nothing were rounded.
+
+    Args:
+        x: tensor, float.
+        in_scale: tensor.
+        in_accum, in_state: tensor, may be None.
+        moving_rate: float or one-element tensor.
+        bit_length: int.
+        is_test: bool.
+        round_type: int.
+
+    Returns:
+        out, out_scale, out_state, out_accum.
+    """
+    return bind(
+        _fake_quantize_dequantize_moving_average_abs_max, (x, in_scale, in_accum, in_state),
+        (moving_rate, bit_length, is_test, round_type)
+    )
+
+def fake_quantize_dequantize_moving_average_abs_max_(
+    x: TensorLike, in_scale: TensorLike, in_accum: TensorLike | None = None,
+    in_state: TensorLike | None = None, moving_rate: FloatLike = 0.9, bit_length: int = 8,
+    is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """:func:`fake_quantize_dequantize_moving_average_abs_max` in the memory of in_scale, not to be
+    used after it."""
+    return bind_in_place(
+        _fake_quantize_dequantize_moving_average_abs_max, (x, in_scale, in_accum, in_state),
+        (moving_rate, bit_length, is_test, round_type)
+    )
+
+_fake_quantize_dequantize_moving_average_abs_max_grad = define(
+    "fake_quantize_dequantize_moving_average_abs_max_grad",
+    "(Tensor out_grad, float moving_rate = 0.9, int bit_length = 8, bool is_test = false, "
+    "int round_type = 1)", "Tensor(x_grad)",
+    forward="fake_quantize_dequantize_moving_average_abs_max"
+)
+def fake_quantize_dequantize_moving_average_abs_max_grad(
+    out_grad, moving_rate=0.9, bit_length=8, is_test=False, round_type=1
+):
+    """Backward of :func:`fake_quantize_dequantize_moving_average_abs_max`."""
+    return bind(
+        _fake_quantize_dequantize_moving_average_abs_max_grad, (out_grad,),
+        (moving_rate, bit_length, is_test, round_type)
+    )
+
+_fake_quantize_range_abs_max = define(
+    "fake_quantize_range_abs_max",
+    "(Tensor x, Tensor in_scale, Tensor iter, int window_size = 10000, int bit_length = 8, "
+    "bool is_test = false, int round_type = 1)",
+    "Tensor(out), Tensor(out_scale), Tensor(out_scales)",
+    traits=("promote_float(x)", "full_precision"), dtypes=("float",),
+    optional=("iter", "out_scales"), inplace=(("in_scale", "out_scale"),)
+)
+def fake_quantize_range_abs_max(
+    x: TensorLike, in_scale: TensorLike, iter: TensorLike | None = None, window_size: int = 10000,
+    bit_length: int = 8, is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """:func:`fake_quantize_abs_max` with the larger of max(abs(x)) and in_scale as the scale; in
+    tests in_scale. out_scales [window_size] has max(abs(x)) at iter % window_size and 0 elsewhere:
+    the window itself, which PHI keeps in its output from call to call, is the caller's to keep.
+
+    Args:
+        x: tensor, float.
+        in_scale: tensor.
+        iter: tensor, may be None.
+        window_size, bit_length: int.
+        is_test: bool.
+        round_type: int.
+
+    Returns:
+        out, out_scale, out_scales.
+    """
+    return bind(
+        _fake_quantize_range_abs_max, (x, in_scale, iter),
+        (window_size, bit_length, is_test, round_type)
+    )
+
+def fake_quantize_range_abs_max_(
+    x: TensorLike, in_scale: TensorLike, iter: TensorLike | None = None, window_size: int = 10000,
+    bit_length: int = 8, is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """:func:`fake_quantize_range_abs_max` in the memory of in_scale, not to be used after it."""
+    return bind_in_place(
+        _fake_quantize_range_abs_max, (x, in_scale, iter),
+        (window_size, bit_length, is_test, round_type)
+    )
+
+_fake_dequantize_max_abs = define(
+    "fake_dequantize_max_abs", "(Tensor x, Tensor scale, float max_range)", "Tensor(out)",
+    traits=("promote_float(x)", "full_precision"), dtypes=("float",)
+)
+def fake_dequantize_max_abs(x: TensorLike, scale: TensorLike, max_range: FloatLike) -> Tensor:
+    """x * scale / max_range, elementwise, for ints, as floats too, and a scale of one element.
+
+    Args:
+        x: tensor, float.
+        scale: tensor.
+        max_range: float or one-element tensor.
+    """
+    return bind(_fake_dequantize_max_abs, (x, scale), (max_range,))
+
+_fake_channel_wise_dequantize_max_abs = define(
+    "fake_channel_wise_dequantize_max_abs",
+    "(Tensor x, Tensor[] scales, int[] quant_bits = {8}, int quant_axis = 0, "
+    "int x_num_col_dims = 1)", "Tensor(out)", traits=("promote_float(x)", "full_precision"),
+    dtypes=("float",)
+)
+def fake_channel_wise_dequantize_max_abs(
+    x: TensorLike, scales: Sequence[TensorLike], quant_bits: IntArrayLike = (8,),
+    quant_axis: int = 0, x_num_col_dims: int = 1
+) -> Tensor:
+    """x * scales[0] / (2 ** (quant_bits[0] - 1) - 1), the scales seen along quant_axis. With a
+    second scale, of one element, they are seen along x_num_col_dims, and the result is times
+    scales[1] / (2 ** (quant_bits[1] - 1) - 1) too.
+
+    Args:
+        x: tensor, float.
+        scales: sequence of tensors.
+        quant_bits: sequence of ints.
+        quant_axis, x_num_col_dims: int.
+    """
+    return bind(
+        _fake_channel_wise_dequantize_max_abs, (x, scales), (quant_bits, quant_axis, x_num_col_dims)
+    )
+
+_dequantize_abs_max = define(
+    "dequantize_abs_max", "(Tensor x, Tensor scale, float max_range)", "Tensor(out)"
+)
+def dequantize_abs_max(x: TensorLike, scale: TensorLike, max_range: FloatLike) -> Tensor:
+    """x * scale / max_range in the dtype of scale, elementwise; scale has one element.
+
+    Args:
+        x, scale: tensor.
+        max_range: float or one-element tensor.
+    """
+    return bind(_dequantize_abs_max, (x, scale), (max_range,))
+
+_dequantize_log = define("dequantize_log", "(Tensor x, Tensor dict)", "Tensor(out)")
+def dequantize_log(x: TensorLike, dict: TensorLike) -> Tensor:
+    """dict[x] where x is 0 or more, -dict[x + 128] below, elementwise; dict is [128].
+
+    Args:
+        x, dict: tensor.
+    """
+    return bind(_dequantize_log, (x, dict), ())
+
+_apply_per_channel_scale = define(
+    "apply_per_channel_scale", "(Tensor x, Tensor scales)", "Tensor(out)",
+    traits=("promote_float",), dtypes=("float",)
+)
+def apply_per_channel_scale(x: TensorLike, scales: TensorLike) -> Tensor:
+    """x * scales, for x [rows, channels] and scales [channels].
+
+    Args:
+        x, scales: tensor, float.
+    """
+    return bind(_apply_per_channel_scale, (x, scales), ())
+
+
 # -- yaml/random.yaml ------------------------------------------------------------------------------
 define = definer("yaml/random.yaml", family="random")
 
@@ -6258,3 +6608,97 @@ def debug_callback(operands: Sequence[TensorLike], function: object) -> Tensor:
         function: hashable Python object.
     """
     return bind(_debug_callback, (operands,), (function,))
+
+
+# -- yaml/weight_only.yaml -------------------------------------------------------------------------
+define = definer("yaml/weight_only.yaml", family="quantisation")
+
+_weight_quantize = define(
+    "weight_quantize",
+    '(Tensor x, str algo = "weight_only_int8", int arch = 80, int group_size = -1)',
+    "Tensor(out), Tensor(scale)", traits=("promote_float(x)", "full_precision"), dtypes=("float",)
+)
+def weight_quantize(
+    x: TensorLike, algo: str = "weight_only_int8", arch: int = 80, group_size: int = -1
+) -> tuple[Tensor, Tensor]:
+    """Weights [k, n] as int8 with a scale for each column, max(abs(column)) / 127, in scale [n];
+    out is [n, k]. With group_size it is one for each column of each group of so many rows, in scale
+    [k / group_size, n]. For weight_only_int4 the largest int is 7, and out is [n / 2, k], two
+    columns a byte, the first one in the low bits. Algorithms are weight_only_int8, weight_only_int4
+    and llm.int8, whose scale is float32. arch says nothing: rows and columns are in order, where
+    PHI has the order of a graphics card.
+
+    Args:
+        x: tensor, float.
+        algo: str.
+        arch, group_size: int.
+
+    Returns:
+        out, scale.
+    """
+    return bind(_weight_quantize, (x,), (algo, arch, group_size))
+
+_weight_dequantize = define(
+    "weight_dequantize", '(Tensor x, Tensor scale, str algo = "weight_only_int8", '
+    "DataType out_dtype = DataType::FLOAT16, int group_size = -1)", "Tensor(out)"
+)
+def weight_dequantize(
+    x: TensorLike, scale: TensorLike, algo: str = "weight_only_int8",
+    out_dtype: DTypeLike = "float16", group_size: int = -1
+) -> Tensor:
+    """The weights [k, n] that :func:`weight_quantize` made x and scale of, in out_dtype.
+
+    Args:
+        x, scale: tensor.
+        algo: str.
+        out_dtype: dtype.
+        group_size: int.
+    """
+    return bind(_weight_dequantize, (x, scale), (algo, out_dtype, group_size))
+
+_weight_only_linear = define(
+    "weight_only_linear",
+    "(Tensor x, Tensor weight, Tensor bias, Tensor weight_scale, str weight_dtype, int arch = 80, "
+    "int group_size = -1)", "Tensor(out)", traits=("promote_float(x)", "full_precision"),
+    dtypes=("float",), optional=("bias",)
+)
+def weight_only_linear(
+    x: TensorLike, weight: TensorLike, bias: TensorLike | None, weight_scale: TensorLike,
+    weight_dtype: str, arch: int = 80, group_size: int = -1
+) -> Tensor:
+    """x @ W + bias over the last axis of x, for the weights W [k, n] that :func:`weight_quantize`
+    made weight and weight_scale of; weight_dtype is int8 or int4.
+
+    Args:
+        x: tensor, float.
+        weight: tensor.
+        bias: tensor, may be None.
+        weight_scale: tensor.
+        weight_dtype: str.
+        arch, group_size: int.
+    """
+    return bind(
+        _weight_only_linear, (x, weight, bias, weight_scale), (weight_dtype, arch, group_size)
+    )
+
+_llm_int8_linear = define(
+    "llm_int8_linear",
+    "(Tensor x, Tensor weight, Tensor bias, Tensor weight_scale, float threshold=6.0)",
+    "Tensor(out)", traits=("promote_float(x)", "full_precision"), dtypes=("float",),
+    optional=("bias",)
+)
+def llm_int8_linear(
+    x: TensorLike, weight: TensorLike, bias: TensorLike | None, weight_scale: TensorLike,
+    threshold: FloatLike = 6.0
+) -> Tensor:
+    """x @ W + bias over the last axis of x, for weights W [k, n] quantised by llm.int8: columns of
+    x with an element of a size above the threshold as they are, the others with each row as int8.
+
+    Args:
+        x: tensor, float.
+        weight: tensor.
+        bias: tensor, may be None.
+        weight_scale: tensor.
+        threshold: float or one-element tensor.
+    """
+    return bind(_llm_int8_linear, (x, weight, bias, weight_scale), (threshold,))

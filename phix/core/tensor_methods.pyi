@@ -1052,6 +1052,131 @@ class TensorMethods:
         """:func:`max_pool2d` or :func:`avg_pool2d` by pooling_type (max, avg). global_pooling takes
         the whole image for one window; adaptive reads kernel_size as the number of windows, which
         must divide the image evenly."""
+    def fake_quantize_abs_max(
+        self,
+        bit_length: int = 8,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor]:
+        """The ints, as floats, nearest to x * (2 ** (bit_length - 1) - 1) / s, where s =
+        max(abs(x)) is out_scale [1]. Halves go to the even neighbour (round_type 0) or away from 0
+        (1)."""
+    def fake_quantize_dequantize_abs_max(
+        self,
+        bit_length: int = 8,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor]:
+        """What :func:`fake_quantize_abs_max` gives, times out_scale / (2 ** (bit_length - 1) - 1):
+        x as its ints hold it. The gradient passes as if nothing were rounded."""
+    def fake_channel_wise_quantize_abs_max(
+        self,
+        bit_length: int = 8,
+        round_type: int = 1,
+        quant_axis: int = 0,
+        is_test: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`fake_quantize_abs_max` with a scale for each position along quant_axis, 0 or 1, in
+        out_scale [channels]. is_test says nothing: the scales are always those of x."""
+    def fake_channel_wise_quantize_dequantize_abs_max(
+        self,
+        bit_length: int = 8,
+        round_type: int = 1,
+        quant_axis: int = 0,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`fake_quantize_dequantize_abs_max` with a scale for each position along quant_axis,
+        0 or 1, in out_scale [channels]. The gradient passes as if nothing were rounded."""
+    def fake_quantize_moving_average_abs_max(
+        self,
+        in_scale: TensorLike,
+        in_accum: TensorLike | None = None,
+        in_state: TensorLike | None = None,
+        moving_rate: FloatLike = 0.9,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """:func:`fake_quantize_abs_max` with a scale from many batches: out_accum / out_state with
+        out_state = moving_rate * in_state + 1 and out_accum = moving_rate * in_accum + max(abs(x));
+        an in_state or in_accum left out counts as 1 and in_scale. In tests the scale is in_scale,
+        and the states stay."""
+    def fake_quantize_moving_average_abs_max_(
+        self,
+        in_scale: TensorLike,
+        in_accum: TensorLike | None = None,
+        in_state: TensorLike | None = None,
+        moving_rate: FloatLike = 0.9,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """:func:`fake_quantize_moving_average_abs_max` in the memory of in_scale, not to be used
+        after it."""
+    def fake_quantize_dequantize_moving_average_abs_max(
+        self,
+        in_scale: TensorLike,
+        in_accum: TensorLike | None = None,
+        in_state: TensorLike | None = None,
+        moving_rate: FloatLike = 0.9,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """What :func:`fake_quantize_moving_average_abs_max` gives, times out_scale / (2 **
+        (bit_length - 1) - 1). The gradient passes to x as if nothing were rounded."""
+    def fake_quantize_dequantize_moving_average_abs_max_(
+        self,
+        in_scale: TensorLike,
+        in_accum: TensorLike | None = None,
+        in_state: TensorLike | None = None,
+        moving_rate: FloatLike = 0.9,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """:func:`fake_quantize_dequantize_moving_average_abs_max` in the memory of in_scale, not to
+        be used after it."""
+    def fake_quantize_range_abs_max(
+        self,
+        in_scale: TensorLike,
+        iter: TensorLike | None = None,
+        window_size: int = 10000,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """:func:`fake_quantize_abs_max` with the larger of max(abs(x)) and in_scale as the scale;
+        in tests in_scale. out_scales [window_size] has max(abs(x)) at iter % window_size and 0
+        elsewhere: the window itself, which PHI keeps in its output from call to call, is the
+        caller's to keep."""
+    def fake_quantize_range_abs_max_(
+        self,
+        in_scale: TensorLike,
+        iter: TensorLike | None = None,
+        window_size: int = 10000,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """:func:`fake_quantize_range_abs_max` in the memory of in_scale, not to be used after
+        it."""
+    def fake_dequantize_max_abs(self, scale: TensorLike, max_range: FloatLike) -> Tensor:
+        """x * scale / max_range, elementwise, for ints, as floats too, and a scale of one
+        element."""
+    def fake_channel_wise_dequantize_max_abs(
+        self,
+        scales: Sequence[TensorLike],
+        quant_bits: IntArrayLike = (8,),
+        quant_axis: int = 0,
+        x_num_col_dims: int = 1,
+    ) -> Tensor:
+        """x * scales[0] / (2 ** (quant_bits[0] - 1) - 1), the scales seen along quant_axis. With a
+        second scale, of one element, they are seen along x_num_col_dims, and the result is times
+        scales[1] / (2 ** (quant_bits[1] - 1) - 1) too."""
+    def dequantize_abs_max(self, scale: TensorLike, max_range: FloatLike) -> Tensor:
+        """x * scale / max_range in the dtype of scale, elementwise; scale has one element."""
+    def dequantize_log(self, dict: TensorLike) -> Tensor:
+        """dict[x] where x is 0 or more, -dict[x + 128] below, elementwise; dict is [128]."""
+    def apply_per_channel_scale(self, scales: TensorLike) -> Tensor:
+        """x * scales, for x [rows, channels] and scales [channels]."""
     def random_bits(self, shape: IntArrayLike, bit_width: int = 32) -> Tensor:
         """Random bits as uint32 or uint64: element i in C order is Threefry-2x32 with 20 rounds of
         the counter (i >> 32, i mod 2 ** 32) under the key, its first word, or both with the first
@@ -1412,3 +1537,44 @@ class TensorMethods:
     def all_to_all(self, axis_name: str, split_axis: int, concat_axis: int) -> Tensor:
         """Lane i has row i along split_axis of every lane's x, stacked at concat_axis; split_axis,
         whose size is the number of lanes, goes."""
+    def weight_quantize(
+        self,
+        algo: str = 'weight_only_int8',
+        arch: int = 80,
+        group_size: int = -1,
+    ) -> tuple[Tensor, Tensor]:
+        """Weights [k, n] as int8 with a scale for each column, max(abs(column)) / 127, in scale
+        [n]; out is [n, k]. With group_size it is one for each column of each group of so many rows,
+        in scale [k / group_size, n]. For weight_only_int4 the largest int is 7, and out is [n / 2,
+        k], two columns a byte, the first one in the low bits. Algorithms are weight_only_int8,
+        weight_only_int4 and llm.int8, whose scale is float32. arch says nothing: rows and columns
+        are in order, where PHI has the order of a graphics card."""
+    def weight_dequantize(
+        self,
+        scale: TensorLike,
+        algo: str = 'weight_only_int8',
+        out_dtype: DTypeLike = 'float16',
+        group_size: int = -1,
+    ) -> Tensor:
+        """The weights [k, n] that :func:`weight_quantize` made x and scale of, in out_dtype."""
+    def weight_only_linear(
+        self,
+        weight: TensorLike,
+        bias: TensorLike | None,
+        weight_scale: TensorLike,
+        weight_dtype: str,
+        arch: int = 80,
+        group_size: int = -1,
+    ) -> Tensor:
+        """x @ W + bias over the last axis of x, for the weights W [k, n] that
+        :func:`weight_quantize` made weight and weight_scale of; weight_dtype is int8 or int4."""
+    def llm_int8_linear(
+        self,
+        weight: TensorLike,
+        bias: TensorLike | None,
+        weight_scale: TensorLike,
+        threshold: FloatLike = 6.0,
+    ) -> Tensor:
+        """x @ W + bias over the last axis of x, for weights W [k, n] quantised by llm.int8: columns
+        of x with an element of a size above the threshold as they are, the others with each row as
+        int8."""

@@ -29,6 +29,7 @@ from phix.primitives import normalisation as normalisation
 from phix.primitives import placement as placement
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
+from phix.primitives import quantisation as quantisation
 from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
@@ -41,3 +42,4 @@ from phix.primitives import slicing as slicing
 from phix.primitives import sorting as sorting
 from phix.primitives import special as special
 from phix.primitives import transformation as transformation
+from phix.primitives import weight_only as weight_only
