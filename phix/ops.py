@@ -41,7 +41,7 @@ __all__ = [
     "bitwise_xor", "bitwise_xor_",
     "bmm",
     "branch", "broadcast_tensors",
-    "call", "cast", "cast_", "cast_grad",
+    "calc_reduced_attn_scores", "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_", "celu",
     "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
     "cholesky_solve",
@@ -818,6 +818,23 @@ _attention_grad = define(
 def attention_grad(query, key, value, mask, out_grad, scale, causal):
     """Backward of :func:`attention`."""
     return bind(_attention_grad, (query, key, value, mask, out_grad), (scale, causal))
+
+_calc_reduced_attn_scores = define(
+    "calc_reduced_attn_scores", "(Tensor q, Tensor k, Tensor softmax_lse)",
+    "Tensor(reduced_scores)", traits=("promote_float(q, k)", "full_precision"), dtypes=("float",)
+)
+def calc_reduced_attn_scores(q: TensorLike, k: TensorLike, softmax_lse: TensorLike) -> Tensor:
+    """The weights that each key gets from all queries together, [batch, heads, 1, keys]: the sums
+    over the queries of exp(q @ k.T / sqrt(size) - softmax_lse), for q [batch, queries, heads,
+    size], k [batch, keys, heads, size], of as many heads or a divisor, and the logarithms of the
+    sums of the exponentials, [batch, heads, queries], or more of which the rest is not read. In
+    float32 at least.
+
+    Args:
+        q, k: tensor, float.
+        softmax_lse: tensor.
+    """
+    return bind(_calc_reduced_attn_scores, (q, k, softmax_lse), ())
 
 
 # -- yaml/class_loss.yaml --------------------------------------------------------------------------

@@ -172,6 +172,12 @@ class TensorMethods:
         the scores: numbers to add, or bools, True where a key is seen. With causal, query i sees
         the keys up to i alone. A query whose keys are all masked gives NaN. Weights are computed in
         float32 at least."""
+    def calc_reduced_attn_scores(self, k: TensorLike, softmax_lse: TensorLike) -> Tensor:
+        """The weights that each key gets from all queries together, [batch, heads, 1, keys]: the
+        sums over the queries of exp(q @ k.T / sqrt(size) - softmax_lse), for q [batch, queries,
+        heads, size], k [batch, keys, heads, size], of as many heads or a divisor, and the
+        logarithms of the sums of the exponentials, [batch, heads, queries], or more of which the
+        rest is not read. In float32 at least."""
     def margin_cross_entropy(
         self,
         label: TensorLike,
