@@ -81,7 +81,8 @@ __all__ = [
     "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fori_loop",
     "full", "full_like",
-    "gammaln", "gammaln_", "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gaussian",
+    "gamma_density", "gamma_density_grad", "gammaincc", "gammaincc_", "gammaln", "gammaln_",
+    "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gaussian",
     "gelu", "gelu_grad",
     "greater_equal", "greater_than", "group_norm", "group_norm_grad",
     "hardshrink", "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh",
@@ -6352,6 +6353,47 @@ _scaled_bessel_grad = define(
 def scaled_bessel_grad(x, out_grad, m, n):
     """Backward of :func:`scaled_bessel`."""
     return bind(_scaled_bessel_grad, (x, out_grad), (m, n))
+
+_gammaincc = define(
+    "gammaincc", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    traits=("promote_float", "full_precision"), dtypes=("float32", "float64"),
+    inplace=(("x", "out"),)
+)
+def gammaincc(x: TensorLike, y: TensorLike) -> Tensor:
+    """Regularised upper incomplete gamma function, elementwise: 1 / gamma(x) times the integral of
+    t ** (x - 1) * exp(-t) from y on, for x and y of 0 and more, NaN below. It is computed in
+    float64, and right to 12 digits down to 1e-290. As in Paddle it has a derivative in y alone.
+
+    Args:
+        x, y: tensor, float32 or float64.
+    """
+    return bind(_gammaincc, (x, y), ())
+
+def gammaincc_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`gammaincc` in the memory of x, not to be used after it."""
+    return bind_in_place(_gammaincc, (x, y), ())
+
+_gamma_density = define(
+    "gamma_density", "(Tensor x, Tensor y)", "Tensor(out)",
+    infer_meta=("ElementwiseInferMeta", None), backward="gamma_density_grad",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def gamma_density(x: TensorLike, y: TensorLike) -> Tensor:
+    """Density at y of a gamma variable of shape x, elementwise: y ** (x - 1) * exp(-y) / gamma(x),
+    the slope of gammaincc in y with another sign.
+
+    Args:
+        x, y: tensor, float.
+    """
+    return bind(_gamma_density, (x, y), ())
+
+_gamma_density_grad = define(
+    "gamma_density_grad", "(Tensor x, Tensor y, Tensor out, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)", forward="gamma_density"
+)
+def gamma_density_grad(x, y, out, out_grad):
+    """Backward of :func:`gamma_density`."""
+    return bind(_gamma_density_grad, (x, y, out, out_grad), ())
 
 
 # -- yaml/transformation.yaml ----------------------------------------------------------------------

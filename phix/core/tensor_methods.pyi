@@ -1527,6 +1527,16 @@ class TensorMethods:
         """1 / pi times the integral of (1 - t) ** (m - 1 / 2) * (1 + t) ** (n - 1 / 2) *
         exp(-abs(x) * (1 - t)) over -1 < t < 1, elementwise: i0e for m = n = 0, and i1e over x for m
         = n = 1. Its slope is that of m + 1, with the sign of -x."""
+    def gammaincc(self, y: TensorLike) -> Tensor:
+        """Regularised upper incomplete gamma function, elementwise: 1 / gamma(x) times the integral
+        of t ** (x - 1) * exp(-t) from y on, for x and y of 0 and more, NaN below. It is computed in
+        float64, and right to 12 digits down to 1e-290. As in Paddle it has a derivative in y
+        alone."""
+    def gammaincc_(self, y: TensorLike) -> Tensor:
+        """:func:`gammaincc` in the memory of x, not to be used after it."""
+    def gamma_density(self, y: TensorLike) -> Tensor:
+        """Density at y of a gamma variable of shape x, elementwise: y ** (x - 1) * exp(-y) /
+        gamma(x), the slope of gammaincc in y with another sign."""
     def stop_gradient(self) -> Tensor:
         """x, with a derivative of zero."""
     def checkpoint_name(self, name: str) -> Tensor:

@@ -15,6 +15,7 @@ from phix.primitives import creation as creation
 from phix.primitives import custom as custom
 from phix.primitives import einsum as einsum
 from phix.primitives import fft as fft
+from phix.primitives import incomplete_gamma as incomplete_gamma
 from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
 from phix.primitives import infer_meta as infer_meta
