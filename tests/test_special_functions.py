@@ -81,3 +81,24 @@ def test_activations_at_their_edges() -> None:
     )
     for f in (ops.softshrink, ops.hardshrink, ops.thresholded_relu, ops.selu, ops.celu):
         assert np.isnan(np.asarray(f(x))[2])
+
+
+def test_the_incomplete_gamma_function() -> None:
+    """Both sides of where one way of computing it gives way to another; the edges; the slope."""
+    a = np.array([1e-10, 0.25, 0.5, 0.51, 1.9, 2.1, 4.2, 12.0, 12.1, 100.0, 100.0, 1e6, 0.3])
+    y = np.array([0.5, 0.99, 1.0, 0.99, 1.99, 2.0, 4.1, 12.0, 12.2, 60.0, 300.0, 1e6 + 900, 80.0])
+    with mpmath.workdps(40):
+        wanted = [
+            float(mpmath.gammainc(mpmath.mpf(float(u)), mpmath.mpf(float(v)), regularized=True))
+            for u, v in zip(a, y)
+        ]
+    np.testing.assert_allclose(np.asarray(ops.gammaincc(a, y)), wanted, rtol=3e-13)
+    ends = [(0, 1, 0), (1, 0, 1), (1, np.inf, 0), (np.inf, 1, 1)]
+    ends += [(-1, 1, np.nan), (1, -1, np.nan), (0, 0, np.nan), (np.nan, 1, np.nan)]
+    x, at, values = np.array(ends).T
+    np.testing.assert_array_equal(np.asarray(ops.gammaincc(x, at)), values)
+    slopes = phix.vmap(phix.grad(ops.gammaincc, argnums=1))(a, y)
+    np.testing.assert_allclose(np.asarray(slopes), -np.asarray(ops.gamma_density(a, y)))
+    for way in (phix.grad, phix.derivative, phix.hessian):
+        with pytest.raises(phix.errors.DifferentiationError, match="gammaincc"):
+            way(lambda x: ops.gammaincc(x, 1.0))(2.0)

@@ -20,6 +20,7 @@ from phix.primitives import fft as fft
 from phix.primitives import flash_attention as flash_attention
 from phix.primitives import fused as fused
 from phix.primitives import graph_ops as graph_ops
+from phix.primitives import incomplete_gamma as incomplete_gamma
 from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
 from phix.primitives import infer_meta as infer_meta
@@ -36,6 +37,7 @@ from phix.primitives import normalisation as normalisation
 from phix.primitives import placement as placement
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
+from phix.primitives import quantisation as quantisation
 from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
@@ -52,3 +54,4 @@ from phix.primitives import sorting as sorting
 from phix.primitives import special as special
 from phix.primitives import spectral as spectral
 from phix.primitives import transformation as transformation
+from phix.primitives import weight_only as weight_only

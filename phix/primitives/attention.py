@@ -129,3 +129,43 @@ def _in_front(x: Any, rank: int) -> Any:
     """``x`` with its batch in front of ``rank`` axes."""
     size, *dims = x.meta.dims
     return ops.reshape(x, (size, *(1,) * (rank - len(dims)), *dims))
+
+
+# -- what each key gets in all -----------------------------------------------------------------
+def _check_reduced(q: MetaTensor, k: MetaTensor, softmax_lse: MetaTensor) -> None:
+    if (q.ndim, k.ndim, softmax_lse.ndim) != (4, 4, 3):
+        raise ShapeError(
+            "q and k must be [batch, tokens, heads, size] and softmax_lse [batch, heads, queries], "
+            f"found {q}, {k} and {softmax_lse}"
+        )
+    batch, queries, heads, size = q.dims
+    have, least = softmax_lse.dims, softmax_lse.dims[2]
+    fits = all(map(dm.may_equal, (batch, batch, heads, size), (k.dims[0], *have[:2], k.dims[3])))
+    if isinstance(queries, int) and isinstance(least, int):
+        fits = fits and queries <= least
+    others = k.dims[2]
+    if isinstance(heads, int) and isinstance(others, int):
+        fits = fits and others > 0 and heads % others == 0
+    if not fits:
+        raise ShapeError(
+            "q, k and softmax_lse must agree in batch, heads and size, and softmax_lse have a "
+            f"number for each query; found {q}, {k} and {softmax_lse}"
+        )
+
+
+@rules.decompose("calc_reduced_attn_scores")
+def calc_reduced_attn_scores(q: Any, k: Any, softmax_lse: Any) -> Any:
+    _check_reduced(q.meta, k.meta, softmax_lse.meta)
+    wide, keys = widened(q), widened(k)
+    batch, queries, heads, size = q.meta.dims
+    _, rows, groups, _ = k.meta.dims
+    shared = heads // groups
+    scale = ops.rsqrt(ops.full((), size, wide.dtype))
+    left = ops.reshape(
+        ops.transpose(wide * scale, [0, 2, 1, 3]), (batch, groups, shared, queries, size)
+    )
+    right = ops.reshape(ops.transpose(keys, [0, 2, 3, 1]), (batch, groups, 1, size, rows))
+    scores = ops.reshape(ops.matmul(left, right), (batch, heads, queries, rows))
+    lse = as_dtype(softmax_lse[:, :, :queries], scores.dtype)
+    weights = ops.exp(scores - ops.reshape(lse, (batch, heads, queries, 1)))
+    return ops.sum(weights, [2], keepdim=True)

@@ -23,3 +23,10 @@ def attention(
     weights = np.where(seen, np.exp(scores), 0)
     sums = np.einsum("...qk,...kd->...qd", weights, value)
     return sums / weights.sum(-1)[..., None] if key.shape[-2] else sums
+
+
+def reduced_scores(q: np.ndarray, k: np.ndarray, softmax_lse: np.ndarray) -> np.ndarray:
+    """The weights of the keys, summed over the queries."""
+    k = np.repeat(k, q.shape[2] // k.shape[2], 2)
+    scores = np.einsum("bqhd,bkhd->bhqk", q, k) / np.sqrt(max(q.shape[-1], 1))
+    return np.exp(scores - softmax_lse[:, :, : q.shape[1], None]).sum(2, keepdims=True)
