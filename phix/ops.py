@@ -26,6 +26,7 @@ __all__ = [
     "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad",
     "amax", "amin",
     "angle", "any",
+    "apply_per_channel_scale",
     "arange", "argmax", "argmin", "argsort", "argsort_grad",
     "asin", "asin_", "asin_grad", "asinh", "asinh_", "asinh_grad",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
@@ -41,7 +42,7 @@ __all__ = [
     "bmm",
     "branch", "broadcast_tensors",
     "build_src_rank_and_local_expert_id",
-    "cal_aux_loss", "call", "cast", "cast_", "cast_grad",
+    "cal_aux_loss", "calc_reduced_attn_scores", "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_", "celu",
     "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
     "cholesky_solve", "chunk_eval",
@@ -54,7 +55,7 @@ __all__ = [
     "ctc_align",
     "cudnn_lstm", "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_",
     "cumprod_grad", "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
-    "debug_callback", "depthwise_conv2d", "det", "det_grad",
+    "debug_callback", "depthwise_conv2d", "dequantize_abs_max", "dequantize_log", "det", "det_grad",
     "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "dist",
     "div_scale", "divide", "divide_", "divide_grad",
     "dot",
@@ -69,7 +70,15 @@ __all__ = [
     "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expand_modality_expert_id",
     "expm", "expm1", "expm1_", "expm1_grad", "expm_grad",
     "eye",
-    "fast_ln", "fast_rms_norm",
+    "fake_channel_wise_dequantize_max_abs", "fake_channel_wise_quantize_abs_max",
+    "fake_channel_wise_quantize_dequantize_abs_max",
+    "fake_channel_wise_quantize_dequantize_abs_max_grad", "fake_dequantize_max_abs",
+    "fake_quantize_abs_max", "fake_quantize_dequantize_abs_max",
+    "fake_quantize_dequantize_abs_max_grad", "fake_quantize_dequantize_moving_average_abs_max",
+    "fake_quantize_dequantize_moving_average_abs_max_",
+    "fake_quantize_dequantize_moving_average_abs_max_grad", "fake_quantize_moving_average_abs_max",
+    "fake_quantize_moving_average_abs_max_", "fake_quantize_range_abs_max",
+    "fake_quantize_range_abs_max_", "fast_ln", "fast_rms_norm",
     "fft_c2c", "fft_c2c_grad", "fft_c2r", "fft_c2r_grad", "fft_r2c", "fft_r2c_grad",
     "flash_attn", "flash_attn_qkvpacked", "flash_attn_unpadded", "flash_attn_v3",
     "flash_attn_v3_varlen", "flash_attn_varlen_qkvpacked", "flashmask_attention",
@@ -80,8 +89,8 @@ __all__ = [
     "full", "full_like", "fused_batch_norm_act", "fused_bn_add_activation", "fused_gemm_epilogue",
     "fused_rms_norm_ext", "fused_rms_norm_quant", "fused_softmax_mask",
     "fused_softmax_mask_upper_triangle",
-    "gammaln", "gammaln_", "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree",
-    "gaussian",
+    "gamma_density", "gamma_density_grad", "gammaincc", "gammaincc_", "gammaln", "gammaln_",
+    "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree", "gaussian",
     "gelu", "gelu_grad",
     "greater_equal", "greater_than", "group_norm", "group_norm_grad", "gru", "gru_unit",
     "hardshrink", "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh",
@@ -105,6 +114,7 @@ __all__ = [
     "lgamma", "lgamma_", "lgamma_grad",
     "limit_by_capacity", "linear", "linear_recurrence", "linear_recurrence_grad", "linear_v2",
     "linspace",
+    "llm_int8_linear",
     "log", "log1p", "log1p_", "log1p_grad", "log2", "log2_", "log2_grad", "log10", "log10_",
     "log10_grad", "log_", "log_grad", "log_loss", "log_ndtr", "log_ndtr_grad", "log_softmax",
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
@@ -183,6 +193,7 @@ __all__ = [
     "var", "var_grad",
     "viterbi_decode",
     "warpctc", "warprnnt",
+    "weight_dequantize", "weight_only_linear", "weight_quantize",
     "where", "where_", "where_grad", "while_loop",
 ]
 __dir__ = face(__all__)
@@ -831,6 +842,23 @@ _attention_grad = define(
 def attention_grad(query, key, value, mask, out_grad, scale, causal):
     """Backward of :func:`attention`."""
     return bind(_attention_grad, (query, key, value, mask, out_grad), (scale, causal))
+
+_calc_reduced_attn_scores = define(
+    "calc_reduced_attn_scores", "(Tensor q, Tensor k, Tensor softmax_lse)",
+    "Tensor(reduced_scores)", traits=("promote_float(q, k)", "full_precision"), dtypes=("float",)
+)
+def calc_reduced_attn_scores(q: TensorLike, k: TensorLike, softmax_lse: TensorLike) -> Tensor:
+    """The weights that each key gets from all queries together, [batch, heads, 1, keys]: the sums
+    over the queries of exp(q @ k.T / sqrt(size) - softmax_lse), for q [batch, queries, heads,
+    size], k [batch, keys, heads, size], of as many heads or a divisor, and the logarithms of the
+    sums of the exponentials, [batch, heads, queries], or more of which the rest is not read. In
+    float32 at least.
+
+    Args:
+        q, k: tensor, float.
+        softmax_lse: tensor.
+    """
+    return bind(_calc_reduced_attn_scores, (q, k, softmax_lse), ())
 
 
 # -- yaml/class_loss.yaml --------------------------------------------------------------------------
@@ -5730,6 +5758,344 @@ def pool2d(
     )
 
 
+# -- yaml/quantisation.yaml ------------------------------------------------------------------------
+define = definer("yaml/quantisation.yaml", family="quantisation")
+
+_fake_quantize_abs_max = define(
+    "fake_quantize_abs_max", "(Tensor x, int bit_length = 8, int round_type = 1)",
+    "Tensor(out), Tensor(out_scale)", traits=("promote_float(x)", "full_precision"),
+    dtypes=("float",)
+)
+def fake_quantize_abs_max(
+    x: TensorLike, bit_length: int = 8, round_type: int = 1
+) -> tuple[Tensor, Tensor]:
+    """The ints, as floats, nearest to x * (2 ** (bit_length - 1) - 1) / s, where s = max(abs(x)) is
+    out_scale [1]. Halves go to the even neighbour (round_type 0) or away from 0 (1).
+
+    Args:
+        x: tensor, float.
+        bit_length, round_type: int.
+
+    Returns:
+        out, out_scale.
+    """
+    return bind(_fake_quantize_abs_max, (x,), (bit_length, round_type))
+
+_fake_quantize_dequantize_abs_max = define(
+    "fake_quantize_dequantize_abs_max", "(Tensor x, int bit_length = 8, int round_type = 1)",
+    "Tensor(out), Tensor(out_scale)", backward="fake_quantize_dequantize_abs_max_grad",
+    traits=("promote_float(x)", "full_precision", "own_derivative"), dtypes=("float",)
+)
+def fake_quantize_dequantize_abs_max(
+    x: TensorLike, bit_length: int = 8, round_type: int = 1
+) -> tuple[Tensor, Tensor]:
+    """What :func:`fake_quantize_abs_max` gives, times out_scale / (2 ** (bit_length - 1) - 1): x as
+    its ints hold it. The gradient passes as if nothing were rounded.
+
+    Args:
+        x: tensor, float.
+        bit_length, round_type: int.
+
+    Returns:
+        out, out_scale.
+    """
+    return bind(_fake_quantize_dequantize_abs_max, (x,), (bit_length, round_type))
+
+_fake_quantize_dequantize_abs_max_grad = define(
+    "fake_quantize_dequantize_abs_max_grad",
+    "(Tensor out_grad, int bit_length = 8, int round_type = 1)", "Tensor(x_grad)",
+    forward="fake_quantize_dequantize_abs_max"
+)
+def fake_quantize_dequantize_abs_max_grad(out_grad, bit_length=8, round_type=1):
+    """Backward of :func:`fake_quantize_dequantize_abs_max`."""
+    return bind(_fake_quantize_dequantize_abs_max_grad, (out_grad,), (bit_length, round_type))
+
+_fake_channel_wise_quantize_abs_max = define(
+    "fake_channel_wise_quantize_abs_max",
+    "(Tensor x, int bit_length = 8, int round_type = 1, int quant_axis = 0, bool is_test = false)",
+    "Tensor(out), Tensor(out_scale)", traits=("promote_float(x)", "full_precision"),
+    dtypes=("float",)
+)
+def fake_channel_wise_quantize_abs_max(
+    x: TensorLike, bit_length: int = 8, round_type: int = 1, quant_axis: int = 0,
+    is_test: bool = False
+) -> tuple[Tensor, Tensor]:
+    """:func:`fake_quantize_abs_max` with a scale for each position along quant_axis, 0 or 1, in
+    out_scale [channels]. is_test says nothing: the scales are always those of x.
+
+    Args:
+        x: tensor, float.
+        bit_length, round_type, quant_axis: int.
+        is_test: bool.
+
+    Returns:
+        out, out_scale.
+    """
+    return bind(
+        _fake_channel_wise_quantize_abs_max, (x,), (bit_length, round_type, quant_axis, is_test)
+    )
+
+_fake_channel_wise_quantize_dequantize_abs_max = define(
+    "fake_channel_wise_quantize_dequantize_abs_max",
+    "(Tensor x, int bit_length = 8, int round_type = 1, int quant_axis = 0)",
+    "Tensor(out), Tensor(out_scale)", backward="fake_channel_wise_quantize_dequantize_abs_max_grad",
+    traits=("promote_float(x)", "full_precision", "own_derivative"), dtypes=("float",)
+)
+def fake_channel_wise_quantize_dequantize_abs_max(
+    x: TensorLike, bit_length: int = 8, round_type: int = 1, quant_axis: int = 0
+) -> tuple[Tensor, Tensor]:
+    """:func:`fake_quantize_dequantize_abs_max` with a scale for each position along quant_axis, 0
+    or 1, in out_scale [channels]. The gradient passes as if nothing were rounded.
+
+    Args:
+        x: tensor, float.
+        bit_length, round_type, quant_axis: int.
+
+    Returns:
+        out, out_scale.
+    """
+    return bind(
+        _fake_channel_wise_quantize_dequantize_abs_max, (x,), (bit_length, round_type, quant_axis)
+    )
+
+_fake_channel_wise_quantize_dequantize_abs_max_grad = define(
+    "fake_channel_wise_quantize_dequantize_abs_max_grad",
+    "(Tensor out_grad, int bit_length = 8, int round_type = 1, int quant_axis = 0)",
+    "Tensor(x_grad)", forward="fake_channel_wise_quantize_dequantize_abs_max"
+)
+def fake_channel_wise_quantize_dequantize_abs_max_grad(
+    out_grad, bit_length=8, round_type=1, quant_axis=0
+):
+    """Backward of :func:`fake_channel_wise_quantize_dequantize_abs_max`."""
+    return bind(
+        _fake_channel_wise_quantize_dequantize_abs_max_grad, (out_grad,),
+        (bit_length, round_type, quant_axis)
+    )
+
+_fake_quantize_moving_average_abs_max = define(
+    "fake_quantize_moving_average_abs_max",
+    "(Tensor x, Tensor in_scale, Tensor in_accum, Tensor in_state, float moving_rate = 0.9, "
+    "int bit_length = 8, bool is_test = false, int round_type = 1)",
+    "Tensor(out), Tensor(out_scale), Tensor(out_state), Tensor(out_accum)",
+    traits=("promote_float(x)", "full_precision"), dtypes=("float",),
+    optional=("in_accum", "in_state", "out_state", "out_accum"),
+    inplace=(("in_scale", "out_scale"),)
+)
+def fake_quantize_moving_average_abs_max(
+    x: TensorLike, in_scale: TensorLike, in_accum: TensorLike | None = None,
+    in_state: TensorLike | None = None, moving_rate: FloatLike = 0.9, bit_length: int = 8,
+    is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """:func:`fake_quantize_abs_max` with a scale from many batches: out_accum / out_state with
+    out_state = moving_rate * in_state + 1 and out_accum = moving_rate * in_accum + max(abs(x)); an
+    in_state or in_accum left out counts as 1 and in_scale. In tests the scale is in_scale, and the
+    states stay.
+
+    Args:
+        x: tensor, float.
+        in_scale: tensor.
+        in_accum, in_state: tensor, may be None.
+        moving_rate: float or one-element tensor.
+        bit_length: int.
+        is_test: bool.
+        round_type: int.
+
+    Returns:
+        out, out_scale, out_state, out_accum.
+    """
+    return bind(
+        _fake_quantize_moving_average_abs_max, (x, in_scale, in_accum, in_state),
+        (moving_rate, bit_length, is_test, round_type)
+    )
+
+def fake_quantize_moving_average_abs_max_(
+    x: TensorLike, in_scale: TensorLike, in_accum: TensorLike | None = None,
+    in_state: TensorLike | None = None, moving_rate: FloatLike = 0.9, bit_length: int = 8,
+    is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """:func:`fake_quantize_moving_average_abs_max` in the memory of in_scale, not to be used after
+    it."""
+    return bind_in_place(
+        _fake_quantize_moving_average_abs_max, (x, in_scale, in_accum, in_state),
+        (moving_rate, bit_length, is_test, round_type)
+    )
+
+_fake_quantize_dequantize_moving_average_abs_max = define(
+    "fake_quantize_dequantize_moving_average_abs_max",
+    "(Tensor x, Tensor in_scale, Tensor in_accum, Tensor in_state, float moving_rate = 0.9, "
+    "int bit_length = 8, bool is_test = false, int round_type = 1)",
+    "Tensor(out), Tensor(out_scale), Tensor(out_state), Tensor(out_accum)",
+    backward="fake_quantize_dequantize_moving_average_abs_max_grad",
+    traits=("promote_float(x)", "full_precision", "own_derivative"), dtypes=("float",),
+    optional=("in_accum", "in_state", "out_state", "out_accum"),
+    inplace=(("in_scale", "out_scale"),)
+)
+def fake_quantize_dequantize_moving_average_abs_max(
+    x: TensorLike, in_scale: TensorLike, in_accum: TensorLike | None = None,
+    in_state: TensorLike | None = None, moving_rate: FloatLike = 0.9, bit_length: int = 8,
+    is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """What :func:`fake_quantize_moving_average_abs_max` gives, times out_scale / (2 ** (bit_length
+    - 1) - 1). The gradient passes to x as if nothing were rounded.
+
+    Args:
+        x: tensor, float.
+        in_scale: tensor.
+        in_accum, in_state: tensor, may be None.
+        moving_rate: float or one-element tensor.
+        bit_length: int.
+        is_test: bool.
+        round_type: int.
+
+    Returns:
+        out, out_scale, out_state, out_accum.
+    """
+    return bind(
+        _fake_quantize_dequantize_moving_average_abs_max, (x, in_scale, in_accum, in_state),
+        (moving_rate, bit_length, is_test, round_type)
+    )
+
+def fake_quantize_dequantize_moving_average_abs_max_(
+    x: TensorLike, in_scale: TensorLike, in_accum: TensorLike | None = None,
+    in_state: TensorLike | None = None, moving_rate: FloatLike = 0.9, bit_length: int = 8,
+    is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+    """:func:`fake_quantize_dequantize_moving_average_abs_max` in the memory of in_scale, not to be
+    used after it."""
+    return bind_in_place(
+        _fake_quantize_dequantize_moving_average_abs_max, (x, in_scale, in_accum, in_state),
+        (moving_rate, bit_length, is_test, round_type)
+    )
+
+_fake_quantize_dequantize_moving_average_abs_max_grad = define(
+    "fake_quantize_dequantize_moving_average_abs_max_grad",
+    "(Tensor out_grad, float moving_rate = 0.9, int bit_length = 8, bool is_test = false, "
+    "int round_type = 1)", "Tensor(x_grad)",
+    forward="fake_quantize_dequantize_moving_average_abs_max"
+)
+def fake_quantize_dequantize_moving_average_abs_max_grad(
+    out_grad, moving_rate=0.9, bit_length=8, is_test=False, round_type=1
+):
+    """Backward of :func:`fake_quantize_dequantize_moving_average_abs_max`."""
+    return bind(
+        _fake_quantize_dequantize_moving_average_abs_max_grad, (out_grad,),
+        (moving_rate, bit_length, is_test, round_type)
+    )
+
+_fake_quantize_range_abs_max = define(
+    "fake_quantize_range_abs_max",
+    "(Tensor x, Tensor in_scale, Tensor iter, int window_size = 10000, int bit_length = 8, "
+    "bool is_test = false, int round_type = 1)",
+    "Tensor(out), Tensor(out_scale), Tensor(out_scales)",
+    traits=("promote_float(x)", "full_precision"), dtypes=("float",),
+    optional=("iter", "out_scales"), inplace=(("in_scale", "out_scale"),)
+)
+def fake_quantize_range_abs_max(
+    x: TensorLike, in_scale: TensorLike, iter: TensorLike | None = None, window_size: int = 10000,
+    bit_length: int = 8, is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """:func:`fake_quantize_abs_max` with the larger of max(abs(x)) and in_scale as the scale; in
+    tests in_scale. out_scales [window_size] has max(abs(x)) at iter % window_size and 0 elsewhere:
+    the window itself, which PHI keeps in its output from call to call, is the caller's to keep.
+
+    Args:
+        x: tensor, float.
+        in_scale: tensor.
+        iter: tensor, may be None.
+        window_size, bit_length: int.
+        is_test: bool.
+        round_type: int.
+
+    Returns:
+        out, out_scale, out_scales.
+    """
+    return bind(
+        _fake_quantize_range_abs_max, (x, in_scale, iter),
+        (window_size, bit_length, is_test, round_type)
+    )
+
+def fake_quantize_range_abs_max_(
+    x: TensorLike, in_scale: TensorLike, iter: TensorLike | None = None, window_size: int = 10000,
+    bit_length: int = 8, is_test: bool = False, round_type: int = 1
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """:func:`fake_quantize_range_abs_max` in the memory of in_scale, not to be used after it."""
+    return bind_in_place(
+        _fake_quantize_range_abs_max, (x, in_scale, iter),
+        (window_size, bit_length, is_test, round_type)
+    )
+
+_fake_dequantize_max_abs = define(
+    "fake_dequantize_max_abs", "(Tensor x, Tensor scale, float max_range)", "Tensor(out)",
+    traits=("promote_float(x)", "full_precision"), dtypes=("float",)
+)
+def fake_dequantize_max_abs(x: TensorLike, scale: TensorLike, max_range: FloatLike) -> Tensor:
+    """x * scale / max_range, elementwise, for ints, as floats too, and a scale of one element.
+
+    Args:
+        x: tensor, float.
+        scale: tensor.
+        max_range: float or one-element tensor.
+    """
+    return bind(_fake_dequantize_max_abs, (x, scale), (max_range,))
+
+_fake_channel_wise_dequantize_max_abs = define(
+    "fake_channel_wise_dequantize_max_abs",
+    "(Tensor x, Tensor[] scales, int[] quant_bits = {8}, int quant_axis = 0, "
+    "int x_num_col_dims = 1)", "Tensor(out)", traits=("promote_float(x)", "full_precision"),
+    dtypes=("float",)
+)
+def fake_channel_wise_dequantize_max_abs(
+    x: TensorLike, scales: Sequence[TensorLike], quant_bits: IntArrayLike = (8,),
+    quant_axis: int = 0, x_num_col_dims: int = 1
+) -> Tensor:
+    """x * scales[0] / (2 ** (quant_bits[0] - 1) - 1), the scales seen along quant_axis. With a
+    second scale, of one element, they are seen along x_num_col_dims, and the result is times
+    scales[1] / (2 ** (quant_bits[1] - 1) - 1) too.
+
+    Args:
+        x: tensor, float.
+        scales: sequence of tensors.
+        quant_bits: sequence of ints.
+        quant_axis, x_num_col_dims: int.
+    """
+    return bind(
+        _fake_channel_wise_dequantize_max_abs, (x, scales), (quant_bits, quant_axis, x_num_col_dims)
+    )
+
+_dequantize_abs_max = define(
+    "dequantize_abs_max", "(Tensor x, Tensor scale, float max_range)", "Tensor(out)"
+)
+def dequantize_abs_max(x: TensorLike, scale: TensorLike, max_range: FloatLike) -> Tensor:
+    """x * scale / max_range in the dtype of scale, elementwise; scale has one element.
+
+    Args:
+        x, scale: tensor.
+        max_range: float or one-element tensor.
+    """
+    return bind(_dequantize_abs_max, (x, scale), (max_range,))
+
+_dequantize_log = define("dequantize_log", "(Tensor x, Tensor dict)", "Tensor(out)")
+def dequantize_log(x: TensorLike, dict: TensorLike) -> Tensor:
+    """dict[x] where x is 0 or more, -dict[x + 128] below, elementwise; dict is [128].
+
+    Args:
+        x, dict: tensor.
+    """
+    return bind(_dequantize_log, (x, dict), ())
+
+_apply_per_channel_scale = define(
+    "apply_per_channel_scale", "(Tensor x, Tensor scales)", "Tensor(out)",
+    traits=("promote_float",), dtypes=("float",)
+)
+def apply_per_channel_scale(x: TensorLike, scales: TensorLike) -> Tensor:
+    """x * scales, for x [rows, channels] and scales [channels].
+
+    Args:
+        x, scales: tensor, float.
+    """
+    return bind(_apply_per_channel_scale, (x, scales), ())
+
+
 # -- yaml/random.yaml ------------------------------------------------------------------------------
 define = definer("yaml/random.yaml", family="random")
 
@@ -7831,6 +8197,47 @@ def scaled_bessel_grad(x, out_grad, m, n):
     """Backward of :func:`scaled_bessel`."""
     return bind(_scaled_bessel_grad, (x, out_grad), (m, n))
 
+_gammaincc = define(
+    "gammaincc", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    traits=("promote_float", "full_precision"), dtypes=("float32", "float64"),
+    inplace=(("x", "out"),)
+)
+def gammaincc(x: TensorLike, y: TensorLike) -> Tensor:
+    """Regularised upper incomplete gamma function, elementwise: 1 / gamma(x) times the integral of
+    t ** (x - 1) * exp(-t) from y on, for x and y of 0 and more, NaN below. It is computed in
+    float64, and right to 12 digits down to 1e-290. As in Paddle it has a derivative in y alone.
+
+    Args:
+        x, y: tensor, float32 or float64.
+    """
+    return bind(_gammaincc, (x, y), ())
+
+def gammaincc_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`gammaincc` in the memory of x, not to be used after it."""
+    return bind_in_place(_gammaincc, (x, y), ())
+
+_gamma_density = define(
+    "gamma_density", "(Tensor x, Tensor y)", "Tensor(out)",
+    infer_meta=("ElementwiseInferMeta", None), backward="gamma_density_grad",
+    traits=("promote_float", "full_precision"), dtypes=("float",)
+)
+def gamma_density(x: TensorLike, y: TensorLike) -> Tensor:
+    """Density at y of a gamma variable of shape x, elementwise: y ** (x - 1) * exp(-y) / gamma(x),
+    the slope of gammaincc in y with another sign.
+
+    Args:
+        x, y: tensor, float.
+    """
+    return bind(_gamma_density, (x, y), ())
+
+_gamma_density_grad = define(
+    "gamma_density_grad", "(Tensor x, Tensor y, Tensor out, Tensor out_grad)",
+    "Tensor(x_grad), Tensor(y_grad)", forward="gamma_density"
+)
+def gamma_density_grad(x, y, out, out_grad):
+    """Backward of :func:`gamma_density`."""
+    return bind(_gamma_density_grad, (x, y, out, out_grad), ())
+
 
 # -- yaml/spectral.yaml ----------------------------------------------------------------------------
 define = definer("yaml/spectral.yaml", family="linalg")
@@ -8263,3 +8670,97 @@ def debug_callback(operands: Sequence[TensorLike], function: object) -> Tensor:
         function: hashable Python object.
     """
     return bind(_debug_callback, (operands,), (function,))
+
+
+# -- yaml/weight_only.yaml -------------------------------------------------------------------------
+define = definer("yaml/weight_only.yaml", family="quantisation")
+
+_weight_quantize = define(
+    "weight_quantize",
+    '(Tensor x, str algo = "weight_only_int8", int arch = 80, int group_size = -1)',
+    "Tensor(out), Tensor(scale)", traits=("promote_float(x)", "full_precision"), dtypes=("float",)
+)
+def weight_quantize(
+    x: TensorLike, algo: str = "weight_only_int8", arch: int = 80, group_size: int = -1
+) -> tuple[Tensor, Tensor]:
+    """Weights [k, n] as int8 with a scale for each column, max(abs(column)) / 127, in scale [n];
+    out is [n, k]. With group_size it is one for each column of each group of so many rows, in scale
+    [k / group_size, n]. For weight_only_int4 the largest int is 7, and out is [n / 2, k], two
+    columns a byte, the first one in the low bits. Algorithms are weight_only_int8, weight_only_int4
+    and llm.int8, whose scale is float32. arch says nothing: rows and columns are in order, where
+    PHI has the order of a graphics card.
+
+    Args:
+        x: tensor, float.
+        algo: str.
+        arch, group_size: int.
+
+    Returns:
+        out, scale.
+    """
+    return bind(_weight_quantize, (x,), (algo, arch, group_size))
+
+_weight_dequantize = define(
+    "weight_dequantize", '(Tensor x, Tensor scale, str algo = "weight_only_int8", '
+    "DataType out_dtype = DataType::FLOAT16, int group_size = -1)", "Tensor(out)"
+)
+def weight_dequantize(
+    x: TensorLike, scale: TensorLike, algo: str = "weight_only_int8",
+    out_dtype: DTypeLike = "float16", group_size: int = -1
+) -> Tensor:
+    """The weights [k, n] that :func:`weight_quantize` made x and scale of, in out_dtype.
+
+    Args:
+        x, scale: tensor.
+        algo: str.
+        out_dtype: dtype.
+        group_size: int.
+    """
+    return bind(_weight_dequantize, (x, scale), (algo, out_dtype, group_size))
+
+_weight_only_linear = define(
+    "weight_only_linear",
+    "(Tensor x, Tensor weight, Tensor bias, Tensor weight_scale, str weight_dtype, int arch = 80, "
+    "int group_size = -1)", "Tensor(out)", traits=("promote_float(x)", "full_precision"),
+    dtypes=("float",), optional=("bias",)
+)
+def weight_only_linear(
+    x: TensorLike, weight: TensorLike, bias: TensorLike | None, weight_scale: TensorLike,
+    weight_dtype: str, arch: int = 80, group_size: int = -1
+) -> Tensor:
+    """x @ W + bias over the last axis of x, for the weights W [k, n] that :func:`weight_quantize`
+    made weight and weight_scale of; weight_dtype is int8 or int4.
+
+    Args:
+        x: tensor, float.
+        weight: tensor.
+        bias: tensor, may be None.
+        weight_scale: tensor.
+        weight_dtype: str.
+        arch, group_size: int.
+    """
+    return bind(
+        _weight_only_linear, (x, weight, bias, weight_scale), (weight_dtype, arch, group_size)
+    )
+
+_llm_int8_linear = define(
+    "llm_int8_linear",
+    "(Tensor x, Tensor weight, Tensor bias, Tensor weight_scale, float threshold=6.0)",
+    "Tensor(out)", traits=("promote_float(x)", "full_precision"), dtypes=("float",),
+    optional=("bias",)
+)
+def llm_int8_linear(
+    x: TensorLike, weight: TensorLike, bias: TensorLike | None, weight_scale: TensorLike,
+    threshold: FloatLike = 6.0
+) -> Tensor:
+    """x @ W + bias over the last axis of x, for weights W [k, n] quantised by llm.int8: columns of
+    x with an element of a size above the threshold as they are, the others with each row as int8.
+
+    Args:
+        x: tensor, float.
+        weight: tensor.
+        bias: tensor, may be None.
+        weight_scale: tensor.
+        threshold: float or one-element tensor.
+    """
+    return bind(_llm_int8_linear, (x, weight, bias, weight_scale), (threshold,))

@@ -172,6 +172,12 @@ class TensorMethods:
         the scores: numbers to add, or bools, True where a key is seen. With causal, query i sees
         the keys up to i alone. A query whose keys are all masked gives NaN. Weights are computed in
         float32 at least."""
+    def calc_reduced_attn_scores(self, k: TensorLike, softmax_lse: TensorLike) -> Tensor:
+        """The weights that each key gets from all queries together, [batch, heads, 1, keys]: the
+        sums over the queries of exp(q @ k.T / sqrt(size) - softmax_lse), for q [batch, queries,
+        heads, size], k [batch, keys, heads, size], of as many heads or a divisor, and the
+        logarithms of the sums of the exponentials, [batch, heads, queries], or more of which the
+        rest is not read. In float32 at least."""
     def margin_cross_entropy(
         self,
         label: TensorLike,
@@ -1553,6 +1559,131 @@ class TensorMethods:
         """:func:`max_pool2d` or :func:`avg_pool2d` by pooling_type (max, avg). global_pooling takes
         the whole image for one window; adaptive reads kernel_size as the number of windows, which
         must divide the image evenly."""
+    def fake_quantize_abs_max(
+        self,
+        bit_length: int = 8,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor]:
+        """The ints, as floats, nearest to x * (2 ** (bit_length - 1) - 1) / s, where s =
+        max(abs(x)) is out_scale [1]. Halves go to the even neighbour (round_type 0) or away from 0
+        (1)."""
+    def fake_quantize_dequantize_abs_max(
+        self,
+        bit_length: int = 8,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor]:
+        """What :func:`fake_quantize_abs_max` gives, times out_scale / (2 ** (bit_length - 1) - 1):
+        x as its ints hold it. The gradient passes as if nothing were rounded."""
+    def fake_channel_wise_quantize_abs_max(
+        self,
+        bit_length: int = 8,
+        round_type: int = 1,
+        quant_axis: int = 0,
+        is_test: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`fake_quantize_abs_max` with a scale for each position along quant_axis, 0 or 1, in
+        out_scale [channels]. is_test says nothing: the scales are always those of x."""
+    def fake_channel_wise_quantize_dequantize_abs_max(
+        self,
+        bit_length: int = 8,
+        round_type: int = 1,
+        quant_axis: int = 0,
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`fake_quantize_dequantize_abs_max` with a scale for each position along quant_axis,
+        0 or 1, in out_scale [channels]. The gradient passes as if nothing were rounded."""
+    def fake_quantize_moving_average_abs_max(
+        self,
+        in_scale: TensorLike,
+        in_accum: TensorLike | None = None,
+        in_state: TensorLike | None = None,
+        moving_rate: FloatLike = 0.9,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """:func:`fake_quantize_abs_max` with a scale from many batches: out_accum / out_state with
+        out_state = moving_rate * in_state + 1 and out_accum = moving_rate * in_accum + max(abs(x));
+        an in_state or in_accum left out counts as 1 and in_scale. In tests the scale is in_scale,
+        and the states stay."""
+    def fake_quantize_moving_average_abs_max_(
+        self,
+        in_scale: TensorLike,
+        in_accum: TensorLike | None = None,
+        in_state: TensorLike | None = None,
+        moving_rate: FloatLike = 0.9,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """:func:`fake_quantize_moving_average_abs_max` in the memory of in_scale, not to be used
+        after it."""
+    def fake_quantize_dequantize_moving_average_abs_max(
+        self,
+        in_scale: TensorLike,
+        in_accum: TensorLike | None = None,
+        in_state: TensorLike | None = None,
+        moving_rate: FloatLike = 0.9,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """What :func:`fake_quantize_moving_average_abs_max` gives, times out_scale / (2 **
+        (bit_length - 1) - 1). The gradient passes to x as if nothing were rounded."""
+    def fake_quantize_dequantize_moving_average_abs_max_(
+        self,
+        in_scale: TensorLike,
+        in_accum: TensorLike | None = None,
+        in_state: TensorLike | None = None,
+        moving_rate: FloatLike = 0.9,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None, Tensor | None]:
+        """:func:`fake_quantize_dequantize_moving_average_abs_max` in the memory of in_scale, not to
+        be used after it."""
+    def fake_quantize_range_abs_max(
+        self,
+        in_scale: TensorLike,
+        iter: TensorLike | None = None,
+        window_size: int = 10000,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """:func:`fake_quantize_abs_max` with the larger of max(abs(x)) and in_scale as the scale;
+        in tests in_scale. out_scales [window_size] has max(abs(x)) at iter % window_size and 0
+        elsewhere: the window itself, which PHI keeps in its output from call to call, is the
+        caller's to keep."""
+    def fake_quantize_range_abs_max_(
+        self,
+        in_scale: TensorLike,
+        iter: TensorLike | None = None,
+        window_size: int = 10000,
+        bit_length: int = 8,
+        is_test: bool = False,
+        round_type: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """:func:`fake_quantize_range_abs_max` in the memory of in_scale, not to be used after
+        it."""
+    def fake_dequantize_max_abs(self, scale: TensorLike, max_range: FloatLike) -> Tensor:
+        """x * scale / max_range, elementwise, for ints, as floats too, and a scale of one
+        element."""
+    def fake_channel_wise_dequantize_max_abs(
+        self,
+        scales: Sequence[TensorLike],
+        quant_bits: IntArrayLike = (8,),
+        quant_axis: int = 0,
+        x_num_col_dims: int = 1,
+    ) -> Tensor:
+        """x * scales[0] / (2 ** (quant_bits[0] - 1) - 1), the scales seen along quant_axis. With a
+        second scale, of one element, they are seen along x_num_col_dims, and the result is times
+        scales[1] / (2 ** (quant_bits[1] - 1) - 1) too."""
+    def dequantize_abs_max(self, scale: TensorLike, max_range: FloatLike) -> Tensor:
+        """x * scale / max_range in the dtype of scale, elementwise; scale has one element."""
+    def dequantize_log(self, dict: TensorLike) -> Tensor:
+        """dict[x] where x is 0 or more, -dict[x + 128] below, elementwise; dict is [128]."""
+    def apply_per_channel_scale(self, scales: TensorLike) -> Tensor:
+        """x * scales, for x [rows, channels] and scales [channels]."""
     def random_bits(self, shape: IntArrayLike, bit_width: int = 32) -> Tensor:
         """Random bits as uint32 or uint64: element i in C order is Threefry-2x32 with 20 rounds of
         the counter (i >> 32, i mod 2 ** 32) under the key, its first word, or both with the first
@@ -2133,6 +2264,16 @@ class TensorMethods:
         """1 / pi times the integral of (1 - t) ** (m - 1 / 2) * (1 + t) ** (n - 1 / 2) *
         exp(-abs(x) * (1 - t)) over -1 < t < 1, elementwise: i0e for m = n = 0, and i1e over x for m
         = n = 1. Its slope is that of m + 1, with the sign of -x."""
+    def gammaincc(self, y: TensorLike) -> Tensor:
+        """Regularised upper incomplete gamma function, elementwise: 1 / gamma(x) times the integral
+        of t ** (x - 1) * exp(-t) from y on, for x and y of 0 and more, NaN below. It is computed in
+        float64, and right to 12 digits down to 1e-290. As in Paddle it has a derivative in y
+        alone."""
+    def gammaincc_(self, y: TensorLike) -> Tensor:
+        """:func:`gammaincc` in the memory of x, not to be used after it."""
+    def gamma_density(self, y: TensorLike) -> Tensor:
+        """Density at y of a gamma variable of shape x, elementwise: y ** (x - 1) * exp(-y) /
+        gamma(x), the slope of gammaincc in y with another sign."""
     def qr(self, mode: str = 'reduced') -> tuple[Tensor, Tensor]:
         """The factors of x = q r, of [m, n]: q has orthonormal columns, min(m, n) of them or, where
         mode is 'complete', m; r is upper triangular. mode 'r': q is empty. Signs are LAPACK's.
@@ -2172,3 +2313,44 @@ class TensorMethods:
     def all_to_all(self, axis_name: str, split_axis: int, concat_axis: int) -> Tensor:
         """Lane i has row i along split_axis of every lane's x, stacked at concat_axis; split_axis,
         whose size is the number of lanes, goes."""
+    def weight_quantize(
+        self,
+        algo: str = 'weight_only_int8',
+        arch: int = 80,
+        group_size: int = -1,
+    ) -> tuple[Tensor, Tensor]:
+        """Weights [k, n] as int8 with a scale for each column, max(abs(column)) / 127, in scale
+        [n]; out is [n, k]. With group_size it is one for each column of each group of so many rows,
+        in scale [k / group_size, n]. For weight_only_int4 the largest int is 7, and out is [n / 2,
+        k], two columns a byte, the first one in the low bits. Algorithms are weight_only_int8,
+        weight_only_int4 and llm.int8, whose scale is float32. arch says nothing: rows and columns
+        are in order, where PHI has the order of a graphics card."""
+    def weight_dequantize(
+        self,
+        scale: TensorLike,
+        algo: str = 'weight_only_int8',
+        out_dtype: DTypeLike = 'float16',
+        group_size: int = -1,
+    ) -> Tensor:
+        """The weights [k, n] that :func:`weight_quantize` made x and scale of, in out_dtype."""
+    def weight_only_linear(
+        self,
+        weight: TensorLike,
+        bias: TensorLike | None,
+        weight_scale: TensorLike,
+        weight_dtype: str,
+        arch: int = 80,
+        group_size: int = -1,
+    ) -> Tensor:
+        """x @ W + bias over the last axis of x, for the weights W [k, n] that
+        :func:`weight_quantize` made weight and weight_scale of; weight_dtype is int8 or int4."""
+    def llm_int8_linear(
+        self,
+        weight: TensorLike,
+        bias: TensorLike | None,
+        weight_scale: TensorLike,
+        threshold: FloatLike = 6.0,
+    ) -> Tensor:
+        """x @ W + bias over the last axis of x, for weights W [k, n] quantised by llm.int8: columns
+        of x with an element of a size above the threshold as they are, the others with each row as
+        int8."""
