@@ -3,10 +3,12 @@
 from phix.primitives import activation as activation
 from phix.primitives import along_axis as along_axis
 from phix.primitives import arithmetic as arithmetic
+from phix.primitives import arrangement as arrangement
 from phix.primitives import attention as attention
 from phix.primitives import branches as branches
 from phix.primitives import callback as callback
 from phix.primitives import collective as collective
+from phix.primitives import comparison as comparison
 from phix.primitives import contraction as contraction
 from phix.primitives import control_flow as control_flow
 from phix.primitives import convolution as convolution
@@ -14,6 +16,7 @@ from phix.primitives import creation as creation
 from phix.primitives import custom as custom
 from phix.primitives import einsum as einsum
 from phix.primitives import fft as fft
+from phix.primitives import filling as filling
 from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
 from phix.primitives import infer_meta as infer_meta
@@ -37,4 +40,7 @@ from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications
 from phix.primitives import slicing as slicing
 from phix.primitives import sorting as sorting
+from phix.primitives import statistics as statistics
 from phix.primitives import transformation as transformation
+from phix.primitives import views as views
+from phix.primitives import writing as writing
