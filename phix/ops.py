@@ -114,7 +114,7 @@ __all__ = [
     "nanmedian", "nansum",
     "ndtr", "ndtr_grad",
     "normal_density", "normal_density_grad", "not_equal",
-    "number_count", "numel",
+    "numel",
     "one_hot", "ones", "ones_like",
     "optimization_barrier",
     "p_norm", "p_norm_grad",
@@ -2058,10 +2058,10 @@ _scatter = define(
 def scatter(
     x: TensorLike, index: TensorLike, updates: TensorLike, overwrite: bool = True
 ) -> Tensor:
-    """x with row index[i] replaced by updates[i]: by the last of them where an index comes again,
-    or by their sum if not overwrite. An index out of range raises TensorIndexError where the call
-    runs at once; compiled programs write to the nearest inside, or raise under
-    phix.debug.check_indices().
+    """x with row index[i], of a vector or a column, replaced by updates[i]: by the last of them
+    where an index comes again, or by their sum if not overwrite. An index out of range raises
+    TensorIndexError where the call runs at once; compiled programs write to the nearest inside, or
+    raise under phix.debug.check_indices().
 
     Args:
         x, index, updates: tensor.
@@ -2651,9 +2651,10 @@ def sigmoid_cross_entropy_with_logits(
     x: TensorLike, label: TensorLike, pos_weight: TensorLike | None = None, normalize: bool = False,
     ignore_index: int = -100
 ) -> Tensor:
-    """Binary cross entropy of sigmoid(x), -(pos_weight * label * log(sigmoid(x)) + (1 - label) *
-    log(1 - sigmoid(x))), elementwise and without overflow; 0 where the label is ignore_index.
-    normalize divides by the number of labels that are not.
+    """Binary cross entropy of sigmoid(x), (1 - label) * x - pos_weight * log(sigmoid(x)),
+    elementwise and without overflow; 0 where the label is ignore_index. A factor w of the positive
+    part alone is the pos_weight 1 + (w - 1) * label. normalize divides by the number of labels that
+    are not ignored.
 
     Args:
         x, label: tensor, float.
@@ -2989,7 +2990,7 @@ def instance_norm(
     epsilon: FloatLike = 1e-05
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
-    positions of each channel of each image; x is [n, c, ...].
+    positions of each channel of each image; x is [n, c, ...], or [n, c] for images of one element.
 
     Args:
         x: tensor, float.
@@ -5718,7 +5719,8 @@ _squeeze = define(
     jvp="linear", inplace=(("x", "out"),), view=(("x", "out"),)
 )
 def squeeze(x: TensorLike, axis: IntArrayLike | None = ()) -> Tensor:
-    """x without the axes in axis, each of one element; without axis, without every such axis.
+    """x without those axes in axis that have one element, or without every such axis. An axis of
+    unknown size that is named must turn out to have one.
 
     Args:
         x: tensor.
@@ -5735,7 +5737,8 @@ _unsqueeze = define(
     inplace=(("x", "out"),), view=(("x", "out"),)
 )
 def unsqueeze(x: TensorLike, axis: IntArrayLike | None = ()) -> Tensor:
-    """x with axes of one element, which stand at axis in the result.
+    """x with axes of one element put in one after the other, each at its place in axis among those
+    that are there by then.
 
     Args:
         x: tensor.
@@ -6136,20 +6139,6 @@ def histogram(
         density: bool.
     """
     return bind(_histogram, (input, weight), (bins, min, max, density))
-
-_number_count = define(
-    "number_count", "(Tensor numbers, int upper_range)", "Tensor(out)",
-    infer_meta=("NumberCountInferMeta", None), traits=("promote", "nondifferentiable"),
-    dtypes=("int",)
-)
-def number_count(numbers: TensorLike, upper_range: int) -> Tensor:
-    """How often each of 0, ..., upper_range - 1 stands in numbers, as int64; others do not count.
-
-    Args:
-        numbers: tensor, int.
-        upper_range: int.
-    """
-    return bind(_number_count, (numbers,), (upper_range,))
 
 _nansum = define(
     "nansum",

@@ -477,10 +477,10 @@ class TensorMethods:
         all are added. An index out of range raises TensorIndexError where the call runs at once;
         compiled programs write to the nearest inside, or raise under phix.debug.check_indices()."""
     def scatter(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
-        """x with row index[i] replaced by updates[i]: by the last of them where an index comes
-        again, or by their sum if not overwrite. An index out of range raises TensorIndexError where
-        the call runs at once; compiled programs write to the nearest inside, or raise under
-        phix.debug.check_indices()."""
+        """x with row index[i], of a vector or a column, replaced by updates[i]: by the last of them
+        where an index comes again, or by their sum if not overwrite. An index out of range raises
+        TensorIndexError where the call runs at once; compiled programs write to the nearest inside,
+        or raise under phix.debug.check_indices()."""
     def scatter_(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
         """:func:`scatter` in the memory of x, not to be used after it."""
     def take_along_axis(self, indices: TensorLike, axis: int) -> Tensor:
@@ -640,9 +640,10 @@ class TensorMethods:
         normalize: bool = False,
         ignore_index: int = -100,
     ) -> Tensor:
-        """Binary cross entropy of sigmoid(x), -(pos_weight * label * log(sigmoid(x)) + (1 - label)
-        * log(1 - sigmoid(x))), elementwise and without overflow; 0 where the label is ignore_index.
-        normalize divides by the number of labels that are not."""
+        """Binary cross entropy of sigmoid(x), (1 - label) * x - pos_weight * log(sigmoid(x)),
+        elementwise and without overflow; 0 where the label is ignore_index. A factor w of the
+        positive part alone is the pos_weight 1 + (w - 1) * label. normalize divides by the number
+        of labels that are not ignored."""
     def sigmoid_cross_entropy_with_logits_(
         self,
         label: TensorLike,
@@ -753,7 +754,8 @@ class TensorMethods:
         epsilon: FloatLike = 1e-05,
     ) -> Tensor:
         """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
-        positions of each channel of each image; x is [n, c, ...]."""
+        positions of each channel of each image; x is [n, c, ...], or [n, c] for images of one
+        element."""
     def group_norm(
         self,
         scale: TensorLike | None = None,
@@ -1321,12 +1323,13 @@ class TensorMethods:
         """The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over
         i."""
     def squeeze(self, axis: IntArrayLike | None = ()) -> Tensor:
-        """x without the axes in axis, each of one element; without axis, without every such
-        axis."""
+        """x without those axes in axis that have one element, or without every such axis. An axis
+        of unknown size that is named must turn out to have one."""
     def squeeze_(self, axis: IntArrayLike | None = ()) -> Tensor:
         """:func:`squeeze` in the memory of x, not to be used after it."""
     def unsqueeze(self, axis: IntArrayLike | None = ()) -> Tensor:
-        """x with axes of one element, which stand at axis in the result."""
+        """x with axes of one element put in one after the other, each at its place in axis among
+        those that are there by then."""
     def unsqueeze_(self, axis: IntArrayLike | None = ()) -> Tensor:
         """:func:`unsqueeze` in the memory of x, not to be used after it."""
     def flatten(self, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
@@ -1421,9 +1424,6 @@ class TensorMethods:
         """How many elements of input lie in each of bins equal parts of [min, max], where both ends
         count; equal bounds stand for the smallest and largest element. With a weight for each
         element, or as a density, whose integral is 1, the result is float32, else int64."""
-    def number_count(self, upper_range: int) -> Tensor:
-        """How often each of 0, ..., upper_range - 1 stands in numbers, as int64; others do not
-        count."""
     def nansum(
         self,
         axis: IntArrayLike | None = (),

@@ -301,29 +301,6 @@ def _counted(place: Any, shares: Any, size: Any) -> Any:
     return ops.index_put(nothing(shares, (size,)), [place], shares, True)
 
 
-@rules.normalize("number_count")
-def number_count_attrs(numbers: MetaTensor, upper_range: Any) -> Any:
-    if isinstance(upper_range, int) and upper_range < 0:
-        raise AttributeValueError(f"upper_range must be 0 or more, found {upper_range}")
-    return (upper_range,)
-
-
-@rules.infer_meta("NumberCountInferMeta")
-def number_count_meta(numbers: MetaTensor, upper_range: Any) -> MetaTensor:
-    return MetaTensor((upper_range,), dt.int64)
-
-
-@rules.decompose("number_count")
-def number_count(numbers: Any, upper_range: Any) -> Any:
-    if dm.is_zero(upper_range):
-        return ops.full((0,), 0, dt.int64)
-    flat = ops.reshape(numbers, (numbers.meta.size,))
-    is_above = flat >= ops.full((), upper_range, dt.int64)
-    inside = ~(is_above | (flat < 0))
-    place = ops.where(inside, ops.cast(flat, dt.int64), 0)
-    return _counted(place, ops.cast(inside, dt.int64), upper_range)
-
-
 # -- sums --------------------------------------------------------------------------------------
 @rules.normalize("nansum")
 def nansum_attrs(x: MetaTensor, axis: Any, dtype: Any, keepdim: bool) -> Any:
