@@ -4888,7 +4888,8 @@ def sum(
     x: TensorLike, axis: IntArrayLike | None = (), dtype: DTypeLike | None = None,
     keepdim: bool = False
 ) -> Tensor:
-    """Sum over the axes, over all of them if none is given; bools and ints add up in int64.
+    """Sum over the axes, over all of them if none is given; bools and ints add up in int64, uint64
+    in itself.
 
     Args:
         x: tensor, bool, int, float or complex.
@@ -4915,7 +4916,7 @@ def prod(
     x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False, reduce_all: bool = False
 ) -> Tensor:
     """Product over the axes, over all of them if none is given or reduce_all; bools and ints
-    multiply in int64. The gradient is right with zeros among the factors.
+    multiply in int64, uint64 in itself. The gradient is right with zeros among the factors.
 
     Args:
         x: tensor, bool, int, float or complex.
@@ -5233,7 +5234,8 @@ def cumsum(
     reverse: bool = False
 ) -> Tensor:
     """Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without x_k;
-    reverse: from the end; flatten: of all elements in order. Bools and ints add up in int64.
+    reverse: from the end; flatten: of all elements in order. Bools and ints add up in int64, uint64
+    in itself.
 
     Args:
         x: tensor, bool, int, float or complex.
@@ -5265,7 +5267,8 @@ _cumprod = define(
 )
 def cumprod(x: TensorLike, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without x_k;
-    reverse: from the end. Bools and ints multiply in int64. The gradient is right with zeros.
+    reverse: from the end. Bools and ints multiply in int64, uint64 in itself. The gradient is right
+    with zeros.
 
     Args:
         x: tensor, bool, int, float or complex.

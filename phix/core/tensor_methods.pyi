@@ -1144,7 +1144,8 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         keepdim: bool = False,
     ) -> Tensor:
-        """Sum over the axes, over all of them if none is given; bools and ints add up in int64."""
+        """Sum over the axes, over all of them if none is given; bools and ints add up in int64,
+        uint64 in itself."""
     def prod(
         self,
         axis: IntArrayLike | None = (),
@@ -1152,7 +1153,7 @@ class TensorMethods:
         reduce_all: bool = False,
     ) -> Tensor:
         """Product over the axes, over all of them if none is given or reduce_all; bools and ints
-        multiply in int64. The gradient is right with zeros among the factors."""
+        multiply in int64, uint64 in itself. The gradient is right with zeros among the factors."""
     def max(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties
         share the gradient."""
@@ -1229,7 +1230,7 @@ class TensorMethods:
     ) -> Tensor:
         """Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without
         x_k; reverse: from the end; flatten: of all elements in order. Bools and ints add up in
-        int64."""
+        int64, uint64 in itself."""
     def cumsum_(
         self,
         axis: ScalarLike = -1,
@@ -1240,8 +1241,8 @@ class TensorMethods:
         """:func:`cumsum` in the memory of x, not to be used after it."""
     def cumprod(self, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
         """Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without
-        x_k; reverse: from the end. Bools and ints multiply in int64. The gradient is right with
-        zeros."""
+        x_k; reverse: from the end. Bools and ints multiply in int64, uint64 in itself. The gradient
+        is right with zeros."""
     def cumprod_(self, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
         """:func:`cumprod` in the memory of x, not to be used after it."""
     def linear_recurrence(self, x: TensorLike, axis: int = -1, reverse: bool = False) -> Tensor:
