@@ -21,14 +21,15 @@ if TYPE_CHECKING:
 
 __all__ = [
     "abs", "abs_", "abs_grad",
-    "acos", "acos_", "acos_grad", "acosh", "acosh_", "acosh_grad",
-    "add", "add_", "add_grad", "add_position_encoding", "addmm", "addmm_",
-    "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad",
+    "accuracy", "accuracy_check", "acos", "acos_", "acos_grad", "acosh", "acosh_", "acosh_grad",
+    "add", "add_", "add_grad", "add_n", "add_position_encoding", "addmm", "addmm_",
+    "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad", "allclose",
     "amax", "amin",
     "angle", "any",
     "apply_per_channel_scale",
     "arange", "argmax", "argmin", "argsort", "argsort_grad",
-    "asin", "asin_", "asin_grad", "asinh", "asinh_", "asinh_grad",
+    "as_complex", "as_real", "as_strided", "asin", "asin_", "asin_grad", "asinh", "asinh_",
+    "asinh_grad", "assign", "assign_", "assign_out_", "assign_value_",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
     "attention", "attention_grad", "attention_lstm",
     "avg_pool2d", "avg_pool2d_grad",
@@ -36,7 +37,7 @@ __all__ = [
     "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
     "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli", "bessel_ratio", "bessel_ratio_grad",
-    "bilinear", "bincount", "bitwise_and", "bitwise_and_", "bitwise_left_shift",
+    "bilinear", "bincount", "bitcast", "bitwise_and", "bitwise_and_", "bitwise_left_shift",
     "bitwise_left_shift_", "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_",
     "bitwise_right_shift", "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
     "bmm",
@@ -46,25 +47,26 @@ __all__ = [
     "ceil", "ceil_", "celu",
     "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
     "cholesky_solve", "chunk_eval",
-    "clip", "clip_", "clip_grad",
+    "clip", "clip_", "clip_by_norm", "clip_grad",
     "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
     "conv2d_grad", "conv2d_transpose", "copysign", "copysign_", "copysign_grad", "cos", "cos_",
     "cos_grad", "cosh", "cosh_", "cosh_grad",
-    "crf_decoding", "cross", "cross_entropy_with_softmax", "cross_entropy_with_softmax_",
+    "crf_decoding", "crop", "cross", "cross_entropy_with_softmax", "cross_entropy_with_softmax_",
     "cross_entropy_with_softmax_bwd_w_downcast", "cross_entropy_with_softmax_grad",
     "ctc_align",
     "cudnn_lstm", "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_",
     "cumprod_grad", "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
     "debug_callback", "depthwise_conv2d", "dequantize_abs_max", "dequantize_log", "det", "det_grad",
-    "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "dist",
-    "div_scale", "divide", "divide_", "divide_grad",
+    "diag", "diag_embed", "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad",
+    "dim_value", "dist", "div_scale", "divide", "divide_", "divide_grad",
     "dot",
     "dropout", "dropout_grad",
     "edit_distance",
     "eig", "eig_grad", "eigh", "eigh_grad", "eigvals", "eigvalsh", "einsum",
     "elementwise_pow", "elementwise_pow_grad", "elu", "elu_", "elu_grad",
-    "embedding", "empty", "empty_like",
-    "equal",
+    "embedding", "embedding_grad_add_to", "embedding_grad_add_to_", "embedding_grad_dense",
+    "embedding_with_scaled_gradient", "embedding_with_scaled_gradient_grad", "empty", "empty_like",
+    "equal", "equal_all",
     "erf", "erf_", "erf_grad", "erfc", "erfc_grad", "erfcx", "erfcx_grad", "erfinv", "erfinv_",
     "erfinv_grad",
     "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expand_modality_expert_id",
@@ -80,15 +82,18 @@ __all__ = [
     "fake_quantize_moving_average_abs_max_", "fake_quantize_range_abs_max",
     "fake_quantize_range_abs_max_", "fast_ln", "fast_rms_norm",
     "fft_c2c", "fft_c2c_grad", "fft_c2r", "fft_c2r_grad", "fft_r2c", "fft_r2c_grad",
+    "fill", "fill_", "fill_diagonal", "fill_diagonal_", "fill_diagonal_tensor",
+    "fill_diagonal_tensor_",
     "flash_attn", "flash_attn_qkvpacked", "flash_attn_unpadded", "flash_attn_v3",
     "flash_attn_v3_varlen", "flash_attn_varlen_qkvpacked", "flashmask_attention",
     "flashmask_attention_v2", "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_",
     "floor_divide", "floor_divide_",
     "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fori_loop",
-    "full", "full_like", "fused_batch_norm_act", "fused_bn_add_activation", "fused_gemm_epilogue",
-    "fused_rms_norm_ext", "fused_rms_norm_quant", "fused_softmax_mask",
-    "fused_softmax_mask_upper_triangle",
+    "frobenius_norm",
+    "full", "full_", "full_batch_size_like", "full_int_array", "full_like", "full_with_tensor",
+    "fused_batch_norm_act", "fused_bn_add_activation", "fused_gemm_epilogue", "fused_rms_norm_ext",
+    "fused_rms_norm_quant", "fused_softmax_mask", "fused_softmax_mask_upper_triangle",
     "gamma_density", "gamma_density_grad", "gammaincc", "gammaincc_", "gammaln", "gammaln_",
     "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree", "gaussian",
     "gelu", "gelu_grad",
@@ -96,19 +101,22 @@ __all__ = [
     "hardshrink", "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh",
     "hardtanh_", "hardtanh_grad",
     "heaviside", "heaviside_grad",
-    "hinge_loss",
+    "hinge_loss", "histogram",
     "hsigmoid_loss",
     "huber_loss", "huber_loss_grad",
     "i0", "i0_", "i0e",
     "i1", "i1_", "i1e",
     "identity_loss", "identity_loss_",
     "imag", "imag_grad",
-    "index_put", "index_put_", "index_put_grad", "index_sample", "index_select", "instance_norm",
+    "increment", "increment_", "index_add", "index_add_", "index_put", "index_put_",
+    "index_put_grad", "index_sample", "index_select", "index_select_strided", "instance_norm",
     "instance_norm_grad", "int_bincount", "inverse", "inverse_grad",
     "io_copy", "io_copy_grad", "io_copy_like", "io_copy_like_grad",
-    "isfinite", "isinf", "isnan",
+    "is_empty", "isclose", "isfinite", "isinf", "isnan",
     "kldiv_loss",
     "kron",
+    "kthvalue",
+    "l1_norm", "l1_norm_",
     "label_smooth", "layer_norm", "layer_norm_grad",
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
@@ -119,28 +127,32 @@ __all__ = [
     "log10_grad", "log_", "log_grad", "log_loss", "log_ndtr", "log_ndtr_grad", "log_softmax",
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
-    "logit", "logit_", "logit_grad", "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
+    "logit", "logit_", "logit_grad", "logsigmoid", "logsigmoid_grad", "logspace", "logsumexp",
+    "logsumexp_grad",
     "lstm", "lstsq",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
     "margin_cross_entropy", "masked_fill", "masked_fill_", "masked_select", "match_matrix_tensor",
     "matmul", "matmul_grad", "matrix_power", "matrix_rank", "matrix_rank_atol_rtol",
-    "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad", "maximum",
-    "maximum_grad",
-    "mean", "mean_all", "mean_all_grad", "mean_grad", "memory_efficient_attention", "meshgrid",
-    "min", "min_grad", "minimum", "minimum_grad", "mish",
-    "moe_combine", "moe_combine_no_weight", "moe_gate_dispatch", "moe_permute", "moe_unpermute",
+    "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad", "max_with_index",
+    "maximum", "maximum_grad",
+    "mean", "mean_all", "mean_all_grad", "mean_grad", "median", "memory_efficient_attention",
+    "meshgrid",
+    "min", "min_grad", "min_with_index", "minimum", "minimum_grad", "mish",
+    "mode", "moe_combine", "moe_combine_no_weight", "moe_gate_dispatch", "moe_permute",
+    "moe_unpermute",
     "mse_loss",
-    "multi_dot", "multiply", "multiply_", "multiply_grad",
+    "multi_dot", "multiplex", "multiply", "multiply_", "multiply_grad",
     "mv",
+    "nanmedian", "nansum",
     "ndtr", "ndtr_grad",
     "nextafter", "nextafter_grad",
     "nll_loss",
     "nonzero", "norm", "normal_density", "normal_density_grad", "not_equal",
     "number_count", "numel",
-    "one_hot",
+    "one_hot", "ones", "ones_like",
     "optimization_barrier",
     "p_norm", "p_norm_grad",
-    "pad", "pad_grad",
+    "pad", "pad3d", "pad_grad", "partial_concat", "partial_sum",
     "pinv", "pinv_grad",
     "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
     "ppermute", "ppermute_grad",
@@ -148,11 +160,12 @@ __all__ = [
     "psum", "psum_grad", "psum_scatter", "psum_scatter_grad",
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
     "qr", "qr_grad",
-    "randint", "random_bits", "random_routing", "random_routing_", "randperm",
+    "randint", "random_bits", "random_routing", "random_routing_", "randperm", "range_v2",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
     "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
-    "remainder_", "remainder_grad", "renorm", "renorm_", "repeat_interleave_with_tensor_index",
-    "reshape", "reshape_", "reshape_grad",
+    "remainder_", "remainder_grad", "renorm", "renorm_", "repeat_interleave",
+    "repeat_interleave_with_tensor_index", "reshape", "reshape_", "reshape_grad",
+    "restrict_nonzero", "reverse",
     "rint", "rint_",
     "rms_norm", "rms_norm_grad",
     "rnn",
@@ -160,8 +173,9 @@ __all__ = [
     "rsqrt", "rsqrt_", "rsqrt_grad",
     "scale", "scale_", "scale_grad", "scaled_bessel", "scaled_bessel_grad", "scan", "scatter",
     "scatter_", "scatter_nd_add", "scatter_nd_add_grad",
-    "select_n", "selu", "send_u_recv", "send_ue_recv", "send_uv", "sequence_mask",
-    "shape",
+    "searchsorted", "select_n", "selu", "send_u_recv", "send_ue_recv", "send_uv", "sequence_mask",
+    "set", "set_", "set_value", "set_value_", "set_value_with_tensor", "set_value_with_tensor_",
+    "shape", "shape64", "shard_index",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
     "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
@@ -190,11 +204,12 @@ __all__ = [
     "trunc_divide_", "truncated_gaussian_random",
     "unbind", "unbind_grad", "uniform", "unique", "unique_consecutive", "unsqueeze", "unsqueeze_",
     "unstack", "unstack_grad",
-    "var", "var_grad",
-    "viterbi_decode",
+    "var", "var_grad", "variance",
+    "view_dtype", "view_shape", "view_slice", "viterbi_decode",
     "warpctc", "warprnnt",
     "weight_dequantize", "weight_only_linear", "weight_quantize",
     "where", "where_", "where_grad", "while_loop",
+    "zeros", "zeros_like",
 ]
 __dir__ = face(__all__)
 
@@ -805,6 +820,140 @@ def div_scale(x: TensorLike, scale: ScalarLike = 1.0) -> Tensor:
     return bind(_div_scale, (x,), (scale,))
 
 
+# -- yaml/arrangement.yaml -------------------------------------------------------------------------
+define = definer("yaml/arrangement.yaml", family="arrangement")
+
+_crop = define(
+    "crop", "(Tensor x, IntArray shape={}, IntArray offsets={})", "Tensor(out)",
+    infer_meta=("CropInferMeta", None)
+)
+def crop(
+    x: TensorLike, shape: IntArrayLike | None = (), offsets: IntArrayLike | None = ()
+) -> Tensor:
+    """The box of x of that shape from offsets on, from 0 if none are given; a dim of -1 takes what
+    is left.
+
+    Args:
+        x: tensor.
+        shape, offsets: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be
+            None.
+    """
+    return bind(_crop, (x,), (shape, offsets))
+
+_pad3d = define(
+    "pad3d", '(Tensor x, IntArray paddings, str mode="constant", float pad_value=0.0, '
+    'str data_format="NCDHW")', "Tensor(out)", infer_meta=("Pad3dInferMeta", None)
+)
+def pad3d(
+    x: TensorLike, paddings: IntArrayLike, mode: str = "constant", pad_value: FloatLike = 0.0,
+    data_format: str = "NCDHW"
+) -> Tensor:
+    """x with paddings [left, right, top, bottom, front, back] along width, height and depth; mode:
+    constant (pad_value), reflect (the edge stands once), replicate (the edge) or circular. Negative
+    paddings cut.
+
+    Args:
+        x: tensor.
+        paddings: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        mode: str.
+        pad_value: float or one-element tensor.
+        data_format: str.
+    """
+    return bind(_pad3d, (x,), (paddings, mode, pad_value, data_format))
+
+_repeat_interleave = define(
+    "repeat_interleave", "(Tensor x, int repeats, int axis)", "Tensor(out)",
+    infer_meta=("RepeatInterleaveInferMeta", None)
+)
+def repeat_interleave(x: TensorLike, repeats: int, axis: int) -> Tensor:
+    """Each slice of x along axis repeats times, one after the other.
+
+    Args:
+        x: tensor.
+        repeats, axis: int.
+    """
+    return bind(_repeat_interleave, (x,), (repeats, axis))
+
+_reverse = define(
+    "reverse", "(Tensor x, IntArray axis)", "Tensor(out)", infer_meta=("ReverseInferMeta", None),
+    view=(("x", "out"),)
+)
+def reverse(x: TensorLike, axis: IntArrayLike) -> Tensor:
+    """x with the order along each of axis turned round; flip.
+
+    Args:
+        x: tensor.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+    """
+    return bind(_reverse, (x,), (axis,))
+
+_shape64 = define(
+    "shape64", "(Tensor input)", "Tensor(out)", traits=("nondifferentiable",), invoke="shape(input)"
+)
+def shape64(input: TensorLike) -> Tensor:
+    """The dims of input as an int64 tensor; :func:`shape`.
+
+    Args:
+        input: tensor.
+    """
+    return bind(_shape64, (input,), ())
+
+_add_n = define(
+    "add_n", "(Tensor[] inputs)", "Tensor(out)", infer_meta=("AddNInferMeta", None),
+    traits=("promote",), dtypes=("int", "float", "complex")
+)
+def add_n(inputs: Sequence[TensorLike]) -> Tensor:
+    """The sum of tensors of one shape; 16-bit floats add up in float32.
+
+    Args:
+        inputs: sequence of tensors, int, float or complex.
+    """
+    return bind(_add_n, (inputs,), ())
+
+_multiplex = define(
+    "multiplex", "(Tensor[] inputs, Tensor index)", "Tensor(out)",
+    infer_meta=("MultiplexInferMeta", None), traits=("promote(inputs)",)
+)
+def multiplex(inputs: Sequence[TensorLike], index: TensorLike) -> Tensor:
+    """Row i of the input that index[i] numbers: out[i] = inputs[index[i]][i]. An index out of range
+    raises TensorIndexError where the call runs at once; compiled programs take the nearest inside,
+    or raise under phix.debug.check_indices().
+
+    Args:
+        inputs: sequence of tensors.
+        index: tensor.
+    """
+    return bind(_multiplex, (inputs, index), ())
+
+_partial_concat = define(
+    "partial_concat", "(Tensor[] x, int start_index=0, int length=-1)", "Tensor(out)",
+    infer_meta=("PartialConcatInferMeta", None), traits=("promote",)
+)
+def partial_concat(x: Sequence[TensorLike], start_index: int = 0, length: int = -1) -> Tensor:
+    """The columns from start_index on of each matrix, length of them or all if it is -1, side by
+    side.
+
+    Args:
+        x: sequence of tensors.
+        start_index, length: int.
+    """
+    return bind(_partial_concat, (x,), (start_index, length))
+
+_partial_sum = define(
+    "partial_sum", "(Tensor[] x, int start_index=0, int length=-1)", "Tensor(out)",
+    infer_meta=("PartialSumInferMeta", None), traits=("promote",),
+    dtypes=("int", "float", "complex")
+)
+def partial_sum(x: Sequence[TensorLike], start_index: int = 0, length: int = -1) -> Tensor:
+    """The sum of the columns from start_index on of each matrix, length of them or all if it is -1.
+
+    Args:
+        x: sequence of tensors, int, float or complex.
+        start_index, length: int.
+    """
+    return bind(_partial_sum, (x,), (start_index, length))
+
+
 # -- yaml/attention.yaml ---------------------------------------------------------------------------
 define = definer("yaml/attention.yaml", family="attention")
 
@@ -929,6 +1078,143 @@ def hsigmoid_loss(
         out, pre_out, w_out.
     """
     return bind(_hsigmoid_loss, (x, label, w, bias, path, code), (num_classes, is_sparse))
+
+
+# -- yaml/comparison.yaml --------------------------------------------------------------------------
+define = definer("yaml/comparison.yaml", family="comparison")
+
+_isclose = define(
+    "isclose", "(Tensor x, Tensor y, Scalar(double) rtol=1e-5, Scalar(double) atol=1e-8, "
+    "bool equal_nan=false)", "Tensor(out)", infer_meta=("ValueCompareInferMeta", None),
+    traits=("promote", "nondifferentiable")
+)
+def isclose(
+    x: TensorLike, y: TensorLike, rtol: ScalarLike = 1e-05, atol: ScalarLike = 1e-08,
+    equal_nan: bool = False
+) -> Tensor:
+    """x == y, or both finite and abs(x - y) <= atol + rtol * abs(y), elementwise with broadcasting;
+    equal_nan: two NaNs are close.
+
+    Args:
+        x, y: tensor.
+        rtol, atol: number or one-element tensor.
+        equal_nan: bool.
+    """
+    return bind(_isclose, (x, y), (rtol, atol, equal_nan))
+
+_allclose = define(
+    "allclose", "(Tensor x, Tensor y, Scalar(double) rtol=1e-5, Scalar(double) atol=1e-8, "
+    "bool equal_nan=false)", "Tensor(out)", infer_meta=("AllValueCompareInferMeta", None),
+    traits=("promote", "nondifferentiable")
+)
+def allclose(
+    x: TensorLike, y: TensorLike, rtol: ScalarLike = 1e-05, atol: ScalarLike = 1e-08,
+    equal_nan: bool = False
+) -> Tensor:
+    """Whether all of isclose(x, y, rtol, atol, equal_nan) is true, a 0-d bool.
+
+    Args:
+        x, y: tensor.
+        rtol, atol: number or one-element tensor.
+        equal_nan: bool.
+    """
+    return bind(_allclose, (x, y), (rtol, atol, equal_nan))
+
+_accuracy_check = define(
+    "accuracy_check",
+    "(Tensor x, Tensor y, str fn_name, double rtol=1e-5, double atol=1e-8, bool equal_nan=false)",
+    "Tensor(out)", infer_meta=("AccuracyCheckInferMeta", None),
+    traits=("promote", "nondifferentiable")
+)
+def accuracy_check(
+    x: TensorLike, y: TensorLike, fn_name: str, rtol: FloatLike = 1e-05, atol: FloatLike = 1e-08,
+    equal_nan: bool = False
+) -> Tensor:
+    """isclose(x, y, rtol, atol, equal_nan) of two results of one shape; fn_name says what of.
+
+    Args:
+        x, y: tensor.
+        fn_name: str.
+        rtol, atol: float or one-element tensor.
+        equal_nan: bool.
+    """
+    return bind(_accuracy_check, (x, y), (fn_name, rtol, atol, equal_nan))
+
+_equal_all = define(
+    "equal_all", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("CompareAllInferMeta", None),
+    traits=("promote", "nondifferentiable")
+)
+def equal_all(x: TensorLike, y: TensorLike) -> Tensor:
+    """Whether x and y have one shape and equal elements, a 0-d bool.
+
+    Args:
+        x, y: tensor.
+    """
+    return bind(_equal_all, (x, y), ())
+
+_is_empty = define(
+    "is_empty", "(Tensor x)", "Tensor(out)", infer_meta=("IsEmptyInferMeta", None),
+    traits=("nondifferentiable",)
+)
+def is_empty(x: TensorLike) -> Tensor:
+    """Whether x has no elements, a 0-d bool.
+
+    Args:
+        x: tensor.
+    """
+    return bind(_is_empty, (x,), ())
+
+_restrict_nonzero = define(
+    "restrict_nonzero", "(Tensor condition, int64_t total_true_num)", "Tensor(out)",
+    infer_meta=("RestrictNonZeroInferMeta", None), traits=("nondifferentiable",)
+)
+def restrict_nonzero(condition: TensorLike, total_true_num: DimLike) -> Tensor:
+    """The int64 indices, [total_true_num, rank], of the elements that are not 0, in order.
+    total_true_num must be how many there are: of more those behind are left out, and rows that
+    fewer leave are 0.
+
+    Args:
+        condition: tensor.
+        total_true_num: int.
+    """
+    return bind(_restrict_nonzero, (condition,), (total_true_num,))
+
+_accuracy = define(
+    "accuracy", "(Tensor x, Tensor indices, Tensor label)",
+    "Tensor(accuracy), Tensor(correct), Tensor(total)", infer_meta=("AccuracyInferMeta", None),
+    traits=("nondifferentiable",)
+)
+def accuracy(
+    x: TensorLike, indices: TensorLike, label: TensorLike
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The share of rows whose label is among their indices, the classes of the largest scores x, as
+    float32; how many they are, and how many rows there are, as int32.
+
+    Args:
+        x, indices, label: tensor.
+
+    Returns:
+        accuracy, correct, total.
+    """
+    return bind(_accuracy, (x, indices, label), ())
+
+_increment = define(
+    "increment", "(Tensor x, float value=1.0)", "Tensor(out)",
+    infer_meta=("IncrementInferMeta", None), traits=("promote",), dtypes=("int", "float"),
+    inplace=(("x", "out"),)
+)
+def increment(x: TensorLike, value: FloatLike = 1.0) -> Tensor:
+    """x, of one element, with value added in the dtype of x.
+
+    Args:
+        x: tensor, int or float.
+        value: float or one-element tensor.
+    """
+    return bind(_increment, (x,), (value,))
+
+def increment_(x: TensorLike, value: FloatLike = 1.0) -> Tensor:
+    """:func:`increment` in the memory of x, not to be used after it."""
+    return bind_in_place(_increment, (x,), (value,))
 
 
 # -- yaml/contraction.yaml -------------------------------------------------------------------------
@@ -1559,6 +1845,165 @@ def triu_indices(
     """
     return bind(_triu_indices, (), (row, col, offset, dtype, place))
 
+_ones = define(
+    "ones", "(IntArray shape, DataType dtype=DataType::FLOAT32, Place place=CPUPlace())",
+    "Tensor(out)", traits=("nondifferentiable",)
+)
+def ones(
+    shape: IntArrayLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
+) -> Tensor:
+    """A tensor of that shape, every element 1; dtype None is the default float.
+
+    Args:
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_ones, (), (shape, dtype, place))
+
+_zeros = define(
+    "zeros", "(IntArray shape, DataType dtype=DataType::FLOAT32, Place place=CPUPlace())",
+    "Tensor(out)", traits=("nondifferentiable",)
+)
+def zeros(
+    shape: IntArrayLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
+) -> Tensor:
+    """A tensor of that shape, every element 0; dtype None is the default float.
+
+    Args:
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_zeros, (), (shape, dtype, place))
+
+_ones_like = define(
+    "ones_like", "(Tensor x, DataType dtype=DataType::UNDEFINED, Place place={})", "Tensor(out)",
+    traits=("nondifferentiable",), invoke="full_like(x, 1, dtype, place)"
+)
+def ones_like(
+    x: TensorLike, dtype: DTypeLike | None = None, place: PlaceLike | None = None
+) -> Tensor:
+    """A tensor of the shape of x, and of its dtype if none is given, every element 1.
+
+    Args:
+        x: tensor.
+        dtype: dtype, may be None.
+        place: place; None is the default place.
+    """
+    return bind(_ones_like, (x,), (dtype, place))
+
+_zeros_like = define(
+    "zeros_like", "(Tensor x, DataType dtype=DataType::UNDEFINED, Place place={})", "Tensor(out)",
+    traits=("nondifferentiable",), invoke="full_like(x, 0, dtype, place)"
+)
+def zeros_like(
+    x: TensorLike, dtype: DTypeLike | None = None, place: PlaceLike | None = None
+) -> Tensor:
+    """A tensor of the shape of x, and of its dtype if none is given, every element 0.
+
+    Args:
+        x: tensor.
+        dtype: dtype, may be None.
+        place: place; None is the default place.
+    """
+    return bind(_zeros_like, (x,), (dtype, place))
+
+_logspace = define(
+    "logspace",
+    "(Tensor start, Tensor stop, int64_t num, Tensor base, DataType dtype, Place place={})",
+    "Tensor(out)", infer_meta=("LogspaceInferMeta", None), traits=("promote_float",),
+    dtypes=("float",)
+)
+def logspace(
+    start: TensorLike, stop: TensorLike, num: DimLike, base: TensorLike, dtype: DTypeLike,
+    place: PlaceLike | None = None
+) -> Tensor:
+    """base to num exponents evenly spaced from start to stop, both included; rounded down to an int
+    dtype, and dtype None is that of start, stop and base.
+
+    Args:
+        start, stop: tensor, float.
+        num: int.
+        base: tensor, float.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_logspace, (start, stop, base), (num, dtype, place))
+
+_range_v2 = define(
+    "range_v2", "(Scalar start, Scalar end, Scalar step, DataType dtype, Place place={})",
+    "Tensor(out)", traits=("nondifferentiable",), invoke="arange(start, end, step, dtype, place)"
+)
+def range_v2(
+    start: ScalarLike, end: ScalarLike, step: ScalarLike, dtype: DTypeLike,
+    place: PlaceLike | None = None
+) -> Tensor:
+    """:func:`arange`: start, start + step, ... as long as they lie before end.
+
+    Args:
+        start, end, step: number or one-element tensor.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_range_v2, (), (start, end, step, dtype, place))
+
+_full_with_tensor = define(
+    "full_with_tensor", "(Tensor value, IntArray shape, DataType dtype=DataType::FLOAT32)",
+    "Tensor(out)", dtypes=("bool", "int", "float", "complex")
+)
+def full_with_tensor(
+    value: TensorLike, shape: IntArrayLike, dtype: DTypeLike = "float32"
+) -> Tensor:
+    """A tensor of that shape, every element equal to the one element of value, in dtype.
+
+    Args:
+        value: tensor, bool, int, float or complex.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        dtype: dtype.
+    """
+    return bind(_full_with_tensor, (value,), (shape, dtype))
+
+_full_int_array = define(
+    "full_int_array", "(int64_t[] value, DataType dtype=DataType::FLOAT32, Place place=CPUPlace())",
+    "Tensor(out)", traits=("nondifferentiable",)
+)
+def full_int_array(
+    value: IntArrayLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
+) -> Tensor:
+    """The ints of value as a tensor of one axis, in dtype.
+
+    Args:
+        value: sequence of ints.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind(_full_int_array, (), (value, dtype, place))
+
+_full_batch_size_like = define(
+    "full_batch_size_like",
+    "(Tensor input, int[] shape, DataType dtype, Scalar(double) value, int input_dim_idx, "
+    "int output_dim_idx, Place place=CPUPlace())", "Tensor(out)", traits=("nondifferentiable",)
+)
+def full_batch_size_like(
+    input: TensorLike, shape: IntArrayLike, dtype: DTypeLike, value: ScalarLike, input_dim_idx: int,
+    output_dim_idx: int, place: PlaceLike | None = None
+) -> Tensor:
+    """A tensor of that shape, but for dim output_dim_idx, which is dim input_dim_idx of input;
+    every element equal to value.
+
+    Args:
+        input: tensor.
+        shape: sequence of ints.
+        dtype: dtype.
+        value: number or one-element tensor.
+        input_dim_idx, output_dim_idx: int.
+        place: place; None is the default place.
+    """
+    return bind(
+        _full_batch_size_like, (input,), (shape, dtype, value, input_dim_idx, output_dim_idx, place)
+    )
+
 
 # -- yaml/experts.yaml -----------------------------------------------------------------------------
 define = definer("yaml/experts.yaml", family="experts")
@@ -1962,6 +2407,187 @@ _fft_c2r_grad = define(
 def fft_c2r_grad(out_grad, axes, normalization, forward, last_dim_size):
     """Backward of :func:`fft_c2r`."""
     return bind(_fft_c2r_grad, (out_grad,), (axes, normalization, forward, last_dim_size))
+
+
+# -- yaml/filling.yaml -----------------------------------------------------------------------------
+define = definer("yaml/filling.yaml", family="filling")
+
+_assign = define(
+    "assign", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    inplace=(("x", "out"),)
+)
+def assign(x: TensorLike) -> Tensor:
+    """x itself, whose value is never changed by another name of it.
+
+    Args:
+        x: tensor.
+    """
+    return bind(_assign, (x,), ())
+
+def assign_(x: TensorLike) -> Tensor:
+    """:func:`assign` in the memory of x, not to be used after it."""
+    return bind_in_place(_assign, (x,), ())
+
+_assign_out_ = define(
+    "assign_out_", "(Tensor x, Tensor output)", "Tensor(out)", inplace=(("output", "out"),)
+)
+def assign_out_(x: TensorLike, output: TensorLike) -> Tensor:
+    """x in place of output, which has its dims.
+
+    Args:
+        x, output: tensor.
+    """
+    return bind_in_place(_assign_out_, (x, output), ())
+
+_assign_value_ = define(
+    "assign_value_",
+    "(Tensor output, int[] shape, DataType dtype, Scalar[] values, Place place={})", "Tensor(out)",
+    inplace=(("output", "out"),)
+)
+def assign_value_(
+    output: TensorLike, shape: IntArrayLike, dtype: DTypeLike,
+    values: ScalarLike | Sequence[ScalarLike], place: PlaceLike | None = None
+) -> Tensor:
+    """The numbers of values in that shape and dtype, in place of output.
+
+    Args:
+        output: tensor.
+        shape: sequence of ints.
+        dtype: dtype.
+        values: sequence of number or one-element tensors.
+        place: place; None is the default place.
+    """
+    return bind_in_place(_assign_value_, (output,), (shape, dtype, values, place))
+
+_full_ = define(
+    "full_",
+    "(Tensor output, IntArray shape, Scalar(double) value, DataType dtype=DataType::FLOAT32, "
+    "Place place=CPUPlace())", "Tensor(out)", inplace=(("output", "out"),)
+)
+def full_(
+    output: TensorLike, shape: IntArrayLike, value: ScalarLike, dtype: DTypeLike = "float32",
+    place: PlaceLike | None = None
+) -> Tensor:
+    """A tensor of that shape, every element equal to value, in place of output.
+
+    Args:
+        output: tensor.
+        shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        value: number or one-element tensor.
+        dtype: dtype.
+        place: place; None is the default place.
+    """
+    return bind_in_place(_full_, (output,), (shape, value, dtype, place))
+
+_fill = define(
+    "fill", "(Tensor x, Scalar(double) value=0)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", None), inplace=(("x", "out"),)
+)
+def fill(x: TensorLike, value: ScalarLike = 0.0) -> Tensor:
+    """A tensor like x with every element equal to value; the gradient of x is 0.
+
+    Args:
+        x: tensor.
+        value: number or one-element tensor.
+    """
+    return bind(_fill, (x,), (value,))
+
+def fill_(x: TensorLike, value: ScalarLike = 0.0) -> Tensor:
+    """:func:`fill` in the memory of x, not to be used after it."""
+    return bind_in_place(_fill, (x,), (value,))
+
+_fill_diagonal = define(
+    "fill_diagonal", "(Tensor x, float value=0, int offset=0, bool wrap=false)", "Tensor(out)",
+    infer_meta=("FillDiagonalInferMeta", None), inplace=(("x", "out"),)
+)
+def fill_diagonal(
+    x: TensorLike, value: FloatLike = 0.0, offset: int = 0, wrap: bool = False
+) -> Tensor:
+    """x with value at x[i, i + offset], or at x[i, ..., i, i + offset] of a tensor of more axes,
+    which are equally long; wrap: of a tall matrix, from row n + 1 on again, as often as there are
+    rows.
+
+    Args:
+        x: tensor.
+        value: float or one-element tensor.
+        offset: int.
+        wrap: bool.
+    """
+    return bind(_fill_diagonal, (x,), (value, offset, wrap))
+
+def fill_diagonal_(
+    x: TensorLike, value: FloatLike = 0.0, offset: int = 0, wrap: bool = False
+) -> Tensor:
+    """:func:`fill_diagonal` in the memory of x, not to be used after it."""
+    return bind_in_place(_fill_diagonal, (x,), (value, offset, wrap))
+
+_fill_diagonal_tensor = define(
+    "fill_diagonal_tensor", "(Tensor x, Tensor y, int64_t offset=0, int dim1=0, int dim2=1)",
+    "Tensor(out)", infer_meta=("FillDiagonalTensorInferMeta", None), traits=("promote",),
+    inplace=(("x", "out"),)
+)
+def fill_diagonal_tensor(
+    x: TensorLike, y: TensorLike, offset: DimLike = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """x with y in place of diagonal(x, offset, dim1, dim2), whose dims it has.
+
+    Args:
+        x, y: tensor.
+        offset, dim1, dim2: int.
+    """
+    return bind(_fill_diagonal_tensor, (x, y), (offset, dim1, dim2))
+
+def fill_diagonal_tensor_(
+    x: TensorLike, y: TensorLike, offset: DimLike = 0, dim1: int = 0, dim2: int = 1
+) -> Tensor:
+    """:func:`fill_diagonal_tensor` in the memory of x, not to be used after it."""
+    return bind_in_place(_fill_diagonal_tensor, (x, y), (offset, dim1, dim2))
+
+_diag = define(
+    "diag", "(Tensor x, int offset=0, float padding_value=0.0)", "Tensor(out)",
+    infer_meta=("DiagInferMeta", None)
+)
+def diag(x: TensorLike, offset: int = 0, padding_value: FloatLike = 0.0) -> Tensor:
+    """Of a vector the square matrix with it on the diagonal column - row = offset and padding_value
+    elsewhere; of a matrix its diagonal.
+
+    Args:
+        x: tensor.
+        offset: int.
+        padding_value: float or one-element tensor.
+    """
+    return bind(_diag, (x,), (offset, padding_value))
+
+_diag_embed = define(
+    "diag_embed", "(Tensor input, int offset=0, int dim1=-2, int dim2=-1)", "Tensor(out)",
+    infer_meta=("DiagEmbedInferMeta", None)
+)
+def diag_embed(input: TensorLike, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Square matrices along the axes dim1 and dim2 of the result, 0 but on the diagonal that offset
+    names, where the last axis of input stands.
+
+    Args:
+        input: tensor.
+        offset, dim1, dim2: int.
+    """
+    return bind(_diag_embed, (input,), (offset, dim1, dim2))
+
+_shard_index = define(
+    "shard_index", "(Tensor input, int index_num, int nshards, int shard_id, int ignore_value=-1)",
+    "Tensor(out)", infer_meta=("UnchangedInferMeta", None), traits=("nondifferentiable", "promote"),
+    dtypes=("int32", "int64")
+)
+def shard_index(
+    input: TensorLike, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1
+) -> Tensor:
+    """Indices below index_num as indices into shard shard_id of nshards, each of ceil(index_num /
+    nshards): input - shard_id * size where it is of that shard, else ignore_value.
+
+    Args:
+        input: tensor, int32 or int64.
+        index_num, nshards, shard_id, ignore_value: int.
+    """
+    return bind(_shard_index, (input,), (index_num, nshards, shard_id, ignore_value))
 
 
 # -- yaml/flash_attention.yaml ---------------------------------------------------------------------
@@ -2544,10 +3170,10 @@ _scatter = define(
 def scatter(
     x: TensorLike, index: TensorLike, updates: TensorLike, overwrite: bool = True
 ) -> Tensor:
-    """x with row index[i] replaced by updates[i]: by the last of them where an index comes again,
-    or by their sum if not overwrite. An index out of range raises TensorIndexError where the call
-    runs at once; compiled programs write to the nearest inside, or raise under
-    phix.debug.check_indices().
+    """x with row index[i], of a vector or a column, replaced by updates[i]: by the last of them
+    where an index comes again, or by their sum if not overwrite. An index out of range raises
+    TensorIndexError where the call runs at once; compiled programs write to the nearest inside, or
+    raise under phix.debug.check_indices().
 
     Args:
         x, index, updates: tensor.
@@ -3157,9 +3783,10 @@ def sigmoid_cross_entropy_with_logits(
     x: TensorLike, label: TensorLike, pos_weight: TensorLike | None = None, normalize: bool = False,
     ignore_index: int = -100
 ) -> Tensor:
-    """Binary cross entropy of sigmoid(x), -(pos_weight * label * log(sigmoid(x)) + (1 - label) *
-    log(1 - sigmoid(x))), elementwise and without overflow; 0 where the label is ignore_index.
-    normalize divides by the number of labels that are not.
+    """Binary cross entropy of sigmoid(x), (1 - label) * x - pos_weight * log(sigmoid(x)),
+    elementwise and without overflow; 0 where the label is ignore_index. A factor w of the positive
+    part alone is the pos_weight 1 + (w - 1) * label. normalize divides by the number of labels that
+    are not ignored.
 
     Args:
         x, label: tensor, float.
@@ -4005,7 +4632,7 @@ def instance_norm(
     epsilon: FloatLike = 1e-05
 ) -> Tensor:
     """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
-    positions of each channel of each image; x is [n, c, ...].
+    positions of each channel of each image; x is [n, c, ...], or [n, c] for images of one element.
 
     Args:
         x: tensor, float.
@@ -6603,7 +7230,8 @@ def sum(
     x: TensorLike, axis: IntArrayLike | None = (), dtype: DTypeLike | None = None,
     keepdim: bool = False
 ) -> Tensor:
-    """Sum over the axes, over all of them if none is given; bools and ints add up in int64.
+    """Sum over the axes, over all of them if none is given; bools and ints add up in int64, uint64
+    in itself.
 
     Args:
         x: tensor, bool, int, float or complex.
@@ -6630,7 +7258,7 @@ def prod(
     x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False, reduce_all: bool = False
 ) -> Tensor:
     """Product over the axes, over all of them if none is given or reduce_all; bools and ints
-    multiply in int64. The gradient is right with zeros among the factors.
+    multiply in int64, uint64 in itself. The gradient is right with zeros among the factors.
 
     Args:
         x: tensor, bool, int, float or complex.
@@ -6948,7 +7576,8 @@ def cumsum(
     reverse: bool = False
 ) -> Tensor:
     """Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without x_k;
-    reverse: from the end; flatten: of all elements in order. Bools and ints add up in int64.
+    reverse: from the end; flatten: of all elements in order. Bools and ints add up in int64, uint64
+    in itself.
 
     Args:
         x: tensor, bool, int, float or complex.
@@ -6980,7 +7609,8 @@ _cumprod = define(
 )
 def cumprod(x: TensorLike, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
     """Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without x_k;
-    reverse: from the end. Bools and ints multiply in int64. The gradient is right with zeros.
+    reverse: from the end. Bools and ints multiply in int64, uint64 in itself. The gradient is right
+    with zeros.
 
     Args:
         x: tensor, bool, int, float or complex.
@@ -7792,7 +8422,8 @@ _squeeze = define(
     jvp="linear", inplace=(("x", "out"),), view=(("x", "out"),)
 )
 def squeeze(x: TensorLike, axis: IntArrayLike | None = ()) -> Tensor:
-    """x without the axes in axis, each of one element; without axis, without every such axis.
+    """x without those axes in axis that have one element, or without every such axis. An axis of
+    unknown size that is named must turn out to have one.
 
     Args:
         x: tensor.
@@ -7809,7 +8440,8 @@ _unsqueeze = define(
     inplace=(("x", "out"),), view=(("x", "out"),)
 )
 def unsqueeze(x: TensorLike, axis: IntArrayLike | None = ()) -> Tensor:
-    """x with axes of one element, which stand at axis in the result.
+    """x with axes of one element put in one after the other, each at its place in axis among those
+    that are there by then.
 
     Args:
         x: tensor.
@@ -8399,6 +9031,257 @@ def eigvals(x: TensorLike) -> Tensor:
     return bind(_eigvals, (x,), ())
 
 
+# -- yaml/statistics.yaml --------------------------------------------------------------------------
+define = definer("yaml/statistics.yaml", family="statistics")
+
+_median = define(
+    "median", '(Tensor x, IntArray axis={}, bool keepdim=true, str mode="avg")',
+    "Tensor(out), Tensor(medians)", infer_meta=("MedianInferMeta", None), traits=("promote_float",),
+    dtypes=("float",)
+)
+def median(
+    x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = True, mode: str = "avg"
+) -> tuple[Tensor, Tensor]:
+    """Median over the axes, over all of them if none is given, NaN if one element is; and its
+    places in the elements folded, in order. Of an even number it is the mean of the two in the
+    middle, or the lower one in mode "min". In mode "avg" the places stand on a last axis of two.
+
+    Args:
+        x: tensor, float.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        keepdim: bool.
+        mode: str.
+
+    Returns:
+        out, medians.
+    """
+    return bind(_median, (x,), (axis, keepdim, mode))
+
+_nanmedian = define(
+    "nanmedian", '(Tensor x, IntArray axis={}, bool keepdim=true, str mode="avg")',
+    "Tensor(out), Tensor(medians)", infer_meta=("NanmedianInferMeta", None),
+    traits=("promote_float",), dtypes=("float",)
+)
+def nanmedian(
+    x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = True, mode: str = "avg"
+) -> tuple[Tensor, Tensor]:
+    """:func:`median` of the elements that are not NaN; of none it is NaN, with places -1.
+
+    Args:
+        x: tensor, float.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        keepdim: bool.
+        mode: str.
+
+    Returns:
+        out, medians.
+    """
+    return bind(_nanmedian, (x,), (axis, keepdim, mode))
+
+_kthvalue = define(
+    "kthvalue", "(Tensor x, int k=1, int axis=-1, bool keepdim=false)",
+    "Tensor(out), Tensor(indices)", infer_meta=("KthvalueInferMeta", None), traits=("promote",),
+    dtypes=("bool", "int", "float")
+)
+def kthvalue(
+    x: TensorLike, k: int = 1, axis: int = -1, keepdim: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The k-th smallest element along axis, and its int64 index; of equal ones the first comes
+    first.
+
+    Args:
+        x: tensor, bool, int or float.
+        k, axis: int.
+        keepdim: bool.
+
+    Returns:
+        out, indices.
+    """
+    return bind(_kthvalue, (x,), (k, axis, keepdim))
+
+_mode = define(
+    "mode", "(Tensor x, int axis=-1, bool keepdim=false)", "Tensor(out), Tensor(indices)",
+    infer_meta=("ModeInferMeta", None), traits=("promote",), dtypes=("bool", "int", "float")
+)
+def mode(x: TensorLike, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The element that is most often along axis, the smallest of several, and the int64 index of
+    its last one.
+
+    Args:
+        x: tensor, bool, int or float.
+        axis: int.
+        keepdim: bool.
+
+    Returns:
+        out, indices.
+    """
+    return bind(_mode, (x,), (axis, keepdim))
+
+_max_with_index = define(
+    "max_with_index", "(Tensor x, Scalar(int64_t) dim, bool keepdim=false, bool flatten=false)",
+    "Tensor(out), Tensor(indices)", infer_meta=("MinMaxWithIndexInferMeta", None),
+    traits=("promote",), dtypes=("bool", "int", "float")
+)
+def max_with_index(
+    x: TensorLike, dim: ScalarLike, keepdim: bool = False, flatten: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The largest element along dim, or of all if flatten, and its int64 index, the first of equal
+    ones, the first NaN if there is one.
+
+    Args:
+        x: tensor, bool, int or float.
+        dim: number or one-element tensor.
+        keepdim, flatten: bool.
+
+    Returns:
+        out, indices.
+    """
+    return bind(_max_with_index, (x,), (dim, keepdim, flatten))
+
+_min_with_index = define(
+    "min_with_index", "(Tensor x, Scalar(int64_t) dim, bool keepdim=false, bool flatten=false)",
+    "Tensor(out), Tensor(indices)", infer_meta=("MinMaxWithIndexInferMeta", None),
+    traits=("promote",), dtypes=("bool", "int", "float")
+)
+def min_with_index(
+    x: TensorLike, dim: ScalarLike, keepdim: bool = False, flatten: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The smallest element along dim, or of all if flatten, and its int64 index, the first of equal
+    ones, the first NaN if there is one.
+
+    Args:
+        x: tensor, bool, int or float.
+        dim: number or one-element tensor.
+        keepdim, flatten: bool.
+
+    Returns:
+        out, indices.
+    """
+    return bind(_min_with_index, (x,), (dim, keepdim, flatten))
+
+_searchsorted = define(
+    "searchsorted",
+    "(Tensor sorted_sequence, Tensor values, bool out_int32=false, bool right=false)",
+    "Tensor(out)", infer_meta=("SearchsortedInferMeta", None),
+    traits=("promote", "nondifferentiable"), dtypes=("int", "float")
+)
+def searchsorted(
+    sorted_sequence: TensorLike, values: TensorLike, out_int32: bool = False, right: bool = False
+) -> Tensor:
+    """How many elements of a sorted row are less than each value, or not greater if right: where it
+    belongs. The sequence has one axis, or the axes of values, whose rows belong to its rows.
+
+    Args:
+        sorted_sequence, values: tensor, int or float.
+        out_int32, right: bool.
+    """
+    return bind(_searchsorted, (sorted_sequence, values), (out_int32, right))
+
+_histogram = define(
+    "histogram", "(Tensor input, Tensor weight, int64_t bins=100, float min=0.0, float max=0.0, "
+    "bool density=false)", "Tensor(out)", infer_meta=("HistogramInferMeta", None),
+    traits=("promote(input)",), dtypes=("int", "float"), optional=("weight",)
+)
+def histogram(
+    input: TensorLike, weight: TensorLike | None = None, bins: DimLike = 100, min: FloatLike = 0.0,
+    max: FloatLike = 0.0, density: bool = False
+) -> Tensor:
+    """How many elements of input lie in each of bins equal parts of [min, max], where both ends
+    count; equal bounds stand for the smallest and largest element. With a weight for each element,
+    or as a density, whose integral is 1, the result is float32, else int64.
+
+    Args:
+        input: tensor, int or float.
+        weight: tensor, may be None.
+        bins: int.
+        min, max: float or one-element tensor.
+        density: bool.
+    """
+    return bind(_histogram, (input, weight), (bins, min, max, density))
+
+_nansum = define(
+    "nansum",
+    "(Tensor x, IntArray axis={}, DataType dtype=DataType::UNDEFINED, bool keepdim=false)",
+    "Tensor(out)", infer_meta=("SumInferMeta", None), traits=("full_precision",),
+    dtypes=("bool", "int", "float", "complex")
+)
+def nansum(
+    x: TensorLike, axis: IntArrayLike | None = (), dtype: DTypeLike | None = None,
+    keepdim: bool = False
+) -> Tensor:
+    """Sum over the axes, over all of them if none is given, where NaN counts as 0.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        dtype: dtype, may be None.
+        keepdim: bool.
+    """
+    return bind(_nansum, (x,), (axis, dtype, keepdim))
+
+_variance = define(
+    "variance", "(Tensor x, int64_t[] axis={}, bool keepdim=false)", "Tensor(out)",
+    infer_meta=("VarianceInferMeta", None), traits=("promote_float", "full_precision"),
+    dtypes=("float",)
+)
+def variance(x: TensorLike, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
+    """Mean of (x - mean) ** 2 over the axes, over all of them if none is given.
+
+    Args:
+        x: tensor, float.
+        axis: sequence of ints, may be None.
+        keepdim: bool.
+    """
+    return bind(_variance, (x,), (axis, keepdim))
+
+_frobenius_norm = define(
+    "frobenius_norm", "(Tensor x, IntArray axis, bool keep_dim, bool reduce_all)", "Tensor(out)",
+    infer_meta=("FrobeniusNormInferMeta", None), traits=("promote_float", "full_precision"),
+    dtypes=("float",)
+)
+def frobenius_norm(x: TensorLike, axis: IntArrayLike, keep_dim: bool, reduce_all: bool) -> Tensor:
+    """sqrt(sum(x ** 2)) over the axes, over all of them if axis is empty or reduce_all; the
+    gradient at 0 is 0.
+
+    Args:
+        x: tensor, float.
+        axis: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        keep_dim, reduce_all: bool.
+    """
+    return bind(_frobenius_norm, (x,), (axis, keep_dim, reduce_all))
+
+_l1_norm = define(
+    "l1_norm", "(Tensor x)", "Tensor(out)", traits=("promote_float", "full_precision"),
+    dtypes=("float",), inplace=(("x", "out"),)
+)
+def l1_norm(x: TensorLike) -> Tensor:
+    """sum(abs(x)) of all elements, a 0-d tensor.
+
+    Args:
+        x: tensor, float.
+    """
+    return bind(_l1_norm, (x,), ())
+
+def l1_norm_(x: TensorLike) -> Tensor:
+    """:func:`l1_norm` in the memory of x, not to be used after it."""
+    return bind_in_place(_l1_norm, (x,), ())
+
+_clip_by_norm = define(
+    "clip_by_norm", "(Tensor x, float max_norm)", "Tensor(out)",
+    infer_meta=("ClipByNormInferMeta", None), traits=("promote_float", "full_precision"),
+    dtypes=("float",)
+)
+def clip_by_norm(x: TensorLike, max_norm: FloatLike) -> Tensor:
+    """x, made smaller by one factor where the square root of the sum of its squares is above
+    max_norm.
+
+    Args:
+        x: tensor, float.
+        max_norm: float or one-element tensor.
+    """
+    return bind(_clip_by_norm, (x,), (max_norm,))
+
+
 # -- yaml/transformation.yaml ----------------------------------------------------------------------
 define = definer("yaml/transformation.yaml", family="transformation")
 
@@ -8672,6 +9555,143 @@ def debug_callback(operands: Sequence[TensorLike], function: object) -> Tensor:
     return bind(_debug_callback, (operands,), (function,))
 
 
+# -- yaml/views.yaml -------------------------------------------------------------------------------
+define = definer("yaml/views.yaml", family="views")
+
+_as_real = define(
+    "as_real", "(Tensor x)", "Tensor(out)", infer_meta=("AsRealInferMeta", None),
+    traits=("promote",), dtypes=("complex",)
+)
+def as_real(x: TensorLike) -> Tensor:
+    """The real and imaginary parts of x, side by side on a new last axis of 2.
+
+    Args:
+        x: tensor, complex.
+    """
+    return bind(_as_real, (x,), ())
+
+_as_complex = define(
+    "as_complex", "(Tensor x)", "Tensor(out)", infer_meta=("AsComplexInferMeta", None),
+    traits=("promote",), dtypes=("float32", "float64")
+)
+def as_complex(x: TensorLike) -> Tensor:
+    """x[..., 0] + 1j * x[..., 1]: the last axis holds real and imaginary parts.
+
+    Args:
+        x: tensor, float32 or float64.
+    """
+    return bind(_as_complex, (x,), ())
+
+_bitcast = define(
+    "bitcast", "(Tensor x, DataType dtype)", "Tensor(out)", infer_meta=("BitcastInferMeta", None),
+    traits=("pointwise", "nondifferentiable")
+)
+def bitcast(x: TensorLike, dtype: DTypeLike) -> Tensor:
+    """The bits of each element read as another dtype of that width, 32 or 64 bits; view_dtype reads
+    any as any.
+
+    Args:
+        x: tensor.
+        dtype: dtype.
+    """
+    return bind(_bitcast, (x,), (dtype,))
+
+_view_dtype = define(
+    "view_dtype", "(Tensor input, DataType dtype)", "Tensor(out)",
+    infer_meta=("ViewDtypeInferMeta", None)
+)
+def view_dtype(input: TensorLike, dtype: DTypeLike) -> Tensor:
+    """The memory of input read as dtype: the last axis grows or shrinks by the quotient of the
+    widths. A gradient passes between a complex dtype and that of its parts; through bits it is 0.
+
+    Args:
+        input: tensor.
+        dtype: dtype.
+    """
+    return bind(_view_dtype, (input,), (dtype,))
+
+_view_shape = define(
+    "view_shape", "(Tensor input, int64_t[] dims={})", "Tensor(out)",
+    infer_meta=("ViewShapeInferMeta", None), view=(("input", "out"),)
+)
+def view_shape(input: TensorLike, dims: IntArrayLike | None = ()) -> Tensor:
+    """The elements of input, in order, in the shape dims, of which one may be -1; reshape.
+
+    Args:
+        input: tensor.
+        dims: sequence of ints, may be None.
+    """
+    return bind(_view_shape, (input,), (dims,))
+
+_view_slice = define(
+    "view_slice", "(Tensor input, int64_t begin_idx, int64_t end_idx)", "Tensor(out)",
+    infer_meta=("ViewSliceInferMeta", None), view=(("input", "out"),)
+)
+def view_slice(input: TensorLike, begin_idx: DimLike, end_idx: DimLike) -> Tensor:
+    """The rows of input from begin_idx up to end_idx, both from 0.
+
+    Args:
+        input: tensor.
+        begin_idx, end_idx: int.
+    """
+    return bind(_view_slice, (input,), (begin_idx, end_idx))
+
+_as_strided = define(
+    "as_strided", "(Tensor input, int64_t[] dims={}, int64_t[] stride={}, int64_t offset=0)",
+    "Tensor(out)", infer_meta=("AsStridedInferMeta", None)
+)
+def as_strided(
+    input: TensorLike, dims: IntArrayLike | None = (), stride: IntArrayLike | None = (),
+    offset: DimLike = 0
+) -> Tensor:
+    """out[i, j, ...] is element offset + i * stride[0] + j * stride[1] + ... of input in C order.
+    The strides count elements, offset counts bytes, as in Paddle. Gradients of overlaps add up.
+
+    Args:
+        input: tensor.
+        dims, stride: sequence of ints, may be None.
+        offset: int.
+    """
+    return bind(_as_strided, (input,), (dims, stride, offset))
+
+_set = define(
+    "set", "(Tensor x, Tensor source, int64_t[] dims={}, int64_t[] stride={}, int64_t offset=0)",
+    "Tensor(out)", infer_meta=("SetInferMeta", None), inplace=(("x", "out"),)
+)
+def set(
+    x: TensorLike, source: TensorLike, dims: IntArrayLike | None = (),
+    stride: IntArrayLike | None = (), offset: DimLike = 0
+) -> Tensor:
+    """as_strided(source, dims, stride, offset) in place of x, which has its dtype.
+
+    Args:
+        x, source: tensor.
+        dims, stride: sequence of ints, may be None.
+        offset: int.
+    """
+    return bind(_set, (x, source), (dims, stride, offset))
+
+def set_(
+    x: TensorLike, source: TensorLike, dims: IntArrayLike | None = (),
+    stride: IntArrayLike | None = (), offset: DimLike = 0
+) -> Tensor:
+    """:func:`set` in the memory of x, not to be used after it."""
+    return bind_in_place(_set, (x, source), (dims, stride, offset))
+
+_index_select_strided = define(
+    "index_select_strided", "(Tensor x, int64_t index, int axis=0)", "Tensor(out)",
+    infer_meta=("IndexSelectStridedInferMeta", None), view=(("x", "out"),)
+)
+def index_select_strided(x: TensorLike, index: DimLike, axis: int = 0) -> Tensor:
+    """The slice of x at index along axis, without that axis.
+
+    Args:
+        x: tensor.
+        index, axis: int.
+    """
+    return bind(_index_select_strided, (x,), (index, axis))
+
+
 # -- yaml/weight_only.yaml -------------------------------------------------------------------------
 define = definer("yaml/weight_only.yaml", family="quantisation")
 
@@ -8764,3 +9784,161 @@ def llm_int8_linear(
         threshold: float or one-element tensor.
     """
     return bind(_llm_int8_linear, (x, weight, bias, weight_scale), (threshold,))
+
+
+# -- yaml/writing.yaml -----------------------------------------------------------------------------
+define = definer("yaml/writing.yaml", family="writing")
+
+_index_add = define(
+    "index_add", "(Tensor x, Tensor index, Tensor add_value, int axis=0)", "Tensor(out)",
+    infer_meta=("IndexAddInferMeta", None), traits=("promote(x, add_value)",),
+    inplace=(("x", "out"),)
+)
+def index_add(x: TensorLike, index: TensorLike, add_value: TensorLike, axis: int = 0) -> Tensor:
+    """x with slice i of add_value added to slice index[i] along axis; where an index comes again,
+    all are added. An index out of range raises TensorIndexError where the call runs at once;
+    compiled programs write to the nearest inside, or raise under phix.debug.check_indices().
+
+    Args:
+        x, index, add_value: tensor.
+        axis: int.
+    """
+    return bind(_index_add, (x, index, add_value), (axis,))
+
+def index_add_(x: TensorLike, index: TensorLike, add_value: TensorLike, axis: int = 0) -> Tensor:
+    """:func:`index_add` in the memory of x, not to be used after it."""
+    return bind_in_place(_index_add, (x, index, add_value), (axis,))
+
+_set_value = define(
+    "set_value", "(Tensor x, IntArray starts, IntArray ends, IntArray steps, int64_t[] axes, "
+    "int64_t[] decrease_axes, int64_t[] none_axes, int64_t[] shape, Scalar[] values)",
+    "Tensor(out)", infer_meta=("SetValueWithScalarsInferMeta", None), inplace=(("x", "out"),)
+)
+def set_value(
+    x: TensorLike, starts: IntArrayLike, ends: IntArrayLike, steps: IntArrayLike,
+    axes: IntArrayLike, decrease_axes: IntArrayLike, none_axes: IntArrayLike, shape: IntArrayLike,
+    values: ScalarLike | Sequence[ScalarLike]
+) -> Tensor:
+    """set_value_with_tensor of the numbers in values, which have that shape.
+
+    Args:
+        x: tensor.
+        starts, ends, steps: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axes, decrease_axes, none_axes, shape: sequence of ints.
+        values: sequence of number or one-element tensors.
+    """
+    return bind(
+        _set_value, (x,), (starts, ends, steps, axes, decrease_axes, none_axes, shape, values)
+    )
+
+def set_value_(
+    x: TensorLike, starts: IntArrayLike, ends: IntArrayLike, steps: IntArrayLike,
+    axes: IntArrayLike, decrease_axes: IntArrayLike, none_axes: IntArrayLike, shape: IntArrayLike,
+    values: ScalarLike | Sequence[ScalarLike]
+) -> Tensor:
+    """:func:`set_value` in the memory of x, not to be used after it."""
+    return bind_in_place(
+        _set_value, (x,), (starts, ends, steps, axes, decrease_axes, none_axes, shape, values)
+    )
+
+_set_value_with_tensor = define(
+    "set_value_with_tensor",
+    "(Tensor x, Tensor values, IntArray starts, IntArray ends, IntArray steps, int64_t[] axes, "
+    "int64_t[] decrease_axes, int64_t[] none_axes)", "Tensor(out)",
+    infer_meta=("SetValueInferMeta", None), traits=("promote(x, values)",), inplace=(("x", "out"),)
+)
+def set_value_with_tensor(
+    x: TensorLike, values: TensorLike, starts: IntArrayLike, ends: IntArrayLike,
+    steps: IntArrayLike, axes: IntArrayLike, decrease_axes: IntArrayLike, none_axes: IntArrayLike
+) -> Tensor:
+    """x with values, which broadcast, in place of x[starts:ends:steps] along axes; of the slice as
+    the values see it the axes in decrease_axes are gone, and axes of 1 stand before those in
+    none_axes.
+
+    Args:
+        x, values: tensor.
+        starts, ends, steps: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        axes, decrease_axes, none_axes: sequence of ints.
+    """
+    return bind(
+        _set_value_with_tensor, (x, values), (starts, ends, steps, axes, decrease_axes, none_axes)
+    )
+
+def set_value_with_tensor_(
+    x: TensorLike, values: TensorLike, starts: IntArrayLike, ends: IntArrayLike,
+    steps: IntArrayLike, axes: IntArrayLike, decrease_axes: IntArrayLike, none_axes: IntArrayLike
+) -> Tensor:
+    """:func:`set_value_with_tensor` in the memory of x, not to be used after it."""
+    return bind_in_place(
+        _set_value_with_tensor, (x, values), (starts, ends, steps, axes, decrease_axes, none_axes)
+    )
+
+_embedding_with_scaled_gradient = define(
+    "embedding_with_scaled_gradient", "(Tensor x, Tensor weight, int64_t padding_idx=-1)",
+    "Tensor(out)", backward="embedding_with_scaled_gradient_grad",
+    traits=("promote(weight)", "own_derivative"), dtypes=("float",),
+    invoke="embedding(x, weight, padding_idx)"
+)
+def embedding_with_scaled_gradient(
+    x: TensorLike, weight: TensorLike, padding_idx: DimLike = -1
+) -> Tensor:
+    """:func:`embedding`; but the gradient of a row is divided by how often x numbers it.
+
+    Args:
+        x: tensor.
+        weight: tensor, float.
+        padding_idx: int.
+    """
+    return bind(_embedding_with_scaled_gradient, (x, weight), (padding_idx,))
+
+_embedding_with_scaled_gradient_grad = define(
+    "embedding_with_scaled_gradient_grad",
+    "(Tensor x, Tensor weight, Tensor out_grad, int64_t padding_idx=-1)", "Tensor(weight_grad)",
+    no_need_buffer=("weight",), forward="embedding_with_scaled_gradient"
+)
+def embedding_with_scaled_gradient_grad(x, weight, out_grad, padding_idx=-1):
+    """Backward of :func:`embedding_with_scaled_gradient`."""
+    return bind(_embedding_with_scaled_gradient_grad, (x, weight, out_grad), (padding_idx,))
+
+_embedding_grad_dense = define(
+    "embedding_grad_dense",
+    "(Tensor x, Tensor weight, Tensor out_grad, int64_t padding_idx=-1, bool sparse=false)",
+    "Tensor(weight_grad)", infer_meta=("EmbeddingGradDenseInferMeta", None),
+    traits=("promote(weight, out_grad)",), dtypes=("float", "complex")
+)
+def embedding_grad_dense(
+    x: TensorLike, weight: TensorLike, out_grad: TensorLike, padding_idx: DimLike = -1,
+    sparse: bool = False
+) -> Tensor:
+    """The gradient of embedding for weight: row k is the sum of out_grad[i, ...] where x[i, ...] is
+    k and not padding_idx.
+
+    Args:
+        x: tensor.
+        weight, out_grad: tensor, float or complex.
+        padding_idx: int.
+        sparse: bool.
+    """
+    return bind(_embedding_grad_dense, (x, weight, out_grad), (padding_idx, sparse))
+
+_embedding_grad_add_to = define(
+    "embedding_grad_add_to", "(Tensor token_indices, Tensor main_grad_, Tensor out_grad)",
+    "Tensor(out)", infer_meta=("EmbeddingGradAddToInferMeta", None),
+    inplace=(("main_grad_", "out"),)
+)
+def embedding_grad_add_to(
+    token_indices: TensorLike, main_grad_: TensorLike, out_grad: TensorLike
+) -> Tensor:
+    """main_grad_ with out_grad[i, ...] added, in the dtype of main_grad_, to the row that
+    token_indices[i, ...] numbers.
+
+    Args:
+        token_indices, main_grad_, out_grad: tensor.
+    """
+    return bind(_embedding_grad_add_to, (token_indices, main_grad_, out_grad), ())
+
+def embedding_grad_add_to_(
+    token_indices: TensorLike, main_grad_: TensorLike, out_grad: TensorLike
+) -> Tensor:
+    """:func:`embedding_grad_add_to` in the memory of main_grad_, not to be used after it."""
+    return bind_in_place(_embedding_grad_add_to, (token_indices, main_grad_, out_grad), ())

@@ -484,6 +484,11 @@ def test_cast(source, target):
     np.testing.assert_array_equal(found.astype(target), np.real(x).astype(target))
 
 
+def test_bitcast_keeps_the_bits():
+    x = np.array([0.0, -0.0, 1.5, -np.inf, np.nan, 1e-310])
+    np.testing.assert_array_equal(run_body("bitcast", x, dtype=dt.uint64), x.view(np.uint64))
+
+
 def test_cast_to_bool_asks_for_nonzero():
     np.testing.assert_array_equal(
         run_body("cast", np.array([0.0, -0.0, 0.25, np.nan]), dtype=dt.bool_),

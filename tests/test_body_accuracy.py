@@ -142,6 +142,7 @@ EXACT = {
     "abs",
     "add",
     "angle",
+    "bitcast",
     "bitwise_and",
     "bitwise_left_shift",
     "bitwise_not",

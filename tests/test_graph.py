@@ -209,3 +209,43 @@ def test_branches_that_differ_in_an_outer_dim_are_two() -> None:
 
     g = phix.jit(f, input_spec=[phix.spec([-1]), phix.spec([-1])])
     assert [o.shape for o in g(np.ones(3, "f"), np.ones(5, "f"))] == [(3,), (5,)]
+
+
+# -- decomposed for a target ---------------------------------------------------------------------
+def _ops_of(graph: phix.Graph) -> list[str]:
+    return [e.op.name for e in graph.equations]
+
+
+def test_decompose_keeps_what_is_named() -> None:
+    def f(x: phix.Tensor) -> phix.Tensor:
+        return ops.silu(ops.softmax(x))
+
+    x = phix.spec([3])
+    *parts, last = _ops_of(phix.decompose(f, keep="silu")(x))
+    assert last == "silu" and not {"softmax", "sigmoid"} & {*parts}
+    assert _ops_of(phix.decompose(f, keep={"softmax", "silu"})(x)) == ["softmax", "silu"]
+
+
+def test_decompose_to_the_ops_of_a_target() -> None:
+    """Composites of the target stay, within graphs inside too, and what is marked is opened."""
+
+    def f(x: phix.Tensor) -> phix.Tensor:
+        marked = phix.stop_gradient(ops.silu(x))
+        return phix.fori_loop(0, 2, lambda i, v: ops.square(v) + ops.silu(v), marked)
+
+    graph = phix.decompose(f, to=["silu", "multiply", "add", "fori_loop"])(phix.spec([3]))
+    assert _ops_of(graph) == ["silu", "fori_loop"]
+    (body,) = [e.attrs[0] for e in graph.equations if e.op.name == "fori_loop"]
+    assert _ops_of(body) == ["multiply", "silu", "add"]
+    x = np.array([0.5, -1.0, 2.0], np.float32)
+    np.testing.assert_allclose(graph(x)[0].numpy(), f(phix.to_tensor(x)).numpy(), rtol=1e-6)
+
+
+def test_what_a_target_lacks_is_listed() -> None:
+    def f(x: phix.Tensor) -> phix.Tensor:
+        return phix.fori_loop(0, 2, lambda i, v: ops.cumsum(v), ops.tanh(x))
+
+    with pytest.raises(phix.errors.GraphError, match=r"other ops: arange, cumsum, scan, tanh;"):
+        phix.decompose(f, to=["multiply"])(phix.spec([3]))
+    with pytest.raises(phix.errors.UnknownOpError, match="silly"):
+        phix.decompose(f, to=["silly"])

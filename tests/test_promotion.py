@@ -135,3 +135,22 @@ def test_ints_are_compared_by_their_values(name: str, dtype: str) -> None:
             np.testing.assert_array_equal(found, expected(x, y))
         whole = np.broadcast_arrays(x, y)
         np.testing.assert_array_equal(phix.vmap(compare)(*whole), expected(*whole))
+
+
+# -- sums of a uint64 ------------------------------------------------------------------------------
+def test_sums_and_products_of_a_uint64_keep_their_sign() -> None:
+    x = np.array([[2**63, 5], [7, 2**63 + 1]], np.uint64)
+    found = phix.jit(
+        lambda x: (
+            ops.sum(x, [1]),
+            ops.prod(x, [1]),
+            ops.cumsum(x, 1),
+            ops.cumprod(x, 1),
+            ops.nansum(x, [0]),
+            np.sum(x),
+        )
+    )(phix.to_tensor(x))
+    wanted = (x.sum(1), x.prod(1), x.cumsum(1), x.cumprod(1), x.sum(0), x.sum())
+    for one, other in zip(found, wanted):
+        assert one.dtype == np.uint64
+        np.testing.assert_array_equal(one.numpy(), other)

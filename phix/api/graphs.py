@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from phix.api.arguments import Flattened, argument_names, flat_specs, function_name
 from phix.core import pytrees
-from phix.core.given import FUNCTION, LIST, TEXT, Kind, named, takes
-from phix.core.graph import Graph
+from phix.core.errors import GraphError
+from phix.core.given import FUNCTION, LIST, NAMES, NONE, TEXT, Kind, named, takes
+from phix.core.graph import Graph, graphs_inside
+from phix.core.op import Op
+from phix.core.rules import get_op
 from phix.interpreters import decompose as decomposing
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 from phix.interpreters import stage
@@ -52,14 +55,30 @@ def trace(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Graph, 
     return graph, flat.out_tree
 
 
-@takes(function=FUNCTION)
-def decompose(function: Callable[..., Any]) -> Callable[..., Graph]:
-    """The graph of ``function`` in primitives alone.
+@takes(function=FUNCTION, keep=NAMES, to=NAMES | NONE)
+def decompose(
+    function: Callable[..., Any],
+    *,
+    keep: str | Iterable[str] = (),
+    to: str | Iterable[str] | None = None,
+) -> Callable[..., Graph]:
+    """The graph of ``function`` in primitives alone, or in the ops of a target.
 
     Its derivatives are those of the function, so calls with a derivative of their own stay, with
-    what is in them decomposed: ``stop_gradient``, ``custom_vjp`` and ``custom_jvp``.
+    what is in them decomposed: ``stop_gradient``, ``custom_vjp`` and ``custom_jvp``. A graph for
+    a target is made to be run, and those calls are opened too, unless the target has them.
 
     Takes what :func:`make_graph` takes; a Graph may stand in place of the function.
+
+    Args:
+        function: a pure function of tensors, or trees of them, to tensors or trees of them.
+        keep: names of ops that are not decomposed.
+        to: names of all ops that the target has, besides those in ``keep``.
+
+    Raises:
+        GraphError: the graph needs ops that are not in ``to``, and are not made of others; the
+            message lists them.
+        UnknownOpError: a name is no op's.
 
     >>> import phix
     >>> phix.decompose(phix.ops.square)(phix.spec([3]))
@@ -67,14 +86,43 @@ def decompose(function: Callable[..., Any]) -> Callable[..., Graph]:
       a: float32[3] = multiply(x, x)
       return a
     }
+    >>> phix.decompose(phix.ops.silu, to=["sigmoid", "multiply"])(phix.spec([3]))
+    graph(x: float32[3]) {
+      a: float32[3] = sigmoid(x)
+      b: float32[3] = multiply(x, a)
+      return b
+    }
     """
+    kept, wanted = _ops(keep), None if to is None else _ops(to)
+
+    def stays(op: Op) -> bool:
+        if op in kept:
+            return True
+        return decomposing.keep_derivatives(op) if wanted is None else op in wanted
 
     @named("decompose")
     def decomposed(*args: Any, **kwargs: Any) -> Graph:
         traced = trace(function, args, kwargs)[0]
-        return decomposing.decompose(traced, decomposing.keep_derivatives)
+        graph = decomposing.decompose(traced, stays)
+        if wanted is not None:
+            _check_reached(graph, kept | wanted)
+        return graph
 
     return functools.wraps(function)(decomposed) if not isinstance(function, Graph) else decomposed
+
+
+def _ops(names: str | Iterable[str]) -> frozenset[Op]:
+    return frozenset(get_op(n) for n in ((names,) if isinstance(names, str) else names))
+
+
+def _check_reached(graph: Graph, wanted: frozenset[Op]) -> None:
+    """Raise GraphError where the graph, or one inside it, has another op."""
+    used = {e.op for inside in graphs_inside(graph) for e in inside.equations}
+    if beyond := sorted(op.name for op in used - wanted):
+        raise GraphError(
+            f"decompose: what the graph needs is neither in `to` nor made of other ops: "
+            f"{', '.join(beyond)}; add it to `to`, or name ops made of it in `keep`"
+        )
 
 
 @takes(function=FUNCTION)

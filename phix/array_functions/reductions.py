@@ -38,12 +38,16 @@ def _over(reduce: Function, x: Any, axis: Any, keepdims: Any) -> Any:
     return reduce(x, list(axes), _kept(keepdims)) if axes else x
 
 
+def _summable(x: Any) -> Any:
+    """In the dtype in which sums and products of it come."""
+    return x if dt.is_differentiable(x.dtype) or x.dtype == dt.uint64 else x.astype(dt.int64)
+
+
 # -- sums and means ------------------------------------------------------------------------------
 def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     refuse(out=out)
     x = with_dtype(tensor(a), dtype)
-    if not dt.is_differentiable(x.dtype) and dtype is None:
-        x = x.astype(dt.int64)
+    x = x if dtype is not None else _summable(x)
     found = _over(lambda x, axes, keep: ops.sum(x, axes, None, keep), x, axis, keepdims)
     return with_dtype(found, dtype)
 
@@ -53,8 +57,7 @@ def prod(
 ) -> Any:
     refuse(out=out)
     x = with_dtype(tensor(a), dtype)
-    if not dt.is_differentiable(x.dtype) and dtype is None:
-        x = x.astype(dt.int64)
+    x = x if dtype is not None else _summable(x)
     return with_dtype(_over(ops.prod, x, axis, keepdims), dtype)
 
 
@@ -302,8 +305,7 @@ def _cumulated(function: Function, instead: float | None = None) -> Function:
     def cumulated(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
         refuse(out=out)
         x = with_dtype(tensor(a), dtype)
-        if not dt.is_differentiable(x.dtype) and dtype is None:
-            x = x.astype(dt.int64)
+        x = x if dtype is not None else _summable(x)
         if axis is None:
             x, axis = ops.reshape(x, [-1]), 0
         if instead is not None and dt.is_differentiable(x.dtype):

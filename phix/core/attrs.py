@@ -254,10 +254,7 @@ def normalize(
     attrs = convert(op, attrs, tensors)
     if op.normalize is None:
         return attrs
-    metas = tuple(
-        tuple(v.meta for v in x) if isinstance(x, tuple) else None if x is None else x.meta
-        for x in inputs
-    )
+    metas = metas_of(inputs)
     try:
         return tuple(op.normalize(*op.merge(metas, attrs)))
     except PhixError as error:
@@ -278,6 +275,14 @@ def check_number(value: Any, dtype: np.dtype, name: str = "value") -> None:
     limits = np.iinfo(dtype)
     if not limits.min <= value <= limits.max:  # NaN is not, either
         raise out_of_range(value, dtype)
+
+
+def metas_of(inputs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What is known of a call's inputs: None of an absent one, a tuple of a list."""
+    return tuple(
+        tuple(v.meta for v in x) if isinstance(x, tuple) else None if x is None else x.meta
+        for x in inputs
+    )
 
 
 def with_call(error: PhixError, op: Op, metas: tuple[Any, ...]) -> PhixError:

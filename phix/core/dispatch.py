@@ -68,7 +68,12 @@ def _bound(
         check_call(op, inputs, attrs)
     interpreter.examine(op, inputs, attrs)
     with inside():
-        outs = interpreter.process(op, inputs, attrs)
+        try:
+            outs = interpreter.process(op, inputs, attrs)
+        except PhixError as error:  # of an op that this one is made of
+            if op.decomposition is None or op.has_graphs:
+                raise
+            raise at.with_call(error, op, at.metas_of(inputs)) from None
     if converted is not given and interpreter.parent is None:
         outs = _kept(outs, _lent(given, converted))
     interpreter.remember(op, given, given_attrs, inputs, attrs)

@@ -159,6 +159,25 @@ class TensorMethods:
         """:func:`trunc_divide` in the memory of x, not to be used after it."""
     def div_scale(self, scale: ScalarLike = 1.0) -> Tensor:
         """x / scale, elementwise."""
+    def crop(self, shape: IntArrayLike | None = (), offsets: IntArrayLike | None = ()) -> Tensor:
+        """The box of x of that shape from offsets on, from 0 if none are given; a dim of -1 takes
+        what is left."""
+    def pad3d(
+        self,
+        paddings: IntArrayLike,
+        mode: str = 'constant',
+        pad_value: FloatLike = 0.0,
+        data_format: str = 'NCDHW',
+    ) -> Tensor:
+        """x with paddings [left, right, top, bottom, front, back] along width, height and depth;
+        mode: constant (pad_value), reflect (the edge stands once), replicate (the edge) or
+        circular. Negative paddings cut."""
+    def repeat_interleave(self, repeats: int, axis: int) -> Tensor:
+        """Each slice of x along axis repeats times, one after the other."""
+    def reverse(self, axis: IntArrayLike) -> Tensor:
+        """x with the order along each of axis turned round; flip."""
+    def shape64(self) -> Tensor:
+        """The dims of input as an int64 tensor; :func:`shape`."""
     def attention(
         self,
         key: TensorLike,
@@ -211,6 +230,48 @@ class TensorMethods:
         leaves, or path [n, l] has the nodes, ended by a negative one, and code [n, l] the bits.
         pre_out [n, l] is softplus(z), and log(2) behind the end of a path, which counts, as in
         Paddle. w_out is w; is_sparse says nothing."""
+    def isclose(
+        self,
+        y: TensorLike,
+        rtol: ScalarLike = 1e-05,
+        atol: ScalarLike = 1e-08,
+        equal_nan: bool = False,
+    ) -> Tensor:
+        """x == y, or both finite and abs(x - y) <= atol + rtol * abs(y), elementwise with
+        broadcasting; equal_nan: two NaNs are close."""
+    def allclose(
+        self,
+        y: TensorLike,
+        rtol: ScalarLike = 1e-05,
+        atol: ScalarLike = 1e-08,
+        equal_nan: bool = False,
+    ) -> Tensor:
+        """Whether all of isclose(x, y, rtol, atol, equal_nan) is true, a 0-d bool."""
+    def accuracy_check(
+        self,
+        y: TensorLike,
+        fn_name: str,
+        rtol: FloatLike = 1e-05,
+        atol: FloatLike = 1e-08,
+        equal_nan: bool = False,
+    ) -> Tensor:
+        """isclose(x, y, rtol, atol, equal_nan) of two results of one shape; fn_name says what
+        of."""
+    def equal_all(self, y: TensorLike) -> Tensor:
+        """Whether x and y have one shape and equal elements, a 0-d bool."""
+    def is_empty(self) -> Tensor:
+        """Whether x has no elements, a 0-d bool."""
+    def restrict_nonzero(self, total_true_num: DimLike) -> Tensor:
+        """The int64 indices, [total_true_num, rank], of the elements that are not 0, in order.
+        total_true_num must be how many there are: of more those behind are left out, and rows that
+        fewer leave are 0."""
+    def accuracy(self, indices: TensorLike, label: TensorLike) -> tuple[Tensor, Tensor, Tensor]:
+        """The share of rows whose label is among their indices, the classes of the largest scores
+        x, as float32; how many they are, and how many rows there are, as int32."""
+    def increment(self, value: FloatLike = 1.0) -> Tensor:
+        """x, of one element, with value added in the dtype of x."""
+    def increment_(self, value: FloatLike = 1.0) -> Tensor:
+        """:func:`increment` in the memory of x, not to be used after it."""
     def matmul(self, y: TensorLike, transpose_x: bool = False, transpose_y: bool = False) -> Tensor:
         """Matrix product over the last two axes, out[..., i, j] = sum_k x[..., i, k] * y[..., k,
         j], leading axes broadcast; a 1-d x is a row, a 1-d y a column, and that axis is dropped."""
@@ -357,6 +418,33 @@ class TensorMethods:
         """x with 0 below the diagonal: out[..., i, j] = x[..., i, j] where j - i >= diagonal."""
     def triu_(self, diagonal: int = 0) -> Tensor:
         """:func:`triu` in the memory of x, not to be used after it."""
+    def ones_like(self, dtype: DTypeLike | None = None, place: PlaceLike | None = None) -> Tensor:
+        """A tensor of the shape of x, and of its dtype if none is given, every element 1."""
+    def zeros_like(self, dtype: DTypeLike | None = None, place: PlaceLike | None = None) -> Tensor:
+        """A tensor of the shape of x, and of its dtype if none is given, every element 0."""
+    def logspace(
+        self,
+        stop: TensorLike,
+        num: DimLike,
+        base: TensorLike,
+        dtype: DTypeLike,
+        place: PlaceLike | None = None,
+    ) -> Tensor:
+        """base to num exponents evenly spaced from start to stop, both included; rounded down to an
+        int dtype, and dtype None is that of start, stop and base."""
+    def full_with_tensor(self, shape: IntArrayLike, dtype: DTypeLike = 'float32') -> Tensor:
+        """A tensor of that shape, every element equal to the one element of value, in dtype."""
+    def full_batch_size_like(
+        self,
+        shape: IntArrayLike,
+        dtype: DTypeLike,
+        value: ScalarLike,
+        input_dim_idx: int,
+        output_dim_idx: int,
+        place: PlaceLike | None = None,
+    ) -> Tensor:
+        """A tensor of that shape, but for dim output_dim_idx, which is dim input_dim_idx of input;
+        every element equal to value."""
     def number_count(self, upper_range: int) -> Tensor:
         """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other
         numbers do not count."""
@@ -498,6 +586,69 @@ class TensorMethods:
         """As :func:`fft_c2c`, of what is its own conjugate when mirrored, so out is real: of the
         last of the axes x has the points k = 0, ..., n // 2 alone, where n is last_dim_size, or 2
         (size - 1) if that is 0. The imaginary parts at k = 0 and n / 2 count for nothing."""
+    def assign(self) -> Tensor:
+        """x itself, whose value is never changed by another name of it."""
+    def assign_(self) -> Tensor:
+        """:func:`assign` in the memory of x, not to be used after it."""
+    def assign_out_(self, output: TensorLike) -> Tensor:
+        """x in place of output, which has its dims."""
+    def assign_value_(
+        self,
+        shape: IntArrayLike,
+        dtype: DTypeLike,
+        values: ScalarLike | Sequence[ScalarLike],
+        place: PlaceLike | None = None,
+    ) -> Tensor:
+        """The numbers of values in that shape and dtype, in place of output."""
+    def full_(
+        self,
+        shape: IntArrayLike,
+        value: ScalarLike,
+        dtype: DTypeLike = 'float32',
+        place: PlaceLike | None = None,
+    ) -> Tensor:
+        """A tensor of that shape, every element equal to value, in place of output."""
+    def fill(self, value: ScalarLike = 0.0) -> Tensor:
+        """A tensor like x with every element equal to value; the gradient of x is 0."""
+    def fill_(self, value: ScalarLike = 0.0) -> Tensor:
+        """:func:`fill` in the memory of x, not to be used after it."""
+    def fill_diagonal(self, value: FloatLike = 0.0, offset: int = 0, wrap: bool = False) -> Tensor:
+        """x with value at x[i, i + offset], or at x[i, ..., i, i + offset] of a tensor of more
+        axes, which are equally long; wrap: of a tall matrix, from row n + 1 on again, as often as
+        there are rows."""
+    def fill_diagonal_(self, value: FloatLike = 0.0, offset: int = 0, wrap: bool = False) -> Tensor:
+        """:func:`fill_diagonal` in the memory of x, not to be used after it."""
+    def fill_diagonal_tensor(
+        self,
+        y: TensorLike,
+        offset: DimLike = 0,
+        dim1: int = 0,
+        dim2: int = 1,
+    ) -> Tensor:
+        """x with y in place of diagonal(x, offset, dim1, dim2), whose dims it has."""
+    def fill_diagonal_tensor_(
+        self,
+        y: TensorLike,
+        offset: DimLike = 0,
+        dim1: int = 0,
+        dim2: int = 1,
+    ) -> Tensor:
+        """:func:`fill_diagonal_tensor` in the memory of x, not to be used after it."""
+    def diag(self, offset: int = 0, padding_value: FloatLike = 0.0) -> Tensor:
+        """Of a vector the square matrix with it on the diagonal column - row = offset and
+        padding_value elsewhere; of a matrix its diagonal."""
+    def diag_embed(self, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+        """Square matrices along the axes dim1 and dim2 of the result, 0 but on the diagonal that
+        offset names, where the last axis of input stands."""
+    def shard_index(
+        self,
+        index_num: int,
+        nshards: int,
+        shard_id: int,
+        ignore_value: int = -1,
+    ) -> Tensor:
+        """Indices below index_num as indices into shard shard_id of nshards, each of ceil(index_num
+        / nshards): input - shard_id * size where it is of that shard, else ignore_value."""
     def flash_attn(
         self,
         k: TensorLike,
@@ -727,10 +878,10 @@ class TensorMethods:
         all are added. An index out of range raises TensorIndexError where the call runs at once;
         compiled programs write to the nearest inside, or raise under phix.debug.check_indices()."""
     def scatter(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
-        """x with row index[i] replaced by updates[i]: by the last of them where an index comes
-        again, or by their sum if not overwrite. An index out of range raises TensorIndexError where
-        the call runs at once; compiled programs write to the nearest inside, or raise under
-        phix.debug.check_indices()."""
+        """x with row index[i], of a vector or a column, replaced by updates[i]: by the last of them
+        where an index comes again, or by their sum if not overwrite. An index out of range raises
+        TensorIndexError where the call runs at once; compiled programs write to the nearest inside,
+        or raise under phix.debug.check_indices()."""
     def scatter_(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
         """:func:`scatter` in the memory of x, not to be used after it."""
     def take_along_axis(self, indices: TensorLike, axis: int) -> Tensor:
@@ -900,9 +1051,10 @@ class TensorMethods:
         normalize: bool = False,
         ignore_index: int = -100,
     ) -> Tensor:
-        """Binary cross entropy of sigmoid(x), -(pos_weight * label * log(sigmoid(x)) + (1 - label)
-        * log(1 - sigmoid(x))), elementwise and without overflow; 0 where the label is ignore_index.
-        normalize divides by the number of labels that are not."""
+        """Binary cross entropy of sigmoid(x), (1 - label) * x - pos_weight * log(sigmoid(x)),
+        elementwise and without overflow; 0 where the label is ignore_index. A factor w of the
+        positive part alone is the pos_weight 1 + (w - 1) * label. normalize divides by the number
+        of labels that are not ignored."""
     def sigmoid_cross_entropy_with_logits_(
         self,
         label: TensorLike,
@@ -1228,7 +1380,8 @@ class TensorMethods:
         epsilon: FloatLike = 1e-05,
     ) -> Tensor:
         """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
-        positions of each channel of each image; x is [n, c, ...]."""
+        positions of each channel of each image; x is [n, c, ...], or [n, c] for images of one
+        element."""
     def group_norm(
         self,
         scale: TensorLike | None = None,
@@ -1879,7 +2032,8 @@ class TensorMethods:
         dtype: DTypeLike | None = None,
         keepdim: bool = False,
     ) -> Tensor:
-        """Sum over the axes, over all of them if none is given; bools and ints add up in int64."""
+        """Sum over the axes, over all of them if none is given; bools and ints add up in int64,
+        uint64 in itself."""
     def prod(
         self,
         axis: IntArrayLike | None = (),
@@ -1887,7 +2041,7 @@ class TensorMethods:
         reduce_all: bool = False,
     ) -> Tensor:
         """Product over the axes, over all of them if none is given or reduce_all; bools and ints
-        multiply in int64. The gradient is right with zeros among the factors."""
+        multiply in int64, uint64 in itself. The gradient is right with zeros among the factors."""
     def max(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties
         share the gradient."""
@@ -1964,7 +2118,7 @@ class TensorMethods:
     ) -> Tensor:
         """Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without
         x_k; reverse: from the end; flatten: of all elements in order. Bools and ints add up in
-        int64."""
+        int64, uint64 in itself."""
     def cumsum_(
         self,
         axis: ScalarLike = -1,
@@ -1975,8 +2129,8 @@ class TensorMethods:
         """:func:`cumsum` in the memory of x, not to be used after it."""
     def cumprod(self, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
         """Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without
-        x_k; reverse: from the end. Bools and ints multiply in int64. The gradient is right with
-        zeros."""
+        x_k; reverse: from the end. Bools and ints multiply in int64, uint64 in itself. The gradient
+        is right with zeros."""
     def cumprod_(self, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
         """:func:`cumprod` in the memory of x, not to be used after it."""
     def linear_recurrence(self, x: TensorLike, axis: int = -1, reverse: bool = False) -> Tensor:
@@ -2192,12 +2346,13 @@ class TensorMethods:
         """The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over
         i."""
     def squeeze(self, axis: IntArrayLike | None = ()) -> Tensor:
-        """x without the axes in axis, each of one element; without axis, without every such
-        axis."""
+        """x without those axes in axis that have one element, or without every such axis. An axis
+        of unknown size that is named must turn out to have one."""
     def squeeze_(self, axis: IntArrayLike | None = ()) -> Tensor:
         """:func:`squeeze` in the memory of x, not to be used after it."""
     def unsqueeze(self, axis: IntArrayLike | None = ()) -> Tensor:
-        """x with axes of one element, which stand at axis in the result."""
+        """x with axes of one element put in one after the other, each at its place in axis among
+        those that are there by then."""
     def unsqueeze_(self, axis: IntArrayLike | None = ()) -> Tensor:
         """:func:`unsqueeze` in the memory of x, not to be used after it."""
     def flatten(self, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
@@ -2297,6 +2452,84 @@ class TensorMethods:
         square matrix: x v = v diag(w)."""
     def eigvals(self) -> Tensor:
         """The complex eigenvalues of a square matrix, in no order: the w with det(x - w I) = 0."""
+    def median(
+        self,
+        axis: IntArrayLike | None = (),
+        keepdim: bool = True,
+        mode: str = 'avg',
+    ) -> tuple[Tensor, Tensor]:
+        """Median over the axes, over all of them if none is given, NaN if one element is; and its
+        places in the elements folded, in order. Of an even number it is the mean of the two in the
+        middle, or the lower one in mode 'min'. In mode 'avg' the places stand on a last axis of
+        two."""
+    def nanmedian(
+        self,
+        axis: IntArrayLike | None = (),
+        keepdim: bool = True,
+        mode: str = 'avg',
+    ) -> tuple[Tensor, Tensor]:
+        """:func:`median` of the elements that are not NaN; of none it is NaN, with places -1."""
+    def kthvalue(self, k: int = 1, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+        """The k-th smallest element along axis, and its int64 index; of equal ones the first comes
+        first."""
+    def mode(self, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+        """The element that is most often along axis, the smallest of several, and the int64 index
+        of its last one."""
+    def max_with_index(
+        self,
+        dim: ScalarLike,
+        keepdim: bool = False,
+        flatten: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """The largest element along dim, or of all if flatten, and its int64 index, the first of
+        equal ones, the first NaN if there is one."""
+    def min_with_index(
+        self,
+        dim: ScalarLike,
+        keepdim: bool = False,
+        flatten: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """The smallest element along dim, or of all if flatten, and its int64 index, the first of
+        equal ones, the first NaN if there is one."""
+    def searchsorted(
+        self,
+        values: TensorLike,
+        out_int32: bool = False,
+        right: bool = False,
+    ) -> Tensor:
+        """How many elements of a sorted row are less than each value, or not greater if right:
+        where it belongs. The sequence has one axis, or the axes of values, whose rows belong to its
+        rows."""
+    def histogram(
+        self,
+        weight: TensorLike | None = None,
+        bins: DimLike = 100,
+        min: FloatLike = 0.0,
+        max: FloatLike = 0.0,
+        density: bool = False,
+    ) -> Tensor:
+        """How many elements of input lie in each of bins equal parts of [min, max], where both ends
+        count; equal bounds stand for the smallest and largest element. With a weight for each
+        element, or as a density, whose integral is 1, the result is float32, else int64."""
+    def nansum(
+        self,
+        axis: IntArrayLike | None = (),
+        dtype: DTypeLike | None = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """Sum over the axes, over all of them if none is given, where NaN counts as 0."""
+    def variance(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
+        """Mean of (x - mean) ** 2 over the axes, over all of them if none is given."""
+    def frobenius_norm(self, axis: IntArrayLike, keep_dim: bool, reduce_all: bool) -> Tensor:
+        """sqrt(sum(x ** 2)) over the axes, over all of them if axis is empty or reduce_all; the
+        gradient at 0 is 0."""
+    def l1_norm(self) -> Tensor:
+        """sum(abs(x)) of all elements, a 0-d tensor."""
+    def l1_norm_(self) -> Tensor:
+        """:func:`l1_norm` in the memory of x, not to be used after it."""
+    def clip_by_norm(self, max_norm: FloatLike) -> Tensor:
+        """x, made smaller by one factor where the square root of the sum of its squares is above
+        max_norm."""
     def stop_gradient(self) -> Tensor:
         """x, with a derivative of zero."""
     def checkpoint_name(self, name: str) -> Tensor:
@@ -2313,6 +2546,48 @@ class TensorMethods:
     def all_to_all(self, axis_name: str, split_axis: int, concat_axis: int) -> Tensor:
         """Lane i has row i along split_axis of every lane's x, stacked at concat_axis; split_axis,
         whose size is the number of lanes, goes."""
+    def as_real(self) -> Tensor:
+        """The real and imaginary parts of x, side by side on a new last axis of 2."""
+    def as_complex(self) -> Tensor:
+        """x[..., 0] + 1j * x[..., 1]: the last axis holds real and imaginary parts."""
+    def bitcast(self, dtype: DTypeLike) -> Tensor:
+        """The bits of each element read as another dtype of that width, 32 or 64 bits; view_dtype
+        reads any as any."""
+    def view_dtype(self, dtype: DTypeLike) -> Tensor:
+        """The memory of input read as dtype: the last axis grows or shrinks by the quotient of the
+        widths. A gradient passes between a complex dtype and that of its parts; through bits it is
+        0."""
+    def view_shape(self, dims: IntArrayLike | None = ()) -> Tensor:
+        """The elements of input, in order, in the shape dims, of which one may be -1; reshape."""
+    def view_slice(self, begin_idx: DimLike, end_idx: DimLike) -> Tensor:
+        """The rows of input from begin_idx up to end_idx, both from 0."""
+    def as_strided(
+        self,
+        dims: IntArrayLike | None = (),
+        stride: IntArrayLike | None = (),
+        offset: DimLike = 0,
+    ) -> Tensor:
+        """out[i, j, ...] is element offset + i * stride[0] + j * stride[1] + ... of input in C
+        order. The strides count elements, offset counts bytes, as in Paddle. Gradients of overlaps
+        add up."""
+    def set(
+        self,
+        source: TensorLike,
+        dims: IntArrayLike | None = (),
+        stride: IntArrayLike | None = (),
+        offset: DimLike = 0,
+    ) -> Tensor:
+        """as_strided(source, dims, stride, offset) in place of x, which has its dtype."""
+    def set_(
+        self,
+        source: TensorLike,
+        dims: IntArrayLike | None = (),
+        stride: IntArrayLike | None = (),
+        offset: DimLike = 0,
+    ) -> Tensor:
+        """:func:`set` in the memory of x, not to be used after it."""
+    def index_select_strided(self, index: DimLike, axis: int = 0) -> Tensor:
+        """The slice of x at index along axis, without that axis."""
     def weight_quantize(
         self,
         algo: str = 'weight_only_int8',
@@ -2354,3 +2629,78 @@ class TensorMethods:
         """x @ W + bias over the last axis of x, for weights W [k, n] quantised by llm.int8: columns
         of x with an element of a size above the threshold as they are, the others with each row as
         int8."""
+    def index_add(self, index: TensorLike, add_value: TensorLike, axis: int = 0) -> Tensor:
+        """x with slice i of add_value added to slice index[i] along axis; where an index comes
+        again, all are added. An index out of range raises TensorIndexError where the call runs at
+        once; compiled programs write to the nearest inside, or raise under
+        phix.debug.check_indices()."""
+    def index_add_(self, index: TensorLike, add_value: TensorLike, axis: int = 0) -> Tensor:
+        """:func:`index_add` in the memory of x, not to be used after it."""
+    def set_value(
+        self,
+        starts: IntArrayLike,
+        ends: IntArrayLike,
+        steps: IntArrayLike,
+        axes: IntArrayLike,
+        decrease_axes: IntArrayLike,
+        none_axes: IntArrayLike,
+        shape: IntArrayLike,
+        values: ScalarLike | Sequence[ScalarLike],
+    ) -> Tensor:
+        """set_value_with_tensor of the numbers in values, which have that shape."""
+    def set_value_(
+        self,
+        starts: IntArrayLike,
+        ends: IntArrayLike,
+        steps: IntArrayLike,
+        axes: IntArrayLike,
+        decrease_axes: IntArrayLike,
+        none_axes: IntArrayLike,
+        shape: IntArrayLike,
+        values: ScalarLike | Sequence[ScalarLike],
+    ) -> Tensor:
+        """:func:`set_value` in the memory of x, not to be used after it."""
+    def set_value_with_tensor(
+        self,
+        values: TensorLike,
+        starts: IntArrayLike,
+        ends: IntArrayLike,
+        steps: IntArrayLike,
+        axes: IntArrayLike,
+        decrease_axes: IntArrayLike,
+        none_axes: IntArrayLike,
+    ) -> Tensor:
+        """x with values, which broadcast, in place of x[starts:ends:steps] along axes; of the slice
+        as the values see it the axes in decrease_axes are gone, and axes of 1 stand before those in
+        none_axes."""
+    def set_value_with_tensor_(
+        self,
+        values: TensorLike,
+        starts: IntArrayLike,
+        ends: IntArrayLike,
+        steps: IntArrayLike,
+        axes: IntArrayLike,
+        decrease_axes: IntArrayLike,
+        none_axes: IntArrayLike,
+    ) -> Tensor:
+        """:func:`set_value_with_tensor` in the memory of x, not to be used after it."""
+    def embedding_with_scaled_gradient(
+        self,
+        weight: TensorLike,
+        padding_idx: DimLike = -1,
+    ) -> Tensor:
+        """:func:`embedding`; but the gradient of a row is divided by how often x numbers it."""
+    def embedding_grad_dense(
+        self,
+        weight: TensorLike,
+        out_grad: TensorLike,
+        padding_idx: DimLike = -1,
+        sparse: bool = False,
+    ) -> Tensor:
+        """The gradient of embedding for weight: row k is the sum of out_grad[i, ...] where x[i,
+        ...] is k and not padding_idx."""
+    def embedding_grad_add_to(self, main_grad_: TensorLike, out_grad: TensorLike) -> Tensor:
+        """main_grad_ with out_grad[i, ...] added, in the dtype of main_grad_, to the row that
+        token_indices[i, ...] numbers."""
+    def embedding_grad_add_to_(self, main_grad_: TensorLike, out_grad: TensorLike) -> Tensor:
+        """:func:`embedding_grad_add_to` in the memory of main_grad_, not to be used after it."""

@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from phix.core import context, stack
+from phix.core.attrs import metas_of, with_call
 from phix.core.conversion import tensor_from_scalar
+from phix.core.errors import PhixError
 from phix.core.graph import Graph, Literal, Variable, flat, map_attrs, map_entries
 from phix.core.interpreter import Interpreter
 from phix.core.op import Op
@@ -29,7 +31,10 @@ class Decompose(Interpreter):
             assert self.parent is not None
             inside = map_attrs(lambda g: decompose(g, self.keep), attrs) if op.has_graphs else attrs
             return self.parent.process(op, inputs, inside)
-        outs = op.decomposition(*op.merge(inputs, attrs))
+        try:
+            outs = op.decomposition(*op.merge(inputs, attrs))
+        except PhixError as error:  # of an op that this one is made of
+            raise with_call(error, op, metas_of(inputs)) from None
         return outs if op.single_output else as_entries(op, outs)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, overload
 from phix import ops
 from phix.core import dims as dm
 from phix.core.annotations import FloatLike
-from phix.core.errors import ArgumentError
+from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import takes
 from phix.core.index_ranges import IndexRange, as_int64, check
 from phix.core.tensor import Tensor, TensorLike
@@ -168,7 +168,11 @@ def binary_cross_entropy_with_logits(
     >>> phix.nn.functional.binary_cross_entropy_with_logits([-1000.0], [1.0]).item()
     1000.0
     """
-    loss = ops.sigmoid_cross_entropy_with_logits(logit, label, pos_weight)
+    of_all = None
+    if pos_weight is not None:
+        target = as_tensor(label)
+        of_all = 1 + (as_tensor(pos_weight) - 1) * target
+    loss = ops.sigmoid_cross_entropy_with_logits(logit, label, of_all)
     return _reduced("binary_cross_entropy_with_logits", loss, reduction, weight)
 
 
@@ -284,7 +288,7 @@ def cross_entropy(
         return _without(loss, axis, keepdim)
     counts = None
     if not soft_label:
-        number = ops.squeeze(target, [axis]) if target.ndim == scores.ndim else target
+        number = _without_axis(target, axis) if target.ndim == scores.ndim else target
         number, counts = _class_numbers("cross_entropy", scores, number, ignore_index, axis)
         counts = ops.unsqueeze(counts, [axis])
         target = _moved_last_to(ops.one_hot(number, scores.shape[axis]), axis)
@@ -312,6 +316,14 @@ def _class_numbers(
 def _without(loss: Any, axis: int, keepdim: bool) -> Any:
     """``loss`` without the 1 for the axis of classes, unless ``keepdim``."""
     return loss if keepdim else ops.squeeze(loss, [axis])
+
+
+def _without_axis(target: Any, axis: int) -> Any:
+    """Labels that have an axis of 1 in place of that of the classes, without it."""
+    size = target.shape[axis]
+    if isinstance(size, int) and size != 1:
+        raise ShapeError(f"cross_entropy: label has {size} classes on axis {axis}, not one number")
+    return ops.squeeze(target, [axis])
 
 
 def _size(x: Any, axis: int) -> Any:

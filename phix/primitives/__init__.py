@@ -4,11 +4,13 @@ from phix.primitives import activation as activation
 from phix.primitives import alignment as alignment
 from phix.primitives import along_axis as along_axis
 from phix.primitives import arithmetic as arithmetic
+from phix.primitives import arrangement as arrangement
 from phix.primitives import attention as attention
 from phix.primitives import branches as branches
 from phix.primitives import callback as callback
 from phix.primitives import class_loss as class_loss
 from phix.primitives import collective as collective
+from phix.primitives import comparison as comparison
 from phix.primitives import contraction as contraction
 from phix.primitives import control_flow as control_flow
 from phix.primitives import convolution as convolution
@@ -17,6 +19,7 @@ from phix.primitives import custom as custom
 from phix.primitives import einsum as einsum
 from phix.primitives import experts as experts
 from phix.primitives import fft as fft
+from phix.primitives import filling as filling
 from phix.primitives import flash_attention as flash_attention
 from phix.primitives import fused as fused
 from phix.primitives import graph_ops as graph_ops
@@ -53,5 +56,8 @@ from phix.primitives import slicing as slicing
 from phix.primitives import sorting as sorting
 from phix.primitives import special as special
 from phix.primitives import spectral as spectral
+from phix.primitives import statistics as statistics
 from phix.primitives import transformation as transformation
+from phix.primitives import views as views
 from phix.primitives import weight_only as weight_only
+from phix.primitives import writing as writing

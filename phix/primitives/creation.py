@@ -16,6 +16,7 @@ from phix.core.attrs import as_dim, check_number
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor, TensorBase
+from phix.primitives.widening import as_dtype, widened
 
 
 def check_shape(shape: Any) -> None:
@@ -60,6 +61,59 @@ def empty(shape: Any, dtype: Any, place: Any) -> Any:
 @rules.decompose("empty_like")
 def empty_like(x: Any, dtype: Any, place: Any) -> Any:
     return ops.full(x.meta.dims, 0, dtype or x.dtype, place)
+
+
+@rules.decompose("ones")
+def ones(shape: Any, dtype: Any, place: Any) -> Any:
+    return ops.full(shape, 1, dtype or dt.DEFAULT_FLOAT, place)
+
+
+@rules.decompose("zeros")
+def zeros(shape: Any, dtype: Any, place: Any) -> Any:
+    return ops.full(shape, 0, dtype or dt.DEFAULT_FLOAT, place)
+
+
+@rules.decompose("full_with_tensor")
+def full_with_tensor(value: Any, shape: Any, dtype: Any) -> Any:
+    check_shape(shape)
+    if not dm.may_equal(value.meta.size, 1):
+        raise ShapeError(f"value must have one element, found {value.meta}; index it first")
+    element = ops.cast(ops.reshape(value, ()), dtype or value.dtype)
+    return ops.expand(element, shape)
+
+
+@rules.decompose("full_int_array")
+def full_int_array(value: Any, dtype: Any, place: Any) -> Any:
+    dtype = dtype or dt.DEFAULT_FLOAT
+    for number in value:
+        check_number(number, dtype)
+    if not all(map(dm.is_known, value)):
+        numbers = [ops.full((), number, dtype, place) for number in value]
+        return ops.stack(numbers, 0)
+    out = Tensor(np.array(value, dt.int64).astype(dtype))
+    return out if place is None else out.to(place)
+
+
+@rules.normalize("full_batch_size_like")
+def full_batch_size_like_attrs(
+    input: MetaTensor, shape: Any, dtype: Any, value: Any, source: int, target: int, place: Any
+) -> Any:
+    if not -input.ndim <= source < input.ndim or not -len(shape) <= target < len(shape):
+        raise AttributeValueError(
+            f"input_dim_idx {source} and output_dim_idx {target} must name a dim of {input} and "
+            f"one of the shape {dm.shape_text(shape)}"
+        )
+    source, target = source % input.ndim, target % len(shape)
+    check_shape([d for i, d in enumerate(shape) if i != target])
+    return shape, dtype or dt.DEFAULT_FLOAT, value, source, target, place
+
+
+@rules.decompose("full_batch_size_like")
+def full_batch_size_like(
+    input: Any, shape: Any, dtype: Any, value: Any, source: int, target: int, place: Any
+) -> Any:
+    dims = [input.meta.dims[source] if i == target else d for i, d in enumerate(shape)]
+    return ops.full(dims, value, dtype, place)
 
 
 # -- arange, linspace --------------------------------------------------------------------------
@@ -143,6 +197,27 @@ def linspace(start: Any, stop: Any, number: Any, dtype: Any, place: Any) -> Any:
     if dt.kind(dtype) == "int":
         out = ops.floor(out)
     return out if out.dtype == dtype else ops.cast(out, dtype)
+
+
+@rules.infer_meta("LogspaceInferMeta")
+def logspace_meta(
+    start: MetaTensor, stop: MetaTensor, num: Any, base: MetaTensor, dtype: Any, place: Any
+) -> MetaTensor:
+    if base.ndim:
+        raise ShapeError(f"base must be 0-d, found {base}; index it first")
+    if isinstance(num, int) and num < 0:
+        raise AttributeValueError(f"num must be 0 or more, found {num}")
+    return linspace_meta(start, stop, num, dtype, place)
+
+
+@rules.decompose("logspace")
+def logspace(start: Any, stop: Any, num: Any, base: Any, dtype: Any, place: Any) -> Any:
+    dtype = dtype or start.dtype
+    start, stop, base = map(widened, (start, stop, base))
+    out = ops.elementwise_pow(base, ops.linspace(start, stop, num))
+    if dt.kind(dtype) == "int":
+        out = ops.floor(out)
+    return as_dtype(out, dtype)
 
 
 # -- eye, triangles ----------------------------------------------------------------------------

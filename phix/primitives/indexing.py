@@ -280,9 +280,12 @@ def scatter_meta(
     x: MetaTensor, index: MetaTensor, updates: MetaTensor, overwrite: bool
 ) -> MetaTensor:
     check_index(index)
-    wanted = (*index.dims, *x.dims[1:])
-    if not x.ndim or index.ndim > 1:
-        raise ShapeError(f"scatter writes rows of x at a 0-d or 1-d index, found {x} and {index}")
+    is_column = index.ndim == 2 and dm.may_equal(index.dims[1], 1)
+    wanted = (*(index.dims[:1] if is_column else index.dims), *x.dims[1:])
+    if not x.ndim or not (index.ndim < 2 or is_column):
+        raise ShapeError(
+            f"scatter writes rows of x at an index of [], [n] or [n, 1], found {x} and {index}"
+        )
     if updates.ndim != len(wanted) or not all(map(dm.may_equal, updates.dims, wanted)):
         raise ShapeError(
             f"updates for rows of {x} at index {index} must have shape {dm.shape_text(wanted)}, "
@@ -295,6 +298,8 @@ def scatter_meta(
 
 @rules.decompose("scatter")
 def scatter(x: Any, index: Any, updates: Any, overwrite: bool) -> Any:
+    if index.ndim == 2:
+        index = ops.reshape(index, index.meta.dims[:1])
     if overwrite:
         return ops.index_put(x, [index], updates)
     cleared = ops.index_put(x, [index], nothing(x, ()))

@@ -98,9 +98,9 @@ def bce_loss_grad(input: Any, label: Any, out_grad: Any) -> Any:
 def sigmoid_cross_entropy_with_logits(
     x: Any, label: Any, pos_weight: Any, normalize: bool, ignore_index: int
 ) -> Any:
-    """(1 - label) x - w log(sigmoid(x)), w = 1 + (pos_weight - 1) label."""
-    weight = 1.0 if pos_weight is None else 1 + (pos_weight - 1) * label
-    loss = (1 - label) * x - weight * ops.logsigmoid(x)
+    """(1 - label) x - w log(sigmoid(x)), where w is pos_weight, or 1."""
+    positive = ops.logsigmoid(x)
+    loss = (1 - label) * x - (positive if pos_weight is None else pos_weight * positive)
     counts = label != ignore_index
     loss = ops.where(counts, loss, 0.0)
     if normalize:

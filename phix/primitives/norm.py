@@ -47,13 +47,13 @@ def p_norm(x: Any, porder: float, axis: int, epsilon: float, keepdim: bool, asve
         size = ops.pow(size, porder)
     total = ops.sum(size, axes, keepdim=keepdim)
     if porder == 2:
-        total = _at_zero(total, ops.sqrt)
+        total = at_zero(total, ops.sqrt)
     elif porder not in (0, 1):
-        total = _at_zero(total, lambda t: ops.pow(t, 1 / porder), porder > 0)
+        total = at_zero(total, lambda t: ops.pow(t, 1 / porder), porder > 0)
     return as_dtype(total, x.dtype)
 
 
-def _at_zero(total: Any, root: Callable[[Any], Any], is_zero: bool = True) -> Any:
+def at_zero(total: Any, root: Callable[[Any], Any], is_zero: bool = True) -> Any:
     """A root whose slope at 0 is 0, as that of the norm."""
     if not is_zero:
         return root(total)

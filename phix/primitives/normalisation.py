@@ -382,9 +382,12 @@ def batch_norm_grad(
 # -- instance_norm -----------------------------------------------------------------------------
 @rules.decompose("instance_norm")
 def instance_norm(x: Any, scale: Any, bias: Any, epsilon: float) -> Any:
-    _check_channels(x.meta, 3)
+    _check_channels(x.meta, 2)
     n, c = x.meta.dims[:2]
     _check_parameters(c, "one a channel", scale=scale, bias=bias)
+    if x.ndim == 2:  # images of one element
+        y, *saved = instance_norm(ops.reshape(x, (n, c, 1)), scale, bias, epsilon)
+        return ops.reshape(y, (n, c)), *saved
     wide, axes = widened(x), range(2, x.ndim)
     mean, variance = _moments(wide, axes)
     inverse = ops.rsqrt(variance + epsilon)
@@ -404,6 +407,12 @@ def instance_norm_grad(
     saved_variance_grad: Any,
     epsilon: float,
 ) -> Any:
+    if x.ndim == 2:
+        dims = (*x.meta.dims, 1)
+        wide_x, wide_grad = ops.reshape(x, dims), ops.reshape(y_grad, dims)
+        saved = (saved_mean, saved_variance, wide_grad, saved_mean_grad, saved_variance_grad)
+        x_grad, *parameters = instance_norm_grad(wide_x, scale, bias, *saved, epsilon)
+        return ops.reshape(x_grad, x.meta.dims), *parameters
     wide, grad, axes = widened(x), widened(y_grad), range(2, x.ndim)
     ones = reduced_dims(x.meta, axes, True)
     inverse = ops.reshape(saved_variance, ones)

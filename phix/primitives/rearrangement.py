@@ -103,7 +103,8 @@ def diagonal_batch(batched: Any, x: Any, offset: int, axis1: int, axis2: int) ->
 @rules.normalize("squeeze")
 def squeeze_attrs(x: MetaTensor, axis: Any) -> Any:
     if axis:
-        return (tuple(sorted(ax.all_positive(axis, x.ndim))) if x.ndim else (),)
+        named = {ax.positive(a, x.ndim) for a in axis} if x.ndim else ()
+        return (tuple(a for a in sorted(named) if dm.may_equal(x.dims[a], 1)),)
     if not x.is_static():
         raise AttributeValueError(f"which axes of {x} have one element is unknown; name the axes")
     return (tuple(i for i, d in enumerate(x.dims) if d == 1),)
@@ -127,7 +128,11 @@ def squeeze(x: Any, axis: Any) -> Any:
 
 @rules.normalize("unsqueeze")
 def unsqueeze_attrs(x: MetaTensor, axis: Any) -> Any:
-    return (tuple(sorted(ax.all_positive(axis, x.ndim + len(axis)))),)
+    """One after the other, each counted in what those before it have left."""
+    places: list[bool] = [False] * x.ndim
+    for a in axis:
+        places.insert(ax.positive(a, len(places) + 1), True)
+    return (tuple(i for i, is_new in enumerate(places) if is_new),)
 
 
 @rules.decompose("unsqueeze")

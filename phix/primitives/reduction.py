@@ -50,8 +50,8 @@ def count(x: Any, axis: Any) -> Any:
 
 
 def summed_dtype(dtype: Any) -> Any:
-    """What sums and products come in: bools and ints of any width in int64."""
-    return dtype if dt.is_differentiable(dtype) else dt.int64
+    """What sums and products come in: bools and ints in int64, uint64 in itself."""
+    return dtype if dt.is_differentiable(dtype) or dtype == dt.uint64 else dt.int64
 
 
 # -- attributes --------------------------------------------------------------------------------

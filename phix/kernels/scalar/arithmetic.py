@@ -443,3 +443,9 @@ def cast(x: Scalar, dtype: np.dtype) -> Scalar:
         is_wide = dtype == dt.float16 and x.dtype == dt.float64
         return convert(convert(x, dtype), dt.float32) if is_wide else convert(x, dt.float32)
     return convert(x, dtype)
+
+
+@body("bitcast")
+def bits_as(x: Expr, dtype: np.dtype) -> Expr:
+    """The bits of x as another dtype."""
+    return bitcast(x, dtype)

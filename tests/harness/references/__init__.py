@@ -5,6 +5,7 @@ A file holds the references of a family: functions of NumPy arrays, written from
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from typing import Any
@@ -23,4 +24,4 @@ def _functions() -> dict[str, Any]:
     }
 
 
-NAMES: dict[str, Any] = {"np": np, "sp": scipy.special, **_functions()}
+NAMES: dict[str, Any] = {"np": np, "sp": scipy.special, "functools": functools, **_functions()}

@@ -55,6 +55,8 @@ def put_at(
 
 def scatter(x: np.ndarray, index: np.ndarray, updates: np.ndarray, overwrite: bool) -> np.ndarray:
     """Rows replaced by updates, or by the sum of the updates to the row."""
+    if index.ndim == 2:
+        index = index.reshape(len(index))
     if overwrite:
         return put_at(x, index, updates)
     cleared = put_at(x, index, np.zeros((), x.dtype))
