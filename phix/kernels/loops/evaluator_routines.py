@@ -145,13 +145,14 @@ def _orgqr(
 def _gesdd(job: int, m: int, n: int, ldv: int, room: int, *places: Place) -> None:
     """Of a matrix that lies column by column, as do its factors."""
     a, values, left, right, *_, info = places
-    found = np.linalg.svd(_matrix(a, n, m, m).T, job == ord("A"), job != ord("N"))
+    matrix = _matrix(a, n, m, m).T
     if job == ord("N"):
-        values.write(found)
+        values.write(np.linalg.svd(matrix, compute_uv=False))
     else:
-        values.write(found[1])
-        _put(left, found[0].T, m)
-        _put(right, found[2].T, ldv)
+        u, s, vh = np.linalg.svd(matrix, job == ord("A"))
+        values.write(s)
+        _put(left, u.T, m)
+        _put(right, vh.T, ldv)
     info.write(np.zeros(1, info.dtype))
 
 

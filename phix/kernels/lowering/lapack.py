@@ -51,13 +51,12 @@ class _Calls:
         b = self.b
         with b.kernel(), b.loops(self.lead, "reduction") as at:
             ranks = [len(m.dims) - len(self.lead) for m in matrices]
-            pointers = [
-                *(Pointer(m, first_element(b, at, m.dims, r)) for m, r in zip(matrices, ranks)),
-                *(Pointer(room, number(0)) for room in rooms),
-                Pointer(self.infos, b.linear(at, self.lead)),
-            ]
+            starts = [first_element(b, at, m.dims, r) for m, r in zip(matrices, ranks)]
+            pointers = [Pointer(m, start) for m, start in zip(matrices, starts)]
+            pointers += [Pointer(room, number(0)) for room in rooms]
+            pointers.append(Pointer(self.infos, b.linear(at, self.lead)))
             writes = (*matrices, *rooms, self.infos)
-            arguments = (*numbers, *pointers)
+            arguments: tuple[Pointer | Expr, ...] = (*numbers, *pointers)
             b.emit(LibraryCall(f"{routine}_{self.dtype}", arguments, writes, tuple(matrices[:1])))
 
     def kept_finite(self, x: Value) -> tuple[Buffer, Buffer]:
