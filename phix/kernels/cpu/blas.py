@@ -33,7 +33,8 @@ class Routine:
     ``sizes`` and ``pointers`` name the wrapper's arguments, in this order. Each word of
     ``arguments`` is one argument of the routine: a pointer's name; ``size:n``; ``lead:n``, n as
     the length of a column, at least 1; ``char:R``; ``flag:f:TN``, the character T where f is not
-    0, else N; ``one``; ``kept:f``, 1 where f is not 0, else 0.
+    0, else N; ``one``; ``kept:f``, 1 where f is not 0, else 0; ``code:j``, the character j. What
+    ends in ``?`` is for complex numbers alone.
     """
 
     module: str
@@ -56,6 +57,32 @@ _ROUTINES = {
     ),
     "potrf": Routine("cython_lapack", "upper n", "a info", "flag:upper:LU size:n a lead:n info"),
     "getrf": Routine("cython_lapack", "m n", "a pivots info", "size:m size:n a lead:m pivots info"),
+    "geqrf": Routine(
+        "cython_lapack", "m n room", "a tau work info",
+        "size:m size:n a lead:m tau work size:room info",
+    ),
+    "orgqr": Routine(
+        "cython_lapack", "m n k room", "a tau work info",
+        "size:m size:n size:k a lead:m tau work size:room info",
+    ),
+    "ungqr": Routine(
+        "cython_lapack", "m n k room", "a tau work info",
+        "size:m size:n size:k a lead:m tau work size:room info",
+    ),
+    # of all m columns of u, or as many as vh has rows
+    "gesdd": Routine(
+        "cython_lapack", "job m n ldv room", "a s u vh work iwork rwork? info",
+        "code:job size:m size:n a lead:m s u lead:m vh lead:ldv work size:room rwork? iwork info",
+    ),
+    "syevd": Routine(
+        "cython_lapack", "vectors upper n room iroom", "a w work iwork info",
+        "flag:vectors:VN flag:upper:UL size:n a lead:n w work size:room iwork size:iroom info",
+    ),
+    "heevd": Routine(
+        "cython_lapack", "vectors upper n room iroom rroom", "a w work iwork rwork info",
+        "flag:vectors:VN flag:upper:UL size:n a lead:n w work size:room rwork size:rroom "
+        "iwork size:iroom info",
+    ),
 }  # fmt: skip
 
 
@@ -67,14 +94,15 @@ def wrapper(name: str) -> tuple[str, str]:
 
 
 def _text(name: str, routine: Routine, symbol: str, dtype: str) -> str:
+    pointers = _words(routine.pointers, dtype)
     taken = [f"i64 %{s}" for s in routine.sizes.split()]
-    taken += [f"ptr %{p}" for p in routine.pointers.split()]
+    taken += [f"ptr %{p}" for p in pointers]
     taken += ["ptr %fault"] if name in faults.ROUTINES else []
     lines: list[str] = []
     given = []
-    for number, word in enumerate(routine.arguments.split()):
+    for number, word in enumerate(_words(routine.arguments, dtype)):
         kind, *rest = word.split(":")
-        if not rest and kind in routine.pointers.split():
+        if not rest and kind in pointers:
             given.append(f"ptr %{kind}")
             continue
         lines += [f"  {line}" for line in _STORED[kind](f"%a{number}", dtype, *rest)]
@@ -89,6 +117,12 @@ def _text(name: str, routine: Routine, symbol: str, dtype: str) -> str:
             "  ret void\n}",
         ]
     )
+
+
+def _words(text: str, dtype: str) -> list[str]:
+    """The words of a text, without those for complex numbers where these are none."""
+    is_complex = dtype.startswith("complex")
+    return [w.rstrip("?") for w in text.split() if is_complex or not w.endswith("?")]
 
 
 # -- arguments in memory: LLVM lines that put one at address %a<number> -------------------------
@@ -118,6 +152,12 @@ def _lead(at: str, dtype: str, size: str) -> Lines:
     yield from _size(at, dtype, f"{at[1:]}.least")
 
 
+def _code(at: str, dtype: str, value: str) -> Lines:
+    yield f"{at} = alloca i8"
+    yield f"{at}.char = trunc i64 %{value} to i8"
+    yield f"store i8 {at}.char, ptr {at}"
+
+
 def _one(at: str, dtype: str) -> Lines:
     yield f"{at} = alloca {_SCALARS[dtype]}"
     yield f"store {_SCALARS[dtype]} {_ONES[dtype]}, ptr {at}"
@@ -133,6 +173,7 @@ def _kept(at: str, dtype: str, flag: str) -> Lines:
 
 _STORED: dict[str, Callable[..., Lines]] = {
     "char": _char, "flag": _flag, "size": _size, "lead": _lead, "one": _one, "kept": _kept,
+    "code": _code,
 }  # fmt: skip
 
 

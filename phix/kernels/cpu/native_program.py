@@ -30,7 +30,9 @@ from phix.kernels.schedule.pipeline import Setting, lowered, run
 class _Builder(Builder):
     """Has products compiled while it goes on, and asks this CPU for the width of its vectors."""
 
-    target = replace(CPU, foresees=product_code.begin, accumulators=accumulators)
+    target = replace(
+        CPU, foresees=product_code.begin, accumulators=accumulators, factors_by_lapack=True
+    )
 
 
 class NativeProgram:

@@ -121,6 +121,51 @@ def _getrf(m: int, n: int, columns: Place, pivots: Place, info: Place) -> None:
     info.write(np.array([code], info.dtype))
 
 
+def _geqrf(m: int, n: int, room: int, a: Place, scales: Place, work: Place, info: Place) -> None:
+    """In place of a matrix that lies column by column: R, and the reflections that make Q."""
+    columns, tau = np.linalg.qr(_matrix(a, n, m, m).T, "raw")
+    _put(a, columns, m)
+    scales.write(tau.astype(scales.dtype))
+    info.write(np.zeros(1, info.dtype))
+
+
+def _orgqr(
+    m: int, n: int, k: int, room: int, a: Place, scales: Place, work: Place, info: Place
+) -> None:
+    """The first n columns of the product of k reflections, in place of these."""
+    reflections = _matrix(a, n, m, m)
+    found = np.eye(m, n, dtype=reflections.dtype)
+    for i, scale in reversed(list(enumerate(scales.read(k)))):
+        v = np.concatenate([np.zeros(i), [1], reflections[i, i + 1 :]]).astype(found.dtype)
+        found -= scale * np.outer(v, np.conj(v) @ found)
+    _put(a, found.T, m)
+    info.write(np.zeros(1, info.dtype))
+
+
+def _gesdd(job: int, m: int, n: int, ldv: int, room: int, *places: Place) -> None:
+    """Of a matrix that lies column by column, as do its factors."""
+    a, values, left, right, *_, info = places
+    matrix = _matrix(a, n, m, m).T
+    if job == ord("N"):
+        values.write(np.linalg.svd(matrix, compute_uv=False))
+    else:
+        u, s, vh = np.linalg.svd(matrix, job == ord("A"))
+        values.write(s)
+        _put(left, u.T, m)
+        _put(right, vh.T, ldv)
+    info.write(np.zeros(1, info.dtype))
+
+
+def _syevd(vectors: int, upper: int, n: int, *rest: Any) -> None:
+    """Of a matrix that lies column by column; its vectors take its place."""
+    a, values, *_, info = (r for r in rest if not isinstance(r, (int, np.integer)))
+    found, columns = np.linalg.eigh(_matrix(a, n, n, n).T, "U" if upper else "L")
+    values.write(found)
+    if vectors:
+        _put(a, columns.T, n)
+    info.write(np.zeros(1, info.dtype))
+
+
 def _stream(to: Place, source: Place, size: int) -> None:
     to.write(source.read(size // to.dtype.itemsize))
 
@@ -219,6 +264,8 @@ def _convolution(*arguments: Any) -> None:
 
 _ROUTINES: dict[str, Callable[..., None]] = {
     "gemm": _gemm, "trsm": _trsm, "potrf": _potrf, "getrf": _getrf, "stream": _stream,
+    "geqrf": _geqrf, "orgqr": _orgqr, "ungqr": _orgqr, "gesdd": _gesdd, "syevd": _syevd,
+    "heevd": _syevd,
     "attention": _attention, "querygrad": _query_gradient, "keygrad": _key_gradient,
     "convolution": _convolution,
 }  # fmt: skip

@@ -44,6 +44,8 @@ class Target:
     to one plane after the other goes through the same memory, which stays in a cache.
     ``tiles_in_loops``: what reads across its operand goes over it in tiles that a cache holds.
     ``sorts_in_loops``: rows are sorted by loops; else host steps call what its library has.
+    ``factors_by_lapack``: its code calls a LAPACK for orthonormal factors and eigenvalues; else
+    host steps call what its library has.
     ``attention_size``: attention of heads up to that size is one call; else products and loops.
     ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
     over taps are cut into so many parts; None: it has no such call.
@@ -61,6 +63,7 @@ class Target:
     reuses_planes: bool = True
     tiles_in_loops: bool = True
     sorts_in_loops: bool = True
+    factors_by_lapack: bool = False
     attention_size: int = 0
     convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
     joins: Callable[[For, For, For], bool] = _always

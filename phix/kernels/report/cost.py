@@ -326,10 +326,20 @@ def _potrf(upper: DimLike, n: DimLike) -> Any:
     return dm.floordiv(n * n * n, 3), (n * n, 1)
 
 
+def _geqrf(m: DimLike, n: DimLike, room: DimLike) -> Any:
+    steps = dm.minimum(m, n)
+    return dm.floordiv(4 * m * n * steps, 3), (m * n, steps, 0, 1)
+
+
+def _orgqr(m: DimLike, n: DimLike, k: DimLike, room: DimLike) -> Any:
+    return dm.floordiv(4 * m * n * k, 3), (m * n, k, 0, 1)
+
+
 # The beginning of a routine's name -> rule: from its sizes to its operations, and to the elements
 # behind each of its pointers.
 _LIBRARY: dict[str, Callable[..., tuple[DimLike, tuple[DimLike, ...]]]] = {
     "gemm_": _gemm, "trsm_": _trsm, "getrf_": _getrf, "potrf_": _potrf,
+    "geqrf_": _geqrf, "orgqr_": _orgqr, "ungqr_": _orgqr,
 }  # fmt: skip
 
 
