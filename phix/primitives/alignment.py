@@ -13,7 +13,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives.lengths import (
     as_int,
@@ -49,9 +49,14 @@ def log_sum(terms: Sequence[Any]) -> Any:
 # -- warpctc -----------------------------------------------------------------------------------
 def _check_blank(blank: int, classes: Any) -> None:
     if blank < 0 or (isinstance(classes, int) and blank >= classes):
-        raise AttributeValueError(
+        raise ShapeError(
             f"blank must be the number of one of the {dm.dim_text(classes)} classes, found {blank}"
         )
+
+
+def _of_blank(score: Any, blank: int) -> Any:
+    """The last axis at blank, kept as 1; with classes unknown a program raises if it is none."""
+    return ops.reshape(score[..., blank : blank + 1], (*score.meta.dims[:-1], 1))
 
 
 @rules.normalize("warpctc")
@@ -109,8 +114,10 @@ def _ctc(score: Any, label: Any, counts: Any, live: Any, blank: int) -> Any:
     earlier = ops.concat([ops.full((batch, 2), blank, dt.int64), names], 1)[:, :states]
     may_skip = (names != blank) & (names != earlier)
     steps = score.meta.dims[0]
-    index = ops.expand(ops.reshape(names, (1, batch, states)), (steps, batch, states))
-    emitted = ops.take_along_axis(score, index, 2)
+    index = ops.expand(ops.reshape(label, (1, batch, most)), (steps, batch, most))
+    of_label, of_blank = ops.take_along_axis(score, index, 2), _of_blank(score, blank)
+    both = ops.stack([ops.expand(of_blank, (steps, batch, most)), of_label], 3)
+    emitted = ops.concat([ops.reshape(both, (steps, batch, 2 * most)), of_blank], 2)
     start = ops.where(numbers(states) == 0, 0.0, ops.full((batch, states), _NEVER, score.dtype))
     edge = ops.full((batch, 2), _NEVER, score.dtype)
 
@@ -164,10 +171,7 @@ def warprnnt(
     index = ops.expand(names, (batch, steps, most, 1))
     emit = ops.take_along_axis(widened(input)[:, :, :most], index, 3)
     emit = ops.reshape(emit, (batch, steps, most))
-    stay = ops.take_along_axis(
-        widened(input), ops.full((batch, steps, nodes, 1), blank, dt.int64), 3
-    )
-    stay = ops.reshape(stay, (batch, steps, nodes))
+    stay = ops.reshape(_of_blank(widened(input), blank), (batch, steps, nodes))
     if fastemit_lambda:
         emit = emit + fastemit_lambda * (emit - ops.stop_gradient(emit))
     alphas = _diagonals(stay, emit)

@@ -66,6 +66,9 @@ def edit_distance(hyps: Any, refs: Any, h_lengths: Any, r_lengths: Any, normaliz
     for b in range(len(hyps)):
         one = hyps[b, : hyps.shape[1] if h_lengths is None else int(h_lengths[b])]
         two = refs[b, : refs.shape[1] if r_lengths is None else int(r_lengths[b])]
+        if h_lengths is not None and (len(one) != h_lengths[b] or len(two) != r_lengths[b]):
+            out[b] = np.nan
+            continue
         d = np.add.outer(np.arange(len(one) + 1), np.arange(len(two) + 1))
         for i, j in np.ndindex(len(one), len(two)):
             changed = d[i, j] + (one[i] != two[j])
