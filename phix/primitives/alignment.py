@@ -13,7 +13,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives.lengths import (
     as_int,
@@ -46,12 +46,27 @@ def log_sum(terms: Sequence[Any]) -> Any:
     return ops.where(is_never, _NEVER, ops.log(ops.where(is_never, 1.0, total)) + top)
 
 
+def centred(x: Any) -> tuple[Any, Any]:
+    """``x`` less the largest of each row, and these, of float64, which count as constants.
+
+    So what is carried along stays near 0, where a float is fine, however long a sequence is.
+    """
+    top = ops.stop_gradient(ops.amax(x, (1,), keepdim=True))
+    top = ops.where(ops.isinf(top), 0.0, top)
+    return x - top, ops.cast(top, dt.float64)
+
+
 # -- warpctc -----------------------------------------------------------------------------------
 def _check_blank(blank: int, classes: Any) -> None:
     if blank < 0 or (isinstance(classes, int) and blank >= classes):
-        raise AttributeValueError(
+        raise ShapeError(
             f"blank must be the number of one of the {dm.dim_text(classes)} classes, found {blank}"
         )
+
+
+def _of_blank(score: Any, blank: int) -> Any:
+    """The last axis at blank, kept as 1; with classes unknown a program raises if it is none."""
+    return ops.reshape(score[..., blank : blank + 1], (*score.meta.dims[:-1], 1))
 
 
 @rules.normalize("warpctc")
@@ -109,21 +124,27 @@ def _ctc(score: Any, label: Any, counts: Any, live: Any, blank: int) -> Any:
     earlier = ops.concat([ops.full((batch, 2), blank, dt.int64), names], 1)[:, :states]
     may_skip = (names != blank) & (names != earlier)
     steps = score.meta.dims[0]
-    index = ops.expand(ops.reshape(names, (1, batch, states)), (steps, batch, states))
-    emitted = ops.take_along_axis(score, index, 2)
+    index = ops.expand(ops.reshape(label, (1, batch, most)), (steps, batch, most))
+    of_label, of_blank = ops.take_along_axis(score, index, 2), _of_blank(score, blank)
+    both = ops.stack([ops.expand(of_blank, (steps, batch, most)), of_label], 3)
+    emitted = ops.concat([ops.reshape(both, (steps, batch, 2 * most)), of_blank], 2)
     start = ops.where(numbers(states) == 0, 0.0, ops.full((batch, states), _NEVER, score.dtype))
     edge = ops.full((batch, 2), _NEVER, score.dtype)
 
     def step(carry: Any, row: Any) -> Any:
-        (alpha,), (given, is_live) = carry, row
+        (alpha, level), (given, is_live) = carry, row
         wide = ops.concat([edge, alpha], 1)
         skipped = ops.where(may_skip, wide[:, :states], _NEVER)
         after = given + log_sum([alpha, wide[:, 1 : states + 1], skipped])
-        return [ops.where(is_live, after, alpha)], []
+        after, top = centred(after)
+        top = ops.where(is_live, top, 0.0)
+        return [ops.where(is_live, after, alpha), level + top], []
 
-    ((alpha,), _) = scanned(step, [start], [emitted, live])
+    level = ops.full((batch, 1), 0, dt.float64)
+    ((alpha, level), _) = scanned(step, [start, level], [emitted, live])
     last = picked(alpha, ops.maximum(2 * counts - 1, 0))
-    return -log_sum([picked(alpha, 2 * counts), ops.where(counts > 0, last, _NEVER)])
+    found = log_sum([picked(alpha, 2 * counts), ops.where(counts > 0, last, _NEVER)])
+    return -as_dtype(found + ops.reshape(level, (batch,)), score.dtype)
 
 
 # -- warprnnt ----------------------------------------------------------------------------------
@@ -163,23 +184,25 @@ def warprnnt(
     names = ops.reshape(ops.where(is_label, label, blank), (batch, 1, most, 1))
     index = ops.expand(names, (batch, steps, most, 1))
     emit = ops.take_along_axis(widened(input)[:, :, :most], index, 3)
-    emit = ops.reshape(emit, (batch, steps, most))
-    stay = ops.take_along_axis(
-        widened(input), ops.full((batch, steps, nodes, 1), blank, dt.int64), 3
-    )
-    stay = ops.reshape(stay, (batch, steps, nodes))
+    live = ops.reshape(ops.transpose(within(times, steps), (1, 0)), (batch, steps, 1))
+    is_seen = live & ops.reshape(is_label, (batch, 1, most))
+    emit = ops.where(is_seen, ops.reshape(emit, (batch, steps, most)), _NEVER)
+    stay = ops.reshape(_of_blank(widened(input), blank), (batch, steps, nodes))
+    stay = ops.where(live, stay, _NEVER)
     if fastemit_lambda:
-        emit = emit + fastemit_lambda * (emit - ops.stop_gradient(emit))
-    alphas = _diagonals(stay, emit)
+        some = ops.where(ops.isinf(emit), 0.0, emit)
+        emit = emit + fastemit_lambda * (some - ops.stop_gradient(some))
+    alphas, levels = _diagonals(stay, emit)
     end = ops.maximum(times - 1, 0)
     at = picked(ops.reshape(alphas, (batch, -1)), (end + counts) * as_int(nodes) + counts)
     exit = picked(ops.reshape(stay, (batch, -1)), end * as_int(nodes) + counts)
-    loss = ops.where(bad, float("nan"), -(at + exit))
+    total = at + exit + picked(levels, end + counts)
+    loss = ops.where(bad, float("nan"), -total)
     return as_dtype(loss, input.dtype), ops.full((0,), 0, input.dtype)
 
 
-def _diagonals(stay: Any, emit: Any) -> Any:
-    """log-sums up to node (t, u), as [batch, t + u, u]."""
+def _diagonals(stay: Any, emit: Any) -> tuple[Any, Any]:
+    """log-sums up to node (t, u), as [batch, t + u, u], and what is to be added to each [t + u]."""
     batch, steps, nodes = stay.meta.dims
     lines = steps + nodes - 1
 
@@ -199,11 +222,15 @@ def _diagonals(stay: Any, emit: Any) -> Any:
     outer = ops.full((batch, 1), _NEVER, stay.dtype)
 
     def step(carry: Any, row: Any) -> Any:
-        (alpha,), (down, across) = carry, row
+        (alpha, level), (down, across) = carry, row
         left = ops.concat([outer, alpha], 1)[:, :nodes]
-        after = log_sum([alpha + down, left + across])
-        return [after], [after]
+        after, top = centred(log_sum([alpha + down, left + across]))
+        return [after, level + top], [after, level + top]
 
-    _, ys = scanned(step, [first], [row[1:] for row in rows])
-    alphas = ops.concat([ops.reshape(first, (1, batch, nodes)), ys[0]], 0)
-    return ops.transpose(alphas, (1, 0, 2))
+    start = [first, ops.full((batch, 1), 0, dt.float64)]
+    _, ys = scanned(step, start, [row[1:] for row in rows])
+    alphas, levels = (
+        ops.transpose(ops.concat([ops.reshape(x, (1, *x.meta.dims)), y], 0), (1, 0, 2))
+        for x, y in zip(start, ys)
+    )
+    return alphas, ops.reshape(levels, (batch, lines))

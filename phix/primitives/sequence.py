@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
+from phix.core.windows import window_counts
 from phix.primitives.lengths import (
     as_int,
     check_dims,
@@ -214,6 +216,118 @@ def match_matrix_tensor(x: Any, y: Any, w: Any, dim_t: int) -> Any:
     each = ops.transpose(ops.reshape(tmp, (rows, dim_t, width)), (1, 0, 2))
     out = ops.matmul(each, y, False, True)
     return ops.reshape(out, (dim_t * rows * columns, 1)), tmp
+
+
+# -- sequence_pool, sequence_conv, im2sequence -------------------------------------------------
+# Of the pools that add up: what the sum of so many rows is divided by.
+_DIVISORS: dict[str, Callable[[Any], Any]] = {
+    "SUM": lambda count: 1.0,
+    "AVERAGE": lambda count: count,
+    "SQRT": lambda count: ops.sqrt(count),
+}
+POOLS = (*_DIVISORS, "MAX", "FIRST", "LAST")
+
+
+@rules.normalize("sequence_pool")
+def sequence_pool_attrs(x: MetaTensor, is_test: bool, pooltype: str, pad_value: float) -> Any:
+    if pooltype not in POOLS:
+        raise AttributeValueError(f"pooltype must be one of {', '.join(POOLS)}, found {pooltype!r}")
+    return is_test, pooltype, pad_value
+
+
+@rules.decompose("sequence_pool")
+def sequence_pool(x: Any, is_test: bool, pooltype: str, pad_value: float) -> Any:
+    """What takes a row takes it of x with a row of ``pad_value`` behind, all there is of an empty
+    x; the largest is looked for with -inf there, which is first in none but that."""
+    check_dims("x", x, (None, None), "[time, width]")
+    steps, width = x.meta.dims
+    number = ops.full((1, width), 0, dt.int64)
+    if pooltype in _DIVISORS:
+        wide = widened(x)
+        count = ops.cast(ops.maximum(as_int(steps), 1), wide.dtype)
+        out = ops.sum(wide, (0,), keepdim=True) / _DIVISORS[pooltype](count)
+        out = ops.where(as_int(steps) == 0, pad_value, as_dtype(out, x.dtype))
+        return out, ops.cast(number, dt.int32)
+    if pooltype == "LAST":
+        number = number + ops.maximum(as_int(steps) - 1, 0)
+    if pooltype == "MAX":
+        bounded = ops.concat([x, ops.full((1, width), float("-inf"), x.dtype)], 0)
+        number = ops.reshape(ops.argmax(bounded, 0), (1, width))
+    ended = ops.concat([x, ops.full((1, width), pad_value, x.dtype)], 0)
+    return ops.take_along_axis(ended, number, 0), ops.cast(number, dt.int32)
+
+
+@rules.normalize("sequence_conv")
+def sequence_conv_attrs(
+    x: MetaTensor, padding_data: MetaTensor | None, filter: MetaTensor, length: int,
+    trainable: bool, start: int, stride: int,
+) -> Any:  # fmt: skip
+    if length < 1:
+        raise AttributeValueError(f"context_length must be 1 or more, found {length}")
+    if stride != 1:
+        raise AttributeValueError(f"context_stride must be 1, found {stride}")
+    if trainable and padding_data is None:
+        raise ArgumentError("sequence_conv takes its padding_data where padding_trainable is True")
+    return length, trainable, start, stride
+
+
+@rules.decompose("sequence_conv")
+def sequence_conv(
+    x: Any, padding_data: Any, filter: Any, context_length: int, padding_trainable: bool,
+    context_start: int, context_stride: int,
+) -> Any:  # fmt: skip
+    """Row t of the product's left side holds rows t + start, ..., t + start + length - 1 of x."""
+    check_dims("x", x, (None, None), "[time, width]")
+    steps, width = x.meta.dims
+    rows = context_length * width
+    check_dims("filter", filter, (rows, None), f"[context_length * width {dm.dim_text(rows)}, out]")
+    above = max(0, -context_start)
+    below = max(0, context_start + context_length - 1)
+    if padding_trainable:
+        wanted = (above + below, width)
+        check_dims("padding_data", padding_data, wanted, f"[rows above and below, width], {wanted}")
+        edges = ops.split(padding_data, [above, below], 0)
+    else:
+        edges = [ops.full((n, width), 0, x.dtype) for n in (above, below)]
+    whole = ops.concat([edges[0], x, edges[1]], 0)
+    first = above + context_start
+    seen = [whole[first + j : first + j + steps] for j in range(context_length)]
+    return ops.matmul(ops.concat(seen, 1), filter)
+
+
+@rules.normalize("im2sequence")
+def im2sequence_attrs(x: MetaTensor, y: MetaTensor | None, *attrs: Any) -> Any:
+    if y is not None:
+        raise ArgumentError(
+            "im2sequence: y, the sizes of images before they were padded, gives each image another "
+            "number of rows, which a dense result has no room for; leave y out and mask the rows"
+        )
+    names = ("kernels", "strides", "paddings", "out_stride")
+    for name, value, count in zip(names, attrs, (2, 2, 4, 2)):
+        if len(value) != count or min(value) < (name != "paddings"):
+            raise AttributeValueError(f"{name} holds {count} sizes, found {list(value)}")
+    return attrs
+
+
+@rules.decompose("im2sequence")
+def im2sequence(x: Any, y: Any, kernels: Any, strides: Any, paddings: Any, out_stride: Any) -> Any:
+    check_dims("x", x, (None,) * 4, "[batch, channels, height, width]")
+    up, left, down, right = paddings
+    pads = ((up, down), (left, right))
+    batch, channels, *size = x.meta.dims
+    counts = window_counts("EXPLICIT", pads, tuple(size), kernels, strides, (1, 1))
+    if any(isinstance(n, int) and n < 1 for n in counts):
+        raise ShapeError(f"a window of {list(kernels)} does not fit on images {x.meta}; pad more")
+    wide = ops.pad(x, (0, 0, 0, 0, up, down, left, right))
+    rows, columns = counts
+    taps = [
+        wide[:, :, i : i + (rows - 1) * strides[0] + 1 : strides[0],
+             j : j + (columns - 1) * strides[1] + 1 : strides[1]]
+        for i in range(kernels[0]) for j in range(kernels[1])
+    ]  # fmt: skip
+    each = ops.stack(taps, 4)  # [batch, channels, rows, columns, taps]
+    each = ops.transpose(each, (0, 2, 3, 1, 4))
+    return ops.reshape(each, (batch * rows * columns, channels * len(taps)))
 
 
 # -- chunk_eval --------------------------------------------------------------------------------

@@ -45,9 +45,12 @@ def rnn(
     bidirectional: bool,
     mode: str,
     key: Any,
+    width: int | None = None,
 ) -> tuple[Any, ...]:
     """The output, the key as it came, and the final states."""
-    steps, batch, _ = x.shape
+    steps, batch, found = x.shape
+    if width not in (None, found):
+        raise ValueError("another width than input_size says")
     directions = 2 if bidirectional else 1
     half = len(weights) // 2
     finals = [np.array(s) for s in pre_state]

@@ -29,7 +29,7 @@ def ctc(logits: Any, label: Any, times: Any, counts: Any, blank: int) -> np.ndar
         paths = itertools.product(range(classes), repeat=end)
         rights = (path for path in paths if _merged(path, blank) == wanted)
         total = sum(np.exp(sum(p[t, k] for t, k in enumerate(path))) for path in rights)
-        loss[b, 0] = -np.log(total)
+        loss[b, 0] = -np.log(total) if total else np.inf
     return loss
 
 
@@ -66,6 +66,9 @@ def edit_distance(hyps: Any, refs: Any, h_lengths: Any, r_lengths: Any, normaliz
     for b in range(len(hyps)):
         one = hyps[b, : hyps.shape[1] if h_lengths is None else int(h_lengths[b])]
         two = refs[b, : refs.shape[1] if r_lengths is None else int(r_lengths[b])]
+        if h_lengths is not None and (len(one) != h_lengths[b] or len(two) != r_lengths[b]):
+            out[b] = np.nan
+            continue
         d = np.add.outer(np.arange(len(one) + 1), np.arange(len(two) + 1))
         for i, j in np.ndindex(len(one), len(two)):
             changed = d[i, j] + (one[i] != two[j])
@@ -167,3 +170,40 @@ def chunk_eval(inference: Any, label: Any, lengths: Any, types: int, scheme: str
     f1 = 2 * p * r / (p + r) if right else np.float32(0)
     counts = (np.array([n]) for n in (len(found), len(wanted), right))
     return (*(np.array([v], np.float32) for v in (p, r, f1)), *counts)
+
+
+def sequence_pool(x: np.ndarray, pooltype: str, pad_value: float) -> np.ndarray:
+    if not len(x):
+        return np.full((1, x.shape[1]), pad_value)
+    pools = {
+        "SUM": lambda: x.sum(0),
+        "AVERAGE": lambda: x.mean(0),
+        "SQRT": lambda: x.sum(0) / np.sqrt(len(x)),
+        "MAX": lambda: x.max(0),
+        "FIRST": lambda: x[0],
+        "LAST": lambda: x[-1],
+    }
+    return np.asarray(pools[pooltype]())[None]
+
+
+def sequence_conv(x: Any, edges: Any, w: Any, length: int, start: int) -> np.ndarray:
+    steps, width = x.shape
+    above = max(0, -start)
+    out = np.zeros((steps, w.shape[1]))
+    for t, j in np.ndindex(steps, length):
+        at, part = t + start + j, w[j * width : (j + 1) * width]
+        if 0 <= at < steps:
+            out[t] += x[at] @ part
+        elif edges is not None:
+            out[t] += edges[above + at if at < 0 else above + at - steps] @ part
+    if len(w) != length * width:
+        raise ValueError("a filter of another size")
+    return out
+
+
+def im2sequence(x: Any, kernels: Any, strides: Any, paddings: Any) -> np.ndarray:
+    up, left, down, right = paddings
+    wide = np.pad(x, ((0, 0), (0, 0), (up, down), (left, right)))
+    seen = np.lib.stride_tricks.sliding_window_view(wide, kernels, axis=(2, 3))
+    seen = seen[:, :, :: strides[0], :: strides[1]].transpose(0, 2, 3, 1, 4, 5)
+    return seen.reshape(np.prod(seen.shape[:3]), np.prod(seen.shape[3:]))
