@@ -107,7 +107,7 @@ __all__ = [
     "i0", "i0_", "i0e",
     "i1", "i1_", "i1e",
     "identity_loss", "identity_loss_",
-    "imag", "imag_grad",
+    "im2sequence", "imag", "imag_grad",
     "increment", "increment_", "index_add", "index_add_", "index_put", "index_put_",
     "index_put_grad", "index_sample", "index_select", "index_select_strided", "instance_norm",
     "instance_norm_grad", "int_bincount", "inverse", "inverse_grad",
@@ -173,8 +173,9 @@ __all__ = [
     "rsqrt", "rsqrt_", "rsqrt_grad",
     "scale", "scale_", "scale_grad", "scaled_bessel", "scaled_bessel_grad", "scan", "scatter",
     "scatter_", "scatter_nd_add", "scatter_nd_add_grad",
-    "searchsorted", "select_n", "selu", "send_u_recv", "send_ue_recv", "send_uv", "sequence_mask",
-    "set", "set_", "set_value", "set_value_", "set_value_with_tensor", "set_value_with_tensor_",
+    "searchsorted", "select_n", "selu", "send_u_recv", "send_ue_recv", "send_uv", "sequence_conv",
+    "sequence_mask", "sequence_pool", "set", "set_", "set_value", "set_value_",
+    "set_value_with_tensor", "set_value_with_tensor_",
     "shape", "shape64", "shard_index",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
@@ -8098,6 +8099,73 @@ def chunk_eval(
         _chunk_eval, (inference, label, seq_length),
         (num_chunk_types, chunk_scheme, excluded_chunk_types)
     )
+
+_sequence_pool = define(
+    "sequence_pool",
+    '(Tensor x, bool is_test=false, str pooltype = "AVERAGE", float pad_value = 0.0)',
+    "Tensor(out), Tensor(max_index)", traits=("promote_float",), dtypes=("float",),
+    intermediate=("max_index",)
+)
+def sequence_pool(
+    x: TensorLike, is_test: bool = False, pooltype: str = "AVERAGE", pad_value: FloatLike = 0.0
+) -> Tensor:
+    """One row of the rows of a sequence x [time, width]: their SUM, AVERAGE, sum over the root of
+    their number (SQRT), the MAX of each column, the FIRST or the LAST; pad_value where there is no
+    row.
+
+    Args:
+        x: tensor, float.
+        is_test: bool.
+        pooltype: str.
+        pad_value: float or one-element tensor.
+    """
+    return bind(_sequence_pool, (x,), (is_test, pooltype, pad_value))[0]
+
+_sequence_conv = define(
+    "sequence_conv", "(Tensor x, Tensor padding_data, Tensor filter, int context_length, "
+    "bool padding_trainable = false, int context_start = 0, int context_stride = 1)", "Tensor(out)",
+    traits=("promote",), dtypes=("float",), optional=("padding_data",)
+)
+def sequence_conv(
+    x: TensorLike, padding_data: TensorLike | None, filter: TensorLike, context_length: int,
+    padding_trainable: bool = False, context_start: int = 0, context_stride: int = 1
+) -> Tensor:
+    """Rows t + context_start to t + context_start + context_length - 1 of a sequence x [time,
+    width] side by side, times filter [context_length * width, out], for each t. Above and below x
+    lie zeros, or with padding_trainable the rows of padding_data. context_stride is 1.
+
+    Args:
+        x: tensor, float.
+        padding_data: tensor, float, may be None.
+        filter: tensor, float.
+        context_length: int.
+        padding_trainable: bool.
+        context_start, context_stride: int.
+    """
+    return bind(
+        _sequence_conv, (x, padding_data, filter),
+        (context_length, padding_trainable, context_start, context_stride)
+    )
+
+_im2sequence = define(
+    "im2sequence",
+    "(Tensor x, Tensor y, int[] kernels, int[] strides = {1, 1}, int[] paddings = {0, 0, 0, 0}, "
+    "int[] out_stride = {1, 1})", "Tensor(out)", optional=("y",)
+)
+def im2sequence(
+    x: TensorLike, y: TensorLike | None, kernels: IntArrayLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0, 0, 0), out_stride: IntArrayLike = (1, 1)
+) -> Tensor:
+    """The windows of images x [batch, channels, height, width] as rows, from left to right and
+    down, image after image: [batch * windows, channels * window]. paddings are zeros above, left,
+    below and right. y and out_stride are for images of different sizes, which are refused.
+
+    Args:
+        x: tensor.
+        y: tensor, may be None.
+        kernels, strides, paddings, out_stride: sequence of ints.
+    """
+    return bind(_im2sequence, (x, y), (kernels, strides, paddings, out_stride))
 
 
 # -- yaml/shape.yaml -------------------------------------------------------------------------------

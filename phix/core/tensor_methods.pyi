@@ -2286,6 +2286,39 @@ class TensorMethods:
         one alone (plain), and num_chunk_types * tags is outside. Tensors are [batch, time, 1] with
         seq_length, else one sequence. A tag beyond raises TensorIndexError where the call runs at
         once."""
+    def sequence_pool(
+        self,
+        is_test: bool = False,
+        pooltype: str = 'AVERAGE',
+        pad_value: FloatLike = 0.0,
+    ) -> Tensor:
+        """One row of the rows of a sequence x [time, width]: their SUM, AVERAGE, sum over the root
+        of their number (SQRT), the MAX of each column, the FIRST or the LAST; pad_value where there
+        is no row."""
+    def sequence_conv(
+        self,
+        padding_data: TensorLike | None,
+        filter: TensorLike,
+        context_length: int,
+        padding_trainable: bool = False,
+        context_start: int = 0,
+        context_stride: int = 1,
+    ) -> Tensor:
+        """Rows t + context_start to t + context_start + context_length - 1 of a sequence x [time,
+        width] side by side, times filter [context_length * width, out], for each t. Above and below
+        x lie zeros, or with padding_trainable the rows of padding_data. context_stride is 1."""
+    def im2sequence(
+        self,
+        y: TensorLike | None,
+        kernels: IntArrayLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0, 0, 0),
+        out_stride: IntArrayLike = (1, 1),
+    ) -> Tensor:
+        """The windows of images x [batch, channels, height, width] as rows, from left to right and
+        down, image after image: [batch * windows, channels * window]. paddings are zeros above,
+        left, below and right. y and out_stride are for images of different sizes, which are
+        refused."""
     def reshape(self, shape: IntArrayLike) -> Tensor:
         """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of
         x where the other dims fit then (where x is empty they need not: a 0 that cannot copy is a
