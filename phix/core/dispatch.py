@@ -104,8 +104,11 @@ def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> An
         ending += given
     else:
         outs = bind(op, inputs, attrs)
+    works_in_place_alone = op.name.endswith("_")
+    name = op.name if works_in_place_alone else f"{op.name}_"
+    remedy = "" if works_in_place_alone else f"call {op.name}"
     for x in ending:
-        donation.end(x, f"{op.name}_{at_user_line()}", f"call {op.name}")
+        donation.end(x, f"{name}{at_user_line()}", remedy)
     return outs
 
 
@@ -161,7 +164,9 @@ def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     converted: list[Any] = []
     place = home(_leaves(inputs))
     for arg, value in zip(op.inputs, inputs):
-        if arg.is_list:
+        if value is None and arg.is_list and arg.optional:
+            converted.append(None)
+        elif arg.is_list:
             entries = value if isinstance(value, (list, tuple)) else _entries(value)
             if entries is None:
                 raise ArgumentError(

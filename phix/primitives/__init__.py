@@ -1,6 +1,7 @@
 """Rules of the ops by family; the files mirror those in yaml/. Importing registers them."""
 
 from phix.primitives import activation as activation
+from phix.primitives import adam as adam
 from phix.primitives import along_axis as along_axis
 from phix.primitives import arithmetic as arithmetic
 from phix.primitives import attention as attention
@@ -12,6 +13,7 @@ from phix.primitives import control_flow as control_flow
 from phix.primitives import convolution as convolution
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
+from phix.primitives import distributions as distributions
 from phix.primitives import einsum as einsum
 from phix.primitives import fft as fft
 from phix.primitives import index_simplifications as index_simplifications
@@ -25,6 +27,7 @@ from phix.primitives import linalg as linalg
 from phix.primitives import loss as loss
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
+from phix.primitives import optimizers as optimizers
 from phix.primitives import placement as placement
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
@@ -32,6 +35,7 @@ from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
 from phix.primitives import reduction as reduction
+from phix.primitives import sampling as sampling
 from phix.primitives import scan as scan
 from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications

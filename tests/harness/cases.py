@@ -30,7 +30,9 @@ def _width(kind: str) -> int:
 
 
 def flatten(result: Any) -> tuple[Any, ...]:
-    """The tensors of an op's result, lists opened."""
+    """The tensors of an op's result, lists opened, absent outputs left out."""
+    if result is None:
+        return ()
     if isinstance(result, (tuple, list)):
         return tuple(leaf for part in result for leaf in flatten(part))
     return (result,)
@@ -217,9 +219,9 @@ class Case:
             if arg.is_tensor and not named and len(positional) == self.op.args.index(arg):
                 positional.append(tensors[arg.name])
             elif arg.is_tensor:
-                named[arg.name] = tensors[arg.name]
+                named[python_name(arg.name)] = tensors[arg.name]
             elif arg.name in attrs:
-                named[arg.name] = attrs[arg.name]
+                named[python_name(arg.name)] = attrs[arg.name]
         return getattr(phix.ops, python_name(self.op.name))(*positional, **named)
 
     def reference(self, tensors: dict[str, Any], attrs: dict[str, Any]) -> tuple[np.ndarray, ...]:
