@@ -22,31 +22,32 @@ if TYPE_CHECKING:
 __all__ = [
     "abs", "abs_", "abs_grad",
     "accuracy", "accuracy_check", "acos", "acos_", "acos_grad", "acosh", "acosh_", "acosh_grad",
-    "add", "add_", "add_grad", "add_n", "add_position_encoding", "addmm", "addmm_",
+    "adadelta_", "adagrad_", "adam_", "adamax_", "adamw_", "add", "add_", "add_grad", "add_n",
+    "add_position_encoding", "addmm", "addmm_",
     "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad", "allclose",
     "amax", "amin",
     "angle", "any",
     "apply_per_channel_scale",
     "arange", "argmax", "argmin", "argsort", "argsort_grad",
-    "as_complex", "as_real", "as_strided", "asin", "asin_", "asin_grad", "asinh", "asinh_",
+    "as_complex", "as_real", "as_strided", "asgd_", "asin", "asin_", "asin_grad", "asinh", "asinh_",
     "asinh_grad", "assign", "assign_", "assign_out_", "assign_value_",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
     "attention", "attention_grad", "attention_lstm",
-    "avg_pool2d", "avg_pool2d_grad",
+    "average_accumulates_", "avg_pool2d", "avg_pool2d_grad",
     "axis_index",
     "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
     "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli", "bessel_ratio", "bessel_ratio_grad",
-    "bilinear", "bincount", "bitcast", "bitwise_and", "bitwise_and_", "bitwise_left_shift",
-    "bitwise_left_shift_", "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_",
-    "bitwise_right_shift", "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
+    "bilinear", "bincount", "binomial", "bitcast", "bitwise_and", "bitwise_and_",
+    "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not", "bitwise_not_", "bitwise_or",
+    "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
     "bmm",
     "branch", "broadcast_tensors",
     "build_src_rank_and_local_expert_id",
     "cal_aux_loss", "calc_reduced_attn_scores", "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_", "celu",
-    "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
-    "cholesky_solve", "chunk_eval",
+    "check_finite_and_unscale_", "checkpoint", "checkpoint_name", "checkpoint_name_grad",
+    "cholesky", "cholesky_grad", "cholesky_solve", "chunk_eval",
     "clip", "clip_", "clip_by_norm", "clip_grad",
     "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
     "conv2d_grad", "conv2d_transpose", "copysign", "copysign_", "copysign_grad", "cos", "cos_",
@@ -56,10 +57,12 @@ __all__ = [
     "ctc_align",
     "cudnn_lstm", "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_",
     "cumprod_grad", "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
-    "debug_callback", "depthwise_conv2d", "dequantize_abs_max", "dequantize_log", "det", "det_grad",
+    "debug_callback", "decayed_adagrad", "depthwise_conv2d", "dequantize_abs_max", "dequantize_log",
+    "det", "det_grad",
     "diag", "diag_embed", "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad",
-    "dim_value", "dist", "div_scale", "divide", "divide_", "divide_grad",
+    "dim_value", "dirichlet", "dist", "div_scale", "divide", "divide_", "divide_grad",
     "dot",
+    "dpsgd",
     "dropout", "dropout_grad",
     "edit_distance",
     "eig", "eig_grad", "eigh", "eigh_grad", "eigvals", "eigvalsh", "einsum",
@@ -70,7 +73,7 @@ __all__ = [
     "erf", "erf_", "erf_grad", "erfc", "erfc_grad", "erfcx", "erfcx_grad", "erfinv", "erfinv_",
     "erfinv_grad",
     "exp", "exp_", "exp_grad", "expand", "expand_as", "expand_grad", "expand_modality_expert_id",
-    "expm", "expm1", "expm1_", "expm1_grad", "expm_grad",
+    "expm", "expm1", "expm1_", "expm1_grad", "expm_grad", "exponential_",
     "eye",
     "fake_channel_wise_dequantize_max_abs", "fake_channel_wise_quantize_abs_max",
     "fake_channel_wise_quantize_dequantize_abs_max",
@@ -91,13 +94,17 @@ __all__ = [
     "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fori_loop",
     "frobenius_norm",
+    "ftrl",
     "full", "full_", "full_batch_size_like", "full_int_array", "full_like", "full_with_tensor",
-    "fused_batch_norm_act", "fused_bn_add_activation", "fused_gemm_epilogue", "fused_rms_norm_ext",
-    "fused_rms_norm_quant", "fused_softmax_mask", "fused_softmax_mask_upper_triangle",
+    "fused_adam_", "fused_batch_norm_act", "fused_bn_add_activation", "fused_gemm_epilogue",
+    "fused_rms_norm_ext", "fused_rms_norm_quant", "fused_softmax_mask",
+    "fused_softmax_mask_upper_triangle",
     "gamma_density", "gamma_density_grad", "gammaincc", "gammaincc_", "gammaln", "gammaln_",
     "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree", "gaussian",
+    "gaussian_inplace", "gaussian_inplace_",
     "gelu", "gelu_grad",
     "greater_equal", "greater_than", "group_norm", "group_norm_grad", "gru", "gru_unit",
+    "gumbel_softmax",
     "hardshrink", "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh",
     "hardtanh_", "hardtanh_grad",
     "heaviside", "heaviside_grad",
@@ -117,7 +124,7 @@ __all__ = [
     "kron",
     "kthvalue",
     "l1_norm", "l1_norm_",
-    "label_smooth", "layer_norm", "layer_norm_grad",
+    "label_smooth", "lamb_", "layer_norm", "layer_norm_grad",
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
     "limit_by_capacity", "linear", "linear_recurrence", "linear_recurrence_grad", "linear_v2",
@@ -136,14 +143,14 @@ __all__ = [
     "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad", "max_with_index",
     "maximum", "maximum_grad",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "median", "memory_efficient_attention",
-    "meshgrid",
+    "merged_adam_", "merged_momentum_", "meshgrid",
     "min", "min_grad", "min_with_index", "minimum", "minimum_grad", "mish",
     "mode", "moe_combine", "moe_combine_no_weight", "moe_gate_dispatch", "moe_permute",
-    "moe_unpermute",
+    "moe_unpermute", "momentum_",
     "mse_loss",
-    "multi_dot", "multiplex", "multiply", "multiply_", "multiply_grad",
+    "multi_dot", "multinomial", "multiplex", "multiply", "multiply_", "multiply_grad",
     "mv",
-    "nanmedian", "nansum",
+    "nadam_", "nanmedian", "nansum",
     "ndtr", "ndtr_grad",
     "nextafter", "nextafter_grad",
     "nll_loss",
@@ -154,29 +161,33 @@ __all__ = [
     "p_norm", "p_norm_grad",
     "pad", "pad3d", "pad_grad", "partial_concat", "partial_sum",
     "pinv", "pinv_grad",
-    "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
+    "poisson", "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
     "ppermute", "ppermute_grad",
     "prelu", "prod", "prod_grad", "prune_gate_by_capacity",
     "psum", "psum_grad", "psum_scatter", "psum_scatter_grad",
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
     "qr", "qr_grad",
-    "randint", "random_bits", "random_routing", "random_routing_", "randperm", "range_v2",
+    "radam_", "randint", "random", "random_", "random_bits", "random_loggamma",
+    "random_loggamma_grad", "random_routing", "random_routing_", "randperm", "range_v2",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
     "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
     "remainder_", "remainder_grad", "renorm", "renorm_", "repeat_interleave",
     "repeat_interleave_with_tensor_index", "reshape", "reshape_", "reshape_grad",
     "restrict_nonzero", "reverse",
     "rint", "rint_",
-    "rms_norm", "rms_norm_grad",
+    "rms_norm", "rms_norm_grad", "rmsprop_",
     "rnn",
     "roll", "roll_grad", "round", "round_",
+    "rprop_",
+    "rrelu",
     "rsqrt", "rsqrt_", "rsqrt_grad",
     "scale", "scale_", "scale_grad", "scaled_bessel", "scaled_bessel_grad", "scan", "scatter",
     "scatter_", "scatter_nd_add", "scatter_nd_add_grad",
     "searchsorted", "select_n", "selu", "send_u_recv", "send_ue_recv", "send_uv", "sequence_conv",
     "sequence_mask", "sequence_pool", "set", "set_", "set_value", "set_value_",
     "set_value_with_tensor", "set_value_with_tensor_",
-    "shape", "shape64", "shard_index",
+    "sgd_",
+    "shape", "shape64", "shard_index", "shuffle_batch",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
     "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
@@ -188,7 +199,8 @@ __all__ = [
     "split_with_num_grad",
     "sqrt", "sqrt_", "sqrt_grad", "square", "square_", "square_grad", "squared_l2_norm",
     "squared_l2_norm_grad", "squeeze", "squeeze_",
-    "stack", "stanh", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
+    "stack", "standard_gamma", "stanh", "std", "stop_gradient", "strided_slice",
+    "strided_slice_grad",
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
     "svd", "svd_grad", "svdvals", "svdvals_grad",
     "swiglu", "swiglu_grad", "swish", "swish_grad",
@@ -203,8 +215,10 @@ __all__ = [
     "triangular_solve_grad", "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_",
     "triu_grad", "triu_indices", "true_positions", "trunc", "trunc_", "trunc_divide",
     "trunc_divide_", "truncated_gaussian_random",
-    "unbind", "unbind_grad", "uniform", "unique", "unique_consecutive", "unsqueeze", "unsqueeze_",
+    "unbind", "unbind_grad", "uniform", "uniform_inplace", "uniform_inplace_",
+    "uniform_random_batch_size_like", "unique", "unique_consecutive", "unsqueeze", "unsqueeze_",
     "unstack", "unstack_grad",
+    "update_loss_scaling_",
     "var", "var_grad", "variance",
     "view_dtype", "view_shape", "view_slice", "viterbi_decode",
     "warpctc", "warprnnt",
@@ -595,6 +609,412 @@ _hardtanh_grad = define(
 def hardtanh_grad(x, out_grad, t_min, t_max):
     """Backward of :func:`hardtanh`."""
     return bind(_hardtanh_grad, (x, out_grad), (t_min, t_max))
+
+
+# -- yaml/adam.yaml --------------------------------------------------------------------------------
+define = definer("yaml/adam.yaml", family="optimizers")
+
+_adam_ = define(
+    "adam_", "(Tensor param, Tensor grad, Tensor learning_rate, Tensor moment1, Tensor moment2, "
+    "Tensor moment2_max, Tensor beta1_pow, Tensor beta2_pow, Tensor master_param, "
+    "Tensor skip_update, Scalar beta1 = 0.9f, Scalar beta2 = 0.999f, Scalar epsilon = 1.0e-8f, "
+    "bool lazy_mode = false, int64_t min_row_size_to_use_multithread = 1000, "
+    "bool multi_precision = false, bool use_global_beta_pow = false, bool amsgrad = false)",
+    "Tensor(param_out), Tensor(moment1_out), Tensor(moment2_out), Tensor(moment2_max_out), "
+    "Tensor(beta1_pow_out), Tensor(beta2_pow_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("moment2_max", "master_param", "skip_update", "moment2_max_out", "master_param_out"),
+    inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
+    ("moment2_max", "moment2_max_out"), ("beta1_pow", "beta1_pow_out"),
+    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out"))
+)
+def adam_(
+    param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
+    moment2: TensorLike, moment2_max: TensorLike | None, beta1_pow: TensorLike,
+    beta2_pow: TensorLike, master_param: TensorLike | None = None,
+    skip_update: TensorLike | None = None, beta1: ScalarLike = 0.9, beta2: ScalarLike = 0.999,
+    epsilon: ScalarLike = 1e-08, lazy_mode: bool = False,
+    min_row_size_to_use_multithread: DimLike = 1000, multi_precision: bool = False,
+    use_global_beta_pow: bool = False, amsgrad: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor | None]:
+    """param - r * m / (sqrt(v) + epsilon * c) with m = beta1 * moment1 + (1 - beta1) * grad and v =
+    beta2 * moment2 + (1 - beta2) * grad ** 2, which are the new moments, c = sqrt(1 - beta2_pow)
+    and r = learning_rate * c / (1 - beta1_pow). With amsgrad v is the largest so far, kept in
+    moment2_max; the powers are multiplied by beta1 and beta2 unless use_global_beta_pow; where
+    skip_update holds all stays. lazy_mode and min_row_size_to_use_multithread say nothing here.
+
+    Args:
+        param: tensor, float.
+        grad, learning_rate, moment1, moment2: tensor.
+        moment2_max: tensor, may be None.
+        beta1_pow, beta2_pow: tensor.
+        master_param, skip_update: tensor, may be None.
+        beta1, beta2, epsilon: number or one-element tensor.
+        lazy_mode: bool.
+        min_row_size_to_use_multithread: int.
+        multi_precision, use_global_beta_pow, amsgrad: bool.
+
+    Returns:
+        param_out, moment1_out, moment2_out, moment2_max_out, beta1_pow_out, beta2_pow_out,
+        master_param_out.
+    """
+    return bind_in_place(
+        _adam_, (param, grad, learning_rate, moment1, moment2, moment2_max, beta1_pow, beta2_pow,
+        master_param, skip_update), (beta1, beta2, epsilon, lazy_mode,
+        min_row_size_to_use_multithread, multi_precision, use_global_beta_pow, amsgrad)
+    )
+
+_adamw_ = define(
+    "adamw_", "(Tensor param, Tensor grad, Tensor learning_rate, Tensor moment1, Tensor moment2, "
+    "Tensor moment2_max, Tensor beta1_pow, Tensor beta2_pow, Tensor master_param, "
+    "Tensor skip_update, Scalar beta1 = 0.9f, Scalar beta2 = 0.999f, Scalar epsilon = 1.0e-8f, "
+    "float lr_ratio = 1.0f, float coeff = 0.01f, bool with_decay = false, bool lazy_mode = false, "
+    "int64_t min_row_size_to_use_multithread = 1000, bool multi_precision = false, "
+    "bool use_global_beta_pow = false, bool amsgrad = false)",
+    "Tensor(param_out), Tensor(moment1_out), Tensor(moment2_out), Tensor(moment2_max_out), "
+    "Tensor(beta1_pow_out), Tensor(beta2_pow_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("moment2_max", "master_param", "skip_update", "moment2_max_out", "master_param_out"),
+    inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
+    ("moment2_max", "moment2_max_out"), ("beta1_pow", "beta1_pow_out"),
+    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out"))
+)
+def adamw_(
+    param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
+    moment2: TensorLike, moment2_max: TensorLike | None, beta1_pow: TensorLike,
+    beta2_pow: TensorLike, master_param: TensorLike | None = None,
+    skip_update: TensorLike | None = None, beta1: ScalarLike = 0.9, beta2: ScalarLike = 0.999,
+    epsilon: ScalarLike = 1e-08, lr_ratio: FloatLike = 1.0, coeff: FloatLike = 0.01,
+    with_decay: bool = False, lazy_mode: bool = False,
+    min_row_size_to_use_multithread: DimLike = 1000, multi_precision: bool = False,
+    use_global_beta_pow: bool = False, amsgrad: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor | None]:
+    """A step of :func:`adam_` with the learning rate learning_rate * lr_ratio, from param * (1 -
+    learning_rate * lr_ratio * coeff) if with_decay.
+
+    Args:
+        param: tensor, float.
+        grad, learning_rate, moment1, moment2: tensor.
+        moment2_max: tensor, may be None.
+        beta1_pow, beta2_pow: tensor.
+        master_param, skip_update: tensor, may be None.
+        beta1, beta2, epsilon: number or one-element tensor.
+        lr_ratio, coeff: float or one-element tensor.
+        with_decay, lazy_mode: bool.
+        min_row_size_to_use_multithread: int.
+        multi_precision, use_global_beta_pow, amsgrad: bool.
+
+    Returns:
+        param_out, moment1_out, moment2_out, moment2_max_out, beta1_pow_out, beta2_pow_out,
+        master_param_out.
+    """
+    return bind_in_place(
+        _adamw_, (param, grad, learning_rate, moment1, moment2, moment2_max, beta1_pow, beta2_pow,
+        master_param, skip_update), (beta1, beta2, epsilon, lr_ratio, coeff, with_decay, lazy_mode,
+        min_row_size_to_use_multithread, multi_precision, use_global_beta_pow, amsgrad)
+    )
+
+_adamax_ = define(
+    "adamax_", "(Tensor param, Tensor grad, Tensor learning_rate, Tensor moment, Tensor inf_norm, "
+    "Tensor beta1_pow, Tensor master_param, float beta1 = 0.9f, float beta2 = 0.999f, "
+    "float epsilon = 1.0e-8f, bool multi_precision = false)",
+    "Tensor(param_out), Tensor(moment_out), Tensor(inf_norm_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
+    ("moment", "moment_out"), ("inf_norm", "inf_norm_out"), ("master_param", "master_param_out"))
+)
+def adamax_(
+    param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment: TensorLike,
+    inf_norm: TensorLike, beta1_pow: TensorLike, master_param: TensorLike | None = None,
+    beta1: FloatLike = 0.9, beta2: FloatLike = 0.999, epsilon: FloatLike = 1e-08,
+    multi_precision: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """param - learning_rate / (1 - beta1_pow) * moment_out / inf_norm_out with moment_out = beta1 *
+    moment + (1 - beta1) * grad and inf_norm_out = max(abs(grad), beta2 * inf_norm + epsilon).
+    beta1_pow is not updated.
+
+    Args:
+        param: tensor, float.
+        grad, learning_rate, moment, inf_norm, beta1_pow: tensor.
+        master_param: tensor, may be None.
+        beta1, beta2, epsilon: float or one-element tensor.
+        multi_precision: bool.
+
+    Returns:
+        param_out, moment_out, inf_norm_out, master_param_out.
+    """
+    return bind_in_place(
+        _adamax_, (param, grad, learning_rate, moment, inf_norm, beta1_pow, master_param),
+        (beta1, beta2, epsilon, multi_precision)
+    )
+
+_lamb_ = define(
+    "lamb_", "(Tensor param, Tensor grad, Tensor learning_rate, Tensor moment1, Tensor moment2, "
+    "Tensor beta1_pow, Tensor beta2_pow, Tensor master_param, Tensor skip_update, "
+    "float weight_decay, float beta1=0.9, float beta2=0.999, float epsilon=1.0e-6f, "
+    "bool always_adapt=false, bool multi_precision=false)",
+    "Tensor(param_out), Tensor(moment1_out), Tensor(moment2_out), Tensor(beta1_pow_out), "
+    "Tensor(beta2_pow_out), Tensor(master_param_outs)", traits=("promote(param)", "full_precision"),
+    dtypes=("float",),
+    optional=("master_param", "skip_update", "beta1_pow_out", "beta2_pow_out", "master_param_outs"),
+    inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
+    ("beta1_pow", "beta1_pow_out"), ("beta2_pow", "beta2_pow_out"),
+    ("master_param", "master_param_outs"))
+)
+def lamb_(
+    param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
+    moment2: TensorLike, beta1_pow: TensorLike, beta2_pow: TensorLike,
+    master_param: TensorLike | None, skip_update: TensorLike | None, weight_decay: FloatLike,
+    beta1: FloatLike = 0.9, beta2: FloatLike = 0.999, epsilon: FloatLike = 1e-06,
+    always_adapt: bool = False, multi_precision: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
+    """param - learning_rate * r * u with u = m / (sqrt(v) + epsilon) + weight_decay * param, m and
+    v the corrected moments of :func:`adam_`, and r the norm of param by that of u where both are
+    above 0; r is 1 without weight_decay unless always_adapt.
+
+    Args:
+        param: tensor, float.
+        grad, learning_rate, moment1, moment2, beta1_pow, beta2_pow: tensor.
+        master_param, skip_update: tensor, may be None.
+        weight_decay, beta1, beta2, epsilon: float or one-element tensor.
+        always_adapt, multi_precision: bool.
+
+    Returns:
+        param_out, moment1_out, moment2_out, beta1_pow_out, beta2_pow_out, master_param_outs.
+    """
+    return bind_in_place(
+        _lamb_, (param, grad, learning_rate, moment1, moment2, beta1_pow, beta2_pow, master_param,
+        skip_update), (weight_decay, beta1, beta2, epsilon, always_adapt, multi_precision)
+    )
+
+_nadam_ = define(
+    "nadam_", "(Tensor param, Tensor grad, Tensor learning_rate, Tensor momentum_decay_pow, "
+    "Tensor beta2_pow, Tensor mu_product, Tensor moment1, Tensor moment2, Tensor master_param, "
+    "float beta1 = 0.9f, float beta2 = 0.999f, float epsilon = 1.0e-8f, "
+    "float momentum_decay = 0.004f, bool multi_precision = false)",
+    "Tensor(param_out), Tensor(momentum_decay_pow_out), Tensor(beta2_pow_out), "
+    "Tensor(mu_product_out), Tensor(moment1_out), Tensor(moment2_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
+    ("momentum_decay_pow", "momentum_decay_pow_out"), ("beta2_pow", "beta2_pow_out"),
+    ("mu_product", "mu_product_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
+    ("master_param", "master_param_out"))
+)
+def nadam_(
+    param: TensorLike, grad: TensorLike, learning_rate: TensorLike, momentum_decay_pow: TensorLike,
+    beta2_pow: TensorLike, mu_product: TensorLike, moment1: TensorLike, moment2: TensorLike,
+    master_param: TensorLike | None = None, beta1: FloatLike = 0.9, beta2: FloatLike = 0.999,
+    epsilon: FloatLike = 1e-08, momentum_decay: FloatLike = 0.004, multi_precision: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """Adam with Nesterov's momentum: with d = 0.96 * momentum_decay_pow, mu and mu' the products of
+    beta1 with 1 - d ** momentum_decay / 2 of this step and the next, and p = mu_product * mu, it
+    goes along mu' * moment1_out / (1 - p * mu') + (1 - mu) * grad / (1 - p), divided by
+    sqrt(moment2_out / (1 - beta2_pow_out)) + epsilon. The powers begin as 1.
+
+    Args:
+        param: tensor, float.
+        grad, learning_rate, momentum_decay_pow, beta2_pow, mu_product, moment1, moment2: tensor.
+        master_param: tensor, may be None.
+        beta1, beta2, epsilon, momentum_decay: float or one-element tensor.
+        multi_precision: bool.
+
+    Returns:
+        param_out, momentum_decay_pow_out, beta2_pow_out, mu_product_out, moment1_out, moment2_out,
+        master_param_out.
+    """
+    return bind_in_place(
+        _nadam_, (param, grad, learning_rate, momentum_decay_pow, beta2_pow, mu_product, moment1,
+        moment2, master_param), (beta1, beta2, epsilon, momentum_decay, multi_precision)
+    )
+
+_radam_ = define(
+    "radam_",
+    "(Tensor param, Tensor grad, Tensor learning_rate, Tensor beta1_pow, Tensor beta2_pow, "
+    "Tensor rho, Tensor moment1, Tensor moment2, Tensor master_param, float beta1 = 0.9f, "
+    "float beta2 = 0.999f, float epsilon = 1.0e-8f, bool multi_precision = false)",
+    "Tensor(param_out), Tensor(beta1_pow_out), Tensor(beta2_pow_out), Tensor(rho_out), "
+    "Tensor(moment1_out), Tensor(moment2_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
+    ("beta1_pow", "beta1_pow_out"), ("beta2_pow", "beta2_pow_out"), ("rho", "rho_out"),
+    ("moment1", "moment1_out"), ("moment2", "moment2_out"), ("master_param", "master_param_out"))
+)
+def radam_(
+    param: TensorLike, grad: TensorLike, learning_rate: TensorLike, beta1_pow: TensorLike,
+    beta2_pow: TensorLike, rho: TensorLike, moment1: TensorLike, moment2: TensorLike,
+    master_param: TensorLike | None = None, beta1: FloatLike = 0.9, beta2: FloatLike = 0.999,
+    epsilon: FloatLike = 1e-08, multi_precision: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """Rectified Adam: along moment1_out / (1 - beta1_pow_out), times sqrt(q * (1 - beta2_pow_out))
+    / (sqrt(moment2_out) + epsilon) once t > 5, where q = (t - 4) * (t - 2) * s / ((s - 4) * (s - 2)
+    * t), s = 2 / (1 - beta2) - 1, t = s - 2 * rho_out and rho_out = (rho * (beta2 - beta2_pow_out)
+    + beta2_pow_out) / (1 - beta2_pow_out). The powers begin as 1, rho as 0.
+
+    Args:
+        param: tensor, float.
+        grad, learning_rate, beta1_pow, beta2_pow, rho, moment1, moment2: tensor.
+        master_param: tensor, may be None.
+        beta1, beta2, epsilon: float or one-element tensor.
+        multi_precision: bool.
+
+    Returns:
+        param_out, beta1_pow_out, beta2_pow_out, rho_out, moment1_out, moment2_out,
+        master_param_out.
+    """
+    return bind_in_place(
+        _radam_,
+        (param, grad, learning_rate, beta1_pow, beta2_pow, rho, moment1, moment2, master_param),
+        (beta1, beta2, epsilon, multi_precision)
+    )
+
+_merged_adam_ = define(
+    "merged_adam_",
+    "(Tensor[] param, Tensor[] grad, Tensor[] learning_rate, Tensor[] moment1, Tensor[] moment2, "
+    "Tensor[] moment2_max, Tensor[] beta1_pow, Tensor[] beta2_pow, Tensor[] master_param, "
+    "Scalar beta1 = 0.9f, Scalar beta2 = 0.999f, Scalar epsilon = 1.0e-8f, "
+    "bool multi_precision = false, bool use_global_beta_pow = false, bool amsgrad = false)",
+    "Tensor[](param_out){param.size()}, Tensor[](moment1_out){param.size()}, "
+    "Tensor[](moment2_out){param.size()}, Tensor[](moment2_max_out){param.size()}, "
+    "Tensor[](beta1_pow_out){param.size()}, Tensor[](beta2_pow_out){param.size()}, "
+    "Tensor[](master_param_out){param.size()}", traits=("full_precision",), dtypes=("float",),
+    optional=("moment2_max", "master_param", "moment2_max_out", "master_param_out"),
+    inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
+    ("moment2_max", "moment2_max_out"), ("beta1_pow", "beta1_pow_out"),
+    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out"))
+)
+def merged_adam_(
+    param: Sequence[TensorLike], grad: Sequence[TensorLike], learning_rate: Sequence[TensorLike],
+    moment1: Sequence[TensorLike], moment2: Sequence[TensorLike],
+    moment2_max: Sequence[TensorLike] | None, beta1_pow: Sequence[TensorLike],
+    beta2_pow: Sequence[TensorLike], master_param: Sequence[TensorLike] | None = None,
+    beta1: ScalarLike = 0.9, beta2: ScalarLike = 0.999, epsilon: ScalarLike = 1e-08,
+    multi_precision: bool = False, use_global_beta_pow: bool = False, amsgrad: bool = False
+) -> tuple[
+    tuple[Tensor, ...],
+    tuple[Tensor, ...],
+    tuple[Tensor, ...],
+    tuple[Tensor, ...] | None,
+    tuple[Tensor, ...],
+    tuple[Tensor, ...],
+    tuple[Tensor, ...] | None,
+]:
+    """A step of :func:`adam_` for each param; learning_rate has an entry for each, or one for all.
+
+    Args:
+        param, grad, learning_rate, moment1, moment2: sequence of tensors, float.
+        moment2_max: sequence of tensors, float, may be None.
+        beta1_pow, beta2_pow: sequence of tensors, float.
+        master_param: sequence of tensors, float, may be None.
+        beta1, beta2, epsilon: number or one-element tensor.
+        multi_precision, use_global_beta_pow, amsgrad: bool.
+
+    Returns:
+        param_out, moment1_out, moment2_out, moment2_max_out, beta1_pow_out, beta2_pow_out,
+        master_param_out.
+    """
+    return bind_in_place(
+        _merged_adam_, (param, grad, learning_rate, moment1, moment2, moment2_max, beta1_pow,
+        beta2_pow, master_param),
+        (beta1, beta2, epsilon, multi_precision, use_global_beta_pow, amsgrad)
+    )
+
+_merged_momentum_ = define(
+    "merged_momentum_",
+    "(Tensor[] param, Tensor[] grad, Tensor[] velocity, Tensor[] learning_rate, "
+    "Tensor[] master_param, float mu, bool use_nesterov = false, "
+    "str[] regularization_method = {}, float[] regularization_coeff = {}, "
+    "bool multi_precision = false, float rescale_grad = 1.0f)",
+    "Tensor[](param_out){param.size()}, Tensor[](velocity_out){param.size()}, "
+    "Tensor[](master_param_out){param.size()}", traits=("full_precision",), dtypes=("float",),
+    optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
+    ("velocity", "velocity_out"), ("master_param", "master_param_out"))
+)
+def merged_momentum_(
+    param: Sequence[TensorLike], grad: Sequence[TensorLike], velocity: Sequence[TensorLike],
+    learning_rate: Sequence[TensorLike], master_param: Sequence[TensorLike] | None, mu: FloatLike,
+    use_nesterov: bool = False, regularization_method: Sequence[str] | None = (),
+    regularization_coeff: FloatLike | Sequence[FloatLike] | None = (),
+    multi_precision: bool = False, rescale_grad: FloatLike = 1.0
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], tuple[Tensor, ...] | None]:
+    """A step of :func:`momentum_` for each param; learning_rate has an entry for each, or one for
+    all.
+
+    Args:
+        param, grad, velocity, learning_rate: sequence of tensors, float.
+        master_param: sequence of tensors, float, may be None.
+        mu: float or one-element tensor.
+        use_nesterov: bool.
+        regularization_method: sequence of strs, may be None.
+        regularization_coeff: sequence of float or one-element tensors, may be None.
+        multi_precision: bool.
+        rescale_grad: float or one-element tensor.
+
+    Returns:
+        param_out, velocity_out, master_param_out.
+    """
+    return bind_in_place(
+        _merged_momentum_, (param, grad, velocity, learning_rate, master_param), (mu, use_nesterov,
+        regularization_method, regularization_coeff, multi_precision, rescale_grad)
+    )
+
+_fused_adam_ = define(
+    "fused_adam_", "(Tensor[] params, Tensor[] grads, Tensor learning_rate, Tensor[] moments1, "
+    "Tensor[] moments2, Tensor[] moments2_max, Tensor[] beta1_pows, Tensor[] beta2_pows, "
+    "Tensor[] master_params, Tensor skip_update, Scalar beta1, Scalar beta2, Scalar epsilon, "
+    "int chunk_size, float weight_decay, bool use_adamw, bool multi_precision, "
+    "bool use_global_beta_pow, bool amsgrad = false)",
+    "Tensor[](params_out){params.size()}, Tensor[](moments1_out){params.size()}, "
+    "Tensor[](moments2_out){params.size()}, Tensor[](moments2_max_out){params.size()}, "
+    "Tensor[](beta1_pows_out){params.size()}, Tensor[](beta2_pows_out){params.size()}, "
+    "Tensor[](master_params_out){params.size()}", traits=("full_precision",), dtypes=("float",),
+    optional=("moments2_max", "skip_update", "master_params", "moments2_max_out",
+    "master_params_out"), inplace=(("params", "params_out"), ("moments1", "moments1_out"),
+    ("moments2", "moments2_out"), ("moments2_max", "moments2_max_out"),
+    ("beta1_pows", "beta1_pows_out"), ("beta2_pows", "beta2_pows_out"),
+    ("master_params", "master_params_out"))
+)
+def fused_adam_(
+    params: Sequence[TensorLike], grads: Sequence[TensorLike], learning_rate: TensorLike,
+    moments1: Sequence[TensorLike], moments2: Sequence[TensorLike],
+    moments2_max: Sequence[TensorLike] | None, beta1_pows: Sequence[TensorLike],
+    beta2_pows: Sequence[TensorLike], master_params: Sequence[TensorLike] | None,
+    skip_update: TensorLike | None, beta1: ScalarLike, beta2: ScalarLike, epsilon: ScalarLike,
+    chunk_size: int, weight_decay: FloatLike, use_adamw: bool, multi_precision: bool,
+    use_global_beta_pow: bool, amsgrad: bool = False
+) -> tuple[
+    tuple[Tensor, ...],
+    tuple[Tensor, ...],
+    tuple[Tensor, ...],
+    tuple[Tensor, ...] | None,
+    tuple[Tensor, ...],
+    tuple[Tensor, ...],
+    tuple[Tensor, ...] | None,
+]:
+    """A step of :func:`adam_` for each of params, or of :func:`adamw_` with coeff = weight_decay if
+    use_adamw. chunk_size says nothing here.
+
+    Args:
+        params, grads: sequence of tensors, float.
+        learning_rate: tensor, float.
+        moments1, moments2: sequence of tensors, float.
+        moments2_max: sequence of tensors, float, may be None.
+        beta1_pows, beta2_pows: sequence of tensors, float.
+        master_params: sequence of tensors, float, may be None.
+        skip_update: tensor, float, may be None.
+        beta1, beta2, epsilon: number or one-element tensor.
+        chunk_size: int.
+        weight_decay: float or one-element tensor.
+        use_adamw, multi_precision, use_global_beta_pow, amsgrad: bool.
+
+    Returns:
+        params_out, moments1_out, moments2_out, moments2_max_out, beta1_pows_out, beta2_pows_out,
+        master_params_out.
+    """
+    return bind_in_place(
+        _fused_adam_, (params, grads, learning_rate, moments1, moments2, moments2_max, beta1_pows,
+        beta2_pows, master_params, skip_update), (beta1, beta2, epsilon, chunk_size, weight_decay,
+        use_adamw, multi_precision, use_global_beta_pow, amsgrad)
+    )
 
 
 # -- yaml/arithmetic.yaml --------------------------------------------------------------------------
@@ -2004,6 +2424,124 @@ def full_batch_size_like(
     return bind(
         _full_batch_size_like, (input,), (shape, dtype, value, input_dim_idx, output_dim_idx, place)
     )
+
+
+# -- yaml/distributions.yaml -----------------------------------------------------------------------
+define = definer("yaml/distributions.yaml", family="random")
+
+_random_loggamma = define(
+    "random_loggamma", "(Tensor key, Tensor x)", "Tensor(out)", backward="random_loggamma_grad",
+    traits=("random", "promote_float(x)", "own_derivative"), dtypes=("float",)
+)
+def random_loggamma(key: TensorLike, x: TensorLike) -> Tensor:
+    """Logarithms of gamma numbers of shape x and scale 1, which are finite for small x too. The
+    derivative is that of the quantile: what lies below a number stays the same part.
+
+    Args:
+        key: tensor.
+        x: tensor, float.
+    """
+    return bind(_random_loggamma, (key, x), ())
+
+_random_loggamma_grad = define(
+    "random_loggamma_grad", "(Tensor x, Tensor out, Tensor out_grad)", "Tensor(x_grad)",
+    forward="random_loggamma"
+)
+def random_loggamma_grad(x, out, out_grad):
+    """Backward of :func:`random_loggamma`."""
+    return bind(_random_loggamma_grad, (x, out, out_grad), ())
+
+_standard_gamma = define(
+    "standard_gamma", "(Tensor key, Tensor x)", "Tensor(out)",
+    traits=("random", "promote_float(x)"), dtypes=("float",)
+)
+def standard_gamma(key: TensorLike, x: TensorLike) -> Tensor:
+    """Gamma numbers, of density t ** (x - 1) * exp(-t) / gamma(x). The derivative is that of the
+    quantile: what lies below a number stays the same part.
+
+    Args:
+        key: tensor.
+        x: tensor, float.
+    """
+    return bind(_standard_gamma, (key, x), ())
+
+_dirichlet = define(
+    "dirichlet", "(Tensor key, Tensor alpha)", "Tensor(out)",
+    traits=("random", "promote_float(alpha)"), dtypes=("float",)
+)
+def dirichlet(key: TensorLike, alpha: TensorLike) -> Tensor:
+    """Probabilities that add to 1 along the last axis, of density proportional to prod(p ** (alpha
+    - 1)): gamma numbers over their sum, with their derivative.
+
+    Args:
+        key: tensor.
+        alpha: tensor, float.
+    """
+    return bind(_dirichlet, (key, alpha), ())
+
+_poisson = define(
+    "poisson", "(Tensor key, Tensor x)", "Tensor(out)", traits=("random", "nondifferentiable")
+)
+def poisson(key: TensorLike, x: TensorLike) -> Tensor:
+    """How many events there are where x are expected: k with probability x ** k * exp(-x) / k!, in
+    the dtype of x; NaN for an x that is negative, NaN or infinite.
+
+    Args:
+        key, x: tensor.
+    """
+    return bind(_poisson, (key, x), ())
+
+_binomial = define(
+    "binomial", "(Tensor key, Tensor count, Tensor prob)", "Tensor(out)",
+    traits=("random", "nondifferentiable")
+)
+def binomial(key: TensorLike, count: TensorLike, prob: TensorLike) -> Tensor:
+    """How many of count trials succeed, each with probability prob: int64, in the shape that the
+    two broadcast to. -1 where count is negative or not finite, or prob lies outside of [0, 1].
+
+    Args:
+        key, count, prob: tensor.
+    """
+    return bind(_binomial, (key, count, prob), ())
+
+_multinomial = define(
+    "multinomial", "(Tensor key, Tensor x, Scalar(int) num_samples = 1, bool replacement = false)",
+    "Tensor(out)", traits=("random", "nondifferentiable", "promote_float(x)"), dtypes=("float",)
+)
+def multinomial(
+    key: TensorLike, x: TensorLike, num_samples: ScalarLike = 1, replacement: bool = False
+) -> Tensor:
+    """num_samples indices along the last axis of x, a vector or a matrix of weights, each with
+    probability proportional to its weight; without replacement they differ, and are those of an
+    order in which the next is drawn from what is left.
+
+    Args:
+        key: tensor.
+        x: tensor, float.
+        num_samples: number or one-element tensor.
+        replacement: bool.
+    """
+    return bind(_multinomial, (key, x), (num_samples, replacement))
+
+_gumbel_softmax = define(
+    "gumbel_softmax",
+    "(Tensor key, Tensor x, float temperature = 1.0, bool hard = false, int axis = -1)",
+    "Tensor(out)", traits=("random", "promote_float(x)"), dtypes=("float",)
+)
+def gumbel_softmax(
+    key: TensorLike, x: TensorLike, temperature: FloatLike = 1.0, hard: bool = False, axis: int = -1
+) -> Tensor:
+    """softmax((x + g) / temperature) along the axis, g Gumbel numbers; hard gives 1 at its largest
+    and 0 elsewhere, with the same derivative.
+
+    Args:
+        key: tensor.
+        x: tensor, float.
+        temperature: float or one-element tensor.
+        hard: bool.
+        axis: int.
+    """
+    return bind(_gumbel_softmax, (key, x), (temperature, hard, axis))
 
 
 # -- yaml/experts.yaml -----------------------------------------------------------------------------
@@ -4701,6 +5239,407 @@ def group_norm_grad(
     )
 
 
+# -- yaml/optimizers.yaml --------------------------------------------------------------------------
+define = definer("yaml/optimizers.yaml", family="optimizers")
+
+_sgd_ = define(
+    "sgd_", "(Tensor param, Tensor learning_rate, Tensor grad, Tensor master_param, "
+    "bool multi_precision=false)", "Tensor(param_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("master_param", "master_param_out"),
+    inplace=(("param", "param_out"), ("master_param", "master_param_out"))
+)
+def sgd_(
+    param: TensorLike, learning_rate: TensorLike, grad: TensorLike,
+    master_param: TensorLike | None = None, multi_precision: bool = False
+) -> tuple[Tensor, Tensor | None]:
+    """One step of gradient descent, param - learning_rate * grad. With multi_precision the weights
+    are those of master_param, and param_out is their copy in the dtype of param.
+
+    Args:
+        param: tensor, float.
+        learning_rate, grad: tensor.
+        master_param: tensor, may be None.
+        multi_precision: bool.
+
+    Returns:
+        param_out, master_param_out.
+    """
+    return bind_in_place(_sgd_, (param, learning_rate, grad, master_param), (multi_precision,))
+
+_momentum_ = define(
+    "momentum_",
+    "(Tensor param, Tensor grad, Tensor velocity, Tensor learning_rate, Tensor master_param, "
+    'float mu, bool use_nesterov = false, str regularization_method = "", '
+    "float regularization_coeff = 0.0f, bool multi_precision = false, float rescale_grad = 1.0f)",
+    "Tensor(param_out), Tensor(velocity_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
+    ("velocity", "velocity_out"), ("master_param", "master_param_out"))
+)
+def momentum_(
+    param: TensorLike, grad: TensorLike, velocity: TensorLike, learning_rate: TensorLike,
+    master_param: TensorLike | None, mu: FloatLike, use_nesterov: bool = False,
+    regularization_method: str = "", regularization_coeff: FloatLike = 0.0,
+    multi_precision: bool = False, rescale_grad: FloatLike = 1.0
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """Descent with momentum: velocity_out = mu * velocity + g, and param goes along it by
+    -learning_rate, or along g + mu * velocity_out with use_nesterov. g is grad * rescale_grad, plus
+    regularization_coeff * param if regularization_method is l2_decay.
+
+    Args:
+        param: tensor, float.
+        grad, velocity, learning_rate: tensor.
+        master_param: tensor, may be None.
+        mu: float or one-element tensor.
+        use_nesterov: bool.
+        regularization_method: str.
+        regularization_coeff: float or one-element tensor.
+        multi_precision: bool.
+        rescale_grad: float or one-element tensor.
+
+    Returns:
+        param_out, velocity_out, master_param_out.
+    """
+    return bind_in_place(
+        _momentum_, (param, grad, velocity, learning_rate, master_param), (mu, use_nesterov,
+        regularization_method, regularization_coeff, multi_precision, rescale_grad)
+    )
+
+_asgd_ = define(
+    "asgd_", "(Tensor param, Tensor grad, Tensor learning_rate, Tensor d, Tensor y, Tensor n, "
+    "Tensor master_param, bool multi_precision=false)",
+    "Tensor(param_out), Tensor(d_out), Tensor(y_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("master_param", "master_param_out"), inplace=(("param", "param_out"), ("d", "d_out"),
+    ("y", "y_out"), ("master_param", "master_param_out"))
+)
+def asgd_(
+    param: TensorLike, grad: TensorLike, learning_rate: TensorLike, d: TensorLike, y: TensorLike,
+    n: TensorLike, master_param: TensorLike | None = None, multi_precision: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Descent along the mean of the last n gradients: d is their sum, y the one that leaves it, so
+    d_out = d - y + grad, y_out = grad and param_out = param - learning_rate / n * d_out.
+
+    Args:
+        param: tensor, float.
+        grad, learning_rate, d, y, n: tensor.
+        master_param: tensor, may be None.
+        multi_precision: bool.
+
+    Returns:
+        param_out, d_out, y_out, master_param_out.
+    """
+    return bind_in_place(
+        _asgd_, (param, grad, learning_rate, d, y, n, master_param), (multi_precision,)
+    )
+
+_rprop_ = define(
+    "rprop_", "(Tensor param, Tensor grad, Tensor prev, Tensor learning_rate, Tensor master_param, "
+    "Tensor learning_rate_range, Tensor etas, bool multi_precision=false)",
+    "Tensor(param_out), Tensor(prev_out), Tensor(learning_rate_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
+    ("prev", "prev_out"), ("learning_rate", "learning_rate_out"),
+    ("master_param", "master_param_out"))
+)
+def rprop_(
+    param: TensorLike, grad: TensorLike, prev: TensorLike, learning_rate: TensorLike,
+    master_param: TensorLike | None, learning_rate_range: TensorLike, etas: TensorLike,
+    multi_precision: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """Resilient propagation: each weight has a learning rate, which grows by etas[1] where grad has
+    the sign of prev, shrinks by etas[0] where it has the other one (that grad counts as 0), stays
+    within learning_rate_range, and is how far the weight goes against the sign of grad.
+
+    Args:
+        param: tensor, float.
+        grad, prev, learning_rate: tensor.
+        master_param: tensor, may be None.
+        learning_rate_range, etas: tensor.
+        multi_precision: bool.
+
+    Returns:
+        param_out, prev_out, learning_rate_out, master_param_out.
+    """
+    return bind_in_place(
+        _rprop_, (param, grad, prev, learning_rate, master_param, learning_rate_range, etas),
+        (multi_precision,)
+    )
+
+_adagrad_ = define(
+    "adagrad_",
+    "(Tensor param, Tensor grad, Tensor moment, Tensor learning_rate, Tensor master_param, "
+    "float epsilon = 1.0e-6f, bool multi_precision = false)",
+    "Tensor(param_out), Tensor(moment_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
+    ("moment", "moment_out"), ("master_param", "master_param_out"))
+)
+def adagrad_(
+    param: TensorLike, grad: TensorLike, moment: TensorLike, learning_rate: TensorLike,
+    master_param: TensorLike | None = None, epsilon: FloatLike = 1e-06,
+    multi_precision: bool = False
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """moment_out = moment + grad ** 2, and param_out = param - learning_rate * grad /
+    (sqrt(moment_out) + epsilon).
+
+    Args:
+        param: tensor, float.
+        grad, moment, learning_rate: tensor.
+        master_param: tensor, may be None.
+        epsilon: float or one-element tensor.
+        multi_precision: bool.
+
+    Returns:
+        param_out, moment_out, master_param_out.
+    """
+    return bind_in_place(
+        _adagrad_, (param, grad, moment, learning_rate, master_param), (epsilon, multi_precision)
+    )
+
+_decayed_adagrad = define(
+    "decayed_adagrad",
+    "(Tensor param, Tensor grad, Tensor moment, Tensor learning_rate, float decay = 0.95f, "
+    "float epsilon = 1.0e-6f)", "Tensor(param_out), Tensor(moment_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",)
+)
+def decayed_adagrad(
+    param: TensorLike, grad: TensorLike, moment: TensorLike, learning_rate: TensorLike,
+    decay: FloatLike = 0.95, epsilon: FloatLike = 1e-06
+) -> tuple[Tensor, Tensor]:
+    """moment_out = decay * moment + (1 - decay) * grad ** 2, and param_out = param - learning_rate
+    * grad / (sqrt(moment_out) + epsilon).
+
+    Args:
+        param: tensor, float.
+        grad, moment, learning_rate: tensor.
+        decay, epsilon: float or one-element tensor.
+
+    Returns:
+        param_out, moment_out.
+    """
+    return bind(_decayed_adagrad, (param, grad, moment, learning_rate), (decay, epsilon))
+
+_adadelta_ = define(
+    "adadelta_", "(Tensor param, Tensor grad, Tensor avg_squared_grad, Tensor avg_squared_update, "
+    "Tensor learning_rate, Tensor master_param, float rho = 0.95f, float epsilon = 1.0e-6f, "
+    "bool multi_precision = false)",
+    "Tensor(param_out), Tensor(moment_out), Tensor(inf_norm_out), Tensor(master_param_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
+    ("avg_squared_grad", "moment_out"), ("avg_squared_update", "inf_norm_out"),
+    ("master_param", "master_param_out"))
+)
+def adadelta_(
+    param: TensorLike, grad: TensorLike, avg_squared_grad: TensorLike,
+    avg_squared_update: TensorLike, learning_rate: TensorLike,
+    master_param: TensorLike | None = None, rho: FloatLike = 0.95, epsilon: FloatLike = 1e-06,
+    multi_precision: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """param_out = param - learning_rate * u with u = sqrt((avg_squared_update + epsilon) /
+    (moment_out + epsilon)) * grad; moment_out and inf_norm_out are rho * avg_squared_grad + (1 -
+    rho) * grad ** 2 and rho * avg_squared_update + (1 - rho) * u ** 2.
+
+    Args:
+        param: tensor, float.
+        grad, avg_squared_grad, avg_squared_update, learning_rate: tensor.
+        master_param: tensor, may be None.
+        rho, epsilon: float or one-element tensor.
+        multi_precision: bool.
+
+    Returns:
+        param_out, moment_out, inf_norm_out, master_param_out.
+    """
+    return bind_in_place(
+        _adadelta_,
+        (param, grad, avg_squared_grad, avg_squared_update, learning_rate, master_param),
+        (rho, epsilon, multi_precision)
+    )
+
+_rmsprop_ = define(
+    "rmsprop_",
+    "(Tensor param, Tensor mean_square, Tensor grad, Tensor moment, Tensor learning_rate, "
+    "Tensor mean_grad, Tensor master_param, float epsilon = 1.0e-10f, float decay = 0.9f, "
+    "float momentum = 0.0f, bool centered = false, bool multi_precision = false)",
+    "Tensor(param_out), Tensor(moment_out), Tensor(mean_square_out), Tensor(mean_grad_out), "
+    "Tensor(master_param_outs)", traits=("promote(param)", "full_precision"), dtypes=("float",),
+    optional=("mean_grad", "master_param", "mean_grad_out", "master_param_outs"),
+    inplace=(("param", "param_out"), ("moment", "moment_out"), ("mean_square", "mean_square_out"),
+    ("mean_grad", "mean_grad_out"), ("master_param", "master_param_outs"))
+)
+def rmsprop_(
+    param: TensorLike, mean_square: TensorLike, grad: TensorLike, moment: TensorLike,
+    learning_rate: TensorLike, mean_grad: TensorLike | None = None,
+    master_param: TensorLike | None = None, epsilon: FloatLike = 1e-10, decay: FloatLike = 0.9,
+    momentum: FloatLike = 0.0, centered: bool = False, multi_precision: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
+    """moment_out = momentum * moment + learning_rate * grad / sqrt(v + epsilon), and param_out =
+    param - moment_out; v is mean_square_out, decay * mean_square + (1 - decay) * grad ** 2, less
+    mean_grad_out ** 2 (the same of grad itself) if it is centered.
+
+    Args:
+        param: tensor, float.
+        mean_square, grad, moment, learning_rate: tensor.
+        mean_grad, master_param: tensor, may be None.
+        epsilon, decay, momentum: float or one-element tensor.
+        centered, multi_precision: bool.
+
+    Returns:
+        param_out, moment_out, mean_square_out, mean_grad_out, master_param_outs.
+    """
+    return bind_in_place(
+        _rmsprop_, (param, mean_square, grad, moment, learning_rate, mean_grad, master_param),
+        (epsilon, decay, momentum, centered, multi_precision)
+    )
+
+_ftrl = define(
+    "ftrl", "(Tensor param, Tensor squared_accumulator, Tensor linear_accumulator, Tensor grad, "
+    "Tensor learning_rate, float l1=0.0f, float l2=0.0f, float lr_power=-0.5f)",
+    "Tensor(param_out), Tensor(squared_accum_out), Tensor(linear_accum_out)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",)
+)
+def ftrl(
+    param: TensorLike, squared_accumulator: TensorLike, linear_accumulator: TensorLike,
+    grad: TensorLike, learning_rate: TensorLike, l1: FloatLike = 0.0, l2: FloatLike = 0.0,
+    lr_power: FloatLike = -0.5
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Follow the regularized leader: with s the squared_accumulator, s' = s + grad ** 2, r the
+    learning_rate and z = linear_accumulator + grad - (s' ** -lr_power - s ** -lr_power) / r *
+    param, param_out is (l1 * sign(z) - z) / (s' ** -lr_power / r + 2 * l2) where abs(z) > l1, else
+    0. Both l1 and l2 are taken 1e-10 larger.
+
+    Args:
+        param: tensor, float.
+        squared_accumulator, linear_accumulator, grad, learning_rate: tensor.
+        l1, l2, lr_power: float or one-element tensor.
+
+    Returns:
+        param_out, squared_accum_out, linear_accum_out.
+    """
+    return bind(
+        _ftrl, (param, squared_accumulator, linear_accumulator, grad, learning_rate),
+        (l1, l2, lr_power)
+    )
+
+_dpsgd = define(
+    "dpsgd", "(Tensor key, Tensor param, Tensor grad, Tensor learning_rate, float clip = 10.0f, "
+    "float batch_size = 16.0f, float sigma = 1.0f)", "Tensor(param_out)",
+    traits=("random", "promote(param)", "full_precision"), dtypes=("float",)
+)
+def dpsgd(
+    key: TensorLike, param: TensorLike, grad: TensorLike, learning_rate: TensorLike,
+    clip: FloatLike = 10.0, batch_size: FloatLike = 16.0, sigma: FloatLike = 1.0
+) -> Tensor:
+    """Differentially private descent: param - learning_rate * (g + sigma * z / batch_size) with g
+    the gradient, scaled down to the norm clip if it has a larger one, and z normal numbers, one an
+    element. The first input is a key (phix.random.key) in place of Paddle's seed.
+
+    Args:
+        key: tensor.
+        param: tensor, float.
+        grad, learning_rate: tensor.
+        clip, batch_size, sigma: float or one-element tensor.
+    """
+    return bind(_dpsgd, (key, param, grad, learning_rate), (clip, batch_size, sigma))
+
+_average_accumulates_ = define(
+    "average_accumulates_",
+    "(Tensor param, Tensor in_sum_1, Tensor in_sum_2, Tensor in_sum_3, Tensor in_num_accumulates, "
+    "Tensor in_old_num_accumulates, Tensor in_num_updates, float average_window = 0, "
+    "int64_t max_average_window = INT64_MAX, int64_t min_average_window = 10000L)",
+    "Tensor(out_sum_1), Tensor(out_sum_2), Tensor(out_sum_3), Tensor(out_num_accumulates), "
+    "Tensor(out_old_num_accumulates), Tensor(out_num_updates)",
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    inplace=(("in_sum_1", "out_sum_1"), ("in_sum_2", "out_sum_2"), ("in_sum_3", "out_sum_3"),
+    ("in_num_accumulates", "out_num_accumulates"),
+    ("in_old_num_accumulates", "out_old_num_accumulates"), ("in_num_updates", "out_num_updates"))
+)
+def average_accumulates_(
+    param: TensorLike, in_sum_1: TensorLike, in_sum_2: TensorLike, in_sum_3: TensorLike,
+    in_num_accumulates: TensorLike, in_old_num_accumulates: TensorLike, in_num_updates: TensorLike,
+    average_window: FloatLike = 0.0, max_average_window: DimLike = 9223372036854775807,
+    min_average_window: DimLike = 10000
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Adds param to the sums that averages of weights are made of: to sum_1, which every 16384
+    updates is added to sum_2 and begins anew. Once min_average_window and the lesser of
+    max_average_window and average_window * num_updates have been added, sum_3 becomes their sum,
+    and both begin anew.
+
+    Args:
+        param: tensor, float.
+        in_sum_1, in_sum_2, in_sum_3, in_num_accumulates, in_old_num_accumulates, in_num_updates:
+            tensor.
+        average_window: float or one-element tensor.
+        max_average_window, min_average_window: int.
+
+    Returns:
+        out_sum_1, out_sum_2, out_sum_3, out_num_accumulates, out_old_num_accumulates,
+        out_num_updates.
+    """
+    return bind_in_place(
+        _average_accumulates_, (param, in_sum_1, in_sum_2, in_sum_3, in_num_accumulates,
+        in_old_num_accumulates, in_num_updates),
+        (average_window, max_average_window, min_average_window)
+    )
+
+_check_finite_and_unscale_ = define(
+    "check_finite_and_unscale_", "(Tensor[] x, Tensor scale)",
+    "Tensor[](out){x.size()}, Tensor(found_infinite)", traits=("full_precision",),
+    dtypes=("float",), inplace=(("x", "out"),)
+)
+def check_finite_and_unscale_(
+    x: Sequence[TensorLike], scale: TensorLike
+) -> tuple[tuple[Tensor, ...], Tensor]:
+    """Each tensor of x divided by scale, and one bool: whether any element of them is infinite or
+    NaN.
+
+    Args:
+        x: sequence of tensors, float.
+        scale: tensor, float.
+
+    Returns:
+        out, found_infinite.
+    """
+    return bind_in_place(_check_finite_and_unscale_, (x, scale), ())
+
+_update_loss_scaling_ = define(
+    "update_loss_scaling_",
+    "(Tensor[] x, Tensor found_infinite, Tensor prev_loss_scaling, Tensor in_good_steps, "
+    "Tensor in_bad_steps, int incr_every_n_steps, int decr_every_n_nan_or_inf, float incr_ratio, "
+    "float decr_ratio, Scalar stop_update=false)",
+    "Tensor[](out){x.size()}, Tensor(loss_scaling), Tensor(out_good_steps), Tensor(out_bad_steps)",
+    traits=("full_precision",), dtypes=("float",), inplace=(("x", "out"),
+    ("prev_loss_scaling", "loss_scaling"), ("in_good_steps", "out_good_steps"),
+    ("in_bad_steps", "out_bad_steps"))
+)
+def update_loss_scaling_(
+    x: Sequence[TensorLike], found_infinite: TensorLike, prev_loss_scaling: TensorLike,
+    in_good_steps: TensorLike, in_bad_steps: TensorLike, incr_every_n_steps: int,
+    decr_every_n_nan_or_inf: int, incr_ratio: FloatLike, decr_ratio: FloatLike,
+    stop_update: ScalarLike = False
+) -> tuple[tuple[Tensor, ...], Tensor, Tensor, Tensor]:
+    """Where found_infinite holds, x becomes 0 and the step counts as bad, else as good, which ends
+    a row of the others. After incr_every_n_steps good ones the scaling is multiplied by incr_ratio
+    if it stays finite, after decr_every_n_nan_or_inf bad ones by decr_ratio, down to 1. With
+    stop_update scaling and counts stay.
+
+    Args:
+        x: sequence of tensors, float.
+        found_infinite, prev_loss_scaling, in_good_steps, in_bad_steps: tensor, float.
+        incr_every_n_steps, decr_every_n_nan_or_inf: int.
+        incr_ratio, decr_ratio: float or one-element tensor.
+        stop_update: number or one-element tensor.
+
+    Returns:
+        out, loss_scaling, out_good_steps, out_bad_steps.
+    """
+    return bind_in_place(
+        _update_loss_scaling_, (x, found_infinite, prev_loss_scaling, in_good_steps, in_bad_steps),
+        (incr_every_n_steps, decr_every_n_nan_or_inf, incr_ratio, decr_ratio, stop_update)
+    )
+
+
 # -- yaml/placement.yaml ---------------------------------------------------------------------------
 define = definer("yaml/placement.yaml", family="placement")
 
@@ -6728,19 +7667,24 @@ def apply_per_channel_scale(x: TensorLike, scales: TensorLike) -> Tensor:
 define = definer("yaml/random.yaml", family="random")
 
 _random_bits = define(
-    "random_bits", "(Tensor key, IntArray shape, int bit_width=32)", "Tensor(out)",
-    infer_meta=("RandomBitsInferMeta", None), traits=("random", "nondifferentiable")
+    "random_bits", "(Tensor key, IntArray shape, int bit_width=32, Tensor first)", "Tensor(out)",
+    infer_meta=("RandomBitsInferMeta", None), traits=("random", "nondifferentiable"),
+    optional=("first",)
 )
-def random_bits(key: TensorLike, shape: IntArrayLike, bit_width: int = 32) -> Tensor:
+def random_bits(
+    key: TensorLike, shape: IntArrayLike, bit_width: int = 32, first: TensorLike | None = None
+) -> Tensor:
     """Random bits as uint32 or uint64: element i in C order is Threefry-2x32 with 20 rounds of the
-    counter (i >> 32, i mod 2 ** 32) under the key, its first word, or both with the first one high.
+    counter (n >> 32, n mod 2 ** 32) under the key, n = first + i: both words with the first one
+    high, or one xor the other. first is an int64 for each key, 0 if absent.
 
     Args:
         key: tensor.
         shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
         bit_width: int.
+        first: tensor, may be None.
     """
-    return bind(_random_bits, (key,), (shape, bit_width))
+    return bind(_random_bits, (key, first), (shape, bit_width))
 
 _uniform = define(
     "uniform",
@@ -6752,7 +7696,8 @@ def uniform(
     place: PlaceLike | None = None
 ) -> Tensor:
     """Numbers uniform in [min, max), min + (max - min) * u with u of as many random bits as the
-    mantissa holds; min and max are tensors that broadcast to shape, and differentiable.
+    mantissa has places (52 for float64, 23 for float32, 10 for float16, 7 for bfloat16); min and
+    max are tensors that broadcast to shape, and differentiable.
 
     Args:
         key: tensor.
@@ -6816,8 +7761,10 @@ def randint(
     key: TensorLike, low: DimLike, high: DimLike, shape: IntArrayLike, dtype: DTypeLike = "int64",
     place: PlaceLike | None = None
 ) -> Tensor:
-    """Ints uniform in [low, high): 64 random bits modulo high - low, so that no value is likelier
-    than another by more than (high - low) / 2 ** 64.
+    """Ints uniform in [low, high), high - low = s values: w bits for each of two halves of the key,
+    w those of the dtype but at least 32, as one number modulo s if s <= 2 ** (w / 2), so that no
+    value is likelier than another by more than s / 2 ** (2 * w); else the lower w bits, by s / 2 **
+    w.
 
     Args:
         key: tensor.
@@ -7870,6 +8817,167 @@ def bincount(x: TensorLike, weights: TensorLike | None = None, minlength: Scalar
         minlength: number or one-element tensor.
     """
     return bind(_bincount, (x, weights), (minlength,))
+
+
+# -- yaml/sampling.yaml ----------------------------------------------------------------------------
+define = definer("yaml/sampling.yaml", family="random")
+
+_exponential_ = define(
+    "exponential_", "(Tensor key, Tensor x, float lam)", "Tensor(out)",
+    traits=("random", "nondifferentiable", "promote_float(x)"), dtypes=("float",),
+    inplace=(("x", "out"),)
+)
+def exponential_(key: TensorLike, x: TensorLike, lam: FloatLike) -> Tensor:
+    """Numbers of density lam * exp(-lam * t) in the shape and the dtype of x.
+
+    Args:
+        key: tensor.
+        x: tensor, float.
+        lam: float or one-element tensor.
+    """
+    return bind_in_place(_exponential_, (key, x), (lam,))
+
+_gaussian_inplace = define(
+    "gaussian_inplace", "(Tensor key, Tensor x, float mean=0, float std=1.0)", "Tensor(out)",
+    traits=("random", "nondifferentiable", "promote_float(x)"), dtypes=("float",),
+    inplace=(("x", "out"),)
+)
+def gaussian_inplace(
+    key: TensorLike, x: TensorLike, mean: FloatLike = 0.0, std: FloatLike = 1.0
+) -> Tensor:
+    """Normal numbers in the shape and the dtype of x.
+
+    Args:
+        key: tensor.
+        x: tensor, float.
+        mean, std: float or one-element tensor.
+    """
+    return bind(_gaussian_inplace, (key, x), (mean, std))
+
+def gaussian_inplace_(
+    key: TensorLike, x: TensorLike, mean: FloatLike = 0.0, std: FloatLike = 1.0
+) -> Tensor:
+    """:func:`gaussian_inplace` in the memory of x, not to be used after it."""
+    return bind_in_place(_gaussian_inplace, (key, x), (mean, std))
+
+_uniform_inplace = define(
+    "uniform_inplace",
+    "(Tensor key, Tensor x, float min = -1.0, float max = 1.0, int diag_num = 0, "
+    "int diag_step = 0, float diag_val = 1.0)", "Tensor(out)",
+    traits=("random", "nondifferentiable", "promote_float(x)"), dtypes=("float",),
+    inplace=(("x", "out"),)
+)
+def uniform_inplace(
+    key: TensorLike, x: TensorLike, min: FloatLike = -1.0, max: FloatLike = 1.0, diag_num: int = 0,
+    diag_step: int = 0, diag_val: FloatLike = 1.0
+) -> Tensor:
+    """Numbers uniform in [min, max) in the shape and the dtype of x, but for diag_val at the first
+    diag_num of the places 0, diag_step + 1, 2 * (diag_step + 1), ... in C order.
+
+    Args:
+        key: tensor.
+        x: tensor, float.
+        min, max: float or one-element tensor.
+        diag_num, diag_step: int.
+        diag_val: float or one-element tensor.
+    """
+    return bind(_uniform_inplace, (key, x), (min, max, diag_num, diag_step, diag_val))
+
+def uniform_inplace_(
+    key: TensorLike, x: TensorLike, min: FloatLike = -1.0, max: FloatLike = 1.0, diag_num: int = 0,
+    diag_step: int = 0, diag_val: FloatLike = 1.0
+) -> Tensor:
+    """:func:`uniform_inplace` in the memory of x, not to be used after it."""
+    return bind_in_place(_uniform_inplace, (key, x), (min, max, diag_num, diag_step, diag_val))
+
+_uniform_random_batch_size_like = define(
+    "uniform_random_batch_size_like",
+    "(Tensor key, Tensor input, int[] shape, int input_dim_idx = 0, int output_dim_idx = 0, "
+    "float min=-1.0f, float max=1.0f, int diag_num=0, int diag_step=0, float diag_val=1.0f, "
+    "DataType dtype=DataType::FLOAT32)", "Tensor(out)", traits=("random", "nondifferentiable")
+)
+def uniform_random_batch_size_like(
+    key: TensorLike, input: TensorLike, shape: IntArrayLike, input_dim_idx: int = 0,
+    output_dim_idx: int = 0, min: FloatLike = -1.0, max: FloatLike = 1.0, diag_num: int = 0,
+    diag_step: int = 0, diag_val: FloatLike = 1.0, dtype: DTypeLike = "float32"
+) -> Tensor:
+    """:func:`uniform_inplace` in a shape whose entry output_dim_idx is the size of input along
+    input_dim_idx.
+
+    Args:
+        key, input: tensor.
+        shape: sequence of ints.
+        input_dim_idx, output_dim_idx: int.
+        min, max: float or one-element tensor.
+        diag_num, diag_step: int.
+        diag_val: float or one-element tensor.
+        dtype: dtype.
+    """
+    return bind(
+        _uniform_random_batch_size_like, (key, input),
+        (shape, input_dim_idx, output_dim_idx, min, max, diag_num, diag_step, diag_val, dtype)
+    )
+
+_rrelu = define(
+    "rrelu", "(Tensor key, Tensor x, float lower=1.0f/8, float upper=1.0f/3, bool is_test=false)",
+    "Tensor(out), Tensor(noise)", traits=("random", "promote_float(x)"), dtypes=("float",),
+    optional=("key",)
+)
+def rrelu(
+    key: TensorLike | None, x: TensorLike, lower: FloatLike = 0.125,
+    upper: FloatLike = 0.3333333333333333, is_test: bool = False
+) -> tuple[Tensor, Tensor]:
+    """x where it is 0 or more, else x * noise: a slope uniform in [lower, upper) for each element,
+    or their mean if is_test, which needs no key. noise is 1 where x stays.
+
+    Args:
+        key: tensor, may be None.
+        x: tensor, float.
+        lower, upper: float or one-element tensor.
+        is_test: bool.
+
+    Returns:
+        out, noise.
+    """
+    return bind(_rrelu, (key, x), (lower, upper, is_test))
+
+_shuffle_batch = define(
+    "shuffle_batch", "(Tensor x, Tensor seed, int startup_seed=0)",
+    "Tensor(out), Tensor(shuffle_idx), Tensor(seed_out)", traits=("random",)
+)
+def shuffle_batch(
+    x: TensorLike, seed: TensorLike, startup_seed: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The rows of x along its last axis in random order, which shuffle_idx holds: row i of out is
+    row shuffle_idx[i] of x. seed is a key, uint32[2], and seed_out the next one; startup_seed says
+    nothing here.
+
+    Args:
+        x, seed: tensor.
+        startup_seed: int.
+
+    Returns:
+        out, shuffle_idx, seed_out.
+    """
+    return bind(_shuffle_batch, (x, seed), (startup_seed,))
+
+_random = define(
+    "random", "(Tensor key, Tensor x, int64_t from, int64_t to)", "Tensor(out)",
+    traits=("random", "nondifferentiable"), inplace=(("x", "out"),)
+)
+def random(key: TensorLike, x: TensorLike, from_: DimLike, to: DimLike) -> Tensor:
+    """Ints uniform in [from, to), as :func:`randint` draws them, in the shape and the dtype of x,
+    which may be a float one.
+
+    Args:
+        key, x: tensor.
+        from_, to: int.
+    """
+    return bind(_random, (key, x), (from_, to))
+
+def random_(key: TensorLike, x: TensorLike, from_: DimLike, to: DimLike) -> Tensor:
+    """:func:`random` in the memory of x, not to be used after it."""
+    return bind_in_place(_random, (key, x), (from_, to))
 
 
 # -- yaml/sequence.yaml ----------------------------------------------------------------------------

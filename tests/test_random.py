@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 import scipy.stats
 
 import phix
@@ -33,7 +34,7 @@ def test_reference_meets_the_published_vectors(counter: Any, key: Any, wanted: A
 def test_first_block_is_the_published_one() -> None:
     wide = random.bits(random.key(0), [1], 64).numpy()
     assert int(wide[0]) == 0x6B20015999BA4EFE
-    assert random.bits(random.key(0), [1]).tolist() == [0x6B200159]
+    assert random.bits(random.key(0), [1]).tolist() == [0x6B200159 ^ 0x99BA4EFE]
 
 
 def test_bits_meet_the_reference_far_out() -> None:
@@ -83,6 +84,12 @@ DRAWS: dict[str, Callable[[Any], Any]] = {
     "exponential": lambda k: random.exponential(k, [3]),
     "split": lambda k: random.split(k, 3),
     "fold_in": lambda k: random.fold_in(k, 3),
+    "gamma": lambda k: random.gamma(k, [0.5, 2.0]),
+    "poisson": lambda k: random.poisson(k, [0.5, 20.0]),
+    "binomial": lambda k: random.binomial(k, [5, 50], 0.4),
+    "multinomial": lambda k: random.multinomial(k, 10, [0.2, 0.3, 0.5]),
+    "choice": lambda k: random.choice(k, 5, [2], False, [0.1, 0.2, 0.3, 0.2, 0.2]),
+    "shuffled rows": lambda k: random.permutation(k, np.arange(6).reshape(2, 3), 1, True),
 }
 
 
@@ -117,6 +124,8 @@ CONTINUOUS: dict[str, tuple[Callable[..., Any], Any]] = {
     ),
     "exponential": (lambda k, d: random.exponential(k, [SIZE], d), scipy.stats.expon()),
     "gumbel": (lambda k, d: random.gumbel(k, [SIZE], d), scipy.stats.gumbel_r()),
+    "laplace": (lambda k, d: random.laplace(k, [SIZE], d), scipy.stats.laplace()),
+    "logistic": (lambda k, d: random.logistic(k, [SIZE], d), scipy.stats.logistic()),
 }
 
 
@@ -185,6 +194,178 @@ def test_truncated_normal_derivatives_keep_the_quantile(low: float, high: float)
         np.testing.assert_allclose(slope, (up - down) / 2e-4, rtol=1e-4, atol=1e-5)
         total = phix.grad(lambda *p: phix.ops.sum(draw(*p)), argnums=number)(*args)
         np.testing.assert_allclose(total.item(), slope.sum(), rtol=1e-9)
+
+
+# -- distributions without a simple inverse --------------------------------------------------
+def _moments_fit(x: np.ndarray, distribution: Any) -> None:
+    mean, variance, kurtosis = distribution.stats("mvk")
+    assert abs(x.mean() - mean) < 4 * (variance / x.size) ** 0.5
+    assert abs(x.var() / variance - 1) < 5 * ((kurtosis + 2) / x.size) ** 0.5
+
+
+OF_A_SHAPE: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {
+    "gamma": (lambda k, a: random.gamma(k, a, [SIZE]), scipy.stats.gamma),
+    "loggamma": (lambda k, a: random.loggamma(k, a, [SIZE], "float64"), scipy.stats.loggamma),
+    "beta": (lambda k, a: random.beta(k, a, 2.0, [SIZE]), lambda a: scipy.stats.beta(a, 2.0)),
+    "t": (lambda k, a: random.t(k, a + 4.0, [SIZE]), lambda a: scipy.stats.t(a + 4)),
+    "dirichlet": (
+        lambda k, a: random.dirichlet(k, [a, 1.0, 2.0], [SIZE])[:, 0],
+        lambda a: scipy.stats.beta(a, 3.0),
+    ),
+}
+
+
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("name", OF_A_SHAPE)
+def test_distributions_of_a_shape(name: str) -> None:
+    draw, distribution = OF_A_SHAPE[name]
+    for a in (0.3, 1.0, 40.0):
+        x = draw(random.key(31), a).numpy().astype(np.float64)
+        assert scipy.stats.kstest(x, distribution(a).cdf).pvalue > 1e-3, a
+        _moments_fit(x, distribution(a))
+
+
+@pytest.mark.unoptimised
+def test_counts() -> None:
+    for mean in (0.3, 9.5, 10.5, 300.0):
+        x = random.poisson(random.key(32), mean, [SIZE]).numpy()
+        _fits_counts(x, scipy.stats.poisson(mean))
+    for n, p in ((6, 0.3), (100, 0.02), (100, 0.4), (1000, 0.97), (10**6, 0.5)):
+        x = random.binomial(random.key(33), n, p, [SIZE], "int64").numpy()
+        _fits_counts(x, scipy.stats.binom(n, p))
+
+
+def _fits_counts(x: np.ndarray, distribution: Any) -> None:
+    _moments_fit(x, distribution)
+    edges = np.unique(distribution.ppf(np.linspace(0, 1, 21)[1:-1]))
+    seen = np.bincount(np.searchsorted(edges, x), minlength=len(edges) + 1)
+    below = np.concatenate([[0], distribution.cdf(edges), [1]])
+    wanted = np.diff(below) * len(x)
+    use = wanted > 5
+    scale = seen[use].sum() / wanted[use].sum()
+    assert scipy.stats.chisquare(seen[use], wanted[use] * scale).pvalue > 1e-3
+
+
+def test_counts_at_the_edges() -> None:
+    key = random.key(34)
+    assert random.binomial(key, [0, 7, 10**15], [0.5, 1.0, 0.0]).tolist() == [0, 7, 0]
+    assert np.isnan(random.binomial(key, [-1, 5, 5], [0.5, 1.5, np.nan]).numpy()).all()
+    assert random.poisson(key, [0.0, -1.0, np.nan, np.inf]).tolist() == [0, -1, -1, -1]
+    far = random.poisson(key, 1e12, [2000], "float64").numpy()
+    assert abs(far.mean() / 1e12 - 1) < 1e-7 and abs(far.std() / 1e6 - 1) < 0.1
+    far = random.binomial(key, 1e12, 0.25, [2000], "float64").numpy()
+    assert abs(far.std() / (1e12 * 0.25 * 0.75) ** 0.5 - 1) < 0.1
+    assert random.poisson(key, np.zeros([0])).shape == (0,)
+
+
+def test_multinomial_counts_and_draws() -> None:
+    chances = np.array([0.1, 0.2, 0.0, 0.7])
+    counts = random.multinomial(random.key(35), 50, np.tile(chances, (4000, 1))).numpy()
+    assert (counts.sum(-1) == 50).all() and (counts[:, 2] == 0).all()
+    np.testing.assert_allclose(counts.mean(0), 50 * chances, atol=0.3)
+    covariance = 50 * (np.diag(chances) - np.outer(chances, chances))
+    np.testing.assert_allclose(np.cov(counts.T), covariance, atol=0.7)
+    weights = np.tile(3 * chances, (4000, 1))
+    with_return = phix.ops.multinomial(random.key(36), weights, 5, True).numpy()
+    np.testing.assert_allclose(np.bincount(with_return.ravel()) / 20000, chances, atol=0.02)
+    once = phix.ops.multinomial(random.key(36), weights, 3).numpy()
+    assert (np.sort(once, -1) == [0, 1, 3]).all()
+    np.testing.assert_allclose(np.bincount(once[:, 0]) / 4000, chances, atol=0.03)
+
+
+# -- derivatives of quantiles --------------------------------------------------------------------
+@pytest.mark.unoptimised
+def test_gamma_moves_with_its_shape_as_the_quantile() -> None:
+    a = np.repeat([0.02, 0.4, 1.0, 3.0, 60.0, 2e4], 8)
+    key = random.key(37)
+
+    def total(a: Any) -> Any:
+        return phix.ops.sum(random.loggamma(key, a, None, "float64"))
+
+    logs = random.loggamma(key, a, None, "float64").numpy()
+    slope = phix.grad(total)(a).numpy()
+    x, step = np.exp(logs), a * 1e-4
+    below = x < a
+    ends = []
+    for shifted in (a + step, a - step):
+        low = scipy.special.gammaincinv(shifted, scipy.special.gammainc(a, x))
+        high = scipy.special.gammainccinv(shifted, scipy.special.gammaincc(a, x))
+        ends.append(np.log(np.where(below, low, high)))
+    near = logs > -600  # where the quantile is a number
+    np.testing.assert_allclose(slope[near], ((ends[0] - ends[1]) / (2 * step))[near], rtol=1e-5)
+    expected = -logs / a + (scipy.special.digamma(a + 1)) / a  # as x goes to 0
+    np.testing.assert_allclose(slope[~near], expected[~near], rtol=1e-6)
+    x64 = phix.jvp(lambda a: random.gamma(key, a, None, "float64"), (a,), (np.ones_like(a),))[1]
+    np.testing.assert_allclose(x64, slope * x, rtol=1e-9)
+
+
+@pytest.mark.unoptimised
+def test_second_derivative_of_gamma() -> None:
+    """Along the curve of a fixed probability, against differences of the first one."""
+    key, a = random.key(38), np.array([0.5, 2.0, 7.0])
+
+    def total(a: Any) -> Any:
+        return phix.ops.sum(random.loggamma(key, a, None, "float64"))
+
+    found = phix.jvp(phix.grad(total), (a,), (np.ones(3),))[1].numpy()
+    x = np.exp(random.loggamma(key, a, None, "float64").numpy())
+    below = scipy.special.gammainc(a, x)
+    h = 1e-3
+    logs = [np.log(scipy.special.gammaincinv(a + k * h, below)) for k in (-1, 0, 1)]
+    np.testing.assert_allclose(found, (logs[0] - 2 * logs[1] + logs[2]) / h**2, rtol=1e-3)
+
+
+@pytest.mark.unoptimised
+def test_dirichlet_and_beta_derivatives_fit_their_means() -> None:
+    """E[x] is known, and the mean of the derivatives is its derivative."""
+    key = random.key(39)
+
+    def first(alpha: Any) -> Any:
+        return phix.ops.mean(random.dirichlet(key, alpha, [4000], "float64")[:, 0])
+
+    alpha = np.array([0.5, 1.0, 2.5])
+    total = alpha.sum()
+    wanted = np.where(np.arange(3) == 0, total - alpha[0], -alpha[0]) / total**2
+    np.testing.assert_allclose(phix.grad(first)(alpha), wanted, atol=5e-3)
+
+    def second(a: Any, b: Any) -> Any:
+        return phix.ops.mean(random.beta(key, a, b, [4000], "float64"))
+
+    found = [g.item() for g in phix.grad(second, argnums=(0, 1))(0.5, 2.0)]
+    np.testing.assert_allclose(found, [2.0 / 2.5**2, -0.5 / 2.5**2], atol=5e-3)
+
+
+def test_draws_in_the_shape_of_a_tensor() -> None:
+    key, x = random.key(40), np.zeros([200, 100], np.float32)
+    drawn = phix.ops.exponential_(key, x, 4.0).numpy().ravel()
+    assert (
+        scipy.stats.kstest(drawn.astype(np.float64), scipy.stats.expon(0, 0.25).cdf).pvalue > 1e-3
+    )
+    drawn = phix.ops.uniform_inplace(key, np.zeros([3, 4]), diag_num=3, diag_step=4).numpy()
+    assert (np.diag(drawn) == 1).all() and (np.abs(drawn) <= 1).all()
+    slopes = phix.ops.rrelu(key, -np.ones([20_000]), 0.2, 0.6)[1].numpy()
+    assert scipy.stats.kstest(slopes, scipy.stats.uniform(0.2, 0.4).cdf).pvalue > 1e-3
+    rows, order, following = phix.ops.shuffle_batch(np.arange(12).reshape(2, 3, 2), key)
+    np.testing.assert_array_equal(rows.numpy().reshape(6, 2), np.arange(12).reshape(6, 2)[order])
+    assert following.shape == (2,) and following.tolist() != key.tolist()
+    soft = phix.ops.gumbel_softmax(key, np.log([[0.1, 0.2, 0.7]] * 20_000), 0.5, True).numpy()
+    np.testing.assert_allclose(soft.mean(0), [0.1, 0.2, 0.7], atol=0.015)
+    ints = phix.ops.random(key, x, -2, 3).numpy()
+    assert ints.dtype == np.float32 and set(np.unique(ints)) == {-2, -1, 0, 1, 2}
+
+
+@pytest.mark.unoptimised
+def test_draws_of_unknown_sizes() -> None:
+    key = random.key(41)
+    for draw in (
+        lambda x: random.gamma(key, x), lambda x: random.poisson(key, x),
+        lambda x: random.binomial(key, 9, x / 40), lambda x: random.permutation(key, x),
+        lambda x: random.choice(key, x, [2]),
+    ):  # fmt: skip
+        compiled = phix.jit(draw, input_spec=[phix.spec(["n"], "float32")])
+        for size in (2, 3, 1700):
+            x = np.linspace(0.5, 30, size, dtype=np.float32)
+            np.testing.assert_allclose(compiled(x), draw(x).numpy(), rtol=2e-5)
 
 
 @pytest.mark.parametrize("seed", [2**64, 2**64 + 1, -(2**63) - 1, 10**400])

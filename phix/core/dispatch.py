@@ -109,8 +109,11 @@ def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> An
         ending += given
     else:
         outs = bind(op, inputs, attrs)
+    works_in_place_alone = op.name.endswith("_")
+    name = op.name if works_in_place_alone else f"{op.name}_"
+    remedy = "" if works_in_place_alone else f"call {op.name}"
     for x in ending:
-        donation.end(x, f"{op.name}_{at_user_line()}", f"call {op.name}")
+        donation.end(x, f"{name}{at_user_line()}", remedy)
     return outs
 
 
@@ -171,6 +174,10 @@ def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
             entries = (
                 value if isinstance(value, (list, tuple)) else _entries(() if absent else value)
             )
+        if value is None and arg.is_list and arg.optional:
+            converted.append(None)
+        elif arg.is_list:
+            entries = value if isinstance(value, (list, tuple)) else _entries(value)
             if entries is None:
                 raise ArgumentError(
                     f"{op.name}: {arg.name} is a list of tensors, found {described(value)}; "

@@ -72,7 +72,10 @@ def end(x: TensorBase, where: str, remedy: str) -> None:
     A tracer loses no memory, but is as dead: what a traced function does is what the same
     function would do eagerly.
     """
-    story = f"{where}; use what that call returned, pass a copy (phix.to_tensor(x)), or {remedy}"
+    copy = "pass a copy (phix.to_tensor(x))"
+    story = f"{where}; use what that call returned, " + (
+        f"{copy}, or {remedy}" if remedy else f"or {copy}"
+    )
     if isinstance(x, Tracer):
         if not hasattr(type(x), "is_spent"):
             kind: Any = type(x)

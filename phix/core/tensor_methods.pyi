@@ -116,6 +116,133 @@ class TensorMethods:
         """min(max(x, t_min), t_max), elementwise; the slope is 0 at both bounds."""
     def hardtanh_(self, t_min: FloatLike = 0.0, t_max: FloatLike = 24.0) -> Tensor:
         """:func:`hardtanh` in the memory of x, not to be used after it."""
+    def adam_(
+        self,
+        grad: TensorLike,
+        learning_rate: TensorLike,
+        moment1: TensorLike,
+        moment2: TensorLike,
+        moment2_max: TensorLike | None,
+        beta1_pow: TensorLike,
+        beta2_pow: TensorLike,
+        master_param: TensorLike | None = None,
+        skip_update: TensorLike | None = None,
+        beta1: ScalarLike = 0.9,
+        beta2: ScalarLike = 0.999,
+        epsilon: ScalarLike = 1e-08,
+        lazy_mode: bool = False,
+        min_row_size_to_use_multithread: DimLike = 1000,
+        multi_precision: bool = False,
+        use_global_beta_pow: bool = False,
+        amsgrad: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor | None]:
+        """param - r * m / (sqrt(v) + epsilon * c) with m = beta1 * moment1 + (1 - beta1) * grad and
+        v = beta2 * moment2 + (1 - beta2) * grad ** 2, which are the new moments, c = sqrt(1 -
+        beta2_pow) and r = learning_rate * c / (1 - beta1_pow). With amsgrad v is the largest so
+        far, kept in moment2_max; the powers are multiplied by beta1 and beta2 unless
+        use_global_beta_pow; where skip_update holds all stays. lazy_mode and
+        min_row_size_to_use_multithread say nothing here."""
+    def adamw_(
+        self,
+        grad: TensorLike,
+        learning_rate: TensorLike,
+        moment1: TensorLike,
+        moment2: TensorLike,
+        moment2_max: TensorLike | None,
+        beta1_pow: TensorLike,
+        beta2_pow: TensorLike,
+        master_param: TensorLike | None = None,
+        skip_update: TensorLike | None = None,
+        beta1: ScalarLike = 0.9,
+        beta2: ScalarLike = 0.999,
+        epsilon: ScalarLike = 1e-08,
+        lr_ratio: FloatLike = 1.0,
+        coeff: FloatLike = 0.01,
+        with_decay: bool = False,
+        lazy_mode: bool = False,
+        min_row_size_to_use_multithread: DimLike = 1000,
+        multi_precision: bool = False,
+        use_global_beta_pow: bool = False,
+        amsgrad: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor, Tensor, Tensor | None]:
+        """A step of :func:`adam_` with the learning rate learning_rate * lr_ratio, from param * (1
+        - learning_rate * lr_ratio * coeff) if with_decay."""
+    def adamax_(
+        self,
+        grad: TensorLike,
+        learning_rate: TensorLike,
+        moment: TensorLike,
+        inf_norm: TensorLike,
+        beta1_pow: TensorLike,
+        master_param: TensorLike | None = None,
+        beta1: FloatLike = 0.9,
+        beta2: FloatLike = 0.999,
+        epsilon: FloatLike = 1e-08,
+        multi_precision: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """param - learning_rate / (1 - beta1_pow) * moment_out / inf_norm_out with moment_out =
+        beta1 * moment + (1 - beta1) * grad and inf_norm_out = max(abs(grad), beta2 * inf_norm +
+        epsilon). beta1_pow is not updated."""
+    def lamb_(
+        self,
+        grad: TensorLike,
+        learning_rate: TensorLike,
+        moment1: TensorLike,
+        moment2: TensorLike,
+        beta1_pow: TensorLike,
+        beta2_pow: TensorLike,
+        master_param: TensorLike | None,
+        skip_update: TensorLike | None,
+        weight_decay: FloatLike,
+        beta1: FloatLike = 0.9,
+        beta2: FloatLike = 0.999,
+        epsilon: FloatLike = 1e-06,
+        always_adapt: bool = False,
+        multi_precision: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None, Tensor | None]:
+        """param - learning_rate * r * u with u = m / (sqrt(v) + epsilon) + weight_decay * param, m
+        and v the corrected moments of :func:`adam_`, and r the norm of param by that of u where
+        both are above 0; r is 1 without weight_decay unless always_adapt."""
+    def nadam_(
+        self,
+        grad: TensorLike,
+        learning_rate: TensorLike,
+        momentum_decay_pow: TensorLike,
+        beta2_pow: TensorLike,
+        mu_product: TensorLike,
+        moment1: TensorLike,
+        moment2: TensorLike,
+        master_param: TensorLike | None = None,
+        beta1: FloatLike = 0.9,
+        beta2: FloatLike = 0.999,
+        epsilon: FloatLike = 1e-08,
+        momentum_decay: FloatLike = 0.004,
+        multi_precision: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+        """Adam with Nesterov's momentum: with d = 0.96 * momentum_decay_pow, mu and mu' the
+        products of beta1 with 1 - d ** momentum_decay / 2 of this step and the next, and p =
+        mu_product * mu, it goes along mu' * moment1_out / (1 - p * mu') + (1 - mu) * grad / (1 -
+        p), divided by sqrt(moment2_out / (1 - beta2_pow_out)) + epsilon. The powers begin as 1."""
+    def radam_(
+        self,
+        grad: TensorLike,
+        learning_rate: TensorLike,
+        beta1_pow: TensorLike,
+        beta2_pow: TensorLike,
+        rho: TensorLike,
+        moment1: TensorLike,
+        moment2: TensorLike,
+        master_param: TensorLike | None = None,
+        beta1: FloatLike = 0.9,
+        beta2: FloatLike = 0.999,
+        epsilon: FloatLike = 1e-08,
+        multi_precision: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+        """Rectified Adam: along moment1_out / (1 - beta1_pow_out), times sqrt(q * (1 -
+        beta2_pow_out)) / (sqrt(moment2_out) + epsilon) once t > 5, where q = (t - 4) * (t - 2) * s
+        / ((s - 4) * (s - 2) * t), s = 2 / (1 - beta2) - 1, t = s - 2 * rho_out and rho_out = (rho *
+        (beta2 - beta2_pow_out) + beta2_pow_out) / (1 - beta2_pow_out). The powers begin as 1, rho
+        as 0."""
     def square(self) -> Tensor:
         """x * x, elementwise."""
     def square_(self) -> Tensor:
@@ -445,6 +572,40 @@ class TensorMethods:
     ) -> Tensor:
         """A tensor of that shape, but for dim output_dim_idx, which is dim input_dim_idx of input;
         every element equal to value."""
+    def random_loggamma(self, x: TensorLike) -> Tensor:
+        """Logarithms of gamma numbers of shape x and scale 1, which are finite for small x too. The
+        derivative is that of the quantile: what lies below a number stays the same part."""
+    def standard_gamma(self, x: TensorLike) -> Tensor:
+        """Gamma numbers, of density t ** (x - 1) * exp(-t) / gamma(x). The derivative is that of
+        the quantile: what lies below a number stays the same part."""
+    def dirichlet(self, alpha: TensorLike) -> Tensor:
+        """Probabilities that add to 1 along the last axis, of density proportional to prod(p **
+        (alpha - 1)): gamma numbers over their sum, with their derivative."""
+    def poisson(self, x: TensorLike) -> Tensor:
+        """How many events there are where x are expected: k with probability x ** k * exp(-x) / k!,
+        in the dtype of x; NaN for an x that is negative, NaN or infinite."""
+    def binomial(self, count: TensorLike, prob: TensorLike) -> Tensor:
+        """How many of count trials succeed, each with probability prob: int64, in the shape that
+        the two broadcast to. -1 where count is negative or not finite, or prob lies outside of [0,
+        1]."""
+    def multinomial(
+        self,
+        x: TensorLike,
+        num_samples: ScalarLike = 1,
+        replacement: bool = False,
+    ) -> Tensor:
+        """num_samples indices along the last axis of x, a vector or a matrix of weights, each with
+        probability proportional to its weight; without replacement they differ, and are those of an
+        order in which the next is drawn from what is left."""
+    def gumbel_softmax(
+        self,
+        x: TensorLike,
+        temperature: FloatLike = 1.0,
+        hard: bool = False,
+        axis: int = -1,
+    ) -> Tensor:
+        """softmax((x + g) / temperature) along the axis, g Gumbel numbers; hard gives 1 at its
+        largest and 0 elsewhere, with the same derivative."""
     def number_count(self, upper_range: int) -> Tensor:
         """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other
         numbers do not count."""
@@ -1392,6 +1553,151 @@ class TensorMethods:
     ) -> Tensor:
         """(x - mean) / sqrt(variance + epsilon) * scale + bias, mean and variance taken over the
         positions and channels of each group of each image."""
+    def sgd_(
+        self,
+        learning_rate: TensorLike,
+        grad: TensorLike,
+        master_param: TensorLike | None = None,
+        multi_precision: bool = False,
+    ) -> tuple[Tensor, Tensor | None]:
+        """One step of gradient descent, param - learning_rate * grad. With multi_precision the
+        weights are those of master_param, and param_out is their copy in the dtype of param."""
+    def momentum_(
+        self,
+        grad: TensorLike,
+        velocity: TensorLike,
+        learning_rate: TensorLike,
+        master_param: TensorLike | None,
+        mu: FloatLike,
+        use_nesterov: bool = False,
+        regularization_method: str = '',
+        regularization_coeff: FloatLike = 0.0,
+        multi_precision: bool = False,
+        rescale_grad: FloatLike = 1.0,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Descent with momentum: velocity_out = mu * velocity + g, and param goes along it by
+        -learning_rate, or along g + mu * velocity_out with use_nesterov. g is grad * rescale_grad,
+        plus regularization_coeff * param if regularization_method is l2_decay."""
+    def asgd_(
+        self,
+        grad: TensorLike,
+        learning_rate: TensorLike,
+        d: TensorLike,
+        y: TensorLike,
+        n: TensorLike,
+        master_param: TensorLike | None = None,
+        multi_precision: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Descent along the mean of the last n gradients: d is their sum, y the one that leaves it,
+        so d_out = d - y + grad, y_out = grad and param_out = param - learning_rate / n * d_out."""
+    def rprop_(
+        self,
+        grad: TensorLike,
+        prev: TensorLike,
+        learning_rate: TensorLike,
+        master_param: TensorLike | None,
+        learning_rate_range: TensorLike,
+        etas: TensorLike,
+        multi_precision: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """Resilient propagation: each weight has a learning rate, which grows by etas[1] where grad
+        has the sign of prev, shrinks by etas[0] where it has the other one (that grad counts as 0),
+        stays within learning_rate_range, and is how far the weight goes against the sign of
+        grad."""
+    def adagrad_(
+        self,
+        grad: TensorLike,
+        moment: TensorLike,
+        learning_rate: TensorLike,
+        master_param: TensorLike | None = None,
+        epsilon: FloatLike = 1e-06,
+        multi_precision: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """moment_out = moment + grad ** 2, and param_out = param - learning_rate * grad /
+        (sqrt(moment_out) + epsilon)."""
+    def decayed_adagrad(
+        self,
+        grad: TensorLike,
+        moment: TensorLike,
+        learning_rate: TensorLike,
+        decay: FloatLike = 0.95,
+        epsilon: FloatLike = 1e-06,
+    ) -> tuple[Tensor, Tensor]:
+        """moment_out = decay * moment + (1 - decay) * grad ** 2, and param_out = param -
+        learning_rate * grad / (sqrt(moment_out) + epsilon)."""
+    def adadelta_(
+        self,
+        grad: TensorLike,
+        avg_squared_grad: TensorLike,
+        avg_squared_update: TensorLike,
+        learning_rate: TensorLike,
+        master_param: TensorLike | None = None,
+        rho: FloatLike = 0.95,
+        epsilon: FloatLike = 1e-06,
+        multi_precision: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+        """param_out = param - learning_rate * u with u = sqrt((avg_squared_update + epsilon) /
+        (moment_out + epsilon)) * grad; moment_out and inf_norm_out are rho * avg_squared_grad + (1
+        - rho) * grad ** 2 and rho * avg_squared_update + (1 - rho) * u ** 2."""
+    def rmsprop_(
+        self,
+        mean_square: TensorLike,
+        grad: TensorLike,
+        moment: TensorLike,
+        learning_rate: TensorLike,
+        mean_grad: TensorLike | None = None,
+        master_param: TensorLike | None = None,
+        epsilon: FloatLike = 1e-10,
+        decay: FloatLike = 0.9,
+        momentum: FloatLike = 0.0,
+        centered: bool = False,
+        multi_precision: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor | None, Tensor | None]:
+        """moment_out = momentum * moment + learning_rate * grad / sqrt(v + epsilon), and param_out
+        = param - moment_out; v is mean_square_out, decay * mean_square + (1 - decay) * grad ** 2,
+        less mean_grad_out ** 2 (the same of grad itself) if it is centered."""
+    def ftrl(
+        self,
+        squared_accumulator: TensorLike,
+        linear_accumulator: TensorLike,
+        grad: TensorLike,
+        learning_rate: TensorLike,
+        l1: FloatLike = 0.0,
+        l2: FloatLike = 0.0,
+        lr_power: FloatLike = -0.5,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Follow the regularized leader: with s the squared_accumulator, s' = s + grad ** 2, r the
+        learning_rate and z = linear_accumulator + grad - (s' ** -lr_power - s ** -lr_power) / r *
+        param, param_out is (l1 * sign(z) - z) / (s' ** -lr_power / r + 2 * l2) where abs(z) > l1,
+        else 0. Both l1 and l2 are taken 1e-10 larger."""
+    def dpsgd(
+        self,
+        param: TensorLike,
+        grad: TensorLike,
+        learning_rate: TensorLike,
+        clip: FloatLike = 10.0,
+        batch_size: FloatLike = 16.0,
+        sigma: FloatLike = 1.0,
+    ) -> Tensor:
+        """Differentially private descent: param - learning_rate * (g + sigma * z / batch_size) with
+        g the gradient, scaled down to the norm clip if it has a larger one, and z normal numbers,
+        one an element. The first input is a key (phix.random.key) in place of Paddle's seed."""
+    def average_accumulates_(
+        self,
+        in_sum_1: TensorLike,
+        in_sum_2: TensorLike,
+        in_sum_3: TensorLike,
+        in_num_accumulates: TensorLike,
+        in_old_num_accumulates: TensorLike,
+        in_num_updates: TensorLike,
+        average_window: FloatLike = 0.0,
+        max_average_window: DimLike = 9223372036854775807,
+        min_average_window: DimLike = 10000,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """Adds param to the sums that averages of weights are made of: to sum_1, which every 16384
+        updates is added to sum_2 and begins anew. Once min_average_window and the lesser of
+        max_average_window and average_window * num_updates have been added, sum_3 becomes their
+        sum, and both begin anew."""
     def io_copy(self, place: PlaceLike | None) -> Tensor:
         """The values of x on another device, out = x; x itself where it is there already."""
     def io_copy_like(self, like: TensorLike) -> Tensor:
@@ -1837,10 +2143,15 @@ class TensorMethods:
         """dict[x] where x is 0 or more, -dict[x + 128] below, elementwise; dict is [128]."""
     def apply_per_channel_scale(self, scales: TensorLike) -> Tensor:
         """x * scales, for x [rows, channels] and scales [channels]."""
-    def random_bits(self, shape: IntArrayLike, bit_width: int = 32) -> Tensor:
+    def random_bits(
+        self,
+        shape: IntArrayLike,
+        bit_width: int = 32,
+        first: TensorLike | None = None,
+    ) -> Tensor:
         """Random bits as uint32 or uint64: element i in C order is Threefry-2x32 with 20 rounds of
-        the counter (i >> 32, i mod 2 ** 32) under the key, its first word, or both with the first
-        one high."""
+        the counter (n >> 32, n mod 2 ** 32) under the key, n = first + i: both words with the first
+        one high, or one xor the other. first is an int64 for each key, 0 if absent."""
     def uniform(
         self,
         shape: IntArrayLike,
@@ -1850,7 +2161,8 @@ class TensorMethods:
         place: PlaceLike | None = None,
     ) -> Tensor:
         """Numbers uniform in [min, max), min + (max - min) * u with u of as many random bits as the
-        mantissa holds; min and max are tensors that broadcast to shape, and differentiable."""
+        mantissa has places (52 for float64, 23 for float32, 10 for float16, 7 for bfloat16); min
+        and max are tensors that broadcast to shape, and differentiable."""
     def gaussian(
         self,
         shape: IntArrayLike,
@@ -1881,8 +2193,10 @@ class TensorMethods:
         dtype: DTypeLike = 'int64',
         place: PlaceLike | None = None,
     ) -> Tensor:
-        """Ints uniform in [low, high): 64 random bits modulo high - low, so that no value is
-        likelier than another by more than (high - low) / 2 ** 64."""
+        """Ints uniform in [low, high), high - low = s values: w bits for each of two halves of the
+        key, w those of the dtype but at least 32, as one number modulo s if s <= 2 ** (w / 2), so
+        that no value is likelier than another by more than s / 2 ** (2 * w); else the lower w bits,
+        by s / 2 ** w."""
     def bernoulli(self, x: TensorLike) -> Tensor:
         """1 with probability x, else 0: u < x for u uniform in [0, 1); shape and dtype of x."""
     def randperm(
@@ -2191,6 +2505,71 @@ class TensorMethods:
         """How often each of 0, 1, ..., max(x) comes in the ints x, or the sum of the weights there:
         at least minlength entries, int64s or of the dtype of float weights. A negative int raises
         where the call runs at once, and counts as 0 in compiled programs."""
+    def exponential_(self, x: TensorLike, lam: FloatLike) -> Tensor:
+        """Numbers of density lam * exp(-lam * t) in the shape and the dtype of x."""
+    def gaussian_inplace(
+        self,
+        x: TensorLike,
+        mean: FloatLike = 0.0,
+        std: FloatLike = 1.0,
+    ) -> Tensor:
+        """Normal numbers in the shape and the dtype of x."""
+    def gaussian_inplace_(
+        self,
+        x: TensorLike,
+        mean: FloatLike = 0.0,
+        std: FloatLike = 1.0,
+    ) -> Tensor:
+        """:func:`gaussian_inplace` in the memory of x, not to be used after it."""
+    def uniform_inplace(
+        self,
+        x: TensorLike,
+        min: FloatLike = -1.0,
+        max: FloatLike = 1.0,
+        diag_num: int = 0,
+        diag_step: int = 0,
+        diag_val: FloatLike = 1.0,
+    ) -> Tensor:
+        """Numbers uniform in [min, max) in the shape and the dtype of x, but for diag_val at the
+        first diag_num of the places 0, diag_step + 1, 2 * (diag_step + 1), ... in C order."""
+    def uniform_inplace_(
+        self,
+        x: TensorLike,
+        min: FloatLike = -1.0,
+        max: FloatLike = 1.0,
+        diag_num: int = 0,
+        diag_step: int = 0,
+        diag_val: FloatLike = 1.0,
+    ) -> Tensor:
+        """:func:`uniform_inplace` in the memory of x, not to be used after it."""
+    def uniform_random_batch_size_like(
+        self,
+        input: TensorLike,
+        shape: IntArrayLike,
+        input_dim_idx: int = 0,
+        output_dim_idx: int = 0,
+        min: FloatLike = -1.0,
+        max: FloatLike = 1.0,
+        diag_num: int = 0,
+        diag_step: int = 0,
+        diag_val: FloatLike = 1.0,
+        dtype: DTypeLike = 'float32',
+    ) -> Tensor:
+        """:func:`uniform_inplace` in a shape whose entry output_dim_idx is the size of input along
+        input_dim_idx."""
+    def shuffle_batch(
+        self,
+        seed: TensorLike,
+        startup_seed: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The rows of x along its last axis in random order, which shuffle_idx holds: row i of out
+        is row shuffle_idx[i] of x. seed is a key, uint32[2], and seed_out the next one;
+        startup_seed says nothing here."""
+    def random(self, x: TensorLike, from_: DimLike, to: DimLike) -> Tensor:
+        """Ints uniform in [from, to), as :func:`randint` draws them, in the shape and the dtype of
+        x, which may be a float one."""
+    def random_(self, x: TensorLike, from_: DimLike, to: DimLike) -> Tensor:
+        """:func:`random` in the memory of x, not to be used after it."""
     def warpctc(
         self,
         label: TensorLike,

@@ -1,6 +1,7 @@
 """Rules of the ops by family; the files mirror those in yaml/. Importing registers them."""
 
 from phix.primitives import activation as activation
+from phix.primitives import adam as adam
 from phix.primitives import alignment as alignment
 from phix.primitives import along_axis as along_axis
 from phix.primitives import arithmetic as arithmetic
@@ -16,6 +17,7 @@ from phix.primitives import control_flow as control_flow
 from phix.primitives import convolution as convolution
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
+from phix.primitives import distributions as distributions
 from phix.primitives import einsum as einsum
 from phix.primitives import experts as experts
 from phix.primitives import fft as fft
@@ -37,6 +39,7 @@ from phix.primitives import masked_attention as masked_attention
 from phix.primitives import matrix_functions as matrix_functions
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
+from phix.primitives import optimizers as optimizers
 from phix.primitives import placement as placement
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
@@ -48,6 +51,7 @@ from phix.primitives import rectifier as rectifier
 from phix.primitives import recurrent as recurrent
 from phix.primitives import reduction as reduction
 from phix.primitives import run_time_sizes as run_time_sizes
+from phix.primitives import sampling as sampling
 from phix.primitives import scan as scan
 from phix.primitives import sequence as sequence
 from phix.primitives import shape as shape

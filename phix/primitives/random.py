@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from phix import ops
@@ -38,41 +37,69 @@ def float_dtype(dtype: Any) -> Any:
 
 # -- random_bits -------------------------------------------------------------------------------
 @rules.infer_meta("RandomBitsInferMeta")
-def random_bits_meta(key: MetaTensor, shape: Any, bit_width: int) -> MetaTensor:
+def random_bits_meta(
+    key: MetaTensor, shape: Any, bit_width: int, first: MetaTensor | None
+) -> MetaTensor:
     check_key(key)
     check_shape(shape)
     if bit_width not in (32, 64):
         raise AttributeValueError(f"bit_width must be 32 or 64, found {bit_width}")
+    if first is not None:
+        if first.dtype != dt.int64:
+            raise DTypeError(f"first must be int64, found {first}; cast it")
+        keys = key.dims[:-1]
+        if first.ndim != len(keys) or not all(map(dm.may_equal, first.dims, keys)):
+            raise ShapeError(f"first is one number for each key, of {key}; found {first}")
     return MetaTensor((*key.dims[:-1], *shape), dt.uint32 if bit_width == 32 else dt.uint64)
 
 
 @rules.batch("random_bits")
-def random_bits_batch(batched: Any, key: Any, shape: Any, bit_width: int) -> Any:
-    return ops.random_bits(key, shape, bit_width)
+def random_bits_batch(batched: Any, key: Any, shape: Any, bit_width: int, first: Any) -> Any:
+    if first is not None and not all(batched):
+        lone, other = (first, key) if batched[0] else (key, first)
+        spread = ops.expand(lone, (other.meta.dims[0], *lone.meta.dims))
+        key, first = (key, spread) if batched[0] else (spread, first)
+    return ops.random_bits(key, shape, bit_width, first)
 
 
-def _mantissa_bits(dtype: Any) -> int:
-    return int(ml_dtypes.finfo(dtype).nmant) + 1
+def words_of(bits: Any) -> Any:
+    """uint64 as two uint32 along a new last axis, the high one first."""
+    return ops.stack([ops.cast(bits >> 32, dt.uint32), ops.cast(bits, dt.uint32)], -1)
+
+
+def split(key: Any, shape: Any) -> Any:
+    """New keys, of that shape and a last axis of two."""
+    return words_of(ops.random_bits(key, shape, 64))
+
+
+def split_in(key: Any, count: int) -> Any:
+    """As many new keys, one by one."""
+    return ops.unbind(split(key, (count,)), key.ndim - 1)
+
+
+# Of a uniform number: how many random bits it is made of, of how many that are drawn.
+_BITS_OF = {dt.float64: (52, 64), dt.float32: (23, 32), dt.float16: (10, 16), dt.bfloat16: (7, 8)}
 
 
 def top_bits(key: Any, shape: Any, dtype: Any) -> tuple[Any, int]:
-    """As many random bits as a float of ``dtype`` holds exactly, as an int, and their number."""
-    bits = _mantissa_bits(dtype)
-    width = 64 if bits > 32 else 32
-    drawn = ops.random_bits(key, shape, width)
-    return ops.cast(drawn >> (width - bits), dt.int64), bits
+    """As many random bits as the mantissa of ``dtype`` has places, as an int, and their number."""
+    bits, drawn = _BITS_OF[dtype]
+    number = ops.random_bits(key, shape, max(drawn, 32))
+    if drawn < 32:
+        number = number & (2**drawn - 1)
+    return ops.cast(number >> (drawn - bits), dt.int64), bits
 
 
 def unit_uniform(key: Any, shape: Any, dtype: Any) -> Any:
-    """Multiples of 2 ** -p in [0, 1), p the bits of the mantissa."""
+    """Multiples of 2 ** -p in [0, 1), p the places of the mantissa."""
     number, bits = top_bits(key, shape, dtype)
     return ops.cast(number, dtype) * 2.0**-bits
 
 
 def open_uniform(key: Any, shape: Any, dtype: Any) -> Any:
-    """Odd multiples of 2 ** -p in (-1, 1): symmetric, and never an end or 0."""
+    """2 u - 1 for a uniform u, moved up by a quarter of its steps: none is -1 or 0."""
     number, bits = top_bits(key, shape, dtype)
-    return ops.cast(number + number + (1 - 2**bits), dtype) * 2.0**-bits
+    return ops.cast(number * 4 + (1 - 2 ** (bits + 1)), dtype) * 2.0 ** -(bits + 1)
 
 
 def _at_least_float32(dtype: Any) -> Any:
@@ -91,9 +118,15 @@ def uniform(key: Any, shape: Any, dtype: Any, min: Any, max: Any, place: Any) ->
     dtype = float_dtype(dtype)
     wide = _at_least_float32(dtype)
     low, high = as_dtype(min, wide), as_dtype(max, wide)
-    out = as_dtype(low + (high - low) * unit_uniform(key, shape, wide), dtype)
+    u = as_dtype(unit_uniform(key, shape, dtype), wide)
+    out = as_dtype(low + (high - low) * u, dtype)
     low, high = as_dtype(min, dtype), as_dtype(max, dtype)
     return ops.where((out < high) | (low >= high), out, low)
+
+
+def standard_normal(key: Any, shape: Any, dtype: Any) -> Any:
+    """sqrt(2) erfinv(u), u uniform in (-1, 1)."""
+    return ops.erfinv(open_uniform(key, shape, dtype)) * math.sqrt(2)
 
 
 @rules.decompose("gaussian")
@@ -101,7 +134,7 @@ def gaussian(key: Any, shape: Any, mean: Any, std: Any, dtype: Any, place: Any) 
     """mean + std sqrt(2) erfinv(u), u uniform in (-1, 1)."""
     dtype = float_dtype(dtype)
     wide = _at_least_float32(dtype)
-    z = ops.erfinv(open_uniform(key, shape, wide)) * math.sqrt(2)
+    z = standard_normal(key, shape, wide)
     return as_dtype(as_dtype(mean, wide) + as_dtype(std, wide) * z, dtype)
 
 
@@ -204,11 +237,24 @@ def randint_attrs(key: MetaTensor, low: int, high: int, shape: Any, dtype: Any, 
 
 @rules.decompose("randint")
 def randint(key: Any, low: int, high: int, shape: Any, dtype: Any, place: Any) -> Any:
-    """64 random bits modulo high - low, then low added modulo 2 ** 64."""
-    bits = ops.random_bits(key, shape, 64)
-    if high - low < 2**64:
-        bits = ops.remainder(bits, ops.full((), high - low, dt.uint64))
-    return ops.cast(bits + ops.full((), low % 2**64, dt.uint64), dtype)
+    """Two draws of w bits as one number of 2 w bits, modulo high - low.
+
+    What exceeds w bits on the way is lost, and with it the upper draw where high - low is above
+    2 ** (w / 2). All is computed modulo 2 ** w.
+    """
+    width = max(np.dtype(dtype).itemsize * 8, 32)
+    whole, span = 2**width, high - low
+    unsigned = dt.uint32 if width == 32 else dt.uint64
+    upper, lower = (ops.random_bits(k, shape, width) for k in split_in(key, 2))
+    offset = lower
+    if span < whole:
+        values = ops.full((), span, unsigned)
+        factor = (2 ** (width // 2) % span) ** 2 % whole % span
+        offset = ops.remainder(lower, values)
+        if factor:
+            high_part = ops.remainder(upper, values) * ops.full((), factor, unsigned)
+            offset = ops.remainder(high_part + offset, values)
+    return ops.cast(offset + ops.full((), low % whole, unsigned), dtype)
 
 
 @rules.decompose("bernoulli")
@@ -216,8 +262,34 @@ def bernoulli(key: Any, x: Any) -> Any:
     return ops.cast(unit_uniform(key, x.meta.dims, _at_least_float32(x.dtype)) < x, x.dtype)
 
 
+# Of a permutation: up to how many numbers one, two and three rounds of sorting suffice, so that two
+# have equal bits in all of them with a chance below that of one in their number.
+_MOST_OF_ROUNDS = (1625, 2642245)
+
+
 @rules.decompose("randperm")
 def randperm(key: Any, n: Any, dtype: Any, place: Any) -> Any:
-    """The order of n 63-bit random numbers; two are equal with a chance below n^2 / 2^64."""
-    numbers = ops.cast(ops.random_bits(key, (n,), 64) >> 1, dt.int64)
-    return as_dtype(ops.argsort(numbers, -1)[1], dtype or dt.int64)
+    """Sorted by 32 random bits each, and sorted again by others where there are many."""
+    check_key(key.meta)
+    numbers = shuffled(key, ops.arange(0, n, 1, dt.int64), n, 0)
+    return as_dtype(numbers, dtype or dt.int64)
+
+
+def shuffled(key: Any, x: Any, size: Any, axis: int) -> Any:
+    """``x``, of ``size`` elements in all, shuffled along an axis, each vector on its own."""
+    if isinstance(size, int):
+        rounds = 0 if size <= 1 else 1 + sum(size > most for most in _MOST_OF_ROUNDS)
+        for _ in range(rounds):
+            key, x = _sorted_once(key, x, axis)
+        return x
+    out = x
+    for most in (1, *_MOST_OF_ROUNDS):
+        key, x = _sorted_once(key, x, axis)
+        out = ops.where(ops.full((), size, dt.int64) > most, x, out)
+    return out
+
+
+def _sorted_once(key: Any, x: Any, axis: int) -> tuple[Any, Any]:
+    key, subkey = split_in(key, 2)
+    order = ops.argsort(ops.random_bits(subkey, x.meta.dims, 32), axis, False, True)[1]
+    return key, ops.take_along_axis(x, order, axis)

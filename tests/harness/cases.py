@@ -31,6 +31,7 @@ def _width(kind: str) -> int:
 
 def flatten(result: Any) -> tuple[Any, ...]:
     """The tensors of an op's result, lists opened, absent ones left out."""
+    """The tensors of an op's result, lists opened, absent outputs left out."""
     if result is None:
         return ()
     if isinstance(result, (tuple, list)):

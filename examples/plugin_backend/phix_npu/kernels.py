@@ -410,12 +410,14 @@ def _conv2d(
     return np.moveaxis(out, 1, 3) if data_format == "NHWC" else out
 
 
-def _random_bits(key: Array, shape: Sequence[int], width: int) -> Array:
-    """Threefry-2x32 with 20 rounds, of the counters 0, 1, ... under each key."""
+def _random_bits(key: Array, shape: Sequence[int], width: int, first: Array | None = None) -> Array:
+    """Threefry-2x32 with 20 rounds, of the counters first, first + 1, ... under each key."""
     size = int(np.prod(shape, dtype=np.int64))
     k0, k1 = (key[..., i, None] for i in (0, 1))
     keys = (k0, k1, k0 ^ k1 ^ np.uint32(0x1BD11BDA))
     numbers = np.arange(size, dtype=np.uint64)
+    if first is not None:
+        numbers = numbers + first[..., None].astype(np.uint64)
     x = (numbers >> np.uint64(32)).astype(np.uint32) + k0
     y = numbers.astype(np.uint32) + k1
     for group in range(5):
@@ -424,8 +426,7 @@ def _random_bits(key: Array, shape: Sequence[int], width: int) -> Array:
             y = (y << np.uint32(turn) | y >> np.uint32(32 - turn)) ^ x
         x = x + keys[(group + 1) % 3]
         y = y + keys[(group + 2) % 3] + np.uint32(group + 1)
-    if width == 64:
-        x = x.astype(np.uint64) << np.uint64(32) | y
+    x = x.astype(np.uint64) << np.uint64(32) | y if width == 64 else x ^ y
     return x.reshape((*key.shape[:-1], *shape))
 
 

@@ -7,15 +7,35 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def random_bits(key: np.ndarray, shape: Sequence[int], width: int) -> np.ndarray:
-    """Threefry-2x32 of the counters 0, 1, ... under each key (Salmon et al., 2011)."""
+def random_bits(
+    key: np.ndarray, shape: Sequence[int], width: int, first: np.ndarray | None = None
+) -> np.ndarray:
+    """Threefry-2x32 of the counters first, first + 1, ... under each key (Salmon et al., 2011)."""
     size = int(np.prod(shape, dtype=np.int64))
     keys = [k[..., None] for k in np.moveaxis(key, -1, 0)]
-    low = np.broadcast_to(np.arange(size, dtype=np.uint32), (*key.shape[:-1], size))
-    first, second = threefry2x32(*keys, np.zeros_like(low), low)
-    if width == 64:
-        first = first.astype(np.uint64) << np.uint64(32) | second
-    return first.reshape(*key.shape[:-1], *shape)
+    start = np.zeros(key.shape[:-1], np.int64) if first is None else first
+    numbers = start[..., None].astype(np.uint64) + np.arange(size, dtype=np.uint64)
+    words = (numbers >> np.uint64(32)).astype(np.uint32), numbers.astype(np.uint32)
+    left, right = threefry2x32(*keys, *words)
+    out = left.astype(np.uint64) << np.uint64(32) | right if width == 64 else left ^ right
+    return out.reshape(*key.shape[:-1], *shape)
+
+
+def split(key: np.ndarray) -> list[np.ndarray]:
+    """Two keys out of one."""
+    numbers = random_bits(key, [2], 64)
+    words = [(numbers >> np.uint64(32)).astype(np.uint32), numbers.astype(np.uint32)]
+    return list(np.stack(words, -1))
+
+
+def randint(key: np.ndarray, low: int, high: int, shape: Sequence[int], dtype: str) -> np.ndarray:
+    """Twice as many bits as the dtype has, at least 64, modulo the number of values."""
+    width = max(np.dtype(dtype).itemsize * 8, 32)
+    upper, lower = (random_bits(k, shape, width).astype(object) for k in split(key))
+    span, whole = high - low, 2**width
+    factor = (2 ** (width // 2) % span) ** 2 % whole % span
+    offset = ((upper % span) * factor + lower % span) % whole % span
+    return (low + offset).astype(dtype)
 
 
 def threefry2x32(

@@ -1,0 +1,199 @@
+"""Draws that are functions of uniform numbers, and ints."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.core import dtypes as dt
+from phix.core.annotations import DTypeLike, IntArrayLike
+from phix.core.conversion import owned_tensor
+from phix.core.given import BOUND, takes
+from phix.core.tensor import Tensor, TensorBase, TensorLike
+
+
+def as_tensor(value: Any) -> Any:
+    return value if isinstance(value, TensorBase) else owned_tensor(value)
+
+
+@takes()
+def uniform(
+    key: TensorLike,
+    shape: IntArrayLike = (),
+    dtype: DTypeLike = "float32",
+    min: TensorLike = 0.0,
+    max: TensorLike = 1.0,
+) -> Tensor:
+    """Numbers uniform in [min, max).
+
+    Args:
+        key: a key.
+        shape: the shape of the result.
+        dtype: a float dtype.
+        min, max: the bounds; tensors that broadcast to ``shape``, and differentiable:
+            out = min + (max - min) * u.
+
+    >>> import phix
+    >>> phix.random.uniform(phix.random.key(0), [2, 3]).shape
+    (2, 3)
+    """
+    return ops.uniform(key, shape, dtype, min, max)
+
+
+@takes()
+def normal(
+    key: TensorLike,
+    shape: IntArrayLike = (),
+    dtype: DTypeLike = "float32",
+    mean: TensorLike = 0.0,
+    std: TensorLike = 1.0,
+) -> Tensor:
+    """Normal numbers, mean + std * z with z standard normal; differentiable in mean and std.
+
+    Args:
+        key: a key.
+        shape: the shape of the result.
+        dtype: a float dtype.
+        mean, std: tensors that broadcast to ``shape``.
+
+    >>> import phix
+    >>> x = phix.random.normal(phix.random.key(0), [10000])
+    >>> abs(x.mean().item()) < 0.05
+    True
+    """
+    return ops.gaussian(key, shape, mean, std, dtype)
+
+
+@takes()
+def truncated_normal(
+    key: TensorLike,
+    lower: TensorLike,
+    upper: TensorLike,
+    shape: IntArrayLike = (),
+    dtype: DTypeLike = "float32",
+    mean: TensorLike = 0.0,
+    std: TensorLike = 1.0,
+) -> Tensor:
+    """Normal numbers given that they lie in [lower, upper].
+
+    >>> import phix
+    >>> x = phix.random.truncated_normal(phix.random.key(0), -1.0, 1.0, [1000])
+    >>> x.abs().max().item() <= 1
+    True
+    """
+    return ops.truncated_gaussian_random(key, shape, mean, std, lower, upper, dtype)
+
+
+@takes(high=BOUND)
+def randint(
+    key: TensorLike,
+    low: int,
+    high: int,
+    shape: IntArrayLike = (),
+    dtype: DTypeLike = "int64",
+) -> Tensor:
+    """Ints uniform in [low, high), no value likelier than another by more than a part in
+    2 ** 64 / (high - low).
+
+    Args:
+        key: a key.
+        low, high: ints, low < high, both within the dtype (high may be one above it).
+        shape: the shape of the result.
+        dtype: an int dtype.
+
+    >>> import phix
+    >>> x = phix.random.randint(phix.random.key(0), 1, 7, [1000])
+    >>> x.min().item(), x.max().item()
+    (1, 6)
+    """
+    return ops.randint(key, low, high, shape, dtype)
+
+
+@takes()
+def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None = None) -> Tensor:
+    """True with probability p; the shape is that of p, or ``shape``, to which p broadcasts.
+
+    >>> import phix
+    >>> phix.random.bernoulli(phix.random.key(0), [0.0, 1.0]).tolist()
+    [False, True]
+    """
+    chance = as_tensor(p)
+    if not dt.is_float(chance.dtype):
+        chance = ops.cast(chance, dt.DEFAULT_FLOAT)
+    return ops.bernoulli(key, chance if shape is None else ops.expand(chance, shape)) != 0
+
+
+def of_uniform(function: Any, key: Any, shape: Any, dtype: Any, least: Any = None) -> Any:
+    """A function of uniform numbers of at least float32; 0 is taken for ``least``, if given.
+
+    ``least`` is an attribute of np.finfo, so that no logarithm of 0 is taken.
+    """
+    dtype = dt.as_dtype(dtype)
+    wide = dt.float32 if dtype in (dt.float16, dt.bfloat16) else dtype
+    u = ops.uniform(key, shape, wide, 0.0, 1.0)
+    if least is not None:
+        u = ops.maximum(u, float(getattr(np.finfo(wide), least)))
+    return ops.cast(function(u), dtype)
+
+
+@takes()
+def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
+    """Numbers with density exp(-x) for x >= 0.
+
+    >>> import phix
+    >>> phix.random.exponential(phix.random.key(0), [1000]).min().item() >= 0
+    True
+    """
+    return of_uniform(lambda u: -ops.log1p(-u), key, shape, dtype)
+
+
+@takes()
+def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
+    """Numbers with distribution function exp(-exp(-x)).
+
+    >>> import phix
+    >>> phix.random.gumbel(phix.random.key(0), [2, 3]).shape
+    (2, 3)
+    """
+    return of_uniform(lambda u: -ops.log(-ops.log(u)), key, shape, dtype, "tiny")
+
+
+@takes()
+def laplace(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
+    """Numbers with density exp(-abs(x)) / 2.
+
+    >>> import phix
+    >>> phix.random.laplace(phix.random.key(0), [2, 3]).shape
+    (2, 3)
+    """
+
+    def quantile(u: Any) -> Any:
+        v = 2.0 * u - (1.0 - float(np.finfo(u.dtype).epsneg))
+        return ops.sign(v) * ops.log1p(-ops.abs(v))
+
+    return of_uniform(quantile, key, shape, dtype)
+
+
+@takes()
+def logistic(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
+    """Numbers with distribution function 1 / (1 + exp(-x)).
+
+    >>> import phix
+    >>> phix.random.logistic(phix.random.key(0), [2, 3]).shape
+    (2, 3)
+    """
+    return of_uniform(lambda u: ops.log(u) - ops.log1p(-u), key, shape, dtype, "tiny")
+
+
+@takes()
+def cauchy(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
+    """Numbers with density 1 / (pi * (1 + x ** 2)).
+
+    >>> import phix
+    >>> phix.random.cauchy(phix.random.key(0), [2, 3]).shape
+    (2, 3)
+    """
+    return of_uniform(lambda u: ops.tan(math.pi * (u - 0.5)), key, shape, dtype, "eps")
