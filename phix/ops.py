@@ -35,12 +35,14 @@ __all__ = [
     "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
     "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli",
-    "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not",
-    "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_",
-    "bitwise_xor", "bitwise_xor_",
+    "bipartite_match", "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_",
+    "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift",
+    "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
     "bmm",
+    "box_clip", "box_coder",
     "branch", "broadcast_tensors",
     "build_src_rank_and_local_expert_id",
+    "c_identity", "c_identity_",
     "cal_aux_loss", "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_",
     "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
@@ -51,7 +53,7 @@ __all__ = [
     "cross_entropy_with_softmax", "cross_entropy_with_softmax_", "cross_entropy_with_softmax_grad",
     "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_", "cumprod_grad",
     "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
-    "debug_callback", "depthwise_conv2d", "det", "det_grad",
+    "debug_callback", "depend", "depthwise_conv2d", "det", "det_grad",
     "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "divide",
     "divide_", "divide_grad",
     "dot",
@@ -110,6 +112,7 @@ __all__ = [
     "mv",
     "ndtr", "ndtr_grad",
     "normal_density", "normal_density_grad", "not_equal",
+    "npu_identity",
     "number_count", "numel",
     "one_hot",
     "optimization_barrier",
@@ -117,20 +120,22 @@ __all__ = [
     "pad", "pad_grad",
     "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
     "ppermute", "ppermute_grad",
-    "prod", "prod_grad", "prune_gate_by_capacity",
-    "psum", "psum_grad", "psum_scatter", "psum_scatter_grad",
+    "prior_box", "prod", "prod_grad", "prune_gate_by_capacity",
+    "psroi_pool", "psroi_pool_double_grad", "psroi_pool_grad", "psum", "psum_grad", "psum_scatter",
+    "psum_scatter_grad",
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
     "randint", "random_bits", "random_routing", "random_routing_", "randperm",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
     "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
     "remainder_", "remainder_grad", "reshape", "reshape_", "reshape_grad",
     "rms_norm", "rms_norm_grad",
-    "roll", "roll_grad", "round", "round_",
+    "roi_align", "roi_align_double_grad", "roi_align_grad", "roi_pool", "roll", "roll_grad",
+    "round", "round_",
     "rsqrt", "rsqrt_", "rsqrt_grad",
     "scale", "scale_", "scale_grad", "scan", "scatter", "scatter_", "scatter_nd_add",
     "scatter_nd_add_grad",
     "select_n", "send_u_recv", "send_ue_recv", "send_uv",
-    "shape",
+    "shape", "share_data",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
     "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
@@ -144,17 +149,19 @@ __all__ = [
     "stack", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
     "swiglu", "swiglu_grad", "swish", "swish_grad",
+    "sync_calc_stream", "sync_calc_stream_",
     "take_along_axis", "take_along_axis_grad", "tan", "tan_", "tan_grad", "tanh", "tanh_",
     "tanh_grad",
     "tensordot",
     "tile",
     "top_p_sampling", "topk", "topk_grad",
-    "transpose", "transpose_", "transpose_grad", "triangular_solve", "triangular_solve_grad",
-    "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_", "triu_grad", "triu_indices",
-    "trunc", "trunc_", "truncated_gaussian_random",
+    "trans_layout", "transpose", "transpose_", "transpose_grad", "triangular_solve",
+    "triangular_solve_grad", "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_",
+    "triu_grad", "triu_indices", "trunc", "trunc_", "truncated_gaussian_random",
     "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
     "var", "var_grad",
     "where", "where_", "where_grad", "while_loop",
+    "yolo_box", "yolo_box_head", "yolo_loss",
 ]
 __dir__ = face(__all__)
 
@@ -1271,6 +1278,141 @@ def triu_indices(
     return bind(_triu_indices, (), (row, col, offset, dtype, place))
 
 
+# -- yaml/detection.yaml ---------------------------------------------------------------------------
+define = definer("yaml/detection.yaml", family="detection")
+
+_box_coder = define(
+    "box_coder", "(Tensor prior_box, Tensor prior_box_var, Tensor target_box, "
+    'str code_type = "encode_center_size", bool box_normalized = true, int axis = 0, '
+    "float[] variance = {})", "Tensor(output_box)", traits=("promote_float",), dtypes=("float",),
+    optional=("prior_box_var",)
+)
+def box_coder(
+    prior_box: TensorLike, prior_box_var: TensorLike | None, target_box: TensorLike,
+    code_type: str = "encode_center_size", box_normalized: bool = True, axis: int = 0,
+    variance: FloatLike | Sequence[FloatLike] | None = ()
+) -> Tensor:
+    """Boxes (left, top, right, bottom) against priors. encode_center_size: for each of target_box
+    [n, 4] and each prior, (centre - centre of the prior) / its size and log(size / its size), over
+    the variances, [n, priors, 4]. decode_center_size is the inverse for codes [n, priors, 4] (axis
+    0; [priors, n, 4] for axis 1). Without box_normalized the last pixel belongs to a box.
+
+    Args:
+        prior_box: tensor, float.
+        prior_box_var: tensor, float, may be None.
+        target_box: tensor, float.
+        code_type: str.
+        box_normalized: bool.
+        axis: int.
+        variance: sequence of float or one-element tensors, may be None.
+    """
+    return bind(
+        _box_coder, (prior_box, prior_box_var, target_box),
+        (code_type, box_normalized, axis, variance)
+    )
+
+_box_clip = define(
+    "box_clip", "(Tensor input, Tensor im_info)", "Tensor(output)", traits=("promote_float",),
+    dtypes=("float",)
+)
+def box_clip(input: TensorLike, im_info: TensorLike) -> Tensor:
+    """Boxes [boxes, 4] of one image, or [images, boxes, 4], moved into the image: x to 0 ..
+    round(width / scale) - 1, y likewise; im_info [images, 3] has height, width and scale.
+
+    Args:
+        input, im_info: tensor, float.
+    """
+    return bind(_box_clip, (input, im_info), ())
+
+_prior_box = define(
+    "prior_box", "(Tensor input, Tensor image, float[] min_sizes, float[] max_sizes = {}, "
+    "float[] aspect_ratios = {}, float[] variances = {}, bool flip=true, bool clip=true, "
+    "float step_w=0.0, float step_h=0.0, float offset=0.5, bool min_max_aspect_ratios_order=false)",
+    "Tensor(out), Tensor(var)", traits=("nondifferentiable", "promote_float"), dtypes=("float",)
+)
+def prior_box(
+    input: TensorLike, image: TensorLike, min_sizes: FloatLike | Sequence[FloatLike],
+    max_sizes: FloatLike | Sequence[FloatLike] | None = (),
+    aspect_ratios: FloatLike | Sequence[FloatLike] | None = (),
+    variances: FloatLike | Sequence[FloatLike] | None = (), flip: bool = True, clip: bool = True,
+    step_w: FloatLike = 0.0, step_h: FloatLike = 0.0, offset: FloatLike = 0.5,
+    min_max_aspect_ratios_order: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Boxes around the centre of each cell of input [n, c, rows, columns], in parts of the image,
+    and the four variances for each: [rows, columns, priors, 4]. The sides are min_size * sqrt(r)
+    and min_size / sqrt(r) for 1, the aspect_ratios r and with flip 1 / r, then sqrt(min_size *
+    max_size); min_max_aspect_ratios_order puts that second. Steps of 0 are those of the image.
+
+    Args:
+        input, image: tensor, float.
+        min_sizes: sequence of float or one-element tensors.
+        max_sizes, aspect_ratios, variances: sequence of float or one-element tensors, may be None.
+        flip, clip: bool.
+        step_w, step_h, offset: float or one-element tensor.
+        min_max_aspect_ratios_order: bool.
+
+    Returns:
+        out, var.
+    """
+    return bind(
+        _prior_box, (input, image), (min_sizes, max_sizes, aspect_ratios, variances, flip, clip,
+        step_w, step_h, offset, min_max_aspect_ratios_order)
+    )
+
+_yolo_box = define(
+    "yolo_box",
+    "(Tensor x, Tensor img_size, int[] anchors={}, int class_num = 1, float conf_thresh = 0.01, "
+    "int downsample_ratio = 32, bool clip_bbox = true, float scale_x_y=1.0, bool iou_aware=false, "
+    "float iou_aware_factor=0.5)", "Tensor(boxes), Tensor(scores)", traits=("promote_float(x)",),
+    dtypes=("float",)
+)
+def yolo_box(
+    x: TensorLike, img_size: TensorLike, anchors: IntArrayLike | None = (), class_num: int = 1,
+    conf_thresh: FloatLike = 0.01, downsample_ratio: int = 32, clip_bbox: bool = True,
+    scale_x_y: FloatLike = 1.0, iou_aware: bool = False, iou_aware_factor: FloatLike = 0.5
+) -> tuple[Tensor, Tensor]:
+    """Boxes [images, anchors * rows * columns, 4] and scores [.., class_num] of predictions x
+    [images, anchors * (5 + class_num), rows, columns]: centres (s sigmoid(t) - (s - 1) / 2 + cell)
+    / cells of the image, s = scale_x_y, sides exp(t) * anchor / (downsample_ratio * cells) of it;
+    confidence * sigmoid(class). Where the confidence is below conf_thresh all is 0. iou_aware: x
+    has anchors overlaps in front, and the confidence is c ** (1 - f) * sigmoid(overlap) ** f.
+
+    Args:
+        x: tensor, float.
+        img_size: tensor.
+        anchors: sequence of ints, may be None.
+        class_num: int.
+        conf_thresh: float or one-element tensor.
+        downsample_ratio: int.
+        clip_bbox: bool.
+        scale_x_y: float or one-element tensor.
+        iou_aware: bool.
+        iou_aware_factor: float or one-element tensor.
+
+    Returns:
+        boxes, scores.
+    """
+    return bind(
+        _yolo_box, (x, img_size), (anchors, class_num, conf_thresh, downsample_ratio, clip_bbox,
+        scale_x_y, iou_aware, iou_aware_factor)
+    )
+
+_yolo_box_head = define(
+    "yolo_box_head", "(Tensor x, int[] anchors, int class_num)", "Tensor(out)",
+    traits=("promote_float",), dtypes=("float",)
+)
+def yolo_box_head(x: TensorLike, anchors: IntArrayLike, class_num: int) -> Tensor:
+    """Of predictions [images, anchors * (5 + class_num), rows, columns] the exponential of the
+    third and fourth number of each anchor, the sigmoid of all others.
+
+    Args:
+        x: tensor, float.
+        anchors: sequence of ints.
+        class_num: int.
+    """
+    return bind(_yolo_box_head, (x,), (anchors, class_num))
+
+
 # -- yaml/experts.yaml -----------------------------------------------------------------------------
 define = definer("yaml/experts.yaml", family="experts")
 
@@ -2174,6 +2316,85 @@ def send_uv(
         message_op: str.
     """
     return bind(_send_uv, (x, y, src_index, dst_index), (message_op,))
+
+
+# -- yaml/identity.yaml ----------------------------------------------------------------------------
+define = definer("yaml/identity.yaml", family="identity")
+
+_npu_identity = define("npu_identity", "(Tensor x, int format = -1)", "Tensor(out)")
+def npu_identity(x: TensorLike, format: int = -1) -> Tensor:
+    """x; there are no formats of storage to choose, so format says nothing here.
+
+    Args:
+        x: tensor.
+        format: int.
+    """
+    return bind(_npu_identity, (x,), (format,))
+
+_share_data = define("share_data", "(Tensor x)", "Tensor(out)")
+def share_data(x: TensorLike) -> Tensor:
+    """x, as a tensor of its own; tensors do not change, so that who shares memory is not seen.
+
+    Args:
+        x: tensor.
+    """
+    return bind(_share_data, (x,), ())
+
+_sync_calc_stream = define("sync_calc_stream", "(Tensor x)", "Tensor(out)", inplace=(("x", "out"),))
+def sync_calc_stream(x: TensorLike) -> Tensor:
+    """x; results are waited for where they are read, so there is nothing to wait for.
+
+    Args:
+        x: tensor.
+    """
+    return bind(_sync_calc_stream, (x,), ())
+
+def sync_calc_stream_(x: TensorLike) -> Tensor:
+    """:func:`sync_calc_stream` in the memory of x, not to be used after it."""
+    return bind_in_place(_sync_calc_stream, (x,), ())
+
+_c_identity = define(
+    "c_identity", "(Tensor x, int ring_id, bool use_calc_stream, bool use_model_parallel)",
+    "Tensor(out)", inplace=(("x", "out"),)
+)
+def c_identity(
+    x: TensorLike, ring_id: int, use_calc_stream: bool, use_model_parallel: bool
+) -> Tensor:
+    """x, as on each process of a ring; here is one process, and its gradient has nothing to be
+    summed with.
+
+    Args:
+        x: tensor.
+        ring_id: int.
+        use_calc_stream, use_model_parallel: bool.
+    """
+    return bind(_c_identity, (x,), (ring_id, use_calc_stream, use_model_parallel))
+
+def c_identity_(
+    x: TensorLike, ring_id: int, use_calc_stream: bool, use_model_parallel: bool
+) -> Tensor:
+    """:func:`c_identity` in the memory of x, not to be used after it."""
+    return bind_in_place(_c_identity, (x,), (ring_id, use_calc_stream, use_model_parallel))
+
+_depend = define("depend", "(Tensor x, Tensor[] dep)", "Tensor(out)")
+def depend(x: TensorLike, dep: Sequence[TensorLike]) -> Tensor:
+    """x, made once all of dep are there.
+
+    Args:
+        x: tensor.
+        dep: sequence of tensors.
+    """
+    return bind(_depend, (x, dep), ())
+
+_trans_layout = define("trans_layout", "(Tensor x, int[] perm)", "Tensor(out)")
+def trans_layout(x: TensorLike, perm: IntArrayLike) -> Tensor:
+    """x with its axes in the order perm; the same as :func:`transpose`.
+
+    Args:
+        x: tensor.
+        perm: sequence of ints.
+    """
+    return bind(_trans_layout, (x,), (perm,))
 
 
 # -- yaml/indexing.yaml ----------------------------------------------------------------------------
@@ -3150,6 +3371,71 @@ def memory_efficient_attention(
         (query, key, value, bias, cu_seqlens_q, cu_seqlens_k, causal_diagonal, seqlen_k),
         (max_seqlen_q, max_seqlen_k, causal, dropout_p, scale, is_test)
     )
+
+
+# -- yaml/matching.yaml ----------------------------------------------------------------------------
+define = definer("yaml/matching.yaml", family="detection")
+
+_bipartite_match = define(
+    "bipartite_match",
+    '(Tensor dist_mat, str match_type = "bipartite", float dist_threshold = 0.5)',
+    "Tensor(col_to_row_match_indices), Tensor(col_to_row_match_dist)", traits=("promote_float",),
+    dtypes=("float",)
+)
+def bipartite_match(
+    dist_mat: TensorLike, match_type: str = "bipartite", dist_threshold: FloatLike = 0.5
+) -> tuple[Tensor, Tensor]:
+    """Pairs of a row and a column of dist_mat, the largest number first, each row and column once;
+    numbers below 1e-6 match nothing. For each column the row, -1 for none, and the number there,
+    else 0: [1, columns]. per_prediction: a column without a row then takes the one with the largest
+    number, if that is dist_threshold at least.
+
+    Args:
+        dist_mat: tensor, float.
+        match_type: str.
+        dist_threshold: float or one-element tensor.
+
+    Returns:
+        col_to_row_match_indices, col_to_row_match_dist.
+    """
+    return bind(_bipartite_match, (dist_mat,), (match_type, dist_threshold))
+
+_yolo_loss = define(
+    "yolo_loss", "(Tensor x, Tensor gt_box, Tensor gt_label, Tensor gt_score, int[] anchors={}, "
+    "int[] anchor_mask={}, int class_num =1 , float ignore_thresh=0.7, int downsample_ratio=32, "
+    "bool use_label_smooth=true, float scale_x_y=1.0)",
+    "Tensor(loss), Tensor(objectness_mask), Tensor(gt_match_mask)", traits=("promote_float(x)",),
+    dtypes=("float",), optional=("gt_score",), intermediate=("objectness_mask", "gt_match_mask")
+)
+def yolo_loss(
+    x: TensorLike, gt_box: TensorLike, gt_label: TensorLike, gt_score: TensorLike | None = None,
+    anchors: IntArrayLike | None = (), anchor_mask: IntArrayLike | None = (), class_num: int = 1,
+    ignore_thresh: FloatLike = 0.7, downsample_ratio: int = 32, use_label_smooth: bool = True,
+    scale_x_y: FloatLike = 1.0
+) -> Tensor:
+    """The loss of each image of predictions x [images, anchors * (5 + class_num), rows, columns]
+    (see :func:`yolo_box`), whose anchors anchor_mask numbers, for boxes gt_box [images, boxes, 4]
+    of centre, width and height in parts of the image, labels and scores. A box goes to its cell and
+    the anchor most like it: cross entropy of the place and distance of the logarithmic sides, times
+    (2 - width * height) * score, and cross entropy of the classes (1 / class_num, 1/40 at most,
+    smooths them) times score. The confidence is 1 there, and 0 elsewhere but where a prediction
+    overlaps a box by more than ignore_thresh. The gradient goes to x alone.
+
+    Args:
+        x: tensor, float.
+        gt_box, gt_label: tensor.
+        gt_score: tensor, may be None.
+        anchors, anchor_mask: sequence of ints, may be None.
+        class_num: int.
+        ignore_thresh: float or one-element tensor.
+        downsample_ratio: int.
+        use_label_smooth: bool.
+        scale_x_y: float or one-element tensor.
+    """
+    return bind(
+        _yolo_loss, (x, gt_box, gt_label, gt_score), (anchors, anchor_mask, class_num,
+        ignore_thresh, downsample_ratio, use_label_smooth, scale_x_y)
+    )[0]
 
 
 # -- yaml/norm.yaml --------------------------------------------------------------------------------
@@ -5779,6 +6065,157 @@ _logcumsumexp_grad = define(
 def logcumsumexp_grad(x, out, out_grad, axis, flatten, exclusive, reverse):
     """Backward of :func:`logcumsumexp`."""
     return bind(_logcumsumexp_grad, (x, out, out_grad), (axis, flatten, exclusive, reverse))
+
+
+# -- yaml/regions.yaml -----------------------------------------------------------------------------
+define = definer("yaml/regions.yaml", family="detection")
+
+_roi_align = define(
+    "roi_align",
+    "(Tensor x, Tensor boxes, Tensor boxes_num, int pooled_height=1, int pooled_width=1, "
+    "float spatial_scale=1.0, int sampling_ratio=-1, bool aligned=false)", "Tensor(out)",
+    backward="roi_align_grad", traits=("promote_float(x, boxes)",), dtypes=("float",),
+    optional=("boxes_num",)
+)
+def roi_align(
+    x: TensorLike, boxes: TensorLike, boxes_num: TensorLike | None = None, pooled_height: int = 1,
+    pooled_width: int = 1, spatial_scale: FloatLike = 1.0, sampling_ratio: int = -1,
+    aligned: bool = False
+) -> Tensor:
+    """For each box (left, top, right, bottom) times spatial_scale, pooled_height * pooled_width
+    bins, each the mean of sampling_ratio ** 2 points of the image, read by linear interpolation:
+    [boxes, channels, pooled_height, pooled_width]. sampling_ratio up to 0: as many points as a bin
+    is large. aligned moves boxes by half a pixel, else they are one pixel large at least. Points
+    more than a pixel outside count as 0. boxes_num says how many boxes each image has. There is no
+    gradient to boxes.
+
+    Args:
+        x, boxes: tensor, float.
+        boxes_num: tensor, may be None.
+        pooled_height, pooled_width: int.
+        spatial_scale: float or one-element tensor.
+        sampling_ratio: int.
+        aligned: bool.
+    """
+    return bind(
+        _roi_align, (x, boxes, boxes_num),
+        (pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
+    )
+
+_roi_align_grad = define(
+    "roi_align_grad",
+    "(Tensor x, Tensor boxes, Tensor boxes_num, Tensor out_grad, int pooled_height, "
+    "int pooled_width, float spatial_scale, int sampling_ratio, bool aligned)", "Tensor(x_grad)",
+    backward="roi_align_double_grad", optional=("boxes_num",), no_need_buffer=("x",),
+    forward="roi_align"
+)
+def roi_align_grad(
+    x, boxes, boxes_num, out_grad, pooled_height, pooled_width, spatial_scale, sampling_ratio,
+    aligned
+):
+    """Backward of :func:`roi_align`."""
+    return bind(
+        _roi_align_grad, (x, boxes, boxes_num, out_grad),
+        (pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
+    )
+
+_roi_align_double_grad = define(
+    "roi_align_double_grad",
+    "(Tensor boxes, Tensor boxes_num, Tensor x_grad_grad, int pooled_height, int pooled_width, "
+    "float spatial_scale, int sampling_ratio, bool aligned)", "Tensor(out_grad_grad)",
+    optional=("boxes_num",), forward="roi_align_grad"
+)
+def roi_align_double_grad(
+    boxes, boxes_num, x_grad_grad, pooled_height, pooled_width, spatial_scale, sampling_ratio,
+    aligned
+):
+    """Backward of :func:`roi_align_grad`."""
+    return bind(
+        _roi_align_double_grad, (boxes, boxes_num, x_grad_grad),
+        (pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
+    )
+
+_roi_pool = define(
+    "roi_pool",
+    "(Tensor x, Tensor boxes, Tensor boxes_num, int pooled_height=1, int pooled_width=1, "
+    "float spatial_scale=1.0)", "Tensor(out), Tensor(arg_max)", traits=("promote_float(x, boxes)",),
+    dtypes=("float",), optional=("boxes_num",)
+)
+def roi_pool(
+    x: TensorLike, boxes: TensorLike, boxes_num: TensorLike | None = None, pooled_height: int = 1,
+    pooled_width: int = 1, spatial_scale: FloatLike = 1.0
+) -> tuple[Tensor, Tensor]:
+    """For each box, its corners times spatial_scale and rounded, pooled_height * pooled_width bins,
+    each the largest element of the positions it touches; 0 if there are none. arg_max is where that
+    is, row * width + column, or -1. The gradient goes to the first of equal ones; see
+    :func:`roi_align`.
+
+    Args:
+        x, boxes: tensor, float.
+        boxes_num: tensor, may be None.
+        pooled_height, pooled_width: int.
+        spatial_scale: float or one-element tensor.
+
+    Returns:
+        out, arg_max.
+    """
+    return bind(_roi_pool, (x, boxes, boxes_num), (pooled_height, pooled_width, spatial_scale))
+
+_psroi_pool = define(
+    "psroi_pool",
+    "(Tensor x, Tensor boxes, Tensor boxes_num, int pooled_height=1, int pooled_width=1, "
+    "int output_channels=1, float spatial_scale=1.0)", "Tensor(out)", backward="psroi_pool_grad",
+    traits=("promote_float(x, boxes)",), dtypes=("float",), optional=("boxes_num",)
+)
+def psroi_pool(
+    x: TensorLike, boxes: TensorLike, boxes_num: TensorLike | None = None, pooled_height: int = 1,
+    pooled_width: int = 1, output_channels: int = 1, spatial_scale: FloatLike = 1.0
+) -> Tensor:
+    """For each box, pooled_height * pooled_width bins, each the mean of the positions it touches,
+    in channels of its own: x has channel c * bins + b for output channel c and bin b. A bin without
+    positions is 0. There is no gradient to boxes; see :func:`roi_align`.
+
+    Args:
+        x, boxes: tensor, float.
+        boxes_num: tensor, may be None.
+        pooled_height, pooled_width, output_channels: int.
+        spatial_scale: float or one-element tensor.
+    """
+    return bind(
+        _psroi_pool, (x, boxes, boxes_num),
+        (pooled_height, pooled_width, output_channels, spatial_scale)
+    )
+
+_psroi_pool_grad = define(
+    "psroi_pool_grad",
+    "(Tensor x, Tensor boxes, Tensor boxes_num, Tensor out_grad, int pooled_height, "
+    "int pooled_width, int output_channels, float spatial_scale)", "Tensor(x_grad)",
+    backward="psroi_pool_double_grad", optional=("boxes_num",), no_need_buffer=("x",),
+    forward="psroi_pool"
+)
+def psroi_pool_grad(
+    x, boxes, boxes_num, out_grad, pooled_height, pooled_width, output_channels, spatial_scale
+):
+    """Backward of :func:`psroi_pool`."""
+    return bind(
+        _psroi_pool_grad, (x, boxes, boxes_num, out_grad),
+        (pooled_height, pooled_width, output_channels, spatial_scale)
+    )
+
+_psroi_pool_double_grad = define(
+    "psroi_pool_double_grad",
+    "(Tensor boxes, Tensor boxes_num, Tensor x_grad_grad, int pooled_height, int pooled_width, "
+    "int output_channels, float spatial_scale)", "Tensor(out_grad_grad)", optional=("boxes_num",),
+    forward="psroi_pool_grad"
+)
+def psroi_pool_double_grad(
+    boxes, boxes_num, x_grad_grad, pooled_height, pooled_width, output_channels, spatial_scale
+):
+    """Backward of :func:`psroi_pool_grad`."""
+    return bind(
+        _psroi_pool_double_grad, (boxes, boxes_num, x_grad_grad),
+        (pooled_height, pooled_width, output_channels, spatial_scale)
+    )
 
 
 # -- yaml/shape.yaml -------------------------------------------------------------------------------

@@ -12,12 +12,14 @@ from phix.primitives import control_flow as control_flow
 from phix.primitives import convolution as convolution
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
+from phix.primitives import detection as detection
 from phix.primitives import einsum as einsum
 from phix.primitives import experts as experts
 from phix.primitives import fft as fft
 from phix.primitives import flash_attention as flash_attention
 from phix.primitives import fused as fused
 from phix.primitives import graph_ops as graph_ops
+from phix.primitives import identity as identity
 from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
 from phix.primitives import infer_meta as infer_meta
@@ -28,6 +30,7 @@ from phix.primitives import layer as layer
 from phix.primitives import linalg as linalg
 from phix.primitives import loss as loss
 from phix.primitives import masked_attention as masked_attention
+from phix.primitives import matching as matching
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
 from phix.primitives import placement as placement
@@ -37,6 +40,7 @@ from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
 from phix.primitives import reduction as reduction
+from phix.primitives import regions as regions
 from phix.primitives import scan as scan
 from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications
