@@ -106,7 +106,8 @@ __all__ = [
     "max_pool2d_grad", "maximum", "maximum_grad",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "memory_efficient_attention", "meshgrid",
     "min", "min_grad", "minimum", "minimum_grad",
-    "moe_combine", "moe_combine_no_weight", "moe_gate_dispatch", "moe_permute", "moe_unpermute",
+    "moe_combine", "moe_combine_no_weight", "moe_dispatch", "moe_gate_dispatch", "moe_permute",
+    "moe_reduce", "moe_unpermute",
     "mse_loss",
     "multiply", "multiply_", "multiply_grad",
     "mv",
@@ -1411,6 +1412,67 @@ def yolo_box_head(x: TensorLike, anchors: IntArrayLike, class_num: int) -> Tenso
         class_num: int.
     """
     return bind(_yolo_box_head, (x,), (anchors, class_num))
+
+
+# -- yaml/expert_order.yaml ------------------------------------------------------------------------
+define = definer("yaml/expert_order.yaml", family="experts")
+
+_moe_dispatch = define(
+    "moe_dispatch", "(Tensor X, Tensor gating_output, int moe_topk = 2, bool group_moe = false, "
+    "bool topk_only_mode = false)",
+    "Tensor(permute_input), Tensor(token_nums_per_expert), Tensor(permute_indices_per_token), "
+    "Tensor(expert_scales_float), Tensor(top_k_indices)", traits=("promote_float(X)",),
+    dtypes=("float",)
+)
+def moe_dispatch(
+    X: TensorLike, gating_output: TensorLike, moe_topk: int = 2, group_moe: bool = False,
+    topk_only_mode: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The rows X[t] of tokens once for each of the moe_topk experts with the largest softmax of
+    gating_output[t] (the numbers themselves with topk_only_mode), sorted by expert.
+    token_nums_per_expert are cumulative counts, permute_indices_per_token [k, tokens] the rows of
+    each token, expert_scales_float [tokens, k, 1, 1] the softmaxes. group_moe: one expert of each
+    of moe_topk groups, with a softmax each.
+
+    Args:
+        X: tensor, float.
+        gating_output: tensor.
+        moe_topk: int.
+        group_moe, topk_only_mode: bool.
+
+    Returns:
+        permute_input, token_nums_per_expert, permute_indices_per_token, expert_scales_float,
+        top_k_indices.
+    """
+    return bind(_moe_dispatch, (X, gating_output), (moe_topk, group_moe, topk_only_mode))
+
+_moe_reduce = define(
+    "moe_reduce", "(Tensor ffn_out, Tensor expert_scales_float, Tensor permute_indices_per_token, "
+    "Tensor top_k_indices, Tensor ffn2_bias, bool norm_topk_prob = false, "
+    "float routed_scaling_factor = 1.0)", "Tensor(output)", traits=("promote_float(ffn_out)",),
+    dtypes=("float",), optional=("ffn2_bias",)
+)
+def moe_reduce(
+    ffn_out: TensorLike, expert_scales_float: TensorLike, permute_indices_per_token: TensorLike,
+    top_k_indices: TensorLike, ffn2_bias: TensorLike | None = None, norm_topk_prob: bool = False,
+    routed_scaling_factor: FloatLike = 1.0
+) -> Tensor:
+    """For each token routed_scaling_factor * sum_k s[t, k] (ffn_out[permute_indices_per_token[k,
+    t]] + ffn2_bias[top_k_indices[t, k]]), s the expert_scales_float, over their sum with
+    norm_topk_prob: what experts make of the rows of :func:`moe_dispatch`.
+
+    Args:
+        ffn_out: tensor, float.
+        expert_scales_float, permute_indices_per_token, top_k_indices: tensor.
+        ffn2_bias: tensor, may be None.
+        norm_topk_prob: bool.
+        routed_scaling_factor: float or one-element tensor.
+    """
+    return bind(
+        _moe_reduce,
+        (ffn_out, expert_scales_float, permute_indices_per_token, top_k_indices, ffn2_bias),
+        (norm_topk_prob, routed_scaling_factor)
+    )
 
 
 # -- yaml/experts.yaml -----------------------------------------------------------------------------

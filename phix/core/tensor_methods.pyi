@@ -345,6 +345,31 @@ class TensorMethods:
     def yolo_box_head(self, anchors: IntArrayLike, class_num: int) -> Tensor:
         """Of predictions [images, anchors * (5 + class_num), rows, columns] the exponential of the
         third and fourth number of each anchor, the sigmoid of all others."""
+    def moe_dispatch(
+        self,
+        gating_output: TensorLike,
+        moe_topk: int = 2,
+        group_moe: bool = False,
+        topk_only_mode: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The rows X[t] of tokens once for each of the moe_topk experts with the largest softmax of
+        gating_output[t] (the numbers themselves with topk_only_mode), sorted by expert.
+        token_nums_per_expert are cumulative counts, permute_indices_per_token [k, tokens] the rows
+        of each token, expert_scales_float [tokens, k, 1, 1] the softmaxes. group_moe: one expert of
+        each of moe_topk groups, with a softmax each."""
+    def moe_reduce(
+        self,
+        expert_scales_float: TensorLike,
+        permute_indices_per_token: TensorLike,
+        top_k_indices: TensorLike,
+        ffn2_bias: TensorLike | None = None,
+        norm_topk_prob: bool = False,
+        routed_scaling_factor: FloatLike = 1.0,
+    ) -> Tensor:
+        """For each token routed_scaling_factor * sum_k s[t, k]
+        (ffn_out[permute_indices_per_token[k, t]] + ffn2_bias[top_k_indices[t, k]]), s the
+        expert_scales_float, over their sum with norm_topk_prob: what experts make of the rows of
+        :func:`moe_dispatch`."""
     def number_count(self, upper_range: int) -> Tensor:
         """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other
         numbers do not count."""

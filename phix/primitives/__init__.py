@@ -14,6 +14,7 @@ from phix.primitives import creation as creation
 from phix.primitives import custom as custom
 from phix.primitives import detection as detection
 from phix.primitives import einsum as einsum
+from phix.primitives import expert_order as expert_order
 from phix.primitives import experts as experts
 from phix.primitives import fft as fft
 from phix.primitives import flash_attention as flash_attention
