@@ -20,13 +20,13 @@ from phix.primitives.positions import masked, nothing, numbers
 from phix.primitives.widening import as_dtype, widened
 
 
-def _check_ints(**tensors: Any) -> None:
+def check_ints(**tensors: Any) -> None:
     for name, t in tensors.items():
         if dt.kind(t.dtype) != "int":
             raise DTypeError(f"{name} holds numbers of experts or rows, found {t.meta}; cast it")
 
 
-def _check_rank(rank: int, what: str, **tensors: Any) -> None:
+def check_rank(rank: int, what: str, **tensors: Any) -> None:
     for name, t in tensors.items():
         if t.ndim != rank:
             raise ShapeError(f"{name} must be {what}, found {t.meta}; reshape it")
@@ -38,7 +38,7 @@ def _check_same(a: Any, b: Any, what: str) -> None:
 
 
 # -- counts ----------------------------------------------------------------------------------------
-def _counted(index: Any, low: int, count: dm.DimLike) -> Any:
+def counted(index: Any, low: int, count: dm.DimLike) -> Any:
     """How often low, low + 1, ... stand in a tensor, int64[count]; other numbers do not count."""
     at = as_int64(ops.reshape(index, (index.meta.size,))) - low
     size = ops.full((), count, dt.int64)
@@ -70,8 +70,8 @@ def number_count_attrs(numbers: MetaTensor, upper_range: int) -> Any:
 
 @rules.decompose("number_count")
 def number_count(numbers: Any, upper_range: int) -> Any:
-    _check_ints(numbers=numbers)
-    return _counted(numbers, 0, upper_range)
+    check_ints(numbers=numbers)
+    return counted(numbers, 0, upper_range)
 
 
 # The numbers that PHI gives to dtypes; other than ints none is counted in.
@@ -92,16 +92,16 @@ def int_bincount_attrs(x: MetaTensor, low: int, high: int, dtype: int) -> Any:
 
 @rules.decompose("int_bincount")
 def int_bincount(x: Any, low: int, high: int, dtype: int) -> Any:
-    _check_ints(x=x)
-    return as_dtype(_counted(x, low, high - low), _COUNT_DTYPES[dtype])
+    check_ints(x=x)
+    return as_dtype(counted(x, low, high - low), _COUNT_DTYPES[dtype])
 
 
 # -- capacities ------------------------------------------------------------------------------------
 @rules.decompose("limit_by_capacity")
 def limit_by_capacity(expert_count: Any, capacity: Any, n_worker: int) -> Any:
     """Workers are served in their order, each with what those before it have left."""
-    _check_ints(expert_count=expert_count, capacity=capacity)
-    _check_rank(1, "a vector", expert_count=expert_count, capacity=capacity)
+    check_ints(expert_count=expert_count, capacity=capacity)
+    check_rank(1, "a vector", expert_count=expert_count, capacity=capacity)
     experts = capacity.meta.dims[0]
     if n_worker < 1 or not dm.may_equal(expert_count.meta.dims[0], experts * n_worker):
         raise ShapeError(
@@ -116,8 +116,8 @@ def limit_by_capacity(expert_count: Any, capacity: Any, n_worker: int) -> Any:
 
 @rules.decompose("prune_gate_by_capacity")
 def prune_gate_by_capacity(gate_idx: Any, expert_count: Any, n_expert: int, n_worker: int) -> Any:
-    _check_ints(gate_idx=gate_idx, expert_count=expert_count)
-    _check_rank(1, "a vector", expert_count=expert_count)
+    check_ints(gate_idx=gate_idx, expert_count=expert_count)
+    check_rank(1, "a vector", expert_count=expert_count)
     count = n_expert * n_worker
     if count < 1 or not dm.may_equal(expert_count.meta.dims[0], count):
         raise ShapeError(
@@ -133,9 +133,9 @@ def prune_gate_by_capacity(gate_idx: Any, expert_count: Any, n_expert: int, n_wo
 
 @rules.decompose("random_routing")
 def random_routing(prob: Any, topk_value: Any, topk_idx: Any) -> Any:
-    _check_ints(topk_idx=topk_idx)
-    _check_rank(2, "[tokens, 2]", topk_value=topk_value, topk_idx=topk_idx)
-    _check_rank(1, "[tokens]", prob=prob)
+    check_ints(topk_idx=topk_idx)
+    check_rank(2, "[tokens, 2]", topk_value=topk_value, topk_idx=topk_idx)
+    check_rank(1, "[tokens]", prob=prob)
     _check_same(topk_value, topk_idx, "topk_value and topk_idx have one shape")
     tokens, width = topk_idx.meta.dims
     if not dm.may_equal(width, 2) or not dm.may_equal(tokens, prob.meta.dims[0]):
@@ -150,8 +150,8 @@ def random_routing(prob: Any, topk_value: Any, topk_idx: Any) -> Any:
 # -- products --------------------------------------------------------------------------------------
 @rules.decompose("batch_fc")
 def batch_fc(input: Any, w: Any, bias: Any) -> Any:
-    _check_rank(3, "[slots, ...] with three axes", input=input, w=w)
-    _check_rank(2, "[slots, out]", bias=bias)
+    check_rank(3, "[slots, ...] with three axes", input=input, w=w)
+    check_rank(2, "[slots, out]", bias=bias)
     slots, _, out = w.meta.dims
     if not all(map(dm.may_equal, bias.meta.dims, (slots, out))) or not dm.may_equal(
         input.meta.dims[0], slots
@@ -165,9 +165,9 @@ def batch_fc(input: Any, w: Any, bias: Any) -> Any:
 
 # -- to experts and back ---------------------------------------------------------------------------
 def _check_combine(x: Any, weights: Any, scatter_index: Any) -> None:
-    _check_ints(scatter_index=scatter_index)
-    _check_rank(2, "[rows, size]", x=x)
-    _check_rank(2, "[tokens, k]", combine_weights=weights, scatter_index=scatter_index)
+    check_ints(scatter_index=scatter_index)
+    check_rank(2, "[rows, size]", x=x)
+    check_rank(2, "[tokens, k]", combine_weights=weights, scatter_index=scatter_index)
     _check_same(weights, scatter_index, "weights and scatter_index are [tokens, k]")
 
 
@@ -210,7 +210,7 @@ def moe_gate_dispatch(
     x: Any, gate_logits: Any, corr_bias: Any, k: int, capacity: int, use_pad: bool
 ) -> Any:
     """First choices of all tokens come before second ones; who finds no room is left out."""
-    _check_rank(2, "[tokens, ...]", x=x, gate_logits=gate_logits)
+    check_rank(2, "[tokens, ...]", x=x, gate_logits=gate_logits)
     tokens, experts = gate_logits.meta.dims
     if not dm.may_equal(x.meta.dims[0], tokens):
         raise ShapeError(f"each token has logits, found {x.meta} and {gate_logits.meta}")
@@ -226,7 +226,7 @@ def moe_gate_dispatch(
     kept = ops.transpose(ops.reshape(fits, (k, tokens)), (1, 0))
     weights = ops.where(kept, ops.take_along_axis(gate_logits, chosen, 1), 0.0)
     index = ops.reshape(ops.where(fits, row, 0), (k, tokens))
-    offset = ops.cumsum(_counted(by_choice, 0, experts), 0)
+    offset = ops.cumsum(counted(by_choice, 0, experts), 0)
     return y, weights, as_dtype(index, dt.int32), offset, as_dtype(chosen, dt.int32)
 
 
@@ -248,7 +248,7 @@ def cal_aux_loss(
     num_experts: int, use_group: bool, moe_k: int, clip_min: float,
 ) -> Any:  # fmt: skip
     """experts * sum(share of tokens * mean probability), no gradient through the shares."""
-    _check_rank(2, "[tokens, experts]", gate_prob=gate_prob)
+    check_rank(2, "[tokens, experts]", gate_prob=gate_prob)
     if dispatch_mask.ndim not in (1, 2):
         raise ShapeError(f"dispatch_mask must be [experts], found {dispatch_mask.meta}")
     probs = widened(gate_prob)
@@ -295,8 +295,8 @@ def src_rank_attrs(counts: MetaTensor, expert_num_global: Any, num_local_experts
 @rules.decompose("build_src_rank_and_local_expert_id")
 def src_rank(expert_num_global_tensor: Any, expert_num_global: Any, num_local_experts: int) -> Any:
     """The sizes are those of the list; which tokens are whose, the tensor says."""
-    _check_ints(expert_num_global_tensor=expert_num_global_tensor)
-    _check_rank(1, "a vector", expert_num_global_tensor=expert_num_global_tensor)
+    check_ints(expert_num_global_tensor=expert_num_global_tensor)
+    check_rank(1, "a vector", expert_num_global_tensor=expert_num_global_tensor)
     if not dm.may_equal(expert_num_global_tensor.meta.dims[0], len(expert_num_global)):
         raise ShapeError(
             f"the tensor and the list of {len(expert_num_global)} numbers say the same, found "
@@ -316,8 +316,8 @@ def expand_modality_expert_id(
     expert_id: Any, num_expert_per_modality: int, group_size: int, modality_offset: int,
     is_group_expert: bool,
 ) -> Any:  # fmt: skip
-    _check_ints(expert_id=expert_id)
-    _check_rank(2, "[tokens, k]", expert_id=expert_id)
+    check_ints(expert_id=expert_id)
+    check_rank(2, "[tokens, k]", expert_id=expert_id)
     out = as_int64(expert_id)
     if is_group_expert:
         out = out + numbers(expert_id.meta.dims[1]) * group_size
@@ -356,9 +356,9 @@ def moe_permute(
     using_ue8m0_scale: bool, return_expert_indices: bool, override_buffer_size: int,
 ) -> Any:  # fmt: skip
     """The rows of an expert are in the order of the tokens, then zeros up to the alignment."""
-    _check_ints(expert_routemap_topk=expert_routemap_topk)
+    check_ints(expert_routemap_topk=expert_routemap_topk)
     choices = {"expert_routemap_topk": expert_routemap_topk, "expert_prob_topk": expert_prob_topk}
-    _check_rank(2, "[tokens, ...]", hidden_states=hidden_states, **choices)
+    check_rank(2, "[tokens, ...]", hidden_states=hidden_states, **choices)
     _check_same(expert_routemap_topk, expert_prob_topk, "each choice has a probability")
     if not dm.may_equal(hidden_states.meta.dims[0], expert_routemap_topk.meta.dims[0]):
         raise ShapeError(
@@ -410,12 +410,12 @@ def moe_unpermute(
     use_mix_precision: bool, using_weighted_combine: bool,
 ) -> Any:  # fmt: skip
     """The sum of the rows of each token, and the probabilities of its choices."""
-    _check_ints(zipped_expertwise_rowmap=zipped_expertwise_rowmap,
+    check_ints(zipped_expertwise_rowmap=zipped_expertwise_rowmap,
                 expert_routemap_topk=expert_routemap_topk)  # fmt: skip
-    _check_rank(2, "[tokens, ...] or [rows, ...]", hidden_states_unzipped=hidden_states_unzipped,
+    check_rank(2, "[tokens, ...] or [rows, ...]", hidden_states_unzipped=hidden_states_unzipped,
                 zipped_expertwise_rowmap=zipped_expertwise_rowmap,
                 expert_routemap_topk=expert_routemap_topk)  # fmt: skip
-    _check_rank(1, "[rows]", token_prob_unzipped=token_prob_unzipped)
+    check_rank(1, "[rows]", token_prob_unzipped=token_prob_unzipped)
     rowmap = as_int64(zipped_expertwise_rowmap)
     wanted = (total_zipped_tokens_num, num_experts)
     if not all(map(dm.may_equal, rowmap.meta.dims, wanted)):

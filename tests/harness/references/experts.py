@@ -114,3 +114,39 @@ def gathered_from_experts(
         if routes[t, c] >= 0:
             chosen[t, c] = probs[rowmap[t, routes[t, c]]]
     return out, chosen
+
+
+def sorted_by_expert(x: np.ndarray, logits: np.ndarray, k: int, group: bool, plain: bool) -> Any:
+    """Choices as (expert, choice, token), in that order."""
+    tokens, experts = logits.shape
+    if k > experts or len(x) != tokens:
+        raise ValueError("choices or tokens that do not fit")
+    parts = logits.reshape(tokens, k, -1) if group else logits[:, None]
+    powers = parts if plain else np.exp(parts) / np.exp(parts).sum(-1, keepdims=True)
+    if group:
+        chosen = powers.argmax(-1) + np.arange(k) * (experts // k)
+    else:
+        chosen = np.argsort(-powers[:, 0], 1, kind="stable")[:, :k]
+    flat = powers.reshape(tokens, experts)
+    scales = np.take_along_axis(flat, chosen, 1)
+    order = sorted((chosen[t, c], c, t) for c in range(k) for t in range(tokens))
+    place = np.zeros((k, tokens), np.int32)
+    for at, (_, c, t) in enumerate(order):
+        place[c, t] = at
+    rows = x[[t for *_, t in order]]
+    ends = np.cumsum([(chosen == e).sum() for e in range(experts)], dtype=np.int64)
+    return rows, ends, place, scales[..., None, None], chosen.astype(np.int32)
+
+
+def summed_from_experts(
+    rows: np.ndarray, scales: np.ndarray, place: np.ndarray, chosen: np.ndarray, bias: Any,
+    normalises: bool, factor: float,
+) -> np.ndarray:  # fmt: skip
+    out = np.zeros((len(chosen), rows.shape[1]))
+    weights = scales.reshape(chosen.shape)
+    if normalises:
+        weights = weights / weights.sum(1, keepdims=True)
+    for t, c in np.ndindex(*chosen.shape):
+        own = rows[place[c, t]] + (0 if bias is None else bias[chosen[t, c]].ravel())
+        out[t] += factor * weights[t, c] * own
+    return out

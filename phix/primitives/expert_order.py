@@ -1,0 +1,91 @@
+"""Mixtures of experts by order of experts: all choices sorted, and what experts give summed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from phix import ops
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.meta import MetaTensor
+from phix.primitives.experts import check_ints, check_rank, counted
+from phix.primitives.positions import numbers
+from phix.primitives.widening import as_dtype, widened
+
+
+@rules.normalize("moe_dispatch")
+def moe_dispatch_attrs(
+    X: MetaTensor, gating_output: MetaTensor, moe_topk: int, group_moe: bool, topk_only_mode: bool
+) -> Any:
+    if moe_topk < 1:
+        raise AttributeValueError(f"moe_topk must be 1 or more, found {moe_topk}")
+    return moe_topk, group_moe, topk_only_mode
+
+
+@rules.decompose("moe_dispatch")
+def moe_dispatch(
+    X: Any, gating_output: Any, moe_topk: int, group_moe: bool, topk_only_mode: bool
+) -> Any:
+    """All choices sorted by expert; of one expert, first choices first, then tokens in order."""
+    check_rank(2, "[tokens, ...]", X=X, gating_output=gating_output)
+    tokens, experts = gating_output.meta.dims
+    if not dm.may_equal(X.meta.dims[0], tokens):
+        raise ShapeError(f"each token has logits, found {X.meta} and {gating_output.meta}")
+    scores = widened(gating_output)
+    if group_moe:
+        if isinstance(experts, int) and experts % moe_topk:
+            raise ShapeError(
+                f"the experts come in {moe_topk} groups, found {gating_output.meta}; their number "
+                "must be a multiple"
+            )
+        each = dm.floordiv(experts, moe_topk)
+        parted = ops.reshape(scores, (tokens, moe_topk, each))
+        if not topk_only_mode:
+            parted = ops.softmax(parted, 2)
+        scales, within = ops.topk(parted, 1, 2)
+        scales, within = (ops.squeeze(v, (2,)) for v in (scales, within))
+        chosen = within + numbers(moe_topk) * ops.full((), each, dt.int64)
+    else:
+        scales, chosen = ops.topk(scores if topk_only_mode else ops.softmax(scores, 1), moe_topk, 1)
+    count = tokens * moe_topk
+    by_choice = ops.reshape(ops.transpose(chosen, (1, 0)), (count,))
+    order = ops.argsort(by_choice, 0, False, True)[1]
+    place = ops.index_put(ops.full((count,), 0, dt.int64), [order], numbers(count))
+    rows = ops.gather(X, ops.remainder(order, ops.full((), tokens, dt.int64)), 0)
+    ends = ops.cumsum(counted(by_choice, 0, experts), 0)
+    return (
+        rows, ends, as_dtype(ops.reshape(place, (moe_topk, tokens)), dt.int32),
+        ops.reshape(scales, (tokens, moe_topk, 1, 1)), as_dtype(chosen, dt.int32),
+    )  # fmt: skip
+
+
+@rules.decompose("moe_reduce")
+def moe_reduce(
+    ffn_out: Any, expert_scales_float: Any, permute_indices_per_token: Any, top_k_indices: Any,
+    ffn2_bias: Any, norm_topk_prob: bool, routed_scaling_factor: float,
+) -> Any:  # fmt: skip
+    check_ints(permute_indices_per_token=permute_indices_per_token, top_k_indices=top_k_indices)
+    check_rank(2, "[rows, size], [k, tokens] or [tokens, k]", ffn_out=ffn_out,
+                permute_indices_per_token=permute_indices_per_token,
+                top_k_indices=top_k_indices)  # fmt: skip
+    tokens, k = top_k_indices.meta.dims
+    if not all(map(dm.may_equal, permute_indices_per_token.meta.dims, (k, tokens))):
+        raise ShapeError(
+            "permute_indices_per_token is [k, tokens] and top_k_indices [tokens, k], found "
+            f"{permute_indices_per_token.meta} and {top_k_indices.meta}"
+        )
+    scales = widened(ops.reshape(expert_scales_float, (tokens, k)))
+    if norm_topk_prob:
+        scales = scales / ops.sum(scales, (1,), keepdim=True)
+    rows = ops.gather(widened(ffn_out), ops.transpose(permute_indices_per_token, (1, 0)), 0)
+    if ffn2_bias is not None:
+        bias = ops.squeeze(ffn2_bias, (1,)) if ffn2_bias.ndim == 3 else ffn2_bias
+        if bias.ndim != 2 or not dm.may_equal(bias.meta.dims[1], ffn_out.meta.dims[1]):
+            raise ShapeError(
+                f"ffn2_bias must be [experts, 1, size] for {ffn_out.meta}, found {ffn2_bias.meta}"
+            )
+        rows = rows + ops.gather(as_dtype(bias, rows.dtype), top_k_indices, 0)
+    total = ops.sum(rows * ops.unsqueeze(as_dtype(scales, rows.dtype), (2,)), (1,))
+    return as_dtype(total * routed_scaling_factor, ffn_out.dtype)
