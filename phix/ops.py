@@ -38,12 +38,14 @@ __all__ = [
     "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
     "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli", "bessel_ratio", "bessel_ratio_grad",
-    "bilinear", "bincount", "binomial", "bitcast", "bitwise_and", "bitwise_and_",
+    "bilinear", "bincount", "binomial", "bipartite_match", "bitcast", "bitwise_and", "bitwise_and_",
     "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not", "bitwise_not_", "bitwise_or",
     "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
     "bmm",
+    "box_clip", "box_coder",
     "branch", "broadcast_tensors",
     "build_src_rank_and_local_expert_id",
+    "c_identity", "c_identity_",
     "cal_aux_loss", "calc_reduced_attn_scores", "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_", "celu",
     "check_finite_and_unscale_", "checkpoint", "checkpoint_name", "checkpoint_name_grad",
@@ -57,8 +59,8 @@ __all__ = [
     "ctc_align",
     "cudnn_lstm", "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_",
     "cumprod_grad", "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
-    "debug_callback", "decayed_adagrad", "depthwise_conv2d", "dequantize_abs_max", "dequantize_log",
-    "det", "det_grad",
+    "debug_callback", "decayed_adagrad", "depend", "depthwise_conv2d", "dequantize_abs_max",
+    "dequantize_log", "det", "det_grad",
     "diag", "diag_embed", "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad",
     "dim_value", "dirichlet", "dist", "div_scale", "divide", "divide_", "divide_grad",
     "dot",
@@ -145,8 +147,8 @@ __all__ = [
     "mean", "mean_all", "mean_all_grad", "mean_grad", "median", "memory_efficient_attention",
     "merged_adam_", "merged_momentum_", "meshgrid",
     "min", "min_grad", "min_with_index", "minimum", "minimum_grad", "mish",
-    "mode", "moe_combine", "moe_combine_no_weight", "moe_gate_dispatch", "moe_permute",
-    "moe_unpermute", "momentum_",
+    "mode", "moe_combine", "moe_combine_no_weight", "moe_dispatch", "moe_gate_dispatch",
+    "moe_permute", "moe_reduce", "moe_unpermute", "momentum_",
     "mse_loss",
     "multi_dot", "multinomial", "multiplex", "multiply", "multiply_", "multiply_grad",
     "mv",
@@ -155,6 +157,7 @@ __all__ = [
     "nextafter", "nextafter_grad",
     "nll_loss",
     "nonzero", "norm", "normal_density", "normal_density_grad", "not_equal",
+    "npu_identity",
     "number_count", "numel",
     "one_hot", "ones", "ones_like",
     "optimization_barrier",
@@ -163,8 +166,9 @@ __all__ = [
     "pinv", "pinv_grad",
     "poisson", "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
     "ppermute", "ppermute_grad",
-    "prelu", "prod", "prod_grad", "prune_gate_by_capacity",
-    "psum", "psum_grad", "psum_scatter", "psum_scatter_grad",
+    "prelu", "prior_box", "prod", "prod_grad", "prune_gate_by_capacity",
+    "psroi_pool", "psroi_pool_double_grad", "psroi_pool_grad", "psum", "psum_grad", "psum_scatter",
+    "psum_scatter_grad",
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
     "qr", "qr_grad",
     "radam_", "randint", "random", "random_", "random_bits", "random_loggamma",
@@ -177,7 +181,8 @@ __all__ = [
     "rint", "rint_",
     "rms_norm", "rms_norm_grad", "rmsprop_",
     "rnn",
-    "roll", "roll_grad", "round", "round_",
+    "roi_align", "roi_align_double_grad", "roi_align_grad", "roi_pool", "roll", "roll_grad",
+    "round", "round_",
     "rprop_",
     "rrelu",
     "rsqrt", "rsqrt_", "rsqrt_grad",
@@ -187,7 +192,7 @@ __all__ = [
     "sequence_mask", "sequence_pool", "set", "set_", "set_value", "set_value_",
     "set_value_with_tensor", "set_value_with_tensor_",
     "sgd_",
-    "shape", "shape64", "shard_index", "shuffle_batch",
+    "shape", "shape64", "shard_index", "share_data", "shuffle_batch",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
     "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
@@ -204,14 +209,14 @@ __all__ = [
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
     "svd", "svd_grad", "svdvals", "svdvals_grad",
     "swiglu", "swiglu_grad", "swish", "swish_grad",
-    "sync_batch_norm_",
+    "sync_batch_norm_", "sync_calc_stream", "sync_calc_stream_",
     "take_along_axis", "take_along_axis_grad", "tan", "tan_", "tan_grad", "tanh", "tanh_",
     "tanh_grad", "tanh_shrink", "tanh_shrink_grad",
     "tensordot",
     "thresholded_relu", "thresholded_relu_",
     "tile",
     "top_p_sampling", "topk", "topk_grad",
-    "trace", "transpose", "transpose_", "transpose_grad", "triangular_solve",
+    "trace", "trans_layout", "transpose", "transpose_", "transpose_grad", "triangular_solve",
     "triangular_solve_grad", "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_",
     "triu_grad", "triu_indices", "true_positions", "trunc", "trunc_", "trunc_divide",
     "trunc_divide_", "truncated_gaussian_random",
@@ -224,6 +229,7 @@ __all__ = [
     "warpctc", "warprnnt",
     "weight_dequantize", "weight_only_linear", "weight_quantize",
     "where", "where_", "where_grad", "while_loop",
+    "yolo_box", "yolo_box_head", "yolo_loss",
     "zeros", "zeros_like",
 ]
 __dir__ = face(__all__)
@@ -2426,6 +2432,141 @@ def full_batch_size_like(
     )
 
 
+# -- yaml/detection.yaml ---------------------------------------------------------------------------
+define = definer("yaml/detection.yaml", family="detection")
+
+_box_coder = define(
+    "box_coder", "(Tensor prior_box, Tensor prior_box_var, Tensor target_box, "
+    'str code_type = "encode_center_size", bool box_normalized = true, int axis = 0, '
+    "float[] variance = {})", "Tensor(output_box)", traits=("promote_float",), dtypes=("float",),
+    optional=("prior_box_var",)
+)
+def box_coder(
+    prior_box: TensorLike, prior_box_var: TensorLike | None, target_box: TensorLike,
+    code_type: str = "encode_center_size", box_normalized: bool = True, axis: int = 0,
+    variance: FloatLike | Sequence[FloatLike] | None = ()
+) -> Tensor:
+    """Boxes (left, top, right, bottom) against priors. encode_center_size: for each of target_box
+    [n, 4] and each prior, (centre - centre of the prior) / its size and log(size / its size), over
+    the variances, [n, priors, 4]. decode_center_size is the inverse for codes [n, priors, 4] (axis
+    0; [priors, n, 4] for axis 1). Without box_normalized the last pixel belongs to a box.
+
+    Args:
+        prior_box: tensor, float.
+        prior_box_var: tensor, float, may be None.
+        target_box: tensor, float.
+        code_type: str.
+        box_normalized: bool.
+        axis: int.
+        variance: sequence of float or one-element tensors, may be None.
+    """
+    return bind(
+        _box_coder, (prior_box, prior_box_var, target_box),
+        (code_type, box_normalized, axis, variance)
+    )
+
+_box_clip = define(
+    "box_clip", "(Tensor input, Tensor im_info)", "Tensor(output)", traits=("promote_float",),
+    dtypes=("float",)
+)
+def box_clip(input: TensorLike, im_info: TensorLike) -> Tensor:
+    """Boxes [boxes, 4] of one image, or [images, boxes, 4], moved into the image: x to 0 ..
+    round(width / scale) - 1, y likewise; im_info [images, 3] has height, width and scale.
+
+    Args:
+        input, im_info: tensor, float.
+    """
+    return bind(_box_clip, (input, im_info), ())
+
+_prior_box = define(
+    "prior_box", "(Tensor input, Tensor image, float[] min_sizes, float[] max_sizes = {}, "
+    "float[] aspect_ratios = {}, float[] variances = {}, bool flip=true, bool clip=true, "
+    "float step_w=0.0, float step_h=0.0, float offset=0.5, bool min_max_aspect_ratios_order=false)",
+    "Tensor(out), Tensor(var)", traits=("nondifferentiable", "promote_float"), dtypes=("float",)
+)
+def prior_box(
+    input: TensorLike, image: TensorLike, min_sizes: FloatLike | Sequence[FloatLike],
+    max_sizes: FloatLike | Sequence[FloatLike] | None = (),
+    aspect_ratios: FloatLike | Sequence[FloatLike] | None = (),
+    variances: FloatLike | Sequence[FloatLike] | None = (), flip: bool = True, clip: bool = True,
+    step_w: FloatLike = 0.0, step_h: FloatLike = 0.0, offset: FloatLike = 0.5,
+    min_max_aspect_ratios_order: bool = False
+) -> tuple[Tensor, Tensor]:
+    """Boxes around the centre of each cell of input [n, c, rows, columns], in parts of the image,
+    and the four variances for each: [rows, columns, priors, 4]. The sides are min_size * sqrt(r)
+    and min_size / sqrt(r) for 1, the aspect_ratios r and with flip 1 / r, then sqrt(min_size *
+    max_size); min_max_aspect_ratios_order puts that second. Steps of 0 are those of the image.
+
+    Args:
+        input, image: tensor, float.
+        min_sizes: sequence of float or one-element tensors.
+        max_sizes, aspect_ratios, variances: sequence of float or one-element tensors, may be None.
+        flip, clip: bool.
+        step_w, step_h, offset: float or one-element tensor.
+        min_max_aspect_ratios_order: bool.
+
+    Returns:
+        out, var.
+    """
+    return bind(
+        _prior_box, (input, image), (min_sizes, max_sizes, aspect_ratios, variances, flip, clip,
+        step_w, step_h, offset, min_max_aspect_ratios_order)
+    )
+
+_yolo_box = define(
+    "yolo_box",
+    "(Tensor x, Tensor img_size, int[] anchors={}, int class_num = 1, float conf_thresh = 0.01, "
+    "int downsample_ratio = 32, bool clip_bbox = true, float scale_x_y=1.0, bool iou_aware=false, "
+    "float iou_aware_factor=0.5)", "Tensor(boxes), Tensor(scores)", traits=("promote_float(x)",),
+    dtypes=("float",)
+)
+def yolo_box(
+    x: TensorLike, img_size: TensorLike, anchors: IntArrayLike | None = (), class_num: int = 1,
+    conf_thresh: FloatLike = 0.01, downsample_ratio: int = 32, clip_bbox: bool = True,
+    scale_x_y: FloatLike = 1.0, iou_aware: bool = False, iou_aware_factor: FloatLike = 0.5
+) -> tuple[Tensor, Tensor]:
+    """Boxes [images, anchors * rows * columns, 4] and scores [.., class_num] of predictions x
+    [images, anchors * (5 + class_num), rows, columns]: centres (s sigmoid(t) - (s - 1) / 2 + cell)
+    / cells of the image, s = scale_x_y, sides exp(t) * anchor / (downsample_ratio * cells) of it;
+    confidence * sigmoid(class). Where the confidence is below conf_thresh all is 0. iou_aware: x
+    has anchors overlaps in front, and the confidence is c ** (1 - f) * sigmoid(overlap) ** f.
+
+    Args:
+        x: tensor, float.
+        img_size: tensor.
+        anchors: sequence of ints, may be None.
+        class_num: int.
+        conf_thresh: float or one-element tensor.
+        downsample_ratio: int.
+        clip_bbox: bool.
+        scale_x_y: float or one-element tensor.
+        iou_aware: bool.
+        iou_aware_factor: float or one-element tensor.
+
+    Returns:
+        boxes, scores.
+    """
+    return bind(
+        _yolo_box, (x, img_size), (anchors, class_num, conf_thresh, downsample_ratio, clip_bbox,
+        scale_x_y, iou_aware, iou_aware_factor)
+    )
+
+_yolo_box_head = define(
+    "yolo_box_head", "(Tensor x, int[] anchors, int class_num)", "Tensor(out)",
+    traits=("promote_float",), dtypes=("float",)
+)
+def yolo_box_head(x: TensorLike, anchors: IntArrayLike, class_num: int) -> Tensor:
+    """Of predictions [images, anchors * (5 + class_num), rows, columns] the exponential of the
+    third and fourth number of each anchor, the sigmoid of all others.
+
+    Args:
+        x: tensor, float.
+        anchors: sequence of ints.
+        class_num: int.
+    """
+    return bind(_yolo_box_head, (x,), (anchors, class_num))
+
+
 # -- yaml/distributions.yaml -----------------------------------------------------------------------
 define = definer("yaml/distributions.yaml", family="random")
 
@@ -2542,6 +2683,67 @@ def gumbel_softmax(
         axis: int.
     """
     return bind(_gumbel_softmax, (key, x), (temperature, hard, axis))
+
+
+# -- yaml/expert_order.yaml ------------------------------------------------------------------------
+define = definer("yaml/expert_order.yaml", family="experts")
+
+_moe_dispatch = define(
+    "moe_dispatch", "(Tensor X, Tensor gating_output, int moe_topk = 2, bool group_moe = false, "
+    "bool topk_only_mode = false)",
+    "Tensor(permute_input), Tensor(token_nums_per_expert), Tensor(permute_indices_per_token), "
+    "Tensor(expert_scales_float), Tensor(top_k_indices)", traits=("promote_float(X)",),
+    dtypes=("float",)
+)
+def moe_dispatch(
+    X: TensorLike, gating_output: TensorLike, moe_topk: int = 2, group_moe: bool = False,
+    topk_only_mode: bool = False
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """The rows X[t] of tokens once for each of the moe_topk experts with the largest softmax of
+    gating_output[t] (the numbers themselves with topk_only_mode), sorted by expert.
+    token_nums_per_expert are cumulative counts, permute_indices_per_token [k, tokens] the rows of
+    each token, expert_scales_float [tokens, k, 1, 1] the softmaxes. group_moe: one expert of each
+    of moe_topk groups, with a softmax each.
+
+    Args:
+        X: tensor, float.
+        gating_output: tensor.
+        moe_topk: int.
+        group_moe, topk_only_mode: bool.
+
+    Returns:
+        permute_input, token_nums_per_expert, permute_indices_per_token, expert_scales_float,
+        top_k_indices.
+    """
+    return bind(_moe_dispatch, (X, gating_output), (moe_topk, group_moe, topk_only_mode))
+
+_moe_reduce = define(
+    "moe_reduce", "(Tensor ffn_out, Tensor expert_scales_float, Tensor permute_indices_per_token, "
+    "Tensor top_k_indices, Tensor ffn2_bias, bool norm_topk_prob = false, "
+    "float routed_scaling_factor = 1.0)", "Tensor(output)", traits=("promote_float(ffn_out)",),
+    dtypes=("float",), optional=("ffn2_bias",)
+)
+def moe_reduce(
+    ffn_out: TensorLike, expert_scales_float: TensorLike, permute_indices_per_token: TensorLike,
+    top_k_indices: TensorLike, ffn2_bias: TensorLike | None = None, norm_topk_prob: bool = False,
+    routed_scaling_factor: FloatLike = 1.0
+) -> Tensor:
+    """For each token routed_scaling_factor * sum_k s[t, k] (ffn_out[permute_indices_per_token[k,
+    t]] + ffn2_bias[top_k_indices[t, k]]), s the expert_scales_float, over their sum with
+    norm_topk_prob: what experts make of the rows of :func:`moe_dispatch`.
+
+    Args:
+        ffn_out: tensor, float.
+        expert_scales_float, permute_indices_per_token, top_k_indices: tensor.
+        ffn2_bias: tensor, may be None.
+        norm_topk_prob: bool.
+        routed_scaling_factor: float or one-element tensor.
+    """
+    return bind(
+        _moe_reduce,
+        (ffn_out, expert_scales_float, permute_indices_per_token, top_k_indices, ffn2_bias),
+        (norm_topk_prob, routed_scaling_factor)
+    )
 
 
 # -- yaml/experts.yaml -----------------------------------------------------------------------------
@@ -3628,6 +3830,85 @@ def send_uv(
         message_op: str.
     """
     return bind(_send_uv, (x, y, src_index, dst_index), (message_op,))
+
+
+# -- yaml/identity.yaml ----------------------------------------------------------------------------
+define = definer("yaml/identity.yaml", family="identity")
+
+_npu_identity = define("npu_identity", "(Tensor x, int format = -1)", "Tensor(out)")
+def npu_identity(x: TensorLike, format: int = -1) -> Tensor:
+    """x; there are no formats of storage to choose, so format says nothing here.
+
+    Args:
+        x: tensor.
+        format: int.
+    """
+    return bind(_npu_identity, (x,), (format,))
+
+_share_data = define("share_data", "(Tensor x)", "Tensor(out)")
+def share_data(x: TensorLike) -> Tensor:
+    """x, as a tensor of its own; tensors do not change, so that who shares memory is not seen.
+
+    Args:
+        x: tensor.
+    """
+    return bind(_share_data, (x,), ())
+
+_sync_calc_stream = define("sync_calc_stream", "(Tensor x)", "Tensor(out)", inplace=(("x", "out"),))
+def sync_calc_stream(x: TensorLike) -> Tensor:
+    """x; results are waited for where they are read, so there is nothing to wait for.
+
+    Args:
+        x: tensor.
+    """
+    return bind(_sync_calc_stream, (x,), ())
+
+def sync_calc_stream_(x: TensorLike) -> Tensor:
+    """:func:`sync_calc_stream` in the memory of x, not to be used after it."""
+    return bind_in_place(_sync_calc_stream, (x,), ())
+
+_c_identity = define(
+    "c_identity", "(Tensor x, int ring_id, bool use_calc_stream, bool use_model_parallel)",
+    "Tensor(out)", inplace=(("x", "out"),)
+)
+def c_identity(
+    x: TensorLike, ring_id: int, use_calc_stream: bool, use_model_parallel: bool
+) -> Tensor:
+    """x, as on each process of a ring; here is one process, and its gradient has nothing to be
+    summed with.
+
+    Args:
+        x: tensor.
+        ring_id: int.
+        use_calc_stream, use_model_parallel: bool.
+    """
+    return bind(_c_identity, (x,), (ring_id, use_calc_stream, use_model_parallel))
+
+def c_identity_(
+    x: TensorLike, ring_id: int, use_calc_stream: bool, use_model_parallel: bool
+) -> Tensor:
+    """:func:`c_identity` in the memory of x, not to be used after it."""
+    return bind_in_place(_c_identity, (x,), (ring_id, use_calc_stream, use_model_parallel))
+
+_depend = define("depend", "(Tensor x, Tensor[] dep)", "Tensor(out)")
+def depend(x: TensorLike, dep: Sequence[TensorLike]) -> Tensor:
+    """x, made once all of dep are there.
+
+    Args:
+        x: tensor.
+        dep: sequence of tensors.
+    """
+    return bind(_depend, (x, dep), ())
+
+_trans_layout = define("trans_layout", "(Tensor x, int[] perm)", "Tensor(out)")
+def trans_layout(x: TensorLike, perm: IntArrayLike) -> Tensor:
+    """x with its axes in the order perm; the same as :func:`transpose`.
+
+    Args:
+        x: tensor.
+        perm: sequence of ints.
+    """
+    return bind(_trans_layout, (x,), (perm,))
 
 
 # -- yaml/indexing.yaml ----------------------------------------------------------------------------
@@ -4717,6 +4998,71 @@ def memory_efficient_attention(
         (query, key, value, bias, cu_seqlens_q, cu_seqlens_k, causal_diagonal, seqlen_k),
         (max_seqlen_q, max_seqlen_k, causal, dropout_p, scale, is_test)
     )
+
+
+# -- yaml/matching.yaml ----------------------------------------------------------------------------
+define = definer("yaml/matching.yaml", family="detection")
+
+_bipartite_match = define(
+    "bipartite_match",
+    '(Tensor dist_mat, str match_type = "bipartite", float dist_threshold = 0.5)',
+    "Tensor(col_to_row_match_indices), Tensor(col_to_row_match_dist)", traits=("promote_float",),
+    dtypes=("float",)
+)
+def bipartite_match(
+    dist_mat: TensorLike, match_type: str = "bipartite", dist_threshold: FloatLike = 0.5
+) -> tuple[Tensor, Tensor]:
+    """Pairs of a row and a column of dist_mat, the largest number first, each row and column once;
+    numbers below 1e-6 match nothing. For each column the row, -1 for none, and the number there,
+    else 0: [1, columns]. per_prediction: a column without a row then takes the one with the largest
+    number, if that is dist_threshold at least.
+
+    Args:
+        dist_mat: tensor, float.
+        match_type: str.
+        dist_threshold: float or one-element tensor.
+
+    Returns:
+        col_to_row_match_indices, col_to_row_match_dist.
+    """
+    return bind(_bipartite_match, (dist_mat,), (match_type, dist_threshold))
+
+_yolo_loss = define(
+    "yolo_loss", "(Tensor x, Tensor gt_box, Tensor gt_label, Tensor gt_score, int[] anchors={}, "
+    "int[] anchor_mask={}, int class_num =1 , float ignore_thresh=0.7, int downsample_ratio=32, "
+    "bool use_label_smooth=true, float scale_x_y=1.0)",
+    "Tensor(loss), Tensor(objectness_mask), Tensor(gt_match_mask)", traits=("promote_float(x)",),
+    dtypes=("float",), optional=("gt_score",), intermediate=("objectness_mask", "gt_match_mask")
+)
+def yolo_loss(
+    x: TensorLike, gt_box: TensorLike, gt_label: TensorLike, gt_score: TensorLike | None = None,
+    anchors: IntArrayLike | None = (), anchor_mask: IntArrayLike | None = (), class_num: int = 1,
+    ignore_thresh: FloatLike = 0.7, downsample_ratio: int = 32, use_label_smooth: bool = True,
+    scale_x_y: FloatLike = 1.0
+) -> Tensor:
+    """The loss of each image of predictions x [images, anchors * (5 + class_num), rows, columns]
+    (see :func:`yolo_box`), whose anchors anchor_mask numbers, for boxes gt_box [images, boxes, 4]
+    of centre, width and height in parts of the image, labels and scores. A box goes to its cell and
+    the anchor most like it: cross entropy of the place and distance of the logarithmic sides, times
+    (2 - width * height) * score, and cross entropy of the classes (1 / class_num, 1/40 at most,
+    smooths them) times score. The confidence is 1 there, and 0 elsewhere but where a prediction
+    overlaps a box by more than ignore_thresh. The gradient goes to x alone.
+
+    Args:
+        x: tensor, float.
+        gt_box, gt_label: tensor.
+        gt_score: tensor, may be None.
+        anchors, anchor_mask: sequence of ints, may be None.
+        class_num: int.
+        ignore_thresh: float or one-element tensor.
+        downsample_ratio: int.
+        use_label_smooth: bool.
+        scale_x_y: float or one-element tensor.
+    """
+    return bind(
+        _yolo_loss, (x, gt_box, gt_label, gt_score), (anchors, anchor_mask, class_num,
+        ignore_thresh, downsample_ratio, use_label_smooth, scale_x_y)
+    )[0]
 
 
 # -- yaml/matrix_functions.yaml --------------------------------------------------------------------
@@ -8688,6 +9034,157 @@ _logcumsumexp_grad = define(
 def logcumsumexp_grad(x, out, out_grad, axis, flatten, exclusive, reverse):
     """Backward of :func:`logcumsumexp`."""
     return bind(_logcumsumexp_grad, (x, out, out_grad), (axis, flatten, exclusive, reverse))
+
+
+# -- yaml/regions.yaml -----------------------------------------------------------------------------
+define = definer("yaml/regions.yaml", family="detection")
+
+_roi_align = define(
+    "roi_align",
+    "(Tensor x, Tensor boxes, Tensor boxes_num, int pooled_height=1, int pooled_width=1, "
+    "float spatial_scale=1.0, int sampling_ratio=-1, bool aligned=false)", "Tensor(out)",
+    backward="roi_align_grad", traits=("promote_float(x, boxes)",), dtypes=("float",),
+    optional=("boxes_num",)
+)
+def roi_align(
+    x: TensorLike, boxes: TensorLike, boxes_num: TensorLike | None = None, pooled_height: int = 1,
+    pooled_width: int = 1, spatial_scale: FloatLike = 1.0, sampling_ratio: int = -1,
+    aligned: bool = False
+) -> Tensor:
+    """For each box (left, top, right, bottom) times spatial_scale, pooled_height * pooled_width
+    bins, each the mean of sampling_ratio ** 2 points of the image, read by linear interpolation:
+    [boxes, channels, pooled_height, pooled_width]. sampling_ratio up to 0: as many points as a bin
+    is large. aligned moves boxes by half a pixel, else they are one pixel large at least. Points
+    more than a pixel outside count as 0. boxes_num says how many boxes each image has. There is no
+    gradient to boxes.
+
+    Args:
+        x, boxes: tensor, float.
+        boxes_num: tensor, may be None.
+        pooled_height, pooled_width: int.
+        spatial_scale: float or one-element tensor.
+        sampling_ratio: int.
+        aligned: bool.
+    """
+    return bind(
+        _roi_align, (x, boxes, boxes_num),
+        (pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
+    )
+
+_roi_align_grad = define(
+    "roi_align_grad",
+    "(Tensor x, Tensor boxes, Tensor boxes_num, Tensor out_grad, int pooled_height, "
+    "int pooled_width, float spatial_scale, int sampling_ratio, bool aligned)", "Tensor(x_grad)",
+    backward="roi_align_double_grad", optional=("boxes_num",), no_need_buffer=("x",),
+    forward="roi_align"
+)
+def roi_align_grad(
+    x, boxes, boxes_num, out_grad, pooled_height, pooled_width, spatial_scale, sampling_ratio,
+    aligned
+):
+    """Backward of :func:`roi_align`."""
+    return bind(
+        _roi_align_grad, (x, boxes, boxes_num, out_grad),
+        (pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
+    )
+
+_roi_align_double_grad = define(
+    "roi_align_double_grad",
+    "(Tensor boxes, Tensor boxes_num, Tensor x_grad_grad, int pooled_height, int pooled_width, "
+    "float spatial_scale, int sampling_ratio, bool aligned)", "Tensor(out_grad_grad)",
+    optional=("boxes_num",), forward="roi_align_grad"
+)
+def roi_align_double_grad(
+    boxes, boxes_num, x_grad_grad, pooled_height, pooled_width, spatial_scale, sampling_ratio,
+    aligned
+):
+    """Backward of :func:`roi_align_grad`."""
+    return bind(
+        _roi_align_double_grad, (boxes, boxes_num, x_grad_grad),
+        (pooled_height, pooled_width, spatial_scale, sampling_ratio, aligned)
+    )
+
+_roi_pool = define(
+    "roi_pool",
+    "(Tensor x, Tensor boxes, Tensor boxes_num, int pooled_height=1, int pooled_width=1, "
+    "float spatial_scale=1.0)", "Tensor(out), Tensor(arg_max)", traits=("promote_float(x, boxes)",),
+    dtypes=("float",), optional=("boxes_num",)
+)
+def roi_pool(
+    x: TensorLike, boxes: TensorLike, boxes_num: TensorLike | None = None, pooled_height: int = 1,
+    pooled_width: int = 1, spatial_scale: FloatLike = 1.0
+) -> tuple[Tensor, Tensor]:
+    """For each box, its corners times spatial_scale and rounded, pooled_height * pooled_width bins,
+    each the largest element of the positions it touches; 0 if there are none. arg_max is where that
+    is, row * width + column, or -1. The gradient goes to the first of equal ones; see
+    :func:`roi_align`.
+
+    Args:
+        x, boxes: tensor, float.
+        boxes_num: tensor, may be None.
+        pooled_height, pooled_width: int.
+        spatial_scale: float or one-element tensor.
+
+    Returns:
+        out, arg_max.
+    """
+    return bind(_roi_pool, (x, boxes, boxes_num), (pooled_height, pooled_width, spatial_scale))
+
+_psroi_pool = define(
+    "psroi_pool",
+    "(Tensor x, Tensor boxes, Tensor boxes_num, int pooled_height=1, int pooled_width=1, "
+    "int output_channels=1, float spatial_scale=1.0)", "Tensor(out)", backward="psroi_pool_grad",
+    traits=("promote_float(x, boxes)",), dtypes=("float",), optional=("boxes_num",)
+)
+def psroi_pool(
+    x: TensorLike, boxes: TensorLike, boxes_num: TensorLike | None = None, pooled_height: int = 1,
+    pooled_width: int = 1, output_channels: int = 1, spatial_scale: FloatLike = 1.0
+) -> Tensor:
+    """For each box, pooled_height * pooled_width bins, each the mean of the positions it touches,
+    in channels of its own: x has channel c * bins + b for output channel c and bin b. A bin without
+    positions is 0. There is no gradient to boxes; see :func:`roi_align`.
+
+    Args:
+        x, boxes: tensor, float.
+        boxes_num: tensor, may be None.
+        pooled_height, pooled_width, output_channels: int.
+        spatial_scale: float or one-element tensor.
+    """
+    return bind(
+        _psroi_pool, (x, boxes, boxes_num),
+        (pooled_height, pooled_width, output_channels, spatial_scale)
+    )
+
+_psroi_pool_grad = define(
+    "psroi_pool_grad",
+    "(Tensor x, Tensor boxes, Tensor boxes_num, Tensor out_grad, int pooled_height, "
+    "int pooled_width, int output_channels, float spatial_scale)", "Tensor(x_grad)",
+    backward="psroi_pool_double_grad", optional=("boxes_num",), no_need_buffer=("x",),
+    forward="psroi_pool"
+)
+def psroi_pool_grad(
+    x, boxes, boxes_num, out_grad, pooled_height, pooled_width, output_channels, spatial_scale
+):
+    """Backward of :func:`psroi_pool`."""
+    return bind(
+        _psroi_pool_grad, (x, boxes, boxes_num, out_grad),
+        (pooled_height, pooled_width, output_channels, spatial_scale)
+    )
+
+_psroi_pool_double_grad = define(
+    "psroi_pool_double_grad",
+    "(Tensor boxes, Tensor boxes_num, Tensor x_grad_grad, int pooled_height, int pooled_width, "
+    "int output_channels, float spatial_scale)", "Tensor(out_grad_grad)", optional=("boxes_num",),
+    forward="psroi_pool_grad"
+)
+def psroi_pool_double_grad(
+    boxes, boxes_num, x_grad_grad, pooled_height, pooled_width, output_channels, spatial_scale
+):
+    """Backward of :func:`psroi_pool_grad`."""
+    return bind(
+        _psroi_pool_double_grad, (boxes, boxes_num, x_grad_grad),
+        (pooled_height, pooled_width, output_channels, spatial_scale)
+    )
 
 
 # -- yaml/run_time_sizes.yaml ----------------------------------------------------------------------

@@ -572,6 +572,63 @@ class TensorMethods:
     ) -> Tensor:
         """A tensor of that shape, but for dim output_dim_idx, which is dim input_dim_idx of input;
         every element equal to value."""
+    def box_coder(
+        self,
+        prior_box_var: TensorLike | None,
+        target_box: TensorLike,
+        code_type: str = 'encode_center_size',
+        box_normalized: bool = True,
+        axis: int = 0,
+        variance: FloatLike | Sequence[FloatLike] | None = (),
+    ) -> Tensor:
+        """Boxes (left, top, right, bottom) against priors. encode_center_size: for each of
+        target_box [n, 4] and each prior, (centre - centre of the prior) / its size and log(size /
+        its size), over the variances, [n, priors, 4]. decode_center_size is the inverse for codes
+        [n, priors, 4] (axis 0; [priors, n, 4] for axis 1). Without box_normalized the last pixel
+        belongs to a box."""
+    def box_clip(self, im_info: TensorLike) -> Tensor:
+        """Boxes [boxes, 4] of one image, or [images, boxes, 4], moved into the image: x to 0 ..
+        round(width / scale) - 1, y likewise; im_info [images, 3] has height, width and scale."""
+    def prior_box(
+        self,
+        image: TensorLike,
+        min_sizes: FloatLike | Sequence[FloatLike],
+        max_sizes: FloatLike | Sequence[FloatLike] | None = (),
+        aspect_ratios: FloatLike | Sequence[FloatLike] | None = (),
+        variances: FloatLike | Sequence[FloatLike] | None = (),
+        flip: bool = True,
+        clip: bool = True,
+        step_w: FloatLike = 0.0,
+        step_h: FloatLike = 0.0,
+        offset: FloatLike = 0.5,
+        min_max_aspect_ratios_order: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """Boxes around the centre of each cell of input [n, c, rows, columns], in parts of the
+        image, and the four variances for each: [rows, columns, priors, 4]. The sides are min_size *
+        sqrt(r) and min_size / sqrt(r) for 1, the aspect_ratios r and with flip 1 / r, then
+        sqrt(min_size * max_size); min_max_aspect_ratios_order puts that second. Steps of 0 are
+        those of the image."""
+    def yolo_box(
+        self,
+        img_size: TensorLike,
+        anchors: IntArrayLike | None = (),
+        class_num: int = 1,
+        conf_thresh: FloatLike = 0.01,
+        downsample_ratio: int = 32,
+        clip_bbox: bool = True,
+        scale_x_y: FloatLike = 1.0,
+        iou_aware: bool = False,
+        iou_aware_factor: FloatLike = 0.5,
+    ) -> tuple[Tensor, Tensor]:
+        """Boxes [images, anchors * rows * columns, 4] and scores [.., class_num] of predictions x
+        [images, anchors * (5 + class_num), rows, columns]: centres (s sigmoid(t) - (s - 1) / 2 +
+        cell) / cells of the image, s = scale_x_y, sides exp(t) * anchor / (downsample_ratio *
+        cells) of it; confidence * sigmoid(class). Where the confidence is below conf_thresh all is
+        0. iou_aware: x has anchors overlaps in front, and the confidence is c ** (1 - f) *
+        sigmoid(overlap) ** f."""
+    def yolo_box_head(self, anchors: IntArrayLike, class_num: int) -> Tensor:
+        """Of predictions [images, anchors * (5 + class_num), rows, columns] the exponential of the
+        third and fourth number of each anchor, the sigmoid of all others."""
     def random_loggamma(self, x: TensorLike) -> Tensor:
         """Logarithms of gamma numbers of shape x and scale 1, which are finite for small x too. The
         derivative is that of the quantile: what lies below a number stays the same part."""
@@ -606,6 +663,31 @@ class TensorMethods:
     ) -> Tensor:
         """softmax((x + g) / temperature) along the axis, g Gumbel numbers; hard gives 1 at its
         largest and 0 elsewhere, with the same derivative."""
+    def moe_dispatch(
+        self,
+        gating_output: TensorLike,
+        moe_topk: int = 2,
+        group_moe: bool = False,
+        topk_only_mode: bool = False,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """The rows X[t] of tokens once for each of the moe_topk experts with the largest softmax of
+        gating_output[t] (the numbers themselves with topk_only_mode), sorted by expert.
+        token_nums_per_expert are cumulative counts, permute_indices_per_token [k, tokens] the rows
+        of each token, expert_scales_float [tokens, k, 1, 1] the softmaxes. group_moe: one expert of
+        each of moe_topk groups, with a softmax each."""
+    def moe_reduce(
+        self,
+        expert_scales_float: TensorLike,
+        permute_indices_per_token: TensorLike,
+        top_k_indices: TensorLike,
+        ffn2_bias: TensorLike | None = None,
+        norm_topk_prob: bool = False,
+        routed_scaling_factor: FloatLike = 1.0,
+    ) -> Tensor:
+        """For each token routed_scaling_factor * sum_k s[t, k]
+        (ffn_out[permute_indices_per_token[k, t]] + ffn2_bias[top_k_indices[t, k]]), s the
+        expert_scales_float, over their sum with norm_topk_prob: what experts make of the rows of
+        :func:`moe_dispatch`."""
     def number_count(self, upper_range: int) -> Tensor:
         """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other
         numbers do not count."""
@@ -1025,6 +1107,24 @@ class TensorMethods:
     ) -> Tensor:
         """For each edge e, x[src_index[e]] + y[dst_index[e]] (message_op ADD) or their product
         (MUL); the axes behind the first broadcast."""
+    def npu_identity(self, format: int = -1) -> Tensor:
+        """x; there are no formats of storage to choose, so format says nothing here."""
+    def share_data(self) -> Tensor:
+        """x, as a tensor of its own; tensors do not change, so that who shares memory is not
+        seen."""
+    def sync_calc_stream(self) -> Tensor:
+        """x; results are waited for where they are read, so there is nothing to wait for."""
+    def sync_calc_stream_(self) -> Tensor:
+        """:func:`sync_calc_stream` in the memory of x, not to be used after it."""
+    def c_identity(self, ring_id: int, use_calc_stream: bool, use_model_parallel: bool) -> Tensor:
+        """x, as on each process of a ring; here is one process, and its gradient has nothing to be
+        summed with."""
+    def c_identity_(self, ring_id: int, use_calc_stream: bool, use_model_parallel: bool) -> Tensor:
+        """:func:`c_identity` in the memory of x, not to be used after it."""
+    def depend(self, dep: Sequence[TensorLike]) -> Tensor:
+        """x, made once all of dep are there."""
+    def trans_layout(self, perm: IntArrayLike) -> Tensor:
+        """x with its axes in the order perm; the same as :func:`transpose`."""
     def gather(self, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
         """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes
         of index, of any number, stand in place of axis. A negative index counts from the end. An
@@ -1395,6 +1495,36 @@ class TensorMethods:
         i, or to i + causal_diagonal of the sequence; seqlen_k says how many keys of each count.
         With cu_seqlens_q and cu_seqlens_k the one batch holds sequences one behind the other. No
         dropout, since there is no key to draw it of; seed_and_offset is zeros."""
+    def bipartite_match(
+        self,
+        match_type: str = 'bipartite',
+        dist_threshold: FloatLike = 0.5,
+    ) -> tuple[Tensor, Tensor]:
+        """Pairs of a row and a column of dist_mat, the largest number first, each row and column
+        once; numbers below 1e-6 match nothing. For each column the row, -1 for none, and the number
+        there, else 0: [1, columns]. per_prediction: a column without a row then takes the one with
+        the largest number, if that is dist_threshold at least."""
+    def yolo_loss(
+        self,
+        gt_box: TensorLike,
+        gt_label: TensorLike,
+        gt_score: TensorLike | None = None,
+        anchors: IntArrayLike | None = (),
+        anchor_mask: IntArrayLike | None = (),
+        class_num: int = 1,
+        ignore_thresh: FloatLike = 0.7,
+        downsample_ratio: int = 32,
+        use_label_smooth: bool = True,
+        scale_x_y: FloatLike = 1.0,
+    ) -> Tensor:
+        """The loss of each image of predictions x [images, anchors * (5 + class_num), rows,
+        columns] (see :func:`yolo_box`), whose anchors anchor_mask numbers, for boxes gt_box
+        [images, boxes, 4] of centre, width and height in parts of the image, labels and scores. A
+        box goes to its cell and the anchor most like it: cross entropy of the place and distance of
+        the logarithmic sides, times (2 - width * height) * score, and cross entropy of the classes
+        (1 / class_num, 1/40 at most, smooths them) times score. The confidence is 1 there, and 0
+        elsewhere but where a prediction overlaps a box by more than ignore_thresh. The gradient
+        goes to x alone."""
     def matrix_rank(
         self,
         tol: FloatLike,
@@ -2466,6 +2596,46 @@ class TensorMethods:
         """log(exp(x_0) + ... + exp(x_k)) along the axis, computed so that nothing overflows;
         exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements in
         order."""
+    def roi_align(
+        self,
+        boxes: TensorLike,
+        boxes_num: TensorLike | None = None,
+        pooled_height: int = 1,
+        pooled_width: int = 1,
+        spatial_scale: FloatLike = 1.0,
+        sampling_ratio: int = -1,
+        aligned: bool = False,
+    ) -> Tensor:
+        """For each box (left, top, right, bottom) times spatial_scale, pooled_height * pooled_width
+        bins, each the mean of sampling_ratio ** 2 points of the image, read by linear
+        interpolation: [boxes, channels, pooled_height, pooled_width]. sampling_ratio up to 0: as
+        many points as a bin is large. aligned moves boxes by half a pixel, else they are one pixel
+        large at least. Points more than a pixel outside count as 0. boxes_num says how many boxes
+        each image has. There is no gradient to boxes."""
+    def roi_pool(
+        self,
+        boxes: TensorLike,
+        boxes_num: TensorLike | None = None,
+        pooled_height: int = 1,
+        pooled_width: int = 1,
+        spatial_scale: FloatLike = 1.0,
+    ) -> tuple[Tensor, Tensor]:
+        """For each box, its corners times spatial_scale and rounded, pooled_height * pooled_width
+        bins, each the largest element of the positions it touches; 0 if there are none. arg_max is
+        where that is, row * width + column, or -1. The gradient goes to the first of equal ones;
+        see :func:`roi_align`."""
+    def psroi_pool(
+        self,
+        boxes: TensorLike,
+        boxes_num: TensorLike | None = None,
+        pooled_height: int = 1,
+        pooled_width: int = 1,
+        output_channels: int = 1,
+        spatial_scale: FloatLike = 1.0,
+    ) -> Tensor:
+        """For each box, pooled_height * pooled_width bins, each the mean of the positions it
+        touches, in channels of its own: x has channel c * bins + b for output channel c and bin b.
+        A bin without positions is 0. There is no gradient to boxes; see :func:`roi_align`."""
     def true_positions(self, size: DimLike, fill: DimLike = 0) -> Tensor:
         """The flat positions, an int64 each, of the first `size` true elements of mask in order,
         and `fill` behind them where there are fewer."""

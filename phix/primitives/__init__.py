@@ -17,8 +17,8 @@ from phix.primitives import control_flow as control_flow
 from phix.primitives import convolution as convolution
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
-from phix.primitives import distributions as distributions
 from phix.primitives import detection as detection
+from phix.primitives import distributions as distributions
 from phix.primitives import einsum as einsum
 from phix.primitives import expert_order as expert_order
 from phix.primitives import experts as experts
@@ -27,8 +27,8 @@ from phix.primitives import filling as filling
 from phix.primitives import flash_attention as flash_attention
 from phix.primitives import fused as fused
 from phix.primitives import graph_ops as graph_ops
-from phix.primitives import incomplete_gamma as incomplete_gamma
 from phix.primitives import identity as identity
+from phix.primitives import incomplete_gamma as incomplete_gamma
 from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
 from phix.primitives import infer_meta as infer_meta
@@ -39,8 +39,8 @@ from phix.primitives import layer as layer
 from phix.primitives import linalg as linalg
 from phix.primitives import loss as loss
 from phix.primitives import masked_attention as masked_attention
-from phix.primitives import matrix_functions as matrix_functions
 from phix.primitives import matching as matching
+from phix.primitives import matrix_functions as matrix_functions
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
 from phix.primitives import optimizers as optimizers
@@ -54,9 +54,9 @@ from phix.primitives import recognition as recognition
 from phix.primitives import rectifier as rectifier
 from phix.primitives import recurrent as recurrent
 from phix.primitives import reduction as reduction
+from phix.primitives import regions as regions
 from phix.primitives import run_time_sizes as run_time_sizes
 from phix.primitives import sampling as sampling
-from phix.primitives import regions as regions
 from phix.primitives import scan as scan
 from phix.primitives import sequence as sequence
 from phix.primitives import shape as shape
