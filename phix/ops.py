@@ -35,9 +35,9 @@ __all__ = [
     "baddbmm", "baddbmm_", "batch_norm", "batch_norm_grad",
     "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli",
-    "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not",
-    "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_",
-    "bitwise_xor", "bitwise_xor_",
+    "bicubic_interp", "bilinear_interp", "bitwise_and", "bitwise_and_", "bitwise_left_shift",
+    "bitwise_left_shift_", "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_",
+    "bitwise_right_shift", "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
     "bmm",
     "branch", "broadcast_tensors",
     "call", "cast", "cast_", "cast_grad",
@@ -78,7 +78,7 @@ __all__ = [
     "huber_loss", "huber_loss_grad",
     "imag", "imag_grad",
     "index_put", "index_put_", "index_put_grad", "index_sample", "index_select", "instance_norm",
-    "instance_norm_grad", "inverse", "inverse_grad",
+    "instance_norm_grad", "interp_antialias", "inverse", "inverse_grad",
     "io_copy", "io_copy_grad", "io_copy_like", "io_copy_like_grad",
     "isfinite", "isinf", "isnan",
     "kldiv_loss",
@@ -86,7 +86,7 @@ __all__ = [
     "layer_norm", "layer_norm_grad",
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
-    "linear", "linear_recurrence", "linear_recurrence_grad", "linspace",
+    "linear", "linear_interp", "linear_recurrence", "linear_recurrence_grad", "linspace",
     "log", "log1p", "log1p_", "log1p_grad", "log2", "log2_", "log2_grad", "log10", "log10_",
     "log10_grad", "log_", "log_grad", "log_loss", "log_ndtr", "log_ndtr_grad", "log_softmax",
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
@@ -101,6 +101,7 @@ __all__ = [
     "multiply", "multiply_", "multiply_grad",
     "mv",
     "ndtr", "ndtr_grad",
+    "nearest_interp",
     "normal_density", "normal_density_grad", "not_equal",
     "numel",
     "one_hot",
@@ -142,8 +143,8 @@ __all__ = [
     "tile",
     "topk", "topk_grad",
     "transpose", "transpose_", "transpose_grad", "triangular_solve", "triangular_solve_grad",
-    "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_", "triu_grad", "triu_indices",
-    "trunc", "trunc_", "truncated_gaussian_random",
+    "tril", "tril_", "tril_grad", "tril_indices", "trilinear_interp", "triu", "triu_", "triu_grad",
+    "triu_indices", "trunc", "trunc_", "truncated_gaussian_random",
     "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
     "var", "var_grad",
     "where", "where_", "where_grad", "while_loop",
@@ -1594,6 +1595,219 @@ def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
         x, mask, value: tensor.
     """
     return bind(_masked_fill, (x, mask, value), ())
+
+
+# -- yaml/interpolation.yaml -----------------------------------------------------------------------
+define = definer("yaml/interpolation.yaml", family="interpolation")
+
+_linear_interp = define(
+    "linear_interp", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, float[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    traits=("promote_float(x)",), dtypes=("float",),
+    optional=("out_size", "size_tensor", "scale_tensor")
+)
+def linear_interp(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Signals [n, c, width] of another size, out[k] = x[i] * (1 - t) + x[i + 1] * t with i + t = k
+    * (size - 1) / (out size - 1) if align_corners; else k * size / out size, or (k + 0.5) * size /
+    out size - 0.5, at least 0, in align_mode 0. Sizes come from size_tensor (one int tensor an
+    axis), else out_size (one tensor of them), else scale_tensor or scale (rounded down), else
+    out_d, out_h and out_w; they count the spatial axes, which data_format says to be before or
+    behind the channels. interp_method says nothing more than the op's name.
+
+    Args:
+        x: tensor, float.
+        out_size: tensor, may be None.
+        size_tensor: sequence of tensors, may be None.
+        scale_tensor: tensor, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _linear_interp, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
+
+_bilinear_interp = define(
+    "bilinear_interp", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, float[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    traits=("promote_float(x)",), dtypes=("float",),
+    optional=("out_size", "size_tensor", "scale_tensor")
+)
+def bilinear_interp(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Images [n, c, height, width] of another size: :func:`linear_interp` along each spatial axis.
+
+    Args:
+        x: tensor, float.
+        out_size: tensor, may be None.
+        size_tensor: sequence of tensors, may be None.
+        scale_tensor: tensor, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _bilinear_interp, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
+
+_trilinear_interp = define(
+    "trilinear_interp", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, float[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    traits=("promote_float(x)",), dtypes=("float",),
+    optional=("out_size", "size_tensor", "scale_tensor")
+)
+def trilinear_interp(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Volumes [n, c, depth, height, width] of another size: :func:`linear_interp` along each
+    spatial axis.
+
+    Args:
+        x: tensor, float.
+        out_size: tensor, may be None.
+        size_tensor: sequence of tensors, may be None.
+        scale_tensor: tensor, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _trilinear_interp, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
+
+_nearest_interp = define(
+    "nearest_interp", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, float[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    dtypes=("bool", "int", "float", "complex"), optional=("out_size", "size_tensor", "scale_tensor")
+)
+def nearest_interp(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Signals, images or volumes of another size, of the elements nearest: along each axis out[k] =
+    x[floor(k * size / out size)], or x[floor(k * (size - 1) / (out size - 1) + 0.5)] if
+    align_corners. Sizes as in :func:`linear_interp`.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        out_size: tensor, bool, int, float or complex, may be None.
+        size_tensor: sequence of tensors, bool, int, float or complex, may be None.
+        scale_tensor: tensor, bool, int, float or complex, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _nearest_interp, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
+
+_bicubic_interp = define(
+    "bicubic_interp", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, float[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    traits=("promote_float(x)",), dtypes=("float",),
+    optional=("out_size", "size_tensor", "scale_tensor")
+)
+def bicubic_interp(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Images of another size by cubic convolution with a = -0.75: along each axis four elements
+    around k * (size - 1) / (out size - 1) if align_corners, else (k + 0.5) * size / out size - 0.5,
+    weighted by Keys' kernel; off the image its border goes on. Sizes as in :func:`linear_interp`.
+
+    Args:
+        x: tensor, float.
+        out_size: tensor, may be None.
+        size_tensor: sequence of tensors, may be None.
+        scale_tensor: tensor, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _bicubic_interp, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
+
+_interp_antialias = define(
+    "interp_antialias", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, double[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    traits=("promote_float(x)",), dtypes=("float",),
+    optional=("out_size", "size_tensor", "scale_tensor")
+)
+def interp_antialias(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Images of another size, each element a weighted mean of those around it: the kernel (a
+    triangle for bilinear, Keys' with a = -0.5 for bicubic) is made wider by size / out size where
+    that is above 1, so that a smaller image leaves nothing out. Sizes as in :func:`linear_interp`.
+
+    Args:
+        x: tensor, float.
+        out_size: tensor, may be None.
+        size_tensor: sequence of tensors, may be None.
+        scale_tensor: tensor, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _interp_antialias, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
 
 
 # -- yaml/layer.yaml -------------------------------------------------------------------------------

@@ -63,6 +63,8 @@ def _bound(
     for slot in op.number_slots:
         if isinstance(attrs[slot], Tracer):
             return operands.call(op, inputs, attrs)
+    if op.size_rule is not None:
+        inputs, attrs = op.split(op.size_rule(*op.merge(inputs, at.convert(op, attrs))))
     attrs = at.normalize(op, inputs, attrs)
     if op.index_rule is not None and not context.is_inside:
         check_call(op, inputs, attrs)
@@ -162,6 +164,8 @@ def convert_inputs(op: Op, inputs: tuple[Any, ...]) -> tuple[Any, ...]:
     place = home(_leaves(inputs))
     for arg, value in zip(op.inputs, inputs):
         if arg.is_list:
+            if value is None and arg.optional:
+                value = ()
             entries = value if isinstance(value, (list, tuple)) else _entries(value)
             if entries is None:
                 raise ArgumentError(

@@ -388,6 +388,111 @@ class TensorMethods:
         phix.debug.check_indices()."""
     def masked_fill(self, mask: TensorLike, value: TensorLike) -> Tensor:
         """x with value, of one element or broadcast, where the bool tensor mask is true."""
+    def linear_interp(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Signals [n, c, width] of another size, out[k] = x[i] * (1 - t) + x[i + 1] * t with i + t
+        = k * (size - 1) / (out size - 1) if align_corners; else k * size / out size, or (k + 0.5) *
+        size / out size - 0.5, at least 0, in align_mode 0. Sizes come from size_tensor (one int
+        tensor an axis), else out_size (one tensor of them), else scale_tensor or scale (rounded
+        down), else out_d, out_h and out_w; they count the spatial axes, which data_format says to
+        be before or behind the channels. interp_method says nothing more than the op's name."""
+    def bilinear_interp(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Images [n, c, height, width] of another size: :func:`linear_interp` along each spatial
+        axis."""
+    def trilinear_interp(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Volumes [n, c, depth, height, width] of another size: :func:`linear_interp` along each
+        spatial axis."""
+    def nearest_interp(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Signals, images or volumes of another size, of the elements nearest: along each axis
+        out[k] = x[floor(k * size / out size)], or x[floor(k * (size - 1) / (out size - 1) + 0.5)]
+        if align_corners. Sizes as in :func:`linear_interp`."""
+    def bicubic_interp(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Images of another size by cubic convolution with a = -0.75: along each axis four elements
+        around k * (size - 1) / (out size - 1) if align_corners, else (k + 0.5) * size / out size -
+        0.5, weighted by Keys' kernel; off the image its border goes on. Sizes as in
+        :func:`linear_interp`."""
+    def interp_antialias(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Images of another size, each element a weighted mean of those around it: the kernel (a
+        triangle for bilinear, Keys' with a = -0.5 for bicubic) is made wider by size / out size
+        where that is above 1, so that a smaller image leaves nothing out. Sizes as in
+        :func:`linear_interp`."""
     def linear(self, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
         """x @ weight + bias, over the last axis of x; weight is [in, out], bias [out] or absent."""
     def embedding(

@@ -17,6 +17,7 @@ from phix.primitives import fft as fft
 from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
 from phix.primitives import infer_meta as infer_meta
+from phix.primitives import interpolation as interpolation
 from phix.primitives import jet as jet
 from phix.primitives import jet_control_flow as jet_control_flow
 from phix.primitives import jet_linalg as jet_linalg
