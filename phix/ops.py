@@ -46,11 +46,13 @@ __all__ = [
     "cholesky_solve",
     "clip", "clip_", "clip_grad",
     "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
-    "conv2d_grad", "conv2d_transpose", "cos", "cos_", "cos_grad", "cosh", "cosh_", "cosh_grad",
+    "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias", "conv3d", "conv3d_transpose", "cos",
+    "cos_", "cos_grad", "cosh", "cosh_", "cosh_grad",
     "cross_entropy_with_softmax", "cross_entropy_with_softmax_", "cross_entropy_with_softmax_grad",
     "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_", "cumprod_grad",
     "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
-    "debug_callback", "depthwise_conv2d", "det", "det_grad",
+    "debug_callback", "depthwise_conv2d", "depthwise_conv2d_bias", "depthwise_conv2d_transpose",
+    "depthwise_conv3d_bias", "det", "det_grad",
     "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "divide",
     "divide_", "divide_grad",
     "dot",
@@ -761,64 +763,6 @@ def conv2d_grad(
         (strides, paddings, padding_algorithm, dilations, groups, data_format)
     )
 
-_depthwise_conv2d = define(
-    "depthwise_conv2d",
-    "(Tensor input, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
-    'str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1}, '
-    'str data_format="NCHW")', "Tensor(out)", traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex")
-)
-def depthwise_conv2d(
-    input: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
-    paddings: IntArrayLike = (0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
-    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
-) -> Tensor:
-    """Convolution of each channel by itself: :func:`conv2d` with a group for each channel.
-
-    Args:
-        input, filter: tensor, int, float or complex.
-        strides, paddings: sequence of ints.
-        padding_algorithm: str.
-        groups: int.
-        dilations: sequence of ints.
-        data_format: str.
-    """
-    return bind(
-        _depthwise_conv2d, (input, filter),
-        (strides, paddings, padding_algorithm, groups, dilations, data_format)
-    )
-
-_conv2d_transpose = define(
-    "conv2d_transpose", "(Tensor x, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
-    'int[] output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", '
-    'int groups=1, int[] dilations={1, 1}, str data_format="NCHW")', "Tensor(out)",
-    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
-)
-def conv2d_transpose(
-    x: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
-    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike | None = (),
-    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
-    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
-) -> Tensor:
-    """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
-    :func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter - 1) *
-    dilation + 1 + output_padding, or output_size.
-
-    Args:
-        x, filter: tensor, int, float or complex.
-        strides, paddings: sequence of ints.
-        output_padding: sequence of ints, may be None.
-        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
-        padding_algorithm: str.
-        groups: int.
-        dilations: sequence of ints.
-        data_format: str.
-    """
-    return bind(
-        _conv2d_transpose, (x, filter), (strides, paddings, output_padding, output_size,
-        padding_algorithm, groups, dilations, data_format)
-    )
-
 _einsum = define(
     "einsum", "(Tensor[] x, str equation)", "Tensor(out)", infer_meta=("EinsumInferMeta", None),
     traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
@@ -1048,6 +992,239 @@ def dim_value(x: TensorLike, dim: DimLike, largest: bool = False) -> Tensor:
         largest: bool.
     """
     return bind(_dim_value, (x,), (dim, largest))
+
+
+# -- yaml/convolution_forms.yaml -------------------------------------------------------------------
+define = definer("yaml/convolution_forms.yaml", family="contraction")
+
+_depthwise_conv2d = define(
+    "depthwise_conv2d",
+    "(Tensor input, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1}, '
+    'str data_format="NCHW")', "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
+)
+def depthwise_conv2d(
+    input: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """Convolution of each channel by itself: :func:`conv2d` with a group for each channel.
+
+    Args:
+        input, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _depthwise_conv2d, (input, filter),
+        (strides, paddings, padding_algorithm, groups, dilations, data_format)
+    )
+
+_conv2d_transpose = define(
+    "conv2d_transpose", "(Tensor x, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'int[] output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", '
+    'int groups=1, int[] dilations={1, 1}, str data_format="NCHW")', "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
+)
+def conv2d_transpose(
+    x: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike | None = (),
+    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
+    :func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter - 1) *
+    dilation + 1 + output_padding, or output_size.
+
+    Args:
+        x, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        output_padding: sequence of ints, may be None.
+        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _conv2d_transpose, (x, filter), (strides, paddings, output_padding, output_size,
+        padding_algorithm, groups, dilations, data_format)
+    )
+
+_conv2d_transpose_bias = define(
+    "conv2d_transpose_bias",
+    "(Tensor x, Tensor filter, Tensor bias, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'int[] output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", '
+    'int groups=1, int[] dilations={1, 1}, str data_format="NCHW")', "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
+)
+def conv2d_transpose_bias(
+    x: TensorLike, filter: TensorLike, bias: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike | None = (),
+    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """:func:`conv2d_transpose` plus bias, one number a channel of the result.
+
+    Args:
+        x, filter, bias: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        output_padding: sequence of ints, may be None.
+        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _conv2d_transpose_bias, (x, filter, bias), (strides, paddings, output_padding, output_size,
+        padding_algorithm, groups, dilations, data_format)
+    )
+
+_depthwise_conv2d_transpose = define(
+    "depthwise_conv2d_transpose",
+    "(Tensor x, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'int[] output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", '
+    'int groups=1, int[] dilations={1, 1}, str data_format="NCHW")', "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
+)
+def depthwise_conv2d_transpose(
+    x: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike | None = (),
+    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """:func:`conv2d_transpose` with a group for each channel.
+
+    Args:
+        x, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        output_padding: sequence of ints, may be None.
+        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _depthwise_conv2d_transpose, (x, filter), (strides, paddings, output_padding, output_size,
+        padding_algorithm, groups, dilations, data_format)
+    )
+
+_depthwise_conv2d_bias = define(
+    "depthwise_conv2d_bias",
+    "(Tensor input, Tensor filter, Tensor bias, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1}, '
+    'str data_format="NCHW")', "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
+)
+def depthwise_conv2d_bias(
+    input: TensorLike, filter: TensorLike, bias: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """:func:`depthwise_conv2d` plus bias, one number a channel of the result.
+
+    Args:
+        input, filter, bias: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _depthwise_conv2d_bias, (input, filter, bias),
+        (strides, paddings, padding_algorithm, groups, dilations, data_format)
+    )
+
+_conv3d = define(
+    "conv3d", "(Tensor input, Tensor filter, int[] strides={1, 1, 1}, int[] paddings={0, 0, 0}, "
+    'str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1, 1}, '
+    'str data_format="NCDHW")', "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
+)
+def conv3d(
+    input: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1, 1),
+    paddings: IntArrayLike = (0, 0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1, 1), data_format: str = "NCDHW"
+) -> Tensor:
+    """Cross-correlation of volumes with filters [out, in / groups, depth, height, width]; paddings
+    (depth, height, width) or (front, back, top, bottom, left, right). All else as :func:`conv2d`.
+
+    Args:
+        input, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _conv3d, (input, filter),
+        (strides, paddings, padding_algorithm, groups, dilations, data_format)
+    )
+
+_conv3d_transpose = define(
+    "conv3d_transpose",
+    "(Tensor x, Tensor filter, int[] strides={1, 1, 1}, int[] paddings={0, 0, 0}, "
+    'int[] output_padding={}, int[] output_size={}, str padding_algorithm="EXPLICIT", '
+    'int groups=1, int[] dilations={1, 1, 1}, str data_format="NCHW")', "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
+)
+def conv3d_transpose(
+    x: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1, 1),
+    paddings: IntArrayLike = (0, 0, 0), output_padding: IntArrayLike | None = (),
+    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """Transposed convolution of volumes with filters [in, out / groups, depth, height, width]: as
+    :func:`conv2d_transpose`. data_format NCHW stands for NCDHW.
+
+    Args:
+        x, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        output_padding, output_size: sequence of ints, may be None.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _conv3d_transpose, (x, filter), (strides, paddings, output_padding, output_size,
+        padding_algorithm, groups, dilations, data_format)
+    )
+
+_depthwise_conv3d_bias = define(
+    "depthwise_conv3d_bias",
+    "(Tensor input, Tensor filter, Tensor bias, int[] strides={1, 1, 1}, int[] paddings={0, 0, "
+    '0}, str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1, 1}, '
+    'str data_format="NCDHW")', "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
+)
+def depthwise_conv3d_bias(
+    input: TensorLike, filter: TensorLike, bias: TensorLike, strides: IntArrayLike = (1, 1, 1),
+    paddings: IntArrayLike = (0, 0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1, 1), data_format: str = "NCDHW"
+) -> Tensor:
+    """:func:`conv3d` with a group for each channel, plus bias, one number a channel of the result.
+
+    Args:
+        input, filter, bias: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _depthwise_conv3d_bias, (input, filter, bias),
+        (strides, paddings, padding_algorithm, groups, dilations, data_format)
+    )
 
 
 # -- yaml/creation.yaml ----------------------------------------------------------------------------

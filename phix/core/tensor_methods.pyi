@@ -167,32 +167,6 @@ class TensorMethods:
         x] = sum input[n, c, y * stride + i * dilation - padding, ...] * filter[o, c, i, j].
         paddings: (height, width) or (top, bottom, left, right); SAME pads to ceil(size / stride),
         VALID not at all."""
-    def depthwise_conv2d(
-        self,
-        filter: TensorLike,
-        strides: IntArrayLike = (1, 1),
-        paddings: IntArrayLike = (0, 0),
-        padding_algorithm: str = 'EXPLICIT',
-        groups: int = 1,
-        dilations: IntArrayLike = (1, 1),
-        data_format: str = 'NCHW',
-    ) -> Tensor:
-        """Convolution of each channel by itself: :func:`conv2d` with a group for each channel."""
-    def conv2d_transpose(
-        self,
-        filter: TensorLike,
-        strides: IntArrayLike = (1, 1),
-        paddings: IntArrayLike = (0, 0),
-        output_padding: IntArrayLike | None = (),
-        output_size: IntArrayLike | None = (),
-        padding_algorithm: str = 'EXPLICIT',
-        groups: int = 1,
-        dilations: IntArrayLike = (1, 1),
-        data_format: str = 'NCHW',
-    ) -> Tensor:
-        """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
-        :func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter -
-        1) * dilation + 1 + output_padding, or output_size."""
     def tensordot(self, y: TensorLike, axes_x: IntArrayLike, axes_y: IntArrayLike) -> Tensor:
         """Sum of products over pairs of axes, axes_x[i] of x with axes_y[i] of y; the other axes of
         x, then those of y, are left."""
@@ -261,6 +235,111 @@ class TensorMethods:
         """x, one int64; from here on the unknown dim has its value. So sizes that depend on data
         get into shapes. Mapped over a batch it is the largest of them if that is asked for, else an
         error."""
+    def depthwise_conv2d(
+        self,
+        filter: TensorLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """Convolution of each channel by itself: :func:`conv2d` with a group for each channel."""
+    def conv2d_transpose(
+        self,
+        filter: TensorLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        output_padding: IntArrayLike | None = (),
+        output_size: IntArrayLike | None = (),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
+        :func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter -
+        1) * dilation + 1 + output_padding, or output_size."""
+    def conv2d_transpose_bias(
+        self,
+        filter: TensorLike,
+        bias: TensorLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        output_padding: IntArrayLike | None = (),
+        output_size: IntArrayLike | None = (),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """:func:`conv2d_transpose` plus bias, one number a channel of the result."""
+    def depthwise_conv2d_transpose(
+        self,
+        filter: TensorLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        output_padding: IntArrayLike | None = (),
+        output_size: IntArrayLike | None = (),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """:func:`conv2d_transpose` with a group for each channel."""
+    def depthwise_conv2d_bias(
+        self,
+        filter: TensorLike,
+        bias: TensorLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """:func:`depthwise_conv2d` plus bias, one number a channel of the result."""
+    def conv3d(
+        self,
+        filter: TensorLike,
+        strides: IntArrayLike = (1, 1, 1),
+        paddings: IntArrayLike = (0, 0, 0),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1, 1),
+        data_format: str = 'NCDHW',
+    ) -> Tensor:
+        """Cross-correlation of volumes with filters [out, in / groups, depth, height, width];
+        paddings (depth, height, width) or (front, back, top, bottom, left, right). All else as
+        :func:`conv2d`."""
+    def conv3d_transpose(
+        self,
+        filter: TensorLike,
+        strides: IntArrayLike = (1, 1, 1),
+        paddings: IntArrayLike = (0, 0, 0),
+        output_padding: IntArrayLike | None = (),
+        output_size: IntArrayLike | None = (),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """Transposed convolution of volumes with filters [in, out / groups, depth, height, width]:
+        as :func:`conv2d_transpose`. data_format NCHW stands for NCDHW."""
+    def depthwise_conv3d_bias(
+        self,
+        filter: TensorLike,
+        bias: TensorLike,
+        strides: IntArrayLike = (1, 1, 1),
+        paddings: IntArrayLike = (0, 0, 0),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1, 1),
+        data_format: str = 'NCDHW',
+    ) -> Tensor:
+        """:func:`conv3d` with a group for each channel, plus bias, one number a channel of the
+        result."""
     def full_like(
         self,
         value: ScalarLike,

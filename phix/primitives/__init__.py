@@ -10,6 +10,7 @@ from phix.primitives import collective as collective
 from phix.primitives import contraction as contraction
 from phix.primitives import control_flow as control_flow
 from phix.primitives import convolution as convolution
+from phix.primitives import convolution_forms as convolution_forms
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
 from phix.primitives import einsum as einsum

@@ -79,6 +79,61 @@ def conv2d_transpose(
     return out[:, :, paddings[0] : ends[0], paddings[1] : ends[1]]
 
 
+def conv3d(
+    x: np.ndarray,
+    w: np.ndarray,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+    data_format: str,
+) -> np.ndarray:
+    """The sum of convolutions of the slices by the slices of the filters."""
+    x = np.moveaxis(x, 4, 1) if data_format == "NDHWC" else x
+    _check_filters(w, x.shape[1], w.shape[1] * groups)
+    pads = list(paddings) if len(paddings) == 6 else [p for p in paddings for _ in range(2)]
+    x = np.pad(x, [(0, 0), (0, 0), pads[:2], (0, 0), (0, 0)])
+    reach = dilations[0] * (w.shape[2] - 1) + 1
+    slices = []
+    for first in range(0, x.shape[2] - reach + 1, strides[0]):
+        taps = (
+            conv2d(
+                x[:, :, first + i * dilations[0]], w[:, :, i], strides[1:], pads[2:],
+                dilations[1:], groups,
+            )
+            for i in range(w.shape[2])
+        )  # fmt: skip
+        slices.append(sum(taps))
+    out = np.stack(slices, 2)
+    return np.moveaxis(out, 1, 4) if data_format == "NDHWC" else out
+
+
+def conv3d_transpose(
+    x: np.ndarray,
+    w: np.ndarray,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    output_padding: Sequence[int],
+    dilations: Sequence[int],
+    groups: int,
+) -> np.ndarray:
+    """Transposed convolutions of the slices, added up where they overlap."""
+    _check_filters(w, x.shape[1], w.shape[0])
+    more = tuple(output_padding) or (0, 0, 0)
+    depth, taps = x.shape[2], w.shape[2]
+    size = (depth - 1) * strides[0] + (taps - 1) * dilations[0] + 1
+    total: dict[int, np.ndarray] = {}
+    for d in range(depth):
+        for i in range(taps):
+            sizes = (strides[1:], paddings[1:], more[1:], dilations[1:], groups)
+            part = conv2d_transpose(x[:, :, d], w[:, :, i], *sizes)
+            at = d * strides[0] + i * dilations[0]
+            total[at] = total.get(at, 0) + part
+    nothing = np.zeros_like(next(iter(total.values())))
+    slices = [total.get(i, nothing) for i in range(size + more[0])]
+    return np.stack(slices[paddings[0] : size - paddings[0] + more[0]], 2)
+
+
 def max_pool2d(
     x: np.ndarray,
     kernel_size: Sequence[int],
