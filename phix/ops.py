@@ -30,7 +30,7 @@ __all__ = [
     "asin", "asin_", "asin_grad", "asinh", "asinh_", "asinh_grad",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
     "attention", "attention_grad",
-    "avg_pool2d", "avg_pool2d_grad",
+    "avg_pool2d", "avg_pool2d_grad", "avg_pool3d", "avg_pool3d_grad",
     "axis_index",
     "baddbmm", "baddbmm_", "batch_norm", "batch_norm_grad",
     "bce_loss", "bce_loss_", "bce_loss_grad",
@@ -70,6 +70,7 @@ __all__ = [
     "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_", "floor_divide", "floor_divide_",
     "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fori_loop",
+    "fractional_max_pool2d", "fractional_max_pool3d",
     "full", "full_like",
     "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gaussian",
     "gelu", "gelu_grad",
@@ -94,9 +95,11 @@ __all__ = [
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
     "logsigmoid", "logsigmoid_grad", "logsumexp", "logsumexp_grad",
+    "lp_pool2d",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
     "masked_fill", "matmul", "matmul_grad", "matrix_power", "max", "max_grad", "max_pool2d",
-    "max_pool2d_grad", "maximum", "maximum_grad",
+    "max_pool2d_grad", "max_pool2d_with_index", "max_pool3d", "max_pool3d_grad",
+    "max_pool3d_with_index", "maximum", "maximum_grad", "maxout",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "meshgrid",
     "min", "min_grad", "minimum", "minimum_grad",
     "mse_loss",
@@ -110,7 +113,7 @@ __all__ = [
     "optimization_barrier",
     "p_norm", "p_norm_grad",
     "pad", "pad_grad",
-    "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
+    "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pool3d", "pow", "pow_", "pow_grad",
     "ppermute", "ppermute_grad",
     "prod", "prod_grad",
     "psum", "psum_grad", "psum_scatter", "psum_scatter_grad",
@@ -147,7 +150,8 @@ __all__ = [
     "transpose", "transpose_", "transpose_grad", "triangular_solve", "triangular_solve_grad",
     "tril", "tril_", "tril_grad", "tril_indices", "trilinear_interp", "triu", "triu_", "triu_grad",
     "triu_indices", "trunc", "trunc_", "truncated_gaussian_random",
-    "unbind", "unbind_grad", "uniform", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
+    "unbind", "unbind_grad", "uniform", "unpool", "unpool3d", "unsqueeze", "unsqueeze_", "unstack",
+    "unstack_grad",
     "var", "var_grad",
     "where", "where_", "where_grad", "while_loop",
 ]
@@ -4475,10 +4479,102 @@ def avg_pool2d_grad(
         (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm)
     )
 
+_max_pool3d = define(
+    "max_pool3d", "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0, 0}, "
+    'bool ceil_mode=false, str data_format="NCDHW", str padding_algorithm="EXPLICIT")',
+    "Tensor(out)", infer_meta=("PoolWindowsInferMeta", None), backward="max_pool3d_grad",
+    traits=("promote_float",), dtypes=("float",)
+)
+def max_pool3d(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike | None = (),
+    paddings: IntArrayLike = (0, 0, 0), ceil_mode: bool = False, data_format: str = "NCDHW",
+    padding_algorithm: str = "EXPLICIT"
+) -> Tensor:
+    """The largest element of each window of volumes; padding never wins, and ties share the
+    gradient. Without strides the windows lie side by side; ceil_mode keeps windows that begin
+    before the image ends and reach out behind.
+
+    Args:
+        x: tensor, float.
+        kernel_size: sequence of ints.
+        strides: sequence of ints, may be None.
+        paddings: sequence of ints.
+        ceil_mode: bool.
+        data_format, padding_algorithm: str.
+    """
+    return bind(
+        _max_pool3d, (x,),
+        (kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
+    )
+
+_max_pool3d_grad = define(
+    "max_pool3d_grad",
+    "(Tensor x, Tensor out, Tensor out_grad, int[] kernel_size, int[] strides, int[] paddings, "
+    "bool ceil_mode, str data_format, str padding_algorithm)", "Tensor(x_grad)",
+    forward="max_pool3d"
+)
+def max_pool3d_grad(
+    x, out, out_grad, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm
+):
+    """Backward of :func:`max_pool3d`."""
+    return bind(
+        _max_pool3d_grad, (x, out, out_grad),
+        (kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
+    )
+
+_avg_pool3d = define(
+    "avg_pool3d", "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0, 0}, "
+    'bool ceil_mode=false, bool exclusive=true, str data_format="NCDHW", '
+    'str padding_algorithm="EXPLICIT")', "Tensor(out)", infer_meta=("PoolWindowsInferMeta",
+    ("x", "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
+    backward="avg_pool3d_grad", jvp="linear", traits=("promote_float",), dtypes=("float",)
+)
+def avg_pool3d(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike | None = (),
+    paddings: IntArrayLike = (0, 0, 0), ceil_mode: bool = False, exclusive: bool = True,
+    data_format: str = "NCDHW", padding_algorithm: str = "EXPLICIT"
+) -> Tensor:
+    """The mean of each window of volumes; exclusive leaves the padding out of the count. Without
+    strides the windows lie side by side; ceil_mode keeps windows that begin before the image ends
+    and reach out behind.
+
+    Args:
+        x: tensor, float.
+        kernel_size: sequence of ints.
+        strides: sequence of ints, may be None.
+        paddings: sequence of ints.
+        ceil_mode, exclusive: bool.
+        data_format, padding_algorithm: str.
+    """
+    return bind(
+        _avg_pool3d, (x,),
+        (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm)
+    )
+
+_avg_pool3d_grad = define(
+    "avg_pool3d_grad",
+    "(Tensor x, Tensor out_grad, int[] kernel_size, int[] strides, int[] paddings, "
+    "bool ceil_mode, bool exclusive, str data_format, str padding_algorithm)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="avg_pool3d"
+)
+def avg_pool3d_grad(
+    x, out_grad, kernel_size, strides, paddings, ceil_mode, exclusive, data_format,
+    padding_algorithm
+):
+    """Backward of :func:`avg_pool3d`."""
+    return bind(
+        _avg_pool3d_grad, (x, out_grad),
+        (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm)
+    )
+
+
+# -- yaml/pooling_forms.yaml -----------------------------------------------------------------------
+define = definer("yaml/pooling_forms.yaml", family="pooling")
+
 _pool2d = define(
     "pool2d", "(Tensor x, IntArray kernel_size, int[] strides, int[] paddings, bool ceil_mode, "
     "bool exclusive, str data_format, str pooling_type, bool global_pooling, bool adaptive, "
-    "str padding_algorithm)", "Tensor(out)", traits=("promote_float",), dtypes=("float",)
+    "str padding_algorithm)", "Tensor(out)", traits=("promote_float(x)",), dtypes=("float",)
 )
 def pool2d(
     x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike, paddings: IntArrayLike,
@@ -4486,8 +4582,8 @@ def pool2d(
     adaptive: bool, padding_algorithm: str
 ) -> Tensor:
     """:func:`max_pool2d` or :func:`avg_pool2d` by pooling_type (max, avg). global_pooling takes the
-    whole image for one window; adaptive reads kernel_size as the number of windows, which must
-    divide the image evenly.
+    whole image for one window; adaptive reads kernel_size as the number of windows, window i from
+    floor(i * size / n) up to ceil((i + 1) * size / n).
 
     Args:
         x: tensor, float.
@@ -4502,6 +4598,231 @@ def pool2d(
         _pool2d, (x,), (kernel_size, strides, paddings, ceil_mode, exclusive, data_format,
         pooling_type, global_pooling, adaptive, padding_algorithm)
     )
+
+_pool3d = define(
+    "pool3d",
+    "(Tensor x, int[] kernel_size, int[] strides, int[] paddings, bool ceil_mode, bool exclusive, "
+    "str data_format, str pooling_type, bool global_pooling, bool adaptive, str padding_algorithm)",
+    "Tensor(out)", traits=("promote_float(x)",), dtypes=("float",)
+)
+def pool3d(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike, paddings: IntArrayLike,
+    ceil_mode: bool, exclusive: bool, data_format: str, pooling_type: str, global_pooling: bool,
+    adaptive: bool, padding_algorithm: str
+) -> Tensor:
+    """:func:`max_pool3d` or :func:`avg_pool3d` by pooling_type (max, avg); all else as
+    :func:`pool2d`.
+
+    Args:
+        x: tensor, float.
+        kernel_size, strides, paddings: sequence of ints.
+        ceil_mode, exclusive: bool.
+        data_format, pooling_type: str.
+        global_pooling, adaptive: bool.
+        padding_algorithm: str.
+    """
+    return bind(
+        _pool3d, (x,), (kernel_size, strides, paddings, ceil_mode, exclusive, data_format,
+        pooling_type, global_pooling, adaptive, padding_algorithm)
+    )
+
+_lp_pool2d = define(
+    "lp_pool2d", "(Tensor x, IntArray kernel_size, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'bool ceil_mode=false, bool exclusive=true, str data_format="NCHW", str pooling_type="", '
+    'bool global_pooling=false, bool adaptive=false, str padding_algorithm="EXPLICIT", '
+    "float norm_type=0.0f)", "Tensor(out)", traits=("promote_float(x)",), dtypes=("float",)
+)
+def lp_pool2d(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), ceil_mode: bool = False, exclusive: bool = True,
+    data_format: str = "NCHW", pooling_type: str = "", global_pooling: bool = False,
+    adaptive: bool = False, padding_algorithm: str = "EXPLICIT", norm_type: FloatLike = 0.0
+) -> Tensor:
+    """(sum of x ** norm_type) ** (1 / norm_type) of each window of images; where the sum is 0, it
+    and its gradient are 0. Windows as in :func:`pool2d`; norm_type must be given. exclusive and
+    pooling_type say nothing here.
+
+    Args:
+        x: tensor, float.
+        kernel_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        strides, paddings: sequence of ints.
+        ceil_mode, exclusive: bool.
+        data_format, pooling_type: str.
+        global_pooling, adaptive: bool.
+        padding_algorithm: str.
+        norm_type: float or one-element tensor.
+    """
+    return bind(
+        _lp_pool2d, (x,), (kernel_size, strides, paddings, ceil_mode, exclusive, data_format,
+        pooling_type, global_pooling, adaptive, padding_algorithm, norm_type)
+    )
+
+_max_pool2d_with_index = define(
+    "max_pool2d_with_index",
+    "(Tensor x, int[] kernel_size, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    "bool global_pooling=false, bool adaptive=false, bool ceil_mode=false)",
+    "Tensor(out), Tensor(mask)", traits=("promote_float(x)",), dtypes=("float",)
+)
+def max_pool2d_with_index(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), global_pooling: bool = False, adaptive: bool = False,
+    ceil_mode: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each window of images [n, c, ...], and its number on its image, in
+    int32: of equal ones the first, which has all the gradient. global_pooling and adaptive as in
+    :func:`pool2d`.
+
+    Args:
+        x: tensor, float.
+        kernel_size, strides, paddings: sequence of ints.
+        global_pooling, adaptive, ceil_mode: bool.
+
+    Returns:
+        out, mask.
+    """
+    return bind(
+        _max_pool2d_with_index, (x,),
+        (kernel_size, strides, paddings, global_pooling, adaptive, ceil_mode)
+    )
+
+_fractional_max_pool2d = define(
+    "fractional_max_pool2d",
+    "(Tensor x, int[] output_size, int[] kernel_size={0, 0}, float random_u=0.0, "
+    "bool return_mask=true)", "Tensor(out), Tensor(mask)", traits=("promote_float(x)",),
+    dtypes=("float",)
+)
+def fractional_max_pool2d(
+    x: TensorLike, output_size: IntArrayLike, kernel_size: IntArrayLike = (0, 0),
+    random_u: FloatLike = 0.0, return_mask: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The largest elements of output_size windows of images [n, c, ...], and their numbers as in
+    :func:`max_pool2d_with_index`. The windows, disjoint or of kernel_size, begin at floor((i + u) *
+    a) - floor(u * a), a = size / n or (size - kernel) / (n - 1); u is random_u, between 0 and 1 (0,
+    Paddle's for a number of its own, is refused), made smaller for disjoint windows. return_mask
+    says nothing here.
+
+    Args:
+        x: tensor, float.
+        output_size, kernel_size: sequence of ints.
+        random_u: float or one-element tensor.
+        return_mask: bool.
+
+    Returns:
+        out, mask.
+    """
+    return bind(_fractional_max_pool2d, (x,), (output_size, kernel_size, random_u, return_mask))
+
+_max_pool3d_with_index = define(
+    "max_pool3d_with_index",
+    "(Tensor x, int[] kernel_size, int[] strides={1, 1, 1}, int[] paddings={0, 0, 0}, "
+    "bool global_pooling=false, bool adaptive=false, bool ceil_mode=false)",
+    "Tensor(out), Tensor(mask)", traits=("promote_float(x)",), dtypes=("float",)
+)
+def max_pool3d_with_index(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike = (1, 1, 1),
+    paddings: IntArrayLike = (0, 0, 0), global_pooling: bool = False, adaptive: bool = False,
+    ceil_mode: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each window of volumes [n, c, ...], and its number on its volume, in
+    int32: of equal ones the first, which has all the gradient. global_pooling and adaptive as in
+    :func:`pool3d`.
+
+    Args:
+        x: tensor, float.
+        kernel_size, strides, paddings: sequence of ints.
+        global_pooling, adaptive, ceil_mode: bool.
+
+    Returns:
+        out, mask.
+    """
+    return bind(
+        _max_pool3d_with_index, (x,),
+        (kernel_size, strides, paddings, global_pooling, adaptive, ceil_mode)
+    )
+
+_fractional_max_pool3d = define(
+    "fractional_max_pool3d",
+    "(Tensor x, int[] output_size, int[] kernel_size={0, 0, 0}, float random_u=0.0, "
+    "bool return_mask=true)", "Tensor(out), Tensor(mask)", traits=("promote_float(x)",),
+    dtypes=("float",)
+)
+def fractional_max_pool3d(
+    x: TensorLike, output_size: IntArrayLike, kernel_size: IntArrayLike = (0, 0, 0),
+    random_u: FloatLike = 0.0, return_mask: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The largest elements of output_size windows of volumes [n, c, ...], and their numbers as in
+    :func:`max_pool3d_with_index`. The windows, disjoint or of kernel_size, begin at floor((i + u) *
+    a) - floor(u * a), a = size / n or (size - kernel) / (n - 1); u is random_u, between 0 and 1 (0,
+    Paddle's for a number of its own, is refused), made smaller for disjoint windows. return_mask
+    says nothing here.
+
+    Args:
+        x: tensor, float.
+        output_size, kernel_size: sequence of ints.
+        random_u: float or one-element tensor.
+        return_mask: bool.
+
+    Returns:
+        out, mask.
+    """
+    return bind(_fractional_max_pool3d, (x,), (output_size, kernel_size, random_u, return_mask))
+
+_unpool = define(
+    "unpool",
+    "(Tensor x, Tensor indices, int[] ksize, int[] strides, int[] padding, IntArray output_size, "
+    "str data_format)", "Tensor(out)", traits=("promote_float(x)",), dtypes=("float",)
+)
+def unpool(
+    x: TensorLike, indices: TensorLike, ksize: IntArrayLike, strides: IntArrayLike,
+    padding: IntArrayLike, output_size: IntArrayLike, data_format: str
+) -> Tensor:
+    """Images of zeros with the elements of x [n, c, height, width] at the places that indices
+    number, as :func:`max_pool2d_with_index` gives them; of output_size, or (size - 1) * stride - 2
+    * padding + ksize where that is empty.
+
+    Args:
+        x: tensor, float.
+        indices: tensor.
+        ksize, strides, padding: sequence of ints.
+        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        data_format: str.
+    """
+    return bind(_unpool, (x, indices), (ksize, strides, padding, output_size, data_format))
+
+_unpool3d = define(
+    "unpool3d",
+    "(Tensor x, Tensor indices, int[] ksize, int[] strides={1, 1, 1}, int[] paddings={0, 0, 0}, "
+    'int[] output_size={0, 0, 0}, str data_format="NCDHW")', "Tensor(out)",
+    traits=("promote_float(x)",), dtypes=("float",)
+)
+def unpool3d(
+    x: TensorLike, indices: TensorLike, ksize: IntArrayLike, strides: IntArrayLike = (1, 1, 1),
+    paddings: IntArrayLike = (0, 0, 0), output_size: IntArrayLike = (0, 0, 0),
+    data_format: str = "NCDHW"
+) -> Tensor:
+    """:func:`unpool` of volumes; an output_size of zeros is as none.
+
+    Args:
+        x: tensor, float.
+        indices: tensor.
+        ksize, strides, paddings, output_size: sequence of ints.
+        data_format: str.
+    """
+    return bind(_unpool3d, (x, indices), (ksize, strides, paddings, output_size, data_format))
+
+_maxout = define(
+    "maxout", "(Tensor x, int groups, int axis=1)", "Tensor(out)", traits=("promote_float(x)",),
+    dtypes=("float",)
+)
+def maxout(x: TensorLike, groups: int, axis: int = 1) -> Tensor:
+    """The largest of each groups neighbouring channels, out[c] = max of x[c * groups + i] along
+    axis.
+
+    Args:
+        x: tensor, float.
+        groups, axis: int.
+    """
+    return bind(_maxout, (x,), (groups, axis))
 
 
 # -- yaml/random.yaml ------------------------------------------------------------------------------

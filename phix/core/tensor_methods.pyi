@@ -1098,6 +1098,31 @@ class TensorMethods:
         """The mean of each window of images; exclusive leaves the padding out of the count. Without
         strides the windows lie side by side; ceil_mode keeps windows that begin before the image
         ends and reach out behind."""
+    def max_pool3d(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike | None = (),
+        paddings: IntArrayLike = (0, 0, 0),
+        ceil_mode: bool = False,
+        data_format: str = 'NCDHW',
+        padding_algorithm: str = 'EXPLICIT',
+    ) -> Tensor:
+        """The largest element of each window of volumes; padding never wins, and ties share the
+        gradient. Without strides the windows lie side by side; ceil_mode keeps windows that begin
+        before the image ends and reach out behind."""
+    def avg_pool3d(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike | None = (),
+        paddings: IntArrayLike = (0, 0, 0),
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        data_format: str = 'NCDHW',
+        padding_algorithm: str = 'EXPLICIT',
+    ) -> Tensor:
+        """The mean of each window of volumes; exclusive leaves the padding out of the count.
+        Without strides the windows lie side by side; ceil_mode keeps windows that begin before the
+        image ends and reach out behind."""
     def pool2d(
         self,
         kernel_size: IntArrayLike,
@@ -1112,8 +1137,113 @@ class TensorMethods:
         padding_algorithm: str,
     ) -> Tensor:
         """:func:`max_pool2d` or :func:`avg_pool2d` by pooling_type (max, avg). global_pooling takes
-        the whole image for one window; adaptive reads kernel_size as the number of windows, which
-        must divide the image evenly."""
+        the whole image for one window; adaptive reads kernel_size as the number of windows, window
+        i from floor(i * size / n) up to ceil((i + 1) * size / n)."""
+    def pool3d(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike,
+        paddings: IntArrayLike,
+        ceil_mode: bool,
+        exclusive: bool,
+        data_format: str,
+        pooling_type: str,
+        global_pooling: bool,
+        adaptive: bool,
+        padding_algorithm: str,
+    ) -> Tensor:
+        """:func:`max_pool3d` or :func:`avg_pool3d` by pooling_type (max, avg); all else as
+        :func:`pool2d`."""
+    def lp_pool2d(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        data_format: str = 'NCHW',
+        pooling_type: str = '',
+        global_pooling: bool = False,
+        adaptive: bool = False,
+        padding_algorithm: str = 'EXPLICIT',
+        norm_type: FloatLike = 0.0,
+    ) -> Tensor:
+        """(sum of x ** norm_type) ** (1 / norm_type) of each window of images; where the sum is 0,
+        it and its gradient are 0. Windows as in :func:`pool2d`; norm_type must be given. exclusive
+        and pooling_type say nothing here."""
+    def max_pool2d_with_index(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        global_pooling: bool = False,
+        adaptive: bool = False,
+        ceil_mode: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """The largest element of each window of images [n, c, ...], and its number on its image, in
+        int32: of equal ones the first, which has all the gradient. global_pooling and adaptive as
+        in :func:`pool2d`."""
+    def fractional_max_pool2d(
+        self,
+        output_size: IntArrayLike,
+        kernel_size: IntArrayLike = (0, 0),
+        random_u: FloatLike = 0.0,
+        return_mask: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """The largest elements of output_size windows of images [n, c, ...], and their numbers as
+        in :func:`max_pool2d_with_index`. The windows, disjoint or of kernel_size, begin at floor((i
+        + u) * a) - floor(u * a), a = size / n or (size - kernel) / (n - 1); u is random_u, between
+        0 and 1 (0, Paddle's for a number of its own, is refused), made smaller for disjoint
+        windows. return_mask says nothing here."""
+    def max_pool3d_with_index(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike = (1, 1, 1),
+        paddings: IntArrayLike = (0, 0, 0),
+        global_pooling: bool = False,
+        adaptive: bool = False,
+        ceil_mode: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """The largest element of each window of volumes [n, c, ...], and its number on its volume,
+        in int32: of equal ones the first, which has all the gradient. global_pooling and adaptive
+        as in :func:`pool3d`."""
+    def fractional_max_pool3d(
+        self,
+        output_size: IntArrayLike,
+        kernel_size: IntArrayLike = (0, 0, 0),
+        random_u: FloatLike = 0.0,
+        return_mask: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """The largest elements of output_size windows of volumes [n, c, ...], and their numbers as
+        in :func:`max_pool3d_with_index`. The windows, disjoint or of kernel_size, begin at floor((i
+        + u) * a) - floor(u * a), a = size / n or (size - kernel) / (n - 1); u is random_u, between
+        0 and 1 (0, Paddle's for a number of its own, is refused), made smaller for disjoint
+        windows. return_mask says nothing here."""
+    def unpool(
+        self,
+        indices: TensorLike,
+        ksize: IntArrayLike,
+        strides: IntArrayLike,
+        padding: IntArrayLike,
+        output_size: IntArrayLike,
+        data_format: str,
+    ) -> Tensor:
+        """Images of zeros with the elements of x [n, c, height, width] at the places that indices
+        number, as :func:`max_pool2d_with_index` gives them; of output_size, or (size - 1) * stride
+        - 2 * padding + ksize where that is empty."""
+    def unpool3d(
+        self,
+        indices: TensorLike,
+        ksize: IntArrayLike,
+        strides: IntArrayLike = (1, 1, 1),
+        paddings: IntArrayLike = (0, 0, 0),
+        output_size: IntArrayLike = (0, 0, 0),
+        data_format: str = 'NCDHW',
+    ) -> Tensor:
+        """:func:`unpool` of volumes; an output_size of zeros is as none."""
+    def maxout(self, groups: int, axis: int = 1) -> Tensor:
+        """The largest of each groups neighbouring channels, out[c] = max of x[c * groups + i] along
+        axis."""
     def random_bits(self, shape: IntArrayLike, bit_width: int = 32) -> Tensor:
         """Random bits as uint32 or uint64: element i in C order is Threefry-2x32 with 20 rounds of
         the counter (i >> 32, i mod 2 ** 32) under the key, its first word, or both with the first

@@ -30,6 +30,7 @@ from phix.primitives import normalisation as normalisation
 from phix.primitives import placement as placement
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
+from phix.primitives import pooling_forms as pooling_forms
 from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
