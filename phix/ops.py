@@ -23,6 +23,7 @@ __all__ = [
     "abs", "abs_", "abs_grad",
     "acos", "acos_", "acos_grad", "acosh", "acosh_", "acosh_grad",
     "add", "add_", "add_grad", "addmm", "addmm_",
+    "affine_channel", "affine_channel_", "affine_grid",
     "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad",
     "amax", "amin",
     "any",
@@ -42,17 +43,17 @@ __all__ = [
     "branch", "broadcast_tensors",
     "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_",
-    "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad",
-    "cholesky_solve",
+    "channel_shuffle", "checkpoint", "checkpoint_name", "checkpoint_name_grad", "cholesky",
+    "cholesky_grad", "cholesky_solve",
     "clip", "clip_", "clip_grad",
     "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
-    "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias", "conv3d", "conv3d_transpose", "cos",
-    "cos_", "cos_grad", "cosh", "cosh_", "cosh_grad",
+    "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias", "conv3d", "conv3d_transpose",
+    "correlation", "cos", "cos_", "cos_grad", "cosh", "cosh_", "cosh_grad",
     "cross_entropy_with_softmax", "cross_entropy_with_softmax_", "cross_entropy_with_softmax_grad",
     "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_", "cumprod_grad",
     "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
-    "debug_callback", "depthwise_conv2d", "depthwise_conv2d_bias", "depthwise_conv2d_transpose",
-    "depthwise_conv3d_bias", "det", "det_grad",
+    "debug_callback", "deformable_conv", "depthwise_conv2d", "depthwise_conv2d_bias",
+    "depthwise_conv2d_transpose", "depthwise_conv3d_bias", "det", "det_grad",
     "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad", "dim_value", "divide",
     "divide_", "divide_grad",
     "dot",
@@ -69,12 +70,12 @@ __all__ = [
     "fft_c2c", "fft_c2c_grad", "fft_c2r", "fft_c2r_grad", "fft_r2c", "fft_r2c_grad",
     "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_", "floor_divide", "floor_divide_",
     "fmax", "fmax_grad", "fmin", "fmin_grad",
-    "fori_loop",
-    "fractional_max_pool2d", "fractional_max_pool3d",
+    "fold", "fold_grad", "fori_loop",
+    "fractional_max_pool2d", "fractional_max_pool3d", "frame", "frame_grad",
     "full", "full_like",
     "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gaussian",
     "gelu", "gelu_grad",
-    "greater_equal", "greater_than", "group_norm", "group_norm_grad",
+    "greater_equal", "greater_than", "grid_sample", "group_norm", "group_norm_grad",
     "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh", "hardtanh_",
     "hardtanh_grad",
     "heaviside", "heaviside_grad",
@@ -111,8 +112,10 @@ __all__ = [
     "numel",
     "one_hot",
     "optimization_barrier",
+    "overlap_add", "overlap_add_grad",
     "p_norm", "p_norm_grad",
     "pad", "pad_grad",
+    "pixel_shuffle", "pixel_unshuffle",
     "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pool3d", "pow", "pow_", "pow_grad",
     "ppermute", "ppermute_grad",
     "prod", "prod_grad",
@@ -128,7 +131,7 @@ __all__ = [
     "scale", "scale_", "scale_grad", "scan", "scatter", "scatter_", "scatter_nd_add",
     "scatter_nd_add_grad",
     "select_n",
-    "shape",
+    "shape", "shuffle_channel",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
     "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
@@ -139,19 +142,19 @@ __all__ = [
     "split", "split_grad", "split_with_num", "split_with_num_grad",
     "sqrt", "sqrt_", "sqrt_grad", "square", "square_", "square_grad", "squared_l2_norm",
     "squared_l2_norm_grad", "squeeze", "squeeze_",
-    "stack", "std", "stop_gradient", "strided_slice", "strided_slice_grad",
+    "stack", "std", "stft", "stop_gradient", "strided_slice", "strided_slice_grad",
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
     "swiglu", "swiglu_grad", "swish", "swish_grad",
     "take_along_axis", "take_along_axis_grad", "tan", "tan_", "tan_grad", "tanh", "tanh_",
     "tanh_grad",
-    "tensordot",
+    "temporal_shift", "tensor_unfold", "tensor_unfold_grad", "tensordot",
     "tile",
     "topk", "topk_grad",
     "transpose", "transpose_", "transpose_grad", "triangular_solve", "triangular_solve_grad",
     "tril", "tril_", "tril_grad", "tril_indices", "trilinear_interp", "triu", "triu_", "triu_grad",
     "triu_indices", "trunc", "trunc_", "truncated_gaussian_random",
-    "unbind", "unbind_grad", "uniform", "unpool", "unpool3d", "unsqueeze", "unsqueeze_", "unstack",
-    "unstack_grad",
+    "unbind", "unbind_grad", "unfold", "unfold_grad", "uniform", "unpool", "unpool3d", "unsqueeze",
+    "unsqueeze_", "unstack", "unstack_grad",
     "var", "var_grad",
     "where", "where_", "where_grad", "while_loop",
 ]
@@ -1532,6 +1535,103 @@ _fft_c2r_grad = define(
 def fft_c2r_grad(out_grad, axes, normalization, forward, last_dim_size):
     """Backward of :func:`fft_c2r`."""
     return bind(_fft_c2r_grad, (out_grad,), (axes, normalization, forward, last_dim_size))
+
+
+# -- yaml/images.yaml ------------------------------------------------------------------------------
+define = definer("yaml/images.yaml", family="images")
+
+_pixel_shuffle = define(
+    "pixel_shuffle", '(Tensor x, int upscale_factor=1, str data_format="NCHW")', "Tensor(out)"
+)
+def pixel_shuffle(x: TensorLike, upscale_factor: int = 1, data_format: str = "NCHW") -> Tensor:
+    """Images upscale_factor r times as large of r * r times as many channels: out[c, h * r + i, w *
+    r + j] = x[c * r * r + i * r + j, h, w].
+
+    Args:
+        x: tensor.
+        upscale_factor: int.
+        data_format: str.
+    """
+    return bind(_pixel_shuffle, (x,), (upscale_factor, data_format))
+
+_pixel_unshuffle = define(
+    "pixel_unshuffle", '(Tensor x, int downscale_factor=1, str data_format="NCHW")', "Tensor(out)"
+)
+def pixel_unshuffle(x: TensorLike, downscale_factor: int = 1, data_format: str = "NCHW") -> Tensor:
+    """The inverse of :func:`pixel_shuffle`: out[c * r * r + i * r + j, h, w] = x[c, h * r + i, w *
+    r + j] for the downscale_factor r.
+
+    Args:
+        x: tensor.
+        downscale_factor: int.
+        data_format: str.
+    """
+    return bind(_pixel_unshuffle, (x,), (downscale_factor, data_format))
+
+_channel_shuffle = define(
+    "channel_shuffle", '(Tensor x, int groups, str data_format="NCHW")', "Tensor(out)"
+)
+def channel_shuffle(x: TensorLike, groups: int, data_format: str = "NCHW") -> Tensor:
+    """Images with the channels of all groups in turn: those of [groups, channels / groups]
+    transposed.
+
+    Args:
+        x: tensor.
+        groups: int.
+        data_format: str.
+    """
+    return bind(_channel_shuffle, (x,), (groups, data_format))
+
+_shuffle_channel = define("shuffle_channel", "(Tensor x, int group=1)", "Tensor(out)")
+def shuffle_channel(x: TensorLike, group: int = 1) -> Tensor:
+    """:func:`channel_shuffle` of images [n, c, h, w].
+
+    Args:
+        x: tensor.
+        group: int.
+    """
+    return bind(_shuffle_channel, (x,), (group,))
+
+_temporal_shift = define(
+    "temporal_shift", '(Tensor x, int seg_num, float shift_ratio=0.25, str data_format="NCHW")',
+    "Tensor(out)"
+)
+def temporal_shift(
+    x: TensorLike, seg_num: int, shift_ratio: FloatLike = 0.25, data_format: str = "NCHW"
+) -> Tensor:
+    """Runs of seg_num images, of each of which the first channels * shift_ratio channels come from
+    the image before, as many from the image behind, the rest from itself; zeros where there is
+    none.
+
+    Args:
+        x: tensor.
+        seg_num: int.
+        shift_ratio: float or one-element tensor.
+        data_format: str.
+    """
+    return bind(_temporal_shift, (x,), (seg_num, shift_ratio, data_format))
+
+_affine_channel = define(
+    "affine_channel", '(Tensor x, Tensor scale, Tensor bias, str data_layout="AnyLayout")',
+    "Tensor(out)", traits=("promote_float",), dtypes=("float",), inplace=(("x", "out"),)
+)
+def affine_channel(
+    x: TensorLike, scale: TensorLike, bias: TensorLike, data_layout: str = "AnyLayout"
+) -> Tensor:
+    """x * scale + bias with one number of each a channel: axis 1, or the last if data_layout is
+    NHWC.
+
+    Args:
+        x, scale, bias: tensor, float.
+        data_layout: str.
+    """
+    return bind(_affine_channel, (x, scale, bias), (data_layout,))
+
+def affine_channel_(
+    x: TensorLike, scale: TensorLike, bias: TensorLike, data_layout: str = "AnyLayout"
+) -> Tensor:
+    """:func:`affine_channel` in the memory of x, not to be used after it."""
+    return bind_in_place(_affine_channel, (x, scale, bias), (data_layout,))
 
 
 # -- yaml/indexing.yaml ----------------------------------------------------------------------------
@@ -5481,6 +5581,98 @@ def logcumsumexp_grad(x, out, out_grad, axis, flatten, exclusive, reverse):
     return bind(_logcumsumexp_grad, (x, out, out_grad), (axis, flatten, exclusive, reverse))
 
 
+# -- yaml/sampling.yaml ----------------------------------------------------------------------------
+define = definer("yaml/sampling.yaml", family="sampling")
+
+_grid_sample = define(
+    "grid_sample", '(Tensor x, Tensor grid, str mode="bilinear", str padding_mode="zeros", '
+    "bool align_corners=true)", "Tensor(out)", traits=("promote_float",), dtypes=("float",)
+)
+def grid_sample(
+    x: TensorLike, grid: TensorLike, mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool = True
+) -> Tensor:
+    """Images [n, c, h, w] at the places of grid [n, oh, ow, 2] (across, down), or volumes [n, c, d,
+    h, w] at those of [n, od, oh, ow, 3]: -1 and 1 are the middles of the first and last element if
+    align_corners, else their outer edges. bilinear between the elements around, or nearest, half to
+    even. Off the image are zeros, its border, or its reflection.
+
+    Args:
+        x, grid: tensor, float.
+        mode, padding_mode: str.
+        align_corners: bool.
+    """
+    return bind(_grid_sample, (x, grid), (mode, padding_mode, align_corners))
+
+_affine_grid = define(
+    "affine_grid", "(Tensor input, IntArray output_shape={}, bool align_corners=true)",
+    "Tensor(output)", traits=("promote_float",), dtypes=("float",)
+)
+def affine_grid(
+    input: TensorLike, output_shape: IntArrayLike | None = (), align_corners: bool = True
+) -> Tensor:
+    """A grid for :func:`grid_sample`, input @ (x, y, 1) at each place of images of output_shape [n,
+    c, h, w], or input @ (x, y, z, 1) of volumes; places run from -1 to 1, as align_corners says
+    there.
+
+    Args:
+        input: tensor, float.
+        output_shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be
+            None.
+        align_corners: bool.
+    """
+    return bind(_affine_grid, (input,), (output_shape, align_corners))
+
+_correlation = define(
+    "correlation",
+    "(Tensor input1, Tensor input2, int pad_size, int kernel_size, int max_displacement, "
+    "int stride1, int stride2, int corr_type_multiply=1)", "Tensor(out)", traits=("promote_float",),
+    dtypes=("float",)
+)
+def correlation(
+    input1: TensorLike, input2: TensorLike, pad_size: int, kernel_size: int, max_displacement: int,
+    stride1: int, stride2: int, corr_type_multiply: int = 1
+) -> Tensor:
+    """The mean product of patches of two images, padded with zeros, [n, (2 m + 1) ** 2, oh, ow]
+    with m = max_displacement // stride2: of kernel_size around places stride1 apart in input1, and
+    around those displaced by -m to m times stride2 in input2. corr_type_multiply says nothing here.
+
+    Args:
+        input1, input2: tensor, float.
+        pad_size, kernel_size, max_displacement, stride1, stride2, corr_type_multiply: int.
+    """
+    return bind(
+        _correlation, (input1, input2),
+        (pad_size, kernel_size, max_displacement, stride1, stride2, corr_type_multiply)
+    )
+
+_deformable_conv = define(
+    "deformable_conv",
+    "(Tensor x, Tensor offset, Tensor filter, Tensor mask, int[] strides, int[] paddings, "
+    "int[] dilations, int deformable_groups, int groups, int im2col_step)", "Tensor(out)",
+    traits=("promote_float",), dtypes=("float",), optional=("mask",)
+)
+def deformable_conv(
+    x: TensorLike, offset: TensorLike, filter: TensorLike, mask: TensorLike | None,
+    strides: IntArrayLike, paddings: IntArrayLike, dilations: IntArrayLike, deformable_groups: int,
+    groups: int, im2col_step: int
+) -> Tensor:
+    """Convolution whose taps read images [n, c, h, w] where offset [n, groups' * taps * 2, oh, ow]
+    moves them (down, across), bilinear and 0 off the image, times mask [n, groups' * taps, oh, ow]
+    if there is one; groups' are deformable_groups of the channels. im2col_step says nothing here.
+
+    Args:
+        x, offset, filter: tensor, float.
+        mask: tensor, float, may be None.
+        strides, paddings, dilations: sequence of ints.
+        deformable_groups, groups, im2col_step: int.
+    """
+    return bind(
+        _deformable_conv, (x, offset, filter, mask),
+        (strides, paddings, dilations, deformable_groups, groups, im2col_step)
+    )
+
+
 # -- yaml/shape.yaml -------------------------------------------------------------------------------
 define = definer("yaml/shape.yaml", family="shape")
 
@@ -6325,3 +6517,146 @@ def debug_callback(operands: Sequence[TensorLike], function: object) -> Tensor:
         function: hashable Python object.
     """
     return bind(_debug_callback, (operands,), (function,))
+
+
+# -- yaml/windows.yaml -----------------------------------------------------------------------------
+define = definer("yaml/windows.yaml", family="windows")
+
+_unfold = define(
+    "unfold", "(Tensor x, int[] kernel_sizes, int[] strides, int[] paddings, int[] dilations)",
+    "Tensor(out)", backward="unfold_grad", jvp="linear"
+)
+def unfold(
+    x: TensorLike, kernel_sizes: IntArrayLike, strides: IntArrayLike, paddings: IntArrayLike,
+    dilations: IntArrayLike
+) -> Tensor:
+    """The windows of images [n, c, h, w] as columns, [n, c * taps, windows]; off the images are
+    zeros. paddings: (height, width) or (top, left, bottom, right).
+
+    Args:
+        x: tensor.
+        kernel_sizes, strides, paddings, dilations: sequence of ints.
+    """
+    return bind(_unfold, (x,), (kernel_sizes, strides, paddings, dilations))
+
+_unfold_grad = define(
+    "unfold_grad", "(Tensor x, Tensor out_grad, int[] kernel_sizes, int[] strides, int[] paddings, "
+    "int[] dilations)", "Tensor(x_grad)", no_need_buffer=("x",), forward="unfold"
+)
+def unfold_grad(x, out_grad, kernel_sizes, strides, paddings, dilations):
+    """Backward of :func:`unfold`."""
+    return bind(_unfold_grad, (x, out_grad), (kernel_sizes, strides, paddings, dilations))
+
+_fold = define(
+    "fold", "(Tensor x, int[] output_sizes, int[] kernel_sizes, int[] strides, int[] paddings, "
+    "int[] dilations)", "Tensor(out)", backward="fold_grad", jvp="linear"
+)
+def fold(
+    x: TensorLike, output_sizes: IntArrayLike, kernel_sizes: IntArrayLike, strides: IntArrayLike,
+    paddings: IntArrayLike, dilations: IntArrayLike
+) -> Tensor:
+    """Images [n, c, *output_sizes] of the columns that :func:`unfold` makes of such, [n, c * taps,
+    windows]: what lies at one place is added up.
+
+    Args:
+        x: tensor.
+        output_sizes, kernel_sizes, strides, paddings, dilations: sequence of ints.
+    """
+    return bind(_fold, (x,), (output_sizes, kernel_sizes, strides, paddings, dilations))
+
+_fold_grad = define(
+    "fold_grad",
+    "(Tensor x, Tensor out_grad, int[] output_sizes, int[] kernel_sizes, int[] strides, "
+    "int[] paddings, int[] dilations)", "Tensor(x_grad)", no_need_buffer=("x",), forward="fold"
+)
+def fold_grad(x, out_grad, output_sizes, kernel_sizes, strides, paddings, dilations):
+    """Backward of :func:`fold`."""
+    return bind(
+        _fold_grad, (x, out_grad), (output_sizes, kernel_sizes, strides, paddings, dilations)
+    )
+
+_tensor_unfold = define(
+    "tensor_unfold", "(Tensor input, int64_t axis, int64_t size, int64_t step)", "Tensor(out)",
+    backward="tensor_unfold_grad", jvp="linear"
+)
+def tensor_unfold(input: TensorLike, axis: DimLike, size: DimLike, step: DimLike) -> Tensor:
+    """Windows of size elements, step apart, along axis: out[..., i, ..., k] = input[..., i * step +
+    k, ...].
+
+    Args:
+        input: tensor.
+        axis, size, step: int.
+    """
+    return bind(_tensor_unfold, (input,), (axis, size, step))
+
+_tensor_unfold_grad = define(
+    "tensor_unfold_grad",
+    "(Tensor input, Tensor out_grad, int64_t axis, int64_t size, int64_t step)",
+    "Tensor(input_grad)", no_need_buffer=("input",), forward="tensor_unfold"
+)
+def tensor_unfold_grad(input, out_grad, axis, size, step):
+    """Backward of :func:`tensor_unfold`."""
+    return bind(_tensor_unfold_grad, (input, out_grad), (axis, size, step))
+
+_frame = define(
+    "frame", "(Tensor x, int frame_length, int hop_length, int axis=-1)", "Tensor(out)",
+    backward="frame_grad", jvp="linear"
+)
+def frame(x: TensorLike, frame_length: int, hop_length: int, axis: int = -1) -> Tensor:
+    """Frames of a signal, hop_length apart: of [..., n] as [..., frame_length, frames] (axis -1),
+    of [n, ...] as [frames, frame_length, ...] (axis 0).
+
+    Args:
+        x: tensor.
+        frame_length, hop_length, axis: int.
+    """
+    return bind(_frame, (x,), (frame_length, hop_length, axis))
+
+_frame_grad = define(
+    "frame_grad", "(Tensor x, Tensor out_grad, int frame_length, int hop_length, int axis)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="frame"
+)
+def frame_grad(x, out_grad, frame_length, hop_length, axis):
+    """Backward of :func:`frame`."""
+    return bind(_frame_grad, (x, out_grad), (frame_length, hop_length, axis))
+
+_overlap_add = define(
+    "overlap_add", "(Tensor x, int hop_length, int axis=-1)", "Tensor(out)",
+    backward="overlap_add_grad", jvp="linear"
+)
+def overlap_add(x: TensorLike, hop_length: int, axis: int = -1) -> Tensor:
+    """The signal whose frames, hop_length apart, are added up where they overlap: of [...,
+    frame_length, frames] (axis -1) or [frames, frame_length, ...] (axis 0); the transpose of
+    :func:`frame`.
+
+    Args:
+        x: tensor.
+        hop_length, axis: int.
+    """
+    return bind(_overlap_add, (x,), (hop_length, axis))
+
+_overlap_add_grad = define(
+    "overlap_add_grad", "(Tensor x, Tensor out_grad, int hop_length, int axis)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="overlap_add"
+)
+def overlap_add_grad(x, out_grad, hop_length, axis):
+    """Backward of :func:`overlap_add`."""
+    return bind(_overlap_add_grad, (x, out_grad), (hop_length, axis))
+
+_stft = define(
+    "stft", "(Tensor x, Tensor window, int n_fft, int hop_length, bool normalized, bool onesided)",
+    "Tensor(out)", traits=("promote_float",), dtypes=("float32", "float64")
+)
+def stft(
+    x: TensorLike, window: TensorLike, n_fft: int, hop_length: int, normalized: bool, onesided: bool
+) -> Tensor:
+    """Fourier transforms of the frames of signals [..., n] times window, [..., frequencies,
+    frames]: the n_fft // 2 + 1 from 0 on if onesided, else all n_fft; over sqrt(n_fft) if
+    normalized.
+
+    Args:
+        x, window: tensor, float32 or float64.
+        n_fft, hop_length: int.
+        normalized, onesided: bool.
+    """
+    return bind(_stft, (x, window), (n_fft, hop_length, normalized, onesided))

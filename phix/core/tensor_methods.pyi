@@ -391,6 +391,41 @@ class TensorMethods:
         """As :func:`fft_c2c`, of what is its own conjugate when mirrored, so out is real: of the
         last of the axes x has the points k = 0, ..., n // 2 alone, where n is last_dim_size, or 2
         (size - 1) if that is 0. The imaginary parts at k = 0 and n / 2 count for nothing."""
+    def pixel_shuffle(self, upscale_factor: int = 1, data_format: str = 'NCHW') -> Tensor:
+        """Images upscale_factor r times as large of r * r times as many channels: out[c, h * r + i,
+        w * r + j] = x[c * r * r + i * r + j, h, w]."""
+    def pixel_unshuffle(self, downscale_factor: int = 1, data_format: str = 'NCHW') -> Tensor:
+        """The inverse of :func:`pixel_shuffle`: out[c * r * r + i * r + j, h, w] = x[c, h * r + i,
+        w * r + j] for the downscale_factor r."""
+    def channel_shuffle(self, groups: int, data_format: str = 'NCHW') -> Tensor:
+        """Images with the channels of all groups in turn: those of [groups, channels / groups]
+        transposed."""
+    def shuffle_channel(self, group: int = 1) -> Tensor:
+        """:func:`channel_shuffle` of images [n, c, h, w]."""
+    def temporal_shift(
+        self,
+        seg_num: int,
+        shift_ratio: FloatLike = 0.25,
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """Runs of seg_num images, of each of which the first channels * shift_ratio channels come
+        from the image before, as many from the image behind, the rest from itself; zeros where
+        there is none."""
+    def affine_channel(
+        self,
+        scale: TensorLike,
+        bias: TensorLike,
+        data_layout: str = 'AnyLayout',
+    ) -> Tensor:
+        """x * scale + bias with one number of each a channel: axis 1, or the last if data_layout is
+        NHWC."""
+    def affine_channel_(
+        self,
+        scale: TensorLike,
+        bias: TensorLike,
+        data_layout: str = 'AnyLayout',
+    ) -> Tensor:
+        """:func:`affine_channel` in the memory of x, not to be used after it."""
     def gather(self, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
         """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes
         of index, of any number, stand in place of axis. A negative index counts from the end. An
@@ -1424,6 +1459,55 @@ class TensorMethods:
         """log(exp(x_0) + ... + exp(x_k)) along the axis, computed so that nothing overflows;
         exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements in
         order."""
+    def grid_sample(
+        self,
+        grid: TensorLike,
+        mode: str = 'bilinear',
+        padding_mode: str = 'zeros',
+        align_corners: bool = True,
+    ) -> Tensor:
+        """Images [n, c, h, w] at the places of grid [n, oh, ow, 2] (across, down), or volumes [n,
+        c, d, h, w] at those of [n, od, oh, ow, 3]: -1 and 1 are the middles of the first and last
+        element if align_corners, else their outer edges. bilinear between the elements around, or
+        nearest, half to even. Off the image are zeros, its border, or its reflection."""
+    def affine_grid(
+        self,
+        output_shape: IntArrayLike | None = (),
+        align_corners: bool = True,
+    ) -> Tensor:
+        """A grid for :func:`grid_sample`, input @ (x, y, 1) at each place of images of output_shape
+        [n, c, h, w], or input @ (x, y, z, 1) of volumes; places run from -1 to 1, as align_corners
+        says there."""
+    def correlation(
+        self,
+        input2: TensorLike,
+        pad_size: int,
+        kernel_size: int,
+        max_displacement: int,
+        stride1: int,
+        stride2: int,
+        corr_type_multiply: int = 1,
+    ) -> Tensor:
+        """The mean product of patches of two images, padded with zeros, [n, (2 m + 1) ** 2, oh, ow]
+        with m = max_displacement // stride2: of kernel_size around places stride1 apart in input1,
+        and around those displaced by -m to m times stride2 in input2. corr_type_multiply says
+        nothing here."""
+    def deformable_conv(
+        self,
+        offset: TensorLike,
+        filter: TensorLike,
+        mask: TensorLike | None,
+        strides: IntArrayLike,
+        paddings: IntArrayLike,
+        dilations: IntArrayLike,
+        deformable_groups: int,
+        groups: int,
+        im2col_step: int,
+    ) -> Tensor:
+        """Convolution whose taps read images [n, c, h, w] where offset [n, groups' * taps * 2, oh,
+        ow] moves them (down, across), bilinear and 0 off the image, times mask [n, groups' * taps,
+        oh, ow] if there is one; groups' are deformable_groups of the channels. im2col_step says
+        nothing here."""
     def reshape(self, shape: IntArrayLike) -> Tensor:
         """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of
         x where the other dims fit then (where x is empty they need not: a 0 that cannot copy is a
@@ -1541,3 +1625,43 @@ class TensorMethods:
     def all_to_all(self, axis_name: str, split_axis: int, concat_axis: int) -> Tensor:
         """Lane i has row i along split_axis of every lane's x, stacked at concat_axis; split_axis,
         whose size is the number of lanes, goes."""
+    def unfold(
+        self,
+        kernel_sizes: IntArrayLike,
+        strides: IntArrayLike,
+        paddings: IntArrayLike,
+        dilations: IntArrayLike,
+    ) -> Tensor:
+        """The windows of images [n, c, h, w] as columns, [n, c * taps, windows]; off the images are
+        zeros. paddings: (height, width) or (top, left, bottom, right)."""
+    def fold(
+        self,
+        output_sizes: IntArrayLike,
+        kernel_sizes: IntArrayLike,
+        strides: IntArrayLike,
+        paddings: IntArrayLike,
+        dilations: IntArrayLike,
+    ) -> Tensor:
+        """Images [n, c, *output_sizes] of the columns that :func:`unfold` makes of such, [n, c *
+        taps, windows]: what lies at one place is added up."""
+    def tensor_unfold(self, axis: DimLike, size: DimLike, step: DimLike) -> Tensor:
+        """Windows of size elements, step apart, along axis: out[..., i, ..., k] = input[..., i *
+        step + k, ...]."""
+    def frame(self, frame_length: int, hop_length: int, axis: int = -1) -> Tensor:
+        """Frames of a signal, hop_length apart: of [..., n] as [..., frame_length, frames] (axis
+        -1), of [n, ...] as [frames, frame_length, ...] (axis 0)."""
+    def overlap_add(self, hop_length: int, axis: int = -1) -> Tensor:
+        """The signal whose frames, hop_length apart, are added up where they overlap: of [...,
+        frame_length, frames] (axis -1) or [frames, frame_length, ...] (axis 0); the transpose of
+        :func:`frame`."""
+    def stft(
+        self,
+        window: TensorLike,
+        n_fft: int,
+        hop_length: int,
+        normalized: bool,
+        onesided: bool,
+    ) -> Tensor:
+        """Fourier transforms of the frames of signals [..., n] times window, [..., frequencies,
+        frames]: the n_fft // 2 + 1 from 0 on if onesided, else all n_fft; over sqrt(n_fft) if
+        normalized."""

@@ -15,6 +15,7 @@ from phix.primitives import creation as creation
 from phix.primitives import custom as custom
 from phix.primitives import einsum as einsum
 from phix.primitives import fft as fft
+from phix.primitives import images as images
 from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
 from phix.primitives import infer_meta as infer_meta
@@ -35,9 +36,12 @@ from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
 from phix.primitives import reduction as reduction
+from phix.primitives import sampling as sampling
 from phix.primitives import scan as scan
 from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications
 from phix.primitives import slicing as slicing
 from phix.primitives import sorting as sorting
 from phix.primitives import transformation as transformation
+from phix.primitives import window_spans as window_spans
+from phix.primitives import windows as windows

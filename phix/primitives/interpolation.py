@@ -63,7 +63,7 @@ def _entries(name: str, x: Any, count: int, kind: str) -> list[Any]:
     )
 
 
-def _fraction(scale: Any) -> Fraction:
+def fraction(scale: Any) -> Fraction:
     """The simple fraction that a scale written as a decimal stands for: 0.7 is 7 / 10."""
     if not 0 < scale <= MOST:
         raise AttributeValueError(f"scale must be numbers above 0, found {scale}")
@@ -310,7 +310,7 @@ def _resized(op: str, method: str, ranks: tuple[int, ...], resize: Any, args: An
     elif scale:
         if len(scale) not in (1, count):
             raise AttributeValueError(f"scale must be {count} numbers, found {list(scale)}")
-        scales = [_fraction(s) for s in (scale * count if len(scale) == 1 else scale)]
+        scales = [fraction(s) for s in (scale * count if len(scale) == 1 else scale)]
     have = [x.meta.dims[a] for a in axes]
     sizes = _sizes(have, scales, (out_size, size_tensor, scale_tensor), (d, h, w))
     dtype = dt.float32 if method == "nearest" else x.dtype

@@ -118,3 +118,154 @@ def antialiased(
         return found / found.sum(1, keepdims=True)
 
     return _resized(x, data_format, sizes, matrix)
+
+
+# -- rearranging -------------------------------------------------------------------------------
+def _first(x: np.ndarray, data_format: str) -> np.ndarray:
+    return np.moveaxis(x, -1, 1) if data_format == "NHWC" else x
+
+
+def _back(x: np.ndarray, data_format: str) -> np.ndarray:
+    return np.moveaxis(x, 1, -1) if data_format == "NHWC" else x
+
+
+def pixel_shuffle(x: np.ndarray, r: int, data_format: str) -> np.ndarray:
+    x = _first(x, data_format)
+    n, c, h, w = x.shape
+    out = np.empty((n, c // r**2, h * r, w * r), x.dtype)
+    for i, j in np.ndindex(r, r):
+        out[:, :, i::r, j::r] = x[:, i * r + j :: r * r]
+    return _back(out, data_format)
+
+
+def pixel_unshuffle(x: np.ndarray, r: int, data_format: str) -> np.ndarray:
+    x = _first(x, data_format)
+    n, c, h, w = x.shape
+    out = np.empty((n, c * r**2, h // r, w // r), x.dtype)
+    for i, j in np.ndindex(r, r):
+        out[:, i * r + j :: r * r] = x[:, :, i::r, j::r]
+    return _back(out, data_format)
+
+
+def channel_shuffle(x: np.ndarray, groups: int, data_format: str) -> np.ndarray:
+    x = _first(x, data_format)
+    each = x.shape[1] // groups
+    order = [g * each + i for i in range(each) for g in range(groups)]
+    return _back(x[:, order], data_format)
+
+
+def temporal_shift(x: np.ndarray, count: int, ratio: float, data_format: str) -> np.ndarray:
+    x = _first(x, data_format)
+    first, second = int(x.shape[1] * ratio), int(x.shape[1] * ratio * 2)
+    out = np.zeros_like(x)
+    for number, channel in np.ndindex(*x.shape[:2]):
+        place = number % count
+        source = place - 1 if channel < first else place + 1 if channel < second else place
+        if 0 <= source < count:
+            out[number, channel] = x[number - place + source, channel]
+    return _back(out, data_format)
+
+
+# -- sampling ----------------------------------------------------------------------------------
+def _pixel(image: np.ndarray, at: Sequence[int]) -> float:
+    """An element of an image, 0 off it."""
+    on = all(0 <= i < n for i, n in zip(at, image.shape))
+    return float(image[tuple(at)]) if on else 0.0
+
+
+def _between(image: np.ndarray, at: Sequence[float]) -> float:
+    """Multilinear between the elements around a place."""
+    total = 0.0
+    for corner in np.ndindex(*(2,) * len(at)):
+        places = [math.floor(a) + up for a, up in zip(at, corner)]
+        total += _pixel(image, places) * math.prod(1 - abs(a - p) for a, p in zip(at, places))
+    return total
+
+
+def _reflect(at: float, low: float, high: float) -> float:
+    if low == high:
+        return low
+    while not low <= at <= high:
+        at = 2 * low - at if at < low else 2 * high - at
+    return at
+
+
+def grid_sample(
+    x: np.ndarray, grid: np.ndarray, mode: str, padding: str, corners: bool
+) -> np.ndarray:
+    if 0 in x.shape[2:] or grid.shape[-1] != x.ndim - 2:
+        raise ValueError("nothing to sample, or no places")
+    out = np.empty((*x.shape[:2], *grid.shape[1:-1]))
+    for place in np.ndindex(*grid.shape[:-1]):
+        at = []
+        for g, n in zip(grid[place][::-1], x.shape[2:]):
+            p = (g + 1) / 2 * (n - 1) if corners else ((g + 1) * n - 1) / 2
+            if padding == "reflection":
+                p = _reflect(p, 0, n - 1) if corners else _reflect(p, -0.5, n - 0.5)
+            at.append(p if padding == "zeros" else min(max(p, 0), n - 1))
+        for c in range(x.shape[1]):
+            image = x[place[0], c]
+            value = (
+                _between(image, at) if mode == "bilinear" else _pixel(image, [round(p) for p in at])
+            )
+            out[(place[0], c, *place[1:])] = value
+    return out
+
+
+def affine_grid(matrices: np.ndarray, shape: Sequence[int], corners: bool) -> np.ndarray:
+    rank = len(shape) - 2
+    out = np.empty((shape[0], *shape[2:], rank))
+    for place in np.ndindex(*out.shape[:-1]):
+        at = [
+            (2 * i / (n - 1) - 1 if n > 1 else 0) if corners else (2 * i + 1) / n - 1
+            for i, n in zip(place[1:], shape[2:])
+        ]
+        out[place] = matrices[place[0]] @ [*at[::-1], 1]
+    return out
+
+
+def correlation(
+    a: np.ndarray, b: np.ndarray, pad: int, kernel: int, most: int, step: int, apart: int
+) -> np.ndarray:
+    n, c, h, w = a.shape
+    reach, moves = kernel // 2, most // apart
+    oh, ow = (math.ceil((d + 2 * (pad - reach - most)) / step) for d in (h, w))
+    if min(oh, ow) < 1 or not c:
+        raise ValueError("nothing is left")
+    out = np.zeros((n, (2 * moves + 1) ** 2, oh, ow))
+    for image, channel, y, x in np.ndindex(*out.shape):
+        down, across = (int(i) - moves for i in np.unravel_index(channel, (2 * moves + 1,) * 2))
+        for k, i, j in np.ndindex(c, kernel, kernel):
+            at = [v * step + most - pad + t - reach for v, t in ((y, i), (x, j))]
+            other = [at[0] + down * apart, at[1] + across * apart]
+            out[image, channel, y, x] += _pixel(a[image, k], at) * _pixel(b[image, k], other)
+    return out / (c * kernel**2)
+
+
+def deformable_conv(
+    x: np.ndarray,
+    offset: np.ndarray,
+    w: np.ndarray,
+    mask: np.ndarray | None,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    dilations: Sequence[int],
+    parts: int,
+    groups: int,
+) -> np.ndarray:
+    n, c = x.shape[:2]
+    o, per_group, kh, kw = w.shape
+    oh, ow = offset.shape[2:]
+    if c != per_group * groups or 0 in (*w.shape, *x.shape[1:]):
+        raise ValueError("filters that do not fit")
+    out = np.zeros((n, o, oh, ow))
+    for image, f, i, a, b, y, z in np.ndindex(n, o, per_group, kh, kw, oh, ow):
+        channel = f // (o // groups) * per_group + i
+        tap = (channel // (c // parts) * kh + a) * kw + b
+        at = (
+            y * strides[0] - paddings[0] + a * dilations[0] + offset[image, 2 * tap, y, z],
+            z * strides[1] - paddings[1] + b * dilations[1] + offset[image, 2 * tap + 1, y, z],
+        )
+        weight = w[f, i, a, b] * (1 if mask is None else mask[image, tap, y, z])
+        out[image, f, y, z] += _between(x[image, channel], at) * weight
+    return out
