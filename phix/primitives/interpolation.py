@@ -123,9 +123,7 @@ def _sizes(
     return list(outs)[-len(have) :]
 
 
-def _ratio(
-    have: dm.DimLike, want: dm.DimLike, scale: Any, align_corners: bool, kept: Any, dtype: Any
-) -> Any:
+def _ratio(have: Any, want: Any, scale: Any, align_corners: bool, kept: Any, dtype: Any) -> Any:
     """How far apart on the image neighbours of the result are; 1 where all sizes are ``kept``."""
     if dm.is_known(have, want) and kept is False:
         if align_corners:
@@ -255,7 +253,7 @@ def _filtered(x: Any, axis: _Axis, reach: int, kernel: Callable[[Any], Any]) -> 
         wide: dm.DimLike = int(2 * reach * max(axis.ratio, 1.0)) + 2
     elif isinstance(axis.scale, Fraction) and not axis.align_corners:
         ratio = axis.ratio
-        wide = int(2 * reach * max(1 / axis.scale, 1)) + 2
+        wide = int(2 * reach * max(float(1 / axis.scale), 1.0)) + 2
     else:
         ratio = axis.ratio
         wide = 2 * reach * (dm.floordiv(axis.have - 1, dm.maximum(axis.want - 1, 1)) + 1) + 2
@@ -270,7 +268,7 @@ def _filtered(x: Any, axis: _Axis, reach: int, kernel: Callable[[Any], Any]) -> 
     weight = kernel(ops.abs((at - middle + 0.5) / scale))
     weight = ops.where(at < end, weight, _scalar(0.0, dtype))
     weight = weight / ops.sum(weight, -1, keepdim=True)
-    dims = [1] * x.ndim
+    dims: list[Any] = [1] * x.ndim
     dims[axis.number : axis.number + 1] = [axis.want, taps]
     return ops.sum(_taken(x, axis, at) * ops.reshape(weight, dims), axis.number + 1)
 

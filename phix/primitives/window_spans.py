@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
@@ -16,7 +17,8 @@ from phix.core import dtypes as dt
 from phix.primitives.positions import numbers
 
 
-class Spans(NamedTuple):
+@dataclass(frozen=True)
+class Spans:
     """The windows along one axis; ``taps`` is the size of the largest, or more."""
 
     axis: int

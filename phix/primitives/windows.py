@@ -7,7 +7,8 @@ gathers, so that no two writes meet.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from dataclasses import dataclass
+from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
@@ -20,7 +21,8 @@ from phix.primitives.widening import as_dtype, widened
 from phix.primitives.window_spans import whole
 
 
-class _Row(NamedTuple):
+@dataclass(frozen=True)
+class _Row:
     """The windows along an axis of ``size`` elements."""
 
     size: dm.DimLike
@@ -43,7 +45,7 @@ def _slid(x: Any, axis: int, row: _Row) -> Any:
     if dm.is_zero(row.before) and dm.is_known(row.size, row.count) and _fits(row):
         return found
     is_in = (at >= 0) & (at < whole(row.size))
-    dims = [1] * found.ndim
+    dims: list[Any] = [1] * found.ndim
     dims[axis : axis + 2] = [row.taps, row.count]
     return ops.where(ops.reshape(is_in, dims), found, ops.full((), 0, x.dtype))
 
@@ -64,7 +66,7 @@ def _added(x: Any, axis: int, row: _Row) -> Any:
     last = whole(dm.maximum(row.count - 1, 0))
     at = element * whole(row.count) + ops.minimum(ops.maximum(window, 0), last)
     found = ops.gather(flat, at, axis)
-    wide = [1] * found.ndim
+    wide: list[Any] = [1] * found.ndim
     wide[axis : axis + 2] = [row.size, row.taps]
     found = ops.where(ops.reshape(is_there, wide), found, ops.full((), 0, x.dtype))
     return as_dtype(ops.sum(widened(found), (axis + 1,)), x.dtype)
