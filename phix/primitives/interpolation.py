@@ -125,7 +125,7 @@ def _sizes(
 
 def _ratio(have: Any, want: Any, scale: Any, align_corners: bool, kept: Any, dtype: Any) -> Any:
     """How far apart on the image neighbours of the result are; 1 where all sizes are ``kept``."""
-    if dm.is_known(have, want) and kept is False:
+    if isinstance(have, int) and isinstance(want, int) and kept is False:
         if align_corners:
             return (have - 1) / max(want - 1, 1) if want > 1 else 0.0
         if scale is None or isinstance(scale, Fraction):

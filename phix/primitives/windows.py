@@ -58,16 +58,24 @@ def _added(x: Any, axis: int, row: _Row) -> Any:
     """The axes (elements, windows) from ``axis`` on as one of ``row.size``."""
     dims = x.meta.dims
     flat = ops.reshape(x, (*dims[:axis], row.taps * row.count, *dims[axis + 2 :]))
-    element = numbers(row.taps)
-    reach = ops.reshape(numbers(row.size) + whole(row.before), (row.size, 1))
-    reach = reach - element * whole(row.apart)
-    window = ops.floor_divide(reach, whole(row.step))
-    is_there = (reach == window * whole(row.step)) & (window >= 0) & (window < whole(row.count))
-    last = whole(dm.maximum(row.count - 1, 0))
-    at = element * whole(row.count) + ops.minimum(ops.maximum(window, 0), last)
-    found = ops.gather(flat, at, axis)
+    place = ops.reshape(numbers(row.size) + whole(row.before), (row.size, 1))
+    if row.apart == 1:  # the last window that begins up to a place, and those before it
+        most = dm.floordiv(row.taps + row.step - 1, row.step)
+        window = ops.floor_divide(place, whole(row.step)) - numbers(most)
+        element = place - window * whole(row.step)
+        is_there = element < whole(row.taps)
+    else:
+        most = row.taps
+        element = numbers(most)
+        start = place - element * whole(row.apart)
+        window = ops.floor_divide(start, whole(row.step))
+        is_there = start == window * whole(row.step)
+    is_there = is_there & (window >= 0) & (window < whole(row.count))
+    at = element * whole(row.count) + window
+    last = whole(dm.maximum(row.taps * row.count - 1, 0))
+    found = ops.gather(flat, ops.minimum(ops.maximum(at, 0), last), axis)
     wide: list[Any] = [1] * found.ndim
-    wide[axis : axis + 2] = [row.size, row.taps]
+    wide[axis : axis + 2] = [row.size, most]
     found = ops.where(ops.reshape(is_there, wide), found, ops.full((), 0, x.dtype))
     return as_dtype(ops.sum(widened(found), (axis + 1,)), x.dtype)
 
