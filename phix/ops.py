@@ -24,6 +24,7 @@ __all__ = [
     "accuracy", "accuracy_check", "acos", "acos_", "acos_grad", "acosh", "acosh_", "acosh_grad",
     "adadelta_", "adagrad_", "adam_", "adamax_", "adamw_", "add", "add_", "add_grad", "add_n",
     "add_position_encoding", "addmm", "addmm_",
+    "affine_channel", "affine_channel_", "affine_grid",
     "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad", "allclose",
     "amax", "amin",
     "angle", "any",
@@ -33,14 +34,15 @@ __all__ = [
     "asinh_grad", "assign", "assign_", "assign_out_", "assign_value_",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
     "attention", "attention_grad", "attention_lstm",
-    "average_accumulates_", "avg_pool2d", "avg_pool2d_grad",
+    "average_accumulates_", "avg_pool2d", "avg_pool2d_grad", "avg_pool3d", "avg_pool3d_grad",
     "axis_index",
     "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
     "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli", "bessel_ratio", "bessel_ratio_grad",
-    "bilinear", "bincount", "binomial", "bipartite_match", "bitcast", "bitwise_and", "bitwise_and_",
-    "bitwise_left_shift", "bitwise_left_shift_", "bitwise_not", "bitwise_not_", "bitwise_or",
-    "bitwise_or_", "bitwise_right_shift", "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
+    "bicubic_interp", "bilinear", "bilinear_interp", "bincount", "binomial", "bipartite_match",
+    "bitcast", "bitwise_and", "bitwise_and_", "bitwise_left_shift", "bitwise_left_shift_",
+    "bitwise_not", "bitwise_not_", "bitwise_or", "bitwise_or_", "bitwise_right_shift",
+    "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
     "bmm",
     "box_clip", "box_coder",
     "branch", "broadcast_tensors",
@@ -48,19 +50,21 @@ __all__ = [
     "c_identity", "c_identity_",
     "cal_aux_loss", "calc_reduced_attn_scores", "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_", "celu",
-    "check_finite_and_unscale_", "checkpoint", "checkpoint_name", "checkpoint_name_grad",
-    "cholesky", "cholesky_grad", "cholesky_solve", "chunk_eval",
+    "channel_shuffle", "check_finite_and_unscale_", "checkpoint", "checkpoint_name",
+    "checkpoint_name_grad", "cholesky", "cholesky_grad", "cholesky_solve", "chunk_eval",
     "clip", "clip_", "clip_by_norm", "clip_grad",
     "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
-    "conv2d_grad", "conv2d_transpose", "copysign", "copysign_", "copysign_grad", "cos", "cos_",
-    "cos_grad", "cosh", "cosh_", "cosh_grad",
+    "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias", "conv3d", "conv3d_transpose",
+    "copysign", "copysign_", "copysign_grad", "correlation", "cos", "cos_", "cos_grad", "cosh",
+    "cosh_", "cosh_grad",
     "crf_decoding", "crop", "cross", "cross_entropy_with_softmax", "cross_entropy_with_softmax_",
     "cross_entropy_with_softmax_bwd_w_downcast", "cross_entropy_with_softmax_grad",
     "ctc_align",
     "cudnn_lstm", "cummax", "cummax_grad", "cummin", "cummin_grad", "cumprod", "cumprod_",
     "cumprod_grad", "cumsum", "cumsum_", "cumsum_grad", "custom_jvp_call", "custom_vjp_call",
-    "debug_callback", "decayed_adagrad", "depend", "depthwise_conv2d", "dequantize_abs_max",
-    "dequantize_log", "det", "det_grad",
+    "debug_callback", "decayed_adagrad", "deformable_conv", "depend", "depthwise_conv2d",
+    "depthwise_conv2d_bias", "depthwise_conv2d_transpose", "depthwise_conv3d_bias",
+    "dequantize_abs_max", "dequantize_log", "det", "det_grad",
     "diag", "diag_embed", "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad",
     "dim_value", "dirichlet", "dist", "div_scale", "divide", "divide_", "divide_grad",
     "dot",
@@ -94,8 +98,8 @@ __all__ = [
     "flashmask_attention_v2", "flatten", "flatten_", "flip", "flip_grad", "floor", "floor_",
     "floor_divide", "floor_divide_",
     "fmax", "fmax_grad", "fmin", "fmin_grad",
-    "fori_loop",
-    "frobenius_norm",
+    "fold", "fold_grad", "fori_loop",
+    "fractional_max_pool2d", "fractional_max_pool3d", "frame", "frame_grad", "frobenius_norm",
     "ftrl",
     "full", "full_", "full_batch_size_like", "full_int_array", "full_like", "full_with_tensor",
     "fused_adam_", "fused_batch_norm_act", "fused_bn_add_activation", "fused_gemm_epilogue",
@@ -105,7 +109,8 @@ __all__ = [
     "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree", "gaussian",
     "gaussian_inplace", "gaussian_inplace_",
     "gelu", "gelu_grad",
-    "greater_equal", "greater_than", "group_norm", "group_norm_grad", "gru", "gru_unit",
+    "greater_equal", "greater_than", "grid_sample", "group_norm", "group_norm_grad", "gru",
+    "gru_unit",
     "gumbel_softmax",
     "hardshrink", "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh",
     "hardtanh_", "hardtanh_grad",
@@ -119,7 +124,7 @@ __all__ = [
     "im2sequence", "imag", "imag_grad",
     "increment", "increment_", "index_add", "index_add_", "index_put", "index_put_",
     "index_put_grad", "index_sample", "index_select", "index_select_strided", "instance_norm",
-    "instance_norm_grad", "int_bincount", "inverse", "inverse_grad",
+    "instance_norm_grad", "int_bincount", "interp_antialias", "inverse", "inverse_grad",
     "io_copy", "io_copy_grad", "io_copy_like", "io_copy_like_grad",
     "is_empty", "isclose", "isfinite", "isinf", "isnan",
     "kldiv_loss",
@@ -129,8 +134,8 @@ __all__ = [
     "label_smooth", "lamb_", "layer_norm", "layer_norm_grad",
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
-    "limit_by_capacity", "linear", "linear_recurrence", "linear_recurrence_grad", "linear_v2",
-    "linspace",
+    "limit_by_capacity", "linear", "linear_interp", "linear_recurrence", "linear_recurrence_grad",
+    "linear_v2", "linspace",
     "llm_int8_linear",
     "log", "log1p", "log1p_", "log1p_grad", "log2", "log2_", "log2_grad", "log10", "log10_",
     "log10_grad", "log_", "log_grad", "log_loss", "log_ndtr", "log_ndtr_grad", "log_softmax",
@@ -138,12 +143,14 @@ __all__ = [
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
     "logit", "logit_", "logit_grad", "logsigmoid", "logsigmoid_grad", "logspace", "logsumexp",
     "logsumexp_grad",
+    "lp_pool2d",
     "lstm", "lstsq",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
     "margin_cross_entropy", "masked_fill", "masked_fill_", "masked_select", "match_matrix_tensor",
     "matmul", "matmul_grad", "matrix_power", "matrix_rank", "matrix_rank_atol_rtol",
-    "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad", "max_with_index",
-    "maximum", "maximum_grad",
+    "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad", "max_pool2d_with_index",
+    "max_pool3d", "max_pool3d_grad", "max_pool3d_with_index", "max_with_index", "maximum",
+    "maximum_grad", "maxout",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "median", "memory_efficient_attention",
     "merged_adam_", "merged_momentum_", "meshgrid",
     "min", "min_grad", "min_with_index", "minimum", "minimum_grad", "mish",
@@ -154,17 +161,19 @@ __all__ = [
     "mv",
     "nadam_", "nanmedian", "nansum",
     "ndtr", "ndtr_grad",
-    "nextafter", "nextafter_grad",
+    "nearest_interp", "nextafter", "nextafter_grad",
     "nll_loss",
     "nonzero", "norm", "normal_density", "normal_density_grad", "not_equal",
     "npu_identity",
     "number_count", "numel",
     "one_hot", "ones", "ones_like",
     "optimization_barrier",
+    "overlap_add", "overlap_add_grad",
     "p_norm", "p_norm_grad",
     "pad", "pad3d", "pad_grad", "partial_concat", "partial_sum",
-    "pinv", "pinv_grad",
-    "poisson", "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pow", "pow_", "pow_grad",
+    "pinv", "pinv_grad", "pixel_shuffle", "pixel_unshuffle",
+    "poisson", "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pool3d", "pow", "pow_",
+    "pow_grad",
     "ppermute", "ppermute_grad",
     "prelu", "prior_box", "prod", "prod_grad", "prune_gate_by_capacity",
     "psroi_pool", "psroi_pool_double_grad", "psroi_pool_grad", "psum", "psum_grad", "psum_scatter",
@@ -192,7 +201,7 @@ __all__ = [
     "sequence_mask", "sequence_pool", "set", "set_", "set_value", "set_value_",
     "set_value_with_tensor", "set_value_with_tensor_",
     "sgd_",
-    "shape", "shape64", "shard_index", "share_data", "shuffle_batch",
+    "shape", "shape64", "shard_index", "share_data", "shuffle_batch", "shuffle_channel",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
     "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
     "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
@@ -204,7 +213,7 @@ __all__ = [
     "split_with_num_grad",
     "sqrt", "sqrt_", "sqrt_grad", "square", "square_", "square_grad", "squared_l2_norm",
     "squared_l2_norm_grad", "squeeze", "squeeze_",
-    "stack", "standard_gamma", "stanh", "std", "stop_gradient", "strided_slice",
+    "stack", "standard_gamma", "stanh", "std", "stft", "stop_gradient", "strided_slice",
     "strided_slice_grad",
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
     "svd", "svd_grad", "svdvals", "svdvals_grad",
@@ -212,17 +221,17 @@ __all__ = [
     "sync_batch_norm_", "sync_calc_stream", "sync_calc_stream_",
     "take_along_axis", "take_along_axis_grad", "tan", "tan_", "tan_grad", "tanh", "tanh_",
     "tanh_grad", "tanh_shrink", "tanh_shrink_grad",
-    "tensordot",
+    "temporal_shift", "tensor_unfold", "tensor_unfold_grad", "tensordot",
     "thresholded_relu", "thresholded_relu_",
     "tile",
     "top_p_sampling", "topk", "topk_grad",
     "trace", "trans_layout", "transpose", "transpose_", "transpose_grad", "triangular_solve",
-    "triangular_solve_grad", "tril", "tril_", "tril_grad", "tril_indices", "triu", "triu_",
-    "triu_grad", "triu_indices", "true_positions", "trunc", "trunc_", "trunc_divide",
-    "trunc_divide_", "truncated_gaussian_random",
-    "unbind", "unbind_grad", "uniform", "uniform_inplace", "uniform_inplace_",
-    "uniform_random_batch_size_like", "unique", "unique_consecutive", "unsqueeze", "unsqueeze_",
-    "unstack", "unstack_grad",
+    "triangular_solve_grad", "tril", "tril_", "tril_grad", "tril_indices", "trilinear_interp",
+    "triu", "triu_", "triu_grad", "triu_indices", "true_positions", "trunc", "trunc_",
+    "trunc_divide", "trunc_divide_", "truncated_gaussian_random",
+    "unbind", "unbind_grad", "unfold", "unfold_grad", "uniform", "uniform_inplace",
+    "uniform_inplace_", "uniform_random_batch_size_like", "unique", "unique_consecutive", "unpool",
+    "unpool3d", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
     "update_loss_scaling_",
     "var", "var_grad", "variance",
     "view_dtype", "view_shape", "view_slice", "viterbi_decode",
@@ -1718,64 +1727,6 @@ def conv2d_grad(
         (strides, paddings, padding_algorithm, dilations, groups, data_format)
     )
 
-_depthwise_conv2d = define(
-    "depthwise_conv2d",
-    "(Tensor input, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
-    'str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1}, '
-    'str data_format="NCHW")', "Tensor(out)", traits=("promote", "low_precision"),
-    dtypes=("int", "float", "complex")
-)
-def depthwise_conv2d(
-    input: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
-    paddings: IntArrayLike = (0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
-    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
-) -> Tensor:
-    """Convolution of each channel by itself: :func:`conv2d` with a group for each channel.
-
-    Args:
-        input, filter: tensor, int, float or complex.
-        strides, paddings: sequence of ints.
-        padding_algorithm: str.
-        groups: int.
-        dilations: sequence of ints.
-        data_format: str.
-    """
-    return bind(
-        _depthwise_conv2d, (input, filter),
-        (strides, paddings, padding_algorithm, groups, dilations, data_format)
-    )
-
-_conv2d_transpose = define(
-    "conv2d_transpose", "(Tensor x, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
-    'int[] output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", '
-    'int groups=1, int[] dilations={1, 1}, str data_format="NCHW")', "Tensor(out)",
-    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
-)
-def conv2d_transpose(
-    x: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
-    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike | None = (),
-    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
-    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
-) -> Tensor:
-    """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
-    :func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter - 1) *
-    dilation + 1 + output_padding, or output_size.
-
-    Args:
-        x, filter: tensor, int, float or complex.
-        strides, paddings: sequence of ints.
-        output_padding: sequence of ints, may be None.
-        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
-        padding_algorithm: str.
-        groups: int.
-        dilations: sequence of ints.
-        data_format: str.
-    """
-    return bind(
-        _conv2d_transpose, (x, filter), (strides, paddings, output_padding, output_size,
-        padding_algorithm, groups, dilations, data_format)
-    )
-
 _einsum = define(
     "einsum", "(Tensor[] x, str equation)", "Tensor(out)", infer_meta=("EinsumInferMeta", None),
     traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
@@ -2057,6 +2008,239 @@ def dim_value(x: TensorLike, dim: DimLike, largest: bool = False) -> Tensor:
         largest: bool.
     """
     return bind(_dim_value, (x,), (dim, largest))
+
+
+# -- yaml/convolution_forms.yaml -------------------------------------------------------------------
+define = definer("yaml/convolution_forms.yaml", family="contraction")
+
+_depthwise_conv2d = define(
+    "depthwise_conv2d",
+    "(Tensor input, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1}, '
+    'str data_format="NCHW")', "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
+)
+def depthwise_conv2d(
+    input: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """Convolution of each channel by itself: :func:`conv2d` with a group for each channel.
+
+    Args:
+        input, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _depthwise_conv2d, (input, filter),
+        (strides, paddings, padding_algorithm, groups, dilations, data_format)
+    )
+
+_conv2d_transpose = define(
+    "conv2d_transpose", "(Tensor x, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'int[] output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", '
+    'int groups=1, int[] dilations={1, 1}, str data_format="NCHW")', "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
+)
+def conv2d_transpose(
+    x: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike | None = (),
+    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
+    :func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter - 1) *
+    dilation + 1 + output_padding, or output_size.
+
+    Args:
+        x, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        output_padding: sequence of ints, may be None.
+        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _conv2d_transpose, (x, filter), (strides, paddings, output_padding, output_size,
+        padding_algorithm, groups, dilations, data_format)
+    )
+
+_conv2d_transpose_bias = define(
+    "conv2d_transpose_bias",
+    "(Tensor x, Tensor filter, Tensor bias, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'int[] output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", '
+    'int groups=1, int[] dilations={1, 1}, str data_format="NCHW")', "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
+)
+def conv2d_transpose_bias(
+    x: TensorLike, filter: TensorLike, bias: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike | None = (),
+    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """:func:`conv2d_transpose` plus bias, one number a channel of the result.
+
+    Args:
+        x, filter, bias: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        output_padding: sequence of ints, may be None.
+        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _conv2d_transpose_bias, (x, filter, bias), (strides, paddings, output_padding, output_size,
+        padding_algorithm, groups, dilations, data_format)
+    )
+
+_depthwise_conv2d_transpose = define(
+    "depthwise_conv2d_transpose",
+    "(Tensor x, Tensor filter, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'int[] output_padding={}, IntArray output_size={}, str padding_algorithm="EXPLICIT", '
+    'int groups=1, int[] dilations={1, 1}, str data_format="NCHW")', "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
+)
+def depthwise_conv2d_transpose(
+    x: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), output_padding: IntArrayLike | None = (),
+    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """:func:`conv2d_transpose` with a group for each channel.
+
+    Args:
+        x, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        output_padding: sequence of ints, may be None.
+        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be None.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _depthwise_conv2d_transpose, (x, filter), (strides, paddings, output_padding, output_size,
+        padding_algorithm, groups, dilations, data_format)
+    )
+
+_depthwise_conv2d_bias = define(
+    "depthwise_conv2d_bias",
+    "(Tensor input, Tensor filter, Tensor bias, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1}, '
+    'str data_format="NCHW")', "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
+)
+def depthwise_conv2d_bias(
+    input: TensorLike, filter: TensorLike, bias: TensorLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """:func:`depthwise_conv2d` plus bias, one number a channel of the result.
+
+    Args:
+        input, filter, bias: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _depthwise_conv2d_bias, (input, filter, bias),
+        (strides, paddings, padding_algorithm, groups, dilations, data_format)
+    )
+
+_conv3d = define(
+    "conv3d", "(Tensor input, Tensor filter, int[] strides={1, 1, 1}, int[] paddings={0, 0, 0}, "
+    'str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1, 1}, '
+    'str data_format="NCDHW")', "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
+)
+def conv3d(
+    input: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1, 1),
+    paddings: IntArrayLike = (0, 0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1, 1), data_format: str = "NCDHW"
+) -> Tensor:
+    """Cross-correlation of volumes with filters [out, in / groups, depth, height, width]; paddings
+    (depth, height, width) or (front, back, top, bottom, left, right). All else as :func:`conv2d`.
+
+    Args:
+        input, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _conv3d, (input, filter),
+        (strides, paddings, padding_algorithm, groups, dilations, data_format)
+    )
+
+_conv3d_transpose = define(
+    "conv3d_transpose",
+    "(Tensor x, Tensor filter, int[] strides={1, 1, 1}, int[] paddings={0, 0, 0}, "
+    'int[] output_padding={}, int[] output_size={}, str padding_algorithm="EXPLICIT", '
+    'int groups=1, int[] dilations={1, 1, 1}, str data_format="NCHW")', "Tensor(out)",
+    traits=("promote", "low_precision"), dtypes=("int", "float", "complex")
+)
+def conv3d_transpose(
+    x: TensorLike, filter: TensorLike, strides: IntArrayLike = (1, 1, 1),
+    paddings: IntArrayLike = (0, 0, 0), output_padding: IntArrayLike | None = (),
+    output_size: IntArrayLike | None = (), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1, 1), data_format: str = "NCHW"
+) -> Tensor:
+    """Transposed convolution of volumes with filters [in, out / groups, depth, height, width]: as
+    :func:`conv2d_transpose`. data_format NCHW stands for NCDHW.
+
+    Args:
+        x, filter: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        output_padding, output_size: sequence of ints, may be None.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _conv3d_transpose, (x, filter), (strides, paddings, output_padding, output_size,
+        padding_algorithm, groups, dilations, data_format)
+    )
+
+_depthwise_conv3d_bias = define(
+    "depthwise_conv3d_bias",
+    "(Tensor input, Tensor filter, Tensor bias, int[] strides={1, 1, 1}, int[] paddings={0, 0, "
+    '0}, str padding_algorithm="EXPLICIT", int groups=1, int[] dilations={1, 1, 1}, '
+    'str data_format="NCDHW")', "Tensor(out)", traits=("promote", "low_precision"),
+    dtypes=("int", "float", "complex")
+)
+def depthwise_conv3d_bias(
+    input: TensorLike, filter: TensorLike, bias: TensorLike, strides: IntArrayLike = (1, 1, 1),
+    paddings: IntArrayLike = (0, 0, 0), padding_algorithm: str = "EXPLICIT", groups: int = 1,
+    dilations: IntArrayLike = (1, 1, 1), data_format: str = "NCDHW"
+) -> Tensor:
+    """:func:`conv3d` with a group for each channel, plus bias, one number a channel of the result.
+
+    Args:
+        input, filter, bias: tensor, int, float or complex.
+        strides, paddings: sequence of ints.
+        padding_algorithm: str.
+        groups: int.
+        dilations: sequence of ints.
+        data_format: str.
+    """
+    return bind(
+        _depthwise_conv3d_bias, (input, filter, bias),
+        (strides, paddings, padding_algorithm, groups, dilations, data_format)
+    )
 
 
 # -- yaml/creation.yaml ----------------------------------------------------------------------------
@@ -3832,6 +4016,98 @@ def send_uv(
     return bind(_send_uv, (x, y, src_index, dst_index), (message_op,))
 
 
+# -- yaml/grid_sampling.yaml -----------------------------------------------------------------------
+define = definer("yaml/grid_sampling.yaml", family="grid_sampling")
+
+_grid_sample = define(
+    "grid_sample", '(Tensor x, Tensor grid, str mode="bilinear", str padding_mode="zeros", '
+    "bool align_corners=true)", "Tensor(out)", traits=("promote_float",), dtypes=("float",)
+)
+def grid_sample(
+    x: TensorLike, grid: TensorLike, mode: str = "bilinear", padding_mode: str = "zeros",
+    align_corners: bool = True
+) -> Tensor:
+    """Images [n, c, h, w] at the places of grid [n, oh, ow, 2] (across, down), or volumes [n, c, d,
+    h, w] at those of [n, od, oh, ow, 3]: -1 and 1 are the middles of the first and last element if
+    align_corners, else their outer edges. bilinear between the elements around, or nearest, half to
+    even. Off the image are zeros, its border, or its reflection.
+
+    Args:
+        x, grid: tensor, float.
+        mode, padding_mode: str.
+        align_corners: bool.
+    """
+    return bind(_grid_sample, (x, grid), (mode, padding_mode, align_corners))
+
+_affine_grid = define(
+    "affine_grid", "(Tensor input, IntArray output_shape={}, bool align_corners=true)",
+    "Tensor(output)", traits=("promote_float",), dtypes=("float",)
+)
+def affine_grid(
+    input: TensorLike, output_shape: IntArrayLike | None = (), align_corners: bool = True
+) -> Tensor:
+    """A grid for :func:`grid_sample`, input @ (x, y, 1) at each place of images of output_shape [n,
+    c, h, w], or input @ (x, y, z, 1) of volumes; places run from -1 to 1, as align_corners says
+    there.
+
+    Args:
+        input: tensor, float.
+        output_shape: ints, a tensor of ints, or a list that mixes ints and 0-d tensors, may be
+            None.
+        align_corners: bool.
+    """
+    return bind(_affine_grid, (input,), (output_shape, align_corners))
+
+_correlation = define(
+    "correlation",
+    "(Tensor input1, Tensor input2, int pad_size, int kernel_size, int max_displacement, "
+    "int stride1, int stride2, int corr_type_multiply=1)", "Tensor(out)", traits=("promote_float",),
+    dtypes=("float",)
+)
+def correlation(
+    input1: TensorLike, input2: TensorLike, pad_size: int, kernel_size: int, max_displacement: int,
+    stride1: int, stride2: int, corr_type_multiply: int = 1
+) -> Tensor:
+    """The mean product of patches of two images, padded with zeros, [n, (2 m + 1) ** 2, oh, ow]
+    with m = max_displacement // stride2: of kernel_size around places stride1 apart in input1, and
+    around those displaced by -m to m times stride2 in input2. corr_type_multiply says nothing here.
+
+    Args:
+        input1, input2: tensor, float.
+        pad_size, kernel_size, max_displacement, stride1, stride2, corr_type_multiply: int.
+    """
+    return bind(
+        _correlation, (input1, input2),
+        (pad_size, kernel_size, max_displacement, stride1, stride2, corr_type_multiply)
+    )
+
+_deformable_conv = define(
+    "deformable_conv",
+    "(Tensor x, Tensor offset, Tensor filter, Tensor mask, int[] strides, int[] paddings, "
+    "int[] dilations, int deformable_groups, int groups, int im2col_step)", "Tensor(out)",
+    traits=("promote_float",), dtypes=("float",), optional=("mask",)
+)
+def deformable_conv(
+    x: TensorLike, offset: TensorLike, filter: TensorLike, mask: TensorLike | None,
+    strides: IntArrayLike, paddings: IntArrayLike, dilations: IntArrayLike, deformable_groups: int,
+    groups: int, im2col_step: int
+) -> Tensor:
+    """Convolution whose taps read images [n, c, h, w] where offset [n, groups' * taps * 2, oh, ow]
+    moves them (down, across), bilinear and 0 off the image, times mask [n, groups' * taps, oh, ow]
+    if there is one; groups' are deformable_groups of the channels. im2col_step says nothing here.
+
+    Args:
+        x, offset, filter: tensor, float.
+        mask: tensor, float, may be None.
+        strides, paddings, dilations: sequence of ints.
+        deformable_groups, groups, im2col_step: int.
+    """
+    return bind(
+        _deformable_conv, (x, offset, filter, mask),
+        (strides, paddings, dilations, deformable_groups, groups, im2col_step)
+    )
+
+
 # -- yaml/identity.yaml ----------------------------------------------------------------------------
 define = definer("yaml/identity.yaml", family="identity")
 
@@ -3909,6 +4185,103 @@ def trans_layout(x: TensorLike, perm: IntArrayLike) -> Tensor:
         perm: sequence of ints.
     """
     return bind(_trans_layout, (x,), (perm,))
+
+
+# -- yaml/images.yaml ------------------------------------------------------------------------------
+define = definer("yaml/images.yaml", family="images")
+
+_pixel_shuffle = define(
+    "pixel_shuffle", '(Tensor x, int upscale_factor=1, str data_format="NCHW")', "Tensor(out)"
+)
+def pixel_shuffle(x: TensorLike, upscale_factor: int = 1, data_format: str = "NCHW") -> Tensor:
+    """Images upscale_factor r times as large of r * r times as many channels: out[c, h * r + i, w *
+    r + j] = x[c * r * r + i * r + j, h, w].
+
+    Args:
+        x: tensor.
+        upscale_factor: int.
+        data_format: str.
+    """
+    return bind(_pixel_shuffle, (x,), (upscale_factor, data_format))
+
+_pixel_unshuffle = define(
+    "pixel_unshuffle", '(Tensor x, int downscale_factor=1, str data_format="NCHW")', "Tensor(out)"
+)
+def pixel_unshuffle(x: TensorLike, downscale_factor: int = 1, data_format: str = "NCHW") -> Tensor:
+    """The inverse of :func:`pixel_shuffle`: out[c * r * r + i * r + j, h, w] = x[c, h * r + i, w *
+    r + j] for the downscale_factor r.
+
+    Args:
+        x: tensor.
+        downscale_factor: int.
+        data_format: str.
+    """
+    return bind(_pixel_unshuffle, (x,), (downscale_factor, data_format))
+
+_channel_shuffle = define(
+    "channel_shuffle", '(Tensor x, int groups, str data_format="NCHW")', "Tensor(out)"
+)
+def channel_shuffle(x: TensorLike, groups: int, data_format: str = "NCHW") -> Tensor:
+    """Images with the channels of all groups in turn: those of [groups, channels / groups]
+    transposed.
+
+    Args:
+        x: tensor.
+        groups: int.
+        data_format: str.
+    """
+    return bind(_channel_shuffle, (x,), (groups, data_format))
+
+_shuffle_channel = define("shuffle_channel", "(Tensor x, int group=1)", "Tensor(out)")
+def shuffle_channel(x: TensorLike, group: int = 1) -> Tensor:
+    """:func:`channel_shuffle` of images [n, c, h, w].
+
+    Args:
+        x: tensor.
+        group: int.
+    """
+    return bind(_shuffle_channel, (x,), (group,))
+
+_temporal_shift = define(
+    "temporal_shift", '(Tensor x, int seg_num, float shift_ratio=0.25, str data_format="NCHW")',
+    "Tensor(out)"
+)
+def temporal_shift(
+    x: TensorLike, seg_num: int, shift_ratio: FloatLike = 0.25, data_format: str = "NCHW"
+) -> Tensor:
+    """Runs of seg_num images, of each of which the first channels * shift_ratio channels come from
+    the image before, as many from the image behind, the rest from itself; zeros where there is
+    none.
+
+    Args:
+        x: tensor.
+        seg_num: int.
+        shift_ratio: float or one-element tensor.
+        data_format: str.
+    """
+    return bind(_temporal_shift, (x,), (seg_num, shift_ratio, data_format))
+
+_affine_channel = define(
+    "affine_channel", '(Tensor x, Tensor scale, Tensor bias, str data_layout="AnyLayout")',
+    "Tensor(out)", traits=("promote_float",), dtypes=("float",), inplace=(("x", "out"),)
+)
+def affine_channel(
+    x: TensorLike, scale: TensorLike, bias: TensorLike, data_layout: str = "AnyLayout"
+) -> Tensor:
+    """x * scale + bias with one number of each a channel: axis 1, or the last if data_layout is
+    NHWC.
+
+    Args:
+        x, scale, bias: tensor, float.
+        data_layout: str.
+    """
+    return bind(_affine_channel, (x, scale, bias), (data_layout,))
+
+def affine_channel_(
+    x: TensorLike, scale: TensorLike, bias: TensorLike, data_layout: str = "AnyLayout"
+) -> Tensor:
+    """:func:`affine_channel` in the memory of x, not to be used after it."""
+    return bind_in_place(_affine_channel, (x, scale, bias), (data_layout,))
 
 
 # -- yaml/indexing.yaml ----------------------------------------------------------------------------
@@ -4157,6 +4530,219 @@ def masked_fill(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
 def masked_fill_(x: TensorLike, mask: TensorLike, value: TensorLike) -> Tensor:
     """:func:`masked_fill` in the memory of x, not to be used after it."""
     return bind_in_place(_masked_fill, (x, mask, value), ())
+
+
+# -- yaml/interpolation.yaml -----------------------------------------------------------------------
+define = definer("yaml/interpolation.yaml", family="interpolation")
+
+_linear_interp = define(
+    "linear_interp", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, float[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    traits=("promote_float(x)",), dtypes=("float",),
+    optional=("out_size", "size_tensor", "scale_tensor")
+)
+def linear_interp(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Signals [n, c, width] of another size, out[k] = x[i] * (1 - t) + x[i + 1] * t with i + t = k
+    * (size - 1) / (out size - 1) if align_corners; else k * size / out size, or (k + 0.5) * size /
+    out size - 0.5, at least 0, in align_mode 0. Sizes come from size_tensor (one int tensor an
+    axis), else out_size (one tensor of them), else scale_tensor or scale (rounded down), else
+    out_d, out_h and out_w; they count the spatial axes, which data_format says to be before or
+    behind the channels. interp_method says nothing more than the op's name.
+
+    Args:
+        x: tensor, float.
+        out_size: tensor, may be None.
+        size_tensor: sequence of tensors, may be None.
+        scale_tensor: tensor, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _linear_interp, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
+
+_bilinear_interp = define(
+    "bilinear_interp", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, float[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    traits=("promote_float(x)",), dtypes=("float",),
+    optional=("out_size", "size_tensor", "scale_tensor")
+)
+def bilinear_interp(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Images [n, c, height, width] of another size: :func:`linear_interp` along each spatial axis.
+
+    Args:
+        x: tensor, float.
+        out_size: tensor, may be None.
+        size_tensor: sequence of tensors, may be None.
+        scale_tensor: tensor, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _bilinear_interp, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
+
+_trilinear_interp = define(
+    "trilinear_interp", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, float[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    traits=("promote_float(x)",), dtypes=("float",),
+    optional=("out_size", "size_tensor", "scale_tensor")
+)
+def trilinear_interp(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Volumes [n, c, depth, height, width] of another size: :func:`linear_interp` along each
+    spatial axis.
+
+    Args:
+        x: tensor, float.
+        out_size: tensor, may be None.
+        size_tensor: sequence of tensors, may be None.
+        scale_tensor: tensor, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _trilinear_interp, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
+
+_nearest_interp = define(
+    "nearest_interp", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, float[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    dtypes=("bool", "int", "float", "complex"), optional=("out_size", "size_tensor", "scale_tensor")
+)
+def nearest_interp(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Signals, images or volumes of another size, of the elements nearest: along each axis out[k] =
+    x[floor(k * size / out size)], or x[floor(k * (size - 1) / (out size - 1) + 0.5)] if
+    align_corners. Sizes as in :func:`linear_interp`.
+
+    Args:
+        x: tensor, bool, int, float or complex.
+        out_size: tensor, bool, int, float or complex, may be None.
+        size_tensor: sequence of tensors, bool, int, float or complex, may be None.
+        scale_tensor: tensor, bool, int, float or complex, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _nearest_interp, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
+
+_bicubic_interp = define(
+    "bicubic_interp", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, float[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    traits=("promote_float(x)",), dtypes=("float",),
+    optional=("out_size", "size_tensor", "scale_tensor")
+)
+def bicubic_interp(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Images of another size by cubic convolution with a = -0.75: along each axis four elements
+    around k * (size - 1) / (out size - 1) if align_corners, else (k + 0.5) * size / out size - 0.5,
+    weighted by Keys' kernel; off the image its border goes on. Sizes as in :func:`linear_interp`.
+
+    Args:
+        x: tensor, float.
+        out_size: tensor, may be None.
+        size_tensor: sequence of tensors, may be None.
+        scale_tensor: tensor, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _bicubic_interp, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
+
+_interp_antialias = define(
+    "interp_antialias", "(Tensor x, Tensor out_size, Tensor[] size_tensor, Tensor scale_tensor, "
+    'str data_format="NCHW", int out_d=0, int out_h=0, int out_w=0, double[] scale={}, '
+    'str interp_method="bilinear", bool align_corners=true, int align_mode=1)', "Tensor(output)",
+    traits=("promote_float(x)",), dtypes=("float",),
+    optional=("out_size", "size_tensor", "scale_tensor")
+)
+def interp_antialias(
+    x: TensorLike, out_size: TensorLike | None = None,
+    size_tensor: Sequence[TensorLike] | None = None, scale_tensor: TensorLike | None = None,
+    data_format: str = "NCHW", out_d: int = 0, out_h: int = 0, out_w: int = 0,
+    scale: FloatLike | Sequence[FloatLike] | None = (), interp_method: str = "bilinear",
+    align_corners: bool = True, align_mode: int = 1
+) -> Tensor:
+    """Images of another size, each element a weighted mean of those around it: the kernel (a
+    triangle for bilinear, Keys' with a = -0.5 for bicubic) is made wider by size / out size where
+    that is above 1, so that a smaller image leaves nothing out. Sizes as in :func:`linear_interp`.
+
+    Args:
+        x: tensor, float.
+        out_size: tensor, may be None.
+        size_tensor: sequence of tensors, may be None.
+        scale_tensor: tensor, may be None.
+        data_format: str.
+        out_d, out_h, out_w: int.
+        scale: sequence of float or one-element tensors, may be None.
+        interp_method: str.
+        align_corners: bool.
+        align_mode: int.
+    """
+    return bind(
+        _interp_antialias, (x, out_size, size_tensor, scale_tensor),
+        (data_format, out_d, out_h, out_w, scale, interp_method, align_corners, align_mode)
+    )
 
 
 # -- yaml/layer.yaml -------------------------------------------------------------------------------
@@ -7642,10 +8228,102 @@ def avg_pool2d_grad(
         (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm)
     )
 
+_max_pool3d = define(
+    "max_pool3d", "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0, 0}, "
+    'bool ceil_mode=false, str data_format="NCDHW", str padding_algorithm="EXPLICIT")',
+    "Tensor(out)", infer_meta=("PoolWindowsInferMeta", None), backward="max_pool3d_grad",
+    traits=("promote_float",), dtypes=("float",)
+)
+def max_pool3d(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike | None = (),
+    paddings: IntArrayLike = (0, 0, 0), ceil_mode: bool = False, data_format: str = "NCDHW",
+    padding_algorithm: str = "EXPLICIT"
+) -> Tensor:
+    """The largest element of each window of volumes; padding never wins, and ties share the
+    gradient. Without strides the windows lie side by side; ceil_mode keeps windows that begin
+    before the image ends and reach out behind.
+
+    Args:
+        x: tensor, float.
+        kernel_size: sequence of ints.
+        strides: sequence of ints, may be None.
+        paddings: sequence of ints.
+        ceil_mode: bool.
+        data_format, padding_algorithm: str.
+    """
+    return bind(
+        _max_pool3d, (x,),
+        (kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
+    )
+
+_max_pool3d_grad = define(
+    "max_pool3d_grad",
+    "(Tensor x, Tensor out, Tensor out_grad, int[] kernel_size, int[] strides, int[] paddings, "
+    "bool ceil_mode, str data_format, str padding_algorithm)", "Tensor(x_grad)",
+    forward="max_pool3d"
+)
+def max_pool3d_grad(
+    x, out, out_grad, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm
+):
+    """Backward of :func:`max_pool3d`."""
+    return bind(
+        _max_pool3d_grad, (x, out, out_grad),
+        (kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
+    )
+
+_avg_pool3d = define(
+    "avg_pool3d", "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0, 0}, "
+    'bool ceil_mode=false, bool exclusive=true, str data_format="NCDHW", '
+    'str padding_algorithm="EXPLICIT")', "Tensor(out)", infer_meta=("PoolWindowsInferMeta",
+    ("x", "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
+    backward="avg_pool3d_grad", jvp="linear", traits=("promote_float",), dtypes=("float",)
+)
+def avg_pool3d(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike | None = (),
+    paddings: IntArrayLike = (0, 0, 0), ceil_mode: bool = False, exclusive: bool = True,
+    data_format: str = "NCDHW", padding_algorithm: str = "EXPLICIT"
+) -> Tensor:
+    """The mean of each window of volumes; exclusive leaves the padding out of the count. Without
+    strides the windows lie side by side; ceil_mode keeps windows that begin before the image ends
+    and reach out behind.
+
+    Args:
+        x: tensor, float.
+        kernel_size: sequence of ints.
+        strides: sequence of ints, may be None.
+        paddings: sequence of ints.
+        ceil_mode, exclusive: bool.
+        data_format, padding_algorithm: str.
+    """
+    return bind(
+        _avg_pool3d, (x,),
+        (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm)
+    )
+
+_avg_pool3d_grad = define(
+    "avg_pool3d_grad",
+    "(Tensor x, Tensor out_grad, int[] kernel_size, int[] strides, int[] paddings, "
+    "bool ceil_mode, bool exclusive, str data_format, str padding_algorithm)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="avg_pool3d"
+)
+def avg_pool3d_grad(
+    x, out_grad, kernel_size, strides, paddings, ceil_mode, exclusive, data_format,
+    padding_algorithm
+):
+    """Backward of :func:`avg_pool3d`."""
+    return bind(
+        _avg_pool3d_grad, (x, out_grad),
+        (kernel_size, strides, paddings, ceil_mode, exclusive, data_format, padding_algorithm)
+    )
+
+
+# -- yaml/pooling_forms.yaml -----------------------------------------------------------------------
+define = definer("yaml/pooling_forms.yaml", family="pooling")
+
 _pool2d = define(
     "pool2d", "(Tensor x, IntArray kernel_size, int[] strides, int[] paddings, bool ceil_mode, "
     "bool exclusive, str data_format, str pooling_type, bool global_pooling, bool adaptive, "
-    "str padding_algorithm)", "Tensor(out)", traits=("promote_float",), dtypes=("float",)
+    "str padding_algorithm)", "Tensor(out)", traits=("promote_float(x)",), dtypes=("float",)
 )
 def pool2d(
     x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike, paddings: IntArrayLike,
@@ -7653,8 +8331,8 @@ def pool2d(
     adaptive: bool, padding_algorithm: str
 ) -> Tensor:
     """:func:`max_pool2d` or :func:`avg_pool2d` by pooling_type (max, avg). global_pooling takes the
-    whole image for one window; adaptive reads kernel_size as the number of windows, which must
-    divide the image evenly.
+    whole image for one window; adaptive reads kernel_size as the number of windows, window i from
+    floor(i * size / n) up to ceil((i + 1) * size / n).
 
     Args:
         x: tensor, float.
@@ -7669,6 +8347,231 @@ def pool2d(
         _pool2d, (x,), (kernel_size, strides, paddings, ceil_mode, exclusive, data_format,
         pooling_type, global_pooling, adaptive, padding_algorithm)
     )
+
+_pool3d = define(
+    "pool3d",
+    "(Tensor x, int[] kernel_size, int[] strides, int[] paddings, bool ceil_mode, bool exclusive, "
+    "str data_format, str pooling_type, bool global_pooling, bool adaptive, str padding_algorithm)",
+    "Tensor(out)", traits=("promote_float(x)",), dtypes=("float",)
+)
+def pool3d(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike, paddings: IntArrayLike,
+    ceil_mode: bool, exclusive: bool, data_format: str, pooling_type: str, global_pooling: bool,
+    adaptive: bool, padding_algorithm: str
+) -> Tensor:
+    """:func:`max_pool3d` or :func:`avg_pool3d` by pooling_type (max, avg); all else as
+    :func:`pool2d`.
+
+    Args:
+        x: tensor, float.
+        kernel_size, strides, paddings: sequence of ints.
+        ceil_mode, exclusive: bool.
+        data_format, pooling_type: str.
+        global_pooling, adaptive: bool.
+        padding_algorithm: str.
+    """
+    return bind(
+        _pool3d, (x,), (kernel_size, strides, paddings, ceil_mode, exclusive, data_format,
+        pooling_type, global_pooling, adaptive, padding_algorithm)
+    )
+
+_lp_pool2d = define(
+    "lp_pool2d", "(Tensor x, IntArray kernel_size, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    'bool ceil_mode=false, bool exclusive=true, str data_format="NCHW", str pooling_type="", '
+    'bool global_pooling=false, bool adaptive=false, str padding_algorithm="EXPLICIT", '
+    "float norm_type=0.0f)", "Tensor(out)", traits=("promote_float(x)",), dtypes=("float",)
+)
+def lp_pool2d(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), ceil_mode: bool = False, exclusive: bool = True,
+    data_format: str = "NCHW", pooling_type: str = "", global_pooling: bool = False,
+    adaptive: bool = False, padding_algorithm: str = "EXPLICIT", norm_type: FloatLike = 0.0
+) -> Tensor:
+    """(sum of x ** norm_type) ** (1 / norm_type) of each window of images; where the sum is 0, it
+    and its gradient are 0. Windows as in :func:`pool2d`; norm_type must be given. exclusive and
+    pooling_type say nothing here.
+
+    Args:
+        x: tensor, float.
+        kernel_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        strides, paddings: sequence of ints.
+        ceil_mode, exclusive: bool.
+        data_format, pooling_type: str.
+        global_pooling, adaptive: bool.
+        padding_algorithm: str.
+        norm_type: float or one-element tensor.
+    """
+    return bind(
+        _lp_pool2d, (x,), (kernel_size, strides, paddings, ceil_mode, exclusive, data_format,
+        pooling_type, global_pooling, adaptive, padding_algorithm, norm_type)
+    )
+
+_max_pool2d_with_index = define(
+    "max_pool2d_with_index",
+    "(Tensor x, int[] kernel_size, int[] strides={1, 1}, int[] paddings={0, 0}, "
+    "bool global_pooling=false, bool adaptive=false, bool ceil_mode=false)",
+    "Tensor(out), Tensor(mask)", traits=("promote_float(x)",), dtypes=("float",)
+)
+def max_pool2d_with_index(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike = (1, 1),
+    paddings: IntArrayLike = (0, 0), global_pooling: bool = False, adaptive: bool = False,
+    ceil_mode: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each window of images [n, c, ...], and its number on its image, in
+    int32: of equal ones the first, which has all the gradient. global_pooling and adaptive as in
+    :func:`pool2d`.
+
+    Args:
+        x: tensor, float.
+        kernel_size, strides, paddings: sequence of ints.
+        global_pooling, adaptive, ceil_mode: bool.
+
+    Returns:
+        out, mask.
+    """
+    return bind(
+        _max_pool2d_with_index, (x,),
+        (kernel_size, strides, paddings, global_pooling, adaptive, ceil_mode)
+    )
+
+_fractional_max_pool2d = define(
+    "fractional_max_pool2d",
+    "(Tensor x, int[] output_size, int[] kernel_size={0, 0}, float random_u=0.0, "
+    "bool return_mask=true)", "Tensor(out), Tensor(mask)", traits=("promote_float(x)",),
+    dtypes=("float",)
+)
+def fractional_max_pool2d(
+    x: TensorLike, output_size: IntArrayLike, kernel_size: IntArrayLike = (0, 0),
+    random_u: FloatLike = 0.0, return_mask: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The largest elements of output_size windows of images [n, c, ...], and their numbers as in
+    :func:`max_pool2d_with_index`. The windows, disjoint or of kernel_size, begin at floor((i + u) *
+    a) - floor(u * a), a = size / n or (size - kernel) / (n - 1); u is random_u, between 0 and 1 (0,
+    Paddle's for a number of its own, is refused), made smaller for disjoint windows. return_mask
+    says nothing here.
+
+    Args:
+        x: tensor, float.
+        output_size, kernel_size: sequence of ints.
+        random_u: float or one-element tensor.
+        return_mask: bool.
+
+    Returns:
+        out, mask.
+    """
+    return bind(_fractional_max_pool2d, (x,), (output_size, kernel_size, random_u, return_mask))
+
+_max_pool3d_with_index = define(
+    "max_pool3d_with_index",
+    "(Tensor x, int[] kernel_size, int[] strides={1, 1, 1}, int[] paddings={0, 0, 0}, "
+    "bool global_pooling=false, bool adaptive=false, bool ceil_mode=false)",
+    "Tensor(out), Tensor(mask)", traits=("promote_float(x)",), dtypes=("float",)
+)
+def max_pool3d_with_index(
+    x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike = (1, 1, 1),
+    paddings: IntArrayLike = (0, 0, 0), global_pooling: bool = False, adaptive: bool = False,
+    ceil_mode: bool = False
+) -> tuple[Tensor, Tensor]:
+    """The largest element of each window of volumes [n, c, ...], and its number on its volume, in
+    int32: of equal ones the first, which has all the gradient. global_pooling and adaptive as in
+    :func:`pool3d`.
+
+    Args:
+        x: tensor, float.
+        kernel_size, strides, paddings: sequence of ints.
+        global_pooling, adaptive, ceil_mode: bool.
+
+    Returns:
+        out, mask.
+    """
+    return bind(
+        _max_pool3d_with_index, (x,),
+        (kernel_size, strides, paddings, global_pooling, adaptive, ceil_mode)
+    )
+
+_fractional_max_pool3d = define(
+    "fractional_max_pool3d",
+    "(Tensor x, int[] output_size, int[] kernel_size={0, 0, 0}, float random_u=0.0, "
+    "bool return_mask=true)", "Tensor(out), Tensor(mask)", traits=("promote_float(x)",),
+    dtypes=("float",)
+)
+def fractional_max_pool3d(
+    x: TensorLike, output_size: IntArrayLike, kernel_size: IntArrayLike = (0, 0, 0),
+    random_u: FloatLike = 0.0, return_mask: bool = True
+) -> tuple[Tensor, Tensor]:
+    """The largest elements of output_size windows of volumes [n, c, ...], and their numbers as in
+    :func:`max_pool3d_with_index`. The windows, disjoint or of kernel_size, begin at floor((i + u) *
+    a) - floor(u * a), a = size / n or (size - kernel) / (n - 1); u is random_u, between 0 and 1 (0,
+    Paddle's for a number of its own, is refused), made smaller for disjoint windows. return_mask
+    says nothing here.
+
+    Args:
+        x: tensor, float.
+        output_size, kernel_size: sequence of ints.
+        random_u: float or one-element tensor.
+        return_mask: bool.
+
+    Returns:
+        out, mask.
+    """
+    return bind(_fractional_max_pool3d, (x,), (output_size, kernel_size, random_u, return_mask))
+
+_unpool = define(
+    "unpool",
+    "(Tensor x, Tensor indices, int[] ksize, int[] strides, int[] padding, IntArray output_size, "
+    "str data_format)", "Tensor(out)", traits=("promote_float(x)",), dtypes=("float",)
+)
+def unpool(
+    x: TensorLike, indices: TensorLike, ksize: IntArrayLike, strides: IntArrayLike,
+    padding: IntArrayLike, output_size: IntArrayLike, data_format: str
+) -> Tensor:
+    """Images of zeros with the elements of x [n, c, height, width] at the places that indices
+    number, as :func:`max_pool2d_with_index` gives them; of output_size, or (size - 1) * stride - 2
+    * padding + ksize where that is empty.
+
+    Args:
+        x: tensor, float.
+        indices: tensor.
+        ksize, strides, padding: sequence of ints.
+        output_size: ints, a tensor of ints, or a list that mixes ints and 0-d tensors.
+        data_format: str.
+    """
+    return bind(_unpool, (x, indices), (ksize, strides, padding, output_size, data_format))
+
+_unpool3d = define(
+    "unpool3d",
+    "(Tensor x, Tensor indices, int[] ksize, int[] strides={1, 1, 1}, int[] paddings={0, 0, 0}, "
+    'int[] output_size={0, 0, 0}, str data_format="NCDHW")', "Tensor(out)",
+    traits=("promote_float(x)",), dtypes=("float",)
+)
+def unpool3d(
+    x: TensorLike, indices: TensorLike, ksize: IntArrayLike, strides: IntArrayLike = (1, 1, 1),
+    paddings: IntArrayLike = (0, 0, 0), output_size: IntArrayLike = (0, 0, 0),
+    data_format: str = "NCDHW"
+) -> Tensor:
+    """:func:`unpool` of volumes; an output_size of zeros is as none.
+
+    Args:
+        x: tensor, float.
+        indices: tensor.
+        ksize, strides, paddings, output_size: sequence of ints.
+        data_format: str.
+    """
+    return bind(_unpool3d, (x, indices), (ksize, strides, paddings, output_size, data_format))
+
+_maxout = define(
+    "maxout", "(Tensor x, int groups, int axis=1)", "Tensor(out)", traits=("promote_float(x)",),
+    dtypes=("float",)
+)
+def maxout(x: TensorLike, groups: int, axis: int = 1) -> Tensor:
+    """The largest of each groups neighbouring channels, out[c] = max of x[c * groups + i] along
+    axis.
+
+    Args:
+        x: tensor, float.
+        groups, axis: int.
+    """
+    return bind(_maxout, (x,), (groups, axis))
 
 
 # -- yaml/quantisation.yaml ------------------------------------------------------------------------
@@ -11457,6 +12360,149 @@ def llm_int8_linear(
         threshold: float or one-element tensor.
     """
     return bind(_llm_int8_linear, (x, weight, bias, weight_scale), (threshold,))
+
+
+# -- yaml/windows.yaml -----------------------------------------------------------------------------
+define = definer("yaml/windows.yaml", family="windows")
+
+_unfold = define(
+    "unfold", "(Tensor x, int[] kernel_sizes, int[] strides, int[] paddings, int[] dilations)",
+    "Tensor(out)", backward="unfold_grad", jvp="linear"
+)
+def unfold(
+    x: TensorLike, kernel_sizes: IntArrayLike, strides: IntArrayLike, paddings: IntArrayLike,
+    dilations: IntArrayLike
+) -> Tensor:
+    """The windows of images [n, c, h, w] as columns, [n, c * taps, windows]; off the images are
+    zeros. paddings: (height, width) or (top, left, bottom, right).
+
+    Args:
+        x: tensor.
+        kernel_sizes, strides, paddings, dilations: sequence of ints.
+    """
+    return bind(_unfold, (x,), (kernel_sizes, strides, paddings, dilations))
+
+_unfold_grad = define(
+    "unfold_grad", "(Tensor x, Tensor out_grad, int[] kernel_sizes, int[] strides, int[] paddings, "
+    "int[] dilations)", "Tensor(x_grad)", no_need_buffer=("x",), forward="unfold"
+)
+def unfold_grad(x, out_grad, kernel_sizes, strides, paddings, dilations):
+    """Backward of :func:`unfold`."""
+    return bind(_unfold_grad, (x, out_grad), (kernel_sizes, strides, paddings, dilations))
+
+_fold = define(
+    "fold", "(Tensor x, int[] output_sizes, int[] kernel_sizes, int[] strides, int[] paddings, "
+    "int[] dilations)", "Tensor(out)", backward="fold_grad", jvp="linear"
+)
+def fold(
+    x: TensorLike, output_sizes: IntArrayLike, kernel_sizes: IntArrayLike, strides: IntArrayLike,
+    paddings: IntArrayLike, dilations: IntArrayLike
+) -> Tensor:
+    """Images [n, c, *output_sizes] of the columns that :func:`unfold` makes of such, [n, c * taps,
+    windows]: what lies at one place is added up.
+
+    Args:
+        x: tensor.
+        output_sizes, kernel_sizes, strides, paddings, dilations: sequence of ints.
+    """
+    return bind(_fold, (x,), (output_sizes, kernel_sizes, strides, paddings, dilations))
+
+_fold_grad = define(
+    "fold_grad",
+    "(Tensor x, Tensor out_grad, int[] output_sizes, int[] kernel_sizes, int[] strides, "
+    "int[] paddings, int[] dilations)", "Tensor(x_grad)", no_need_buffer=("x",), forward="fold"
+)
+def fold_grad(x, out_grad, output_sizes, kernel_sizes, strides, paddings, dilations):
+    """Backward of :func:`fold`."""
+    return bind(
+        _fold_grad, (x, out_grad), (output_sizes, kernel_sizes, strides, paddings, dilations)
+    )
+
+_tensor_unfold = define(
+    "tensor_unfold", "(Tensor input, int64_t axis, int64_t size, int64_t step)", "Tensor(out)",
+    backward="tensor_unfold_grad", jvp="linear"
+)
+def tensor_unfold(input: TensorLike, axis: DimLike, size: DimLike, step: DimLike) -> Tensor:
+    """Windows of size elements, step apart, along axis: out[..., i, ..., k] = input[..., i * step +
+    k, ...].
+
+    Args:
+        input: tensor.
+        axis, size, step: int.
+    """
+    return bind(_tensor_unfold, (input,), (axis, size, step))
+
+_tensor_unfold_grad = define(
+    "tensor_unfold_grad",
+    "(Tensor input, Tensor out_grad, int64_t axis, int64_t size, int64_t step)",
+    "Tensor(input_grad)", no_need_buffer=("input",), forward="tensor_unfold"
+)
+def tensor_unfold_grad(input, out_grad, axis, size, step):
+    """Backward of :func:`tensor_unfold`."""
+    return bind(_tensor_unfold_grad, (input, out_grad), (axis, size, step))
+
+_frame = define(
+    "frame", "(Tensor x, int frame_length, int hop_length, int axis=-1)", "Tensor(out)",
+    backward="frame_grad", jvp="linear"
+)
+def frame(x: TensorLike, frame_length: int, hop_length: int, axis: int = -1) -> Tensor:
+    """Frames of a signal, hop_length apart: of [..., n] as [..., frame_length, frames] (axis -1),
+    of [n, ...] as [frames, frame_length, ...] (axis 0).
+
+    Args:
+        x: tensor.
+        frame_length, hop_length, axis: int.
+    """
+    return bind(_frame, (x,), (frame_length, hop_length, axis))
+
+_frame_grad = define(
+    "frame_grad", "(Tensor x, Tensor out_grad, int frame_length, int hop_length, int axis)",
+    "Tensor(x_grad)", no_need_buffer=("x",), forward="frame"
+)
+def frame_grad(x, out_grad, frame_length, hop_length, axis):
+    """Backward of :func:`frame`."""
+    return bind(_frame_grad, (x, out_grad), (frame_length, hop_length, axis))
+
+_overlap_add = define(
+    "overlap_add", "(Tensor x, int hop_length, int axis=-1)", "Tensor(out)",
+    backward="overlap_add_grad", jvp="linear"
+)
+def overlap_add(x: TensorLike, hop_length: int, axis: int = -1) -> Tensor:
+    """The signal whose frames, hop_length apart, are added up where they overlap: of [...,
+    frame_length, frames] (axis -1) or [frames, frame_length, ...] (axis 0); the transpose of
+    :func:`frame`.
+
+    Args:
+        x: tensor.
+        hop_length, axis: int.
+    """
+    return bind(_overlap_add, (x,), (hop_length, axis))
+
+_overlap_add_grad = define(
+    "overlap_add_grad", "(Tensor x, Tensor out_grad, int hop_length, int axis)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="overlap_add"
+)
+def overlap_add_grad(x, out_grad, hop_length, axis):
+    """Backward of :func:`overlap_add`."""
+    return bind(_overlap_add_grad, (x, out_grad), (hop_length, axis))
+
+_stft = define(
+    "stft", "(Tensor x, Tensor window, int n_fft, int hop_length, bool normalized, bool onesided)",
+    "Tensor(out)", traits=("promote_float",), dtypes=("float32", "float64")
+)
+def stft(
+    x: TensorLike, window: TensorLike, n_fft: int, hop_length: int, normalized: bool, onesided: bool
+) -> Tensor:
+    """Fourier transforms of the frames of signals [..., n] times window, [..., frequencies,
+    frames]: the n_fft // 2 + 1 from 0 on if onesided, else all n_fft; over sqrt(n_fft) if
+    normalized.
+
+    Args:
+        x, window: tensor, float32 or float64.
+        n_fft, hop_length: int.
+        normalized, onesided: bool.
+    """
+    return bind(_stft, (x, window), (n_fft, hop_length, normalized, onesided))
 
 
 # -- yaml/writing.yaml -----------------------------------------------------------------------------

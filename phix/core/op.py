@@ -89,6 +89,7 @@ class Op:
     normalize: Callable[..., Any] | None = None
     index_rule: Callable[..., Any] | None = None
     operand_rule: Callable[..., Any] | None = None
+    size_rule: Callable[..., Any] | None = None
     simplifications: tuple[tuple[str, Callable[..., Any]], ...] = ()
 
     def __post_init__(self) -> None:

@@ -28,6 +28,7 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "normalize": {},
     "index_rule": {},
     "operand_rule": {},
+    "size_rule": {},
 }
 # Ops of the table that comes with phix, and ops with rules from elsewhere: programs of those depend
 # on code that no cache on disk knows.
@@ -240,6 +241,15 @@ def operands(op_name: str) -> Callable[[Rule], Rule]:
     decomposition needs no such rule where that does as well.
     """
     return _register("operand_rule", op_name)
+
+
+def sizes(op_name: str) -> Callable[[Rule], Rule]:
+    """Register how inputs that hold sizes become attributes: ``rule(*args) -> args``.
+
+    Args come in the op's order, attributes converted, not normalised. What an input says is put
+    into attributes by ``phix.core.attrs.as_dim``, and None in its place.
+    """
+    return _register("size_rule", op_name)
 
 
 def indices(op_name: str) -> Callable[[Rule], Rule]:

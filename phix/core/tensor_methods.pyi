@@ -416,32 +416,6 @@ class TensorMethods:
         x] = sum input[n, c, y * stride + i * dilation - padding, ...] * filter[o, c, i, j].
         paddings: (height, width) or (top, bottom, left, right); SAME pads to ceil(size / stride),
         VALID not at all."""
-    def depthwise_conv2d(
-        self,
-        filter: TensorLike,
-        strides: IntArrayLike = (1, 1),
-        paddings: IntArrayLike = (0, 0),
-        padding_algorithm: str = 'EXPLICIT',
-        groups: int = 1,
-        dilations: IntArrayLike = (1, 1),
-        data_format: str = 'NCHW',
-    ) -> Tensor:
-        """Convolution of each channel by itself: :func:`conv2d` with a group for each channel."""
-    def conv2d_transpose(
-        self,
-        filter: TensorLike,
-        strides: IntArrayLike = (1, 1),
-        paddings: IntArrayLike = (0, 0),
-        output_padding: IntArrayLike | None = (),
-        output_size: IntArrayLike | None = (),
-        padding_algorithm: str = 'EXPLICIT',
-        groups: int = 1,
-        dilations: IntArrayLike = (1, 1),
-        data_format: str = 'NCHW',
-    ) -> Tensor:
-        """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
-        :func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter -
-        1) * dilation + 1 + output_padding, or output_size."""
     def tensordot(self, y: TensorLike, axes_x: IntArrayLike, axes_y: IntArrayLike) -> Tensor:
         """Sum of products over pairs of axes, axes_x[i] of x with axes_y[i] of y; the other axes of
         x, then those of y, are left."""
@@ -518,6 +492,111 @@ class TensorMethods:
         """x, one int64; from here on the unknown dim has its value. So sizes that depend on data
         get into shapes. Mapped over a batch it is the largest of them if that is asked for, else an
         error."""
+    def depthwise_conv2d(
+        self,
+        filter: TensorLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """Convolution of each channel by itself: :func:`conv2d` with a group for each channel."""
+    def conv2d_transpose(
+        self,
+        filter: TensorLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        output_padding: IntArrayLike | None = (),
+        output_size: IntArrayLike | None = (),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """Transposed convolution with filters [in, out / groups, height, width]: the gradient of
+        :func:`conv2d` with respect to its input. Sizes: (size - 1) * stride - paddings + (filter -
+        1) * dilation + 1 + output_padding, or output_size."""
+    def conv2d_transpose_bias(
+        self,
+        filter: TensorLike,
+        bias: TensorLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        output_padding: IntArrayLike | None = (),
+        output_size: IntArrayLike | None = (),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """:func:`conv2d_transpose` plus bias, one number a channel of the result."""
+    def depthwise_conv2d_transpose(
+        self,
+        filter: TensorLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        output_padding: IntArrayLike | None = (),
+        output_size: IntArrayLike | None = (),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """:func:`conv2d_transpose` with a group for each channel."""
+    def depthwise_conv2d_bias(
+        self,
+        filter: TensorLike,
+        bias: TensorLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """:func:`depthwise_conv2d` plus bias, one number a channel of the result."""
+    def conv3d(
+        self,
+        filter: TensorLike,
+        strides: IntArrayLike = (1, 1, 1),
+        paddings: IntArrayLike = (0, 0, 0),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1, 1),
+        data_format: str = 'NCDHW',
+    ) -> Tensor:
+        """Cross-correlation of volumes with filters [out, in / groups, depth, height, width];
+        paddings (depth, height, width) or (front, back, top, bottom, left, right). All else as
+        :func:`conv2d`."""
+    def conv3d_transpose(
+        self,
+        filter: TensorLike,
+        strides: IntArrayLike = (1, 1, 1),
+        paddings: IntArrayLike = (0, 0, 0),
+        output_padding: IntArrayLike | None = (),
+        output_size: IntArrayLike | None = (),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1, 1),
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """Transposed convolution of volumes with filters [in, out / groups, depth, height, width]:
+        as :func:`conv2d_transpose`. data_format NCHW stands for NCDHW."""
+    def depthwise_conv3d_bias(
+        self,
+        filter: TensorLike,
+        bias: TensorLike,
+        strides: IntArrayLike = (1, 1, 1),
+        paddings: IntArrayLike = (0, 0, 0),
+        padding_algorithm: str = 'EXPLICIT',
+        groups: int = 1,
+        dilations: IntArrayLike = (1, 1, 1),
+        data_format: str = 'NCDHW',
+    ) -> Tensor:
+        """:func:`conv3d` with a group for each channel, plus bias, one number a channel of the
+        result."""
     def full_like(
         self,
         value: ScalarLike,
@@ -1107,6 +1186,55 @@ class TensorMethods:
     ) -> Tensor:
         """For each edge e, x[src_index[e]] + y[dst_index[e]] (message_op ADD) or their product
         (MUL); the axes behind the first broadcast."""
+    def grid_sample(
+        self,
+        grid: TensorLike,
+        mode: str = 'bilinear',
+        padding_mode: str = 'zeros',
+        align_corners: bool = True,
+    ) -> Tensor:
+        """Images [n, c, h, w] at the places of grid [n, oh, ow, 2] (across, down), or volumes [n,
+        c, d, h, w] at those of [n, od, oh, ow, 3]: -1 and 1 are the middles of the first and last
+        element if align_corners, else their outer edges. bilinear between the elements around, or
+        nearest, half to even. Off the image are zeros, its border, or its reflection."""
+    def affine_grid(
+        self,
+        output_shape: IntArrayLike | None = (),
+        align_corners: bool = True,
+    ) -> Tensor:
+        """A grid for :func:`grid_sample`, input @ (x, y, 1) at each place of images of output_shape
+        [n, c, h, w], or input @ (x, y, z, 1) of volumes; places run from -1 to 1, as align_corners
+        says there."""
+    def correlation(
+        self,
+        input2: TensorLike,
+        pad_size: int,
+        kernel_size: int,
+        max_displacement: int,
+        stride1: int,
+        stride2: int,
+        corr_type_multiply: int = 1,
+    ) -> Tensor:
+        """The mean product of patches of two images, padded with zeros, [n, (2 m + 1) ** 2, oh, ow]
+        with m = max_displacement // stride2: of kernel_size around places stride1 apart in input1,
+        and around those displaced by -m to m times stride2 in input2. corr_type_multiply says
+        nothing here."""
+    def deformable_conv(
+        self,
+        offset: TensorLike,
+        filter: TensorLike,
+        mask: TensorLike | None,
+        strides: IntArrayLike,
+        paddings: IntArrayLike,
+        dilations: IntArrayLike,
+        deformable_groups: int,
+        groups: int,
+        im2col_step: int,
+    ) -> Tensor:
+        """Convolution whose taps read images [n, c, h, w] where offset [n, groups' * taps * 2, oh,
+        ow] moves them (down, across), bilinear and 0 off the image, times mask [n, groups' * taps,
+        oh, ow] if there is one; groups' are deformable_groups of the channels. im2col_step says
+        nothing here."""
     def npu_identity(self, format: int = -1) -> Tensor:
         """x; there are no formats of storage to choose, so format says nothing here."""
     def share_data(self) -> Tensor:
@@ -1125,6 +1253,41 @@ class TensorMethods:
         """x, made once all of dep are there."""
     def trans_layout(self, perm: IntArrayLike) -> Tensor:
         """x with its axes in the order perm; the same as :func:`transpose`."""
+    def pixel_shuffle(self, upscale_factor: int = 1, data_format: str = 'NCHW') -> Tensor:
+        """Images upscale_factor r times as large of r * r times as many channels: out[c, h * r + i,
+        w * r + j] = x[c * r * r + i * r + j, h, w]."""
+    def pixel_unshuffle(self, downscale_factor: int = 1, data_format: str = 'NCHW') -> Tensor:
+        """The inverse of :func:`pixel_shuffle`: out[c * r * r + i * r + j, h, w] = x[c, h * r + i,
+        w * r + j] for the downscale_factor r."""
+    def channel_shuffle(self, groups: int, data_format: str = 'NCHW') -> Tensor:
+        """Images with the channels of all groups in turn: those of [groups, channels / groups]
+        transposed."""
+    def shuffle_channel(self, group: int = 1) -> Tensor:
+        """:func:`channel_shuffle` of images [n, c, h, w]."""
+    def temporal_shift(
+        self,
+        seg_num: int,
+        shift_ratio: FloatLike = 0.25,
+        data_format: str = 'NCHW',
+    ) -> Tensor:
+        """Runs of seg_num images, of each of which the first channels * shift_ratio channels come
+        from the image before, as many from the image behind, the rest from itself; zeros where
+        there is none."""
+    def affine_channel(
+        self,
+        scale: TensorLike,
+        bias: TensorLike,
+        data_layout: str = 'AnyLayout',
+    ) -> Tensor:
+        """x * scale + bias with one number of each a channel: axis 1, or the last if data_layout is
+        NHWC."""
+    def affine_channel_(
+        self,
+        scale: TensorLike,
+        bias: TensorLike,
+        data_layout: str = 'AnyLayout',
+    ) -> Tensor:
+        """:func:`affine_channel` in the memory of x, not to be used after it."""
     def gather(self, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
         """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes
         of index, of any number, stand in place of axis. A negative index counts from the end. An
@@ -1203,6 +1366,111 @@ class TensorMethods:
         """x with value, of one element or broadcast, where the bool tensor mask is true."""
     def masked_fill_(self, mask: TensorLike, value: TensorLike) -> Tensor:
         """:func:`masked_fill` in the memory of x, not to be used after it."""
+    def linear_interp(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Signals [n, c, width] of another size, out[k] = x[i] * (1 - t) + x[i + 1] * t with i + t
+        = k * (size - 1) / (out size - 1) if align_corners; else k * size / out size, or (k + 0.5) *
+        size / out size - 0.5, at least 0, in align_mode 0. Sizes come from size_tensor (one int
+        tensor an axis), else out_size (one tensor of them), else scale_tensor or scale (rounded
+        down), else out_d, out_h and out_w; they count the spatial axes, which data_format says to
+        be before or behind the channels. interp_method says nothing more than the op's name."""
+    def bilinear_interp(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Images [n, c, height, width] of another size: :func:`linear_interp` along each spatial
+        axis."""
+    def trilinear_interp(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Volumes [n, c, depth, height, width] of another size: :func:`linear_interp` along each
+        spatial axis."""
+    def nearest_interp(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Signals, images or volumes of another size, of the elements nearest: along each axis
+        out[k] = x[floor(k * size / out size)], or x[floor(k * (size - 1) / (out size - 1) + 0.5)]
+        if align_corners. Sizes as in :func:`linear_interp`."""
+    def bicubic_interp(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Images of another size by cubic convolution with a = -0.75: along each axis four elements
+        around k * (size - 1) / (out size - 1) if align_corners, else (k + 0.5) * size / out size -
+        0.5, weighted by Keys' kernel; off the image its border goes on. Sizes as in
+        :func:`linear_interp`."""
+    def interp_antialias(
+        self,
+        out_size: TensorLike | None = None,
+        size_tensor: Sequence[TensorLike] | None = None,
+        scale_tensor: TensorLike | None = None,
+        data_format: str = 'NCHW',
+        out_d: int = 0,
+        out_h: int = 0,
+        out_w: int = 0,
+        scale: FloatLike | Sequence[FloatLike] | None = (),
+        interp_method: str = 'bilinear',
+        align_corners: bool = True,
+        align_mode: int = 1,
+    ) -> Tensor:
+        """Images of another size, each element a weighted mean of those around it: the kernel (a
+        triangle for bilinear, Keys' with a = -0.5 for bicubic) is made wider by size / out size
+        where that is above 1, so that a smaller image leaves nothing out. Sizes as in
+        :func:`linear_interp`."""
     def linear(self, weight: TensorLike, bias: TensorLike | None = None) -> Tensor:
         """x @ weight + bias, over the last axis of x; weight is [in, out], bias [out] or absent."""
     def linear_v2(
@@ -2132,6 +2400,31 @@ class TensorMethods:
         """The mean of each window of images; exclusive leaves the padding out of the count. Without
         strides the windows lie side by side; ceil_mode keeps windows that begin before the image
         ends and reach out behind."""
+    def max_pool3d(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike | None = (),
+        paddings: IntArrayLike = (0, 0, 0),
+        ceil_mode: bool = False,
+        data_format: str = 'NCDHW',
+        padding_algorithm: str = 'EXPLICIT',
+    ) -> Tensor:
+        """The largest element of each window of volumes; padding never wins, and ties share the
+        gradient. Without strides the windows lie side by side; ceil_mode keeps windows that begin
+        before the image ends and reach out behind."""
+    def avg_pool3d(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike | None = (),
+        paddings: IntArrayLike = (0, 0, 0),
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        data_format: str = 'NCDHW',
+        padding_algorithm: str = 'EXPLICIT',
+    ) -> Tensor:
+        """The mean of each window of volumes; exclusive leaves the padding out of the count.
+        Without strides the windows lie side by side; ceil_mode keeps windows that begin before the
+        image ends and reach out behind."""
     def pool2d(
         self,
         kernel_size: IntArrayLike,
@@ -2146,8 +2439,113 @@ class TensorMethods:
         padding_algorithm: str,
     ) -> Tensor:
         """:func:`max_pool2d` or :func:`avg_pool2d` by pooling_type (max, avg). global_pooling takes
-        the whole image for one window; adaptive reads kernel_size as the number of windows, which
-        must divide the image evenly."""
+        the whole image for one window; adaptive reads kernel_size as the number of windows, window
+        i from floor(i * size / n) up to ceil((i + 1) * size / n)."""
+    def pool3d(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike,
+        paddings: IntArrayLike,
+        ceil_mode: bool,
+        exclusive: bool,
+        data_format: str,
+        pooling_type: str,
+        global_pooling: bool,
+        adaptive: bool,
+        padding_algorithm: str,
+    ) -> Tensor:
+        """:func:`max_pool3d` or :func:`avg_pool3d` by pooling_type (max, avg); all else as
+        :func:`pool2d`."""
+    def lp_pool2d(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        data_format: str = 'NCHW',
+        pooling_type: str = '',
+        global_pooling: bool = False,
+        adaptive: bool = False,
+        padding_algorithm: str = 'EXPLICIT',
+        norm_type: FloatLike = 0.0,
+    ) -> Tensor:
+        """(sum of x ** norm_type) ** (1 / norm_type) of each window of images; where the sum is 0,
+        it and its gradient are 0. Windows as in :func:`pool2d`; norm_type must be given. exclusive
+        and pooling_type say nothing here."""
+    def max_pool2d_with_index(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike = (1, 1),
+        paddings: IntArrayLike = (0, 0),
+        global_pooling: bool = False,
+        adaptive: bool = False,
+        ceil_mode: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """The largest element of each window of images [n, c, ...], and its number on its image, in
+        int32: of equal ones the first, which has all the gradient. global_pooling and adaptive as
+        in :func:`pool2d`."""
+    def fractional_max_pool2d(
+        self,
+        output_size: IntArrayLike,
+        kernel_size: IntArrayLike = (0, 0),
+        random_u: FloatLike = 0.0,
+        return_mask: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """The largest elements of output_size windows of images [n, c, ...], and their numbers as
+        in :func:`max_pool2d_with_index`. The windows, disjoint or of kernel_size, begin at floor((i
+        + u) * a) - floor(u * a), a = size / n or (size - kernel) / (n - 1); u is random_u, between
+        0 and 1 (0, Paddle's for a number of its own, is refused), made smaller for disjoint
+        windows. return_mask says nothing here."""
+    def max_pool3d_with_index(
+        self,
+        kernel_size: IntArrayLike,
+        strides: IntArrayLike = (1, 1, 1),
+        paddings: IntArrayLike = (0, 0, 0),
+        global_pooling: bool = False,
+        adaptive: bool = False,
+        ceil_mode: bool = False,
+    ) -> tuple[Tensor, Tensor]:
+        """The largest element of each window of volumes [n, c, ...], and its number on its volume,
+        in int32: of equal ones the first, which has all the gradient. global_pooling and adaptive
+        as in :func:`pool3d`."""
+    def fractional_max_pool3d(
+        self,
+        output_size: IntArrayLike,
+        kernel_size: IntArrayLike = (0, 0, 0),
+        random_u: FloatLike = 0.0,
+        return_mask: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """The largest elements of output_size windows of volumes [n, c, ...], and their numbers as
+        in :func:`max_pool3d_with_index`. The windows, disjoint or of kernel_size, begin at floor((i
+        + u) * a) - floor(u * a), a = size / n or (size - kernel) / (n - 1); u is random_u, between
+        0 and 1 (0, Paddle's for a number of its own, is refused), made smaller for disjoint
+        windows. return_mask says nothing here."""
+    def unpool(
+        self,
+        indices: TensorLike,
+        ksize: IntArrayLike,
+        strides: IntArrayLike,
+        padding: IntArrayLike,
+        output_size: IntArrayLike,
+        data_format: str,
+    ) -> Tensor:
+        """Images of zeros with the elements of x [n, c, height, width] at the places that indices
+        number, as :func:`max_pool2d_with_index` gives them; of output_size, or (size - 1) * stride
+        - 2 * padding + ksize where that is empty."""
+    def unpool3d(
+        self,
+        indices: TensorLike,
+        ksize: IntArrayLike,
+        strides: IntArrayLike = (1, 1, 1),
+        paddings: IntArrayLike = (0, 0, 0),
+        output_size: IntArrayLike = (0, 0, 0),
+        data_format: str = 'NCDHW',
+    ) -> Tensor:
+        """:func:`unpool` of volumes; an output_size of zeros is as none."""
+    def maxout(self, groups: int, axis: int = 1) -> Tensor:
+        """The largest of each groups neighbouring channels, out[c] = max of x[c * groups + i] along
+        axis."""
     def fake_quantize_abs_max(
         self,
         bit_length: int = 8,
@@ -3211,6 +3609,46 @@ class TensorMethods:
         """x @ W + bias over the last axis of x, for weights W [k, n] quantised by llm.int8: columns
         of x with an element of a size above the threshold as they are, the others with each row as
         int8."""
+    def unfold(
+        self,
+        kernel_sizes: IntArrayLike,
+        strides: IntArrayLike,
+        paddings: IntArrayLike,
+        dilations: IntArrayLike,
+    ) -> Tensor:
+        """The windows of images [n, c, h, w] as columns, [n, c * taps, windows]; off the images are
+        zeros. paddings: (height, width) or (top, left, bottom, right)."""
+    def fold(
+        self,
+        output_sizes: IntArrayLike,
+        kernel_sizes: IntArrayLike,
+        strides: IntArrayLike,
+        paddings: IntArrayLike,
+        dilations: IntArrayLike,
+    ) -> Tensor:
+        """Images [n, c, *output_sizes] of the columns that :func:`unfold` makes of such, [n, c *
+        taps, windows]: what lies at one place is added up."""
+    def tensor_unfold(self, axis: DimLike, size: DimLike, step: DimLike) -> Tensor:
+        """Windows of size elements, step apart, along axis: out[..., i, ..., k] = input[..., i *
+        step + k, ...]."""
+    def frame(self, frame_length: int, hop_length: int, axis: int = -1) -> Tensor:
+        """Frames of a signal, hop_length apart: of [..., n] as [..., frame_length, frames] (axis
+        -1), of [n, ...] as [frames, frame_length, ...] (axis 0)."""
+    def overlap_add(self, hop_length: int, axis: int = -1) -> Tensor:
+        """The signal whose frames, hop_length apart, are added up where they overlap: of [...,
+        frame_length, frames] (axis -1) or [frames, frame_length, ...] (axis 0); the transpose of
+        :func:`frame`."""
+    def stft(
+        self,
+        window: TensorLike,
+        n_fft: int,
+        hop_length: int,
+        normalized: bool,
+        onesided: bool,
+    ) -> Tensor:
+        """Fourier transforms of the frames of signals [..., n] times window, [..., frequencies,
+        frames]: the n_fft // 2 + 1 from 0 on if onesided, else all n_fft; over sqrt(n_fft) if
+        normalized."""
     def index_add(self, index: TensorLike, add_value: TensorLike, axis: int = 0) -> Tensor:
         """x with slice i of add_value added to slice index[i] along axis; where an index comes
         again, all are added. An index out of range raises TensorIndexError where the call runs at

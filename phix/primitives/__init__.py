@@ -15,6 +15,7 @@ from phix.primitives import comparison as comparison
 from phix.primitives import contraction as contraction
 from phix.primitives import control_flow as control_flow
 from phix.primitives import convolution as convolution
+from phix.primitives import convolution_forms as convolution_forms
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
 from phix.primitives import detection as detection
@@ -27,11 +28,14 @@ from phix.primitives import filling as filling
 from phix.primitives import flash_attention as flash_attention
 from phix.primitives import fused as fused
 from phix.primitives import graph_ops as graph_ops
+from phix.primitives import grid_sampling as grid_sampling
 from phix.primitives import identity as identity
+from phix.primitives import images as images
 from phix.primitives import incomplete_gamma as incomplete_gamma
 from phix.primitives import index_simplifications as index_simplifications
 from phix.primitives import indexing as indexing
 from phix.primitives import infer_meta as infer_meta
+from phix.primitives import interpolation as interpolation
 from phix.primitives import jet as jet
 from phix.primitives import jet_control_flow as jet_control_flow
 from phix.primitives import jet_linalg as jet_linalg
@@ -47,6 +51,7 @@ from phix.primitives import optimizers as optimizers
 from phix.primitives import placement as placement
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
+from phix.primitives import pooling_forms as pooling_forms
 from phix.primitives import quantisation as quantisation
 from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
@@ -69,4 +74,6 @@ from phix.primitives import statistics as statistics
 from phix.primitives import transformation as transformation
 from phix.primitives import views as views
 from phix.primitives import weight_only as weight_only
+from phix.primitives import window_spans as window_spans
+from phix.primitives import windows as windows
 from phix.primitives import writing as writing

@@ -16,44 +16,58 @@ from phix.primitives.pointwise import conj
 # The largest stride, dilation or padding: sums and products of two are int64, too.
 MOST = (1 << 31) - 1
 _MOST_BYTES = 1 << 47  # what a process can address
-_TO_FIRST, _TO_LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+_LAST = ("NHWC", "NDHWC")
+# By the number of spatial axes; conv3d_transpose says NCHW where it means NCDHW.
+FORMATS = {2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC", "NCHW", "NHWC")}
+COUNTS = {2: "two", 3: "three"}
+_SIDES = {
+    2: "(height, width) or (top, bottom, left, right)",
+    3: "(depth, height, width) or (front, back, top, bottom, left, right)",
+}
 
 
 def channels_first(x: Any, data_format: str) -> Any:
-    return ops.transpose(x, _TO_FIRST) if data_format == "NHWC" else x
+    last = x.ndim - 1
+    return ops.transpose(x, (0, last, *range(1, last))) if data_format in _LAST else x
 
 
 def channels_back(x: Any, data_format: str) -> Any:
-    return ops.transpose(x, _TO_LAST) if data_format == "NHWC" else x
+    return ops.transpose(x, (0, *range(2, x.ndim), 1)) if data_format in _LAST else x
 
 
 def first_dims(x: MetaTensor, data_format: str) -> dm.Shape:
-    """The dims of images as [n, c, h, w]."""
-    return tuple(x.dims[i] for i in _TO_FIRST) if data_format == "NHWC" else x.dims
+    """The dims of images as [n, c, h, w], those of volumes as [n, c, d, h, w]."""
+    return (x.dims[0], x.dims[-1], *x.dims[1:-1]) if data_format in _LAST else x.dims
 
 
 # -- attributes and meta -----------------------------------------------------------------------
 def check_windows(
-    strides: Any, paddings: Any, padding_algorithm: str, dilations: Any, data_format: str
+    strides: Any,
+    paddings: Any,
+    padding_algorithm: str,
+    dilations: Any,
+    data_format: str,
+    count: int = 2,
 ) -> None:
-    """Raise AttributeValueError for attributes that no image could have."""
+    """Raise AttributeValueError for attributes that no image, of ``count`` axes, could have."""
     for name, values in (("strides", strides), ("dilations", dilations)):
-        if len(values) != 2 or any(not 1 <= v <= MOST for v in values):
+        if len(values) != count or any(not 1 <= v <= MOST for v in values):
             raise AttributeValueError(
-                f"{name} must be two ints from 1 to {MOST}, found {list(values)}"
+                f"{name} must be {COUNTS[count]} ints from 1 to {MOST}, found {list(values)}"
             )
     if padding_algorithm not in ("EXPLICIT", "SAME", "VALID"):
         raise AttributeValueError(
             f"padding_algorithm must be EXPLICIT, SAME or VALID, found {padding_algorithm!r}"
         )
     known = [p for p in paddings if isinstance(p, int)]
-    if len(paddings) not in (2, 4) or any(not 0 <= p <= MOST for p in known):
+    if len(paddings) not in (count, 2 * count) or any(not 0 <= p <= MOST for p in known):
         raise AttributeValueError(
-            "paddings must be (height, width) or (top, bottom, left, right), each from 0 to "
+            f"paddings must be {_SIDES[count]}, each from 0 to "
             f"{MOST}, found {dm.shape_text(tuple(paddings))}"
         )
-    if data_format not in ("NCHW", "NHWC"):
-        raise AttributeValueError(f"data_format must be NCHW or NHWC, found {data_format!r}")
+    if data_format not in FORMATS[count]:
+        first, last = FORMATS[count][:2]
+        raise AttributeValueError(f"data_format must be {first} or {last}, found {data_format!r}")
 
 
 @rules.infer_meta("ConvInferMeta")
@@ -67,13 +81,41 @@ def conv2d_meta(
     groups: Any,
     data_format: str,
 ) -> MetaTensor:
+    check_filters("input", input, filter, 2)
     check_windows(strides, paddings, padding_algorithm, dilations, data_format)
-    if input.ndim != 4 or filter.ndim != 4:
-        raise ShapeError(
-            f"input and filter must have 4 axes, found {input} and {filter}; reshape them"
-        )
     dims = first_dims(input, data_format)
-    n, size, o, kernel = dims[0], dims[2:], filter.dims[0], filter.dims[2:]
+    _, counts = placed(
+        dims, input.dtype, filter, strides, paddings, padding_algorithm, dilations, groups
+    )
+    n, o = dims[0], filter.dims[0]
+    dims = (n, *counts, o) if data_format in _LAST else (n, o, *counts)
+    return input.with_dims(dims)
+
+
+def check_filters(name: str, x: Any, filter: Any, count: int) -> None:
+    if x.ndim != count + 2 or filter.ndim != count + 2:
+        raise ShapeError(
+            f"{name} and filter must have {count + 2} axes, found {x.meta} and {filter.meta}; "
+            "reshape them"
+        )
+
+
+def placed(
+    dims: dm.Shape,
+    dtype: Any,
+    filter: MetaTensor,
+    strides: Any,
+    paddings: Any,
+    padding_algorithm: str,
+    dilations: Any,
+    groups: Any,
+) -> tuple[Pads, dm.Shape]:
+    """The paddings, and how many places the filters have on images of ``dims``, channels first.
+
+    Raises:
+        ShapeError: there is none, the channels do not fit, or no memory holds the padded images.
+    """
+    size, o, kernel = dims[2:], filter.dims[0], filter.dims[2:]
     _check_channels(dims[1], o, filter.dims[1], groups)
     pads = explicit_paddings(padding_algorithm, paddings, size, kernel, strides, dilations)
     counts = window_counts(padding_algorithm, pads, size, kernel, strides, dilations)
@@ -83,12 +125,11 @@ def conv2d_meta(
             f"fit on an image of {dm.shape_text(size)}; pad more, or use a smaller filter"
         )
     padded = tuple(n + p + q for n, (p, q) in zip(size, pads))
-    _check_image(padded, input.dtype, f"paddings {pads} make an image of {dm.shape_text(size)}")
-    dims = (n, *counts, o) if data_format == "NHWC" else (n, o, *counts)
-    return input.with_dims(dims)
+    check_image(padded, dtype, f"paddings {pads} make an image of {dm.shape_text(size)}")
+    return pads, counts
 
 
-def _check_image(size: dm.Shape, dtype: Any, how: str) -> None:
+def check_image(size: dm.Shape, dtype: Any, how: str) -> None:
     """Raise ShapeError where no memory can hold an image."""
     places = dm.product(size)
     if isinstance(places, int) and places * dtype.itemsize > _MOST_BYTES:
@@ -101,7 +142,7 @@ def _check_channels(c: Any, o: Any, per_group: Any, groups: Any) -> None:
     if not dm.may_equal(c, per_group * groups):
         raise ShapeError(
             f"input has {dm.dim_text(c)} channels, filter has {dm.dim_text(per_group)} for each of "
-            f"{dm.dim_text(groups)} groups; filter is [out, in / groups, height, width]"
+            f"{dm.dim_text(groups)} groups; filter is [out, in / groups, ...]"
         )
     if dm.is_known(o, groups) and o % groups:
         raise ShapeError(f"{dm.dim_text(o)} filters do not part into {groups} groups")
@@ -143,7 +184,7 @@ def spread(
     The windows' values stand ``stride`` apart, zeros between; the filter runs over them turned
     around, with in and out exchanged.
     """
-    turned = ops.flip(_exchanged(filter, groups), (2, 3))
+    turned = ops.flip(_exchanged(filter, groups), range(2, filter.ndim))
     apart = _interleaved(grad, strides)
     around: list[Any] = []
     cuts = []
@@ -154,10 +195,28 @@ def spread(
         front, cut = dm.maximum(reach - before, 0), dm.maximum(before - reach, 0)
         around += [front, dm.maximum(cut + n + reach - have - front, 0)]
         cuts.append(cut)
-    out = ops.conv2d(apart, turned, (1, 1), around, "EXPLICIT", dilations, groups)
+    ones = (1,) * len(size)
+    out = convolved(apart, turned, ones, around, "EXPLICIT", dilations, groups)
     for axis, (cut, n) in enumerate(zip(cuts, size), 2):
         out = _part(out, axis, cut, n)
     return out
+
+
+def convolved(
+    x: Any,
+    filter: Any,
+    strides: Any,
+    paddings: Any,
+    padding_algorithm: str,
+    dilations: Any,
+    groups: Any,
+    data_format: str = "NCHW",
+) -> Any:
+    """The convolution of images or of volumes."""
+    attrs = strides, paddings, padding_algorithm
+    if x.ndim == 4:
+        return ops.conv2d(x, filter, *attrs, dilations, groups, data_format)
+    return ops.conv3d(x, filter, *attrs, groups, dilations, data_format)
 
 
 def _filter_grad(
@@ -181,20 +240,23 @@ def _exchanged(filter: Any, groups: Any) -> Any:
     o, per_group, *kernel = filter.meta.dims
     each = dm.floordiv(o, groups)
     parts = ops.reshape(filter, (groups, each, per_group, *kernel))
-    return ops.reshape(ops.transpose(parts, (0, 2, 1, 3, 4)), (per_group * groups, each, *kernel))
+    order = (0, 2, 1, *range(3, parts.ndim))
+    return ops.reshape(ops.transpose(parts, order), (per_group * groups, each, *kernel))
 
 
 def _interleaved(x: Any, strides: Any) -> Any:
     """Zeros put behind each element, so that elements stand ``strides`` apart."""
     if all(s == 1 for s in strides):
         return x
-    n, c, h, w = x.meta.dims
-    sh, sw = strides
-    down = ops.reshape(ops.arange(0, sh, 1, dt.int64), (sh, 1, 1))
-    across = ops.arange(0, sw, 1, dt.int64)
-    cells = ops.reshape(x, (n, c, h, 1, w, 1))
-    apart = ops.where((down == 0) & (across == 0), cells, ops.full((), 0, x.dtype))
-    return ops.reshape(apart, (n, c, h * sh, w * sw))
+    n, c, *size = x.meta.dims
+    cells = ops.reshape(x, (n, c, *(d for k in size for d in (k, 1))))
+    is_first: Any = None
+    for axis, stride in enumerate(strides):
+        place = ops.arange(0, stride, 1, dt.int64)
+        here = ops.reshape(place, (stride, *(1,) * (2 * (len(size) - 1 - axis)))) == 0
+        is_first = here if is_first is None else is_first & here
+    apart = ops.where(is_first, cells, ops.full((), 0, x.dtype))
+    return ops.reshape(apart, (n, c, *(k * s for k, s in zip(size, strides))))
 
 
 def _part(x: Any, axis: int, start: Any, size: Any) -> Any:
@@ -251,96 +313,3 @@ def conv2d_batch(
     if data_format == "NHWC":
         order = (*order[:2], order[3], order[4], order[2])
     return out if order == (0, 1, 2, 3, 4) else ops.transpose(out, order)
-
-
-# -- depthwise_conv2d, conv2d_transpose --------------------------------------------------------
-@rules.decompose("depthwise_conv2d")
-def depthwise_conv2d(
-    input: Any,
-    filter: Any,
-    strides: Any,
-    paddings: Any,
-    padding_algorithm: str,
-    groups: int,
-    dilations: Any,
-    data_format: str,
-) -> Any:
-    return ops.conv2d(
-        input, filter, strides, paddings, padding_algorithm, dilations, groups, data_format
-    )
-
-
-def _output_size(
-    least: dm.Shape, padding: dm.Shape, size: dm.Shape, strides: Any, dilations: Any
-) -> dm.Shape:
-    """The size that is asked for, of those that a convolution takes to the same one.
-
-    Raises:
-        AttributeValueError: it is none of them, or asked for in two ways.
-    """
-    if padding and size:
-        raise AttributeValueError(
-            "output_padding and output_size say the same thing; give one of them"
-        )
-    for name, given in (("output_padding", padding), ("output_size", size)):
-        if given and len(given) != 2:
-            raise AttributeValueError(f"{name} must be two ints, found {dm.shape_text(given)}")
-    more = padding or tuple(a - b for a, b in zip(size or least, least))
-    most = [max(s, d) - 1 for s, d in zip(strides, dilations)]
-    if any(isinstance(m, int) and not 0 <= m <= top for m, top in zip(more, most)):
-        name, given = ("output_padding", padding) if padding else ("output_size", size)
-        sizes = " and ".join(
-            f"{dm.dim_text(a)} to {dm.dim_text(a + top)}" for a, top in zip(least, most)
-        )
-        raise AttributeValueError(
-            f"{name} {dm.shape_text(given)} is none of a convolution with strides {list(strides)} "
-            f"and dilations {list(dilations)}, which takes sizes of {sizes} to that of x; "
-            f"write an output_padding of at most {most}"
-        )
-    return size or tuple(a + m for a, m in zip(least, more))
-
-
-@rules.decompose("conv2d_transpose")
-def conv2d_transpose(
-    x: Any,
-    filter: Any,
-    strides: Any,
-    paddings: Any,
-    output_padding: Any,
-    output_size: Any,
-    padding_algorithm: str,
-    groups: int,
-    dilations: Any,
-    data_format: str,
-) -> Any:
-    """The transpose of the convolution that takes images of the output's size to x."""
-    check_windows(strides, paddings, padding_algorithm, dilations, data_format)
-    if isinstance(groups, int) and groups < 1:
-        raise AttributeValueError(f"groups must be 1 or more, found {groups}")
-    if x.ndim != 4 or filter.ndim != 4:
-        raise ShapeError(
-            f"x and filter must have 4 axes, found {x.meta} and {filter.meta}; reshape them"
-        )
-    images = channels_first(x, data_format)
-    if not dm.may_equal(images.meta.dims[1], filter.meta.dims[0]):
-        raise ShapeError(
-            f"x has {dm.dim_text(images.meta.dims[1])} channels, filter {filter.meta} takes "
-            "others; filter is [in, out / groups, height, width]"
-        )
-    size, kernel = images.meta.dims[2:], filter.meta.dims[2:]
-    if padding_algorithm == "SAME":
-        whole = tuple(n * s for n, s in zip(size, strides))
-        pads = explicit_paddings("SAME", paddings, whole, kernel, strides, dilations)
-    else:
-        pads = explicit_paddings(padding_algorithm, paddings, size, kernel, strides, dilations)
-    least = tuple(
-        (n - 1) * s - p - q + (k - 1) * d + 1
-        for n, k, s, d, (p, q) in zip(size, kernel, strides, dilations, pads)
-    )
-    wanted = _output_size(least, tuple(output_padding), tuple(output_size), strides, dilations)
-    if any(isinstance(d, int) and d < 1 for d in wanted):
-        raise ShapeError(f"the paddings leave nothing of the output; pad less than {pads}")
-    how = f"strides {list(strides)} and dilations {list(dilations)} make"
-    _check_image(wanted, x.dtype, f"{how} an image of {dm.shape_text(size)}")
-    out = spread(images, filter, wanted, strides, pads, dilations, groups)
-    return channels_back(out, data_format)

@@ -137,7 +137,7 @@ def norm_attrs(x: MetaTensor, axis: int, epsilon: float, is_test: bool) -> Any:
 @rules.decompose("norm")
 def norm(x: Any, axis: int, epsilon: float, is_test: bool) -> Any:
     wide = widened(x)
-    root = _at_zero(ops.sum(wide * wide, [axis], keepdim=True) + epsilon, ops.sqrt)
+    root = at_zero(ops.sum(wide * wide, [axis], keepdim=True) + epsilon, ops.sqrt)
     out = wide / ops.where(root == 0, 1.0, root)
     return as_dtype(out, x.dtype), as_dtype(root, x.dtype)
 

@@ -9,6 +9,7 @@ lies in. Windows that neither overlap nor leave anything between them are cut ou
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from typing import Any
 
@@ -18,7 +19,7 @@ from phix.core import rules
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.windows import Pads, explicit_paddings, window_counts
-from phix.primitives.convolution import MOST, check_windows
+from phix.primitives.convolution import COUNTS, MOST, check_windows
 from phix.primitives.positions import numbers
 from phix.primitives.widening import as_dtype, widened
 
@@ -26,13 +27,13 @@ from phix.primitives.widening import as_dtype, widened
 _MOST_TAPS = 1 << 14
 
 
-def _spatial(x: Any, data_format: str) -> tuple[int, int]:
-    """The axes of height and width."""
-    return (1, 2) if data_format == "NHWC" else (2, 3)
+def spatial(x: Any, data_format: str) -> tuple[int, ...]:
+    """The axes of (depth,) height and width."""
+    return tuple(range(1, x.ndim - 1) if data_format in ("NHWC", "NDHWC") else range(2, x.ndim))
 
 
 class Windows:
-    """Where the windows of a pooling lie along the two spatial axes of ``x`` (a tensor or meta)."""
+    """Where the windows of a pooling lie along the spatial axes of ``x`` (a tensor or meta)."""
 
     def __init__(
         self,
@@ -44,12 +45,17 @@ class Windows:
         data_format: str,
         algorithm: str,
     ) -> None:
-        if x.ndim != 4:
-            raise ShapeError(f"x must be images with 4 axes, found {x.meta}; reshape it")
-        self.axes = _spatial(x, data_format)
+        if x.ndim != len(kernel) + 2:
+            raise ShapeError(
+                f"x must be images with {len(kernel) + 2} axes, found {x.meta}; reshape it"
+            )
+        self.dense = (1,) * len(kernel)
+        self.axes = spatial(x, data_format)
         self.size = tuple(x.meta.dims[a] for a in self.axes)
         self.kernel, self.strides = kernel, strides
-        self.pads: Pads = explicit_paddings(algorithm, paddings, self.size, kernel, strides, (1, 1))
+        self.pads: Pads = explicit_paddings(
+            algorithm, paddings, self.size, kernel, strides, self.dense
+        )
         self.counts = self._counted(ceil_mode, algorithm)
         # a single window takes no step, and zeros are not put behind it
         self.strides = tuple(
@@ -79,7 +85,7 @@ class Windows:
         pads = self.pads
         if ceil_mode:  # rounding up is the same as more padding behind, by stride - 1
             pads = [(p, q + (s - 1)) for (p, q), s in zip(pads, self.strides)]
-        counts = window_counts(algorithm, pads, self.size, self.kernel, self.strides, (1, 1))
+        counts = window_counts(algorithm, pads, self.size, self.kernel, self.strides, self.dense)
         if not ceil_mode:
             return counts
         begun = [
@@ -104,7 +110,7 @@ class Windows:
         if self.tile():
             return reduce(self._tiles(x), self._within())
         x = self._padded(x, fill)
-        for number in range(2):
+        for number in range(len(self.axes)):
             x = functools.reduce(combine, (self._part(x, number, i) for i in self._taps(number)))
         return x
 
@@ -113,14 +119,13 @@ class Windows:
 
     def _parted(self, dims: dm.Shape, sizes: Any) -> dm.Shape:
         """The dims of images with the spatial ones as windows of ``sizes``."""
-        h, w = self.axes
+        first, last = self.axes[0], self.axes[-1]
         parted = [p for n, k in zip(self.counts, sizes) for p in (n, k)]
-        return (*dims[:h], *parted, *dims[w + 1 :])
+        return (*dims[:first], *parted, *dims[last + 1 :])
 
     def _within(self) -> list[int]:
         """The axes of the tiles that lie within a window."""
-        h, w = self.axes
-        return [h + 1, w + 2]
+        return [a + i + 1 for i, a in enumerate(self.axes)]
 
     def _taps(self, number: int) -> range:
         return range(self.kernel[number])
@@ -161,10 +166,10 @@ class Windows:
         """The sum over the windows an element lies in: the gradient of sums over windows."""
         if self.tile():
             dims = like.meta.dims
-            values = ops.reshape(values, self._parted(dims, (1, 1)))
+            values = ops.reshape(values, self._parted(dims, self.dense))
             return ops.reshape(ops.expand(values, self._parted(dims, self.kernel)), dims)
         values = self._begun(values)
-        for number in range(2):
+        for number in range(len(self.axes)):
             parts = (self._lying_in(values, number, i) for i in self._taps(number))
             values = functools.reduce(ops.add, parts)
         return values
@@ -178,30 +183,34 @@ class Windows:
                 f"the gradient of the maxima of overlapping windows of {list(self.kernel)} would "
                 f"look at more than {_MOST_TAPS} elements each; use a smaller window"
             )
-        taps = [(i, j) for i in self._taps(0) for j in self._taps(1)]
+        taps = list(itertools.product(*map(self._taps, range(len(self.axes)))))
         padded = self._padded(x, -math.inf)
-        hits = (self._part(self._part(padded, 0, i), 1, j) == out for i, j in taps)
+        hits = (self._each(self._part, padded, tap) == out for tap in taps)
         ties = functools.reduce(ops.add, (ops.cast(hit, x.dtype) for hit in hits))
         largest, shares = self._begun(out), self._begun(grad / ties)
         total: Any = None
-        for i, j in taps:
-            value, share = (
-                self._lying_in(self._lying_in(v, 0, i), 1, j) for v in (largest, shares)
-            )
+        for tap in taps:
+            value, share = (self._each(self._lying_in, v, tap) for v in (largest, shares))
             part = ops.where(x == value, share, 0.0)
             total = part if total is None else total + part
         return total
 
+    def _each(self, slices: Any, x: Any, tap: tuple[int, ...]) -> Any:
+        """``slices`` of x along each spatial axis, of the elements ``tap`` of the windows."""
+        for number, i in enumerate(tap):
+            x = slices(x, number, i)
+        return x
+
     def _back_to_largest_of_tiles(self, x: Any, out: Any, grad: Any) -> Any:
         tiles, axes = self._tiles(x), self._within()
-        seen = self._parted(x.meta.dims, (1, 1))
+        seen = self._parted(x.meta.dims, self.dense)
         hits = ops.cast(tiles == ops.reshape(out, seen), x.dtype)
         shares = ops.reshape(grad, seen) / ops.sum(hits, axes, keepdim=True)
         return ops.reshape(hits * shares, x.meta.dims)
 
     def sizes(self, exclusive: bool, like: Any) -> Any:
         """How many elements of the image, or of it with its padding, each window holds."""
-        along = [self._sizes_along(i, exclusive) for i in range(2)]
+        along = [self._sizes_along(i, exclusive) for i in range(len(self.axes))]
         if all(isinstance(n, int) for n in along):
             return float(math.prod(along))
         total: Any = 1.0
@@ -239,46 +248,57 @@ def _apart(x: Any, axis: int, stride: int) -> Any:
 
 
 # -- attributes, meta --------------------------------------------------------------------------
-def _check(kernel: Any, strides: Any, paddings: Any, data_format: str, algorithm: str) -> Any:
-    """Kernel and strides as pairs: one number stands for both, no strides for the kernel."""
-    kernel = kernel * 2 if len(kernel) == 1 else kernel
-    strides = strides * 2 if len(strides) == 1 else strides or kernel
-    paddings = paddings * 2 if len(paddings) == 1 else paddings
-    if len(kernel) != 2 or any(dm.is_known(k) and not 1 <= k <= MOST for k in kernel):
+def check(
+    kernel: Any, strides: Any, paddings: Any, data_format: str, algorithm: str, count: int = 2
+) -> Any:
+    """Kernel and strides an axis each: one number stands for all, no strides for the kernel."""
+    kernel = kernel * count if len(kernel) == 1 else kernel
+    strides = strides * count if len(strides) == 1 else strides or kernel
+    paddings = paddings * count if len(paddings) == 1 else paddings
+    if len(kernel) != count or any(dm.is_known(k) and not 1 <= k <= MOST for k in kernel):
         raise AttributeValueError(
-            f"kernel_size must be two ints from 1 to {MOST}, found {list(kernel)}"
+            f"kernel_size must be {COUNTS[count]} ints from 1 to {MOST}, found {list(kernel)}"
         )
-    check_windows(strides, paddings, algorithm, (1, 1), data_format)
+    check_windows(strides, paddings, algorithm, (1,) * count, data_format, count)
     return kernel, strides, paddings
 
 
-@rules.normalize("max_pool2d")
-def max_pool2d_attrs(
-    x: MetaTensor,
-    kernel_size: Any,
-    strides: Any,
-    paddings: Any,
-    ceil_mode: bool,
-    data_format: str,
-    algorithm: str,
-) -> Any:
-    sizes = _check(kernel_size, strides, paddings, data_format, algorithm)
-    return *sizes, ceil_mode, data_format, algorithm
+def _max_attrs(count: int) -> Any:
+    def rule(
+        x: MetaTensor,
+        kernel_size: Any,
+        strides: Any,
+        paddings: Any,
+        ceil_mode: bool,
+        data_format: str,
+        algorithm: str,
+    ) -> Any:
+        sizes = check(kernel_size, strides, paddings, data_format, algorithm, count)
+        return *sizes, ceil_mode, data_format, algorithm
+
+    return rule
 
 
-@rules.normalize("avg_pool2d")
-def avg_pool2d_attrs(
-    x: MetaTensor,
-    kernel_size: Any,
-    strides: Any,
-    paddings: Any,
-    ceil_mode: bool,
-    exclusive: bool,
-    data_format: str,
-    algorithm: str,
-) -> Any:
-    sizes = _check(kernel_size, strides, paddings, data_format, algorithm)
-    return *sizes, ceil_mode, exclusive, data_format, algorithm
+def _avg_attrs(count: int) -> Any:
+    def rule(
+        x: MetaTensor,
+        kernel_size: Any,
+        strides: Any,
+        paddings: Any,
+        ceil_mode: bool,
+        exclusive: bool,
+        data_format: str,
+        algorithm: str,
+    ) -> Any:
+        sizes = check(kernel_size, strides, paddings, data_format, algorithm, count)
+        return *sizes, ceil_mode, exclusive, data_format, algorithm
+
+    return rule
+
+
+for _count in (2, 3):
+    rules.normalize(f"max_pool{_count}d")(_max_attrs(_count))
+    rules.normalize(f"avg_pool{_count}d")(_avg_attrs(_count))
 
 
 @rules.infer_meta("PoolWindowsInferMeta")
@@ -298,12 +318,14 @@ def pool_meta(
 
 # -- decompositions ----------------------------------------------------------------------------
 @rules.decompose("max_pool2d")
-def max_pool2d(x: Any, *attrs: Any) -> Any:
+@rules.decompose("max_pool3d")
+def max_pool(x: Any, *attrs: Any) -> Any:
     return Windows(x, *attrs).reduced(x, -math.inf, ops.max, ops.maximum)
 
 
 @rules.decompose("max_pool2d_grad")
-def max_pool2d_grad(x: Any, out: Any, out_grad: Any, *attrs: Any) -> Any:
+@rules.decompose("max_pool3d_grad")
+def max_pool_grad(x: Any, out: Any, out_grad: Any, *attrs: Any) -> Any:
     return Windows(x, *attrs).back_to_largest(x, out, out_grad)
 
 
@@ -323,7 +345,8 @@ def _averaging(
 
 
 @rules.decompose("avg_pool2d")
-def avg_pool2d(x: Any, *attrs: Any) -> Any:
+@rules.decompose("avg_pool3d")
+def avg_pool(x: Any, *attrs: Any) -> Any:
     windows, exclusive = _averaging(x, *attrs)
     wide = widened(x)
     total = windows.reduced(wide, 0.0, ops.sum, ops.add)
@@ -331,67 +354,8 @@ def avg_pool2d(x: Any, *attrs: Any) -> Any:
 
 
 @rules.decompose("avg_pool2d_grad")
-def avg_pool2d_grad(x: Any, out_grad: Any, *attrs: Any) -> Any:
+@rules.decompose("avg_pool3d_grad")
+def avg_pool_grad(x: Any, out_grad: Any, *attrs: Any) -> Any:
     windows, exclusive = _averaging(x, *attrs)
     grad = widened(out_grad)
     return as_dtype(windows.back(grad / windows.sizes(exclusive, grad), x), x.dtype)
-
-
-_POOLING_TYPES = ("max", "avg")
-
-
-@rules.normalize("pool2d")
-def pool2d_attrs(
-    x: MetaTensor,
-    kernel_size: Any,
-    strides: Any,
-    paddings: Any,
-    ceil_mode: bool,
-    exclusive: bool,
-    data_format: str,
-    pooling_type: str,
-    global_pooling: bool,
-    adaptive: bool,
-    algorithm: str,
-) -> Any:
-    """Adaptive pooling, of a known image size, becomes pooling by windows of the size that fits."""
-    if pooling_type not in _POOLING_TYPES:
-        raise AttributeValueError(f"pooling_type must be max or avg, found {pooling_type!r}")
-    if x.ndim != 4:
-        raise ShapeError(f"x must be images with 4 axes, found {x}; reshape it")
-    kernel_size, strides, paddings = _check(kernel_size, strides, paddings, data_format, algorithm)
-    if adaptive and not global_pooling:
-        size = tuple(x.dims[a] for a in _spatial(x, data_format))
-        if not dm.is_known(*size) or any(n % c or not n for n, c in zip(size, kernel_size)):
-            raise ShapeError(
-                f"adaptive pooling needs a known image size that {list(kernel_size)} windows "
-                f"divide evenly, found {x}; use global_pooling for one window"
-            )
-        kernel_size = strides = tuple(n // c for n, c in zip(size, kernel_size))
-        paddings, ceil_mode, algorithm = (0, 0), False, "EXPLICIT"
-    return (
-        kernel_size, strides, paddings, ceil_mode, exclusive, data_format, pooling_type,
-        global_pooling, False, algorithm,
-    )  # fmt: skip
-
-
-@rules.decompose("pool2d")
-def pool2d(
-    x: Any,
-    kernel_size: Any,
-    strides: Any,
-    paddings: Any,
-    ceil_mode: bool,
-    exclusive: bool,
-    data_format: str,
-    pooling_type: str,
-    global_pooling: bool,
-    adaptive: bool,
-    padding_algorithm: str,
-) -> Any:
-    sizes = (kernel_size, strides, paddings, ceil_mode)
-    if global_pooling:
-        return (ops.max if pooling_type == "max" else ops.mean)(x, _spatial(x, data_format), True)
-    if pooling_type == "max":
-        return ops.max_pool2d(x, *sizes, data_format, padding_algorithm)
-    return ops.avg_pool2d(x, *sizes, exclusive, data_format, padding_algorithm)
