@@ -142,6 +142,17 @@ def test_what_does_not_fit_a_computed_size_raises(f: Callable[[Any], Any]) -> No
             run(x)
 
 
+def test_what_does_not_fit_an_unknown_size_inside_a_loop_raises() -> None:
+    def total(x: Any) -> Any:
+        step = lambda c, _: (c + (x + np.ones(5)).sum(), None)  # noqa: E731
+        return phix.scan(step, 0.0, length=2)[0]
+
+    run = phix.jit(total, input_spec=[phix.spec(["n"])])
+    assert run(np.ones(5, "f")).item() == 20 and run(np.ones(1, "f")).item() == 20
+    with pytest.raises(ShapeError, match=r"add.*test_run_time_sizes\.py"):
+        run(np.ones(3, "f"))
+
+
 # -- where a size cannot be had --------------------------------------------------------------
 @pytest.mark.parametrize("wrap", [phix.vmap, lambda f: phix.jit(phix.vmap(f)),
                                   lambda f: phix.vmap(phix.jit(f))])  # fmt: skip
