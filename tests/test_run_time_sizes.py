@@ -3,15 +3,22 @@ what is said where a size cannot be had."""
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import phix
+from emulated_gpu import emulated
 from phix import ops
 from phix.core.errors import ConcretizationError, ShapeError
+
+pytestmark = pytest.mark.unoptimised
 
 rng = np.random.default_rng(3)
 X = rng.normal(size=(3, 4))
@@ -53,13 +60,14 @@ def slope(f: Callable[..., Any], x: np.ndarray, step: float = 1e-6) -> np.ndarra
     return found
 
 
-def check_gradient(f: Callable[..., Any], x: np.ndarray, *rest: Any) -> None:
-    """The gradient with respect to ``x``, eager, compiled and for unknown dims."""
+def check_gradient(f: Callable[..., Any], x: np.ndarray, *rest: Any, ways: int = 3) -> None:
+    """The gradient with respect to ``x``: for unknown dims, then compiled, then eager."""
     value = phix.jit(f)
     expected = slope(lambda v: value(v, *rest).item(), x)
     args = (x, *rest)
     specs = [phix.spec([-1] * np.ndim(a), np.asarray(a).dtype) for a in args]
-    for run in (phix.grad(f), phix.jit(phix.grad(f)), phix.jit(phix.grad(f), input_spec=specs)):
+    unknown = phix.jit(phix.grad(f), input_spec=specs)
+    for run in (unknown, phix.jit(phix.grad(f)), phix.grad(f))[:ways]:
         np.testing.assert_allclose(run(*args), expected, rtol=1e-6, atol=1e-7)
 
 
@@ -134,6 +142,17 @@ def test_what_does_not_fit_a_computed_size_raises(f: Callable[[Any], Any]) -> No
             run(x)
 
 
+def test_what_does_not_fit_an_unknown_size_inside_a_loop_raises() -> None:
+    def total(x: Any) -> Any:
+        step = lambda c, _: (c + (x + np.ones(5)).sum(), None)  # noqa: E731
+        return phix.scan(step, 0.0, length=2)[0]
+
+    run = phix.jit(total, input_spec=[phix.spec(["n"])])
+    assert run(np.ones(5, "f")).item() == 20 and run(np.ones(1, "f")).item() == 20
+    with pytest.raises(ShapeError, match=r"add.*test_run_time_sizes\.py"):
+        run(np.ones(3, "f"))
+
+
 # -- where a size cannot be had --------------------------------------------------------------
 @pytest.mark.parametrize("wrap", [phix.vmap, lambda f: phix.jit(phix.vmap(f)),
                                   lambda f: phix.vmap(phix.jit(f))])  # fmt: skip
@@ -194,7 +213,7 @@ def test_graphs_with_sizes_of_their_own() -> None:
         twice = phix.jit(lambda x, part=part: (part(x).sum() + part(-x).sum(), part(-x)))
         same(twice(X), (np.sum(X**2), X[X < 0] ** 2))
         loss = lambda x, part=part: part(x).sum() * part(-x).sum()  # noqa: E731
-        check_gradient(loss, X)
+        check_gradient(loss, X[0], ways=1)
     graph = phix.make_graph(lambda x: x[x > 0] + 1.0)(X)
     phix.check_graph(graph)
     assert graph == phix.make_graph(lambda y: y[y > 0] + 1.0)(X)
@@ -317,7 +336,7 @@ def test_a_particle_filter() -> None:
 
     calls = [(rng.normal(size=8), s) for s in rng.normal(size=(2, 3))]
     anywhere(f, *calls, wanted=lambda x, s: particle_filter(np, np.repeat, x, s, 8))
-    check_gradient(lambda x, s: f(x, s)[0] * f(x, s)[1], *calls[0])
+    check_gradient(lambda x, s: f(x, s)[0] * f(x, s)[1], *calls[0], ways=1)
 
 
 def masked_loss(h: Any, w: Any, mask: Any, target: Any) -> Any:
@@ -375,12 +394,12 @@ def test_a_graph_is_coarsened() -> None:
     calls = [(x, k, edges, weight) for k in labels]
     anywhere(f, *calls, wanted=lambda *a: coarsened(np, plain, *a))
     energy = lambda x, *rest: (f(x, *rest)[1] ** 2.0).sum() * (f(x, *rest)[3] ** 2.0).sum()  # noqa: E731
-    check_gradient(energy, *calls[0])
+    check_gradient(energy, *calls[0], ways=1)
 
 
 def refined(np: Any, x: Any) -> Any:
     """A mesh with a point more in each interval across which the function bends."""
-    for _ in range(2):
+    for _ in range(2):  # what the first finds, the second reads
         y = np.tanh(4.0 * x)
         (wide,) = np.nonzero(np.abs(y[1:] - y[:-1]) > 0.3)
         x = np.sort(np.concatenate([x, 0.5 * (x[wide] + x[wide + 1])]))
@@ -391,7 +410,7 @@ def test_a_mesh_is_refined() -> None:
     f = lambda x: refined(np, phix.to_tensor(x))  # noqa: E731
     meshes = [np.linspace(-1, 1.1, 7), np.linspace(2, 3, 7), np.linspace(-0.2, 0.3, 7) * 6]
     anywhere(f, *[(x,) for x in meshes], wanted=lambda x: refined(np, x))
-    check_gradient(lambda x: f(x)[1] * f(x)[0].mean(), meshes[0])
+    check_gradient(lambda x: f(x)[1] * f(x)[0].mean(), meshes[0], ways=1)
 
 
 def test_gradients_of_rows_of_an_embedding_used_once() -> None:
@@ -433,3 +452,32 @@ def test_other_sizes_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
         assert value.item() == pytest.approx(np.sum(y[y > 0] ** 2))
         np.testing.assert_allclose(grads, np.where(y > 0, 2 * y, 0))
     assert not made and f.trace_count == 1
+
+
+_SCRIPT = """
+import numpy as np, phix
+found = phix.jit(lambda x: (x[x > 0] * 2, np.unique(x)))(np.array([3, 1, 0, 3]))
+print(*found[0].tolist(), *found[1].tolist(), "hits", phix.cache_info().hits > 0)
+"""
+
+
+def test_another_process_takes_the_code_from_disk(tmp_path: Path) -> None:
+    """Python runs the steps between, so it is the code of each segment that is there."""
+    environment = os.environ | {"PHIX_CACHE_DIR": str(tmp_path)}
+    environment.pop("PHIX_CACHE", None)
+    for hits in ("False", "True"):
+        ran = subprocess.run(
+            [sys.executable, "-c", _SCRIPT], text=True, capture_output=True, env=environment
+        )
+        assert ran.stdout.split() == [*"626013", "hits", hits], ran.stderr
+
+
+def test_on_a_gpu() -> None:
+    with emulated():
+        x = phix.to_tensor(X, place="gpu")
+        rows, run = phix.jit(lambda x: ops.unique(ops.round(x), True, False, False, [0])), phix.jit
+        same(run(lambda x: x[x > 0] * 2.0)(x), X[X > 0] * 2)
+        same(run(ops.nonzero)(x > 1), np.argwhere(X > 1))
+        same(rows(x)[0], np.unique(np.round(X), axis=0))
+        with pytest.raises(ShapeError, match="reshape"):
+            run(lambda x: ops.reshape(x[x > 0], [12]) + 1.0)(x)

@@ -28,6 +28,8 @@ from phix.core.op import Op
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, TensorBase, Tracer
 
+NO_END = 1 << 62  # the size where every int from 0 is in range
+
 
 @dataclass(frozen=True)
 class IndexRange:
@@ -66,6 +68,8 @@ class IndexRange:
             if not bad.any():
                 return None
         found = int(array[bad].flat[0])
+        if size >= NO_END:
+            return f"{self.name} holds {found}, which is negative; write ints from 0"
         also = "" if self.ignored is None else f", or {self.ignored} for none"
         may_be = (
             f"write ints from {lowest} to {size - 1}{also}" if size else "there is none to name"

@@ -15,6 +15,7 @@ from phix.core.conversion import home, owned_tensor
 from phix.core.dims import Dim, DimLike
 from phix.core.errors import (
     ArgumentError,
+    ConcretizationError,
     DTypeError,
     NumberRangeError,
     PhixError,
@@ -317,6 +318,11 @@ def _int_index(i: Any, dim: DimLike, axis: int, x: TensorBase) -> DimLike:
 
 def slice_bounds(s: slice, dim: DimLike) -> tuple[DimLike, DimLike, int, DimLike]:
     """Start, end, stride and length of ``s`` over an axis of size ``dim``, as Python counts."""
+    if any(map(_is_computed, (s.start, s.stop, s.step))):
+        raise ConcretizationError(
+            f"x.at[i:j]{at_user_line()} takes bounds that are known while tracing; update at "
+            "positions (x.at[i + phix.arange(n)]), or choose with phix.ops.where"
+        )
     try:
         stride = 1 if s.step is None else operator.index(s.step)
         ends = (s.start, s.stop)

@@ -69,6 +69,22 @@ def size_checks(graph: Graph) -> dict[Symbol, SizeCheck]:
     return found
 
 
+def check_inside(graph: Graph, env: Mapping[Symbol, Any]) -> None:
+    """Look whether the graphs inside fit the sizes of the inputs, as far as these tell theirs.
+
+    Raises:
+        ShapeError or its like: what a call on the way says of such sizes.
+    """
+    if not any(e.op.has_graphs for e in graph.equations):
+        return
+    check = graph.memo.get("inside")
+    if check is None:
+        inner = [g for e in graph.equations for g in graphs_in(e.attrs)]
+        unsure = [e for g in inner for e in _equations(g) if _symbols(e) and _is_unsure(e)]
+        check = graph.memo["inside"] = SizeCheck(unsure, set().union(*map(_symbols, unsure)))
+    check(env)
+
+
 def _equations(graph: Graph) -> Iterator[Equation]:
     """Those of a graph and of all inside it, but for the ones that bind dims."""
     waiting = [graph]

@@ -26,7 +26,7 @@ def call_key(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     return op, attr_key(attrs), frozenset(keys) if may_swap(op) else keys
 
 
-_DEEPEST = 8  # calls inside calls that are compared
+_DEEPEST = 6  # calls inside calls that are compared
 
 
 def made_alike(value: Any, depth: int = _DEEPEST) -> Any:
@@ -36,7 +36,8 @@ def made_alike(value: Any, depth: int = _DEEPEST) -> Any:
     Whoever keeps this keeps the value alive.
     """
     if isinstance(value, tuple):
-        return tuple([made_alike(v, depth) for v in value])
+        # of a list, no more than the tensors: there may be many
+        return tuple([made_alike(v, depth if depth == _DEEPEST else 0) for v in value])
     if not isinstance(value, TensorBase):
         return attr_key(value)
     made = origin(value) if depth and rewrites.is_on("common_subexpressions") else None

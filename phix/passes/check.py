@@ -23,6 +23,7 @@ from phix.core.kernel_registry import Kernel
 from phix.core.kernel_selection import chosen_function
 from phix.core.memory_layouts import is_blocked
 from phix.core.meta import MetaConfig, MetaTensor, covers
+from phix.core.size_checks import check_inside
 from phix.core.source import at_source
 from phix.interpreters.infer_meta import COMPILE_TIME, RUN_TIME, infer
 
@@ -117,6 +118,7 @@ def infer_again(graph: Graph, shapes: Sequence[Shape], config: MetaConfig = RUN_
         except Exception as error:
             raise _as_traced(at_source(error, e.source), e, env) from None
         known.update(zip(flat(e.outputs), flat(found)))
+    check_inside(graph, env)
     return [meta_of(a) for a in graph.outputs]
 
 

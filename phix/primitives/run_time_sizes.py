@@ -17,7 +17,7 @@ from phix.core import rules
 from phix.core.attrs import as_dim
 from phix.core.dims import DimLike
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
-from phix.core.index_ranges import IndexRange, as_int64
+from phix.core.index_ranges import NO_END, IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.core.transforms import transforms
 from phix.primitives import axes as ax
@@ -243,9 +243,6 @@ def _counts(places: Any, size: DimLike) -> Any:
 
 
 # -- repeat_interleave_with_tensor_index, bincount -----------------------------------------------
-_NO_END = 1 << 62  # of ints that are to be 0 or more
-
-
 @rules.normalize("repeat_interleave_with_tensor_index")
 def repeat_attrs(x: MetaTensor, repeats: MetaTensor, axis: int) -> Any:
     return (ax.positive(axis, x.ndim),)
@@ -253,7 +250,7 @@ def repeat_attrs(x: MetaTensor, repeats: MetaTensor, axis: int) -> Any:
 
 @rules.indices("repeat_interleave_with_tensor_index")
 def repeat_ranges(x: MetaTensor, repeats: MetaTensor, axis: int) -> list[IndexRange]:
-    return [IndexRange("repeats", (_NO_END,), "numbers of repeats", counts_back=False)]
+    return [IndexRange("repeats", (NO_END,), "numbers of repeats", counts_back=False)]
 
 
 @rules.infer_meta("RepeatInterleaveWithTensorIndexInferMeta")
@@ -286,7 +283,7 @@ def repeat_interleave_with_tensor_index(x: Any, repeats: Any, axis: int) -> Any:
 
 @rules.indices("bincount")
 def bincount_ranges(x: MetaTensor, weights: Any, minlength: Any) -> list[IndexRange]:
-    return [IndexRange("x", (_NO_END,), "bins", counts_back=False)]
+    return [IndexRange("x", (NO_END,), "bins", counts_back=False)]
 
 
 @rules.infer_meta("BincountInferMeta")
