@@ -28,6 +28,7 @@ os.environ["PHIX_TRACEBACK"] = "short"  # the pages show what users see
 ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))  # the phix of this folder, whatever is installed
 OPS = ROOT / "docs" / "ops.md"
+LEFT_OUT = ROOT / "docs" / "left_out.yaml"
 
 _BLOCK = re.compile(r"^```(?P<info>[^\n`]+)\n(?P<body>.*?)^```$", re.MULTILINE | re.DOTALL)
 _OUTPUT = re.compile(r"\A\n\n```text\n.*?^```$", re.MULTILINE | re.DOTALL)
@@ -110,6 +111,17 @@ def op_list() -> str:
     for family, ops in sorted(families.items()):
         text.append(f"\n## {family}\n\n| op | kind | gradient | what |\n|---|---|---|---|\n")
         text += [_row(op) for op in sorted(ops, key=lambda op: op.name)]
+    return "".join([*text, _left_out()])
+
+
+def _left_out() -> str:
+    """What Paddle's tables have and phix has not."""
+    from phix.table.yaml_reader import read_yaml
+
+    text = ["\n## Left out\n\nOps of Paddle's tables that phix has not:\n\n"]
+    for entry in read_yaml(LEFT_OUT.read_text(encoding="utf-8"), LEFT_OUT.name):
+        names = ", ".join(f"`{name}`" for name in entry["ops"])
+        text.append(f"- {names}: {entry['reason']}.\n")
     return "".join(text)
 
 

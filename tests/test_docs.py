@@ -47,6 +47,13 @@ def test_folders_named_in_the_readme_exist() -> None:
         assert (ROOT / path).exists(), path
 
 
+def test_ops_that_are_left_out_are_not_there() -> None:
+    text = (ROOT / "docs" / "ops.md").read_text(encoding="utf-8").partition("## Left out")[2]
+    names = re.findall(r"`(\w+)`", text)
+    assert len(names) > 10 and len(names) == len(set(names))
+    assert [name for name in names if hasattr(phix.ops, name)] == []
+
+
 def _first_column(page: str) -> set[str]:
     text = (ROOT / "docs" / page).read_text(encoding="utf-8")
     return set(re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE))
