@@ -11407,8 +11407,7 @@ def scaled_bessel_grad(x, out_grad, m, n):
 
 _gammaincc = define(
     "gammaincc", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
-    traits=("promote_float", "full_precision"), dtypes=("float32", "float64"),
-    inplace=(("x", "out"),)
+    traits=("promote_float", "full_precision"), dtypes=("float",), inplace=(("x", "out"),)
 )
 def gammaincc(x: TensorLike, y: TensorLike) -> Tensor:
     """Regularised upper incomplete gamma function, elementwise: 1 / gamma(x) times the integral of
@@ -11416,7 +11415,7 @@ def gammaincc(x: TensorLike, y: TensorLike) -> Tensor:
     float64, and right to 12 digits down to 1e-290. As in Paddle it has a derivative in y alone.
 
     Args:
-        x, y: tensor, float32 or float64.
+        x, y: tensor, float.
     """
     return bind(_gammaincc, (x, y), ())
 
