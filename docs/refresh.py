@@ -136,6 +136,7 @@ def refresh(path: Path, check: bool) -> bool:
     here = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
+        os.environ["PHIX_CACHE_DIR"] = folder  # pages show what a first run prints
         try:
             after = refreshed(path)
         finally:

@@ -174,6 +174,14 @@ def rng(request: pytest.FixtureRequest, seed: int) -> np.random.Generator:
 
 
 @pytest.fixture(autouse=True)
+def nothing_learnt_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No test knows which sizes varied in another, or in an earlier run."""
+    from phix.api.sizes import Sizes
+
+    monkeypatch.setattr(Sizes, "_key", lambda self, call: None)
+
+
+@pytest.fixture(autouse=True)
 def same_numbers(request: pytest.FixtureRequest) -> None:
     """A test draws the same numbers from its file's generator, whatever ran before it."""
     for name in ("RNG", "rng"):

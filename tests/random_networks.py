@@ -87,6 +87,7 @@ def draw_network(seed: int) -> Network:
     args = arguments(model, np.random.default_rng([seed, 1]), model.sizes)
     args = cast(cast(args, dtype), "float64")  # values that the dtype has
     ways = draw_ways(draw, target, bool(model.sizes))
+    ways = [replace(w, learnt=w.unknown and seed % 2 == 1) for w in ways]
     return Network(seed, draw, model, target, dtype, args, ways)
 
 
@@ -175,6 +176,7 @@ def check(net: Network, jax_too: bool, counts: Counter[str]) -> None:
     for way in net.ways:
         counts["programs"] += 1
         counts["with unknown dims"] += way.unknown
+        counts["with learnt dims"] += way.learnt
         counts["with donation"] += bool(way.donated)
         try:
             _check_way(net, way, own, wanted, most, rng, counts)

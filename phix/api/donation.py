@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from phix.api.arguments import check_places, flat_tensors, function_name
-from phix.api.jitted import Jitted, Known, call_key
+from phix.api.jitted import Jitted, Known, around, call_key
+from phix.api.lowered import Traced
+from phix.api.retracing import CallKind
 from phix.api.signatures import P, R
 from phix.core import context, donation, pytrees
 from phix.core.source import at_user_line
@@ -34,11 +36,21 @@ class Donating(Jitted[P, R]):
         key = call_key((treedef, static, numbers), tensors)
         found = self._known.get(key)
         if found is None:
-            traced = self._traced(dynamic, static, [x.meta for x in tensors], treedef)
-            if not can_run(traced.compiled) or free & set(map(id, traced.closed)):
+
+            def ready(traced: Traced) -> Known:
+                is_kept = free & set(map(id, traced.closed))
+                runs = can_run(traced.compiled) and not is_kept
+                return Known(traced, traced.compiled.launcher(tensors, numbers) if runs else None)
+
+            call = CallKind(treedef, tuple([x.meta for x in tensors]), static, *around())
+            found = self._found(call, ready)
+            if found.launch is None:
                 return self._call(args, kwargs)
-            found = self._known[key] = Known(traced, traced.compiled.launcher(tensors, numbers))
-        outs = found.launch(*[x.data for x in tensors])
+            outs = found.launch(*[x.data for x in tensors])
+            self._learn(call, found.pattern)
+            self._known[key] = found
+        else:
+            outs = found.launch(*[x.data for x in tensors])
         where = f"{function_name(self.function)}{at_user_line()}"
         for x in gifts:
             donation.end(x, where, "leave the argument out of donate_argnums")

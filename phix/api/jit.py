@@ -13,7 +13,7 @@ from phix.api.jitted import Jitted
 from phix.api.signatures import P, R
 from phix.core import libraries, rewrites
 from phix.core.errors import ArgumentError
-from phix.core.given import FUNCTION, INTS, LIST, NAMES, NONE, takes
+from phix.core.given import FLAG, FUNCTION, INTS, LIST, NAMES, NONE, takes
 
 Static = Union[int, Iterable[int], None]
 
@@ -28,6 +28,7 @@ def jit(
     donate_argnums: Static = None,
     disable: str | Iterable[str] = (),
     library: str | None = None,
+    dynamic: bool = True,
 ) -> Jitted[P, R]: ...
 
 
@@ -41,6 +42,7 @@ def jit(
     donate_argnums: Static = None,
     disable: str | Iterable[str] = (),
     library: str | None = None,
+    dynamic: bool = True,
 ) -> Callable[[Callable[P, R]], Jitted[P, R]]: ...
 
 
@@ -52,6 +54,7 @@ def jit(
     donate_argnums=INTS | NONE,
     disable=NAMES,
     library=NAMES | NONE,
+    dynamic=FLAG,
 )
 def jit(
     function: Callable[..., Any] | None = None,
@@ -62,6 +65,7 @@ def jit(
     donate_argnums: Static = None,
     disable: str | Iterable[str] = (),
     library: str | None = None,
+    dynamic: bool = True,
 ) -> Any:
     """A function that is traced once for each kind of arguments and runs as one native program.
 
@@ -69,17 +73,16 @@ def jit(
         function: a pure function of tensors, or trees of them. Without it, a decorator.
         static_argnums: positional arguments that are no tensors: hashable Python values, each
             of which makes its own program.
-        static_argnames: the same for keyword arguments. A parameter named in one of the two is
-            found by the other as well.
+        static_argnames: the same for keyword arguments. One of the two is enough.
         input_spec: one ``phix.spec`` (or tree of them) for each positional argument. The
             function is then traced and compiled once, for every size of the dims left unknown.
         donate_argnums: arguments the caller will not use again: the tensors in them are dead
-            after a call, and results of their sizes and dtypes take their memory where the
-            program is done with them by then, and where no array, view or other tensor shares
-            it. NumPy arrays are never written to.
+            after a call, and results of their sizes and dtypes take their memory where the program
+            is done with it, and no array, view or other tensor shares it; never that of arrays.
         disable: names of rewrites to leave out, to see what they do or whether one is at fault;
             ``phix.debug.passes()`` lists them. Derivatives from outside have all of them.
         library: whose kernels come first, as in ``phix.library``; not in derivatives from outside.
+        dynamic: compile for all sizes of a dim when it comes with a second one, not for each.
 
     Returns:
         A function of the same arguments. It can be differentiated, batched and traced, to any
@@ -103,16 +106,16 @@ def jit(
     """
     if function is None:
         return functools.partial(
-            jit, static_argnums=static_argnums, static_argnames=static_argnames,
+            jit, static_argnums=static_argnums, static_argnames=static_argnames, dynamic=dynamic,
             input_spec=input_spec, donate_argnums=donate_argnums, disable=disable, library=library,
         )  # fmt: skip
     for setting, given in (("static", static_argnums), ("donate", donate_argnums)):
         check_places(function, f"{setting}_argnums", _as_tuple(given))
-    numbers, names = _both_ways(function, _as_tuple(static_argnums), _as_tuple(static_argnames))
+    static = _both_ways(function, _as_tuple(static_argnums), _as_tuple(static_argnames))
     donated, off = _as_tuple(donate_argnums), rewrites.checked(disable, "jit")
     libraries.checked(library, "jit")
     kind = Donating if donated else Jitted
-    return kind(function, numbers, names, input_spec, off, donated, library)
+    return kind(function, *static, input_spec, off, donated, library, dynamic)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

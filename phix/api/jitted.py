@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import operator
 import sys
@@ -15,6 +16,7 @@ from phix.api.graphs import trace
 from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import CallKind, explanation
 from phix.api.signatures import P, R
+from phix.api.sizes import Pattern, Sizes
 from phix.core import collector, context, pytrees, rewrites, stack
 from phix.core.arrays import all_apart
 from phix.core.context import deciding
@@ -28,7 +30,6 @@ from phix.core.errors import (
 from phix.core.exact_keys import Exact, is_hashable
 from phix.core.given import named
 from phix.core.index_ranges import is_checking
-from phix.core.meta import MetaTensor
 from phix.core.tensor import Tracer, tensor_of
 from phix.core.tracebacks import leaving_phix, shorten
 from phix.interpreters import subgraphs as _subgraphs  # noqa: F401 - provides transforms
@@ -41,12 +42,13 @@ _MOST_FLAT = 2
 class Known:
     """What is known of calls of one kind: their trace and, where they run at once, how."""
 
-    __slots__ = ("calls", "launch", "order", "traced")
+    __slots__ = ("calls", "launch", "order", "pattern", "traced")
 
     def __init__(self, traced: Traced, launch: Any = None, order: Any = None) -> None:
         self.traced = traced
         self.launch: Any = launch  # a Launcher; None where calls are written out into a graph
         self.order = order  # see ``_order``
+        self.pattern: Pattern | None = None  # of the sizes, until a call has succeeded
         self.calls = 0
 
 
@@ -69,6 +71,7 @@ class Jitted(Generic[P, R]):
         off: frozenset[str] = frozenset(),
         donated: tuple[int, ...] = (),
         library: str | None = None,
+        dynamic: bool = True,
     ) -> None:
         functools.update_wrapper(self, function)
         self.function = function
@@ -81,6 +84,8 @@ class Jitted(Generic[P, R]):
         self.trace_count = 0
         self.most_traces: int | None = None  # set by phix.debug.assert_max_traces
         self._calls: list[CallKind] = []  # what each trace was made for, in order
+        # Which dims vary; None where they are declared, or each size is to have its program.
+        self._sizes = Sizes(function) if dynamic and input_spec is None else None
         self._known: dict[Any, Known] = {}  # by ``call_key`` and ``_trace_key``
         self._flat: tuple[FlatCall, ...] = ()  # finds the last of those that come often
         self._lock = stack.Lock()
@@ -146,18 +151,64 @@ class Jitted(Generic[P, R]):
         runs = context.current() is _EAGER and not any(isinstance(x, Tracer) for x in flat)
         key = (plain or call_key((treedef, static), tensors)) if runs else None
         found = self._known.get(key)
-        if found is None:
-            with collector.paused():
-                traced = self._traced(dynamic, static, [x.meta for x in flat], treedef)
-                if runs and can_run(traced.compiled):
-                    order = None if plain is None else _order(treedef, len(flat))
-                    found = Known(traced, traced.compiled.launcher(tensors), order)
-            if found is None:
-                return traced.replay(flat_tensors(dynamic, name)[0])
-            self._known[key] = found
-        arrays = [x.data for x in tensors]
-        outs = all_apart(found.launch(*arrays), arrays)
-        return found.traced.rebuild([tensor_of(o) for o in outs])
+        if found is not None:
+            return found.traced.rebuild(_launched(found, tensors))
+        call = CallKind(treedef, tuple([x.meta for x in flat]), static, *around())
+        order = None if plain is None else _order(treedef, len(flat))
+
+        def ready(traced: Traced) -> Known:
+            runs_here = runs and can_run(traced.compiled)
+            return Known(traced, traced.compiled.launcher(tensors) if runs_here else None, order)
+
+        with collector.paused():
+            found = self._found(call, ready) if runs else ready(self._traced(call))
+        if found.launch is None:
+            return found.traced.replay(flat_tensors(dynamic, name)[0])
+        outs, self._known[key] = self._first(call, found, ready, tensors)
+        return found.traced.rebuild(outs)
+
+    def _found(self, call: CallKind, ready: Callable[[Traced], Known]) -> Known:
+        """What runs a call: the program of its sizes, or one that leaves open those that vary."""
+        if self._sizes is None or self._trace_key(call) in self._known:
+            return ready(self._traced(call))
+        pattern = self._sizes.of(call)
+        while pattern.unknown:
+            opened = dataclasses.replace(call, metas=self._sizes.opened(call.metas, pattern))
+            try:
+                found = ready(self._traced(opened, call))
+            except RetraceError:
+                raise
+            except Exception as error:  # the program of these sizes says whether it is the user's
+                pattern = self._sizes.without(pattern, error)
+                continue
+            if found.launch is not None:
+                found.pattern = pattern
+                return found
+            pattern = pattern.reading(pattern.unknown, "its calls are written out into graphs")
+        found = ready(self._traced(call))
+        found.pattern = pattern
+        return found
+
+    def _first(
+        self, call: CallKind, found: Known, ready: Callable[[Traced], Known], tensors: Any
+    ) -> tuple[list[Any], Known]:
+        """The results of the first run of a kind. Where a program of open sizes refuses them, that
+        of these sizes runs, or raises an error in numbers that the user knows."""
+        pattern = found.pattern
+        try:
+            outs = _launched(found, tensors)
+        except Exception as error:
+            if pattern is None or not pattern.unknown or self._sizes is None:
+                raise
+            found = ready(self._traced(call))
+            outs = _launched(found, tensors)
+            pattern = self._sizes.without(pattern, error)
+        self._learn(call, pattern)
+        return outs, found
+
+    def _learn(self, call: CallKind, pattern: Pattern | None) -> None:
+        if pattern is not None and self._sizes is not None:
+            self._sizes.keep(call, pattern)
 
     def _split(self, args: Any, kwargs: dict[str, Any]) -> tuple[Any, tuple[Any, ...]]:
         """The arguments that are traced, and those that are static, with their places."""
@@ -176,18 +227,15 @@ class Jitted(Generic[P, R]):
         rest = {k: v for k, v in kwargs.items() if k not in self.static_argnames}
         return (dynamic, rest), tuple([(p, Exact(v)) for p, v in static])
 
-    def _traced(
-        self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
-    ) -> Traced:
-        """The trace for these arguments; made where there is none."""
-        key = self._trace_key(CallKind(treedef, tuple(metas), static, *_around()))
+    def _traced(self, call: CallKind, asked: CallKind | None = None) -> Traced:
+        """The trace for such calls; made where there is none, for the call ``asked``."""
+        key = self._trace_key(call)
         found = self._known.get(key)
         if found is None:
             with self._lock:
                 found = self._known.get(key)
                 if found is None:
-                    traced = self._trace(dynamic, static, metas, treedef)
-                    found = self._known[key] = Known(traced)
+                    found = self._known[key] = Known(self._trace(call, asked or call))
         return found.traced
 
     def _trace_key(self, call: CallKind) -> Any:
@@ -196,27 +244,31 @@ class Jitted(Generic[P, R]):
             kinds = tuple(map(meta_key, call.metas))
         return (call.treedef, call.static, kinds, *call.around())
 
-    def _trace(
-        self, dynamic: Any, static: tuple[Any, ...], metas: list[MetaTensor], treedef: Any
-    ) -> Traced:
-        specs = pytrees.unflatten(treedef, metas)
+    def _trace(self, call: CallKind, asked: CallKind) -> Traced:
+        specs = pytrees.unflatten(call.treedef, call.metas)
         if self.input_spec is not None:
             specs = (_declared(self.input_spec, specs[0], self.function), specs[1])
-        call = CallKind(treedef, tuple(metas), static, *_around())
         if self.most_traces is not None and self.trace_count >= self.most_traces:
-            raise RetraceError(self._explained(self._calls, call))
+            raise RetraceError(self._explained(self._calls, asked))
+        function = _with_static(self.function, call.static)
+        if call is asked:
+            self._note(asked)
+        with rewrites.without(self.off), _one_trace_deeper(self.function):
+            traced = Traced(*trace(function, *specs), self.off, self.library)
+        if call is not asked:  # one that is not possible is no trace
+            self._note(asked)
+        return traced
+
+    def _note(self, call: CallKind) -> None:
         self._calls.append(call)
         self.trace_count += 1
-        function = _with_static(self.function, static)
-        with rewrites.without(self.off), _one_trace_deeper(self.function):
-            return Traced(*trace(function, *specs), self.off, self.library)
 
     @leaving_phix
     def lower(self, *args: Any, **kwargs: Any) -> Lowered:
         """The steps from the traced graph to machine code for these arguments or specs."""
         dynamic, static = self._split(args, kwargs)
         metas, treedef = flat_specs(dynamic, function_name(self.function))
-        traced = self._traced(dynamic, static, metas, treedef)
+        traced = self._traced(CallKind(treedef, tuple(metas), static, *around()))
         return Lowered(traced, treedef, metas, places_of(pytrees.flatten(dynamic)[0]))
 
     def why_retraced(self, *args: Any, **kwargs: Any) -> str:
@@ -227,8 +279,10 @@ class Jitted(Generic[P, R]):
         >>> import phix
         >>> f = phix.jit(lambda x: 2.0 * x)
         >>> _ = f(phix.to_tensor([1.0, 2.0])), f(phix.to_tensor([1.0, 2.0, 3.0]))
-        >>> print(f.why_retraced().partition("; ")[0].partition(". Declare")[0])
+        >>> print(f.why_retraced().partition(". ")[0])
         <lambda>: traced anew, since against trace 1 of 1 before it, x has dims [3], had [2]
+        >>> print(f.why_retraced().partition(". ")[2])
+        From now on one program serves all sizes of the dims that varied
         """
         if not args and not kwargs:
             if not self._calls:
@@ -236,13 +290,21 @@ class Jitted(Generic[P, R]):
             return self._explained(self._calls[:-1], self._calls[-1])
         dynamic, static = self._split(args, kwargs)
         metas, treedef = flat_specs(dynamic, function_name(self.function))
-        call = CallKind(treedef, tuple(metas), static, *_around())
-        if self._trace_key(call) in self._known:
+        call = CallKind(treedef, tuple(metas), static, *around())
+        if self._is_traced(call):
             return f"{function_name(self.function)}: a call with these arguments is not traced anew"
         return self._explained(self._calls, call)
 
+    def _is_traced(self, call: CallKind) -> bool:
+        if self._sizes is None or self._trace_key(call) in self._known:
+            return self._trace_key(call) in self._known
+        opened = self._sizes.opened(call.metas, self._sizes.of(call))
+        return self._trace_key(dataclasses.replace(call, metas=opened)) in self._known
+
     def _explained(self, before: Sequence[CallKind], call: CallKind) -> str:
-        return explanation(before, call, self.function, function_name(self.function))
+        name = function_name(self.function)
+        note = "" if self._sizes is None else self._sizes.note(call)
+        return explanation(before, call, self.function, name, bool(note)) + note
 
     def cache_clear(self) -> None:
         """Forget every trace and program; the disk cache stays."""
@@ -261,6 +323,11 @@ def call_key(structure: Any, tensors: Any) -> tuple[Any, ...]:
     """What a call that runs at once is told apart by. ``structure`` is that of the arguments with
     the static ones and what is donated, or what ``_spread`` gives."""
     return (structure, deciding(), *[x.known_key or x.key for x in tensors])
+
+
+def _launched(found: Known, tensors: Any) -> list[Any]:
+    arrays = [x.data for x in tensors]
+    return [tensor_of(o) for o in all_apart(found.launch(*arrays), arrays)]
 
 
 _CONTAINERS = frozenset({dict, list, tuple})
@@ -302,7 +369,7 @@ def _declared(input_spec: Any, args: Any, function: Any) -> Any:
     return declared
 
 
-def _around() -> tuple[Any, bool, frozenset[str]]:
+def around() -> tuple[Any, bool, frozenset[str]]:
     """What a trace depends on besides the arguments: see ``CallKind``."""
     return context.bound_axes(), is_checking(), rewrites.left_out()
 

@@ -120,9 +120,16 @@ def _scope(old: CallKind, new: CallKind) -> Iterator[str]:
 
 
 def explanation(
-    calls: Sequence[CallKind], new: CallKind, function: Callable[..., Any], name: str
+    calls: Sequence[CallKind],
+    new: CallKind,
+    function: Callable[..., Any],
+    name: str,
+    learns: bool = False,
 ) -> str:
-    """Why ``new`` fits none of the ``calls`` that were traced: how it differs from the nearest."""
+    """Why ``new`` fits none of the ``calls`` that were traced: how it differs from the nearest.
+
+    Where ``jit`` learns which sizes vary, nobody has to declare them.
+    """
     if not calls:
         return f"{name}: the first call is traced, whatever its arguments"
     ranked = [(len(differences(old, new, function)), -n) for n, old in enumerate(calls)]
@@ -130,11 +137,12 @@ def explanation(
     found = differences(calls[nearest], new, function)
     what = "; ".join(found) or "nothing that is kept; cache_clear() was called in between"
     times = f"trace {nearest + 1} of {len(calls)} before it"
-    return f"{name}: traced anew, since against {times}, {what}. {_remedy(found)}".rstrip()
+    remedy = _remedy(found, learns)
+    return f"{name}: traced anew, since against {times}, {what}{'. ' * bool(remedy)}{remedy}"
 
 
-def _remedy(found: Sequence[str]) -> str:
-    if any(" has dims " in line for line in found):
+def _remedy(found: Sequence[str], learns: bool) -> str:
+    if not learns and any(" has dims " in line for line in found):
         return "Declare the dims that vary unknown: input_spec=[phix.spec([-1, ...])]"
     if any(line.startswith("static argument") for line in found):
         return "Pass what varies as a tensor, if the trace does not depend on it"

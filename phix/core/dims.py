@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import itertools
 import operator
+import os
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
@@ -17,15 +19,16 @@ from typing import Any, Union
 from phix.core.errors import ShapeError, UnknownDimError
 
 _counter = itertools.count()
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Symbol:
-    """One unknown size. Named by the user (``spec(["n"])``) or anonymous (``spec([-1])``)."""
+    """One unknown size: named (``spec(["n"])``), anonymous (``spec([-1])``), or learnt by jit."""
 
-    __slots__ = ("name", "number")
+    __slots__ = ("learnt", "name", "number")
 
-    def __init__(self, name: str | None = None) -> None:
-        self.name = name
+    def __init__(self, name: str | None = None, learnt: bool = False) -> None:
+        self.name, self.learnt = name, learnt
         self.number = next(_counter)
 
     @property
@@ -127,12 +130,15 @@ class Dim:
     def _no_value(self, asked: str) -> UnknownDimError:
         from phix.core.source import at_user_line
 
-        return UnknownDimError(
+        where = at_user_line()
+        error = UnknownDimError(
             f"{asked} needs the value of the dim {dim_text(self)!r}, which is unknown while "
-            f"tracing{at_user_line()}. Shapes and arithmetic may use it (x.shape[0] * 2, "
+            f"tracing{where}. Shapes and arithmetic may use it (x.shape[0] * 2, "
             "reshape(x, [n, 2])); for a decision in Python trace with a known size, or make the "
             "argument static"
         )
+        error.dim, error.need = self, f"{asked} needs its value{where}"
+        return error
 
     def __index__(self) -> int:
         raise self._no_value("an int")
@@ -152,12 +158,19 @@ class Dim:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dim):
+            if self.key != other.key and self._may_surprise(other):
+                raise self._no_value(f"the comparison with {dim_text(other)!r}")
             return self.key == other.key
         if isinstance(other, int):
             if other == -1:
                 return True
             raise self._no_value(f"the comparison with {other}")
         return NotImplemented
+
+    def _may_surprise(self, other: Dim) -> bool:
+        """Whether code outside phix compares sizes that it takes for numbers."""
+        learnt = any(s.learnt for s in self.symbols() | other.symbols())
+        return learnt and not sys._getframe(2).f_code.co_filename.startswith(_PACKAGE)
 
     def __hash__(self) -> int:
         return hash(-1)  # equal to -1, so it must hash as -1
@@ -232,6 +245,11 @@ def _simplest(terms: dict[Monomial, int]) -> DimLike:
 def symbol(name: str | None = None) -> Dim:
     """A new unknown dim; the same name always means the same size."""
     return Dim({(Symbol(name),): 1})
+
+
+def learnt_symbol() -> Dim:
+    """A new unknown dim, of an argument that was seen with two sizes."""
+    return Dim({(Symbol(learnt=True),): 1})
 
 
 def symbols(dim: DimLike) -> set[Symbol]:

@@ -67,6 +67,9 @@ class ArgumentError(PhixError, TypeError):
 class UnknownDimError(PhixError, TypeError):
     """Python needed the value of a dim that is unknown while tracing."""
 
+    dim: Any = None  # the one, where there is one
+    need: str = ""  # what needed it, and where
+
 
 class ConcretizationError(PhixError, TypeError):
     """Python needed the value of a tensor that is being traced."""

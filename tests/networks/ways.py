@@ -26,6 +26,7 @@ class Way:
     off: tuple[str, ...] = ()
     donated: tuple[int, ...] = ()
     unknown: bool = False
+    learnt: bool = False  # unknown because they were seen to vary, not declared
     work: int = 0  # from which loops are shared; 0: the library's own
     strided: bool = False
     is_quick: bool = False  # LLVM does little
@@ -41,7 +42,7 @@ class Way:
         if self.donated:
             parts.append(f"donate {self.donated}")
         if self.unknown:
-            parts.append("unknown dims")
+            parts.append("learnt dims" if self.learnt else "unknown dims")
         if self.work:
             parts.append(f"shared from {self.work}")
         if self.strided:
@@ -128,7 +129,7 @@ class Compiled:
         settings: dict[str, Any] = {"disable": way.off}
         if way.donated:
             settings["donate_argnums"] = way.donated
-        if way.unknown:
+        if way.unknown and not way.learnt:
             settings["input_spec"] = specs(model, args)
         self.function: Callable[..., Any] = phix.jit(_named(target.make(_phix())), **settings)
 
