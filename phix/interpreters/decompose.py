@@ -12,6 +12,7 @@ from phix.core.errors import PhixError
 from phix.core.graph import Graph, Literal, Variable, flat, map_attrs, map_entries
 from phix.core.interpreter import Interpreter
 from phix.core.op import Op
+from phix.interpreters.infer_meta import infer
 from phix.interpreters.stage import Stage, StageTracer, as_entries, finish
 
 Keep = Callable[[Op], bool]
@@ -36,6 +37,25 @@ class Decompose(Interpreter):
         except PhixError as error:  # of an op that this one is made of
             raise with_call(error, op, metas_of(inputs)) from None
         return outs if op.single_output else as_entries(op, outs)
+
+
+def taken_apart(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+    """What the ops give that an op is made of, performed by the interpreter at work.
+
+    They may fit a call that is wrong, so it is checked by what the op itself says of it.
+    """
+    assert op.decomposition is not None
+    if op.infer_meta_name is not None and not op.is_pointwise:
+        infer(op, metas_of(inputs), attrs)
+    outs = op.decomposition(*op.merge(inputs, attrs))
+    return outs if op.single_output else as_entries(op, outs)
+
+
+def as_entries(op: Op, outs: Any) -> Any:
+    """What a rule returned, as ``process`` returns it: lists as tuples."""
+    if len(op.outputs) == 1:
+        return tuple(outs)
+    return tuple(tuple(o) if isinstance(o, (list, tuple)) else o for o in outs)
 
 
 def keep_none(op: Op) -> bool:

@@ -23,7 +23,7 @@ from phix.core.tensor import ValueTracer
 from phix.interpreters import jvp as forward
 from phix.interpreters import tape
 from phix.interpreters.backward_rules import is_constant
-from phix.interpreters.decompose import as_entries
+from phix.interpreters.decompose import taken_apart
 
 Series = list[Any]
 
@@ -68,9 +68,7 @@ class Jet(Interpreter):
                 return parent.process(op, inputs, attrs)
         rule = _rule(op)
         if rule is None:
-            assert op.decomposition is not None
-            outs = op.decomposition(*op.merge(inputs, attrs))
-            return outs if op.single_output else as_entries(op, outs)
+            return taken_apart(op, inputs, attrs)
         series = map_entries(self.series, inputs)
         with context.active(parent):
             found = rule(op, series, attrs)

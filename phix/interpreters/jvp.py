@@ -32,7 +32,7 @@ from phix.interpreters.backward_rules import (
     no_derivative,
     uncovered,
 )
-from phix.interpreters.decompose import as_entries
+from phix.interpreters.decompose import taken_apart
 
 
 class JVPTracer(ValueTracer):
@@ -68,8 +68,7 @@ class JVP(Interpreter):
         if rule is None:
             if op.decomposition is None:
                 raise no_derivative(op)
-            outs = op.decomposition(*op.merge(inputs, attrs))
-            return outs if op.single_output else as_entries(op, outs)
+            return taken_apart(op, inputs, attrs)
         primals = map_entries(self.lower, inputs)
         tangents = map_entries(self.tangent, inputs)
         with context.active(parent):

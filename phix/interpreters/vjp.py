@@ -24,7 +24,7 @@ from phix.interpreters.backward_rules import (
     no_derivative,
     uncovered,
 )
-from phix.interpreters.decompose import as_entries
+from phix.interpreters.decompose import taken_apart
 from phix.interpreters.equal_calls import call_key
 from phix.interpreters.tape import Pullback, Record
 from phix.interpreters.uncovered import apart
@@ -160,8 +160,7 @@ def by_decomposition(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) ->
     """An op whose derivative is that of the ops it is made of."""
     if op.decomposition is None:
         raise no_derivative(op)
-    outs = op.decomposition(*op.merge(inputs, attrs))
-    return outs if op.single_output else as_entries(op, outs)
+    return taken_apart(op, inputs, attrs)
 
 
 def vjp(

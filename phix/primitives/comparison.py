@@ -51,8 +51,12 @@ def isclose(x: Any, y: Any, rtol: float, atol: float, equal_nan: bool) -> Any:
 
 
 def _numbers_close(x: Any, y: Any, rtol: float, atol: float) -> Any:
-    near, far = ops.cast(x, dt.float64), ops.cast(y, dt.float64)
-    return (x == y) | (ops.abs(near - far) <= atol + rtol * ops.abs(far))
+    """Of ints, whose difference as a uint64 is exact."""
+    if x.dtype != dt.uint64:
+        x, y = ops.cast(x, dt.int64), ops.cast(y, dt.int64)
+    apart = ops.cast(ops.maximum(x, y) - ops.minimum(x, y), dt.uint64)
+    allowed = atol + rtol * ops.abs(ops.cast(y, dt.float64))
+    return ops.cast(apart, dt.float64) <= allowed
 
 
 @rules.decompose("allclose")

@@ -385,14 +385,14 @@ def instance_norm(x: Any, scale: Any, bias: Any, epsilon: float) -> Any:
     _check_channels(x.meta, 2)
     n, c = x.meta.dims[:2]
     _check_parameters(c, "one a channel", scale=scale, bias=bias)
-    if x.ndim == 2:  # images of one element
-        y, *saved = instance_norm(ops.reshape(x, (n, c, 1)), scale, bias, epsilon)
-        return ops.reshape(y, (n, c)), *saved
+    dims = x.meta.dims
+    x = ops.reshape(x, (*dims, *(1,) * (3 - x.ndim)))  # [n, c] holds images of one element
     wide, axes = widened(x), range(2, x.ndim)
     mean, variance = _moments(wide, axes)
     inverse = ops.rsqrt(variance + epsilon)
     y = _affine((wide - mean) * inverse, scale, bias, (c, *(1 for _ in axes)))
-    return as_dtype(y, x.dtype), *(ops.reshape(s, (n * c,)) for s in (mean, inverse))
+    y = ops.reshape(as_dtype(y, x.dtype), dims)
+    return y, *(ops.reshape(s, (n * c,)) for s in (mean, inverse))
 
 
 @rules.decompose("instance_norm_grad")
@@ -407,12 +407,8 @@ def instance_norm_grad(
     saved_variance_grad: Any,
     epsilon: float,
 ) -> Any:
-    if x.ndim == 2:
-        dims = (*x.meta.dims, 1)
-        wide_x, wide_grad = ops.reshape(x, dims), ops.reshape(y_grad, dims)
-        saved = (saved_mean, saved_variance, wide_grad, saved_mean_grad, saved_variance_grad)
-        x_grad, *parameters = instance_norm_grad(wide_x, scale, bias, *saved, epsilon)
-        return ops.reshape(x_grad, x.meta.dims), *parameters
+    dims = x.meta.dims
+    x, y_grad = (ops.reshape(v, (*dims, *(1,) * (3 - len(dims)))) for v in (x, y_grad))
     wide, grad, axes = widened(x), widened(y_grad), range(2, x.ndim)
     ones = reduced_dims(x.meta, axes, True)
     inverse = ops.reshape(saved_variance, ones)
@@ -428,7 +424,7 @@ def instance_norm_grad(
         axes,
     )
     parameters = _parameter_grads(grad, normal, scale, bias, (0, *axes))
-    return as_dtype(x_grad, x.dtype), *parameters
+    return ops.reshape(as_dtype(x_grad, x.dtype), dims), *parameters
 
 
 # -- group_norm --------------------------------------------------------------------------------
