@@ -132,6 +132,30 @@ def test_unread_vectors_are_not_computed() -> None:
     assert calls(phix.value_and_grad(lambda a: phix.linalg.svdvals(a).sum())) == ["S"]
 
 
+@pytest.mark.parametrize("name", ["qr", "svd", "eigh", "eig"])
+def test_steps_of_a_library_do_the_same(name: str) -> None:
+    """Those of places that call no LAPACK; NumPy stands for CuPy."""
+    from phix.kernels.gpu import host_steps as of_cupy
+    from phix.kernels.lowering.host_steps import SPECTRAL
+
+    a = normal(2, 3, 3)
+    a = a + np.swapaxes(a, -1, -2)
+    attrs = {"qr": ("reduced",), "svd": (False,), "eigh": ("L",), "eig": ()}[name]
+    names = {"qr": "mode", "svd": "full_matrices", "eigh": "uplo", "eig": ""}[name]
+    given = {**dict(zip([names], attrs)), "vectors": True}
+    wanted = [np.asarray(x) for x in getattr(ops, name)(a)]
+    made = [np.empty_like(x) for x in wanted]
+    step = of_cupy.find(name, np, given)
+    assert (step is None) == (name == "eig")
+    (step or (lambda x, *out: SPECTRAL[name](np, x, out, **given)))(a, *made)
+    for x, y in zip(made, wanted):
+        near(np.abs(x), np.abs(y))
+    a[0, 0, 0] = np.nan
+    if name != "qr":
+        SPECTRAL[name](np, a, made, **given)
+        assert all(np.isnan(x[0]).all() and np.isfinite(x[1]).all() for x in made)
+
+
 # -- derivatives of what does not depend on signs, phases and bases ------------------------------
 G = np.random.default_rng(1).normal(size=(5, 5))
 

@@ -78,17 +78,62 @@ def cross(
 
 
 # -- np.linalg -----------------------------------------------------------------------------------
-def _of_floats(function: Function, count: int = 1) -> Function:
-    """A function of phix.linalg; ints among its first arguments become float64, as in NumPy."""
+def _of_floats(function: Function) -> Function:
+    """A function of phix.linalg of one array; ints become float64, as in NumPy."""
 
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return function(*(floating(a) for a in args[:count]), *args[count:], **kwargs)
+    def call(a: Any, *args: Any) -> Any:
+        return function(floating(a), *args)
 
     return call
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
     return linalg.norm(floating(x), ord, axis, keepdims)
+
+
+def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    return linalg.vector_norm(floating(x), axis=axis, keepdims=keepdims, ord=ord)
+
+
+def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    return linalg.matrix_norm(floating(x), keepdims=keepdims, ord=ord)
+
+
+def cond(x: Any, p: Any = None) -> Any:
+    return linalg.cond(floating(x), p)
+
+
+def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    return linalg.matrix_rank(floating(A), tol, hermitian, rtol=rtol)
+
+
+def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    return linalg.lstsq(floating(a), floating(b), rcond)
+
+
+def qr(a: Any, mode: str = "reduced") -> Any:
+    return linalg.qr(floating(a), mode)
+
+
+def eigh(a: Any, UPLO: str = "L") -> Any:
+    return linalg.eigh(floating(a), UPLO)
+
+
+def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    return linalg.eigvalsh(floating(a), UPLO)
+
+
+def vector_product(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    return linalg.cross(tensor(x1), tensor(x2), axis)
+
+
+def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    refuse(dtype=dtype)
+    return linalg.trace(tensor(x), offset)
+
+
+def vector_outer(x1: Any, x2: Any, /) -> Any:
+    return linalg.outer(tensor(x1), tensor(x2))
 
 
 def svd(
@@ -160,13 +205,10 @@ _LINALG: dict[str, Function] = {
     "norm": norm, "solve": solve, "inv": inv, "det": det, "slogdet": slogdet,
     "cholesky": cholesky, "matrix_power": matrix_power, "multi_dot": multi_dot,
     "matrix_transpose": matrix_transpose, "svd": svd, "pinv": pinv,
-    **{
-        n: _of_floats(getattr(linalg, n))
-        for n in ("qr", "svdvals", "eigh", "eigvalsh", "eig", "eigvals", "matrix_rank", "cond",
-                  "vector_norm", "matrix_norm")
-    },
-    "lstsq": _of_floats(linalg.lstsq, 2),
-    **{n: getattr(linalg, n) for n in ("cross", "trace", "outer", "tensordot")},
+    "qr": qr, "eigh": eigh, "eigvalsh": eigvalsh, "matrix_rank": matrix_rank, "cond": cond,
+    "lstsq": lstsq, "vector_norm": vector_norm, "matrix_norm": matrix_norm,
+    "cross": vector_product, "trace": matrix_trace, "outer": vector_outer, "tensordot": tensordot,
+    **{n: _of_floats(getattr(linalg, n)) for n in ("svdvals", "eig", "eigvals")},
 }  # fmt: skip
 _FFT: dict[str, Function] = {
     **{n: _transform(getattr(fft, n)) for n in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
