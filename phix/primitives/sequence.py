@@ -12,7 +12,7 @@ from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
-from phix.core.windows import window_counts
+from phix.core.windows import Pads, window_counts
 from phix.primitives.lengths import (
     as_int,
     check_dims,
@@ -286,7 +286,7 @@ def sequence_conv(
     if padding_trainable:
         wanted = (above + below, width)
         check_dims("padding_data", padding_data, wanted, f"[rows above and below, width], {wanted}")
-        edges = ops.split(padding_data, [above, below], 0)
+        edges = list(ops.split(padding_data, [above, below], 0))
     else:
         edges = [ops.full((n, width), 0, x.dtype) for n in (above, below)]
     whole = ops.concat([edges[0], x, edges[1]], 0)
@@ -313,7 +313,7 @@ def im2sequence_attrs(x: MetaTensor, y: MetaTensor | None, *attrs: Any) -> Any:
 def im2sequence(x: Any, y: Any, kernels: Any, strides: Any, paddings: Any, out_stride: Any) -> Any:
     check_dims("x", x, (None,) * 4, "[batch, channels, height, width]")
     up, left, down, right = paddings
-    pads = ((up, down), (left, right))
+    pads: Pads = [(up, down), (left, right)]
     batch, channels, *size = x.meta.dims
     counts = window_counts("EXPLICIT", pads, tuple(size), kernels, strides, (1, 1))
     if any(isinstance(n, int) and n < 1 for n in counts):
