@@ -248,7 +248,8 @@ def _weights_of(w: Any, x: Any, size: int, num_layers: int, directions: int) -> 
         shapes += [(4 * size, x.meta.dims[2] if first else directions * size), (4 * size, size)]
     shapes += [(4 * size,)] * (2 * num_layers * directions)
     sizes = [dm.product(shape) for shape in shapes]
-    check_dims("w", w, (sum(sizes[1:], start=sizes[0]),), f"one axis of all weights, {shapes}")
+    whole = sum(sizes[1:], start=sizes[0])
+    check_dims("w", w, (whole,), f"one axis of the {dm.dim_text(whole)} weights of all layers")
     return [ops.reshape(part, shape) for part, shape in zip(ops.split(w, sizes, 0), shapes)]
 
 
