@@ -464,7 +464,7 @@ def attention_lstm(
     )  # fmt: skip
 
     def step(carry: Any, row: Any) -> Any:
-        h, c = carry
+        h, c = carry[:2]
         scores = ops.relu(seen + ops.matmul(c, on_cell))
         if scale is not None:
             scores = ops.relu(scores * scale if shift is None else scores * scale + shift)
@@ -480,10 +480,7 @@ def attention_lstm(
     state = [_initial(h0, size, rows), widened(c0)]
     scratch = [zero(steps, 1), zero(1, width), zero(1, 4 * size)]
 
-    def stepping(carry: Any, row: Any) -> Any:
-        return step(carry[:2], row)
-
-    final, ys = scanned(stepping, [*state, *scratch], [rows])
+    final, ys = scanned(step, [*state, *scratch], [rows])
     outs = (*ys, seen, *final[2:])
     return tuple(as_dtype(y, x.dtype) for y in outs)
 
