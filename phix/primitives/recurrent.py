@@ -248,7 +248,8 @@ def _weights_of(w: Any, x: Any, size: int, num_layers: int, directions: int) -> 
         shapes += [(4 * size, x.meta.dims[2] if first else directions * size), (4 * size, size)]
     shapes += [(4 * size,)] * (2 * num_layers * directions)
     sizes = [dm.product(shape) for shape in shapes]
-    check_dims("w", w, (sum(sizes[1:], start=sizes[0]),), f"one axis of all weights, {shapes}")
+    whole = sum(sizes[1:], start=sizes[0])
+    check_dims("w", w, (whole,), f"one axis of the {dm.dim_text(whole)} weights of all layers")
     return [ops.reshape(part, shape) for part, shape in zip(ops.split(w, sizes, 0), shapes)]
 
 
@@ -463,7 +464,7 @@ def attention_lstm(
     )  # fmt: skip
 
     def step(carry: Any, row: Any) -> Any:
-        h, c = carry
+        h, c = carry[:2]
         scores = ops.relu(seen + ops.matmul(c, on_cell))
         if scale is not None:
             scores = ops.relu(scores * scale if shift is None else scores * scale + shift)
@@ -479,10 +480,7 @@ def attention_lstm(
     state = [_initial(h0, size, rows), widened(c0)]
     scratch = [zero(steps, 1), zero(1, width), zero(1, 4 * size)]
 
-    def stepping(carry: Any, row: Any) -> Any:
-        return step(carry[:2], row)
-
-    final, ys = scanned(stepping, [*state, *scratch], [rows])
+    final, ys = scanned(step, [*state, *scratch], [rows])
     outs = (*ys, seen, *final[2:])
     return tuple(as_dtype(y, x.dtype) for y in outs)
 

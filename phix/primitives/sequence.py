@@ -12,7 +12,7 @@ from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
-from phix.core.windows import window_counts
+from phix.core.windows import Pads, window_counts
 from phix.primitives.lengths import (
     as_int,
     check_dims,
@@ -314,6 +314,7 @@ def im2sequence(x: Any, y: Any, kernels: Any, strides: Any, paddings: Any, out_s
     check_dims("x", x, (None,) * 4, "[batch, channels, height, width]")
     up, left, down, right = paddings
     pads: list[Any] = [(up, down), (left, right)]
+    pads: Pads = [(up, down), (left, right)]
     batch, channels, *size = x.meta.dims
     counts = window_counts("EXPLICIT", pads, tuple(size), kernels, strides, (1, 1))
     if any(isinstance(n, int) and n < 1 for n in counts):
