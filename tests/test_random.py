@@ -360,7 +360,6 @@ def test_draws_of_unknown_sizes() -> None:
     for draw in (
         lambda x: random.gamma(key, x), lambda x: random.poisson(key, x),
         lambda x: random.binomial(key, 9, x / 40), lambda x: random.permutation(key, x),
-        lambda x: random.choice(key, x, [2]),
     ):  # fmt: skip
         compiled = phix.jit(draw, input_spec=[phix.spec(["n"], "float32")])
         for size in (2, 3, 1700):
