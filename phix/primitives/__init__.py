@@ -12,6 +12,7 @@ from phix.primitives import control_flow as control_flow
 from phix.primitives import convolution as convolution
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
+from phix.primitives import decoding as decoding
 from phix.primitives import detection as detection
 from phix.primitives import einsum as einsum
 from phix.primitives import expert_order as expert_order
