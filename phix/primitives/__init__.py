@@ -18,6 +18,7 @@ from phix.primitives import convolution as convolution
 from phix.primitives import convolution_forms as convolution_forms
 from phix.primitives import creation as creation
 from phix.primitives import custom as custom
+from phix.primitives import decoding as decoding
 from phix.primitives import detection as detection
 from phix.primitives import distributions as distributions
 from phix.primitives import einsum as einsum

@@ -9,6 +9,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
 from phix.primitives.experts import check_ints, check_rank, counted
 from phix.primitives.positions import numbers
@@ -59,6 +60,20 @@ def moe_dispatch(
         rows, ends, as_dtype(ops.reshape(place, (moe_topk, tokens)), dt.int32),
         ops.reshape(scales, (tokens, moe_topk, 1, 1)), as_dtype(chosen, dt.int32),
     )  # fmt: skip
+
+
+@rules.indices("moe_reduce")
+def reduce_indices(
+    ffn_out: MetaTensor, scales: Any, places: Any, chosen: Any, bias: Any, *attrs: Any
+) -> list[IndexRange]:
+    found = []
+    for name, of, what in (
+        ("permute_indices_per_token", ffn_out, "the rows of ffn_out,"),
+        ("top_k_indices", bias, "the experts that ffn2_bias is of,"),
+    ):
+        if of is not None and of.ndim:
+            found.append(IndexRange(name, of.dims[:1], what, counts_back=False))
+    return found
 
 
 @rules.decompose("moe_reduce")

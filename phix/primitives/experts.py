@@ -14,7 +14,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
-from phix.core.index_ranges import as_int64
+from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives.positions import masked, nothing, numbers
 from phix.primitives.widening import as_dtype, widened
@@ -176,6 +176,13 @@ def _combined(x: Any, weights: Any, scatter_index: Any) -> Any:
     rows = ops.gather(widened(x), scatter_index, 0)
     terms = rows * ops.unsqueeze(as_dtype(weights, rows.dtype), (2,))
     return as_dtype(ops.sum(terms, (1,)), x.dtype)
+
+
+@rules.indices("moe_combine")
+@rules.indices("moe_combine_no_weight")
+def combine_indices(x: MetaTensor, weights: Any, index: Any, *attrs: Any) -> list[IndexRange]:
+    rows = x.dims[:1]
+    return [IndexRange("scatter_index", rows, "the rows of x,", counts_back=False)] if rows else []
 
 
 @rules.decompose("moe_combine")
@@ -401,6 +408,19 @@ def moe_permute(
         spread(hidden_states), as_dtype(rowmap, dt.int32), prob, spread(scale),
         as_dtype(experts, dt.int32),
     )  # fmt: skip
+
+
+@rules.indices("moe_unpermute")
+def unpermute_indices(x: MetaTensor, rowmap: Any, routes: Any, *rest: Any) -> list[IndexRange]:
+    def named(name: str, sizes: Any, what: str) -> IndexRange:
+        return IndexRange(name, sizes, what, counts_back=False, ignored=-1)
+
+    if not x.ndim or rowmap.ndim != 2:
+        return []
+    return [
+        named("zipped_expertwise_rowmap", x.dims[:1], "the rows of hidden_states_unzipped,"),
+        named("expert_routemap_topk", rowmap.dims[1:], "the experts,"),
+    ]
 
 
 @rules.decompose("moe_unpermute")

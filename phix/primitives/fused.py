@@ -10,7 +10,7 @@ from phix.core import dims as dm
 from phix.core import dispatch, rules
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
-from phix.core.index_ranges import as_int64
+from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.rules import OPS
 from phix.primitives import random as rand
 from phix.primitives.positions import masked, numbers
@@ -297,6 +297,13 @@ def _column(values: Any, batch: dm.DimLike, dtype: Any) -> Any:
 
 
 # -- attention over the places that columns name -------------------------------------------------
+@rules.indices("sparse_attention")
+def sparse_attention_indices(q: Any, k: Any, *rest: Any) -> list[IndexRange]:
+    if k.ndim != 4:
+        return []
+    return [IndexRange("columns", k.dims[2:3], "the keys,", counts_back=False)]
+
+
 @rules.decompose("sparse_attention")
 def sparse_attention(
     q: Any, k: Any, v: Any, offset: Any, columns: Any, key_padding_mask: Any, attn_mask: Any

@@ -160,3 +160,21 @@ def efficient_attention(
     scale = size**-0.5 if scale < 0 else scale
     out, _, lse, _ = flash_attention(q, k, v, numbers, False, False, scale)
     return out, lse, np.zeros(2, np.int64)
+
+
+def decoded_token(x: np.ndarray, cache: np.ndarray, bias: Any, mask: Any, lengths: Any) -> Any:
+    """The new token's row of each head, and the cache with it."""
+    _, batch, shared, _, size = cache.shape
+    rows = (x + (0 if bias is None else bias.ravel())).reshape(batch, -1, size)
+    heads = rows.shape[1] - 2 * shared
+    if heads < shared or heads % shared or len(x) != batch:
+        raise ValueError("heads that do not fit")
+    cache, out = cache.copy(), np.zeros((batch, heads, size))
+    for b in range(batch):
+        t = mask.shape[-1] - 1 if lengths is None else int(lengths.ravel()[b])
+        cache[:, b, :, t] = rows[b, heads:].reshape(2, shared, size)
+        extra = np.zeros(t + 1) if mask is None else mask[b, 0, 0, : t + 1]
+        for h in range(heads):
+            keys, values = cache[:, b, h // (heads // shared), : t + 1]
+            out[b, h] = _one(rows[b, h][None], keys, values, size**-0.5, extra[None])[0][0]
+    return out.reshape(batch, -1), cache, np.zeros(0, np.int32)
