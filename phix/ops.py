@@ -146,11 +146,11 @@ __all__ = [
     "lp_pool2d",
     "lstm", "lstsq",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
-    "margin_cross_entropy", "masked_fill", "masked_fill_", "masked_select", "match_matrix_tensor",
-    "matmul", "matmul_grad", "matrix_power", "matrix_rank", "matrix_rank_atol_rtol",
-    "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad", "max_pool2d_with_index",
-    "max_pool3d", "max_pool3d_grad", "max_pool3d_with_index", "max_with_index", "maximum",
-    "maximum_grad", "maxout",
+    "margin_cross_entropy", "masked_fill", "masked_fill_", "masked_multihead_attention_",
+    "masked_select", "match_matrix_tensor", "matmul", "matmul_grad", "matrix_power", "matrix_rank",
+    "matrix_rank_atol_rtol", "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad",
+    "max_pool2d_with_index", "max_pool3d", "max_pool3d_grad", "max_pool3d_with_index",
+    "max_with_index", "maximum", "maximum_grad", "maxout",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "median", "memory_efficient_attention",
     "merged_adam_", "merged_momentum_", "meshgrid",
     "min", "min_grad", "min_with_index", "minimum", "minimum_grad", "mish",
@@ -2613,6 +2613,58 @@ def full_batch_size_like(
     """
     return bind(
         _full_batch_size_like, (input,), (shape, dtype, value, input_dim_idx, output_dim_idx, place)
+    )
+
+
+# -- yaml/decoding.yaml ----------------------------------------------------------------------------
+define = definer("yaml/decoding.yaml", family="attention")
+
+_masked_multihead_attention_ = define(
+    "masked_multihead_attention_",
+    "(Tensor x, Tensor cache_kv, Tensor bias, Tensor src_mask, Tensor cum_offsets, "
+    "Tensor sequence_lengths, Tensor rotary_tensor, Tensor beam_cache_offset, "
+    "Tensor qkv_out_scale, Tensor out_shift, Tensor out_smooth, int seq_len, int rotary_emb_dims, "
+    'bool use_neox_rotary_style=false, str compute_dtype = "default", float out_scale=-1, '
+    "int quant_round_type=1, float quant_max_bound=127.0, float quant_min_bound=-127.0)",
+    "Tensor(out), Tensor(cache_kv_out), Tensor(beam_cache_offset_out)",
+    traits=("promote_float(x, cache_kv)",), dtypes=("float",), optional=("bias", "src_mask",
+    "cum_offsets", "sequence_lengths", "rotary_tensor", "beam_cache_offset", "qkv_out_scale",
+    "out_shift", "out_smooth"), inplace=(("cache_kv", "cache_kv_out"),)
+)
+def masked_multihead_attention_(
+    x: TensorLike, cache_kv: TensorLike, bias: TensorLike | None, src_mask: TensorLike | None,
+    cum_offsets: TensorLike | None, sequence_lengths: TensorLike | None,
+    rotary_tensor: TensorLike | None, beam_cache_offset: TensorLike | None,
+    qkv_out_scale: TensorLike | None, out_shift: TensorLike | None, out_smooth: TensorLike | None,
+    seq_len: int, rotary_emb_dims: int, use_neox_rotary_style: bool = False,
+    compute_dtype: str = "default", out_scale: FloatLike = -1.0, quant_round_type: int = 1,
+    quant_max_bound: FloatLike = 127.0, quant_min_bound: FloatLike = -127.0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """x + bias [batch, (heads + 2 * heads of keys) * size] are the query, key and value of one new
+    token a sequence. Key and value are put into cache_kv [2, batch, heads of keys, length, size] at
+    sequence_lengths, or behind the last but one token of src_mask [batch, 1, 1, tokens]; the query
+    sees all keys up to there, src_mask added to its scores. Rotations, beams and quantisation are
+    not there: what is about them must be absent, and beam_cache_offset_out is empty.
+
+    Args:
+        x, cache_kv: tensor, float.
+        bias, src_mask, cum_offsets, sequence_lengths, rotary_tensor, beam_cache_offset,
+            qkv_out_scale, out_shift, out_smooth: tensor, may be None.
+        seq_len, rotary_emb_dims: int.
+        use_neox_rotary_style: bool.
+        compute_dtype: str.
+        out_scale: float or one-element tensor.
+        quant_round_type: int.
+        quant_max_bound, quant_min_bound: float or one-element tensor.
+
+    Returns:
+        out, cache_kv_out, beam_cache_offset_out.
+    """
+    return bind_in_place(
+        _masked_multihead_attention_, (x, cache_kv, bias, src_mask, cum_offsets, sequence_lengths,
+        rotary_tensor, beam_cache_offset, qkv_out_scale, out_shift, out_smooth), (seq_len,
+        rotary_emb_dims, use_neox_rotary_style, compute_dtype, out_scale, quant_round_type,
+        quant_max_bound, quant_min_bound)
     )
 
 

@@ -651,6 +651,33 @@ class TensorMethods:
     ) -> Tensor:
         """A tensor of that shape, but for dim output_dim_idx, which is dim input_dim_idx of input;
         every element equal to value."""
+    def masked_multihead_attention_(
+        self,
+        cache_kv: TensorLike,
+        bias: TensorLike | None,
+        src_mask: TensorLike | None,
+        cum_offsets: TensorLike | None,
+        sequence_lengths: TensorLike | None,
+        rotary_tensor: TensorLike | None,
+        beam_cache_offset: TensorLike | None,
+        qkv_out_scale: TensorLike | None,
+        out_shift: TensorLike | None,
+        out_smooth: TensorLike | None,
+        seq_len: int,
+        rotary_emb_dims: int,
+        use_neox_rotary_style: bool = False,
+        compute_dtype: str = 'default',
+        out_scale: FloatLike = -1.0,
+        quant_round_type: int = 1,
+        quant_max_bound: FloatLike = 127.0,
+        quant_min_bound: FloatLike = -127.0,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """x + bias [batch, (heads + 2 * heads of keys) * size] are the query, key and value of one
+        new token a sequence. Key and value are put into cache_kv [2, batch, heads of keys, length,
+        size] at sequence_lengths, or behind the last but one token of src_mask [batch, 1, 1,
+        tokens]; the query sees all keys up to there, src_mask added to its scores. Rotations, beams
+        and quantisation are not there: what is about them must be absent, and beam_cache_offset_out
+        is empty."""
     def box_coder(
         self,
         prior_box_var: TensorLike | None,
