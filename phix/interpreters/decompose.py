@@ -51,13 +51,6 @@ def taken_apart(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     return outs if op.single_output else as_entries(op, outs)
 
 
-def as_entries(op: Op, outs: Any) -> Any:
-    """What a rule returned, as ``process`` returns it: lists as tuples."""
-    if len(op.outputs) == 1:
-        return tuple(outs)
-    return tuple(tuple(o) if isinstance(o, (list, tuple)) else o for o in outs)
-
-
 def keep_none(op: Op) -> bool:
     return False
 

@@ -313,7 +313,6 @@ def im2sequence_attrs(x: MetaTensor, y: MetaTensor | None, *attrs: Any) -> Any:
 def im2sequence(x: Any, y: Any, kernels: Any, strides: Any, paddings: Any, out_stride: Any) -> Any:
     check_dims("x", x, (None,) * 4, "[batch, channels, height, width]")
     up, left, down, right = paddings
-    pads: list[Any] = [(up, down), (left, right)]
     pads: Pads = [(up, down), (left, right)]
     batch, channels, *size = x.meta.dims
     counts = window_counts("EXPLICIT", pads, tuple(size), kernels, strides, (1, 1))
