@@ -22,6 +22,7 @@ TOPICS = (
     "indexing",
     "calls",
     "unknown",
+    "vocabulary",
 )
 CONTENDERS = ("phix", "jax", "torch", "numpy")
 
