@@ -10,8 +10,8 @@ from phix.api.control_flow import scan
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, IntArrayLike
-from phix.core.errors import AttributeValueError, ShapeError
-from phix.core.given import entries, takes
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError, described
+from phix.core.given import entries, is_int, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.random.draws import as_tensor, gumbel
 from phix.random.keys import words
@@ -186,6 +186,8 @@ def choice(
         raise AttributeValueError(f"axis {axis} is out of range for {tensor.meta}")
     size: Any = a if tensor is None else tensor.meta.dims[axis]
     dims = entries(shape, "shape")
+    if not all(isinstance(d, dm.Dim) or (is_int(d) and d >= 0) for d in dims):
+        raise ArgumentError(f"shape is sizes, ints from 0, found {described(shape)}")
     count = math.prod(dims)
     if dm.is_known(size, count) and (size < 1 or (not replace and count > size)) and count:
         raise ShapeError(

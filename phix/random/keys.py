@@ -74,6 +74,8 @@ def split(key: TensorLike, num: int | tuple[int, ...] = 2) -> Tensor:
 def fold_in(key: TensorLike, data: int | TensorBase) -> Tensor:
     """A new key out of a key and an int, such as the number of a step.
 
+    It is the entry of that number in :func:`split`, so use a key for one of the two alone.
+
     Args:
         key: a key.
         data: an int from -2**63 to 2**64 - 1, or a 0-d int tensor.
