@@ -261,6 +261,18 @@ def normalize(
         raise with_call(error, op, metas) from None
 
 
+def sized(
+    op: Op, rule: Callable[..., Any], inputs: tuple[Any, ...], attrs: tuple[Any, ...]
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """Inputs and attributes, what inputs say of sizes put into attributes."""
+    converted = convert(op, attrs)
+    try:
+        return op.split(tuple(rule(*op.merge(inputs, converted))))
+    except PhixError as error:
+        metas = tuple(None if x is None or isinstance(x, tuple) else x.meta for x in inputs)
+        raise with_call(error, op, metas) from None
+
+
 def check_number(value: Any, dtype: np.dtype, name: str = "value") -> None:
     """Raise where a Scalar is none of the dtype that it is to have: a fraction may be cut off.
 

@@ -64,7 +64,7 @@ def _bound(
         if isinstance(attrs[slot], Tracer):
             return operands.call(op, inputs, attrs)
     if op.size_rule is not None:
-        inputs, attrs = op.split(op.size_rule(*op.merge(inputs, at.convert(op, attrs))))
+        inputs, attrs = at.sized(op, op.size_rule, inputs, attrs)
     attrs = at.normalize(op, inputs, attrs)
     if op.index_rule is not None and not context.is_inside:
         check_call(op, inputs, attrs)

@@ -46,7 +46,20 @@ _OF_OPS = {
     "TriuIndicesInferMeta": "triu_indices", "UnStackGradInferMeta": "unstack_grad",
     "UnbindInferMeta": "unbind", "UnsqueezeInferMeta": "unsqueeze",
 }  # fmt: skip
-for _name, _op in _OF_OPS.items():
+# Those of windows and images.
+_OF_IMAGES = {
+    "AffineChannelInferMeta": "affine_channel", "AffineGridInferMeta": "affine_grid",
+    "ChannelShuffleInferMeta": "channel_shuffle", "Conv3DInferMeta": "conv3d",
+    "ConvTransposeInferMeta": "conv3d_transpose", "CorrelationInferMeta": "correlation",
+    "DeformableConvInferMeta": "deformable_conv", "FoldInferMeta": "fold",
+    "FrameInferMeta": "frame", "GridSampleBaseInferMeta": "grid_sample",
+    "MaxOutInferMeta": "maxout", "OverlapAddInferMeta": "overlap_add",
+    "PixelShuffleInferMeta": "pixel_shuffle", "PixelUnshuffleInferMeta": "pixel_unshuffle",
+    "PoolInferMeta": "pool3d", "ShuffleChannelInferMeta": "shuffle_channel",
+    "StftInferMeta": "stft", "TemporalShiftInferMeta": "temporal_shift",
+    "UnfoldInferMeta": "unfold", "Unpool3dInferMeta": "unpool3d", "UnpoolInferMeta": "unpool",
+}  # fmt: skip
+for _name, _op in {**_OF_OPS, **_OF_IMAGES}.items():
     rules.infer_meta_of(_name, _op)
 
 

@@ -285,7 +285,9 @@ def _unpooled(x: Any, kernel: Any, strides: Any, paddings: Any, output_size: Any
 
 
 def _unpool_indices(x: MetaTensor, indices: MetaTensor, *attrs: Any) -> list[IndexRange]:
-    if x.ndim not in (4, 5) or any(len(a) != x.ndim - 2 for a in attrs[:3]):
+    count = x.ndim - 2
+    wrong = any(len(a) != count for a in attrs[:3]) or len(attrs[3]) not in (0, count)
+    if count not in (2, 3) or wrong:
         return []
     return [IndexRange("indices", (dm.product(_unpooled(x, *attrs[:4])),), "an image")]
 

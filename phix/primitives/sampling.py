@@ -16,6 +16,75 @@ from phix.primitives.widening import as_dtype, in_float32
 
 
 @rules.decompose("exponential_")
+def _float(dim: dm.DimLike, dtype: Any) -> Any:
+    return float(dim) if isinstance(dim, int) else ops.cast(ops.full((), dim, "int64"), dtype)
+
+
+# -- reading -----------------------------------------------------------------------------------
+def _at(flat: Any, size: dm.Shape, places: list[Any]) -> Any:
+    """The elements of ``flat`` [n, c, area] at whole places [n, p] an axis; 0 off the image."""
+    number: Any = None
+    is_on: Any = None
+    for n, place in zip(size, places):
+        on = (place >= 0.0) & (place <= _float(n - 1, place.dtype))
+        # as a float first: an int has no room for the largest of them
+        near = ops.cast(ops.clip(place, -1.0, float(MOST)), dt.int64)
+        near = ops.minimum(ops.maximum(near, 0), whole(n - 1))
+        number = near if number is None else number * whole(n) + near
+        is_on = on if is_on is None else is_on & on
+    batch, count = number.meta.dims
+    found = ops.take_along_axis(flat, ops.reshape(number, (batch, 1, count)), 2)
+    mask = ops.reshape(is_on, (batch, 1, count))
+    return ops.where(mask, found, ops.full((), 0, flat.dtype))
+
+
+def _linear(flat: Any, size: dm.Shape, places: list[Any]) -> Any:
+    """Between the 2 ** axes elements around each place, 0 off the image."""
+    # however far off a place is, its weights are finite
+    places = [
+        ops.minimum(ops.maximum(p, -2.0), _float(n + 1, p.dtype)) for n, p in zip(size, places)
+    ]
+    below = [ops.floor(p) for p in places]
+    shares = [p - b for p, b in zip(places, below)]
+    total: Any = None
+    for corner in itertools.product((0, 1), repeat=len(places)):
+        weight = functools.reduce(
+            ops.multiply, (s if up else 1.0 - s for up, s in zip(corner, shares))
+        )
+        found = _at(flat, size, [b + float(up) for up, b in zip(corner, below)])
+        batch, count = weight.meta.dims
+        part = found * ops.reshape(weight, (batch, 1, count))
+        total = part if total is None else total + part
+    return total
+
+
+# -- grids -------------------------------------------------------------------------------------
+def _off_border(place: Any, size: dm.DimLike, align_corners: bool) -> Any:
+    return ops.minimum(ops.maximum(place, 0.0), _float(size - 1, place.dtype))
+
+
+def _reflected(place: Any, size: dm.DimLike, align_corners: bool) -> Any:
+    """Thrown back at the middles of the border's elements, or at their outer edges."""
+    shift = 0.0 if align_corners else 0.5
+    span = _float(size - 1 if align_corners else size, place.dtype) * 2.0
+    span = (
+        ops.maximum(ops.cast(ops.full((), span, place.dtype), place.dtype), 1.0)
+        if isinstance(span, float)
+        else ops.maximum(span, 1.0)
+    )
+    off = ops.abs(place + shift)
+    off = off - ops.floor(off / span) * span
+    return _off_border(ops.minimum(off, span - off) - shift, size, align_corners)
+
+
+_PADDINGS = {"zeros": lambda place, *_: place, "border": _off_border, "reflection": _reflected}
+_MODES = {
+    "bilinear": _linear,
+    "nearest": lambda flat, size, places: _at(flat, size, [ops.round(p) for p in places]),
+}
+
+
+@rules.decompose("grid_sample")
 @in_float32
 def exponential(key: Any, x: Any, lam: Any) -> Any:
     check_one_key(key)
