@@ -491,6 +491,9 @@ FUNCTIONS = {
     **_UFUNCS, **_POINTWISE, **_REDUCTIONS, **_SHAPES, **_INDEXING, **FACTORISATIONS, **_OTHERS,
     **_SEVERAL, **_COMPOSITES,
 }  # fmt: skip
-OUTPUTS = {"argsort": 2, "topk": 2, "cummax": 2, "cummin": 2, "lu": 3}
+OUTPUTS = {
+    "argsort": 2, "topk": 2, "cummax": 2, "cummin": 2, "lu": 3, "qr": 2, "svd": 3,
+    "eigh": 2, "eig": 2,
+}  # fmt: skip
 
 KERNELS = {name: on_card(f, OUTPUTS.get(name, 1)) for name, f in FUNCTIONS.items()}
