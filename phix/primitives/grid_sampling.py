@@ -42,6 +42,10 @@ def _at(flat: Any, size: dm.Shape, places: list[Any]) -> Any:
 
 def _linear(flat: Any, size: dm.Shape, places: list[Any]) -> Any:
     """Between the 2 ** axes elements around each place, 0 off the image."""
+    # however far off a place is, its weights are finite
+    places = [
+        ops.minimum(ops.maximum(p, -2.0), _float(n + 1, p.dtype)) for n, p in zip(size, places)
+    ]
     below = [ops.floor(p) for p in places]
     shares = [p - b for p, b in zip(places, below)]
     total: Any = None
