@@ -11,8 +11,9 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
+from phix.core.attrs import as_dim
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
-from phix.core.index_ranges import IndexRange
+from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives.positions import nothing
 from phix.primitives.widening import as_dtype
@@ -191,3 +192,30 @@ def send_uv(x: Any, y: Any, src_index: Any, dst_index: Any, message_op: str) -> 
     for name, t in (("x", x), ("y", y)):
         _rows(t, name)
     return _message(ops.gather(x, src_index, 0), ops.gather(y, dst_index, 0), message_op)
+
+
+# -- segments --------------------------------------------------------------------------------------
+@rules.normalize("segment_pool")
+def segment_pool_attrs(x: Any, segment_ids: Any, pooltype: str) -> Any:
+    _check_reduction("pooltype", pooltype)
+    return (pooltype,)
+
+
+@rules.decompose("segment_pool")
+def segment_pool(x: Any, segment_ids: Any, pooltype: str) -> Any:
+    """There are as many segments as the largest number says, so the size depends on the data."""
+    _check_index("segment_ids", segment_ids.meta)
+    if not dm.may_equal(_rows(x, "x"), segment_ids.meta.dims[0]):
+        raise ShapeError(f"each row of x has a segment, found {x.meta} and {segment_ids.meta}")
+    ids = as_int64(segment_ids)
+    none = ops.full((1,), -1, dt.int64)
+    size = as_dim(ops.max(ops.concat([ids, none], 0)) + 1, largest=True)
+    # what is in no segment is put into one more, behind all others
+    index = ops.where(ids >= 0, ids, ops.full((), size, dt.int64))
+
+    def within(rows: Any) -> Any:
+        return ops.slice(rows, [0], [0], [size])
+
+    counts = within(counted(index, size + 1))
+    out = within(gathered(x, index, size + 1, pooltype))
+    return out, as_dtype(ops.reshape(counts, (size, 1)), x.dtype)
