@@ -197,8 +197,8 @@ __all__ = [
     "rsqrt", "rsqrt_", "rsqrt_grad",
     "scale", "scale_", "scale_grad", "scaled_bessel", "scaled_bessel_grad", "scan", "scatter",
     "scatter_", "scatter_nd_add", "scatter_nd_add_grad",
-    "searchsorted", "select_n", "selu", "send_u_recv", "send_ue_recv", "send_uv", "sequence_conv",
-    "sequence_mask", "sequence_pool", "set", "set_", "set_value", "set_value_",
+    "searchsorted", "segment_pool", "select_n", "selu", "send_u_recv", "send_ue_recv", "send_uv",
+    "sequence_conv", "sequence_mask", "sequence_pool", "set", "set_", "set_value", "set_value_",
     "set_value_with_tensor", "set_value_with_tensor_",
     "sgd_",
     "shape", "shape64", "shard_index", "share_data", "shuffle_batch", "shuffle_channel",
@@ -4067,6 +4067,23 @@ def send_uv(
         message_op: str.
     """
     return bind(_send_uv, (x, y, src_index, dst_index), (message_op,))
+
+_segment_pool = define(
+    "segment_pool", '(Tensor x, Tensor segment_ids, str pooltype="SUM")',
+    "Tensor(out), Tensor(summed_ids)", traits=("promote(x)", "data_dependent"),
+    dtypes=("int32", "int64", "float"), intermediate=("summed_ids",)
+)
+def segment_pool(x: TensorLike, segment_ids: TensorLike, pooltype: str = "SUM") -> Tensor:
+    """Row s of the result is the SUM, MEAN, MAX or MIN of the rows of x whose segment_ids are s, 0
+    if there are none; it has as many rows as the largest of segment_ids says, which need no order.
+    A row with a negative number is in no segment.
+
+    Args:
+        x: tensor, int32, int64 or float.
+        segment_ids: tensor.
+        pooltype: str.
+    """
+    return bind(_segment_pool, (x, segment_ids), (pooltype,))[0]
 
 
 # -- yaml/grid_sampling.yaml -----------------------------------------------------------------------

@@ -1213,6 +1213,10 @@ class TensorMethods:
     ) -> Tensor:
         """For each edge e, x[src_index[e]] + y[dst_index[e]] (message_op ADD) or their product
         (MUL); the axes behind the first broadcast."""
+    def segment_pool(self, segment_ids: TensorLike, pooltype: str = 'SUM') -> Tensor:
+        """Row s of the result is the SUM, MEAN, MAX or MIN of the rows of x whose segment_ids are
+        s, 0 if there are none; it has as many rows as the largest of segment_ids says, which need
+        no order. A row with a negative number is in no segment."""
     def grid_sample(
         self,
         grid: TensorLike,
