@@ -102,6 +102,17 @@ def test_gates_keep_their_digits_on_both_sides(name: str, dtype: str, way: str) 
     np.testing.assert_allclose(found, slopes, rtol=bound)
 
 
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+def test_values_at_infinity(dtype: str) -> None:
+    ends = np.array([-np.inf, np.inf], dtype)
+    for f in (ops.erfcx, phix.jit(ops.erfcx)):
+        np.testing.assert_array_equal(f(ends), [np.inf, 0.0])
+    for f in (ops.log_ndtr, phix.jit(ops.log_ndtr)):
+        np.testing.assert_array_equal(f(ends), [-np.inf, 0.0])
+    for way in ("reverse", "compiled"):
+        np.testing.assert_array_equal(WAYS[way](ops.log_ndtr, 1)(ends), [np.inf, 0.0])
+
+
 def test_slopes_of_16_bits_are_rounded_once() -> None:
     """The density is a subnormal float16 where its slope is none yet."""
     points = np.array([-4.9, -4.3, -2.0, 0.3, 3.7, 4.5, 5.1], np.float16)

@@ -143,14 +143,15 @@ def erfc(x: Expr) -> Expr:
 
 @body("erfcx")
 def erfcx(x: Expr) -> Expr:
-    a = fabs(x)
+    size = fabs(x)
+    a = at_most(size, format_of(x).max)  # infinity has no middle to measure from
     high, low = _scaled_erfc(a)
     # 2 exp(x^2) - erfcx(-x), an eighth of it first, which does not overflow on the way
     b = at_most(a, pick(x, 9.44, 26.66))
     power, p = _expm1(*two_product(b, b), 1.0, -2)
     rest, lost = fast_two_sum(power, -0.125 * high)
     left = 8.0 * (rest + fma(power, p, fma(low, -0.125, lost)))
-    return select(x < 0.0, left, high + low)
+    return select(x < 0.0, left, select(eq(size, INF), 0.0, high + low))
 
 
 # Float32: with E(a) = 2^(-a^2 / (2 L)), L the first number of LN2_SINGLE, which is almost
