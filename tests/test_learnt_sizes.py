@@ -121,7 +121,28 @@ def read_by_constants(x: Any) -> Any:
     return x + np.arange(x.shape[0] * 3).reshape(x.shape)
 
 
+def read_by_table(x: Any) -> Any:
+    return x * {5: 2.0, 6: 4.0}.get(x.shape[0], 1.0)
+
+
+def read_by_set(x: Any) -> Any:
+    return x * (2.0 if x.shape in {(5, 3), (6, 3)} else 1.0)
+
+
+def read_by_text(x: Any) -> Any:
+    return x * (2.0 if f"{x.shape[0]}" == "5" else 1.0)
+
+
+def read_by_shape_text(x: Any) -> Any:
+    return x * (2.0 if str(x.shape) == "(5, 3)" else 1.0)
+
+
+def read_by_root(x: Any) -> Any:
+    return x * x.shape[0] ** 0.5
+
+
 READERS = [
+    read_by_table, read_by_set, read_by_text, read_by_shape_text, read_by_root,
     read_by_range, read_by_comparison, read_by_equality, read_by_shapes, read_by_list,
     read_by_float, read_by_constants,
 ]  # fmt: skip

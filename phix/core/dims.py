@@ -10,16 +10,14 @@ from __future__ import annotations
 
 import itertools
 import operator
-import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Union
 
-from phix.core.errors import ShapeError, UnknownDimError
+from phix.core.errors import ShapeError
+from phix.core.unknown_sizes import UnknownSize
 
 _counter = itertools.count()
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 
 
 class Symbol:
@@ -66,7 +64,7 @@ def _key(dim: DimLike) -> tuple[Any, ...]:
     return ("int", dim) if isinstance(dim, int) else dim.key
 
 
-class Dim:
+class Dim(UnknownSize):
     """An unknown dim. An int-like object: it adds, multiplies and divides, but has no value.
 
     Prints and compares as -1; ``int(dim)``, ``if dim:`` and ``range(dim)`` raise
@@ -127,56 +125,28 @@ class Dim:
     __rmul__ = __mul__
 
     # -- the value is unknown --------------------------------------------------------------
-    def _no_value(self, asked: str) -> UnknownDimError:
-        from phix.core.source import at_user_line
+    @property
+    def is_learnt(self) -> bool:
+        return any(s.learnt for s in self.symbols())
 
-        where = at_user_line()
-        error = UnknownDimError(
-            f"{asked} needs the value of the dim {dim_text(self)!r}, which is unknown while "
-            f"tracing{where}. Shapes and arithmetic may use it (x.shape[0] * 2, "
-            "reshape(x, [n, 2])); for a decision in Python trace with a known size, or make the "
-            "argument static"
-        )
-        error.dim, error.need = self, f"{asked} needs its value{where}"
-        return error
-
-    def __index__(self) -> int:
-        raise self._no_value("an int")
-
-    __int__ = __index__
-
-    def __float__(self) -> float:
-        raise self._no_value("a float")
-
-    def __bool__(self) -> bool:
-        raise self._no_value("a truth value")
-
-    def __lt__(self, other: object) -> bool:
-        raise self._no_value("a comparison")
-
-    __le__ = __gt__ = __ge__ = __lt__
+    def as_text(self) -> str:
+        return dim_text(self)
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Dim):
-            if self.key != other.key and self._may_surprise(other):
-                raise self._no_value(f"the comparison with {dim_text(other)!r}")
+            if self.key != other.key:
+                asker = self if self.is_learnt else other
+                asker.refuse_outside(f"the comparison with {dim_text(other)!r}")
             return self.key == other.key
         if isinstance(other, int):
             if other == -1:
                 return True
-            raise self._no_value(f"the comparison with {other}")
+            raise self.no_value(f"the comparison with {other}")
         return NotImplemented
 
-    def _may_surprise(self, other: Dim) -> bool:
-        """Whether code outside phix compares sizes that it takes for numbers."""
-        learnt = any(s.learnt for s in self.symbols() | other.symbols())
-        return learnt and not sys._getframe(2).f_code.co_filename.startswith(_PACKAGE)
-
     def __hash__(self) -> int:
+        self.refuse_outside("a hash")
         return hash(-1)  # equal to -1, so it must hash as -1
-
-    def __repr__(self) -> str:
-        return dim_text(self)
 
     # -- evaluation ------------------------------------------------------------------------
     def symbols(self) -> set[Symbol]:

@@ -1,0 +1,84 @@
+"""What an unknown size refuses: whatever Python needs its value for.
+
+A size that ``jit`` found to vary is a number for the user's code, which may not know of unknown
+dims. It refuses more: to be hashed, printed, or compared with another one, where an answer that is
+right for a symbol would be wrong for the number. ``jit`` then traces with the number.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Any
+
+from phix.core.errors import UnknownDimError
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_NUMBERS = (int, float, complex)
+
+
+class UnknownSize:
+    """An int-like object without a value; what it does as a symbol is in subclasses."""
+
+    __slots__ = ()
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the user's code may take it for a number."""
+        raise NotImplementedError
+
+    def as_text(self) -> str:
+        raise NotImplementedError
+
+    def no_value(self, asked: str) -> UnknownDimError:
+        from phix.core.source import at_user_line
+
+        where = at_user_line()
+        error = UnknownDimError(
+            f"{asked} needs the value of the dim {self.as_text()!r}, which is unknown while "
+            f"tracing{where}. Shapes and arithmetic may use it (x.shape[0] * 2, "
+            "reshape(x, [n, 2])); for a decision in Python trace with a known size, or make the "
+            "argument static"
+        )
+        error.dim, error.need = self, f"{asked} needs its value{where}"
+        return error
+
+    def refuse_outside(self, asked: str) -> None:
+        """Raise if the user's code asks a size that it takes for a number: two frames up."""
+        if self.is_learnt and not sys._getframe(2).f_code.co_filename.startswith(_PACKAGE):
+            raise self.no_value(asked)
+
+    def __index__(self) -> int:
+        raise self.no_value("an int")
+
+    __int__ = __index__
+
+    def __float__(self) -> float:
+        raise self.no_value("a float")
+
+    def __bool__(self) -> bool:
+        raise self.no_value("a truth value")
+
+    def __lt__(self, other: object) -> bool:
+        raise self.no_value("a comparison")
+
+    __le__ = __gt__ = __ge__ = __lt__
+
+    def _quotient(self, other: Any) -> Any:
+        if isinstance(other, (*_NUMBERS, UnknownSize)):
+            raise self.no_value("a number that is no sum of products of sizes")
+        return NotImplemented
+
+    __truediv__ = __rtruediv__ = __pow__ = __rpow__ = _quotient
+
+    def __str__(self) -> str:
+        self.refuse_outside("a text")
+        return self.as_text()
+
+    def __repr__(self) -> str:
+        self.refuse_outside("a text")
+        return self.as_text()
+
+    def __format__(self, spec: str) -> str:
+        self.refuse_outside("a text")
+        return format(self.as_text(), spec)
