@@ -71,7 +71,7 @@ __all__ = [
     "dpsgd",
     "dropout", "dropout_grad",
     "edit_distance",
-    "eig", "eig_grad", "eigh", "eigh_grad", "eigvals", "eigvalsh", "einsum",
+    "eig", "eig_grad", "eigh", "eigh_grad", "eigvals", "eigvals_grad", "eigvalsh", "einsum",
     "elementwise_pow", "elementwise_pow_grad", "elu", "elu_", "elu_grad",
     "embedding", "embedding_grad_add_to", "embedding_grad_add_to_", "embedding_grad_dense",
     "embedding_with_scaled_gradient", "embedding_with_scaled_gradient_grad", "empty", "empty_like",
@@ -229,9 +229,10 @@ __all__ = [
     "triangular_solve_grad", "tril", "tril_", "tril_grad", "tril_indices", "trilinear_interp",
     "triu", "triu_", "triu_grad", "triu_indices", "true_positions", "trunc", "trunc_",
     "trunc_divide", "trunc_divide_", "truncated_gaussian_random",
-    "unbind", "unbind_grad", "unfold", "unfold_grad", "uniform", "uniform_inplace",
-    "uniform_inplace_", "uniform_random_batch_size_like", "unique", "unique_consecutive", "unpool",
-    "unpool3d", "unsqueeze", "unsqueeze_", "unstack", "unstack_grad",
+    "unbind", "unbind_grad", "undetermined", "undetermined_grad", "unfold", "unfold_grad",
+    "uniform", "uniform_inplace", "uniform_inplace_", "uniform_random_batch_size_like", "unique",
+    "unique_consecutive", "unpool", "unpool3d", "unsqueeze", "unsqueeze_", "unstack",
+    "unstack_grad",
     "update_loss_scaling_",
     "var", "var_grad", "variance",
     "view_dtype", "view_shape", "view_slice", "viterbi_decode",
@@ -11646,8 +11647,8 @@ def eig_grad(x, out_w, out_v, out_w_grad, out_v_grad):
     return bind(_eig_grad, (x, out_w, out_v, out_w_grad, out_v_grad), ())
 
 _eigvals = define(
-    "eigvals", "(Tensor x)", "Tensor(out)", traits=("promote_float", "matrices"),
-    dtypes=("float32", "float64", "complex")
+    "eigvals", "(Tensor x)", "Tensor(out)", backward="eigvals_grad",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
 )
 def eigvals(x: TensorLike) -> Tensor:
     """The complex eigenvalues of a square matrix, in no order: the w with det(x - w I) = 0.
@@ -11656,6 +11657,35 @@ def eigvals(x: TensorLike) -> Tensor:
         x: tensor, float32, float64 or complex.
     """
     return bind(_eigvals, (x,), ())
+
+_eigvals_grad = define(
+    "eigvals_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="eigvals"
+)
+def eigvals_grad(x, out_grad):
+    """Backward of :func:`eigvals`."""
+    return bind(_eigvals_grad, (x, out_grad), ())
+
+_undetermined = define(
+    "undetermined", "(Tensor x, Tensor mask)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", ("x",)), backward="undetermined_grad", jvp="linear",
+    traits=("own_derivative",), dtypes=("float32", "float64", "complex")
+)
+def undetermined(x: TensorLike, mask: TensorLike) -> Tensor:
+    """Where mask is true and x, [..., n, n], is not 0 but for rounding, nan; else 0. It stands in
+    derivatives of vectors for what nobody can know, and counts as a linear function of x.
+
+    Args:
+        x, mask: tensor, float32, float64 or complex.
+    """
+    return bind(_undetermined, (x, mask), ())
+
+_undetermined_grad = define(
+    "undetermined_grad", "(Tensor x, Tensor mask, Tensor out_grad)", "Tensor(x_grad)",
+    no_need_buffer=("x",), forward="undetermined"
+)
+def undetermined_grad(x, mask, out_grad):
+    """Backward of :func:`undetermined`."""
+    return bind(_undetermined_grad, (x, mask, out_grad), ())
 
 
 # -- yaml/statistics.yaml --------------------------------------------------------------------------

@@ -204,30 +204,53 @@ def test_derivatives(name: str, dtype: str) -> None:
 
 
 def test_equal_values_have_finite_derivatives() -> None:
-    """The nuclear norm has the slope u vh, the polar factor, and its curvature is that one's."""
+    """The nuclear norm has the slope u vh, the polar factor."""
     q = np.linalg.qr(normal(4, 4))[0][:, :3]
     for a in (np.eye(3), 2 * q, np.diag([2.0, 2.0, 1.0])):
         u, _, vh = np.linalg.svd(a, full_matrices=False)
-
-        def nuclear(a: Any) -> Any:
-            return phix.linalg.norm(a, "nuc")
-
-        near(phix.grad(nuclear)(a), u @ vh)
-        v, step = normal(*a.shape), 1e-6
-        polar = [scipy.linalg.polar(a + s * v)[0] for s in (step, -step)]
-        near(phix.jvp(phix.grad(nuclear), (a,), (v,))[1], (polar[0] - polar[1]) / (2 * step), 1e-6)
+        near(phix.grad(lambda a: phix.linalg.norm(a, "nuc"))(a), u @ vh)
     total = phix.grad(lambda a: ops.eigvalsh(a, "L", True)[0].sum())
     near(total(np.eye(4)), np.eye(4))
-    g = normal(4, 4)
+    squares = phix.grad(lambda a: (ops.eigvalsh(a, "L", True)[0] ** 2.0).sum())
+    a = q @ q.T + np.eye(4)
+    near(squares(a), 2 * a)
 
-    def onto_largest(a: Any) -> Any:
-        """A projection onto both eigenvectors of one eigenvalue."""
-        v = ops.eigh(hermitian(a))[1][:, 2:]
-        return (ops.matmul(v, ops.transpose(v, [1, 0])) * g).sum()
 
-    a, v = np.diag([0.0, 1.0, 3.0, 3.0]), normal(4, 4)
-    difference = (onto_largest(a + 1e-6 * v) - onto_largest(a - 1e-6 * v)).item() / 2e-6
-    near((np.asarray(phix.grad(onto_largest)(a)) * v).sum(), difference, 1e-6)
+def root_of_eigh(a: Any) -> Any:
+    w, v = ops.eigh(hermitian(a))
+    return ops.matmul(v * ops.sqrt(w), ops.transpose(v, [1, 0]))
+
+
+def root_of_svd(a: Any) -> Any:
+    u, s, vh = ops.svd(a)
+    return ops.matmul(u * ops.sqrt(s), vh)
+
+
+def root_of_eig(a: Any) -> Any:
+    w, v = ops.eig(a)
+    return ops.real(ops.matmul(v * ops.sqrt(w), ops.inverse(v)))
+
+
+@pytest.mark.parametrize("root", [root_of_eigh, root_of_svd, root_of_eig])
+def test_what_equal_values_do_not_determine_is_no_number(root: Any) -> None:
+    """The root of a has the slope e / 2 at 1 in every direction e; no factor tells it, so it is
+    undetermined."""
+    off = np.array([[0.0, 1.0], [1.0, 0.0]])
+    assert np.isnan(phix.grad(lambda a: root(a)[0, 1])(np.eye(2))).any()
+    assert np.isnan(phix.jvp(root, (np.eye(2),), (off,))[1]).any()
+    apart = np.diag([1.0, 4.0])
+    near(phix.jvp(root, (apart,), (off,))[1], off / 3)
+
+
+def test_curvature_at_equal_eigenvalues_is_no_number() -> None:
+    """That of the sum of their squares, the square of the Frobenius norm, is there, but unknown."""
+
+    def squares(a: Any) -> Any:
+        return (ops.eigvalsh(hermitian(a), "L", True)[0] ** 2.0).sum()
+
+    curvature = phix.hessian(squares)(np.eye(2)).numpy()
+    assert np.isnan(curvature[0, 1, 0, 1])
+    near(phix.hessian(squares)(np.diag([1.0, 3.0])).numpy()[0, 1], [[0, 1], [1, 0]])
 
 
 def test_taylor_series_go_through_factors() -> None:

@@ -3459,6 +3459,9 @@ class TensorMethods:
         square matrix: x v = v diag(w)."""
     def eigvals(self) -> Tensor:
         """The complex eigenvalues of a square matrix, in no order: the w with det(x - w I) = 0."""
+    def undetermined(self, mask: TensorLike) -> Tensor:
+        """Where mask is true and x, [..., n, n], is not 0 but for rounding, nan; else 0. It stands
+        in derivatives of vectors for what nobody can know, and counts as a linear function of x."""
     def median(
         self,
         axis: IntArrayLike | None = (),

@@ -7,13 +7,12 @@ where the values may not be known before a compiled program runs, the result hol
 instead.
 
 Derivatives of singular vectors and eigenvectors divide by the differences of singular values or
-eigenvalues. Where two are equal, vectors for them can be chosen in many ways, and only what does
-not depend on that choice has a derivative. Of that, phix gives the right one for sums of these
-values, nuclear norms, and projections onto all vectors that belong to one value: it takes 0 for
-1 / 0. It is not right for a function of the values and the vectors together whose rate at equal
-values comes from both, such as v diag(f(w)) v^H: ``expm``, ``pinv`` and ``matrix_power`` have
-derivatives of their own for that. Signs and phases of vectors are LAPACK's; a function of them that
-depends on these has no derivative that means anything.
+eigenvalues. Where two are equal, vectors for them can be chosen in many ways. First derivatives of
+functions of the values alone, as sums of them and nuclear norms, are right there. What depends on
+these vectors is nan, and so are second derivatives: the factors do not determine them, though the
+function may have them, as v diag(f(w)) v^H has. ``expm``, ``pinv`` and ``matrix_power`` have
+derivatives of their own, which are right there too. Signs and phases of vectors are LAPACK's; a
+function of them that depends on these has no derivative that means anything.
 """
 
 from phix.core.faces import face

@@ -1,9 +1,9 @@
 """Factorisations with orthonormal factors and eigenvalues: metas, derivatives, batching.
 
 Derivatives divide by differences of eigenvalues, or of singular values. Where two are equal, as far
-as their rounding tells, 0 stands for the quotient: right for functions that do not depend on the
-choice of a basis for the two and whose own rate does not either, as sums of eigenvalues are and
-projections onto all eigenvectors of one eigenvalue.
+as their rounding tells, 0 stands for the quotient if the vectors of the two take no part, as in
+functions of the values alone; if they do, what values and vectors tell does not determine the
+derivative, and it is nan (``undetermined``).
 """
 
 from __future__ import annotations
@@ -89,6 +89,31 @@ def inverse_or_zero(x: Any, least: Any) -> Any:
 def differences(values: Any, size: dm.DimLike) -> Any:
     """1 / (values_j - values_i) in row i and column j, and 0 where they are equal."""
     return inverse_or_zero(row(values) - column(values), column(rounding(values, size)))
+
+
+def turns(x: Any, values: Any, size: dm.DimLike) -> Any:
+    """nan where ``x`` says that a function depends on two vectors of equal values, else 0."""
+    return ops.undetermined(x, _are_equal(values, size))
+
+
+def _are_equal(values: Any, size: dm.DimLike) -> Any:
+    """Which of the values are equal to others."""
+    apart = ops.abs(row(values) - column(values))
+    others = ops.logical_not(identity(values.meta.dims[-1], dt.bool_))
+    return ops.logical_and(apart <= column(rounding(values, size)), others)
+
+
+@rules.decompose("undetermined")
+def undetermined(x: Any, mask: Any) -> Any:
+    sizes = ops.abs(x)
+    largest = ops.max(greatest(sizes), [-2], True)
+    is_there = sizes > largest * (64 * rounding_of(x.meta.dims[-1], sizes.dtype))
+    return ops.where(ops.logical_and(mask, is_there), float("nan"), ops.zeros_like(x))
+
+
+@rules.decompose("undetermined_grad")
+def undetermined_grad(x: Any, mask: Any, out_grad: Any) -> Any:
+    return ops.undetermined(out_grad, mask)
 
 
 def _leading(x: Any, size: dm.DimLike) -> tuple[Any, Any]:
@@ -195,6 +220,8 @@ def svd_grad(
         0.5 * sums
     )
     inner = inner + diagonal_matrix(s_grad, x.dtype)
+    both = left + right
+    inner = inner + turns(both + adjoint(both), s, longest)
     found = product(u, inner, adjoint(v))
     scale = row(inverse_or_zero(s, least))
     if not dm.same(rows, size):
@@ -237,9 +264,10 @@ def eigh_meta(x: MetaTensor, uplo: str) -> tuple[MetaTensor, MetaTensor]:
 @rules.decompose("eigh_grad")
 def eigh_grad(out_w: Any, out_v: Any, out_w_grad: Any, out_v_grad: Any) -> Any:
     """v (diag(W) + skew(v^H V) / 2 / (w_j - w_i)) v^H for the cotangents W and V."""
-    skew = _skew(with_adjoint(out_v, out_v_grad))
-    rates = 0.5 * differences(out_w, out_w.meta.dims[-1])
-    inner = skew * rates + diagonal_matrix(out_w_grad, out_v.dtype)
+    turn, size = with_adjoint(out_v, out_v_grad), out_w.meta.dims[-1]
+    inner = _skew(turn) * (0.5 * differences(out_w, size))
+    inner = inner + diagonal_matrix(out_w_grad, out_v.dtype)
+    inner = inner + turns(turn + adjoint(turn), out_w, size)
     return product(out_v, inner, adjoint(out_v))
 
 
@@ -265,13 +293,20 @@ def eig_meta(x: MetaTensor) -> tuple[MetaTensor, MetaTensor]:
 @rules.decompose("eig_grad")
 def eig_grad(x: Any, out_w: Any, out_v: Any, out_w_grad: Any, out_v_grad: Any) -> Any:
     """v^-H (diag(W) + (v^H V - v^H v diag(Re v^H V)) / conj(w_j - w_i)) v^H for the cotangents W
-    and V: columns keep their length."""
+    and V: columns keep their length. It is nan where two of w are equal: what depends on their
+    vectors cannot be told from what does not, since v and its inverse may hide it."""
     product_of_grad = with_adjoint(out_v, out_v_grad)
     lengths = ops.cast(_real_diagonal(product_of_grad), out_v.dtype)
     turn = product_of_grad - with_adjoint(out_v, out_v) * row(lengths)
-    inner = turn * conj(differences(out_w, out_w.meta.dims[-1]))
-    inner = inner + diagonal_matrix(out_w_grad, out_v.dtype)
-    found = ops.solve(conj(out_v), ops.matmul(inner, adjoint(out_v)), True)
+    size = out_w.meta.dims[-1]
+    rates = ops.where(_are_equal(out_w, size), float("nan"), differences(out_w, size))
+    inner = turn * conj(rates) + diagonal_matrix(out_w_grad, out_v.dtype)
+    return _from_basis(x, out_v, inner)
+
+
+def _from_basis(x: Any, vectors: Any, inner: Any) -> Any:
+    """v^-H inner v^H, real if x is."""
+    found = ops.solve(conj(vectors), ops.matmul(inner, adjoint(vectors)), True)
     return found if dt.is_complex(x.dtype) else ops.real(found)
 
 
@@ -283,3 +318,10 @@ def eig_batch(batched: Any, x: Any) -> Any:
 @rules.decompose("eigvals")
 def eigvals(x: Any) -> Any:
     return ops.eig(x)[0]
+
+
+@rules.decompose("eigvals_grad")
+def eigvals_grad(x: Any, out_grad: Any) -> Any:
+    """v^-H diag(W) v^H."""
+    vectors = ops.eig(x)[1]
+    return _from_basis(x, vectors, diagonal_matrix(out_grad, vectors.dtype))

@@ -37,7 +37,7 @@ _IGNORED_IN = {
     "kernel": frozenset({"force_backend", "use_gpudnn", "use_cudnn"}),
 }
 OLDER_SPELLING = {"api": "op", "backward_api": "backward_op"}
-TEST_KEYS = _words("ref samples errors grad sweep tolerance skip elsewhere")
+TEST_KEYS = _words("ref samples errors grad sweep tolerance skip elsewhere values")
 # Keys that `defaults` may give to a whole file; a backward op takes the family alone.
 DEFAULT_KEYS = _words("args output infer_meta kernel family jvp traits dtypes")
 BACKWARD_DEFAULTS = frozenset({"family"})

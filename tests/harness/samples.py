@@ -40,6 +40,9 @@
     else those of the widest kind in the first sample (bool, int, float, complex).
 ``tolerance``
     Relative and absolute error allowed, by dtype name, or ``gradient`` for finite differences.
+``values``
+    In place of ``ref``: the file that compares values, of which no array says all. Signs of vectors
+    are free, and the order of eigenvalues.
 ``elsewhere``
     The file that tests the op, where samples cannot: ops with graphs in them. Stands alone.
 ``skip``
