@@ -10,7 +10,7 @@ import numpy as np
 
 from phix import ops
 from phix.core import dtypes as dt
-from phix.core.annotations import DTypeLike, IntArrayLike
+from phix.core.annotations import DTypeLike
 from phix.core.conversion import owned_tensor
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.given import takes
@@ -118,7 +118,7 @@ def slice(x: Any, axes: Sequence[int], starts: Sequence[int], ends: Sequence[int
 @takes()
 def sum(
     x: Any,
-    axis: IntArrayLike | None = None,
+    axis: int | Sequence[int] | None = None,
     dtype: DTypeLike | None = None,
     keepdim: bool = False,
 ) -> Any:

@@ -20,7 +20,7 @@ from phix.core.errors import (
     ShapeError,
     described,
 )
-from phix.core.given import takes
+from phix.core.given import entries, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 # A sum is made in the wide dtype and rounded once; one of bools is their "or".
@@ -73,6 +73,7 @@ class SparseTensor:
         """All elements; values at one place are added."""
         return to_dense(self)
 
+    @takes()
     def with_values(self, values: TensorLike) -> Any:
         """The same places with other values, such as those that a derivative is taken for.
 
@@ -213,7 +214,7 @@ def axis_of(axis: Any, rank: int) -> int:
 def sizes_of(shape: Any, rank: int) -> tuple[int, ...]:
     """The dims of a sparse tensor: ints, as many as the places and values say."""
     try:
-        sizes = tuple(operator.index(n) for n in shape)
+        sizes = tuple(operator.index(n) for n in entries(shape, "shape"))
     except TypeError as error:
         raise ArgumentError(f"shape must be a list of ints, found {described(shape)}") from error
     if len(sizes) != rank:
