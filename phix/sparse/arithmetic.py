@@ -82,7 +82,7 @@ def _checked(x: Any) -> bool:
     if isinstance(x, SparseTensor):
         return True
     raise ArgumentError(
-        f"two sparse tensors are needed, or one and a number to multiply or divide by, found "
+        f"two sparse tensors are needed, or one and a number as a factor, found "
         f"{described(x)}; write x.to_dense(), or mask_as(y, x) for a dense y at the places of x"
     )
 
