@@ -12241,7 +12241,7 @@ def as_complex(x: TensorLike) -> Tensor:
 
 _bitcast = define(
     "bitcast", "(Tensor x, DataType dtype)", "Tensor(out)", infer_meta=("BitcastInferMeta", None),
-    traits=("pointwise", "nondifferentiable")
+    traits=("pointwise", "nondifferentiable", "full_precision")
 )
 def bitcast(x: TensorLike, dtype: DTypeLike) -> Tensor:
     """The bits of each element read as another dtype of that width, 32 or 64 bits; view_dtype reads
@@ -12255,7 +12255,7 @@ def bitcast(x: TensorLike, dtype: DTypeLike) -> Tensor:
 
 _view_dtype = define(
     "view_dtype", "(Tensor input, DataType dtype)", "Tensor(out)",
-    infer_meta=("ViewDtypeInferMeta", None)
+    infer_meta=("ViewDtypeInferMeta", None), traits=("full_precision",)
 )
 def view_dtype(input: TensorLike, dtype: DTypeLike) -> Tensor:
     """The memory of input read as dtype: the last axis grows or shrinks by the quotient of the

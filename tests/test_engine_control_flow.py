@@ -465,3 +465,21 @@ def test_a_place_that_comes_twice_is_not_updated_in_place() -> None:
         return u.at[phix.to_tensor([0, 1, 1, 0])].set(u[:4] + u[phix.to_tensor([1, 1, 0, 0])])
 
     check(lambda u: phix.fori_loop(0, 4, step, u), floats(4))
+
+
+@pytest.mark.parametrize("steps", [0, 2])
+def test_rows_picked_by_computed_places_are_known_outside_too(steps: int) -> None:
+    # The picking is cheap, and made where it is read; the sorting comes before all of that.
+    def f(x: Any, n: Any) -> Any:
+        first = x[ops.argsort(x)[1]]
+        second = x[ops.argsort(-x)[1]]
+        chosen = phix.cond(n > 1, lambda a: a * 2.0, lambda a: -a, first)
+        total = phix.fori_loop(0, n, lambda i, c: c + second[i], 0.0 * phix.ops.sum(x))
+        return chosen, total, second * 3.0
+
+    arrays = RNG.normal(size=7), np.asarray(steps)
+    ordered = np.sort(arrays[0])
+    back = ordered[::-1]
+    wanted = (ordered * 2.0 if steps > 1 else -ordered), back[:steps].sum(), back * 3.0
+    for found, value in zip(phix.jit(f)(*arrays), wanted):
+        np.testing.assert_allclose(found.numpy(), value, rtol=1e-12)

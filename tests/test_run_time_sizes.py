@@ -205,6 +205,15 @@ def test_sizes_inside_loops_and_branches() -> None:
         )
 
 
+def test_what_a_mask_selects_goes_into_each_branch() -> None:
+    def signed(x: Any, mask: Any) -> Any:
+        return phix.cond(x.sum() > 0, lambda s: s * 2.0, lambda s: -s, x[mask])
+
+    f, mask = phix.jit(signed), np.abs(X[0]) > 0.5
+    for x in (np.abs(X[0]), -np.abs(X[0])):
+        same(f(x, mask), x[mask] * (2.0 if x.sum() > 0 else -1.0))
+
+
 # -- graphs ----------------------------------------------------------------------------------
 def test_graphs_with_sizes_of_their_own() -> None:
     inner = phix.jit(lambda x: x[x > 0] ** 2.0)

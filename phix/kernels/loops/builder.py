@@ -324,6 +324,15 @@ class Builder(DimExpressions):
         dims = tuple(v.dims for v in inputs)
         self.steps.append(ir.HostStep(name, function, read, outputs, dims, attrs))
 
+    def is_open(self, value: Value) -> bool:
+        """Whether to read ``value`` may compute it, or another, whole.
+
+        Steps that do not run each time, or not once, leave that to the steps before them.
+        """
+        return value.buffer is None and (
+            value.waits or value.writer is not None or value.cost > CHEAP
+        )
+
     def settled(self, value: Value) -> Value:
         """``value``, inside a loop computed before what is written next: it may read that."""
         if self.depth and value.buffer is None:

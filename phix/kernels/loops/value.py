@@ -29,11 +29,12 @@ class Value:
 
     ``tiled`` is an axis, not the last, along which an operand is contiguous in memory: loops
     over it and the last axis go in tiles. ``swapped`` is the value of which this one is the
-    transpose of the last two axes.
+    transpose of the last two axes. One that ``waits`` reads others which may have to be computed
+    whole where it is first read.
     """
 
     __slots__ = ("at", "buffer", "cost", "dims", "dtype", "flat", "group", "swapped", "target",
-                 "tiled", "view_of", "writer")  # fmt: skip
+                 "tiled", "view_of", "waits", "writer")  # fmt: skip
 
     def __init__(
         self,
@@ -49,6 +50,7 @@ class Value:
         self.tiled: int | None = None
         self.swapped: Value | None = None
         self.view_of: Value | None = None
+        self.waits = False
         self.writer: Callable[..., None] | None = None
         self.group: tuple[Value, ...] = (self,)
 

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from phix.core import dims as dm
 from phix.core.dims import DimLike
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.builder import CHEAP, ZERO, Builder, Value
+from phix.kernels.loops.builder import ZERO, Builder, Value
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -45,7 +45,7 @@ def blocks(b: Builder, items: DimLike, per_block: DimLike) -> Iterator[tuple[Exp
 def compute_now(b: Builder, *values: Value) -> None:
     """Compute what the values read now, not in the loop over blocks that comes next."""
     for x in values:
-        if x.buffer is None and (x.writer is not None or x.cost > CHEAP):
+        if b.is_open(x):
             b.materialize(x)
         with b.kernel():
             b.element(x, (ZERO,) * len(x.dims))

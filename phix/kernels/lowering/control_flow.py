@@ -15,7 +15,7 @@ from phix.core import graph as gr
 from phix.core import stack
 from phix.core.graph import Graph
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.builder import CHEAP, Builder, Value, buffer_value
+from phix.kernels.loops.builder import Builder, Value, buffer_value
 from phix.kernels.loops.nodes import Buffer
 from phix.kernels.lowering.lower import GraphLowering
 from phix.kernels.lowering.registry import Task, lowering
@@ -27,7 +27,7 @@ Values = tuple[Value, ...]
 
 def _operand(b: Builder, value: Value) -> Value:
     """A value that can be read inside a loop without anything being computed outside it."""
-    if value.buffer is None and (value.cost > CHEAP or value.writer is not None):
+    if b.is_open(value):
         b.materialize(value)
     result = Value(value.dims, value.dtype, cost=value.cost)
     result.buffer = value.buffer

@@ -201,6 +201,9 @@ class GraphLowering:
         else:
             made = _pointwise(b, equation, inputs, task.out)
         results = made if isinstance(made, tuple) else (made,)
+        if any(b.is_open(v) for v in gr.flat(inputs)):
+            for value in results:
+                value.waits = True
         self.values.update(zip(variables, results))
         if results and not variables:
             (self.effects[equation],) = results
