@@ -9,7 +9,19 @@ complex64, complex128; the strings of their names do as well.
 import importlib as _importlib
 import typing as _typing
 
-from phix import checkpoint_policies, cupy, debug, fft, kernels, linalg, nn, numba, ops, random
+from phix import (
+    checkpoint_policies,
+    cupy,
+    debug,
+    fft,
+    kernels,
+    linalg,
+    nn,
+    numba,
+    ops,
+    random,
+    sparse,
+)
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
 from phix.api.autocasting import autocast
 from phix.api.batching import (
@@ -178,6 +190,7 @@ __all__ = [
     "scoped_registries",
     "select_n",
     "set_matmul_precision",
+    "sparse",
     "spec",
     "stop_gradient",
     "switch",

@@ -413,7 +413,66 @@ METHODS: dict[str, Row] = {
     "method slice": (lambda start, stop, step: phix.to_tensor(X)[start:stop:step],
                      {"start": (0, "any"), "stop": (1, "any"), "step": (1, "any")}),
 }  # fmt: skip
+_COO = phix.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], [2, 2])
+_S = (_COO, "any")
+_ON_VALUES = (
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "expm1", "isnan", "log1p", "relu",
+    "relu6", "sin", "sinh", "sqrt", "square", "tan", "tanh", "coalesce", "to_dense",
+    "to_sparse_coo", "to_sparse_csr", "softmax",
+)  # fmt: skip
+
+
+class _Matrix:
+    """What ``from_scipy`` asks of a matrix."""
+
+    shape = (1, 2)
+    row, col, data = np.array([0]), np.array([1]), VECTOR[:1]
+
+    def tocoo(self) -> _Matrix:
+        return self
+
+
+_OF_ONE: dict[str, Row] = {
+    f"sparse.{name}": (getattr(phix.sparse, name), {"x": _S}) for name in _ON_VALUES
+}
+SPARSE: dict[str, Row] = {
+    **_OF_ONE,
+    **{f"sparse.{name}": (getattr(phix.sparse, name), {"x": _S, "y": _S})
+       for name in ("add", "subtract", "multiply", "divide")},
+    "sparse.from_scipy": (phix.sparse.from_scipy, {"matrix": (_Matrix(), "any")}),
+    "sparse.sparse_coo_tensor": (phix.sparse.sparse_coo_tensor,
+                                 {"indices": ([[0, 1]], "Tensor"), "values": (VECTOR[:2], "Tensor"),
+                                  "shape": ([4], "int[]"), "dtype": (None, "DataType")}),
+    "sparse.sparse_csr_tensor": (phix.sparse.sparse_csr_tensor,
+                                 {"crows": ([0, 1], "Tensor"), "cols": ([1], "Tensor"),
+                                  "values": (VECTOR[:1], "Tensor"), "shape": ([1, 2], "int[]"),
+                                  "dtype": (None, "DataType")}),
+    "sparse.matmul": (phix.sparse.matmul, {"x": _S, "y": (SQUARE, "Tensor")}),
+    "sparse.mv": (phix.sparse.mv, {"x": _S, "vec": (VECTOR[:2], "Tensor")}),
+    "sparse.addmm": (phix.sparse.addmm, {"input": (SQUARE, "Tensor"), "x": _S,
+                                         "y": (SQUARE, "Tensor"), "beta": (1.0, "any"),
+                                         "alpha": (1.0, "any")}),
+    "sparse.masked_matmul": (phix.sparse.masked_matmul,
+                             {"x": (SQUARE, "Tensor"), "y": (SQUARE, "Tensor"), "mask": _S}),
+    "sparse.mask_as": (phix.sparse.mask_as, {"x": (SQUARE, "Tensor"), "mask": _S}),
+    "sparse.transpose": (phix.sparse.transpose, {"x": _S, "perm": ([1, 0], "int[]")}),
+    "sparse.reshape": (phix.sparse.reshape, {"x": _S, "shape": ([4], "int[]")}),
+    "sparse.slice": (phix.sparse.slice, {"x": _S, "axes": ([0], "int[]"), "starts": ([0], "int[]"),
+                                         "ends": ([1], "int[]")}),
+    "sparse.sum": (phix.sparse.sum, {"x": _S, "axis": (0, "int[]"), "dtype": (None, "DataType"),
+                                     "keepdim": (False, "bool")}),
+    "sparse.cast": (phix.sparse.cast, {"x": _S, "index_dtype": (None, "DataType"),
+                                       "value_dtype": ("float64", "DataType")}),
+    "sparse.leaky_relu": (phix.sparse.leaky_relu, {"x": _S, "alpha": (0.5, "any")}),
+    "sparse.pow": (phix.sparse.pow, {"x": _S, "factor": (2.0, "any")}),
+    "sparse.scale": (phix.sparse.scale, {"x": _S, "scale": (2.0, "any"), "bias": (0.0, "any"),
+                                         "bias_after_scale": (True, "bool")}),
+    "sparse.divide_scalar": (phix.sparse.divide_scalar, {"x": _S, "scalar": (2.0, "any")}),
+    "sparse.full_like": (phix.sparse.full_like, {"x": _S, "value": (2.0, "any"),
+                                                 "dtype": (None, "DataType")}),
+    "sparse.SparseCooTensor.with_values": (_COO.with_values, {"values": (VECTOR[:2], "Tensor")}),
+}  # fmt: skip
 ROWS: dict[str, Row] = {
     **LAZY, **TRANSFORMATIONS, **CONTROL, **COLLECTIVES, **CREATION, **TREES, **DEBUG, **LINALG,
-    **FFT, **RANDOM, **NN, **METHODS,
+    **FFT, **RANDOM, **NN, **SPARSE, **METHODS,
 }  # fmt: skip

@@ -32,6 +32,7 @@ ROOMS: dict[str, set[str]] = {
     "random": {"api", "ops", "core"},
     "fft": {"ops", "core"},
     "linalg": {"ops", "core"},
+    "sparse": {"ops", "core"},
     "numba": {"kernels", "api", "passes", "table", "ops", "core"},
     "cupy": {"kernels", "core"},
     "array_functions": {"linalg", "fft", "ops", "core"},

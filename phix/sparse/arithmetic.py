@@ -1,0 +1,141 @@
+"""Arithmetic of two sparse tensors, or of one and a number, and the operators for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.core.errors import ArgumentError, ShapeError, described
+from phix.core.given import takes
+from phix.core.later import method_of
+from phix.core.tensor import TensorBase
+from phix.sparse.tensors import (
+    SparseCooTensor,
+    SparseCsrTensor,
+    SparseTensor,
+    alike,
+    as_coalesced,
+    expanded,
+    indices_of,
+    keys_of,
+    merged,
+    summed,
+)
+
+
+@takes()
+def add(x: Any, y: Any) -> Any:
+    """x + y of two sparse tensors of one shape; a CSR tensor if both are.
+
+    >>> import phix
+    >>> a = phix.sparse.sparse_coo_tensor([[0, 1]], [1.0, 2.0], [3])
+    >>> b = phix.sparse.sparse_coo_tensor([[1, 2]], [10.0, 20.0], [3])
+    >>> phix.sparse.add(a, b).to_dense().tolist()
+    [1.0, 12.0, 20.0]
+    """
+    return _met(ops.add, x, y)
+
+
+@takes()
+def subtract(x: Any, y: Any) -> Any:
+    """x - y of two sparse tensors of one shape; a CSR tensor if both are."""
+    return _met(ops.subtract, x, y)
+
+
+@takes()
+def multiply(x: Any, y: Any) -> Any:
+    """x * y of two sparse tensors of one shape, or of one and a number.
+
+    A product is stored for each place of either, so that inf * 0 is nan, as it is of dense ones.
+    """
+    if _is_number(y):
+        return x.with_values(ops.multiply(x.values, y)) if _checked(x) else x
+    if _is_number(x):
+        return multiply(y, x)
+    return _met(ops.multiply, x, y)
+
+
+@takes()
+def divide(x: Any, y: Any) -> Any:
+    """x / y of two sparse tensors of one shape, or of one by a number.
+
+    A quotient is stored for each place of either: v / 0 where y has none. Where neither has a
+    value the result has none, and not 0 / 0, as in Paddle.
+    """
+    if _is_number(y) and _checked(x):
+        x = as_coalesced(x)
+        return x.with_values(ops.divide(x.values, y))
+    return _met(ops.divide, x, y)
+
+
+def _is_number(x: Any) -> bool:
+    """Whether something is one number."""
+    is_plain = isinstance(x, (bool, int, float, complex, np.generic))
+    return is_plain or (isinstance(x, (TensorBase, np.ndarray)) and x.ndim == 0)
+
+
+def _checked(x: Any) -> bool:
+    """That something is a sparse tensor."""
+    if isinstance(x, SparseTensor):
+        return True
+    raise ArgumentError(
+        f"two sparse tensors are needed, or one and a number as a factor, found "
+        f"{described(x)}; write x.to_dense(), or mask_as(y, x) for a dense y at the places of x"
+    )
+
+
+def _same_places(x: Any, y: Any) -> bool:
+    """Whether two tensors have the same places, as those of ``with_values`` do."""
+    if isinstance(x, SparseCooTensor) and isinstance(y, SparseCooTensor):
+        return x.is_coalesced and x.indices is y.indices
+    if isinstance(x, SparseCsrTensor) and isinstance(y, SparseCsrTensor):
+        return x.is_coalesced and x.crows is y.crows and x.cols is y.cols
+    return False
+
+
+def _met(op: Callable[..., Any], x: Any, y: Any) -> Any:
+    """An op of two sparse tensors, at the places of either."""
+    if not (_checked(x) and _checked(y)) or x.shape != y.shape or x.values.ndim != y.values.ndim:
+        raise ShapeError(
+            f"two sparse tensors of one shape are needed, with as many sparse axes, found "
+            f"{x.shape} and {y.shape} with values {x.values.meta} and {y.values.meta}"
+        )
+    if _same_places(x, y):
+        return x.with_values(op(x.values, y.values))
+    a, b = expanded(x), expanded(y)
+    dims = a.shape[: a.sparse_dim]
+    of_a, of_b = keys_of(a.indices, dims), keys_of(b.indices, dims)
+    keys, _ = merged(ops.concat([of_a, of_b], 0))
+    first = ops.searchsorted(keys, of_a)
+    second = ops.searchsorted(keys, of_b)
+    count = keys.shape[0]
+    values = op(summed(a.values, first, count), summed(b.values, second, count))
+    both = SparseCooTensor(indices_of(keys, dims), values, a.shape, True)
+    return alike(both, x) if isinstance(y, SparseCsrTensor) else both
+
+
+def _install() -> None:
+    """The operators of both kinds."""
+    functions = {"add": add, "sub": subtract, "mul": multiply, "truediv": divide}
+    for name, function in functions.items():
+
+        def plain(x: Any, y: Any, function: Any = function) -> Any:
+            return function(x, y)
+
+        def turned(x: Any, y: Any, function: Any = function) -> Any:
+            return function(y, x)
+
+        plain.__name__, turned.__name__ = f"__{name}__", f"__r{name}__"
+        method_of(SparseTensor)(plain)
+        method_of(SparseTensor)(turned)
+
+    def __neg__(x: Any) -> Any:
+        return x.with_values(-x.values)
+
+    method_of(SparseTensor)(__neg__)
+
+
+_install()
