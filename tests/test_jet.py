@@ -49,10 +49,11 @@ def along_curve(fn, point, series):
 
     def at(t):
         moved = []
-        for x, row in zip(point, series):
+        for start, row in zip(point, series):
+            x = start
             for k, d in enumerate(row, 1):
                 x = x + d * (t**k / math.factorial(k))
-            moved.append(x)
+            moved.append(x if x.dtype == start.dtype else x.astype(start.dtype))
         return fn(*moved)
 
     return [nested(at, k)(np.float64(0.0)) for k in range(ORDER + 1)]

@@ -335,7 +335,7 @@ ERRORS: dict[str, tuple[type[Exception], Callable[[], Any]]] = {
     "layer_norm": (phix.errors.ShapeError, lambda: F.layer_norm(X, [4])),
     "rms_norm": (phix.errors.ShapeError, lambda: F.rms_norm(X, [5], np.ones(4))),
     "batch_norm": (phix.errors.ShapeError, lambda: F.batch_norm(X, np.ones(4), np.ones(4))),
-    "instance_norm": (phix.errors.ShapeError, lambda: F.instance_norm(np.ones((2, 3)))),
+    "instance_norm": (phix.errors.ShapeError, lambda: F.instance_norm(np.ones(2))),
     "group_norm": (phix.errors.PhixError, lambda: F.group_norm(X, 2)),
     "linear": (phix.errors.ShapeError, lambda: F.linear(X, np.ones((4, 5)))),
     "embedding": (phix.errors.DTypeError, lambda: F.embedding(np.ones(3), np.ones((4, 2)))),

@@ -14,7 +14,6 @@ from phix.core.annotations import DTypeLike
 from phix.core.conversion import owned_tensor
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.given import takes
-from phix.core.tensor import TensorLike
 from phix.sparse.tensors import (
     SparseCooTensor,
     alike,
@@ -201,7 +200,7 @@ def softmax(x: Any, axis: int = -1) -> Any:
 
 
 @takes()
-def mask_as(x: TensorLike, mask: Any) -> Any:
+def mask_as(x: Any, mask: Any) -> Any:
     """The elements of a dense tensor at the places of a sparse one of its shape, each once.
 
     >>> import phix

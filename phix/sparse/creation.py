@@ -17,7 +17,7 @@ from phix.core.errors import (
     described,
 )
 from phix.core.given import takes
-from phix.core.tensor import Tensor, TensorLike
+from phix.core.tensor import Tensor
 from phix.sparse.tensors import (
     SparseCooTensor,
     SparseCsrTensor,
@@ -53,7 +53,7 @@ def _check_inside(places: np.ndarray, size: int, what: str) -> None:
 
 @takes()
 def sparse_coo_tensor(
-    indices: TensorLike, values: TensorLike, shape: Any = None, dtype: DTypeLike | None = None
+    indices: Any, values: Any, shape: Any = None, dtype: DTypeLike | None = None
 ) -> SparseCooTensor:
     """The tensor with values[k] at indices[:, k] and zeros elsewhere.
 
@@ -102,9 +102,9 @@ def sparse_coo_tensor(
 
 @takes()
 def sparse_csr_tensor(
-    crows: TensorLike,
-    cols: TensorLike,
-    values: TensorLike,
+    crows: Any,
+    cols: Any,
+    values: Any,
     shape: Any,
     dtype: DTypeLike | None = None,
 ) -> SparseCsrTensor:

@@ -9,7 +9,7 @@ from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import takes
 from phix.core.later import method_of
-from phix.core.tensor import Tensor, TensorLike
+from phix.core.tensor import Tensor
 from phix.sparse.tensors import (
     SparseTensor,
     as_coalesced,
@@ -75,7 +75,7 @@ def _product(x: Any, dense: Any) -> Any:
 
 
 @takes()
-def mv(x: Any, vec: TensorLike) -> Tensor:
+def mv(x: Any, vec: Any) -> Tensor:
     """The product of a sparse matrix and a dense vector, a dense vector.
 
     >>> import phix
@@ -90,9 +90,7 @@ def mv(x: Any, vec: TensorLike) -> Tensor:
 
 
 @takes()
-def addmm(
-    input: TensorLike, x: Any, y: TensorLike, beta: FloatLike = 1.0, alpha: FloatLike = 1.0
-) -> Tensor:
+def addmm(input: Any, x: Any, y: Any, beta: FloatLike = 1.0, alpha: FloatLike = 1.0) -> Tensor:
     """beta input + alpha x y for a sparse matrix x and dense matrices input and y; dense."""
     input, y = as_tensor(input), as_tensor(y)
     product = _product(_matrix(x, "x"), y)
@@ -106,7 +104,7 @@ def addmm(
 
 
 @takes()
-def masked_matmul(x: TensorLike, y: TensorLike, mask: Any) -> Any:
+def masked_matmul(x: Any, y: Any, mask: Any) -> Any:
     """The elements of the product of two dense matrices at the places of a sparse one.
 
     Args:

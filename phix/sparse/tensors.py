@@ -21,7 +21,7 @@ from phix.core.errors import (
     described,
 )
 from phix.core.given import entries, takes
-from phix.core.tensor import Tensor, TensorBase, TensorLike
+from phix.core.tensor import Tensor, TensorBase
 
 # A sum is made in the wide dtype and rounded once; one of bools is their "or".
 _WIDE = {dt.float16: dt.float32, dt.bfloat16: dt.float32, dt.bool_: dt.int32}
@@ -67,6 +67,7 @@ class SparseTensor:
         """The axes in the other order; of a CSR tensor again a CSR tensor."""
         if isinstance(self, SparseCsrTensor):
             return to_sparse_csr(_swapped(_as_coo(self), (1, 0)))
+        assert isinstance(self, SparseCooTensor)
         return _swapped(self, tuple(range(self.ndim))[::-1])
 
     def to_dense(self) -> Tensor:
@@ -74,7 +75,7 @@ class SparseTensor:
         return to_dense(self)
 
     @takes()
-    def with_values(self, values: TensorLike) -> Any:
+    def with_values(self, values: Any) -> Any:
         """The same places with other values, such as those that a derivative is taken for.
 
         >>> import phix
