@@ -32,9 +32,53 @@ SLOTS = [
 ]
 MUST_BE_KNOWN = {
     *((name, "axis") for name in ("gather", "cumsum", "concat")),
-    *(("arange", name) for name in ("start", "end", "step")),
     *(("eye", name) for name in ("num_rows", "num_columns")),
     ("rms_norm", "quant_scale"),
+    ("celu", "alpha"),
+    ("clip_by_norm", "max_norm"),
+    ("cudnn_lstm", "dropout_prob"),
+    ("diag", "padding_value"),
+    ("exponential_", "lam"),
+    ("flash_attn", "dropout"),
+    ("flash_attn_qkvpacked", "dropout"),
+    ("flash_attn_unpadded", "dropout"),
+    ("flash_attn_v3", "softcap"),
+    ("flash_attn_v3_varlen", "softcap"),
+    ("flash_attn_varlen_qkvpacked", "dropout"),
+    ("flashmask_attention", "dropout"),
+    ("ftrl", "lr_power"),
+    *(
+        ("fused_rms_norm_quant", slot)
+        for slot in ("quant_max_bound", "quant_min_bound", "quant_scale")
+    ),
+    ("gumbel_softmax", "temperature"),
+    ("lamb_", "weight_decay"),
+    ("logit", "eps"),
+    *(("margin_cross_entropy", slot) for slot in ("margin1", "margin2")),
+    ("masked_multihead_attention_", "out_scale"),
+    *(("memory_efficient_attention", slot) for slot in ("dropout_p", "scale")),
+    ("nadam_", "momentum_decay"),
+    *(("prior_box", slot) for slot in ("step_h", "step_w")),
+    *(("renorm", slot) for slot in ("max_norm", "p")),
+    ("rnn", "dropout_prob"),
+    *(("rrelu", slot) for slot in ("lower", "upper")),
+    ("softshrink", "threshold"),
+    ("temporal_shift", "shift_ratio"),
+    ("warprnnt", "fastemit_lambda"),
+}
+# Ops whose tensors end with the call, or that round, draw, or choose by the number: differences of
+# them say nothing, and their values alone are compared.
+VALUES_ALONE = {
+    "moe_combine_no_weight", "prior_box", "psroi_pool", "roi_align", "roi_pool", "spectral_norm",
+    "gaussian_inplace", "uniform_inplace", "uniform_random_batch_size_like",
+}  # fmt: skip
+# The number is a size of the result (tests/test_run_time_sizes.py), or no float, or the tensors of
+# the samples end with the first call.
+OTHERS = {
+    *(("histogram", slot) for slot in ("min", "max")),
+    *(("adam_", slot) for slot in ("beta1", "beta2", "epsilon")),
+    *((op, slot) for op in ("arange", "range_v2") for slot in ("start", "end", "step")),
+    ("update_loss_scaling_", "stop_update"),
 }
 # Where an attribute of that value is no number among others: no difference can be taken there.
 MOST = 2  # samples an op in every run; the next as many are proofs
@@ -75,7 +119,7 @@ def calls(case: Case, slot: str) -> Iterator[tuple[Call, float]]:
 @pytest.mark.parametrize("first", [0, pytest.param(MOST, marks=pytest.mark.prove)])
 @pytest.mark.parametrize(("case", "slot"), SLOTS)
 def test_a_tensor_in_the_slot_is_an_operand(case: Case, slot: str, first: int, seed: int) -> None:
-    if (case.op.name, slot) in MUST_BE_KNOWN:
+    if (case.op.name, slot) in MUST_BE_KNOWN | OTHERS:
         return
     seen = 0
     for call, value in islice(
@@ -85,6 +129,7 @@ def test_a_tensor_in_the_slot_is_an_operand(case: Case, slot: str, first: int, s
         point = [*call.arrays, number]
         expected = [np.asarray(x) for x in fn(*call.arrays, value)]
         if not expected:
+            seen += not any(dt.is_differentiable(x.dtype) for x in call.fn(*call.arrays))
             continue
         seen += 1
         metas = [(x.shape, x.dtype) for x in expected]
@@ -96,6 +141,8 @@ def test_a_tensor_in_the_slot_is_an_operand(case: Case, slot: str, first: int, s
             assert [(x.shape, x.dtype) for x in found] == metas
             for a, b in zip(found, expected):
                 np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-7)
+        if case.op.name in VALUES_ALONE or case.op.name.endswith("_"):
+            continue
         if value in SINGULAR.get((case.op.name, slot), ()) or not _is_smooth(fn, point):
             continue
         active = [i for i, a in enumerate(point) if a.dtype in (np.float64, np.complex128)]

@@ -159,7 +159,8 @@ def test_every_op_that_works_in_place(case: Case) -> None:
     name = python_name(op.name)
     taken = 0
     for call in case.calls():
-        given = {**call.structure(call.arrays), **call.sample.attrs}
+        attrs = {python_name(k): v for k, v in call.sample.attrs.items()}
+        given = {**call.structure(call.arrays), **attrs}
         expected = phix.tree.leaves(getattr(ops, name)(**given))
         source = op.inplace[0][0]
         x = given[source] = phix.to_tensor(given[source])
@@ -239,11 +240,11 @@ def test_an_error_leaves_the_tensor_alive() -> None:
 
 
 SGD = """
-- op: sgd_
+- op: descent_
   args: (Tensor param, Tensor grad, float rate=0.1)
   output: Tensor(param_out)
   inplace: (param -> param_out)
-- op: momentum
+- op: heavy_ball
   args: (Tensor param, Tensor grad, Tensor velocity, float rate=0.1)
   output: Tensor(param_out), Tensor(velocity_out)
   inplace: (param -> param_out), (velocity -> velocity_out)
@@ -252,22 +253,22 @@ SGD = """
 
 def test_entries_of_users_work_in_place(load) -> None:
     mine = load(SGD)
-    rules.decompose("sgd_")(lambda param, grad, rate: param - rate * grad)
+    rules.decompose("descent_")(lambda param, grad, rate: param - rate * grad)
 
-    @rules.decompose("momentum")
-    def momentum(param: Any, grad: Any, velocity: Any, rate: float) -> Any:
+    @rules.decompose("heavy_ball")
+    def heavy_ball(param: Any, grad: Any, velocity: Any, rate: float) -> Any:
         velocity = 0.9 * velocity + grad
         return param - rate * velocity, velocity
 
     w, g, v = tensor(4), tensor(4) + 1, tensor(4) * 0
     places, values = (address(w), address(v)), w.numpy().copy()
-    assert not hasattr(mine, "sgd__")
-    w = mine.sgd_(w, g)
-    w, v = mine.momentum_(w, g, v)
+    assert not hasattr(mine, "descent__")
+    w = mine.descent_(w, g)
+    w, v = mine.heavy_ball_(w, g, v)
     assert (address(w), address(v)) == places
     np.testing.assert_allclose(w, values - 0.2 * g.numpy())
     np.testing.assert_allclose(v, g.numpy())
-    again, _ = mine.momentum(w, g, v)
+    again, _ = mine.heavy_ball(w, g, v)
     assert address(again) != address(w)
 
 
@@ -284,7 +285,8 @@ def test_the_name_of_the_function_in_place_may_not_be_taken(load) -> None:
 def test_every_view_shares_the_memory_of_its_input(case: Case) -> None:
     source = case.op.view[0][0]
     for call in case.calls():
-        given = {**call.structure(call.arrays), **call.sample.attrs}
+        attrs = {python_name(k): v for k, v in call.sample.attrs.items()}
+        given = {**call.structure(call.arrays), **attrs}
         x = given[source] = phix.to_tensor(given[source])
         out = getattr(ops, python_name(case.op.name))(**given)
         assert np.shares_memory(x.data, out.data) or not out.size

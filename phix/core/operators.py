@@ -139,7 +139,7 @@ def install_methods(ops_module: Any) -> None:
     """Make each op whose first argument is a tensor a method of that name, ``relu_`` too."""
     for op_name, op in OPS.items():
         first = op.args[0] if op.args else None
-        if first is None or first.type != "Tensor":
+        if first is None or first.type != "Tensor" or first.optional:
             continue
         for name in (op_name, f"{op_name}_") if op.inplace else (op_name,):
             function = getattr(ops_module, name, None)

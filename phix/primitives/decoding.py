@@ -40,6 +40,8 @@ def _positions(src_mask: Any, lengths: Any, batch: dm.DimLike) -> Any:
         raise ArgumentError(
             "how long the sequences are is the last dim of src_mask, or sequence_lengths; pass one"
         )
+    if src_mask.ndim != 4:
+        raise ShapeError(f"src_mask must be [batch, 1, 1, tokens], found {src_mask.meta}")
     return ops.full((batch,), src_mask.meta.dims[-1] - 1, dt.int64)
 
 
@@ -89,8 +91,10 @@ def masked_multihead_attention(
 
 def _padded(mask: Any, length: dm.DimLike) -> Any:
     """A mask of the tokens so far, as one of all places there are."""
-    if mask is None or dm.same(mask.meta.dims[-1], length):
-        return mask
+    if mask is None:
+        return None
     if mask.ndim != 4:
         raise ShapeError(f"src_mask must be [batch, 1, 1, tokens], found {mask.meta}")
+    if dm.same(mask.meta.dims[-1], length):
+        return mask
     return ops.pad(mask, [0] * 7 + [length - mask.meta.dims[-1]], 0)

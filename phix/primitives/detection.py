@@ -129,6 +129,10 @@ def prior_box_attrs(
 ) -> Any:  # fmt: skip
     if not min_sizes or min(min_sizes) <= 0:
         raise AttributeValueError(f"min_sizes are numbers above 0, found {list(min_sizes)}")
+    max_sizes = max_sizes or ()
+    for name, numbers_given in (("aspect_ratios", ratios), ("variances", variances)):
+        if numbers_given is None:
+            raise AttributeValueError(f"{name} is a list of numbers, found None; leave it out")
     if max_sizes and len(max_sizes) != len(min_sizes):
         raise AttributeValueError(
             f"max_sizes go with min_sizes one by one, found {list(max_sizes)} and {list(min_sizes)}"

@@ -265,6 +265,10 @@ def cal_aux_loss(
 
     factor = None
     if dispatch_tokens_mask is not None:
+        if not dispatch_tokens_mask.ndim:
+            raise ShapeError(
+                f"dispatch_tokens_mask must be [tokens], found {dispatch_tokens_mask.meta}"
+            )
         count = total(dispatch_tokens_mask)
         fewer = tokens_mask is not None and not dm.same(
             gate_prob.meta.dims[0], dispatch_tokens_mask.meta.dims[0]
