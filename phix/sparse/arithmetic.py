@@ -41,7 +41,13 @@ def add(x: Any, y: Any) -> Any:
 
 @takes()
 def subtract(x: Any, y: Any) -> Any:
-    """x - y of two sparse tensors of one shape; a CSR tensor if both are."""
+    """x - y of two sparse tensors of one shape; a CSR tensor if both are.
+
+    >>> import phix
+    >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
+    >>> phix.sparse.subtract(a, a).values.tolist()
+    [0.0, 0.0]
+    """
     return _met(ops.subtract, x, y)
 
 
@@ -50,6 +56,11 @@ def multiply(x: Any, y: Any) -> Any:
     """x * y of two sparse tensors of one shape, or of one and a number.
 
     A product is stored for each place of either, so that inf * 0 is nan, as it is of dense ones.
+
+    >>> import phix
+    >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
+    >>> phix.sparse.multiply(a, 2.0).values.tolist()
+    [4.0, -8.0]
     """
     if _is_number(y):
         return x.with_values(ops.multiply(x.values, y)) if _checked(x) else x
@@ -64,6 +75,11 @@ def divide(x: Any, y: Any) -> Any:
 
     A quotient is stored for each place of either: v / 0 where y has none. Where neither has a
     value the result has none, and not 0 / 0, as in Paddle.
+
+    >>> import phix
+    >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
+    >>> phix.sparse.divide(a, 2.0).values.tolist()
+    [1.0, -2.0]
     """
     if _is_number(y) and _checked(x):
         x = as_coalesced(x)

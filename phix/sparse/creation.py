@@ -155,6 +155,10 @@ def from_scipy(matrix: Any) -> SparseCooTensor | SparseCsrTensor:
     Raises:
         ArgumentError: it has no ``tocoo``.
         AttributeValueError: it is no matrix.
+
+    >>> import phix, scipy.sparse
+    >>> phix.sparse.from_scipy(scipy.sparse.csr_array([[0.0, 2.0], [3.0, 0.0]])).values.tolist()
+    [2.0, 3.0]
     """
     if not callable(getattr(matrix, "tocoo", None)):
         raise ArgumentError(f"matrix must be one of scipy.sparse, found {described(matrix)}")

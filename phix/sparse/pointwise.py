@@ -16,6 +16,13 @@ from phix.core.given import takes
 from phix.sparse.tensors import as_coalesced, as_sparse
 from phix.sparse.tensors import cast as to_dtype
 
+_EXAMPLE = """``phix.ops.{name}`` of each value of a sparse tensor.{text}
+
+    >>> import phix
+    >>> a = phix.sparse.sparse_coo_tensor([[1]], [1.0], [3])
+    >>> phix.sparse.{name}(a).values.tolist() == phix.ops.{name}(a.values).tolist()
+    True
+    """
 _ON_STORED = " It does not keep 0: only the stored values are taken, as in Paddle."
 
 
@@ -27,7 +34,7 @@ def _each(op: Callable[..., Any], text: str = "") -> Callable[[Any], Any]:
         return x.with_values(op(x.values))
 
     function.__name__ = function.__qualname__ = op.__name__
-    function.__doc__ = f"``phix.ops.{op.__name__}`` of each value of a sparse tensor.{text}"
+    function.__doc__ = _EXAMPLE.format(name=op.__name__, text=text)
     return takes()(function)
 
 
@@ -53,7 +60,13 @@ tanh = _each(ops.tanh)
 
 @takes()
 def leaky_relu(x: Any, alpha: FloatLike) -> Any:
-    """max(v, 0) + alpha min(v, 0) of each value v of a sparse tensor."""
+    """max(v, 0) + alpha min(v, 0) of each value v of a sparse tensor.
+
+    >>> import phix
+    >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
+    >>> phix.sparse.leaky_relu(a, 0.5).values.tolist()
+    [2.0, -2.0]
+    """
     x = as_coalesced(as_sparse(x))
     return x.with_values(ops.leaky_relu(x.values, alpha))
 
@@ -76,6 +89,11 @@ def scale(x: Any, scale: FloatLike, bias: FloatLike, bias_after_scale: bool) -> 
     """scale v + bias of each stored value v, or scale (v + bias) if not bias_after_scale.
 
     A bias goes to the stored values alone, as in Paddle.
+
+    >>> import phix
+    >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
+    >>> phix.sparse.scale(a, 2.0, 1.0, True).values.tolist()
+    [5.0, -7.0]
     """
     x = as_coalesced(as_sparse(x))
     return x.with_values(ops.scale(x.values, scale, bias, bias_after_scale))
@@ -83,14 +101,26 @@ def scale(x: Any, scale: FloatLike, bias: FloatLike, bias_after_scale: bool) -> 
 
 @takes()
 def divide_scalar(x: Any, scalar: FloatLike) -> Any:
-    """v / scalar of each stored value v."""
+    """v / scalar of each stored value v.
+
+    >>> import phix
+    >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
+    >>> phix.sparse.divide_scalar(a, 2.0).values.tolist()
+    [1.0, -2.0]
+    """
     x = as_coalesced(as_sparse(x))
     return x.with_values(ops.divide(x.values, scalar))
 
 
 @takes()
 def full_like(x: Any, value: FloatLike, dtype: DTypeLike | None = None) -> Any:
-    """The places of x, each with this value; the zeros stay."""
+    """The places of x, each with this value; the zeros stay.
+
+    >>> import phix
+    >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
+    >>> phix.sparse.full_like(a, 1.0).to_dense().tolist()
+    [1.0, 0.0, 1.0]
+    """
     x = as_coalesced(as_sparse(x))
     return x.with_values(ops.full_like(x.values, value, dtype))
 

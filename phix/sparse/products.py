@@ -91,7 +91,13 @@ def mv(x: Any, vec: Any) -> Tensor:
 
 @takes()
 def addmm(input: Any, x: Any, y: Any, beta: FloatLike = 1.0, alpha: FloatLike = 1.0) -> Tensor:
-    """beta input + alpha x y for a sparse matrix x and dense matrices input and y; dense."""
+    """beta input + alpha x y for a sparse matrix x and dense matrices input and y; dense.
+
+    >>> import phix
+    >>> x = phix.sparse.sparse_coo_tensor([[0], [1]], [2.0], [1, 2])
+    >>> phix.sparse.addmm([[1.0]], x, [[3.0], [4.0]]).tolist()
+    [[9.0]]
+    """
     input, y = as_tensor(input), as_tensor(y)
     product = _product(_matrix(x, "x"), y)
     if (
