@@ -190,6 +190,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [p.name for p in phix.debug.passes() if p.stage != "places"])
 def test_a_switch_changes_programs_and_no_result(name):
     changed = []
