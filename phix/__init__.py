@@ -207,7 +207,6 @@ __dir__ = _face(__all__)
 
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
-
     _LATER = {"cupy", "debug", "fft", "linalg", "numba", "random", "sparse", "testing"}
 
     def __getattr__(name: str) -> object:
