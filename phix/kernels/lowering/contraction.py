@@ -58,6 +58,23 @@ def matmul(
     meta = task.out
     x, transpose_x = _untransposed(x, transpose_x)
     y, transpose_y = _untransposed(y, transpose_y)
+    if _multiplies_columns(x, y, transpose_y):
+        *lead, size = y.dims[:-1] if not transpose_y else (*y.dims[:-2], y.dims[-1])
+        rows = b.view(y, (dm.product(tuple(lead)), size))
+        flat = MetaTensor((rows.dims[0], x.dims[-1 if transpose_x else -2]), meta.dtype)
+        return b.view(_product(b, rows, x, False, not transpose_x, flat), meta.dims)
+    return _product(b, x, y, transpose_x, transpose_y, meta)
+
+
+def _multiplies_columns(x: Value, y: Value, transpose_y: bool) -> bool:
+    """Whether one matrix meets many columns, one a matrix of ``y``: they are rows of another."""
+    columns = y.dims[-2 if transpose_y else -1] if len(y.dims) > 2 else 0
+    return len(x.dims) == 2 and dm.is_one(columns) and rewrites.is_on("joined_columns")
+
+
+def _product(
+    b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool, meta: MetaTensor
+) -> Value:
     product = _Product(b, x, y, transpose_x, transpose_y, meta)
     is_narrow = meta.dtype in (dt.float16, dt.bfloat16)  # a loop would sum in the wider dtype
     in_loops = (product.is_small or product.is_dots) and not is_narrow
