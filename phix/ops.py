@@ -31,7 +31,7 @@ __all__ = [
     "apply_per_channel_scale",
     "arange", "argmax", "argmin", "argsort", "argsort_grad",
     "as_complex", "as_real", "as_strided", "asgd_", "asin", "asin_", "asin_grad", "asinh", "asinh_",
-    "asinh_grad", "assign", "assign_", "assign_out_", "assign_value_",
+    "asinh_grad", "assign", "assign_", "assign_out_", "assign_pos", "assign_value_",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
     "attention", "attention_grad", "attention_lstm",
     "average_accumulates_", "avg_pool2d", "avg_pool2d_grad", "avg_pool3d", "avg_pool3d_grad",
@@ -53,10 +53,10 @@ __all__ = [
     "channel_shuffle", "check_finite_and_unscale_", "checkpoint", "checkpoint_name",
     "checkpoint_name_grad", "cholesky", "cholesky_grad", "cholesky_solve", "chunk_eval",
     "clip", "clip_", "clip_by_norm", "clip_grad",
-    "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
-    "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias", "conv3d", "conv3d_transpose",
-    "copysign", "copysign_", "copysign_grad", "correlation", "cos", "cos_", "cos_grad", "cosh",
-    "cosh_", "cosh_grad",
+    "collect_fpn_proposals", "complex", "complex_grad", "concat", "concat_grad", "conj",
+    "conj_grad", "conv2d", "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias", "conv3d",
+    "conv3d_transpose", "copysign", "copysign_", "copysign_grad", "correlation", "cos", "cos_",
+    "cos_grad", "cosh", "cosh_", "cosh_grad",
     "crf_decoding", "crop", "cross", "cross_entropy_with_softmax", "cross_entropy_with_softmax_",
     "cross_entropy_with_softmax_bwd_w_downcast", "cross_entropy_with_softmax_grad",
     "ctc_align",
@@ -66,7 +66,8 @@ __all__ = [
     "depthwise_conv2d_bias", "depthwise_conv2d_transpose", "depthwise_conv3d_bias",
     "dequantize_abs_max", "dequantize_log", "det", "det_grad",
     "diag", "diag_embed", "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad",
-    "dim_value", "dirichlet", "dist", "div_scale", "divide", "divide_", "divide_grad",
+    "dim_value", "dirichlet", "dist", "distribute_fpn_proposals", "div_scale", "divide", "divide_",
+    "divide_grad",
     "dot",
     "dpsgd",
     "dropout", "dropout_grad",
@@ -108,7 +109,7 @@ __all__ = [
     "gamma_density", "gamma_density_grad", "gammaincc", "gammaincc_", "gammaln", "gammaln_",
     "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree", "gaussian",
     "gaussian_inplace", "gaussian_inplace_",
-    "gelu", "gelu_grad",
+    "gelu", "gelu_grad", "generate_proposals",
     "greater_equal", "greater_than", "grid_sample", "group_norm", "group_norm_grad", "gru",
     "gru_unit",
     "gumbel_softmax",
@@ -147,22 +148,24 @@ __all__ = [
     "lstm", "lstsq",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
     "margin_cross_entropy", "masked_fill", "masked_fill_", "masked_multihead_attention_",
-    "masked_select", "match_matrix_tensor", "matmul", "matmul_grad", "matrix_power", "matrix_rank",
-    "matrix_rank_atol_rtol", "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad",
-    "max_pool2d_with_index", "max_pool3d", "max_pool3d_grad", "max_pool3d_with_index",
-    "max_with_index", "maximum", "maximum_grad", "maxout",
+    "masked_select", "match_matrix_tensor", "matmul", "matmul_grad", "matrix_nms", "matrix_power",
+    "matrix_rank", "matrix_rank_atol_rtol", "matrix_rank_tol", "max", "max_grad", "max_pool2d",
+    "max_pool2d_grad", "max_pool2d_with_index", "max_pool3d", "max_pool3d_grad",
+    "max_pool3d_with_index", "max_with_index", "maximum", "maximum_grad", "maxout",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "median", "memory_efficient_attention",
     "merged_adam_", "merged_momentum_", "meshgrid",
     "min", "min_grad", "min_with_index", "minimum", "minimum_grad", "mish",
     "mode", "moe_combine", "moe_combine_no_weight", "moe_dispatch", "moe_gate_dispatch",
     "moe_permute", "moe_reduce", "moe_unpermute", "momentum_",
     "mse_loss",
-    "multi_dot", "multinomial", "multiplex", "multiply", "multiply_", "multiply_grad",
+    "multi_dot", "multiclass_nms3", "multinomial", "multiplex", "multiply", "multiply_",
+    "multiply_grad",
     "mv",
     "nadam_", "nanmedian", "nansum",
     "ndtr", "ndtr_grad",
     "nearest_interp", "nextafter", "nextafter_grad",
     "nll_loss",
+    "nms",
     "nonzero", "norm", "normal_density", "normal_density_grad", "not_equal",
     "npu_identity",
     "number_count", "numel",
@@ -183,8 +186,8 @@ __all__ = [
     "radam_", "randint", "random", "random_", "random_bits", "random_loggamma",
     "random_loggamma_grad", "random_routing", "random_routing_", "randperm", "range_v2",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
-    "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
-    "remainder_", "remainder_grad", "renorm", "renorm_", "repeat_interleave",
+    "reduce_as_grad", "reindex_graph", "relu", "relu6", "relu6_grad", "relu_", "relu_grad",
+    "remainder", "remainder_", "remainder_grad", "renorm", "renorm_", "repeat_interleave",
     "repeat_interleave_with_tensor_index", "reshape", "reshape_", "reshape_grad",
     "restrict_nonzero", "reverse",
     "rint", "rint_",
@@ -1445,6 +1448,100 @@ def calc_reduced_attn_scores(q: TensorLike, k: TensorLike, softmax_lse: TensorLi
         softmax_lse: tensor.
     """
     return bind(_calc_reduced_attn_scores, (q, k, softmax_lse), ())
+
+
+# -- yaml/box_selection.yaml -----------------------------------------------------------------------
+define = definer("yaml/box_selection.yaml", family="detection")
+
+_nms = define(
+    "nms", "(Tensor x, float threshold = 1.0f)", "Tensor(out)",
+    traits=("nondifferentiable", "promote_float", "data_dependent"), dtypes=("float",)
+)
+def nms(x: TensorLike, threshold: FloatLike = 1.0) -> Tensor:
+    """The numbers of the boxes x [boxes, 4] (left, top, right, bottom) that stay, in order: each
+    that overlaps no one that stays before it by more than threshold, intersection / union.
+
+    Args:
+        x: tensor, float.
+        threshold: float or one-element tensor.
+    """
+    return bind(_nms, (x,), (threshold,))
+
+_multiclass_nms3 = define(
+    "multiclass_nms3",
+    "(Tensor bboxes, Tensor scores, Tensor rois_num, float score_threshold, int nms_top_k, "
+    "int keep_top_k, float nms_threshold=0.3, bool normalized=true, float nms_eta=1.0, "
+    "int background_label=0)", "Tensor(out), Tensor(index), Tensor(nms_rois_num)",
+    traits=("promote_float(bboxes, scores)", "data_dependent"), dtypes=("float",),
+    optional=("rois_num",)
+)
+def multiclass_nms3(
+    bboxes: TensorLike, scores: TensorLike, rois_num: TensorLike | None, score_threshold: FloatLike,
+    nms_top_k: int, keep_top_k: int, nms_threshold: FloatLike = 0.3, normalized: bool = True,
+    nms_eta: FloatLike = 1.0, background_label: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """:func:`nms` of each class of each image but background_label: of boxes [images, boxes, 4]
+    with scores [images, classes, boxes], the nms_top_k above score_threshold, by nms_threshold,
+    which is times nms_eta after each box while above a half; the keep_top_k best of an image are
+    the rows (class, score, box) of out, sorted by class. index is their number in all images,
+    nms_rois_num how many each image has. With rois_num [images], boxes in a row [boxes, classes, 4]
+    have scores [boxes, classes], and index counts these. -1 for either limit means all.
+
+    Args:
+        bboxes, scores: tensor, float.
+        rois_num: tensor, may be None.
+        score_threshold: float or one-element tensor.
+        nms_top_k, keep_top_k: int.
+        nms_threshold: float or one-element tensor.
+        normalized: bool.
+        nms_eta: float or one-element tensor.
+        background_label: int.
+
+    Returns:
+        out, index, nms_rois_num.
+    """
+    return bind(
+        _multiclass_nms3, (bboxes, scores, rois_num), (score_threshold, nms_top_k, keep_top_k,
+        nms_threshold, normalized, nms_eta, background_label)
+    )
+
+_matrix_nms = define(
+    "matrix_nms",
+    "(Tensor bboxes, Tensor scores, float score_threshold, int nms_top_k, int keep_top_k, "
+    "float post_threshold=0., bool use_gaussian = false, float gaussian_sigma = 2., "
+    "int background_label = 0, bool normalized = true)",
+    "Tensor(out), Tensor(index), Tensor(roisnum)", traits=("promote_float", "data_dependent"),
+    dtypes=("float",)
+)
+def matrix_nms(
+    bboxes: TensorLike, scores: TensorLike, score_threshold: FloatLike, nms_top_k: int,
+    keep_top_k: int, post_threshold: FloatLike = 0.0, use_gaussian: bool = False,
+    gaussian_sigma: FloatLike = 2.0, background_label: int = 0, normalized: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of boxes [images, boxes, 4] with scores [images, classes, boxes], the nms_top_k above
+    score_threshold of each class but background_label have their scores times min_j (1 - iou_ij) /
+    (1 - most_j), over the better boxes j with their largest overlaps most_j with better ones, or
+    exp(gaussian_sigma (most_j^2 - iou_ij^2)) with use_gaussian. Of those above post_threshold the
+    keep_top_k best of each image are the rows (class, score, box) of out; index is their number in
+    all images, roisnum how many each image has. -1 for either limit means all.
+
+    Args:
+        bboxes, scores: tensor, float.
+        score_threshold: float or one-element tensor.
+        nms_top_k, keep_top_k: int.
+        post_threshold: float or one-element tensor.
+        use_gaussian: bool.
+        gaussian_sigma: float or one-element tensor.
+        background_label: int.
+        normalized: bool.
+
+    Returns:
+        out, index, roisnum.
+    """
+    return bind(
+        _matrix_nms, (bboxes, scores), (score_threshold, nms_top_k, keep_top_k, post_threshold,
+        use_gaussian, gaussian_sigma, background_label, normalized)
+    )
 
 
 # -- yaml/class_loss.yaml --------------------------------------------------------------------------
@@ -2982,6 +3079,21 @@ def moe_reduce(
         (norm_topk_prob, routed_scaling_factor)
     )
 
+_assign_pos = define(
+    "assign_pos", "(Tensor x, Tensor cum_count, Tensor eff_num_len)", "Tensor(out)",
+    traits=("promote(x)", "nondifferentiable", "data_dependent"), dtypes=("int32", "int64")
+)
+def assign_pos(x: TensorLike, cum_count: TensorLike, eff_num_len: TensorLike) -> Tensor:
+    """The flat places in x of the numbers of experts, sorted by expert, those of one expert in
+    order: the places of e end in front of cum_count[e]. There are eff_num_len of them. What is no
+    expert's number, such as -1, has no place; a place for which there is none is -1.
+
+    Args:
+        x: tensor, int32 or int64.
+        cum_count, eff_num_len: tensor.
+    """
+    return bind(_assign_pos, (x, cum_count, eff_num_len), ())
+
 
 # -- yaml/experts.yaml -----------------------------------------------------------------------------
 define = definer("yaml/experts.yaml", family="experts")
@@ -4084,6 +4196,33 @@ def segment_pool(x: TensorLike, segment_ids: TensorLike, pooltype: str = "SUM") 
         pooltype: str.
     """
     return bind(_segment_pool, (x, segment_ids), (pooltype,))[0]
+
+_reindex_graph = define(
+    "reindex_graph",
+    "(Tensor x, Tensor neighbors, Tensor count, Tensor hashtable_value, Tensor hashtable_index)",
+    "Tensor(reindex_src), Tensor(reindex_dst), Tensor(out_nodes)",
+    traits=("promote(x, neighbors)", "nondifferentiable", "data_dependent"),
+    dtypes=("int32", "int64"), optional=("hashtable_value", "hashtable_index")
+)
+def reindex_graph(
+    x: TensorLike, neighbors: TensorLike, count: TensorLike,
+    hashtable_value: TensorLike | None = None, hashtable_index: TensorLike | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The nodes x, then those of neighbors that are not in x, in the order in which they first
+    come, get the numbers 0, 1, ...: out_nodes. reindex_src are the numbers of neighbors; the first
+    count[0] of them are those of x[0] and so on, and reindex_dst has the number of that node for
+    each. With count of several kinds of edges, x starts anew for each kind. The hashtables are not
+    needed.
+
+    Args:
+        x, neighbors: tensor, int32 or int64.
+        count: tensor.
+        hashtable_value, hashtable_index: tensor, may be None.
+
+    Returns:
+        reindex_src, reindex_dst, out_nodes.
+    """
+    return bind(_reindex_graph, (x, neighbors, count, hashtable_value, hashtable_index), ())
 
 
 # -- yaml/grid_sampling.yaml -----------------------------------------------------------------------
@@ -8642,6 +8781,100 @@ def maxout(x: TensorLike, groups: int, axis: int = 1) -> Tensor:
         groups, axis: int.
     """
     return bind(_maxout, (x,), (groups, axis))
+
+
+# -- yaml/proposals.yaml ---------------------------------------------------------------------------
+define = definer("yaml/proposals.yaml", family="detection")
+
+_generate_proposals = define(
+    "generate_proposals",
+    "(Tensor scores, Tensor bbox_deltas, Tensor im_shape, Tensor anchors, Tensor variances, "
+    "int pre_nms_top_n, int post_nms_top_n, float nms_thresh, float min_size, float eta, "
+    "bool pixel_offset=true)", "Tensor(rpn_rois), Tensor(rpn_roi_probs), Tensor(rpn_rois_num)",
+    traits=("promote_float", "data_dependent"), dtypes=("float",)
+)
+def generate_proposals(
+    scores: TensorLike, bbox_deltas: TensorLike, im_shape: TensorLike, anchors: TensorLike,
+    variances: TensorLike, pre_nms_top_n: int, post_nms_top_n: int, nms_thresh: FloatLike,
+    min_size: FloatLike, eta: FloatLike, pixel_offset: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each image the pre_nms_top_n best anchors by scores [images, anchors, height, width] are
+    moved by bbox_deltas times variances, clipped to im_shape (height, width), and stay if their
+    sides reach min_size and 1; :func:`nms` by nms_thresh, which shrinks by eta, leaves the
+    post_nms_top_n best [boxes, 4], their scores, and how many each image has. An image that keeps
+    none has a box of zeros.
+
+    Args:
+        scores, bbox_deltas, im_shape, anchors, variances: tensor, float.
+        pre_nms_top_n, post_nms_top_n: int.
+        nms_thresh, min_size, eta: float or one-element tensor.
+        pixel_offset: bool.
+
+    Returns:
+        rpn_rois, rpn_roi_probs, rpn_rois_num.
+    """
+    return bind(
+        _generate_proposals, (scores, bbox_deltas, im_shape, anchors, variances),
+        (pre_nms_top_n, post_nms_top_n, nms_thresh, min_size, eta, pixel_offset)
+    )
+
+_collect_fpn_proposals = define(
+    "collect_fpn_proposals",
+    "(Tensor[] multi_level_rois, Tensor[] multi_level_scores, Tensor[] multi_level_rois_num, "
+    "int post_nms_topn)", "Tensor(fpn_rois), Tensor(rois_num)",
+    traits=("promote_float(multi_level_rois, multi_level_scores)",), dtypes=("float",),
+    optional=("multi_level_rois_num",)
+)
+def collect_fpn_proposals(
+    multi_level_rois: Sequence[TensorLike], multi_level_scores: Sequence[TensorLike],
+    multi_level_rois_num: Sequence[TensorLike] | None, post_nms_topn: int
+) -> tuple[Tensor, Tensor]:
+    """Of the boxes [n, 4] of all levels the post_nms_topn with the largest scores [n] or [n, 1],
+    sorted by image, then by score, and how many each image has. multi_level_rois_num [images] says
+    for each level how many boxes in a row each image has; absent, all are of one.
+
+    Args:
+        multi_level_rois, multi_level_scores: sequence of tensors, float.
+        multi_level_rois_num: sequence of tensors, may be None.
+        post_nms_topn: int.
+
+    Returns:
+        fpn_rois, rois_num.
+    """
+    return bind(
+        _collect_fpn_proposals, (multi_level_rois, multi_level_scores, multi_level_rois_num),
+        (post_nms_topn,)
+    )
+
+_distribute_fpn_proposals = define(
+    "distribute_fpn_proposals",
+    "(Tensor fpn_rois, Tensor rois_num, int min_level, int max_level, int refer_level, "
+    "int refer_scale, bool pixel_offset)", "Tensor[](multi_fpn_rois){max_level - min_level + 1}, "
+    "Tensor[](multi_level_rois_num){max_level - min_level + 1}, Tensor(restore_index)",
+    traits=("promote_float(fpn_rois)", "data_dependent"), dtypes=("float",), optional=("rois_num",)
+)
+def distribute_fpn_proposals(
+    fpn_rois: TensorLike, rois_num: TensorLike | None, min_level: int, max_level: int,
+    refer_level: int, refer_scale: int, pixel_offset: bool
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
+    """Boxes [n, 4] sorted by level, floor(refer_level + log2(sqrt(area) / refer_scale + 1e-6))
+    within min_level and max_level: those of each level, how many of them each image has, and for
+    each box its place in all levels behind each other, [n, 1]. rois_num [images] are the boxes in a
+    row of each image; absent, all are of one. With pixel_offset the last pixel belongs to a box.
+
+    Args:
+        fpn_rois: tensor, float.
+        rois_num: tensor, may be None.
+        min_level, max_level, refer_level, refer_scale: int.
+        pixel_offset: bool.
+
+    Returns:
+        multi_fpn_rois, multi_level_rois_num, restore_index.
+    """
+    return bind(
+        _distribute_fpn_proposals, (fpn_rois, rois_num),
+        (min_level, max_level, refer_level, refer_scale, pixel_offset)
+    )
 
 
 # -- yaml/quantisation.yaml ------------------------------------------------------------------------

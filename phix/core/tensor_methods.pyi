@@ -324,6 +324,48 @@ class TensorMethods:
         heads, size], k [batch, keys, heads, size], of as many heads or a divisor, and the
         logarithms of the sums of the exponentials, [batch, heads, queries], or more of which the
         rest is not read. In float32 at least."""
+    def nms(self, threshold: FloatLike = 1.0) -> Tensor:
+        """The numbers of the boxes x [boxes, 4] (left, top, right, bottom) that stay, in order:
+        each that overlaps no one that stays before it by more than threshold, intersection /
+        union."""
+    def multiclass_nms3(
+        self,
+        scores: TensorLike,
+        rois_num: TensorLike | None,
+        score_threshold: FloatLike,
+        nms_top_k: int,
+        keep_top_k: int,
+        nms_threshold: FloatLike = 0.3,
+        normalized: bool = True,
+        nms_eta: FloatLike = 1.0,
+        background_label: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """:func:`nms` of each class of each image but background_label: of boxes [images, boxes, 4]
+        with scores [images, classes, boxes], the nms_top_k above score_threshold, by nms_threshold,
+        which is times nms_eta after each box while above a half; the keep_top_k best of an image
+        are the rows (class, score, box) of out, sorted by class. index is their number in all
+        images, nms_rois_num how many each image has. With rois_num [images], boxes in a row [boxes,
+        classes, 4] have scores [boxes, classes], and index counts these. -1 for either limit means
+        all."""
+    def matrix_nms(
+        self,
+        scores: TensorLike,
+        score_threshold: FloatLike,
+        nms_top_k: int,
+        keep_top_k: int,
+        post_threshold: FloatLike = 0.0,
+        use_gaussian: bool = False,
+        gaussian_sigma: FloatLike = 2.0,
+        background_label: int = 0,
+        normalized: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Of boxes [images, boxes, 4] with scores [images, classes, boxes], the nms_top_k above
+        score_threshold of each class but background_label have their scores times min_j (1 -
+        iou_ij) / (1 - most_j), over the better boxes j with their largest overlaps most_j with
+        better ones, or exp(gaussian_sigma (most_j^2 - iou_ij^2)) with use_gaussian. Of those above
+        post_threshold the keep_top_k best of each image are the rows (class, score, box) of out;
+        index is their number in all images, roisnum how many each image has. -1 for either limit
+        means all."""
     def margin_cross_entropy(
         self,
         label: TensorLike,
@@ -794,6 +836,10 @@ class TensorMethods:
         (ffn_out[permute_indices_per_token[k, t]] + ffn2_bias[top_k_indices[t, k]]), s the
         expert_scales_float, over their sum with norm_topk_prob: what experts make of the rows of
         :func:`moe_dispatch`."""
+    def assign_pos(self, cum_count: TensorLike, eff_num_len: TensorLike) -> Tensor:
+        """The flat places in x of the numbers of experts, sorted by expert, those of one expert in
+        order: the places of e end in front of cum_count[e]. There are eff_num_len of them. What is
+        no expert's number, such as -1, has no place; a place for which there is none is -1."""
     def number_count(self, upper_range: int) -> Tensor:
         """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other
         numbers do not count."""
@@ -1217,6 +1263,18 @@ class TensorMethods:
         """Row s of the result is the SUM, MEAN, MAX or MIN of the rows of x whose segment_ids are
         s, 0 if there are none; it has as many rows as the largest of segment_ids says, which need
         no order. A row with a negative number is in no segment."""
+    def reindex_graph(
+        self,
+        neighbors: TensorLike,
+        count: TensorLike,
+        hashtable_value: TensorLike | None = None,
+        hashtable_index: TensorLike | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The nodes x, then those of neighbors that are not in x, in the order in which they first
+        come, get the numbers 0, 1, ...: out_nodes. reindex_src are the numbers of neighbors; the
+        first count[0] of them are those of x[0] and so on, and reindex_dst has the number of that
+        node for each. With count of several kinds of edges, x starts anew for each kind. The
+        hashtables are not needed."""
     def grid_sample(
         self,
         grid: TensorLike,
@@ -2577,6 +2635,38 @@ class TensorMethods:
     def maxout(self, groups: int, axis: int = 1) -> Tensor:
         """The largest of each groups neighbouring channels, out[c] = max of x[c * groups + i] along
         axis."""
+    def generate_proposals(
+        self,
+        bbox_deltas: TensorLike,
+        im_shape: TensorLike,
+        anchors: TensorLike,
+        variances: TensorLike,
+        pre_nms_top_n: int,
+        post_nms_top_n: int,
+        nms_thresh: FloatLike,
+        min_size: FloatLike,
+        eta: FloatLike,
+        pixel_offset: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Of each image the pre_nms_top_n best anchors by scores [images, anchors, height, width]
+        are moved by bbox_deltas times variances, clipped to im_shape (height, width), and stay if
+        their sides reach min_size and 1; :func:`nms` by nms_thresh, which shrinks by eta, leaves
+        the post_nms_top_n best [boxes, 4], their scores, and how many each image has. An image that
+        keeps none has a box of zeros."""
+    def distribute_fpn_proposals(
+        self,
+        rois_num: TensorLike | None,
+        min_level: int,
+        max_level: int,
+        refer_level: int,
+        refer_scale: int,
+        pixel_offset: bool,
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
+        """Boxes [n, 4] sorted by level, floor(refer_level + log2(sqrt(area) / refer_scale + 1e-6))
+        within min_level and max_level: those of each level, how many of them each image has, and
+        for each box its place in all levels behind each other, [n, 1]. rois_num [images] are the
+        boxes in a row of each image; absent, all are of one. With pixel_offset the last pixel
+        belongs to a box."""
     def fake_quantize_abs_max(
         self,
         bit_length: int = 8,

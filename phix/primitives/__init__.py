@@ -7,6 +7,7 @@ from phix.primitives import along_axis as along_axis
 from phix.primitives import arithmetic as arithmetic
 from phix.primitives import arrangement as arrangement
 from phix.primitives import attention as attention
+from phix.primitives import box_selection as box_selection
 from phix.primitives import branches as branches
 from phix.primitives import callback as callback
 from phix.primitives import class_loss as class_loss
@@ -53,6 +54,7 @@ from phix.primitives import placement as placement
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
 from phix.primitives import pooling_forms as pooling_forms
+from phix.primitives import proposals as proposals
 from phix.primitives import quantisation as quantisation
 from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement

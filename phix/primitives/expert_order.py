@@ -8,6 +8,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
+from phix.core.attrs import as_dim
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
@@ -104,3 +105,26 @@ def moe_reduce(
         rows = rows + ops.gather(as_dtype(bias, rows.dtype), top_k_indices, 0)
     total = ops.sum(rows * ops.unsqueeze(as_dtype(scales, rows.dtype), (2,)), (1,))
     return as_dtype(total * routed_scaling_factor, ffn_out.dtype)
+
+
+@rules.decompose("assign_pos")
+def assign_pos(x: Any, cum_count: Any, eff_num_len: Any) -> Any:
+    """Sorted by expert, the k-th is as far before its expert's end as among those of the expert."""
+    check_ints(x=x, cum_count=cum_count, eff_num_len=eff_num_len)
+    check_rank(1, "[experts]", cum_count=cum_count)
+    if not dm.may_equal(eff_num_len.meta.size, 1):
+        raise ShapeError(f"eff_num_len is one number, found {eff_num_len.meta}")
+    experts, count = cum_count.meta.dims[0], x.meta.size
+    size = as_dim(ops.cast(ops.reshape(eff_num_len, ()), dt.int64))
+    none, end = ops.full((), experts, dt.int64), ops.full((), size, dt.int64)
+    owner = ops.cast(ops.reshape(x, (count,)), dt.int64)
+    owner = ops.where(ops.logical_and(owner >= 0, owner < none), owner, none)
+    owner, order = ops.argsort(owner, 0, False, True)
+    asked = ops.cast(cum_count, dt.int64)
+    found = ops.cumsum(counted(owner, 0, experts), 0)
+    shift = ops.concat([asked - found, ops.full((1,), 0, dt.int64)], 0)
+    place = numbers(count) + ops.gather(shift, owner, 0)
+    inside = (owner < none) & (place >= 0) & (place < end)
+    out = ops.full((size + 1,), -1, dt.int64)
+    out = ops.index_put(out, [ops.where(inside, place, end)], order)
+    return ops.slice(out, [0], [0], [size])

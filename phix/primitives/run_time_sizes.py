@@ -42,6 +42,19 @@ def chosen(mask: Any) -> Any:
     return ops.true_positions(mask, as_dim(count_true(mask)))
 
 
+def of_size(x: Any, size: DimLike) -> Any:
+    """``x`` of one axis, which must have that size: each run looks where nobody knows before."""
+    both = ops.stack([x, ops.full((size,), 0, x.dtype)], 0)
+    return ops.squeeze(ops.slice(both, [0], [0], [1], (), ()), (0,))
+
+
+def of_width(x: Any, width: int) -> Any:
+    """``x`` of two axes, whose last must have that size: each run looks where it is unknown."""
+    if dm.is_known(x.meta.dims[1]):
+        return x
+    return ops.concat([x, ops.full((0, width), 0, x.dtype)], 0)
+
+
 def _check_mask(mask: MetaTensor) -> None:
     if mask.dtype != dt.bool_:
         raise DTypeError(f"mask must be a bool tensor, found {mask}; compare or cast it")

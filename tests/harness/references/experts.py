@@ -150,3 +150,13 @@ def summed_from_experts(
         own = rows[place[c, t]] + (0 if bias is None else bias[chosen[t, c]].ravel())
         out[t] += factor * weights[t, c] * own
     return out
+
+
+def places_by_expert(x: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
+    out = np.full(size, -1, np.int64)
+    for e, end in enumerate(ends):
+        places = np.flatnonzero(x == e)
+        for k, place in enumerate(places):
+            if 0 <= end - len(places) + k < size:
+                out[end - len(places) + k] = place
+    return out
