@@ -34,6 +34,7 @@ __all__ = [
     "asinh_grad", "assign", "assign_", "assign_out_", "assign_pos", "assign_value_",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
     "attention", "attention_grad", "attention_lstm",
+    "auc",
     "average_accumulates_", "avg_pool2d", "avg_pool2d_grad", "avg_pool3d", "avg_pool3d_grad",
     "axis_index",
     "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
@@ -50,9 +51,10 @@ __all__ = [
     "c_identity", "c_identity_",
     "cal_aux_loss", "calc_reduced_attn_scores", "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_", "celu",
-    "channel_shuffle", "check_finite_and_unscale_", "checkpoint", "checkpoint_name",
-    "checkpoint_name_grad", "cholesky", "cholesky_grad", "cholesky_solve", "chunk_eval",
-    "clip", "clip_", "clip_by_norm", "clip_grad",
+    "channel_shuffle", "check_finite_and_unscale_", "check_numerics", "checkpoint",
+    "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad", "cholesky_solve",
+    "chunk_eval",
+    "class_center_sample", "clip", "clip_", "clip_by_norm", "clip_grad",
     "collect_fpn_proposals", "complex", "complex_grad", "concat", "concat_grad", "conj",
     "conj_grad", "conv2d", "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias", "conv3d",
     "conv3d_transpose", "copysign", "copysign_", "copysign_grad", "correlation", "cos", "cos_",
@@ -110,8 +112,8 @@ __all__ = [
     "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree", "gaussian",
     "gaussian_inplace", "gaussian_inplace_",
     "gelu", "gelu_grad", "generate_proposals",
-    "greater_equal", "greater_than", "grid_sample", "group_norm", "group_norm_grad", "gru",
-    "gru_unit",
+    "graph_khop_sampler", "graph_sample_neighbors", "greater_equal", "greater_than", "grid_sample",
+    "group_norm", "group_norm_grad", "gru", "gru_unit",
     "gumbel_softmax",
     "hardshrink", "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh",
     "hardtanh_", "hardtanh_grad",
@@ -143,7 +145,7 @@ __all__ = [
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
     "logit", "logit_", "logit_grad", "logsigmoid", "logsigmoid_grad", "logspace", "logsumexp",
-    "logsumexp_grad",
+    "logsumexp_grad", "lookup_table_dequant",
     "lp_pool2d",
     "lstm", "lstsq",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
@@ -155,7 +157,7 @@ __all__ = [
     "mean", "mean_all", "mean_all_grad", "mean_grad", "median", "memory_efficient_attention",
     "merged_adam_", "merged_momentum_", "meshgrid",
     "min", "min_grad", "min_with_index", "minimum", "minimum_grad", "mish",
-    "mode", "moe_combine", "moe_combine_no_weight", "moe_dispatch", "moe_gate_dispatch",
+    "mode", "moe_combine", "moe_combine_no_weight", "moe_dispatch", "moe_ffn", "moe_gate_dispatch",
     "moe_permute", "moe_reduce", "moe_unpermute", "momentum_",
     "mse_loss",
     "multi_dot", "multiclass_nms3", "multinomial", "multiplex", "multiply", "multiply_",
@@ -240,7 +242,7 @@ __all__ = [
     "var", "var_grad", "variance",
     "view_dtype", "view_shape", "view_slice", "viterbi_decode",
     "warpctc", "warprnnt",
-    "weight_dequantize", "weight_only_linear", "weight_quantize",
+    "weight_dequantize", "weight_only_linear", "weight_quantize", "weighted_sample_neighbors",
     "where", "where_", "where_grad", "while_loop",
     "yolo_box", "yolo_box_head", "yolo_loss",
     "zeros", "zeros_like",
@@ -1612,6 +1614,38 @@ def hsigmoid_loss(
         out, pre_out, w_out.
     """
     return bind(_hsigmoid_loss, (x, label, w, bias, path, code), (num_classes, is_sparse))
+
+_class_center_sample = define(
+    "class_center_sample",
+    "(Tensor key, Tensor label, int num_classes, int num_samples, int ring_id = 0, int rank = 0, "
+    "int nranks = 1, bool fix_seed = false, int seed = 0)",
+    "Tensor(remapped_label), Tensor(sampled_local_class_center)",
+    traits=("random", "nondifferentiable", "data_dependent", "promote(label)"),
+    dtypes=("int32", "int64")
+)
+def class_center_sample(
+    key: TensorLike, label: TensorLike, num_classes: int, num_samples: int, ring_id: int = 0,
+    rank: int = 0, nranks: int = 1, fix_seed: bool = False, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """The classes that label names, sorted, and behind them others at random, each equally likely,
+    up to num_samples in all; and for each of label its place among them. The key takes the place of
+    fix_seed and seed; it runs in one process: nranks is 1, and ring_id and rank say nothing. A
+    label that is no class raises where the call runs at once; compiled programs take the nearest.
+
+    Args:
+        key: tensor.
+        label: tensor, int32 or int64.
+        num_classes, num_samples, ring_id, rank, nranks: int.
+        fix_seed: bool.
+        seed: int.
+
+    Returns:
+        remapped_label, sampled_local_class_center.
+    """
+    return bind(
+        _class_center_sample, (key, label),
+        (num_classes, num_samples, ring_id, rank, nranks, fix_seed, seed)
+    )
 
 
 # -- yaml/comparison.yaml --------------------------------------------------------------------------
@@ -3094,6 +3128,37 @@ def assign_pos(x: TensorLike, cum_count: TensorLike, eff_num_len: TensorLike) ->
     """
     return bind(_assign_pos, (x, cum_count, eff_num_len), ())
 
+_moe_ffn = define(
+    "moe_ffn",
+    "(Tensor permute_input, Tensor token_nums_per_expert, Tensor ffn1_weight, Tensor ffn2_weight, "
+    "Tensor ffn1_bias, Tensor ffn1_scale, Tensor ffn2_scale, str quant_method)", "Tensor(ffn_out)",
+    traits=("promote_float(permute_input, ffn1_weight, ffn2_weight, ffn1_bias)",),
+    dtypes=("float",), optional=("ffn1_bias", "ffn1_scale", "ffn2_scale")
+)
+def moe_ffn(
+    permute_input: TensorLike, token_nums_per_expert: TensorLike, ffn1_weight: TensorLike,
+    ffn2_weight: TensorLike, ffn1_bias: TensorLike | None, ffn1_scale: TensorLike | None,
+    ffn2_scale: TensorLike | None, quant_method: str
+) -> Tensor:
+    """(silu(g) v) ffn2_weight[e] of each row of permute_input [rows, size], with g and v the halves
+    of row ffn1_weight[e] + ffn1_bias[e], for rows sorted by expert e: token_nums_per_expert
+    [experts], cumulative counts, are the ends of the experts' rows, as :func:`moe_dispatch` gives
+    them; rows behind the last are 0. quant_method is None, a str: scales must be absent. Every
+    expert sees all rows, so the work is rows times experts.
+
+    Args:
+        permute_input: tensor, float.
+        token_nums_per_expert: tensor.
+        ffn1_weight, ffn2_weight: tensor, float.
+        ffn1_bias: tensor, float, may be None.
+        ffn1_scale, ffn2_scale: tensor, may be None.
+        quant_method: str.
+    """
+    return bind(
+        _moe_ffn, (permute_input, token_nums_per_expert, ffn1_weight, ffn2_weight, ffn1_bias,
+        ffn1_scale, ffn2_scale), (quant_method,)
+    )
+
 
 # -- yaml/experts.yaml -----------------------------------------------------------------------------
 define = definer("yaml/experts.yaml", family="experts")
@@ -4223,6 +4288,104 @@ def reindex_graph(
         reindex_src, reindex_dst, out_nodes.
     """
     return bind(_reindex_graph, (x, neighbors, count, hashtable_value, hashtable_index), ())
+
+
+# -- yaml/graph_sampling.yaml ----------------------------------------------------------------------
+define = definer("yaml/graph_sampling.yaml", family="random")
+
+_graph_sample_neighbors = define(
+    "graph_sample_neighbors",
+    "(Tensor key, Tensor row, Tensor colptr, Tensor x, Tensor eids, Tensor perm_buffer, "
+    "int sample_size, bool return_eids, bool flag_perm_buffer)",
+    "Tensor(out), Tensor(out_count), Tensor(out_eids)",
+    traits=("random", "nondifferentiable", "data_dependent", "promote(row, colptr, x)"),
+    dtypes=("int32", "int64"), optional=("eids", "perm_buffer", "out_eids")
+)
+def graph_sample_neighbors(
+    key: TensorLike, row: TensorLike, colptr: TensorLike, x: TensorLike, eids: TensorLike | None,
+    perm_buffer: TensorLike | None, sample_size: int, return_eids: bool, flag_perm_buffer: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """For each of the nodes x, of its neighbours row[colptr[x]], ..., row[colptr[x + 1] - 1],
+    sample_size drawn without replacement, or all if there are no more or sample_size is -1, in
+    their order; out_count, int32, says how many each has, and out_eids, with return_eids, are those
+    of their edges. The buffer says nothing. A node that is none raises where the call runs at once;
+    compiled programs take the nearest.
+
+    Args:
+        key: tensor.
+        row, colptr, x: tensor, int32 or int64.
+        eids, perm_buffer: tensor, may be None.
+        sample_size: int.
+        return_eids, flag_perm_buffer: bool.
+
+    Returns:
+        out, out_count, out_eids.
+    """
+    return bind(
+        _graph_sample_neighbors, (key, row, colptr, x, eids, perm_buffer),
+        (sample_size, return_eids, flag_perm_buffer)
+    )
+
+_weighted_sample_neighbors = define(
+    "weighted_sample_neighbors",
+    "(Tensor key, Tensor row, Tensor colptr, Tensor edge_weight, Tensor input_nodes, Tensor eids, "
+    "int sample_size, bool return_eids)",
+    "Tensor(out_neighbors), Tensor(out_count), Tensor(out_eids)",
+    traits=("random", "nondifferentiable", "data_dependent", "promote(row, colptr, input_nodes)"),
+    dtypes=("int32", "int64"), optional=("eids", "out_eids")
+)
+def weighted_sample_neighbors(
+    key: TensorLike, row: TensorLike, colptr: TensorLike, edge_weight: TensorLike,
+    input_nodes: TensorLike, eids: TensorLike | None, sample_size: int, return_eids: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """:func:`graph_sample_neighbors` with chances by weight: the neighbours of input_nodes with the
+    largest log(u) / edge_weight, u uniform in (0, 1] for each edge.
+
+    Args:
+        key: tensor.
+        row, colptr: tensor, int32 or int64.
+        edge_weight: tensor.
+        input_nodes: tensor, int32 or int64.
+        eids: tensor, may be None.
+        sample_size: int.
+        return_eids: bool.
+
+    Returns:
+        out_neighbors, out_count, out_eids.
+    """
+    return bind(
+        _weighted_sample_neighbors, (key, row, colptr, edge_weight, input_nodes, eids),
+        (sample_size, return_eids)
+    )
+
+_graph_khop_sampler = define(
+    "graph_khop_sampler",
+    "(Tensor key, Tensor row, Tensor colptr, Tensor x, Tensor eids, int[] sample_sizes, "
+    "bool return_eids)",
+    "Tensor(out_src), Tensor(out_dst), Tensor(sample_index), Tensor(reindex_x), Tensor(out_eids)",
+    traits=("random", "nondifferentiable", "data_dependent", "promote(row, colptr, x)"),
+    dtypes=("int32", "int64"), optional=("eids", "out_eids")
+)
+def graph_khop_sampler(
+    key: TensorLike, row: TensorLike, colptr: TensorLike, x: TensorLike, eids: TensorLike | None,
+    sample_sizes: IntArrayLike, return_eids: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """:func:`graph_sample_neighbors` from x on, a step for each of sample_sizes, from the nodes
+    that the step before it found for the first time, sorted. sample_index are all nodes; the edges
+    found go from sample_index[out_src] to sample_index[out_dst], [edges, 1] each, out_eids are
+    theirs, and x is sample_index[reindex_x].
+
+    Args:
+        key: tensor.
+        row, colptr, x: tensor, int32 or int64.
+        eids: tensor, may be None.
+        sample_sizes: sequence of ints.
+        return_eids: bool.
+
+    Returns:
+        out_src, out_dst, sample_index, reindex_x, out_eids.
+    """
+    return bind(_graph_khop_sampler, (key, row, colptr, x, eids), (sample_sizes, return_eids))
 
 
 # -- yaml/grid_sampling.yaml -----------------------------------------------------------------------
@@ -5986,6 +6149,70 @@ _expm_grad = define("expm_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)"
 def expm_grad(x, out_grad):
     """Backward of :func:`expm`."""
     return bind(_expm_grad, (x, out_grad), ())
+
+
+# -- yaml/measures.yaml ----------------------------------------------------------------------------
+define = definer("yaml/measures.yaml", family="statistics")
+
+_auc = define(
+    "auc", "(Tensor x, Tensor label, Tensor stat_pos, Tensor stat_neg, Tensor ins_tag_weight, "
+    'str curve = "ROC", int num_thresholds = (2 << 12) - 1, int slide_steps = 1)',
+    "Tensor(auc), Tensor(stat_pos_out), Tensor(stat_neg_out)",
+    traits=("promote_float(x)", "nondifferentiable"), dtypes=("float",),
+    optional=("ins_tag_weight",)
+)
+def auc(
+    x: TensorLike, label: TensorLike, stat_pos: TensorLike, stat_neg: TensorLike,
+    ins_tag_weight: TensorLike | None = None, curve: str = "ROC", num_thresholds: int = 8191,
+    slide_steps: int = 1
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The area under the curve of true over false positives, float64[], by counts of labels above 0
+    and equal to 0 in the bins trunc(x num_thresholds) of predictions x [rows, 1 or 2], the last
+    column of which counts, clipped to [0, 1]. stat_pos and stat_neg, int64s, go on: [num_thresholds
+    + 1] counts with slide_steps 0; else those of the last slide_steps calls, their sum, which the
+    area is of, and the number of calls. A call whose first ins_tag_weight is 0 adds to no sum.
+
+    Args:
+        x: tensor, float.
+        label, stat_pos, stat_neg: tensor.
+        ins_tag_weight: tensor, may be None.
+        curve: str.
+        num_thresholds, slide_steps: int.
+
+    Returns:
+        auc, stat_pos_out, stat_neg_out.
+    """
+    return bind(
+        _auc, (x, label, stat_pos, stat_neg, ins_tag_weight), (curve, num_thresholds, slide_steps)
+    )
+
+_check_numerics = define(
+    "check_numerics",
+    '(Tensor tensor, str op_type = "", str var_name = "", int check_nan_inf_level = 0, '
+    'int stack_height_limit = -1, str output_dir = "")', "Tensor(stats), Tensor(values)",
+    traits=("nondifferentiable", "promote_float"), dtypes=("float",)
+)
+def check_numerics(
+    tensor: TensorLike, op_type: str = "", var_name: str = "", check_nan_inf_level: int = 0,
+    stack_height_limit: int = -1, output_dir: str = ""
+) -> tuple[Tensor, Tensor]:
+    """stats, int64[3]: how many elements are NaN, infinite and 0; values, float32[3]: the largest
+    and the least of those that are no NaN, and the mean of all. It prints and raises nothing, and
+    the attributes say nothing: phix.debug has blocks that raise where a NaN arises.
+
+    Args:
+        tensor: tensor, float.
+        op_type, var_name: str.
+        check_nan_inf_level, stack_height_limit: int.
+        output_dir: str.
+
+    Returns:
+        stats, values.
+    """
+    return bind(
+        _check_numerics, (tensor,),
+        (op_type, var_name, check_nan_inf_level, stack_height_limit, output_dir)
+    )
 
 
 # -- yaml/norm.yaml --------------------------------------------------------------------------------
@@ -12691,6 +12918,22 @@ def llm_int8_linear(
         threshold: float or one-element tensor.
     """
     return bind(_llm_int8_linear, (x, weight, bias, weight_scale), (threshold,))
+
+_lookup_table_dequant = define(
+    "lookup_table_dequant", "(Tensor w, Tensor ids, int64_t padding_idx = -1)", "Tensor(out)",
+    traits=("nondifferentiable",), dtypes=("float",)
+)
+def lookup_table_dequant(w: TensorLike, ids: TensorLike, padding_idx: DimLike = -1) -> Tensor:
+    """Rows of a table of bytes: row r of w [rows, 2 + n], of float32, is a least number a, a
+    largest b, and n floats of four bytes q each; out is a + (b - a) q / 256 for the rows ids [...,
+    1], [..., 4 n]. The rows of ids that are padding_idx are 0; -1 is for none. Without padding_idx
+    an id that is no row raises where the call runs at once, and compiled programs take the nearest.
+
+    Args:
+        w, ids: tensor, float.
+        padding_idx: int.
+    """
+    return bind(_lookup_table_dequant, (w, ids), (padding_idx,))
 
 
 # -- yaml/windows.yaml -----------------------------------------------------------------------------

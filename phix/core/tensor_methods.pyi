@@ -399,6 +399,22 @@ class TensorMethods:
         leaves, or path [n, l] has the nodes, ended by a negative one, and code [n, l] the bits.
         pre_out [n, l] is softplus(z), and log(2) behind the end of a path, which counts, as in
         Paddle. w_out is w; is_sparse says nothing."""
+    def class_center_sample(
+        self,
+        label: TensorLike,
+        num_classes: int,
+        num_samples: int,
+        ring_id: int = 0,
+        rank: int = 0,
+        nranks: int = 1,
+        fix_seed: bool = False,
+        seed: int = 0,
+    ) -> tuple[Tensor, Tensor]:
+        """The classes that label names, sorted, and behind them others at random, each equally
+        likely, up to num_samples in all; and for each of label its place among them. The key takes
+        the place of fix_seed and seed; it runs in one process: nranks is 1, and ring_id and rank
+        say nothing. A label that is no class raises where the call runs at once; compiled programs
+        take the nearest."""
     def isclose(
         self,
         y: TensorLike,
@@ -840,6 +856,21 @@ class TensorMethods:
         """The flat places in x of the numbers of experts, sorted by expert, those of one expert in
         order: the places of e end in front of cum_count[e]. There are eff_num_len of them. What is
         no expert's number, such as -1, has no place; a place for which there is none is -1."""
+    def moe_ffn(
+        self,
+        token_nums_per_expert: TensorLike,
+        ffn1_weight: TensorLike,
+        ffn2_weight: TensorLike,
+        ffn1_bias: TensorLike | None,
+        ffn1_scale: TensorLike | None,
+        ffn2_scale: TensorLike | None,
+        quant_method: str,
+    ) -> Tensor:
+        """(silu(g) v) ffn2_weight[e] of each row of permute_input [rows, size], with g and v the
+        halves of row ffn1_weight[e] + ffn1_bias[e], for rows sorted by expert e:
+        token_nums_per_expert [experts], cumulative counts, are the ends of the experts' rows, as
+        :func:`moe_dispatch` gives them; rows behind the last are 0. quant_method is None, a str:
+        scales must be absent. Every expert sees all rows, so the work is rows times experts."""
     def number_count(self, upper_range: int) -> Tensor:
         """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other
         numbers do not count."""
@@ -1275,6 +1306,47 @@ class TensorMethods:
         first count[0] of them are those of x[0] and so on, and reindex_dst has the number of that
         node for each. With count of several kinds of edges, x starts anew for each kind. The
         hashtables are not needed."""
+    def graph_sample_neighbors(
+        self,
+        row: TensorLike,
+        colptr: TensorLike,
+        x: TensorLike,
+        eids: TensorLike | None,
+        perm_buffer: TensorLike | None,
+        sample_size: int,
+        return_eids: bool,
+        flag_perm_buffer: bool,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """For each of the nodes x, of its neighbours row[colptr[x]], ..., row[colptr[x + 1] - 1],
+        sample_size drawn without replacement, or all if there are no more or sample_size is -1, in
+        their order; out_count, int32, says how many each has, and out_eids, with return_eids, are
+        those of their edges. The buffer says nothing. A node that is none raises where the call
+        runs at once; compiled programs take the nearest."""
+    def weighted_sample_neighbors(
+        self,
+        row: TensorLike,
+        colptr: TensorLike,
+        edge_weight: TensorLike,
+        input_nodes: TensorLike,
+        eids: TensorLike | None,
+        sample_size: int,
+        return_eids: bool,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """:func:`graph_sample_neighbors` with chances by weight: the neighbours of input_nodes with
+        the largest log(u) / edge_weight, u uniform in (0, 1] for each edge."""
+    def graph_khop_sampler(
+        self,
+        row: TensorLike,
+        colptr: TensorLike,
+        x: TensorLike,
+        eids: TensorLike | None,
+        sample_sizes: IntArrayLike,
+        return_eids: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+        """:func:`graph_sample_neighbors` from x on, a step for each of sample_sizes, from the nodes
+        that the step before it found for the first time, sorted. sample_index are all nodes; the
+        edges found go from sample_index[out_src] to sample_index[out_dst], [edges, 1] each,
+        out_eids are theirs, and x is sample_index[reindex_x]."""
     def grid_sample(
         self,
         grid: TensorLike,
@@ -1926,6 +1998,34 @@ class TensorMethods:
     def expm(self) -> Tensor:
         """The exponential of a matrix, the sum of x^k / k!, by a Pade approximant of x / 2^s,
         squared s times."""
+    def auc(
+        self,
+        label: TensorLike,
+        stat_pos: TensorLike,
+        stat_neg: TensorLike,
+        ins_tag_weight: TensorLike | None = None,
+        curve: str = 'ROC',
+        num_thresholds: int = 8191,
+        slide_steps: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The area under the curve of true over false positives, float64[], by counts of labels
+        above 0 and equal to 0 in the bins trunc(x num_thresholds) of predictions x [rows, 1 or 2],
+        the last column of which counts, clipped to [0, 1]. stat_pos and stat_neg, int64s, go on:
+        [num_thresholds + 1] counts with slide_steps 0; else those of the last slide_steps calls,
+        their sum, which the area is of, and the number of calls. A call whose first ins_tag_weight
+        is 0 adds to no sum."""
+    def check_numerics(
+        self,
+        op_type: str = '',
+        var_name: str = '',
+        check_nan_inf_level: int = 0,
+        stack_height_limit: int = -1,
+        output_dir: str = '',
+    ) -> tuple[Tensor, Tensor]:
+        """stats, int64[3]: how many elements are NaN, infinite and 0; values, float32[3]: the
+        largest and the least of those that are no NaN, and the mean of all. It prints and raises
+        nothing, and the attributes say nothing: phix.debug has blocks that raise where a NaN
+        arises."""
     def p_norm(
         self,
         porder: FloatLike = 2.0,
@@ -3733,6 +3833,12 @@ class TensorMethods:
         """x @ W + bias over the last axis of x, for weights W [k, n] quantised by llm.int8: columns
         of x with an element of a size above the threshold as they are, the others with each row as
         int8."""
+    def lookup_table_dequant(self, ids: TensorLike, padding_idx: DimLike = -1) -> Tensor:
+        """Rows of a table of bytes: row r of w [rows, 2 + n], of float32, is a least number a, a
+        largest b, and n floats of four bytes q each; out is a + (b - a) q / 256 for the rows ids
+        [..., 1], [..., 4 n]. The rows of ids that are padding_idx are 0; -1 is for none. Without
+        padding_idx an id that is no row raises where the call runs at once, and compiled programs
+        take the nearest."""
     def unfold(
         self,
         kernel_sizes: IntArrayLike,

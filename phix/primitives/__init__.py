@@ -30,6 +30,7 @@ from phix.primitives import filling as filling
 from phix.primitives import flash_attention as flash_attention
 from phix.primitives import fused as fused
 from phix.primitives import graph_ops as graph_ops
+from phix.primitives import graph_sampling as graph_sampling
 from phix.primitives import grid_sampling as grid_sampling
 from phix.primitives import identity as identity
 from phix.primitives import images as images
@@ -47,6 +48,7 @@ from phix.primitives import loss as loss
 from phix.primitives import masked_attention as masked_attention
 from phix.primitives import matching as matching
 from phix.primitives import matrix_functions as matrix_functions
+from phix.primitives import measures as measures
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
 from phix.primitives import optimizers as optimizers

@@ -14,7 +14,7 @@ from phix.core.meta import MetaTensor
 from phix.primitives.detection import check_boxes, parts_of
 from phix.primitives.lengths import as_int, check_dims, check_ints
 from phix.primitives.positions import numbers
-from phix.primitives.run_time_sizes import chosen, flat, of_width
+from phix.primitives.run_time_sizes import chosen, fitted, flat
 from phix.primitives.steps import scanned
 from phix.primitives.widening import as_dtype, widened
 
@@ -25,7 +25,8 @@ def overlaps(a: Any, b: Any, extra: float = 0.0) -> Any:
     ``extra`` is 1 where the last pixel belongs to a box.
     """
     first, second = parts_of(a), parts_of(b)
-    both, size = 1.0, [1.0, 1.0]
+    both: Any = 1.0
+    size: list[Any] = [1.0, 1.0]
     meet: Any = None
     for axis in range(2):
         low, high = axis, axis + 2
@@ -75,7 +76,7 @@ def staying(boxes: Any, counts: Any, threshold: float, eta: float = 1.0, extra: 
 @rules.decompose("nms")
 def nms(x: Any, threshold: float) -> Any:
     check_boxes(2, x=x)
-    x = of_width(widened(x), 4)
+    x = fitted(widened(x), (x.meta.dims[0], 4))
     every = ops.full((1, x.meta.dims[0]), True, dt.bool_)
     return chosen(staying(ops.unsqueeze(x, (0,)), every, threshold))
 
@@ -103,9 +104,8 @@ def _by_image(bboxes: Any, scores: Any, rois_num: Any) -> tuple[Any, Any]:
         numbers(images), (images, 1, 1)
     )
     by_class = ops.unsqueeze(ops.transpose(scores, (1, 0)), (0,))
-    return ops.unsqueeze(ops.transpose(bboxes, (1, 0, 2)), (0,)), ops.where(
-        own, by_class, -math.inf
-    )
+    boxes = ops.transpose(fitted(bboxes, (*scores.meta.dims, 4)), (1, 0, 2))
+    return ops.unsqueeze(boxes, (0,)), ops.where(own, by_class, -math.inf)
 
 
 @rules.decompose("multiclass_nms3")
@@ -117,7 +117,8 @@ def multiclass_nms3(
     dtype, bboxes, scores = bboxes.dtype, widened(bboxes), widened(scores)
     if rois_num is None:
         _check_scores(bboxes, scores)
-        boxes = ops.unsqueeze(bboxes, (1,))
+        images, _, count = scores.meta.dims
+        boxes = ops.unsqueeze(fitted(bboxes, (images, count, 4)), (1,))
     else:
         boxes, scores = _by_image(bboxes, scores, rois_num)
     images, classes, count = scores.meta.dims
@@ -242,6 +243,7 @@ def matrix_nms(
     order = ops.reshape(order, (images, total))
     # one row of numbers for each box of each class
     places = order + ops.reshape(numbers(images), (images, 1)) * as_int(boxes)
+    bboxes = fitted(bboxes, (images, boxes, 4))
     rows = ops.gather(ops.reshape(bboxes, (images * boxes, 4)), flat(places), 0)
     parted = ops.reshape(rows, (images, classes, each, 4))
     factor = _decay(parted, use_gaussian, gaussian_sigma, 0.0 if normalized else 1.0)

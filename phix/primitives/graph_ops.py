@@ -17,7 +17,7 @@ from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives.lengths import as_int
 from phix.primitives.positions import nothing, numbers
-from phix.primitives.run_time_sizes import chosen, of_size
+from phix.primitives.run_time_sizes import chosen, fitted
 from phix.primitives.widening import as_dtype
 
 _REDUCTIONS = ("SUM", "MEAN", "MAX", "MIN")
@@ -33,7 +33,7 @@ def _check_reduction(name: str, value: str) -> None:
         )
 
 
-def _check_index(name: str, index: MetaTensor) -> None:
+def check_index(name: str, index: MetaTensor) -> None:
     if dt.kind(index.dtype) != "int":
         raise DTypeError(f"{name} holds numbers of rows, which are ints, found {index}; cast it")
     if index.ndim != 1:
@@ -76,8 +76,8 @@ def _rows(x: Any, name: str) -> dm.DimLike:
 
 
 def _check_edges(src_index: Any, dst_index: Any) -> None:
-    _check_index("src_index", src_index.meta)
-    _check_index("dst_index", dst_index.meta)
+    check_index("src_index", src_index.meta)
+    check_index("dst_index", dst_index.meta)
     if not dm.may_equal(src_index.meta.dims[0], dst_index.meta.dims[0]):
         raise ShapeError(
             "src_index and dst_index have one number an edge, found "
@@ -206,7 +206,7 @@ def segment_pool_attrs(x: Any, segment_ids: Any, pooltype: str) -> Any:
 @rules.decompose("segment_pool")
 def segment_pool(x: Any, segment_ids: Any, pooltype: str) -> Any:
     """There are as many segments as the largest number says, so the size depends on the data."""
-    _check_index("segment_ids", segment_ids.meta)
+    check_index("segment_ids", segment_ids.meta)
     if not dm.may_equal(_rows(x, "x"), segment_ids.meta.dims[0]):
         raise ShapeError(f"each row of x has a segment, found {x.meta} and {segment_ids.meta}")
     ids = as_int64(segment_ids)
@@ -240,32 +240,37 @@ def _first_of_equal(nodes: Any, given: Any) -> tuple[Any, Any]:
     last = ops.put_along_axis(none, group, last, 0, "amax", True)
     first = ops.put_along_axis(none, group, ops.where(begins, order, none), 0, "amax", True)
     chief = ops.gather(ops.where(last >= 0, last, first), group, 0)
-    numbered = ops.logical_or(is_given, chief == order)
+    has_one = ops.logical_or(is_given, chief == order)
     chief = ops.index_put(none, [order], chief)
-    return chief, ops.index_put(ops.full((total,), False, dt.bool_), [order], numbered)
+    return chief, ops.index_put(ops.full((total,), False, dt.bool_), [order], has_one)
+
+
+def numbered(nodes: Any, given: Any) -> tuple[Any, Any]:
+    """The numbers of nodes, of which the first ``given`` have their own, and nodes by number."""
+    chief, has_one = _first_of_equal(nodes, ops.full((), given, dt.int64))
+    rank = ops.cumsum(ops.cast(has_one, dt.int64), 0, False, False, False) - 1
+    number = as_dtype(ops.gather(rank, chief, 0), nodes.dtype)
+    return number, ops.gather(nodes, chosen(has_one), 0)
 
 
 @rules.decompose("reindex_graph")
 def reindex_graph(x: Any, neighbors: Any, count: Any, value: Any, index: Any) -> Any:
     for name, t in (("x", x), ("neighbors", neighbors), ("count", count)):
-        _check_index(name, t.meta)
+        check_index(name, t.meta)
     given, edges, counts = (t.meta.dims[0] for t in (x, neighbors, count))
     if dm.is_known(given) and dm.is_known(counts) and (counts % given if given else counts):
         raise ShapeError(
             f"count has a number for each of x, or for each and each kind of edges, found "
             f"{count.meta} and {x.meta}"
         )
-    nodes = ops.concat([x, neighbors], 0)
-    chief, numbered = _first_of_equal(nodes, ops.full((), given, dt.int64))
-    rank = ops.cumsum(ops.cast(numbered, dt.int64), 0, False, False, False) - 1
-    number = as_dtype(ops.gather(rank, chief, 0), x.dtype)
+    number, known = numbered(ops.concat([x, neighbors], 0), given)
     kinds = as_dim(ops.floor_divide(as_int(counts), ops.maximum(as_int(given), as_int(1))))
-    count = of_size(count, given * kinds)
+    count = fitted(count, (given * kinds,))
     owner = ops.repeat_interleave_with_tensor_index(numbers(given * kinds), count, 0)
     if not dm.may_equal(owner.meta.dims[0], edges):
         raise ShapeError(
             f"count counts {owner.meta.dims[0]} edges, found neighbors {neighbors.meta}"
         )
-    owner = ops.remainder(of_size(owner, edges), ops.maximum(as_int(given), as_int(1)))
+    owner = ops.remainder(fitted(owner, (edges,)), ops.maximum(as_int(given), as_int(1)))
     src = ops.slice(number, [0], [given], [given + edges])
-    return src, ops.gather(number, owner, 0), ops.gather(nodes, chosen(numbered), 0)
+    return src, ops.gather(number, owner, 0), known

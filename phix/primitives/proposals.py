@@ -16,7 +16,7 @@ from phix.primitives.detection import check_boxes, parts_of
 from phix.primitives.experts import counted
 from phix.primitives.lengths import check_dims
 from phix.primitives.positions import numbers
-from phix.primitives.run_time_sizes import chosen, flat, of_width
+from phix.primitives.run_time_sizes import chosen, fitted, flat
 from phix.primitives.widening import as_dtype, widened
 
 # An exponent above this would make a box of more than 1000 / 16 times its anchor.
@@ -74,28 +74,31 @@ def generate_proposals(
     images, each, height, width = scores.meta.dims
     total, extra, dtype = each * height * width, float(pixel_offset), scores.dtype
     scores = ops.reshape(ops.transpose(widened(scores), (0, 2, 3, 1)), (images, total))
-    deltas = ops.transpose(widened(bbox_deltas), (0, 2, 3, 1))
+    deltas = fitted(widened(bbox_deltas), (images, each * 4, height, width))
+    deltas = ops.transpose(deltas, (0, 2, 3, 1))
     best, order = best_first(scores, pre_nms_top_n if pre_nms_top_n > 0 else -1)
     count = best.meta.dims[1]
     wide = ops.expand(ops.unsqueeze(order, (2,)), (images, count, 4))
     deltas = ops.take_along_axis(ops.reshape(deltas, (images, total, 4)), wide, 1)
-    moved = _moved(
-        *(ops.gather(ops.reshape(widened(t), (total, 4)), order, 0) for t in (anchors, variances)),
-        deltas, extra,
-    )  # fmt: skip
-    boxes, fits = _clipped(moved, widened(im_shape), min_size, extra)
+    of_anchors, of_variances = (
+        ops.gather(ops.reshape(widened(t), (total, 4)), order, 0) for t in (anchors, variances)
+    )
+    moved = _moved(of_anchors, of_variances, deltas, extra)
+    im_shape = fitted(widened(im_shape), (images, 2))
+    boxes, fits = _clipped(moved, im_shape, min_size, extra)
     kept = fits
     if nms_thresh > 0:
         kept = staying(boxes, fits, nms_thresh, eta, extra)
         if post_nms_top_n > 0:
             turn = ops.cumsum(ops.cast(kept, dt.int64), 1)
             kept = ops.logical_and(kept, turn <= post_nms_top_n)
-    some = ops.any(fits, [1], True)  # an image without boxes has one, of zeros
-    kept = ops.where(some, kept, ops.reshape(numbers(count), (1, count)) == 0)
+    none = ops.logical_not(ops.any(fits, [1], True))  # such an image has a box of zeros
+    kept, count = ops.concat([kept, none], 1), count + 1
+    boxes = ops.concat([boxes, ops.full((images, 1, 4), 0, boxes.dtype)], 1)
+    best = ops.concat([best, ops.full((images, 1), 0, best.dtype)], 1)
     found = chosen(kept)
-    boxes = ops.where(ops.unsqueeze(some, (2,)), boxes, 0.0)
     rows = ops.gather(ops.reshape(boxes, (images * count, 4)), found, 0)
-    probs = ops.gather(flat(ops.where(some, best, 0.0)), found, 0)
+    probs = ops.gather(flat(best), found, 0)
     counts = ops.sum(ops.cast(kept, dt.int32), [1], dt.int32, False)
     return as_dtype(rows, dtype), as_dtype(ops.unsqueeze(probs, (1,)), dtype), counts
 
@@ -116,7 +119,10 @@ def collect_fpn_proposals(rois: Any, scores: Any, counts: Any, post_nms_topn: in
             f"each level has boxes, scores and numbers, found {len(rois)}, {len(scores)} and "
             f"{len(counts or rois)}"
         )
-    images: Any = 1 if counts is None else counts[0].meta.dims[0]
+    images: Any = 1
+    if counts is not None:
+        check_dims("multi_level_rois_num[0]", counts[0], (None,), "[images]")
+        images = counts[0].meta.dims[0]
     columns, owners = [], []
     for level, (boxes, score) in enumerate(zip(rois, scores)):
         check_boxes(2, **{f"multi_level_rois[{level}]": boxes})
@@ -158,7 +164,7 @@ def distribute_fpn_proposals(
     refer_scale: int, pixel_offset: bool,
 ) -> Any:  # fmt: skip
     check_boxes(2, fpn_rois=rois)
-    rois = of_width(rois, 4)
+    rois = fitted(rois, (rois.meta.dims[0], 4))
     count, extra = rois.meta.dims[0], float(pixel_offset)
     left, top, right, bottom = parts_of(widened(rois))
     wide, high = right - left, bottom - top

@@ -42,17 +42,16 @@ def chosen(mask: Any) -> Any:
     return ops.true_positions(mask, as_dim(count_true(mask)))
 
 
-def of_size(x: Any, size: DimLike) -> Any:
-    """``x`` of one axis, which must have that size: each run looks where nobody knows before."""
-    both = ops.stack([x, ops.full((size,), 0, x.dtype)], 0)
-    return ops.squeeze(ops.slice(both, [0], [0], [1], (), ()), (0,))
+def fitted(x: Any, dims: Sequence[DimLike]) -> Any:
+    """``x``, which must have those dims: where nobody knows before, each run looks.
 
-
-def of_width(x: Any, width: int) -> Any:
-    """``x`` of two axes, whose last must have that size: each run looks where it is unknown."""
-    if dm.is_known(x.meta.dims[1]):
+    An op whose result has a size that its data tell is traced as what it is made of, so that the
+    checks of its decomposition see unknown dims alone.
+    """
+    if dm.same_shape(x.meta.dims, tuple(dims)):
         return x
-    return ops.concat([x, ops.full((0, width), 0, x.dtype)], 0)
+    both = ops.stack([x, ops.full(dims, 0, x.dtype)], 0)  # of what is stacked all dims agree
+    return ops.squeeze(ops.slice(both, [0], [0], [1], (), ()), (0,))
 
 
 def _check_mask(mask: MetaTensor) -> None:

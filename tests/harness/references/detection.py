@@ -210,6 +210,7 @@ def proposals(
     variances: np.ndarray, pre: int, post: int, threshold: float, least: float, eta: float,
     offset: bool,
 ) -> Any:  # fmt: skip
+    assert deltas.shape[1] == 4 * scores.shape[1] and im_shape.shape[1] == 2
     extra, rows, probs, counts = float(offset), [], [], []
     anchors, variances = anchors.reshape(-1, 4), variances.reshape(-1, 4)
     for mark, delta, (height, width) in zip(scores, deltas, im_shape, strict=True):
@@ -245,6 +246,7 @@ def collected(rois: Any, scores: Any, counts: Any, top: int) -> Any:
     images = 1 if counts is None else len(counts[0])
     found = []
     for level, (boxes, marks) in enumerate(zip(rois, scores)):
+        assert boxes.shape[1] == 4
         own = np.zeros(len(boxes)) if counts is None else np.repeat(range(images), counts[level])
         found += list(zip(own, np.ravel(marks), boxes, strict=True))
     best = sorted(found, key=lambda f: -f[1])[:top]
