@@ -2126,20 +2126,22 @@ def scan(
     return bind(_scan, (carry, xs, constants), (body, length, reverse))
 
 _dim_value = define(
-    "dim_value", "(Tensor x, int64_t dim, bool largest=false)", "Tensor(out)",
+    "dim_value", '(Tensor x, int64_t dim, bool largest=false, str refusal="")', "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None),
     traits=("nondifferentiable", "side_effect", "binds_dim")
 )
-def dim_value(x: TensorLike, dim: DimLike, largest: bool = False) -> Tensor:
+def dim_value(x: TensorLike, dim: DimLike, largest: bool = False, refusal: str = "") -> Tensor:
     """x, one int64; from here on the unknown dim has its value. So sizes that depend on data get
     into shapes. Mapped over a batch it is the largest of them if that is asked for, else an error.
+    A negative x is 0 there, or an error that says the refusal, if there is one.
 
     Args:
         x: tensor.
         dim: int.
         largest: bool.
+        refusal: str.
     """
-    return bind(_dim_value, (x,), (dim, largest))
+    return bind(_dim_value, (x,), (dim, largest, refusal))
 
 
 # -- yaml/convolution_forms.yaml -------------------------------------------------------------------
@@ -10723,7 +10725,7 @@ _repeat_interleave_with_tensor_index = define(
 )
 def repeat_interleave_with_tensor_index(x: TensorLike, repeats: TensorLike, axis: int) -> Tensor:
     """The slices of x along axis, the k-th of them repeats[k] times in a row; one number of repeats
-    is for all. Negative numbers raise where the call runs at once, and are 0 in compiled programs.
+    is for all. Negative numbers raise.
 
     Args:
         x, repeats: tensor.
@@ -10738,8 +10740,7 @@ _bincount = define(
 )
 def bincount(x: TensorLike, weights: TensorLike | None = None, minlength: ScalarLike = 0) -> Tensor:
     """How often each of 0, 1, ..., max(x) comes in the ints x, or the sum of the weights there: at
-    least minlength entries, int64s or of the dtype of float weights. A negative int raises where
-    the call runs at once, and counts as 0 in compiled programs.
+    least minlength entries, int64s or of the dtype of float weights. A negative int raises.
 
     Args:
         x: tensor.

@@ -546,10 +546,10 @@ class TensorMethods:
     ) -> tuple[Tensor, ...]:
         """carry = body(i, carry, constants) for i = lower .. upper - 1, an int64. length is upper -
         lower where that is known before it runs, which makes it a scan; else it is a while_loop."""
-    def dim_value(self, dim: DimLike, largest: bool = False) -> Tensor:
+    def dim_value(self, dim: DimLike, largest: bool = False, refusal: str = '') -> Tensor:
         """x, one int64; from here on the unknown dim has its value. So sizes that depend on data
         get into shapes. Mapped over a batch it is the largest of them if that is asked for, else an
-        error."""
+        error. A negative x is 0 there, or an error that says the refusal, if there is one."""
     def depthwise_conv2d(
         self,
         filter: TensorLike,
@@ -3288,12 +3288,11 @@ class TensorMethods:
         int32s if dtype is that, else int64s. NaNs count as equal."""
     def repeat_interleave_with_tensor_index(self, repeats: TensorLike, axis: int) -> Tensor:
         """The slices of x along axis, the k-th of them repeats[k] times in a row; one number of
-        repeats is for all. Negative numbers raise where the call runs at once, and are 0 in
-        compiled programs."""
+        repeats is for all. Negative numbers raise."""
     def bincount(self, weights: TensorLike | None = None, minlength: ScalarLike = 0) -> Tensor:
         """How often each of 0, 1, ..., max(x) comes in the ints x, or the sum of the weights there:
-        at least minlength entries, int64s or of the dtype of float weights. A negative int raises
-        where the call runs at once, and counts as 0 in compiled programs."""
+        at least minlength entries, int64s or of the dtype of float weights. A negative int
+        raises."""
     def exponential_(self, x: TensorLike, lam: FloatLike) -> Tensor:
         """Numbers of density lam * exp(-lam * t) in the shape and the dtype of x."""
     def gaussian_inplace(

@@ -283,9 +283,10 @@ def repeat_meta(x: MetaTensor, repeats: MetaTensor, axis: int) -> MetaTensor:
 def repeat_interleave_with_tensor_index(x: Any, repeats: Any, axis: int) -> Any:
     """Each slice puts a mark where its copies begin; of the marks so far, the last is whose copy
     a place holds."""
-    repeats = ops.maximum(ops.cast(repeats, dt.int64), ops.full((), 0, dt.int64))
-    repeats = ops.expand(repeats, (x.meta.dims[axis],))
-    count = as_dim(ops.sum(repeats, [0], dt.int64, False))
+    repeats = ops.expand(ops.cast(repeats, dt.int64), (x.meta.dims[axis],))
+    count = ops.sum(repeats, [0], dt.int64, False)
+    count = ops.where(ops.any(repeats < 0, [0], False), ops.full((), -1, dt.int64), count)
+    count = as_dim(count, refusal="repeats must be 0 or more")
     begins = ops.cumsum(repeats, 0, False, True, False)
     one = ops.full((), 1, dt.int64)
     marks = ops.index_put(ops.full((count + 1,), 0, dt.int64), [begins], one, True)
@@ -320,6 +321,8 @@ def _sum_dtype(weights: Any) -> Any:
 def bincount(x: Any, weights: Any, minlength: Any) -> Any:
     bins = ops.maximum(as_int64(x), ops.full((), 0, dt.int64))
     least = ops.full((1,), minlength, dt.int64) - 1
-    count = as_dim(ops.max(ops.concat([bins, least], 0), [0], False) + 1)
+    count = ops.max(ops.concat([bins, least], 0), [0], False) + 1
+    count = ops.where(ops.any(as_int64(x) < 0, [0], False), ops.full((), -1, dt.int64), count)
+    count = as_dim(count, refusal="x must hold ints from 0")
     value = ops.full((), 1, dt.int64) if weights is None else ops.cast(weights, _sum_dtype(weights))
     return ops.index_put(ops.full((count,), 0, value.dtype), [bins], value, True)
