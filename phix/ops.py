@@ -102,7 +102,8 @@ __all__ = [
     "floor_divide", "floor_divide_",
     "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fold", "fold_grad", "fori_loop",
-    "fractional_max_pool2d", "fractional_max_pool3d", "frame", "frame_grad", "frobenius_norm",
+    "frac", "frac_", "fractional_max_pool2d", "fractional_max_pool3d", "frame", "frame_grad",
+    "frobenius_norm",
     "ftrl",
     "full", "full_", "full_batch_size_like", "full_int_array", "full_like", "full_with_tensor",
     "fused_adam_", "fused_batch_norm_act", "fused_bn_add_activation", "fused_gemm_epilogue",
@@ -111,6 +112,7 @@ __all__ = [
     "gamma_density", "gamma_density_grad", "gammaincc", "gammaincc_", "gammaln", "gammaln_",
     "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree", "gaussian",
     "gaussian_inplace", "gaussian_inplace_",
+    "gcd", "gcd_",
     "gelu", "gelu_grad", "generate_proposals",
     "graph_khop_sampler", "graph_sample_neighbors", "greater_equal", "greater_than", "grid_sample",
     "group_norm", "group_norm_grad", "gru", "gru_unit",
@@ -135,6 +137,7 @@ __all__ = [
     "kthvalue",
     "l1_norm", "l1_norm_",
     "label_smooth", "lamb_", "layer_norm", "layer_norm_grad",
+    "lcm", "lcm_",
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
     "limit_by_capacity", "linear", "linear_interp", "linear_recurrence", "linear_recurrence_grad",
@@ -1247,6 +1250,55 @@ def trunc_divide(x: TensorLike, y: TensorLike) -> Tensor:
 def trunc_divide_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`trunc_divide` in the memory of x, not to be used after it."""
     return bind_in_place(_trunc_divide, (x, y), ())
+
+_frac = define(
+    "frac", "(Tensor x)", "Tensor(out)", traits=("promote",), dtypes=("int", "float"),
+    inplace=(("x", "out"),)
+)
+def frac(x: TensorLike) -> Tensor:
+    """The fraction x - trunc(x), elementwise, with the sign of x; 0 of an infinity. The derivative
+    is 1.
+
+    Args:
+        x: tensor, int or float.
+    """
+    return bind(_frac, (x,), ())
+
+def frac_(x: TensorLike) -> Tensor:
+    """:func:`frac` in the memory of x, not to be used after it."""
+    return bind_in_place(_frac, (x,), ())
+
+_gcd = define(
+    "gcd", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    traits=("promote", "nondifferentiable"), dtypes=("int",), inplace=(("x", "out"),)
+)
+def gcd(x: TensorLike, y: TensorLike) -> Tensor:
+    """The greatest common divisor, elementwise: 0 or more, and 0 of 0 and 0.
+
+    Args:
+        x, y: tensor, int.
+    """
+    return bind(_gcd, (x, y), ())
+
+def gcd_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`gcd` in the memory of x, not to be used after it."""
+    return bind_in_place(_gcd, (x, y), ())
+
+_lcm = define(
+    "lcm", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    traits=("promote", "nondifferentiable"), dtypes=("int",), inplace=(("x", "out"),)
+)
+def lcm(x: TensorLike, y: TensorLike) -> Tensor:
+    """The least common multiple abs(x y) / gcd(x, y), elementwise; 0 where x or y is.
+
+    Args:
+        x, y: tensor, int.
+    """
+    return bind(_lcm, (x, y), ())
+
+def lcm_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`lcm` in the memory of x, not to be used after it."""
+    return bind_in_place(_lcm, (x, y), ())
 
 _div_scale = define(
     "div_scale", "(Tensor x, Scalar scale=1.0)", "Tensor(out)",

@@ -284,6 +284,19 @@ class TensorMethods:
         derivative is 0."""
     def trunc_divide_(self, y: TensorLike) -> Tensor:
         """:func:`trunc_divide` in the memory of x, not to be used after it."""
+    def frac(self) -> Tensor:
+        """The fraction x - trunc(x), elementwise, with the sign of x; 0 of an infinity. The
+        derivative is 1."""
+    def frac_(self) -> Tensor:
+        """:func:`frac` in the memory of x, not to be used after it."""
+    def gcd(self, y: TensorLike) -> Tensor:
+        """The greatest common divisor, elementwise: 0 or more, and 0 of 0 and 0."""
+    def gcd_(self, y: TensorLike) -> Tensor:
+        """:func:`gcd` in the memory of x, not to be used after it."""
+    def lcm(self, y: TensorLike) -> Tensor:
+        """The least common multiple abs(x y) / gcd(x, y), elementwise; 0 where x or y is."""
+    def lcm_(self, y: TensorLike) -> Tensor:
+        """:func:`lcm` in the memory of x, not to be used after it."""
     def div_scale(self, scale: ScalarLike = 1.0) -> Tensor:
         """x / scale, elementwise."""
     def crop(self, shape: IntArrayLike | None = (), offsets: IntArrayLike | None = ()) -> Tensor:
