@@ -642,7 +642,12 @@ _adam_ = define(
     optional=("moment2_max", "master_param", "skip_update", "moment2_max_out", "master_param_out"),
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("moment2_max", "moment2_max_out"), ("beta1_pow", "beta1_pow_out"),
-    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out"))
+    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out")), kernel={"func": (("adam",
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")),
+    ("adam_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense", "dense",
+    "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")))}
 )
 def adam_(
     param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
@@ -657,7 +662,8 @@ def adam_(
     beta2 * moment2 + (1 - beta2) * grad ** 2, which are the new moments, c = sqrt(1 - beta2_pow)
     and r = learning_rate * c / (1 - beta1_pow). With amsgrad v is the largest so far, kept in
     moment2_max; the powers are multiplied by beta1 and beta2 unless use_global_beta_pow; where
-    skip_update holds all stays. lazy_mode and min_row_size_to_use_multithread say nothing here.
+    skip_update holds all stays. With lazy_mode, a grad that is SelectedRows changes its rows alone.
+    min_row_size_to_use_multithread says nothing here.
 
     Args:
         param: tensor, float.
@@ -693,7 +699,13 @@ _adamw_ = define(
     optional=("moment2_max", "master_param", "skip_update", "moment2_max_out", "master_param_out"),
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("moment2_max", "moment2_max_out"), ("beta1_pow", "beta1_pow_out"),
-    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out"))
+    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out")),
+    kernel={"func": (("adamw",
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")),
+    ("adamw_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense", "dense",
+    "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")))}
 )
 def adamw_(
     param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
@@ -775,7 +787,11 @@ _lamb_ = define(
     optional=("master_param", "skip_update", "beta1_pow_out", "beta2_pow_out", "master_param_outs"),
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("beta1_pow", "beta1_pow_out"), ("beta2_pow", "beta2_pow_out"),
-    ("master_param", "master_param_outs"))
+    ("master_param", "master_param_outs")), kernel={"func": (("lamb",
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense")), ("lamb_sr",
+    ("dense", "selected_rows", "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense")))}
 )
 def lamb_(
     param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
@@ -1039,7 +1055,9 @@ define = definer("yaml/arithmetic.yaml", family="pointwise")
 _square = define(
     "square", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="square_grad", jvp="pointwise", traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("square", ("dense",), ("dense",)),
+    ("square_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def square(x: TensorLike) -> Tensor:
     """x * x, elementwise.
@@ -1087,7 +1105,8 @@ def reciprocal_grad(out, out_grad):
 _clip = define(
     "clip", "(Tensor x, Scalar(float) min=none, Scalar(float) max=none)", "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None), backward="clip_grad", jvp="pointwise",
-    traits=("pointwise", "promote"), dtypes=("int", "float"), inplace=(("x", "out"),)
+    traits=("pointwise", "promote"), dtypes=("int", "float"), inplace=(("x", "out"),),
+    kernel={"func": (("clip", ("dense",), ("dense",)), ("clip_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def clip(x: TensorLike, min: ScalarLike | None = None, max: ScalarLike | None = None) -> Tensor:
     """min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN, with
@@ -1337,7 +1356,9 @@ def shape64(input: TensorLike) -> Tensor:
 
 _add_n = define(
     "add_n", "(Tensor[] inputs)", "Tensor(out)", infer_meta=("AddNInferMeta", None),
-    traits=("promote",), dtypes=("int", "float", "complex")
+    traits=("promote",), dtypes=("int", "float", "complex"),
+    kernel={"func": (("add_n", ("dense",), ("dense",)),
+    ("add_n_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def add_n(inputs: Sequence[TensorLike]) -> Tensor:
     """The sum of tensors of one shape; 16-bit floats add up in float32.
@@ -3392,7 +3413,8 @@ define = definer("yaml/filling.yaml", family="filling")
 
 _assign = define(
     "assign", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    inplace=(("x", "out"),)
+    inplace=(("x", "out"),), kernel={"func": (("assign", ("dense",), ("dense",)),
+    ("assign_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def assign(x: TensorLike) -> Tensor:
     """x itself, whose value is never changed by another name of it.
@@ -4849,7 +4871,9 @@ def linear_v2(
 
 _embedding = define(
     "embedding", "(Tensor x, Tensor weight, int64_t padding_idx=-1, bool sparse=false)",
-    "Tensor(out)", traits=("promote(weight)",), dtypes=("float", "complex")
+    "Tensor(out)", traits=("promote(weight)",), dtypes=("float", "complex"),
+    kernel={"func": (("embedding", ("dense", "dense"), ("dense",)),
+    ("sparse_weight_embedding", ("dense", "selected_rows"), ("dense",)))}
 )
 def embedding(
     x: TensorLike, weight: TensorLike, padding_idx: DimLike = -1, sparse: bool = False
@@ -4857,7 +4881,8 @@ def embedding(
     """The rows of weight that the ints in x number, out[..., :] = weight[x[...], :]. padding_idx,
     if not -1, is a row that is zero to the result and gets no gradient. A number outside the rows
     raises TensorIndexError where the call runs at once; compiled programs take the nearest inside,
-    or raise under phix.debug.check_indices().
+    or raise under phix.debug.check_indices(). With sparse the gradient of weight is SelectedRows:
+    see docs/tensor-kinds.md.
 
     Args:
         x: tensor.
@@ -6249,7 +6274,10 @@ _sgd_ = define(
     "bool multi_precision=false)", "Tensor(param_out), Tensor(master_param_out)",
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"),
-    inplace=(("param", "param_out"), ("master_param", "master_param_out"))
+    inplace=(("param", "param_out"), ("master_param", "master_param_out")),
+    kernel={"func": (("sgd", ("dense", "dense", "dense", "dense"), ("dense", "dense")),
+    ("sgd_dense_param_sparse_grad", ("dense", "dense", "selected_rows", "dense"),
+    ("dense", "dense")))}
 )
 def sgd_(
     param: TensorLike, learning_rate: TensorLike, grad: TensorLike,
@@ -6277,7 +6305,10 @@ _momentum_ = define(
     "Tensor(param_out), Tensor(velocity_out), Tensor(master_param_out)",
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
-    ("velocity", "velocity_out"), ("master_param", "master_param_out"))
+    ("velocity", "velocity_out"), ("master_param", "master_param_out")),
+    kernel={"func": (("momentum", ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")),
+    ("momentum_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense"),
+    ("dense", "dense", "dense")))}
 )
 def momentum_(
     param: TensorLike, grad: TensorLike, velocity: TensorLike, learning_rate: TensorLike,
@@ -6376,7 +6407,10 @@ _adagrad_ = define(
     "Tensor(param_out), Tensor(moment_out), Tensor(master_param_out)",
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
-    ("moment", "moment_out"), ("master_param", "master_param_out"))
+    ("moment", "moment_out"), ("master_param", "master_param_out")),
+    kernel={"func": (("adagrad", ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")),
+    ("adagrad_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense"),
+    ("dense", "dense", "dense")))}
 )
 def adagrad_(
     param: TensorLike, grad: TensorLike, moment: TensorLike, learning_rate: TensorLike,
@@ -6468,7 +6502,11 @@ _rmsprop_ = define(
     "Tensor(master_param_outs)", traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("mean_grad", "master_param", "mean_grad_out", "master_param_outs"),
     inplace=(("param", "param_out"), ("moment", "moment_out"), ("mean_square", "mean_square_out"),
-    ("mean_grad", "mean_grad_out"), ("master_param", "master_param_outs"))
+    ("mean_grad", "mean_grad_out"), ("master_param", "master_param_outs")),
+    kernel={"func": (("rmsprop", ("dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense")), ("rmsprop_dense_param_sparse_grad",
+    ("dense", "dense", "selected_rows", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense")))}
 )
 def rmsprop_(
     param: TensorLike, mean_square: TensorLike, grad: TensorLike, moment: TensorLike,
@@ -6499,7 +6537,9 @@ _ftrl = define(
     "ftrl", "(Tensor param, Tensor squared_accumulator, Tensor linear_accumulator, Tensor grad, "
     "Tensor learning_rate, float l1=0.0f, float l2=0.0f, float lr_power=-0.5f)",
     "Tensor(param_out), Tensor(squared_accum_out), Tensor(linear_accum_out)",
-    traits=("promote(param)", "full_precision"), dtypes=("float",)
+    traits=("promote(param)", "full_precision"), dtypes=("float",),
+    kernel={"func": (("ftrl", ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")),
+    ("ftrl_sr", ("dense", "dense", "dense", "selected_rows", "dense"), ("dense", "dense", "dense")))}
 )
 def ftrl(
     param: TensorLike, squared_accumulator: TensorLike, linear_accumulator: TensorLike,
@@ -6692,7 +6732,11 @@ define = definer("yaml/pointwise.yaml", family="pointwise")
 _add = define(
     "add", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="add_grad", jvp="linear", traits=("pointwise", "promote", "commutative"),
-    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("add", ("dense", "dense"), ("dense",)),
+    ("add_sr", ("selected_rows", "selected_rows"), ("selected_rows",)),
+    ("add_sr_dense", ("selected_rows", "dense"), ("dense",)),
+    ("add_dense_sr", ("dense", "selected_rows"), ("dense",)))}
 )
 def add(x: TensorLike, y: TensorLike) -> Tensor:
     """Sum, x + y, elementwise.
@@ -6717,7 +6761,11 @@ def add_grad(x, y, out_grad):
 _subtract = define(
     "subtract", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="subtract_grad", jvp="linear", traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("subtract", ("dense", "dense"), ("dense",)),
+    ("subtract_sr", ("selected_rows", "selected_rows"), ("selected_rows",)),
+    ("subtract_sr_dense", ("selected_rows", "dense"), ("dense",)),
+    ("subtract_dense_sr", ("dense", "selected_rows"), ("dense",)))}
 )
 def subtract(x: TensorLike, y: TensorLike) -> Tensor:
     """Difference, x - y, elementwise.
@@ -6742,7 +6790,10 @@ def subtract_grad(x, y, out_grad):
 _multiply = define(
     "multiply", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="multiply_grad", jvp="bilinear", traits=("pointwise", "promote", "commutative"),
-    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("multiply", ("dense", "dense"), ("dense",)),
+    ("multiply_sr", ("selected_rows", "dense"), ("selected_rows",)),
+    ("multiply_dense_sr", ("dense", "selected_rows"), ("selected_rows",)))}
 )
 def multiply(x: TensorLike, y: TensorLike) -> Tensor:
     """Product, x * y, elementwise.
@@ -6767,7 +6818,9 @@ def multiply_grad(x, y, out_grad):
 _divide = define(
     "divide", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="divide_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("divide", ("dense", "dense"), ("dense",)),
+    ("divide_sr", ("selected_rows", "dense"), ("selected_rows",)))}
 )
 def divide(x: TensorLike, y: TensorLike) -> Tensor:
     """Quotient, x / y, elementwise; integers divide to the default float.
@@ -6970,7 +7023,8 @@ def log10_grad(x, out_grad):
 _sqrt = define(
     "sqrt", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="sqrt_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("sqrt", ("dense",), ("dense",)), ("sqrt_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def sqrt(x: TensorLike) -> Tensor:
     """Square root, elementwise; NaN below 0.
@@ -8007,7 +8061,9 @@ def bitwise_right_shift_(x: TensorLike, y: TensorLike) -> Tensor:
 
 _isnan = define(
     "isnan", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None), jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("bool", "int", "float", "complex")
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"), kernel={"func": (("isnan", ("dense",), ("dense",)),
+    ("isnan_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def isnan(x: TensorLike) -> Tensor:
     """Whether x is NaN, elementwise; a bool tensor.
@@ -8019,7 +8075,9 @@ def isnan(x: TensorLike) -> Tensor:
 
 _isinf = define(
     "isinf", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None), jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("bool", "int", "float", "complex")
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"), kernel={"func": (("isinf", ("dense",), ("dense",)),
+    ("isinf_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def isinf(x: TensorLike) -> Tensor:
     """Whether x is infinite, elementwise; a bool tensor.
@@ -8097,7 +8155,9 @@ def cast_grad(x, out_grad):
 _scale = define(
     "scale", "(Tensor x, Scalar scale=1.0, Scalar bias=0.0, bool bias_after_scale=true)",
     "Tensor(out)", infer_meta=("UnchangedInferMeta", None), backward="scale_grad", jvp="pointwise",
-    traits=("pointwise", "promote"), dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    traits=("pointwise", "promote"), dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("scale", ("dense",), ("dense",)),
+    ("scale_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def scale(
     x: TensorLike, scale: ScalarLike = 1.0, bias: ScalarLike = 0.0, bias_after_scale: bool = True
@@ -11215,7 +11275,10 @@ def meshgrid(inputs: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     """
     return bind(_meshgrid, (inputs,), ())
 
-_shape = define("shape", "(Tensor input)", "Tensor(out)", traits=("nondifferentiable",))
+_shape = define(
+    "shape", "(Tensor input)", "Tensor(out)", traits=("nondifferentiable",),
+    kernel={"func": (("shape", ("dense",), ("dense",)), ("shape_sr", ("selected_rows",), ("dense",)))}
+)
 def shape(input: TensorLike) -> Tensor:
     """The dims of input as an int64 tensor; unknown ones are filled in when the program runs.
 
@@ -11943,7 +12006,8 @@ def l1_norm_(x: TensorLike) -> Tensor:
 _clip_by_norm = define(
     "clip_by_norm", "(Tensor x, float max_norm)", "Tensor(out)",
     infer_meta=("ClipByNormInferMeta", None), traits=("promote_float", "full_precision"),
-    dtypes=("float",)
+    dtypes=("float",), kernel={"func": (("clip_by_norm", ("dense",), ("dense",)),
+    ("clip_by_norm_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def clip_by_norm(x: TensorLike, max_norm: FloatLike) -> Tensor:
     """x, made smaller by one factor where the square root of the sum of its squares is above

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from phix import ops
-from phix.api.arguments import Flattened, flat_specs, flat_tensors, function_name, split_aux
+from phix.api.arguments import FlattenedDense, flat_specs, flat_tensors, function_name, split_aux
 from phix.api.batching import vmap
 from phix.api.gradients import Argnums, argument_places, as_differentiable, grad, jvp, vjp
 from phix.api.signatures import A, Function, OfArray, OfTensor, P, R
@@ -63,7 +63,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     for x in values:
         as_differentiable(x, "linearize")
     wrapped, aux_of = split_aux(function, has_aux)
-    run = Flattened(wrapped, in_tree, f"the result of {name}")
+    run = FlattenedDense(wrapped, in_tree, f"the result of {name}")
     outs, pull = reverse.vjp(run, values)
     metas = [o.meta for o in outs]
 
@@ -138,7 +138,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     """
     name = function_name(function)
     metas, in_tree = flat_specs((primals, {}), name)
-    run = Flattened(function, in_tree, f"the result of {name}")
+    run = FlattenedDense(function, in_tree, f"the result of {name}")
     traced = stage.trace(run, metas)
     count = len(metas)
 

@@ -155,11 +155,17 @@ def _words(prefix: str, value: Any) -> list[str]:
         words = _pieces(value, WIDTH - len(f"{_INDENT},"))
     elif isinstance(value, tuple):
         words = _joined([_words("", item) for item in value])
-        words[0], words[-1] = f"({words[0]}", words[-1] + (",)" if len(value) == 1 else ")")
+        words = _closed("(", words, ",)" if len(value) == 1 else ")")
     else:
         words = _joined([_words(f"{literal(k)}: ", item) for k, item in value.items()])
-        words[0], words[-1] = "{" + words[0], words[-1] + "}"
+        words = _closed("{", words, "}")
     return [prefix + words[0], *words[1:]]
+
+
+def _closed(start: str, words: list[str], end: str) -> list[str]:
+    """The words, of which the first and the last may be one, in brackets."""
+    words = [start + words[0], *words[1:]]
+    return [*words[:-1], words[-1] + end]
 
 
 def _joined(items: Sequence[list[str]]) -> list[str]:
