@@ -102,6 +102,9 @@ from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
 
 if _typing.TYPE_CHECKING:
+    from phix import lod as lod
+    from phix import selected_rows as selected_rows
+    from phix import strings as strings
     from phix import testing as testing
 
 __version__ = "0.1.0"
@@ -167,6 +170,7 @@ __all__ = [
     "linearize",
     "linspace",
     "load_ops",
+    "lod",
     "make_graph",
     "map",
     "matmul_precision",
@@ -189,10 +193,12 @@ __all__ = [
     "scan",
     "scoped_registries",
     "select_n",
+    "selected_rows",
     "set_matmul_precision",
     "sparse",
     "spec",
     "stop_gradient",
+    "strings",
     "switch",
     "testing",
     "to_tensor",
@@ -215,7 +221,7 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
 
     def __getattr__(name: str) -> object:
         """The faces that are imported when they are first used."""
-        if name in ("testing",):
+        if name in ("lod", "selected_rows", "strings", "testing"):
             return _importlib.import_module(f"phix.{name}")
         raise AttributeError(f"module 'phix' has no attribute {name!r}")
 

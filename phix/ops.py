@@ -700,9 +700,8 @@ _adamw_ = define(
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("moment2_max", "moment2_max_out"), ("beta1_pow", "beta1_pow_out"),
     ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out")),
-    kernel={"func": (("adamw",
-    ("dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
-    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")),
+    kernel={"func": (("adamw", ("dense", "dense", "dense", "dense", "dense", "dense", "dense",
+    "dense", "dense", "dense"), ("dense", "dense", "dense", "dense", "dense", "dense", "dense")),
     ("adamw_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense", "dense",
     "dense", "dense", "dense", "dense"),
     ("dense", "dense", "dense", "dense", "dense", "dense", "dense")))}
@@ -787,10 +786,10 @@ _lamb_ = define(
     optional=("master_param", "skip_update", "beta1_pow_out", "beta2_pow_out", "master_param_outs"),
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("beta1_pow", "beta1_pow_out"), ("beta2_pow", "beta2_pow_out"),
-    ("master_param", "master_param_outs")), kernel={"func": (("lamb",
-    ("dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
-    ("dense", "dense", "dense", "dense", "dense", "dense")), ("lamb_sr",
-    ("dense", "selected_rows", "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("master_param", "master_param_outs")), kernel={"func": (("lamb", ("dense", "dense", "dense",
+    "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense")), ("lamb_sr", ("dense", "selected_rows",
+    "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
     ("dense", "dense", "dense", "dense", "dense", "dense")))}
 )
 def lamb_(
@@ -1106,7 +1105,8 @@ _clip = define(
     "clip", "(Tensor x, Scalar(float) min=none, Scalar(float) max=none)", "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None), backward="clip_grad", jvp="pointwise",
     traits=("pointwise", "promote"), dtypes=("int", "float"), inplace=(("x", "out"),),
-    kernel={"func": (("clip", ("dense",), ("dense",)), ("clip_sr", ("selected_rows",), ("selected_rows",)))}
+    kernel={"func": (("clip", ("dense",), ("dense",)),
+    ("clip_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def clip(x: TensorLike, min: ScalarLike | None = None, max: ScalarLike | None = None) -> Tensor:
     """min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN, with
@@ -6306,9 +6306,9 @@ _momentum_ = define(
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
     ("velocity", "velocity_out"), ("master_param", "master_param_out")),
-    kernel={"func": (("momentum", ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")),
-    ("momentum_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense"),
-    ("dense", "dense", "dense")))}
+    kernel={"func": (("momentum", ("dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense")), ("momentum_dense_param_sparse_grad",
+    ("dense", "selected_rows", "dense", "dense", "dense"), ("dense", "dense", "dense")))}
 )
 def momentum_(
     param: TensorLike, grad: TensorLike, velocity: TensorLike, learning_rate: TensorLike,
@@ -6407,8 +6407,8 @@ _adagrad_ = define(
     "Tensor(param_out), Tensor(moment_out), Tensor(master_param_out)",
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
-    ("moment", "moment_out"), ("master_param", "master_param_out")),
-    kernel={"func": (("adagrad", ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")),
+    ("moment", "moment_out"), ("master_param", "master_param_out")), kernel={"func": (("adagrad",
+    ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")),
     ("adagrad_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense"),
     ("dense", "dense", "dense")))}
 )
@@ -6537,9 +6537,9 @@ _ftrl = define(
     "ftrl", "(Tensor param, Tensor squared_accumulator, Tensor linear_accumulator, Tensor grad, "
     "Tensor learning_rate, float l1=0.0f, float l2=0.0f, float lr_power=-0.5f)",
     "Tensor(param_out), Tensor(squared_accum_out), Tensor(linear_accum_out)",
-    traits=("promote(param)", "full_precision"), dtypes=("float",),
-    kernel={"func": (("ftrl", ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")),
-    ("ftrl_sr", ("dense", "dense", "dense", "selected_rows", "dense"), ("dense", "dense", "dense")))}
+    traits=("promote(param)", "full_precision"), dtypes=("float",), kernel={"func": (("ftrl",
+    ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")), ("ftrl_sr",
+    ("dense", "dense", "dense", "selected_rows", "dense"), ("dense", "dense", "dense")))}
 )
 def ftrl(
     param: TensorLike, squared_accumulator: TensorLike, linear_accumulator: TensorLike,
@@ -7024,7 +7024,8 @@ _sqrt = define(
     "sqrt", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="sqrt_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
     dtypes=("float", "complex"), inplace=(("x", "out"),),
-    kernel={"func": (("sqrt", ("dense",), ("dense",)), ("sqrt_sr", ("selected_rows",), ("selected_rows",)))}
+    kernel={"func": (("sqrt", ("dense",), ("dense",)),
+    ("sqrt_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def sqrt(x: TensorLike) -> Tensor:
     """Square root, elementwise; NaN below 0.
@@ -8316,9 +8317,9 @@ _avg_pool2d = define(
     "avg_pool2d",
     "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0}, bool ceil_mode=false, "
     'bool exclusive=true, str data_format="NCHW", str padding_algorithm="EXPLICIT")', "Tensor(out)",
-    infer_meta=("PoolWindowsInferMeta",
-    ("x", "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
-    backward="avg_pool2d_grad", jvp="linear", traits=("promote_float",), dtypes=("float",)
+    infer_meta=("PoolWindowsInferMeta", ("x", "kernel_size", "strides", "paddings", "ceil_mode",
+    "data_format", "padding_algorithm")), backward="avg_pool2d_grad", jvp="linear",
+    traits=("promote_float",), dtypes=("float",)
 )
 def avg_pool2d(
     x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike | None = (),
@@ -8404,8 +8405,8 @@ def max_pool3d_grad(
 _avg_pool3d = define(
     "avg_pool3d", "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0, 0}, "
     'bool ceil_mode=false, bool exclusive=true, str data_format="NCDHW", '
-    'str padding_algorithm="EXPLICIT")', "Tensor(out)", infer_meta=("PoolWindowsInferMeta",
-    ("x", "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
+    'str padding_algorithm="EXPLICIT")', "Tensor(out)", infer_meta=("PoolWindowsInferMeta", ("x",
+    "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
     backward="avg_pool3d_grad", jvp="linear", traits=("promote_float",), dtypes=("float",)
 )
 def avg_pool3d(
@@ -11277,7 +11278,8 @@ def meshgrid(inputs: Sequence[TensorLike]) -> tuple[Tensor, ...]:
 
 _shape = define(
     "shape", "(Tensor input)", "Tensor(out)", traits=("nondifferentiable",),
-    kernel={"func": (("shape", ("dense",), ("dense",)), ("shape_sr", ("selected_rows",), ("dense",)))}
+    kernel={"func": (("shape", ("dense",), ("dense",)),
+    ("shape_sr", ("selected_rows",), ("dense",)))}
 )
 def shape(input: TensorLike) -> Tensor:
     """The dims of input as an int64 tensor; unknown ones are filled in when the program runs.

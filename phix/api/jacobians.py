@@ -20,6 +20,7 @@ from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.graph import Constant, Equation, Graph, copied, flat
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor
+from phix.core.tensor_kinds import dense_tree
 from phix.core.tracebacks import leaving_phix
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
@@ -272,7 +273,7 @@ def jacrev(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen = _of_chosen(function, args, kwargs, argnums)
         found = vjp(of_chosen, *chosen, has_aux=has_aux)
-        out, pull = found[0], found[1]
+        out, pull = found[0], lambda ct: dense_tree(found[1](ct))
         leaves, out_tree = pytrees.flatten(out)
         basis = _basis(leaves)
         columns, in_tree = _pulled(pull, out_tree, basis)

@@ -14,7 +14,7 @@ from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.selected_rows import SelectedRows
-from phix.core.tensor import Tensor, TensorBase
+from phix.core.tensor import TensorBase
 from phix.core.tensor_kinds import kind_kernel
 from phix.primitives.positions import numbers
 from phix.primitives.widening import as_dtype, widened
@@ -35,7 +35,8 @@ def inside(rows: Any, height: Any) -> Any:
 # -- each row once -------------------------------------------------------------------------------
 def merged(x: SelectedRows) -> SelectedRows:
     """Each row once, in order, with the sum of what is given for it."""
-    rows, _, where, _ = ops.unique(x.rows, False, True, False, [])
+    found: Any = ops.unique(x.rows, False, True, False, [])
+    rows, _, where, _ = found
     wide = _wide(x.value)
     sums = ops.index_put(_zeros(rows.shape[0], wide), [where], wide, True)
     return SelectedRows(rows, as_dtype(sums, x.dtype), x.height)
@@ -208,7 +209,8 @@ def _check_grad(param: Any, grad: SelectedRows) -> None:
     param = _tensor(param)
     dims = (grad.height, *grad.value.meta.dims[1:])
     same = param.ndim == len(dims) and all(
-        not isinstance(m, (int, dm.Dim)) or dm.may_equal(m, n) for m, n in zip(dims, param.meta.dims)
+        not isinstance(m, (int, dm.Dim)) or dm.may_equal(m, n)
+        for m, n in zip(dims, param.meta.dims)
     )
     if not same:
         raise ShapeError(
@@ -224,10 +226,7 @@ def _by_rows(grad: SelectedRows, state: Sequence[Any], step: Callable[..., Any])
     _check_grad(state[0], grad)
     pieces = [None if x is None else ops.gather(x, grad.rows) for x in state]
     new = step(totals(grad), *pieces)
-    return [
-        None if x is None else ops.index_put_(x, [grad.rows], y)  # type: ignore[attr-defined]
-        for x, y in zip(state, new)
-    ]
+    return [None if x is None else ops.index_put_(x, [grad.rows], y) for x, y in zip(state, new)]
 
 
 @kind_kernel("sgd_dense_param_sparse_grad")
