@@ -321,17 +321,22 @@ def sequence_slice(input: Any, offset: Any, length: Any) -> LoDTensor:
         if not dm.may_equal(t.meta.dims[0], count):
             raise ShapeError(f"{name} must have one int a sequence, {count}, found {t.meta}")
     lengths = x.lengths
-    at, more, most = known(offset), known(length), known(lengths)
-    if at is not None and more is not None and most is not None:
-        if ((at < 0) | (more < 0) | (at + more > most)).any():
-            raise TensorIndexError(
-                f"parts must lie in sequences of lengths {most.tolist()}, found offset "
-                f"{at.tolist()} and length {more.tolist()}"
-            )
+    _check_parts(known(offset), known(length), known(lengths))
     offset = ops.minimum(ops.maximum(offset, 0), lengths)
     length = ops.minimum(ops.maximum(length, 0), lengths - offset)
     rows, offsets = spans(x.lod[-1][:-1] + offset, length)
     return LoDTensor(ops.gather(x.values, rows), (*x.lod[:-1], offsets))
+
+
+def _check_parts(at: Any, more: Any, most: Any) -> None:
+    """Raise unless the parts of sequences lie in them, if all numbers are known."""
+    if at is None or more is None or most is None:
+        return
+    if ((at < 0) | (more < 0) | (at + more > most)).any():
+        raise TensorIndexError(
+            f"parts must lie in sequences of lengths {most.tolist()}, found offset "
+            f"{at.tolist()} and length {more.tolist()}"
+        )
 
 
 @takes()

@@ -346,9 +346,8 @@ def sequence_unpad(x: Any, length: Any) -> LoDTensor:
         )
     count, most = x.meta.dims[:2]
     counts = known(length)
-    if counts is not None and isinstance(most, int) and counts.size:
-        if counts.min() < 0 or counts.max() > most:
-            raise TensorIndexError(f"lengths must be from 0 to {most}, found {counts.tolist()}")
+    if counts is not None and isinstance(most, int) and ((counts < 0) | (counts > most)).any():
+        raise TensorIndexError(f"lengths must be from 0 to {most}, found {counts.tolist()}")
     widest = ops.full((), most, dt.int64)
     lengths = ops.minimum(ops.maximum(length, 0), widest)
     rows, offsets = spans(numbers(count) * widest, lengths)
