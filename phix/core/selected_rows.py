@@ -10,9 +10,11 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees, tensor_kinds
-from phix.core.errors import ArgumentError
+from phix.core.conversion import owned_tensor
+from phix.core.errors import ArgumentError, ShapeError
+from phix.core.given import takes
 from phix.core.later import call_op
-from phix.core.tensor import Tensor
+from phix.core.tensor import Tensor, TensorBase
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False)
@@ -59,8 +61,21 @@ class SelectedRows:
         zeros = call_op("full", attrs=(dims, 0, self.dtype, None))
         return call_op("add", zeros, self)
 
+    @takes()
     def with_value(self, value: Any) -> SelectedRows:
-        """The same rows with another value."""
+        """The same rows with another value, one for each of them.
+
+        >>> import phix
+        >>> x = phix.selected_rows.selected_rows([2, 0], [[1.0], [2.0]], 3)
+        >>> x.with_value([[5.0], [6.0]]).to_dense().tolist()
+        [[6.0], [0.0], [5.0]]
+        """
+        value = value if isinstance(value, TensorBase) else owned_tensor(value)
+        if not value.ndim or not dm.may_equal(value.meta.dims[0], self.value.meta.dims[0]):
+            raise ShapeError(
+                f"value must have one for each of {self.value.meta.dims[0]} rows, found "
+                f"{value.meta}"
+            )
         return SelectedRows(self.rows, value, self.height)
 
     def __add__(self, other: Any) -> Any:

@@ -59,6 +59,7 @@ class LoDTensor:
         """The lengths of the sequences of the last level, int64[sequences]."""
         return lengths_of(self.lod[-1])
 
+    @takes()
     def with_values(self, values: Any) -> LoDTensor:
         """The same sequences of other rows, such as those that a derivative is taken for.
 

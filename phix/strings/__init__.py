@@ -11,7 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from phix.core.errors import ArgumentError, AttributeValueError, DeviceError, ShapeError, described
+from phix.core.errors import (
+    ArgumentError,
+    AttributeValueError,
+    PhixError,
+    ShapeError,
+    described,
+    shown,
+)
 from phix.core.faces import face
 from phix.core.given import FLAG, entries, is_int, takes
 from phix.core.places import as_place
@@ -160,8 +167,12 @@ def _strings(x: Any) -> StringTensor:
 
 
 def _check_place(place: Any) -> None:
-    if place is not None and str(as_place(place)) != "cpu":
-        raise DeviceError(f"strings live on the CPU alone, found place {place}")
+    try:
+        is_cpu = place is None or str(as_place(place)) == "cpu"
+    except PhixError:
+        is_cpu = False
+    if not is_cpu:
+        raise AttributeValueError(f"strings live on the CPU alone, found place {shown(place)}")
 
 
 @takes()
