@@ -97,6 +97,9 @@ if _typing.TYPE_CHECKING:
     from phix import numba as numba
     from phix import random as random
     from phix import sparse as sparse
+    from phix import lod as lod
+    from phix import selected_rows as selected_rows
+    from phix import strings as strings
     from phix import testing as testing
 
 __version__ = "0.1.0"
@@ -162,6 +165,7 @@ __all__ = [
     "linearize",
     "linspace",
     "load_ops",
+    "lod",
     "make_graph",
     "map",
     "matmul_precision",
@@ -184,10 +188,12 @@ __all__ = [
     "scan",
     "scoped_registries",
     "select_n",
+    "selected_rows",
     "set_matmul_precision",
     "sparse",
     "spec",
     "stop_gradient",
+    "strings",
     "switch",
     "testing",
     "to_tensor",
@@ -212,6 +218,7 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
     def __getattr__(name: str) -> object:
         """The faces that are imported when they are first used."""
         if name in _LATER:
+        if name in ("lod", "selected_rows", "strings", "testing"):
             return _importlib.import_module(f"phix.{name}")
         raise AttributeError(f"module 'phix' has no attribute {name!r}")
 

@@ -650,7 +650,12 @@ _adam_ = define(
     optional=("moment2_max", "master_param", "skip_update", "moment2_max_out", "master_param_out"),
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("moment2_max", "moment2_max_out"), ("beta1_pow", "beta1_pow_out"),
-    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out"))
+    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out")), kernel={"func": (("adam",
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")),
+    ("adam_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense", "dense",
+    "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")))}
 )
 def adam_(
     param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
@@ -665,7 +670,8 @@ def adam_(
     beta2 * moment2 + (1 - beta2) * grad ** 2, which are the new moments, c = sqrt(1 - beta2_pow)
     and r = learning_rate * c / (1 - beta1_pow). With amsgrad v is the largest so far, kept in
     moment2_max; the powers are multiplied by beta1 and beta2 unless use_global_beta_pow; where
-    skip_update holds all stays. lazy_mode and min_row_size_to_use_multithread say nothing here.
+    skip_update holds all stays. With lazy_mode, a grad that is SelectedRows changes its rows alone.
+    min_row_size_to_use_multithread says nothing here.
 
     Args:
         param: tensor, float.
@@ -701,7 +707,12 @@ _adamw_ = define(
     optional=("moment2_max", "master_param", "skip_update", "moment2_max_out", "master_param_out"),
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("moment2_max", "moment2_max_out"), ("beta1_pow", "beta1_pow_out"),
-    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out"))
+    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out")),
+    kernel={"func": (("adamw", ("dense", "dense", "dense", "dense", "dense", "dense", "dense",
+    "dense", "dense", "dense"), ("dense", "dense", "dense", "dense", "dense", "dense", "dense")),
+    ("adamw_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense", "dense",
+    "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")))}
 )
 def adamw_(
     param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
@@ -783,7 +794,11 @@ _lamb_ = define(
     optional=("master_param", "skip_update", "beta1_pow_out", "beta2_pow_out", "master_param_outs"),
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("beta1_pow", "beta1_pow_out"), ("beta2_pow", "beta2_pow_out"),
-    ("master_param", "master_param_outs"))
+    ("master_param", "master_param_outs")), kernel={"func": (("lamb", ("dense", "dense", "dense",
+    "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense")), ("lamb_sr", ("dense", "selected_rows",
+    "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense")))}
 )
 def lamb_(
     param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
@@ -1047,7 +1062,9 @@ define = definer("yaml/arithmetic.yaml", family="pointwise")
 _square = define(
     "square", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="square_grad", jvp="pointwise", traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("square", ("dense",), ("dense",)),
+    ("square_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def square(x: TensorLike) -> Tensor:
     """x * x, elementwise.
@@ -1095,7 +1112,9 @@ def reciprocal_grad(out, out_grad):
 _clip = define(
     "clip", "(Tensor x, Scalar(float) min=none, Scalar(float) max=none)", "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None), backward="clip_grad", jvp="pointwise",
-    traits=("pointwise", "promote"), dtypes=("int", "float"), inplace=(("x", "out"),)
+    traits=("pointwise", "promote"), dtypes=("int", "float"), inplace=(("x", "out"),),
+    kernel={"func": (("clip", ("dense",), ("dense",)),
+    ("clip_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def clip(x: TensorLike, min: ScalarLike | None = None, max: ScalarLike | None = None) -> Tensor:
     """min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN, with
@@ -1394,7 +1413,9 @@ def shape64(input: TensorLike) -> Tensor:
 
 _add_n = define(
     "add_n", "(Tensor[] inputs)", "Tensor(out)", infer_meta=("AddNInferMeta", None),
-    traits=("promote",), dtypes=("int", "float", "complex")
+    traits=("promote",), dtypes=("int", "float", "complex"),
+    kernel={"func": (("add_n", ("dense",), ("dense",)),
+    ("add_n_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def add_n(inputs: Sequence[TensorLike]) -> Tensor:
     """The sum of tensors of one shape; 16-bit floats add up in float32.
@@ -3623,7 +3644,8 @@ define = definer("yaml/filling.yaml", family="filling")
 
 _assign = define(
     "assign", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    inplace=(("x", "out"),)
+    inplace=(("x", "out"),), kernel={"func": (("assign", ("dense",), ("dense",)),
+    ("assign_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def assign(x: TensorLike) -> Tensor:
     """x itself, whose value is never changed by another name of it.
@@ -5205,7 +5227,9 @@ def linear_v2(
 
 _embedding = define(
     "embedding", "(Tensor x, Tensor weight, int64_t padding_idx=-1, bool sparse=false)",
-    "Tensor(out)", traits=("promote(weight)",), dtypes=("float", "complex")
+    "Tensor(out)", traits=("promote(weight)",), dtypes=("float", "complex"),
+    kernel={"func": (("embedding", ("dense", "dense"), ("dense",)),
+    ("sparse_weight_embedding", ("dense", "selected_rows"), ("dense",)))}
 )
 def embedding(
     x: TensorLike, weight: TensorLike, padding_idx: DimLike = -1, sparse: bool = False
@@ -5213,7 +5237,8 @@ def embedding(
     """The rows of weight that the ints in x number, out[..., :] = weight[x[...], :]. padding_idx,
     if not -1, is a row that is zero to the result and gets no gradient. A number outside the rows
     raises TensorIndexError where the call runs at once; compiled programs take the nearest inside,
-    or raise under phix.debug.check_indices().
+    or raise under phix.debug.check_indices(). With sparse the gradient of weight is SelectedRows:
+    see docs/tensor-kinds.md.
 
     Args:
         x: tensor.
@@ -6669,7 +6694,10 @@ _sgd_ = define(
     "bool multi_precision=false)", "Tensor(param_out), Tensor(master_param_out)",
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"),
-    inplace=(("param", "param_out"), ("master_param", "master_param_out"))
+    inplace=(("param", "param_out"), ("master_param", "master_param_out")),
+    kernel={"func": (("sgd", ("dense", "dense", "dense", "dense"), ("dense", "dense")),
+    ("sgd_dense_param_sparse_grad", ("dense", "dense", "selected_rows", "dense"),
+    ("dense", "dense")))}
 )
 def sgd_(
     param: TensorLike, learning_rate: TensorLike, grad: TensorLike,
@@ -6697,7 +6725,10 @@ _momentum_ = define(
     "Tensor(param_out), Tensor(velocity_out), Tensor(master_param_out)",
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
-    ("velocity", "velocity_out"), ("master_param", "master_param_out"))
+    ("velocity", "velocity_out"), ("master_param", "master_param_out")),
+    kernel={"func": (("momentum", ("dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense")), ("momentum_dense_param_sparse_grad",
+    ("dense", "selected_rows", "dense", "dense", "dense"), ("dense", "dense", "dense")))}
 )
 def momentum_(
     param: TensorLike, grad: TensorLike, velocity: TensorLike, learning_rate: TensorLike,
@@ -6796,7 +6827,10 @@ _adagrad_ = define(
     "Tensor(param_out), Tensor(moment_out), Tensor(master_param_out)",
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
-    ("moment", "moment_out"), ("master_param", "master_param_out"))
+    ("moment", "moment_out"), ("master_param", "master_param_out")), kernel={"func": (("adagrad",
+    ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")),
+    ("adagrad_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense"),
+    ("dense", "dense", "dense")))}
 )
 def adagrad_(
     param: TensorLike, grad: TensorLike, moment: TensorLike, learning_rate: TensorLike,
@@ -6888,7 +6922,11 @@ _rmsprop_ = define(
     "Tensor(master_param_outs)", traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("mean_grad", "master_param", "mean_grad_out", "master_param_outs"),
     inplace=(("param", "param_out"), ("moment", "moment_out"), ("mean_square", "mean_square_out"),
-    ("mean_grad", "mean_grad_out"), ("master_param", "master_param_outs"))
+    ("mean_grad", "mean_grad_out"), ("master_param", "master_param_outs")),
+    kernel={"func": (("rmsprop", ("dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense")), ("rmsprop_dense_param_sparse_grad",
+    ("dense", "dense", "selected_rows", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense")))}
 )
 def rmsprop_(
     param: TensorLike, mean_square: TensorLike, grad: TensorLike, moment: TensorLike,
@@ -6919,7 +6957,9 @@ _ftrl = define(
     "ftrl", "(Tensor param, Tensor squared_accumulator, Tensor linear_accumulator, Tensor grad, "
     "Tensor learning_rate, float l1=0.0f, float l2=0.0f, float lr_power=-0.5f)",
     "Tensor(param_out), Tensor(squared_accum_out), Tensor(linear_accum_out)",
-    traits=("promote(param)", "full_precision"), dtypes=("float",)
+    traits=("promote(param)", "full_precision"), dtypes=("float",), kernel={"func": (("ftrl",
+    ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")), ("ftrl_sr",
+    ("dense", "dense", "dense", "selected_rows", "dense"), ("dense", "dense", "dense")))}
 )
 def ftrl(
     param: TensorLike, squared_accumulator: TensorLike, linear_accumulator: TensorLike,
@@ -7112,7 +7152,11 @@ define = definer("yaml/pointwise.yaml", family="pointwise")
 _add = define(
     "add", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="add_grad", jvp="linear", traits=("pointwise", "promote", "commutative"),
-    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("add", ("dense", "dense"), ("dense",)),
+    ("add_sr", ("selected_rows", "selected_rows"), ("selected_rows",)),
+    ("add_sr_dense", ("selected_rows", "dense"), ("dense",)),
+    ("add_dense_sr", ("dense", "selected_rows"), ("dense",)))}
 )
 def add(x: TensorLike, y: TensorLike) -> Tensor:
     """Sum, x + y, elementwise.
@@ -7137,7 +7181,11 @@ def add_grad(x, y, out_grad):
 _subtract = define(
     "subtract", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="subtract_grad", jvp="linear", traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("subtract", ("dense", "dense"), ("dense",)),
+    ("subtract_sr", ("selected_rows", "selected_rows"), ("selected_rows",)),
+    ("subtract_sr_dense", ("selected_rows", "dense"), ("dense",)),
+    ("subtract_dense_sr", ("dense", "selected_rows"), ("dense",)))}
 )
 def subtract(x: TensorLike, y: TensorLike) -> Tensor:
     """Difference, x - y, elementwise.
@@ -7162,7 +7210,10 @@ def subtract_grad(x, y, out_grad):
 _multiply = define(
     "multiply", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="multiply_grad", jvp="bilinear", traits=("pointwise", "promote", "commutative"),
-    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("multiply", ("dense", "dense"), ("dense",)),
+    ("multiply_sr", ("selected_rows", "dense"), ("selected_rows",)),
+    ("multiply_dense_sr", ("dense", "selected_rows"), ("selected_rows",)))}
 )
 def multiply(x: TensorLike, y: TensorLike) -> Tensor:
     """Product, x * y, elementwise.
@@ -7187,7 +7238,9 @@ def multiply_grad(x, y, out_grad):
 _divide = define(
     "divide", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="divide_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("divide", ("dense", "dense"), ("dense",)),
+    ("divide_sr", ("selected_rows", "dense"), ("selected_rows",)))}
 )
 def divide(x: TensorLike, y: TensorLike) -> Tensor:
     """Quotient, x / y, elementwise; integers divide to the default float.
@@ -7390,7 +7443,9 @@ def log10_grad(x, out_grad):
 _sqrt = define(
     "sqrt", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="sqrt_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("sqrt", ("dense",), ("dense",)),
+    ("sqrt_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def sqrt(x: TensorLike) -> Tensor:
     """Square root, elementwise; NaN below 0.
@@ -8427,7 +8482,9 @@ def bitwise_right_shift_(x: TensorLike, y: TensorLike) -> Tensor:
 
 _isnan = define(
     "isnan", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None), jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("bool", "int", "float", "complex")
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"), kernel={"func": (("isnan", ("dense",), ("dense",)),
+    ("isnan_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def isnan(x: TensorLike) -> Tensor:
     """Whether x is NaN, elementwise; a bool tensor.
@@ -8439,7 +8496,9 @@ def isnan(x: TensorLike) -> Tensor:
 
 _isinf = define(
     "isinf", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None), jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("bool", "int", "float", "complex")
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"), kernel={"func": (("isinf", ("dense",), ("dense",)),
+    ("isinf_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def isinf(x: TensorLike) -> Tensor:
     """Whether x is infinite, elementwise; a bool tensor.
@@ -8517,7 +8576,9 @@ def cast_grad(x, out_grad):
 _scale = define(
     "scale", "(Tensor x, Scalar scale=1.0, Scalar bias=0.0, bool bias_after_scale=true)",
     "Tensor(out)", infer_meta=("UnchangedInferMeta", None), backward="scale_grad", jvp="pointwise",
-    traits=("pointwise", "promote"), dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    traits=("pointwise", "promote"), dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("scale", ("dense",), ("dense",)),
+    ("scale_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def scale(
     x: TensorLike, scale: ScalarLike = 1.0, bias: ScalarLike = 0.0, bias_after_scale: bool = True
@@ -8676,9 +8737,9 @@ _avg_pool2d = define(
     "avg_pool2d",
     "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0}, bool ceil_mode=false, "
     'bool exclusive=true, str data_format="NCHW", str padding_algorithm="EXPLICIT")', "Tensor(out)",
-    infer_meta=("PoolWindowsInferMeta",
-    ("x", "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
-    backward="avg_pool2d_grad", jvp="linear", traits=("promote_float",), dtypes=("float",)
+    infer_meta=("PoolWindowsInferMeta", ("x", "kernel_size", "strides", "paddings", "ceil_mode",
+    "data_format", "padding_algorithm")), backward="avg_pool2d_grad", jvp="linear",
+    traits=("promote_float",), dtypes=("float",)
 )
 def avg_pool2d(
     x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike | None = (),
@@ -8764,8 +8825,8 @@ def max_pool3d_grad(
 _avg_pool3d = define(
     "avg_pool3d", "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0, 0}, "
     'bool ceil_mode=false, bool exclusive=true, str data_format="NCDHW", '
-    'str padding_algorithm="EXPLICIT")', "Tensor(out)", infer_meta=("PoolWindowsInferMeta",
-    ("x", "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
+    'str padding_algorithm="EXPLICIT")', "Tensor(out)", infer_meta=("PoolWindowsInferMeta", ("x",
+    "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
     backward="avg_pool3d_grad", jvp="linear", traits=("promote_float",), dtypes=("float",)
 )
 def avg_pool3d(
@@ -11728,7 +11789,11 @@ def meshgrid(inputs: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     """
     return bind(_meshgrid, (inputs,), ())
 
-_shape = define("shape", "(Tensor input)", "Tensor(out)", traits=("nondifferentiable",))
+_shape = define(
+    "shape", "(Tensor input)", "Tensor(out)", traits=("nondifferentiable",),
+    kernel={"func": (("shape", ("dense",), ("dense",)),
+    ("shape_sr", ("selected_rows",), ("dense",)))}
+)
 def shape(input: TensorLike) -> Tensor:
     """The dims of input as an int64 tensor; unknown ones are filled in when the program runs.
 
@@ -12456,7 +12521,8 @@ def l1_norm_(x: TensorLike) -> Tensor:
 _clip_by_norm = define(
     "clip_by_norm", "(Tensor x, float max_norm)", "Tensor(out)",
     infer_meta=("ClipByNormInferMeta", None), traits=("promote_float", "full_precision"),
-    dtypes=("float",)
+    dtypes=("float",), kernel={"func": (("clip_by_norm", ("dense",), ("dense",)),
+    ("clip_by_norm_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def clip_by_norm(x: TensorLike, max_norm: FloatLike) -> Tensor:
     """x, made smaller by one factor where the square root of the sum of its squares is above

@@ -472,7 +472,68 @@ SPARSE: dict[str, Row] = {
                                                  "dtype": (None, "DataType")}),
     "sparse.SparseCooTensor.with_values": (_COO.with_values, {"values": (VECTOR[:2], "Tensor")}),
 }  # fmt: skip
+_TABLE_ROWS = phix.selected_rows.selected_rows([0, 2], SQUARE, 3)
+_R = (_TABLE_ROWS, "any")
+SELECTED_ROWS: dict[str, Row] = {
+    "selected_rows.selected_rows": (phix.selected_rows.selected_rows,
+                                    {"rows": ([0, 2], "Tensor"), "value": (SQUARE, "Tensor"),
+                                     "height": (3, "int")}),
+    "selected_rows.merge_selected_rows": (phix.selected_rows.merge_selected_rows, {"x": _R}),
+    "selected_rows.get_tensor_from_selected_rows": (
+        phix.selected_rows.get_tensor_from_selected_rows, {"x": _R}),
+    "selected_rows.SelectedRows.with_value": (_TABLE_ROWS.with_value,
+                                              {"value": (SQUARE, "Tensor")}),
+}  # fmt: skip
+_SEQUENCES = phix.lod.lod_tensor(X, [1, 1])
+_L = (_SEQUENCES, "any")
+_INTS = (phix.lod.lod_tensor(LABELS, [1, 1]), "any")
+LOD: dict[str, Row] = {
+    "lod.lod_tensor": (phix.lod.lod_tensor, {"values": (X, "Tensor"), "lengths": ([1, 1], "any")}),
+    "lod.from_list": (phix.lod.from_list,
+                      {"sequences": ([[1.0], [2.0]], "any"), "levels": (1, "int")}),
+    "lod.to_list": (phix.lod.to_list, {"x": _L}),
+    "lod.sequence_pad": (phix.lod.sequence_pad, {"x": _L, "pad_value": (0.0, "any"),
+                                                 "maxlen": (2, "int")}),
+    "lod.sequence_unpad": (phix.lod.sequence_unpad,
+                           {"x": (X, "Tensor"), "length": ([2, 1], "Tensor")}),
+    "lod.sequence_mask": (phix.lod.sequence_mask, {"x": ([2, 1], "Tensor"), "maxlen": (2, "any"),
+                                                   "dtype": ("int64", "DataType")}),
+    "lod.sequence_pool": (phix.lod.sequence_pool,
+                          {"input": _L, "pool_type": ("sum", "any"), "is_test": (False, "bool"),
+                           "pad_value": (0.0, "any")}),
+    "lod.sequence_softmax": (phix.lod.sequence_softmax, {"input": _L}),
+    "lod.sequence_conv": (phix.lod.sequence_conv,
+                          {"input": _L, "filter": (np.ones((3, 1), "f"), "Tensor"),
+                           "context_length": (1, "int"), "context_start": (0, "int"),
+                           "padding_data": (np.ones((0, 3), "f"), "any")}),
+    "lod.sequence_enumerate": (phix.lod.sequence_enumerate,
+                               {"input": _INTS, "win_size": (2, "int"), "pad_value": (0, "int")}),
+    "lod.sequence_reverse": (phix.lod.sequence_reverse, {"x": _L}),
+    "lod.sequence_concat": (phix.lod.sequence_concat, {"input": ([_SEQUENCES], "any")}),
+    "lod.sequence_slice": (phix.lod.sequence_slice,
+                           {"input": _L, "offset": ([0, 0], "Tensor"),
+                            "length": ([1, 0], "Tensor")}),
+    "lod.sequence_erase": (phix.lod.sequence_erase, {"input": _INTS, "tokens": ([2], "int[]")}),
+    "lod.sequence_expand": (phix.lod.sequence_expand,
+                            {"x": (X, "Tensor"), "y": _L, "ref_level": (0, "int")}),
+    "lod.sequence_expand_as": (phix.lod.sequence_expand_as, {"x": (X, "Tensor"), "y": _L}),
+    "lod.im2sequence": (phix.lod.im2sequence,
+                        {"input": (_IMAGES, "Tensor"), "filter_size": (2, "int[]"),
+                         "stride": (1, "int[]"), "padding": (0, "int[]")}),
+    "lod.LoDTensor.with_values": (_SEQUENCES.with_values, {"values": (X, "Tensor")}),
+}  # fmt: skip
+_NAMES = (phix.strings.to_string_tensor(["a", "b"]), "any")
+STRINGS: dict[str, Row] = {
+    "strings.to_string_tensor": (phix.strings.to_string_tensor, {"data": (["a"], "any")}),
+    "strings.strings_empty": (phix.strings.strings_empty,
+                              {"shape": ([2], "int[]"), "place": ("cpu", "Place")}),
+    "strings.strings_empty_like": (phix.strings.strings_empty_like,
+                                   {"x": _NAMES, "place": ("cpu", "Place")}),
+    **{f"strings.{name}": (getattr(phix.strings, name),
+                           {"x": _NAMES, "use_utf8_encoding": (True, "bool")})
+       for name in ("strings_lower", "strings_upper")},
+}  # fmt: skip
 ROWS: dict[str, Row] = {
     **LAZY, **TRANSFORMATIONS, **CONTROL, **COLLECTIVES, **CREATION, **TREES, **DEBUG, **LINALG,
-    **FFT, **RANDOM, **NN, **SPARSE, **METHODS,
+    **FFT, **RANDOM, **NN, **SPARSE, **SELECTED_ROWS, **LOD, **STRINGS, **METHODS,
 }  # fmt: skip

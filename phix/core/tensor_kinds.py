@@ -10,7 +10,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from phix.core import registries
+import optree
+
+from phix.core import pytrees, registries
 from phix.core.attrs import convert
 from phix.core.errors import (
     ArgumentError,
@@ -19,6 +21,7 @@ from phix.core.errors import (
     KernelRegistrationError,
     shown,
 )
+from phix.core.given import naming
 from phix.core.op import Op
 
 DENSE = "dense"
@@ -75,6 +78,22 @@ def concerns(inputs: tuple[Any, ...]) -> bool:
     return any(_kind(x) != DENSE for x in inputs)
 
 
+def dense(x: Any) -> Any:
+    """x, as a dense tensor if it is of another kind and can be one."""
+    return x.to_dense() if type(x) in KINDS and hasattr(x, "to_dense") else x
+
+
+def dense_tree(tree: Any) -> Any:
+    """A tree whose tensors of other kinds are made dense."""
+    try:
+        return optree.tree_map(
+            dense, tree, is_leaf=lambda x: type(x) in KINDS, namespace=pytrees.NAMESPACE
+        )
+    except RecursionError:
+        pytrees.flatten(tree)  # which says so
+        raise
+
+
 def _kind(value: Any) -> str:
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     return KINDS.get(type(first), DENSE)
@@ -103,7 +122,8 @@ def call(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
             f"{op.name}: no kernel {name!r} for tensors of the kinds ({', '.join(kinds)}); "
             f"register one with @phix.kernels.kind_kernel({name!r})"
         )
-    outs = _FUNCTIONS[name](*op.merge(inputs, convert(op, attrs)))
+    with naming(op.name):
+        outs = _FUNCTIONS[name](*op.merge(inputs, convert(op, attrs)))
     found = tuple(map(_kind, (outs,) if len(op.outputs) == 1 else outs))
     if found != wanted:
         raise KernelError(

@@ -140,8 +140,8 @@ class TensorMethods:
         v = beta2 * moment2 + (1 - beta2) * grad ** 2, which are the new moments, c = sqrt(1 -
         beta2_pow) and r = learning_rate * c / (1 - beta1_pow). With amsgrad v is the largest so
         far, kept in moment2_max; the powers are multiplied by beta1 and beta2 unless
-        use_global_beta_pow; where skip_update holds all stays. lazy_mode and
-        min_row_size_to_use_multithread say nothing here."""
+        use_global_beta_pow; where skip_update holds all stays. With lazy_mode, a grad that is
+        SelectedRows changes its rows alone. min_row_size_to_use_multithread says nothing here."""
     def adamw_(
         self,
         grad: TensorLike,
@@ -1664,7 +1664,8 @@ class TensorMethods:
         """The rows of weight that the ints in x number, out[..., :] = weight[x[...], :].
         padding_idx, if not -1, is a row that is zero to the result and gets no gradient. A number
         outside the rows raises TensorIndexError where the call runs at once; compiled programs take
-        the nearest inside, or raise under phix.debug.check_indices()."""
+        the nearest inside, or raise under phix.debug.check_indices(). With sparse the gradient of
+        weight is SelectedRows: see docs/tensor-kinds.md."""
     def one_hot(self, num_classes: ScalarLike) -> Tensor:
         """float32 with a last axis of num_classes: 1 at the class that x numbers, else 0. A number
         that is no class raises TensorIndexError where the call runs at once; compiled programs give

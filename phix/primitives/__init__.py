@@ -68,6 +68,7 @@ from phix.primitives import regions as regions
 from phix.primitives import run_time_sizes as run_time_sizes
 from phix.primitives import sampling as sampling
 from phix.primitives import scan as scan
+from phix.primitives import selected_rows as selected_rows
 from phix.primitives import sequence as sequence
 from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications
