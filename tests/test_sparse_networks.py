@@ -331,6 +331,20 @@ def test_a_graph_network_layer() -> None:
     )  # fmt: skip
 
 
+def test_unknown_dims_of_dense_operands_must_fit() -> None:
+    x = sparse.to_sparse_coo(RNG.normal(size=(4, 5)))
+    names = [phix.spec(["m", "n"], "float64")]
+    good, bad = RNG.normal(size=(5, 3)), RNG.normal(size=(4, 5))
+    product = phix.jit(lambda d: x @ d, input_spec=names)
+    close(product(good), x.to_dense().numpy() @ good)
+    masked = phix.jit(lambda d: sparse.mask_as(d, x).values, input_spec=names)
+    close(masked(bad), bad.reshape(-1))
+    scaled = phix.jit(lambda d: (d * x).values, input_spec=names)
+    for f, wrong in ((product, bad), (masked, bad.T), (masked, good), (scaled, bad.T)):
+        with pytest.raises(ShapeError):
+            f(wrong)
+
+
 # -- in calls of phix.ops, NumPy and SciPy -------------------------------------------------------
 def test_ops_and_numpy_reach_sparse_tensors() -> None:
     a = RNG.normal(size=(3, 4)) * (RNG.random((3, 4)) < 0.5)

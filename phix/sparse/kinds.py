@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
+from phix.core.engines import engine
 from phix.core.errors import ArgumentError, AttributeValueError, PhixError
 from phix.core.given import takes
 from phix.core.later import make, method_of
@@ -139,7 +140,7 @@ def to_scipy(x: Any) -> Any:
     x = as_sparse(x)
     if x.values.ndim != 1 or (isinstance(x, SparseCsrTensor) and x.ndim != 2):
         raise ArgumentError(f"SciPy has no matrix of shape {x.shape} and values {x.values.meta}")
-    parts = [x.values.numpy()]
+    engine("cpu")  # whose folder has what makes SciPy's
     if isinstance(x, SparseCsrTensor):
-        return make("scipy.csr_array", *parts, x.cols.numpy(), x.crows.numpy(), x.shape)
-    return make("scipy.coo_array", *parts, tuple(x.indices.numpy()), x.shape)
+        return make("scipy.csr_array", x.values.numpy(), x.cols.numpy(), x.crows.numpy(), x.shape)
+    return make("scipy.coo_array", x.values.numpy(), tuple(x.indices.numpy()), x.shape)

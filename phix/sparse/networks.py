@@ -20,6 +20,7 @@ from phix.sparse.tensors import (
     expanded,
     keys_of,
     may_be_equal,
+    sized,
     summed,
 )
 
@@ -152,19 +153,23 @@ def fused_attention(
     _checked(query, key, value, mask, padding, attn_mask)
     heads, size = int(query.shape[1]), query.shape[3]
     matrices, length, places = mask.shape[0], mask.shape[1], expanded(mask).indices
+    batch, dims = matrices // heads, (matrices // heads, heads, length)
+    query, key, value = (sized(x, dims) for x in (query, key, value))
     q, k, v = (ops.reshape(x, [matrices, length, x.shape[-1]]) for x in (query, key, value))
     wide = dt.float32 if q.dtype.itemsize < 4 else q.dtype
     scores = products_at(cast(q, wide), cast(k, wide), places) / ops.sqrt(ops.full([], size, wide))
     kept = ops.ones_like(scores, "bool")
     if padding is not None:
+        padding = sized(padding, (batch, length))
         kept = kept & _at(padding, ops.stack([ops.floor_divide(places[0], heads), places[2]], 1))
     if attn_mask is not None:
+        attn_mask = sized(attn_mask, (length, length))
         kept = kept & _at(attn_mask, ops.transpose(places[1:], [1, 0]))
     rows = keys_of(places[:-1], mask.shape[:-1])
     shares = cast(_shares(scores, kept, rows, matrices * length), query.dtype)
     softmax = mask.with_values(shares)
     out = matmul(softmax, v)
-    return ops.reshape(out, [matrices // heads, heads, length, v.shape[-1]]), softmax
+    return ops.reshape(out, [batch, heads, length, v.shape[-1]]), softmax
 
 
 def _at(mask: Any, places: Any) -> Any:

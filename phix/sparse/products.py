@@ -30,6 +30,7 @@ from phix.sparse.tensors import (
     may_be_equal,
     merged,
     reordered,
+    sized,
     strides_of,
     summed,
 )
@@ -105,6 +106,7 @@ def _product(x: Any, dense: Any) -> Any:
         raise ShapeError(
             f"a sparse matrix {x.shape} needs dense rows {(*front, inner)}, found {dense.meta}"
         )
+    dense = sized(dense, (*front, inner))
     coo, count = expanded(x), math.prod(front)
     if is_vector:
         return summed(coo.values * ops.gather(dense, coo.indices[1]), coo.indices[0], rows)
@@ -177,7 +179,7 @@ def addmm(input: Any, x: Any, y: Any, beta: FloatLike = 1.0, alpha: FloatLike = 
     input = as_tensor(input)
     if product.ndim == 1 or not _fit(input.shape, product.shape):
         raise ShapeError(f"input must be like the product {product.meta}, found {input.meta}")
-    return input * beta + product * alpha
+    return sized(input, product.shape) * beta + product * alpha
 
 
 @takes()
@@ -208,7 +210,8 @@ def masked_matmul(x: Any, y: Any, mask: Any) -> Any:
             f"x [..., m, k] and y [..., k, n] are needed for a mask {mask.shape}, found {x.meta} "
             f"and {y.meta}"
         )
-    return mask.with_values(products_at(x, _swapped(y), expanded(mask).indices))
+    y = sized(_swapped(y), (*front, columns))
+    return mask.with_values(products_at(sized(x, (*front, rows)), y, expanded(mask).indices))
 
 
 def products_at(x: Any, y: Any, indices: Any) -> Any:

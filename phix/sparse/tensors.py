@@ -205,6 +205,23 @@ def may_be_equal(m: Any, n: Any) -> bool:
     return not isinstance(m, int) or not isinstance(n, int) or m == n
 
 
+def sized(x: Any, dims: Any) -> Any:
+    """A dense tensor whose unknown dims must be these: a program says so where they are others.
+
+    Places of a sparse tensor are looked up in it, and the nearest is taken of one outside.
+    """
+    known = [isinstance(n, int) for n in x.shape]
+    for axis, n in enumerate(dims):
+        if isinstance(n, int) and not known[axis]:
+            # One dim at a time, in front: two reshapes in a row are one, which looks at their
+            # product alone.
+            order = [axis, *(a for a in range(x.ndim) if a != axis)]
+            front = ops.transpose(x, order)
+            front = ops.reshape(front, [n, *front.shape[1:]])
+            x = ops.transpose(front, [order.index(a) for a in range(x.ndim)])
+    return x
+
+
 def axis_of(axis: Any, rank: int) -> int:
     """An axis, counted from the front."""
     if not -rank <= axis < rank:
@@ -446,7 +463,8 @@ def to_sparse_csr(x: Any) -> SparseCsrTensor:
 
 def values_at(dense: Any, x: Any) -> Any:
     """The elements of a dense tensor at the places of a sparse one."""
-    return ops.gather_nd(dense, ops.transpose(expanded(x).indices, [1, 0]))
+    places = ops.transpose(expanded(x).indices, [1, 0])
+    return ops.gather_nd(sized(dense, x.shape), places)
 
 
 def expanded(x: Any) -> SparseCooTensor:

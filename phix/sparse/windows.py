@@ -28,6 +28,7 @@ from phix.sparse.tensors import (
     keys_of,
     may_be_equal,
     merged,
+    sized,
     strides_of,
 )
 
@@ -183,6 +184,7 @@ def conv3d(
             f"kernel must be [...window, {x.shape[-1]}, out channels] with {x.ndim} axes, found "
             f"{kernel.meta}"
         )
+    kernel = sized(kernel, (*kernel.shape[:axes], x.shape[-1]))
     if groups != 1:
         raise AttributeValueError(f"groups must be 1, found {groups}")
     if not isinstance(kernel.shape[-1], int):
