@@ -418,8 +418,20 @@ _S = (_COO, "any")
 _ON_VALUES = (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "expm1", "isnan", "log1p", "relu",
     "relu6", "sin", "sinh", "sqrt", "square", "tan", "tanh", "coalesce", "to_dense",
-    "to_sparse_coo", "to_sparse_csr", "softmax",
+    "to_sparse_coo", "to_sparse_csr", "softmax", "values", "indices",
 )  # fmt: skip
+
+
+_IMAGE = phix.sparse.sparse_coo_tensor([[0, 0], [0, 1], [0, 1]], [[1.0], [2.0]], [1, 2, 2, 1])
+_WINDOW = {name: ([1, 1], "int[]") for name in ("dilations", "strides")}
+_WINDOW = {"paddings": ([0, 0], "int[]"), **_WINDOW}
+_CONV = {"x": (_IMAGE, "any"), "kernel": (np.ones((1, 1, 1, 1), "f"), "Tensor"), **_WINDOW,
+         "groups": (1, "int"), "subm": (True, "bool"), "key": ("", "str")}  # fmt: skip
+_NORM = {"x": (_IMAGE, "any"), **{name: (np.ones(1, "f"), "Tensor")
+                                  for name in ("mean", "variance", "scale", "bias")},
+         "is_test": (False, "bool"), "momentum": (0.9, "any"), "epsilon": (1e-5, "any"),
+         "data_format": ("NHWC", "str"), "use_global_stats": (False, "bool"),
+         "trainable_statistics": (False, "bool")}  # fmt: skip
 
 
 class _Matrix:
@@ -470,6 +482,17 @@ SPARSE: dict[str, Row] = {
     "sparse.divide_scalar": (phix.sparse.divide_scalar, {"x": _S, "scalar": (2.0, "any")}),
     "sparse.full_like": (phix.sparse.full_like, {"x": _S, "value": (2.0, "any"),
                                                  "dtype": (None, "DataType")}),
+    "sparse.to_scipy": (phix.sparse.to_scipy, {"x": _S}),
+    "sparse.conv3d": (phix.sparse.conv3d, _CONV),
+    "sparse.conv3d_implicit_gemm": (phix.sparse.conv3d_implicit_gemm, _CONV),
+    "sparse.maxpool": (phix.sparse.maxpool, {
+        "x": (_IMAGE, "any"), "kernel_sizes": ([1, 1], "int[]"), **_WINDOW}),
+    "sparse.batch_norm_": (phix.sparse.batch_norm_, _NORM),
+    "sparse.sync_batch_norm_": (phix.sparse.sync_batch_norm_, _NORM),
+    "sparse.fused_attention": (phix.sparse.fused_attention, {
+        **{name: (np.ones((1, 1, 2, 2), "f"), "Tensor") for name in ("query", "key", "value")},
+        "sparse_mask": (phix.sparse.to_sparse_coo([[[1.0, 0.0], [1.0, 1.0]]]), "any"),
+        "key_padding_mask": (None, "Tensor"), "attn_mask": (None, "Tensor")}),
     "sparse.SparseCooTensor.with_values": (_COO.with_values, {"values": (VECTOR[:2], "Tensor")}),
 }  # fmt: skip
 _TABLE_ROWS = phix.selected_rows.selected_rows([0, 2], SQUARE, 3)

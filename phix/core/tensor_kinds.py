@@ -7,7 +7,7 @@ dense tensors and the function is made of ops, so that it is compiled, different
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 import optree
@@ -29,13 +29,18 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 KINDS: dict[type, str] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
-registries.contents(KINDS, _FUNCTIONS)
+_OF_OPS: dict[str, dict[str, Callable[..., Any]]] = {}
+registries.contents(KINDS, _FUNCTIONS, _OF_OPS)
 
 
-def add_kind(name: str, cls: type) -> None:
+def add_kind(
+    name: str, cls: type, functions: Mapping[str, Callable[..., Any]] | None = None
+) -> None:
     """Make objects of a class tensors of a kind, which entries of tables name in their kernels.
 
-    The class is to be a pytree of tensors: see ``phix.tree.register``.
+    The class is to be a pytree of tensors: see ``phix.tree.register``. ``functions`` has by names
+    of ops what calls with such tensors run where the entry says nothing: they take the op's args
+    in their order, and see to other kinds and to dense tensors beside theirs.
 
     Raises:
         KernelRegistrationError: the name or the class is known.
@@ -51,6 +56,7 @@ def add_kind(name: str, cls: type) -> None:
             f"or it is no name; there are {', '.join((DENSE, *KINDS.values()))}"
         )
     KINDS[cls] = name
+    _OF_OPS[name] = dict(functions or {})
 
 
 def kind_kernel(name: str) -> Callable[[_Function], _Function]:
@@ -111,6 +117,9 @@ def call(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     rows = op.kernel.get("func", ())
     row = next((r for r in rows if (r[1] or (DENSE,) * len(kinds)) == kinds), None)
     if row is None:
+        own = next((_OF_OPS[k].get(op.name) for k in kinds if k != DENSE), None)
+        if own is not None:
+            return own(*op.merge(inputs, convert(op, attrs)))
         known = ", ".join(f"{n} {{{', '.join(i)} -> {', '.join(o)}}}" for n, i, o in rows if i)
         raise ArgumentError(
             f"{op.name}: no kernel takes tensors of the kinds ({', '.join(kinds)}); its entry has "
