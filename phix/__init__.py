@@ -213,12 +213,14 @@ __dir__ = _face(__all__)
 
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
-    _LATER = {"cupy", "debug", "fft", "linalg", "numba", "random", "sparse", "testing"}
+    _LATER = {
+        "cupy", "debug", "fft", "linalg", "lod", "numba", "random", "selected_rows", "sparse",
+        "strings", "testing",
+    }  # fmt: skip
 
     def __getattr__(name: str) -> object:
         """The faces that are imported when they are first used."""
         if name in _LATER:
-        if name in ("lod", "selected_rows", "strings", "testing"):
             return _importlib.import_module(f"phix.{name}")
         raise AttributeError(f"module 'phix' has no attribute {name!r}")
 
