@@ -103,6 +103,8 @@ from phix.table.extension import load_ops
 
 if _typing.TYPE_CHECKING:
     from phix import testing as testing
+    from phix.files.saving import load as load
+    from phix.files.saving import save as save
 
 __version__ = "0.1.0"
 
@@ -166,6 +168,7 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "linspace",
+    "load",
     "load_ops",
     "make_graph",
     "map",
@@ -186,6 +189,7 @@ __all__ = [
     "random",
     "register_backend",
     "remat",
+    "save",
     "scan",
     "scoped_registries",
     "select_n",
@@ -211,13 +215,20 @@ __all__ = [
 __dir__ = _face(__all__)
 
 
+# Imported when they are first used: modules, and functions with the modules that have them.
+_LATER = {"testing": "", "load": "phix.files.saving", "save": "phix.files.saving"}
+
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
 
     def __getattr__(name: str) -> object:
-        """The faces that are imported when they are first used."""
-        if name in ("testing",):
+        """The faces and functions that are imported when they are first used."""
+        if name not in _LATER:
+            raise AttributeError(f"module 'phix' has no attribute {name!r}")
+        module = _LATER[name]
+        if not module:
             return _importlib.import_module(f"phix.{name}")
-        raise AttributeError(f"module 'phix' has no attribute {name!r}")
+        value = globals()[name] = getattr(_importlib.import_module(module), name)
+        return value
 
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)

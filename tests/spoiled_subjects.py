@@ -6,6 +6,8 @@ names go by position. What a transformation gives is called, so that what it che
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -229,6 +231,21 @@ TREES: dict[str, Row] = {
                           type("Node", (), {}), flatten_fn, unflatten_fn),
                       {"flatten_fn": (double, "function"), "unflatten_fn": (double, "function")}),
     "tree.register_dataclass": (phix.tree.register_dataclass, {"cls": (None, "any")}),
+}  # fmt: skip
+_FOLDER = tempfile.TemporaryDirectory()  # gone with the process
+
+
+def _inside(path: Any) -> Any:
+    return os.path.join(_FOLDER.name, path) if isinstance(path, str) else path
+
+
+phix.save(_inside("a"), [X])
+FILES: dict[str, Row] = {
+    "save": (lambda path, tree: phix.save(_inside(path), tree),
+             {"path": ("b", "any"), "tree": ([X], "any")}),
+    "load": (lambda path, like, place, classes: phix.load(_inside(path), like, place, classes),
+             {"path": ("a", "any"), "like": ([X], "any"), "place": ("cpu", "Place"),
+              "classes": ((), "any")}),
 }  # fmt: skip
 DEBUG: dict[str, Row] = {
     "debug.callback": (lambda function, x: phix.debug.callback(function, x),
@@ -474,5 +491,5 @@ SPARSE: dict[str, Row] = {
 }  # fmt: skip
 ROWS: dict[str, Row] = {
     **LAZY, **TRANSFORMATIONS, **CONTROL, **COLLECTIVES, **CREATION, **TREES, **DEBUG, **LINALG,
-    **FFT, **RANDOM, **NN, **SPARSE, **METHODS,
+    **FFT, **RANDOM, **NN, **SPARSE, **METHODS, **FILES,
 }  # fmt: skip

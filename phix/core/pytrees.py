@@ -11,6 +11,7 @@ import optree
 from phix.core.errors import ArgumentError, described, shown
 from phix.core.exact_keys import Exact
 from phix.core.faces import face
+from phix.core.nodes import REGISTERED, Registered
 
 __all__ = [
     "aligned",
@@ -118,7 +119,7 @@ def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[.
     Args:
         cls: the type of the node.
         flatten_fn: ``node -> (children, aux)``, aux hashable and compared exactly: 0.0 is not -0.0,
-            1 is not 1.0.
+            1 is not 1.0. A third entry may name the children in paths, as a tuple of that length.
         unflatten_fn: ``(aux, children) -> node``.
 
     >>> import phix
@@ -151,6 +152,13 @@ def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[.
             f"tree.register: {cls.__name__} is a node already, or can be none; register each class "
             f"once ({error})"
         ) from error
+
+    def bare(node: Any) -> tuple[Sequence[Any], Any, Sequence[Any]]:
+        children, aux, *entries = flatten_fn(node)
+        children = list(children)
+        return children, aux, entries[0] if entries else range(len(children))
+
+    REGISTERED[cls] = Registered(bare, unflatten_fn)
 
 
 def register_dataclass(
@@ -194,7 +202,7 @@ def register_dataclass(
     made: Any = cls
 
     def parts(node: Any) -> Any:
-        return [getattr(node, n) for n in data], tuple(getattr(node, n) for n in meta)
+        return [getattr(node, n) for n in data], tuple(getattr(node, n) for n in meta), data
 
     def whole(aux: Any, children: Any) -> Any:
         return made(**dict(zip(data, children)), **dict(zip(meta, aux)))
