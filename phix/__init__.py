@@ -102,6 +102,7 @@ from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
 
 if _typing.TYPE_CHECKING:
+    from phix import optim as optim
     from phix import testing as testing
     from phix.files.saving import load as load
     from phix.files.saving import save as save
@@ -178,6 +179,7 @@ __all__ = [
     "ones",
     "ones_like",
     "ops",
+    "optim",
     "parse_graph",
     "pmax",
     "pmean",
@@ -216,7 +218,7 @@ __dir__ = _face(__all__)
 
 
 # Imported when they are first used: modules, and functions with the modules that have them.
-_LATER = {"testing": "", "load": "phix.files.saving", "save": "phix.files.saving"}
+_LATER = {"optim": "", "testing": "", "load": "phix.files.saving", "save": "phix.files.saving"}
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
 
