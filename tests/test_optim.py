@@ -119,7 +119,7 @@ def np_rmsprop_centered(p: Any, g: Any, s: Memory, n: int) -> Any:
     s["v"] = 0.9 * s.get("v", 0.0) + 0.1 * g * g
     s["m"] = 0.9 * s.get("m", 0.0) + 0.1 * g
     spread = np.maximum(s["v"] / (1 - 0.9**n) - (s["m"] / (1 - 0.9**n)) ** 2, 0.0)
-    return p - 0.1 * g / (np.sqrt(spread) + 1e-2)
+    return p - 0.1 * g / (np.sqrt(spread) + 0.1)
 
 
 def np_rprop(p: Any, g: Any, s: Memory, n: int) -> Any:
@@ -156,7 +156,7 @@ CASES: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
     "adadelta": (lambda: optim.adadelta(10.0), np_adadelta),
     "rmsprop": (lambda: optim.rmsprop(0.1, momentum=0.5), np_rmsprop),
     "centered": (
-        lambda: optim.rmsprop(0.1, eps=1e-2, eps_in_sqrt=False, centered=True,
+        lambda: optim.rmsprop(0.1, eps=0.1, eps_in_sqrt=False, centered=True,
                               bias_correction=True), np_rmsprop_centered),
     "rprop": (lambda: optim.rprop(0.1), np_rprop),
     "adafactor": (lambda: optim.adafactor(0.1, min_dim_size_to_factor=2), np_adafactor),

@@ -207,8 +207,8 @@ class Unbias:
                 rate = -ops.expm1(count * math.log(decay))  # decay near 1 would lose its digits
             else:
                 rate = 1 - decay**count
-            self._known[dtype] = rate
-        return x / self._known[dtype]
+            self._known[dtype] = 1 / rate  # once, so that elements are multiplied alone
+        return x * self._known[dtype]
 
 
 def mean_of(decay: Any, old: Any, new: Any) -> Any:

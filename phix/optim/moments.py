@@ -81,6 +81,12 @@ def _kept(new: Any, old: Any) -> Any:
     return mapped(lambda n, o: to_dtype(n, o.dtype), new, old)
 
 
+def _root(v: Any, eps_root: Any) -> Any:
+    if isinstance(eps_root, (int, float)) and eps_root == 0:
+        return ops.sqrt(v)
+    return ops.sqrt(v + number(eps_root, v.dtype))
+
+
 def _unbiased_means(
     updates: Any, mu: Any, nu: Any, count: Any, b1: Any, b2: Any, nesterov: bool
 ) -> tuple[Any, Any]:
@@ -127,7 +133,7 @@ def scale_by_adam(
         mean, variance = _unbiased_means(updates, mu, nu, count, b1, b2, nesterov)
 
         def direction(g: Any, m: Any, v: Any) -> Any:
-            root = ops.sqrt(v + number(eps_root, v.dtype))
+            root = _root(v, eps_root)
             return to_dtype(m / (root + number(eps, v.dtype)), g.dtype)
 
         new = ScaleByAdamState(count, _kept(mu, state.mu), _kept(nu, state.nu))
@@ -205,7 +211,7 @@ def scale_by_radam(
         ratio = ops.sqrt((told - 4) * (told - 2) * most / ((most - 4) * (most - 2) * told))
 
         def direction(g: Any, m: Any, v: Any) -> Any:
-            root = ops.sqrt(v + number(eps_root, v.dtype)) + number(eps, v.dtype)
+            root = _root(v, eps_root) + number(eps, v.dtype)
             return to_dtype(ops.where(is_long, to_dtype(ratio, v.dtype) * m / root, m), g.dtype)
 
         new = ScaleByAdamState(count, _kept(mu, state.mu), _kept(nu, state.nu))
