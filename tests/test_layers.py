@@ -27,7 +27,7 @@ ROOMS: dict[str, set[str]] = {
     "checkpoint_policies": {"core"},
     "__main__": {"ops", "table", "core"},
     "debug": {"api", "interpreters", "passes", "ops", "core"},
-    "nn": {"api", "ops", "core"},
+    "nn": {"random", "api", "ops", "core"},
     "testing": {"api", "debug", "ops", "core"},
     "random": {"api", "ops", "core"},
     "fft": {"ops", "core"},

@@ -10,10 +10,11 @@ from typing import Any, NamedTuple, Union
 import numpy as np
 
 from phix import ops
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor
-from phix.core.errors import ArgumentError, described
+from phix.core.errors import ArgumentError, ShapeError, described
 from phix.core.given import Kind, named, takes
 from phix.core.tensor import Tensor, TensorBase
 
@@ -68,7 +69,9 @@ class EmptyState(NamedTuple):
 def _is_number(value: Any) -> bool:
     if isinstance(value, (bool, np.bool_)):
         return False
-    if isinstance(value, (int, float, np.integer, np.floating)):
+    if isinstance(value, int):
+        return value.bit_length() < 1024  # a float has it
+    if isinstance(value, (float, np.integer, np.floating)):
         return True
     dtype = getattr(value, "dtype", None)
     return getattr(value, "ndim", None) == 0 and dtype is not None and dt.kind(dtype) == "float"
@@ -116,8 +119,27 @@ def as_tensor(x: Any) -> Any:
 
 
 def mapped(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
-    """``function`` over corresponding leaves as tensors."""
-    return pytrees.map(lambda *xs: function(*map(as_tensor, xs)), tree, *rest)
+    """``function`` over corresponding leaves as tensors, which are of one shape."""
+    return pytrees.map(lambda *xs: function(*_alike(xs)), tree, *rest)
+
+
+def _alike(leaves: Any) -> list[Any]:
+    """Leaves that belong together: they would broadcast, which nobody means here."""
+    tensors = [as_tensor(x) for x in leaves]
+    for other in tensors[1:]:
+        check_shape(other, tensors[0])
+    return tensors
+
+
+def check_shape(x: Any, like: Any, where: str = "") -> None:
+    """Raise where the shape of one leaf is not that of another."""
+    if x.shape == like.shape:
+        return
+    if x.ndim != like.ndim or not all(map(dm.may_equal, x.shape, like.shape)):
+        raise ShapeError(
+            f"gradients, states and parameters{where} must be of one shape, found {x.meta} beside "
+            f"{like.meta}"
+        )
 
 
 def split(count: int, function: Callable[..., Any], tree: Any, *rest: Any) -> tuple[Any, ...]:
@@ -240,6 +262,7 @@ def apply_updates(params: Any, updates: Any) -> Any:
         if u is None:
             return p
         p, u = as_tensor(p), as_tensor(u)
+        check_shape(u, p)
         return to_dtype(wide(p) + wide(u), p.dtype)
 
     return pytrees.unflatten(treedef, [moved(p, u) for p, u in zip(leaves, given)])

@@ -5,16 +5,29 @@ The number is an int or an int tensor, so that a schedule is part of a compiled 
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from phix import ops
 from phix.core import dtypes as dt
 from phix.core.annotations import FloatLike
 from phix.core.errors import ArgumentError, AttributeValueError, described
-from phix.core.given import FUNCTIONS, is_int, named, takes
-from phix.optim.base import Schedule, as_tensor
+from phix.core.given import FUNCTIONS, NONE, is_int, named, takes
+from phix.optim.base import NUMBER, Schedule, as_tensor
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def _takes_numbers(function: F) -> F:
+    """As ``takes``, and what is a FloatLike is a number that a float can be."""
+    kinds = {}
+    for name, parameter in inspect.signature(function).parameters.items():
+        text = str(parameter.annotation)
+        if text.startswith("FloatLike"):
+            kinds[name] = NUMBER | NONE if "None" in text else NUMBER
+    return takes(**kinds)(function)
 
 
 def _of_count(name: str, function: Callable[[Any], Any]) -> Schedule:
@@ -30,7 +43,7 @@ def _of_count(name: str, function: Callable[[Any], Any]) -> Schedule:
     return schedule
 
 
-@takes()
+@_takes_numbers
 def constant_schedule(value: FloatLike) -> Schedule:
     """The value, at every step.
 
@@ -41,7 +54,7 @@ def constant_schedule(value: FloatLike) -> Schedule:
     return _of_count("constant_schedule", lambda count: as_tensor(value))
 
 
-@takes()
+@_takes_numbers
 def polynomial_schedule(
     init_value: FloatLike,
     end_value: FloatLike,
@@ -71,7 +84,7 @@ def polynomial_schedule(
     return _of_count("polynomial_schedule", schedule)
 
 
-@takes()
+@_takes_numbers
 def linear_schedule(
     init_value: FloatLike, end_value: FloatLike, transition_steps: int, transition_begin: int = 0
 ) -> Schedule:
@@ -84,7 +97,7 @@ def linear_schedule(
     return polynomial_schedule(init_value, end_value, 1, transition_steps, transition_begin)
 
 
-@takes()
+@_takes_numbers
 def cosine_decay_schedule(
     init_value: FloatLike, decay_steps: int, alpha: FloatLike = 0.0, exponent: FloatLike = 1.0
 ) -> Schedule:
@@ -113,7 +126,7 @@ def cosine_decay_schedule(
     return _of_count("cosine_decay_schedule", schedule)
 
 
-@takes()
+@_takes_numbers
 def exponential_decay(
     init_value: FloatLike,
     transition_steps: int,
@@ -162,7 +175,7 @@ def _pairs(name: str, given: Any) -> list[tuple[int, float]]:
     return sorted(given.items())
 
 
-@takes()
+@_takes_numbers
 def piecewise_constant_schedule(
     init_value: FloatLike, boundaries_and_scales: dict[int, float] | None = None
 ) -> Schedule:
@@ -217,7 +230,7 @@ def join_schedules(schedules: Sequence[Schedule], boundaries: Sequence[int]) -> 
     return _of_count("join_schedules", schedule)
 
 
-@takes()
+@_takes_numbers
 def warmup_constant_schedule(
     init_value: FloatLike, peak_value: FloatLike, warmup_steps: int
 ) -> Schedule:
@@ -230,7 +243,7 @@ def warmup_constant_schedule(
     return linear_schedule(init_value, peak_value, warmup_steps)
 
 
-@takes()
+@_takes_numbers
 def warmup_cosine_decay_schedule(
     init_value: FloatLike,
     peak_value: FloatLike,
@@ -269,7 +282,7 @@ def warmup_cosine_decay_schedule(
     return join_schedules(parts, [warmup_steps])
 
 
-@takes()
+@_takes_numbers
 def warmup_exponential_decay_schedule(
     init_value: FloatLike,
     peak_value: FloatLike,

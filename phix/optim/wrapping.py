@@ -12,7 +12,8 @@ from phix.api.branches import cond
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.annotations import DTypeLike
-from phix.core.errors import ArgumentError, described
+from phix.core.errors import ArgumentError, described, shown
+from phix.core.exact_keys import is_hashable
 from phix.core.given import FUNCTION, at_least, takes
 from phix.optim.base import (
     PAIR,
@@ -186,8 +187,8 @@ def multi_transform(
         found = _spread(param_labels(tree) if callable(param_labels) else param_labels, tree,
                         "param_labels")  # fmt: skip
         for label in found:
-            if label not in inner:
-                raise ArgumentError(f"the label {label!r} is none of {list(inner)}")
+            if not is_hashable(label) or label not in inner:
+                raise ArgumentError(f"the label {shown(label)} is none of {list(inner)}")
         return found
 
     def init(params: Any) -> PartitionState:
