@@ -230,7 +230,7 @@ TREES: dict[str, Row] = {
     "tree.paths": (phix.tree.paths, {"tree": ([X], "any")}),
     "tree.map_with_path": (phix.tree.map_with_path,
                            {"function": (lambda *x: x, "function"), "tree": ([1], "any")}),
-    "tree.partition": (phix.tree.partition, {"tree": ([1], "any"), "chosen": ([True], "any")}),
+    "tree.partition": (phix.tree.partition, {"tree": ([1], "any"), "chosen": ([True], "function")}),
     "tree.combine": (lambda first, second: phix.tree.combine(first, second),
                      {"first": ([1], "any"), "second": ([2], "any")}),
     "tree.register": (lambda flatten_fn, unflatten_fn: phix.tree.register(

@@ -387,39 +387,44 @@ def inject_hyperparams(
         )
     dtype = dt.float32 if hyperparam_dtype is None else dt.as_dtype(hyperparam_dtype)
 
-    def value(x: Any) -> Any:
-        tensor = as_tensor(x)
-        return to_dtype(tensor, dtype) if dt.is_float(tensor.dtype) else tensor
-
     @functools.wraps(inner_factory)
     def made(*args: Any, **kwargs: Any) -> GradientTransformationExtraArgs:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        schedules, numbers, others = {}, {}, {}
-        for name, given in bound.arguments.items():
-            is_number = isinstance(given, (int, float)) or hasattr(given, "dtype")
-            if name in fixed or isinstance(given, bool) or not (callable(given) or is_number):
-                others[name] = given
-            elif callable(given):
-                schedules[name] = given
-            else:
-                numbers[name] = given
-
-        def now(count: Any) -> dict[str, Any]:
-            return {name: value(f(count)) for name, f in schedules.items()}
-
-        def inner(hyperparams: Any) -> GradientTransformationExtraArgs:
-            return with_extra_args_support(inner_factory(**others, **hyperparams))
-
-        def init(params: Any) -> InjectHyperparamsState:
-            found = {name: value(x) for name, x in numbers.items()} | now(no_steps())
-            return InjectHyperparamsState(no_steps(), found, inner(found).init(params))
-
-        def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
-            found = {**state.hyperparams, **now(state.count)}
-            out, own = inner(found).update(updates, state.inner_state, params, **extra)
-            return out, InjectHyperparamsState(one_more(state.count), found, own)
-
-        return pair("inject_hyperparams", init, update)
+        return _injected(inner_factory, bound.arguments, fixed, dtype)
 
     return made
+
+
+def _injected(factory: Any, settings: Any, fixed: Any, dtype: Any) -> Any:
+    """The transformation of settings, those that are numbers or schedules in its state."""
+    schedules, numbers, others = {}, {}, {}
+    for name, given in settings.items():
+        is_number = isinstance(given, (int, float)) or hasattr(given, "dtype")
+        if name in fixed or isinstance(given, bool) or not (callable(given) or is_number):
+            others[name] = given
+        elif callable(given):
+            schedules[name] = given
+        else:
+            numbers[name] = given
+
+    def value(x: Any) -> Any:
+        tensor = as_tensor(x)
+        return to_dtype(tensor, dtype) if dt.is_float(tensor.dtype) else tensor
+
+    def now(count: Any) -> dict[str, Any]:
+        return {name: value(f(count)) for name, f in schedules.items()}
+
+    def inner(hyperparams: Any) -> GradientTransformationExtraArgs:
+        return with_extra_args_support(factory(**others, **hyperparams))
+
+    def init(params: Any) -> InjectHyperparamsState:
+        found = {name: value(x) for name, x in numbers.items()} | now(no_steps())
+        return InjectHyperparamsState(no_steps(), found, inner(found).init(params))
+
+    def update(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
+        found = {**state.hyperparams, **now(state.count)}
+        out, own = inner(found).update(updates, state.inner_state, params, **extra)
+        return out, InjectHyperparamsState(one_more(state.count), found, own)
+
+    return pair("inject_hyperparams", init, update)
