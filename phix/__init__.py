@@ -9,19 +9,7 @@ complex64, complex128; the strings of their names do as well.
 import importlib as _importlib
 import typing as _typing
 
-from phix import (
-    checkpoint_policies,
-    cupy,
-    debug,
-    fft,
-    kernels,
-    linalg,
-    nn,
-    numba,
-    ops,
-    random,
-    sparse,
-)
+from phix import checkpoint_policies, kernels, nn, ops
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
 from phix.api.autocasting import autocast
 from phix.api.batching import (
@@ -102,7 +90,14 @@ from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
 
 if _typing.TYPE_CHECKING:
+    from phix import cupy as cupy
+    from phix import debug as debug
+    from phix import fft as fft
+    from phix import linalg as linalg
+    from phix import numba as numba
     from phix import optim as optim
+    from phix import random as random
+    from phix import sparse as sparse
     from phix import testing as testing
     from phix.files.saving import load as load
     from phix.files.saving import save as save
@@ -218,7 +213,10 @@ __dir__ = _face(__all__)
 
 
 # Imported when they are first used: modules, and functions with the modules that have them.
-_LATER = {"optim": "", "testing": "", "load": "phix.files.saving", "save": "phix.files.saving"}
+_LATER = {
+    "cupy": "", "debug": "", "fft": "", "linalg": "", "numba": "", "optim": "", "random": "",
+    "sparse": "", "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
+}  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
 
