@@ -94,13 +94,16 @@ if _typing.TYPE_CHECKING:
     from phix import debug as debug
     from phix import fft as fft
     from phix import linalg as linalg
-    from phix import numba as numba
-    from phix import random as random
-    from phix import sparse as sparse
     from phix import lod as lod
+    from phix import numba as numba
+    from phix import optim as optim
+    from phix import random as random
     from phix import selected_rows as selected_rows
+    from phix import sparse as sparse
     from phix import strings as strings
     from phix import testing as testing
+    from phix.files.saving import load as load
+    from phix.files.saving import save as save
 
 __version__ = "0.1.0"
 
@@ -164,6 +167,7 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "linspace",
+    "load",
     "load_ops",
     "lod",
     "make_graph",
@@ -174,6 +178,7 @@ __all__ = [
     "ones",
     "ones_like",
     "ops",
+    "optim",
     "parse_graph",
     "pmax",
     "pmean",
@@ -185,6 +190,7 @@ __all__ = [
     "random",
     "register_backend",
     "remat",
+    "save",
     "scan",
     "scoped_registries",
     "select_n",
@@ -212,6 +218,12 @@ __all__ = [
 __dir__ = _face(__all__)
 
 
+# Imported when they are first used: modules, and functions with the modules that have them.
+_LATER = {
+    "cupy": "", "debug": "", "fft": "", "linalg": "", "numba": "", "optim": "", "random": "",
+    "sparse": "", "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
+}  # fmt: skip
+
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
     _LATER = {
         "cupy", "debug", "fft", "linalg", "lod", "numba", "random", "selected_rows", "sparse",
@@ -219,10 +231,14 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
     }  # fmt: skip
 
     def __getattr__(name: str) -> object:
-        """The faces that are imported when they are first used."""
-        if name in _LATER:
+        """The faces and functions that are imported when they are first used."""
+        if name not in _LATER:
+            raise AttributeError(f"module 'phix' has no attribute {name!r}")
+        module = _LATER[name]
+        if not module:
             return _importlib.import_module(f"phix.{name}")
-        raise AttributeError(f"module 'phix' has no attribute {name!r}")
+        value = globals()[name] = getattr(_importlib.import_module(module), name)
+        return value
 
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)

@@ -6,6 +6,8 @@ names go by position. What a transformation gives is called, so that what it che
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -225,10 +227,32 @@ TREES: dict[str, Row] = {
     "tree.broadcast_prefix": (phix.tree.broadcast_prefix,
                               {"prefix": ([1], "any"), "tree": ([1], "any"),
                                "what": ("broadcast_prefix", "any")}),
+    "tree.paths": (phix.tree.paths, {"tree": ([X], "any")}),
+    "tree.map_with_path": (phix.tree.map_with_path,
+                           {"function": (lambda *x: x, "function"), "tree": ([1], "any")}),
+    "tree.partition": (phix.tree.partition, {"tree": ([1], "any"), "chosen": ([True], "function")}),
+    "tree.combine": (lambda first, second: phix.tree.combine(first, second),
+                     {"first": ([1], "any"), "second": ([2], "any")}),
     "tree.register": (lambda flatten_fn, unflatten_fn: phix.tree.register(
                           type("Node", (), {}), flatten_fn, unflatten_fn),
                       {"flatten_fn": (double, "function"), "unflatten_fn": (double, "function")}),
     "tree.register_dataclass": (phix.tree.register_dataclass, {"cls": (None, "any")}),
+}  # fmt: skip
+_FOLDER = tempfile.TemporaryDirectory()  # gone with the process
+
+
+def _inside(path: Any) -> Any:
+    return os.path.join(_FOLDER.name, path) if isinstance(path, str) else path
+
+
+phix.save(_inside("a"), [X])
+FILES: dict[str, Row] = {
+    "save": (lambda path, tree: phix.save(_inside(path), tree),
+             {"path": ("b", "any"), "tree": ([X], "any")}),
+    "load": (lambda path, like, classes: phix.load(_inside(path), like, classes=classes),
+             {"path": ("a", "any"), "like": ([X], "any"), "classes": ((), "any")}),
+    "load to a place": (lambda place: phix.load(_inside("a"), place=place),
+                        {"place": ("cpu", "Place")}),
 }  # fmt: skip
 DEBUG: dict[str, Row] = {
     "debug.callback": (lambda function, x: phix.debug.callback(function, x),
@@ -559,4 +583,68 @@ STRINGS: dict[str, Row] = {
 ROWS: dict[str, Row] = {
     **LAZY, **TRANSFORMATIONS, **CONTROL, **COLLECTIVES, **CREATION, **TREES, **DEBUG, **LINALG,
     **FFT, **RANDOM, **NN, **SPARSE, **SELECTED_ROWS, **LOD, **STRINGS, **METHODS,
+
+
+# What transformations of gradients are made with, and a tree of gradients; each is run for a step.
+_SETTINGS: dict[str, dict[str, tuple[Any, str]]] = {
+    "sgd": {"learning_rate": (0.1, "any"), "momentum": (0.9, "any"), "nesterov": (True, "bool")},
+    "adamw": {"learning_rate": (0.1, "any"), "b1": (0.9, "any"), "eps": (1e-8, "any"),
+              "weight_decay": (0.1, "any"), "mask": ({"w": True}, "any")},
+    "lamb": {"learning_rate": (0.1, "any"), "b2": (0.9, "any")},
+    "lion": {"learning_rate": (0.1, "any"), "mu_dtype": ("float32", "DataType")},
+    "rmsprop": {"learning_rate": (0.1, "any"), "centered": (True, "bool")},
+    "rprop": {"learning_rate": (0.1, "any"), "eta_plus": (1.2, "any")},
+    "adafactor": {"learning_rate": (0.1, "any"), "factored": (True, "bool"),
+                  "min_dim_size_to_factor": (2, "int")},
+    "clip": {"max_delta": (1.0, "any")},
+    "clip_by_global_norm": {"max_norm": (1.0, "any")},
+    "adaptive_grad_clip": {"clipping": (1.0, "any"), "axis": (None, "any")},
+    "apply_if_finite": {"inner": (phix.optim.sgd(0.1), "any"),
+                        "max_consecutive_errors": (2, "int")},
+    "masked": {"inner": (phix.optim.sgd(0.1), "any"), "mask": ({"w": True}, "any")},
+    "multi_transform": {"transforms": ({"a": phix.optim.sgd(0.1)}, "any"),
+                        "param_labels": ({"w": "a"}, "any")},
+    "dynamic_loss_scaling": {"inner": (phix.optim.sgd(0.1), "any"), "init_scale": (2.0, "any")},
+}  # fmt: skip
+
+
+def _stepped(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(grads: Any, **settings: Any) -> Any:
+        tx, params = make(**settings), {"w": phix.to_tensor(X)}
+        return tx.update(grads, tx.init(params), params)
+
+    return made
+
+
+_KERNEL = {"key": (KEY, "Tensor"), "in_channels": (2, "int"), "out_channels": (2, "int"),
+           "kernel_size": (1, "int[]"), "groups": (1, "int")}  # fmt: skip
+TRAINING: dict[str, Row] = {
+    **{f"optim.{name}": (_stepped(getattr(phix.optim, name)),
+                         {**settings, "grads": ({"w": phix.to_tensor(X)}, "any")})
+       for name, settings in _SETTINGS.items()},
+    "optim.linear_schedule": (lambda init_value, end_value, transition_steps, count:
+                              phix.optim.linear_schedule(init_value, end_value, transition_steps)(
+                                  count),
+                              {"init_value": (1.0, "any"), "end_value": (0.0, "any"),
+                               "transition_steps": (4, "int"), "count": (1, "any")}),
+    "optim.apply_updates": (phix.optim.apply_updates, {"params": ([X], "any"),
+                                                       "updates": ([X], "any")}),
+    "optim.global_norm": (phix.optim.global_norm, {"updates": ([X], "any")}),
+    "nn.Linear.create": (phix.nn.Linear.create,
+                         {"key": (KEY, "Tensor"), "in_features": (2, "int"),
+                          "out_features": (3, "int"), "bias": (True, "bool"),
+                          "dtype": ("float32", "DataType")}),
+    "nn.Linear": (lambda x: phix.nn.Linear(phix.ones([3, 2]))(x), {"x": (X, "Tensor")}),
+    "nn.Conv1d.create": (phix.nn.Conv1d.create, _KERNEL),
+    "nn.LayerNorm.create": (phix.nn.LayerNorm.create, {"normalized_shape": (3, "int[]"),
+                                                       "epsilon": (1e-5, "float")}),
+    "nn.MultiHeadAttention.create": (phix.nn.MultiHeadAttention.create,
+                                     {"key": (KEY, "Tensor"), "embed_dim": (4, "int"),
+                                      "num_heads": (2, "int")}),
+    "nn.parameter_count": (phix.nn.parameter_count, {"tree": ([X], "any")}),
+}  # fmt: skip
+ROWS: dict[str, Row] = {
+    **LAZY, **TRANSFORMATIONS, **CONTROL, **COLLECTIVES, **CREATION, **TREES, **DEBUG, **LINALG,
+    **FFT, **RANDOM, **NN, **SPARSE, **METHODS, **FILES,
+    **TRAINING,
 }  # fmt: skip

@@ -15,6 +15,8 @@ __all__ = [
     "DeviceError",
     "DifferentiationError",
     "DonatedTensorError",
+    "FileError",
+    "FileFormatError",
     "GraphError",
     "KernelError",
     "KernelNotFoundError",
@@ -142,6 +144,14 @@ class VerificationError(PhixError, AssertionError):
 
 class DeviceError(PhixError, RuntimeError):
     """A place is unknown, has no driver, or something failed on it."""
+
+
+class FileError(PhixError, OSError):
+    """A file cannot be read or written; ``__cause__`` is what the system said."""
+
+
+class FileFormatError(PhixError, ValueError):
+    """A file is torn, or is none of the format that it is read as."""
 
 
 # What is said of native code that got no memory, which says no more than that.
