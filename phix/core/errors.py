@@ -30,6 +30,7 @@ __all__ = [
     "ShapeError",
     "TensorIndexError",
     "UnknownDimError",
+    "UnknownNameError",
     "UnknownOpError",
     "VerificationError",
 ]
@@ -117,6 +118,10 @@ class OpTableError(PhixError, ValueError):
 
 class UnknownOpError(PhixError, LookupError):
     """No op of that name is in the op table."""
+
+
+class UnknownNameError(PhixError, AttributeError):
+    """A module, or a tensor, has nothing of that name."""
 
 
 class GraphError(PhixError, ValueError):
