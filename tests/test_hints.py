@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import phix
 from phix.core import synonyms
-from phix.core.errors import UnknownNameError
+from phix.core.errors import ArgumentError, UnknownNameError, UnrolledLoopWarning
 
 X = phix.to_tensor(np.arange(6.0).reshape(2, 3))
 PATH = re.compile(r"\bphix(?:\.[A-Za-z_]\w*)+")
@@ -130,3 +131,61 @@ def test_names_of_torch_are_there_or_answered(name: str) -> None:
         getattr(X, name)
     except UnknownNameError as error:
         assert re.search("write|read", str(error))
+
+
+# -- loops of Python ---------------------------------------------------------------------------
+def _steps(x: Any, count: int) -> Any:
+    for _ in range(count):
+        x = x * 1.5  # the line that is named
+    return x
+
+
+def test_an_unrolled_loop_is_warned_of_once_with_its_line() -> None:
+    line = _steps.__code__.co_firstlineno + 2
+    with phix.debug.settings(most_calls_of_a_line=20):
+        phix.make_graph(lambda x: _steps(x, 20))(X)
+        with pytest.warns(UnrolledLoopWarning, match=r"multiply 21 times.*phix\.fori_loop") as seen:
+            phix.make_graph(lambda x: _steps(x, 21))(X)
+        assert [(w.filename, w.lineno) for w in seen] == [(__file__, line)]
+        phix.make_graph(lambda x: _steps(x, 22))(X)  # would be an error if it warned again
+
+
+def test_derivatives_and_bodies_are_no_unrolled_loops() -> None:
+    def f(x: Any) -> Any:
+        return phix.fori_loop(0, 1000, lambda i, x: x * 1.5, x).sum()
+
+    with phix.debug.settings(most_calls_of_a_line=3):
+        phix.make_graph(phix.grad(lambda x: _chain(x).sum()))(X)
+        phix.make_graph(phix.grad(f))(X)
+
+
+def _chain(x: Any) -> Any:
+    return (x * x).sin().exp() + x.cos()
+
+
+# -- objects of one's own ----------------------------------------------------------------------
+class Point:
+    def __init__(self, x: Any) -> None:
+        self.x = x
+
+
+@dataclasses.dataclass
+class Pair:
+    x: Any
+
+
+@pytest.mark.parametrize("transform", [phix.jit, phix.grad, phix.vmap])
+@pytest.mark.parametrize("kind", [Point, Pair])
+def test_objects_as_arguments_are_told_how_to_be_trees(transform: Any, kind: Any) -> None:
+    with pytest.raises(ArgumentError, match=rf"{kind.__name__}.*phix\.tree\.register_dataclass"):
+        transform(lambda p: p.x.sum())(kind(X))
+
+
+def test_registered_they_are_arguments() -> None:
+    @phix.tree.register_dataclass
+    @dataclasses.dataclass
+    class Line:
+        x: Any
+
+    grad = phix.jit(phix.grad(lambda line: (line.x**2).sum()))(Line(X))
+    assert np.allclose(grad.x, 2 * X.numpy())

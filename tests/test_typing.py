@@ -21,7 +21,6 @@ PROGRAM = ROOT / "tests" / "data" / "typed_program.py"
 
 WRONG = """
 import phix
-from phix.array_functions.paddle_methods import METHODS
 
 def f(x: phix.Tensor) -> phix.Tensor:
     return x

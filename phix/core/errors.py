@@ -32,6 +32,7 @@ __all__ = [
     "UnknownDimError",
     "UnknownNameError",
     "UnknownOpError",
+    "UnrolledLoopWarning",
     "VerificationError",
 ]
 __dir__ = face(__all__)
@@ -139,6 +140,10 @@ class KernelNotFoundError(PhixError, LookupError):
 
 class KernelRegistrationError(PhixError, ValueError):
     """A kernel or backend is registered twice, or in a way nothing could find it."""
+
+
+class UnrolledLoopWarning(UserWarning):
+    """A loop of Python has made very many equations of one line in a trace."""
 
 
 class VerificationError(PhixError, AssertionError):
