@@ -189,3 +189,37 @@ def test_registered_they_are_arguments() -> None:
 
     grad = phix.jit(phix.grad(lambda line: (line.x**2).sum()))(Line(X))
     assert np.allclose(grad.x, 2 * X.numpy())
+
+
+# -- arguments ---------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: X.sum(dim=0), r"x\.sum .*no argument 'dim'; write axis="),
+        (lambda: X.softmax(dim=1), r"x\.softmax .*no argument 'dim'; write axis="),
+        (lambda: X.clip(a_min=0), "no argument 'a_min'; write min="),
+        (lambda: X.max(axes=1), "write axis="),
+        (lambda: phix.linalg.norm(X, dim=1), "norm.*write axis="),
+        (lambda: phix.nn.functional.softmax(X, dim=1), "softmax.*write axis="),
+        (lambda: phix.grad(lambda x: x, argnum=1), "grad.*no argument 'argnum'; write argnums="),
+        (lambda: phix.random.normal(phix.random.key(0), size=[2]), "normal.*write shape="),
+        (lambda: phix.zeros([2], device="cpu"), "zeros.*leave it out, the arguments are shape"),
+        (lambda: phix.fft.fft(X[0], dim=0), "fft.*write axis="),
+    ],
+)  # fmt: skip
+def test_unknown_arguments_are_answered(call: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        call()
+
+
+def test_ops_in_transformed_functions_too() -> None:
+    with pytest.raises(TypeError, match=r"keyword argument 'dim': no argument 'dim'; write axis="):
+        phix.jit(lambda x: phix.ops.softmax(x, dim=1))(X)
+
+
+def test_functions_of_other_names_are_left_alone() -> None:
+    def helper(x: Any) -> Any:
+        return x
+
+    with pytest.raises(TypeError, match=r"keyword argument 'dim'$"):
+        phix.jit(lambda x: helper(x, dim=1))(X)

@@ -6,11 +6,13 @@ One mechanism for modules, tensors, ops and their arguments; the words are in
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Sequence
 from types import ModuleType
 from typing import Any, NoReturn
 
 from phix.core.errors import ArgumentError, UnknownNameError
+from phix.core.source import at_user_line
 from phix.core.synonyms import ARGUMENTS, NAMES, OF_TENSORS
 
 
@@ -117,10 +119,28 @@ def public_names(owner: type) -> list[str]:
 def unknown_arguments(what: str, known: Iterable[str], unknown: Iterable[str]) -> ArgumentError:
     """The error for keywords that a function does not take."""
     known = list(known)
-    parts = []
-    for name in unknown:
-        found = next((k for k in ARGUMENTS.get(name, ()) if k in known), None)
-        close = [found] if found else near(name, known, 1)
-        way = f"write {close[0]}=" if close else f"it takes {', '.join(known) or 'none'}"
-        parts.append(f"no argument {name!r}; {way}")
-    return ArgumentError(f"{what}: {'; '.join(parts)}")
+    ways = [f"{_argument_way(name, known)}" for name in sorted(unknown)]
+    return ArgumentError(f"{what}{at_user_line()}: {'; '.join(ways)}")
+
+
+def _argument_way(name: str, known: Sequence[str]) -> str:
+    found = next((k for k in ARGUMENTS.get(name, ()) if k in known), None)
+    close = [found] if found else near(name, known, 1)
+    if close:
+        return f"no argument {name!r}; write {close[0]}="
+    takes = f"the arguments are {', '.join(known)}" if known else "there are no arguments"
+    return f"no argument {name!r}; leave it out, {takes}"
+
+
+_UNEXPECTED = re.compile(r"(\w+)\(\) got an unexpected keyword argument '(\w+)'$")
+
+
+def with_argument_hint(error: TypeError, arguments: Callable[[str], Sequence[str]]) -> None:
+    """Put into Python's own error of an unexpected keyword what to write.
+
+    ``arguments`` gives the names that a function of that name takes, none if it is not ours.
+    """
+    found = _UNEXPECTED.match(str(error))
+    known = arguments(found[1]) if found else ()
+    if found and known:
+        error.args = (f"{error}: {_argument_way(found[2], known)}",)

@@ -6,6 +6,8 @@ way, when this module is imported.
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -17,6 +19,7 @@ from phix.core.annotations import DTypeLike, PlaceLike
 from phix.core.dims import DimLike
 from phix.core.dispatch import bind
 from phix.core.errors import DTypeError
+from phix.core.hints import unknown_arguments
 from phix.core.index_update import IndexUpdate
 from phix.core.later import method_of
 from phix.core.rules import OPS
@@ -160,7 +163,25 @@ def install_members(owner: type) -> None:
     """Give tensors the functions and properties that a class is written with."""
     for name, member in vars(owner).items():
         if not name.startswith("__") and not hasattr(TensorBase, name):
-            method_of(TensorBase)(member)
+            method_of(TensorBase)(member if isinstance(member, property) else _answering(member))
+
+
+def _answering(function: Any) -> Any:
+    """The function as a method that answers keywords it does not take.
+
+    Python's own error names them alone, and functions of ops keep the signatures of the table.
+    """
+    known = inspect.signature(function).parameters.keys()
+
+    @functools.wraps(function)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not kwargs.keys() <= known:
+            raise unknown_arguments(
+                f"x.{function.__name__}", list(known)[1:], kwargs.keys() - known
+            )
+        return function(*args, **kwargs)
+
+    return method
 
 
 def _install() -> None:
@@ -186,12 +207,13 @@ def install_methods(ops_module: Any) -> None:
         for name in (op_name, f"{op_name}_") if op.inplace else (op_name,):
             function = getattr(ops_module, name, None)
             if function and name not in NO_METHODS and not hasattr(TensorBase, name):
-                setattr(TensorBase, name, function)
+                setattr(TensorBase, name, _answering(function))
 
 
 def remove_method(name: str, function: Any) -> None:
     """Take a method away again, if it is that function."""
-    if function is not None and vars(TensorBase).get(name) is function:
+    found = vars(TensorBase).get(name)
+    if function is not None and getattr(found, "__wrapped__", None) is function:
         delattr(TensorBase, name)
 
 
