@@ -15,6 +15,7 @@ from phix.array_functions import algebra, arrangement
 from phix.array_functions.method_arguments import line_of, several
 from phix.array_functions.methods import ArrayMethods
 from phix.array_functions.numpy_arguments import axes_of, axis_of, tensor
+from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, described
 from phix.core.tensor import Tensor
 
@@ -162,6 +163,34 @@ class PaddleMethods:
         """The kth least element along an axis, counted from 1, and where it is."""
         return ops.kthvalue(self, k, -1 if axis is None else axis, keepdim)
 
+    def gather(self: Shaped, index: Any, axis: Any = 0) -> Tensor:
+        """The slices at indices along an axis."""
+        _check_order("gather", index, axis, "take_along_axis(index, axis)")
+        return ops.gather(self, index, axis)
+
+    def index_select(self: Shaped, index: Any, axis: Any = 0) -> Tensor:
+        """The slices at indices along an axis."""
+        _check_order("index_select", index, axis, "index_select(index, axis)")
+        return ops.index_select(self, index, axis)
+
+    def scatter(self: Shaped, index: Any, updates: Any, overwrite: bool = True) -> Tensor:
+        """The tensor with the rows of ``updates`` at indices, or added there to zeros."""
+        if isinstance(index, (int, np.integer)):
+            raise ArgumentError(
+                f"scatter takes (index, updates), found {described(index)} for index; along an "
+                "axis write x.put_along_axis(index, values, axis)"
+            )
+        return ops.scatter(self, index, updates, overwrite)
+
+    def where(self: Shaped, x: Any, y: Any) -> Tensor:
+        """The elements of ``x`` where this tensor of truths holds, else those of ``y``."""
+        if self.dtype != dt.bool_ and getattr(x, "dtype", None) == dt.bool_:
+            raise ArgumentError(
+                f"where: x.where(a, b) chooses by x, which is {self.meta}; write "
+                "phix.ops.where(condition, x, other)"
+            )
+        return ops.where(self, x, y)
+
     def index_add(
         self: Shaped, index: Any, axis: Any = 0, value: Any = None, *, add_value: Any = None
     ) -> Tensor:  # fmt: skip
@@ -213,6 +242,16 @@ class PaddleMethods:
     def element_size(self: Shaped) -> int:
         """The bytes of an element; also ``x.itemsize``."""
         return int(self.dtype.itemsize)
+
+
+def _check_order(name: str, index: Any, axis: Any, way: str) -> None:
+    """torch has the axis first, and one index would pass for an axis."""
+    is_axis = isinstance(axis, (int, np.integer)) or getattr(axis, "ndim", 1) == 0
+    if not is_axis:
+        raise ArgumentError(
+            f"{name} takes (index, axis), found {described(index)} for index and "
+            f"{described(axis)} for axis; write x.{way}"
+        )
 
 
 def _middle(find: Any, x: Any, axis: Any, keepdim: bool, mode: str) -> Any:

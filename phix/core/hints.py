@@ -76,7 +76,11 @@ class Faces:
             return UnknownNameError(f"{said}; write {' or '.join(dense or elsewhere)}")
         close = near(name, self.modules[module_name].__all__)
         close = [f"{module_name}.{n}" for n in close] or self._near_elsewhere(name)
-        hint = f"did you mean {', '.join(close)}?" if close else f"dir({module_name}) lists them"
+        hint = (
+            f"did you mean {', '.join(close)}?"
+            if close
+            else f"dir({module_name}) lists what it has"
+        )
         return UnknownNameError(f"{said}; {hint}")
 
     def _near_elsewhere(self, name: str) -> list[str]:

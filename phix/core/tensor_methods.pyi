@@ -413,6 +413,14 @@ class TensorMethods:
         """The k largest elements along an axis, and where they are."""
     def kthvalue(self, k: int, axis: Any = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
         """The kth least element along an axis, counted from 1, and where it is."""
+    def gather(self, index: Any, axis: Any = 0) -> Tensor:
+        """The slices at indices along an axis."""
+    def index_select(self, index: Any, axis: Any = 0) -> Tensor:
+        """The slices at indices along an axis."""
+    def scatter(self, index: Any, updates: Any, overwrite: bool = True) -> Tensor:
+        """The tensor with the rows of ``updates`` at indices, or added there to zeros."""
+    def where(self, x: Any, y: Any) -> Tensor:
+        """The elements of ``x`` where this tensor of truths holds, else those of ``y``."""
     def index_add(
         self,
         index: Any,
@@ -1646,11 +1654,6 @@ class TensorMethods:
         data_layout: str = 'AnyLayout',
     ) -> Tensor:
         """:func:`affine_channel` in the memory of x, not to be used after it."""
-    def gather(self, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
-        """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes
-        of index, of any number, stand in place of axis. A negative index counts from the end. An
-        index out of range raises TensorIndexError where the call runs at once; compiled programs
-        take the nearest inside, or raise under phix.debug.check_indices()."""
     def gather_nd(self, index: TensorLike) -> Tensor:
         """out[i] = x[index[i, 0], index[i, 1], ...]: the last axis of index names the first axes of
         x. An index out of range raises TensorIndexError where the call runs at once; compiled
@@ -1659,11 +1662,6 @@ class TensorMethods:
         """x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again,
         all are added. An index out of range raises TensorIndexError where the call runs at once;
         compiled programs write to the nearest inside, or raise under phix.debug.check_indices()."""
-    def scatter(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
-        """x with row index[i], of a vector or a column, replaced by updates[i]: by the last of them
-        where an index comes again, or by their sum if not overwrite. An index out of range raises
-        TensorIndexError where the call runs at once; compiled programs write to the nearest inside,
-        or raise under phix.debug.check_indices()."""
     def scatter_(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
         """:func:`scatter` in the memory of x, not to be used after it."""
     def take_along_axis(self, indices: TensorLike, axis: int) -> Tensor:
@@ -1712,10 +1710,6 @@ class TensorMethods:
         axes: IntArrayLike | None = (),
     ) -> Tensor:
         """:func:`index_put` in the memory of x, not to be used after it."""
-    def index_select(self, index: TensorLike, axis: int = 0) -> Tensor:
-        """The slices of x at a 1-d index along axis; gather. An index out of range raises
-        TensorIndexError where the call runs at once; compiled programs take the nearest inside, or
-        raise under phix.debug.check_indices()."""
     def index_sample(self, index: TensorLike) -> Tensor:
         """out[i, j] = x[i, index[i, j]]. An index out of range raises TensorIndexError where the
         call runs at once; compiled programs take the nearest inside, or raise under
@@ -2672,9 +2666,6 @@ class TensorMethods:
         """Whether x is infinite, elementwise; a bool tensor."""
     def isfinite(self) -> Tensor:
         """Whether x is neither infinite nor NaN, elementwise; a bool tensor."""
-    def where(self, x: TensorLike, y: TensorLike) -> Tensor:
-        """x where the condition holds, else y, elementwise. No gradient crosses from the other
-        side."""
     def where_(self, x: TensorLike, y: TensorLike) -> Tensor:
         """:func:`where` in the memory of x, not to be used after it."""
     def cast(self, dtype: DTypeLike) -> Tensor:
