@@ -34,11 +34,6 @@ def no_order(name: str, order: Any) -> None:
         )
 
 
-def is_short(axis: Any) -> bool:
-    """Whether ops and NumPy read an axis in one way: an empty tuple is all axes for ops."""
-    return axis is None or type(axis) is int
-
-
 def only_where(x: Any, where: Any, neutral: Any) -> Any:
     if where is None or where is True:
         return x

@@ -21,7 +21,6 @@ from phix.array_functions.method_arguments import (
     check_kth,
     extreme_of,
     indices_within,
-    is_short,
     line_of,
     lost_freedom,
     no_fields,
@@ -49,14 +48,12 @@ class ArrayMethods:
     ) -> Tensor:  # fmt: skip
         """The sum along axes, of all elements where there is no axis; ints to int64."""
         keep: Any = keepdims or keepdim
+        if (axis is None or axis.__class__ is int) and dtype is out is initial is where is None:
+            return ops.sum(self, axis, None, keep)  # what is called most, and by most
         if isinstance(dtype, TRUTHS):
             keep, dtype = dtype, None
-        x = only_where(self, where, 0)
-        plain = dtype is None and out is None and initial is None
-        if plain and is_short(axis) and dt.is_differentiable(x.dtype):
-            return ops.sum(x, axis, None, bool(keep))
         no_out("sum", out)
-        found: Tensor = reductions.sum(x, axis, dtype, keepdims=keep)
+        found: Tensor = reductions.sum(only_where(self, where, 0), axis, dtype, keepdims=keep)
         return found if initial is None else found + initial
 
     def prod(
@@ -77,11 +74,11 @@ class ArrayMethods:
     ) -> Tensor:  # fmt: skip
         """The mean along axes, of all elements where there is no axis; of ints in float64."""
         keep: Any = keepdims or keepdim
-        if isinstance(dtype, TRUTHS):
+        if (axis is None or axis.__class__ is int) and dtype is out is where is None:
+            if dt.is_differentiable(self.dtype):
+                return ops.mean(self, axis, keep)
+        elif isinstance(dtype, TRUTHS):
             keep, dtype = dtype, None
-        plain = dtype is None and out is None and where is None
-        if plain and is_short(axis) and dt.is_differentiable(self.dtype):
-            return ops.mean(self, axis, bool(keep))
         no_out("mean", out)
         if where is None or where is True:
             return reductions.mean(self, axis, dtype, keepdims=keep)
@@ -121,11 +118,11 @@ class ArrayMethods:
     ) -> Tensor:  # fmt: skip
         """The largest element along axes, of all where there is no axis; NaN where one is."""
         keep: Any = keepdims or keepdim
+        if (axis is None or axis.__class__ is int) and out is initial is where is None:
+            return ops.max(self, axis, keep)
         if isinstance(out, TRUTHS):
             keep, out = out, None
         no_out("max", out)
-        if initial is None and where is None and is_short(axis):
-            return ops.max(self, axis, bool(keep))
         return extreme_of(self, reductions.max, ops.maximum, axis, keep, initial, where)
 
     def min(
@@ -134,11 +131,11 @@ class ArrayMethods:
     ) -> Tensor:  # fmt: skip
         """The least element along axes, of all where there is no axis; NaN where one is."""
         keep: Any = keepdims or keepdim
+        if (axis is None or axis.__class__ is int) and out is initial is where is None:
+            return ops.min(self, axis, keep)
         if isinstance(out, TRUTHS):
             keep, out = out, None
         no_out("min", out)
-        if initial is None and where is None and is_short(axis):
-            return ops.min(self, axis, bool(keep))
         return extreme_of(self, reductions.min, ops.minimum, axis, keep, initial, where)
 
     def ptp(
