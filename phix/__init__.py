@@ -7,6 +7,7 @@ complex64, complex128; the strings of their names do as well.
 """
 
 import importlib as _importlib
+import sys as _sys
 import typing as _typing
 
 from phix import checkpoint_policies, kernels, nn, ops
@@ -53,6 +54,7 @@ from phix.api.graphs import check_graph, decompose, eval_shape, infer_meta, make
 from phix.api.jacobians import hessian, hvp, jacfwd, jacrev, linear_transpose, linearize
 from phix.api.jet import derivative, jet
 from phix.api.jit import jit
+from phix.array_functions.paddle_methods import METHODS as _METHODS
 from phix.core import canonical as _canonical  # noqa: F401 - gives graphs their identity
 from phix.core import errors
 from phix.core import pytrees as tree
@@ -77,15 +79,19 @@ from phix.core.dtypes import (
 )
 from phix.core.faces import face as _face
 from phix.core.graph import Graph
+from phix.core.hints import FACES as _FACES
+from phix.core.hints import mark_absent as _mark_absent
 from phix.core.libraries import library
 from phix.core.meta import MetaTensor, spec
 from phix.core.numpy_protocol import provide as _provide_numpy
+from phix.core.operators import install_members as _install_members
 from phix.core.operators import install_methods as _install_methods
 from phix.core.places import Place, device
 from phix.core.precision import matmul_precision, set_matmul_precision
 from phix.core.registries import scoped_registries
 from phix.core.rules import complete as _complete
 from phix.core.tensor import Tensor
+from phix.core.tensor import TensorBase as _TensorBase
 from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
 
@@ -239,8 +245,13 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
             return _importlib.import_module(f"phix.{name}")
         value = globals()[name] = getattr(_importlib.import_module(module), name)
         return value
+        raise _FACES.missing("phix", name)
 
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
+for _methods in _METHODS:
+    _install_members(_methods)
 _install_methods(ops)
 _complete()
+_mark_absent(_TensorBase)
+_FACES.add(_sys.modules[__name__], "phix")

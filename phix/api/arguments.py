@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -32,7 +33,20 @@ def _tensor(
         return make(value, place)
     raise ArgumentError(
         f"{where}: an argument holds {described(value)}, which is no tensor; "
-        "pass tensors, arrays or numbers, and other values as static arguments"
+        f"pass tensors, arrays or numbers, and other values as static arguments{_as_tree(value)}"
+    )
+
+
+def _as_tree(value: Any) -> str:
+    """How tensors that an object of a class of the user's holds become arguments."""
+    kind = type(value)
+    if kind.__module__ == "builtins" or isinstance(value, type) or callable(value):
+        return ""
+    if dataclasses.is_dataclass(value):
+        return f"; for the tensors in it, decorate {kind.__name__}: @phix.tree.register_dataclass"
+    return (
+        f"; for the tensors in it, make {kind.__name__} a dataclass with "
+        "@phix.tree.register_dataclass, or give phix.tree.register what takes it apart"
     )
 
 

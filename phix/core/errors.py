@@ -32,7 +32,9 @@ __all__ = [
     "ShapeError",
     "TensorIndexError",
     "UnknownDimError",
+    "UnknownNameError",
     "UnknownOpError",
+    "UnrolledLoopWarning",
     "VerificationError",
 ]
 __dir__ = face(__all__)
@@ -121,6 +123,10 @@ class UnknownOpError(PhixError, LookupError):
     """No op of that name is in the op table."""
 
 
+class UnknownNameError(PhixError, AttributeError):
+    """A module, or a tensor, has nothing of that name."""
+
+
 class GraphError(PhixError, ValueError):
     """A graph is ill-formed, or its text does not parse."""
 
@@ -136,6 +142,10 @@ class KernelNotFoundError(PhixError, LookupError):
 
 class KernelRegistrationError(PhixError, ValueError):
     """A kernel or backend is registered twice, or in a way nothing could find it."""
+
+
+class UnrolledLoopWarning(UserWarning):
+    """A loop of Python has made very many equations of one line in a trace."""
 
 
 class VerificationError(PhixError, AssertionError):
