@@ -226,26 +226,22 @@ __dir__ = _face(__all__)
 
 # Imported when they are first used: modules, and functions with the modules that have them.
 _LATER = {
-    "cupy": "", "debug": "", "fft": "", "linalg": "", "numba": "", "optim": "", "random": "",
-    "sparse": "", "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
+    "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "optim": "",
+    "random": "", "selected_rows": "", "sparse": "", "strings": "", "testing": "",
+    "load": "phix.files.saving", "save": "phix.files.saving",
 }  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
-    _LATER = {
-        "cupy", "debug", "fft", "linalg", "lod", "numba", "random", "selected_rows", "sparse",
-        "strings", "testing",
-    }  # fmt: skip
 
     def __getattr__(name: str) -> object:
         """The faces and functions that are imported when they are first used."""
         if name not in _LATER:
-            raise AttributeError(f"module 'phix' has no attribute {name!r}")
+            raise _FACES.missing("phix", name)
         module = _LATER[name]
         if not module:
             return _importlib.import_module(f"phix.{name}")
         value = globals()[name] = getattr(_importlib.import_module(module), name)
         return value
-        raise _FACES.missing("phix", name)
 
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)

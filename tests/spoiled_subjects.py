@@ -580,11 +580,6 @@ STRINGS: dict[str, Row] = {
                            {"x": _NAMES, "use_utf8_encoding": (True, "bool")})
        for name in ("strings_lower", "strings_upper")},
 }  # fmt: skip
-ROWS: dict[str, Row] = {
-    **LAZY, **TRANSFORMATIONS, **CONTROL, **COLLECTIVES, **CREATION, **TREES, **DEBUG, **LINALG,
-    **FFT, **RANDOM, **NN, **SPARSE, **SELECTED_ROWS, **LOD, **STRINGS, **METHODS,
-
-
 # What transformations of gradients are made with, and a tree of gradients; each is run for a step.
 _SETTINGS: dict[str, dict[str, tuple[Any, str]]] = {
     "sgd": {"learning_rate": (0.1, "any"), "momentum": (0.9, "any"), "nesterov": (True, "bool")},
@@ -645,6 +640,6 @@ TRAINING: dict[str, Row] = {
 }  # fmt: skip
 ROWS: dict[str, Row] = {
     **LAZY, **TRANSFORMATIONS, **CONTROL, **COLLECTIVES, **CREATION, **TREES, **DEBUG, **LINALG,
-    **FFT, **RANDOM, **NN, **SPARSE, **METHODS, **FILES,
+    **FFT, **RANDOM, **NN, **SPARSE, **SELECTED_ROWS, **LOD, **STRINGS, **METHODS, **FILES,
     **TRAINING,
 }  # fmt: skip
