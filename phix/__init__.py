@@ -7,7 +7,6 @@ complex64, complex128; the strings of their names do as well.
 """
 
 import importlib as _importlib
-import sys as _sys
 import typing as _typing
 
 from phix import checkpoint_policies, kernels, nn, ops
@@ -54,7 +53,6 @@ from phix.api.graphs import check_graph, decompose, eval_shape, infer_meta, make
 from phix.api.jacobians import hessian, hvp, jacfwd, jacrev, linear_transpose, linearize
 from phix.api.jet import derivative, jet
 from phix.api.jit import jit
-from phix.array_functions.paddle_methods import METHODS as _METHODS
 from phix.core import canonical as _canonical  # noqa: F401 - gives graphs their identity
 from phix.core import errors
 from phix.core import pytrees as tree
@@ -79,13 +77,13 @@ from phix.core.dtypes import (
 )
 from phix.core.faces import face as _face
 from phix.core.graph import Graph
-from phix.core.hints import FACES as _FACES
 from phix.core.hints import mark_absent as _mark_absent
+from phix.core.hints import missing_name as _missing_name
 from phix.core.libraries import library
 from phix.core.meta import MetaTensor, spec
 from phix.core.numpy_protocol import provide as _provide_numpy
-from phix.core.operators import install_members as _install_members
 from phix.core.operators import install_methods as _install_methods
+from phix.core.operators import provide_methods as _provide_methods
 from phix.core.places import Place, device
 from phix.core.precision import matmul_precision, set_matmul_precision
 from phix.core.registries import scoped_registries
@@ -235,8 +233,10 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
 
     def __getattr__(name: str) -> object:
         """The faces and functions that are imported when they are first used."""
+        if name.startswith("__"):
+            raise AttributeError(f"module 'phix' has no attribute {name!r}")
         if name not in _LATER:
-            raise _FACES.missing("phix", name)
+            raise _missing_name("phix", name)
         module = _LATER[name]
         if not module:
             return _importlib.import_module(f"phix.{name}")
@@ -245,9 +245,7 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
 
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
-for _methods in _METHODS:
-    _install_members(_methods)
+_provide_methods(lambda: _importlib.import_module("phix.array_functions.paddle_methods").METHODS)
 _install_methods(ops)
 _complete()
 _mark_absent(_TensorBase)
-_FACES.add(_sys.modules[__name__], "phix")

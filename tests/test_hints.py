@@ -61,7 +61,7 @@ def test_no_row_is_of_a_name_that_is_there() -> None:
         ("phix.ops.mm", "phix.ops.matmul"),
         ("phix.ops.clamp", "phix.ops.clip"),
         ("phix.ops.jit", "write phix.jit"),
-        ("phix.nn.Linear", "phix.nn.functional.linear"),
+        ("phix.Linear", "phix.nn.Linear.create("),
         ("phix.nn.functional.rellu", "phix.nn.functional.relu"),
         ("phix.linalg.nrom", "phix.linalg.norm"),
         ("phix.fft.fftt", "phix.fft.fft"),
@@ -223,3 +223,12 @@ def test_functions_of_other_names_are_left_alone() -> None:
 
     with pytest.raises(TypeError, match=r"keyword argument 'dim'$"):
         phix.jit(lambda x: helper(x, dim=1))(X)
+
+
+def test_sparse_tensors_propose_functions_of_their_own() -> None:
+    sparse = phix.sparse.to_sparse_coo(X, 2)
+    assert not hasattr(sparse, "sum") and not hasattr(sparse, "_private")
+    with pytest.raises(UnknownNameError, match=r"phix\.sparse\.sum\(x\), or x\.to_dense\(\)"):
+        _ = sparse.sum
+    with pytest.raises(UnknownNameError, match=r"'argmax'; write x\.to_dense\(\)"):
+        _ = sparse.argmax

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -10,6 +12,8 @@ import numpy as np
 import pytest
 
 import phix
+from phix.array_functions.paddle_methods import METHODS
+from phix.core import operators
 from phix.core.errors import PhixError
 
 pytestmark = pytest.mark.unoptimised
@@ -299,3 +303,14 @@ def test_methods_with_arguments_that_say_nothing_true() -> None:
 def test_methods_keep_their_signatures_for_help() -> None:
     parameters = inspect.signature(phix.Tensor.sum).parameters
     assert list(parameters)[:5] == ["self", "axis", "dtype", "out", "keepdims"]
+
+
+def test_the_methods_are_imported_with_the_first_that_is_asked_for() -> None:
+    written = {n for c in METHODS for n in vars(c) if not n.startswith("__")}
+    assert written == set(operators.WRITTEN_METHODS)
+    code = (
+        "import sys, phix; x = phix.ones([2]); held = 'phix.array_functions' in sys.modules; "
+        "print(held, x.sum().item(), 'phix.array_functions' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert run.stdout.split() == ["False", "2.0", "True"]

@@ -47,6 +47,7 @@ MUST_BE_KNOWN = {
     ("flash_attn_varlen_qkvpacked", "dropout"),
     ("flashmask_attention", "dropout"),
     ("ftrl", "lr_power"),
+    ("generate_proposals", "eta"),
     *(
         ("fused_rms_norm_quant", slot)
         for slot in ("quant_max_bound", "quant_min_bound", "quant_scale")

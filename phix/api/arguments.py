@@ -40,7 +40,11 @@ def _tensor(
 def _as_tree(value: Any) -> str:
     """How tensors that an object of a class of the user's holds become arguments."""
     kind = type(value)
-    if kind.__module__ == "builtins" or isinstance(value, type) or callable(value):
+    if (
+        kind.__module__.partition(".")[0] in ("builtins", "phix", "numpy")
+        or isinstance(value, type)
+        or callable(value)
+    ):
         return ""
     if dataclasses.is_dataclass(value):
         return f"; for the tensors in it, decorate {kind.__name__}: @phix.tree.register_dataclass"

@@ -6,12 +6,13 @@ One mechanism for modules, tensors, ops and their arguments; the words are in
 
 from __future__ import annotations
 
+import importlib
 import re
 from collections.abc import Callable, Iterable, Sequence
-from types import ModuleType
 from typing import Any, NoReturn
 
 from phix.core.errors import ArgumentError, UnknownNameError
+from phix.core.faces import MODULES, provide_answer
 from phix.core.source import at_user_line
 from phix.core.synonyms import ARGUMENTS, NAMES, OF_TENSORS
 
@@ -39,56 +40,52 @@ def proposal(name: str, known: Iterable[str]) -> str:
     return f"did you mean {', '.join(found)}?" if found else ""
 
 
-class Faces:
-    """The public modules, by the names users write, and what is asked of them in vain."""
-
-    def __init__(self) -> None:
-        self.modules: dict[str, ModuleType] = {}
-
-    def add(self, module: ModuleType, name: str) -> None:
-        """Let a public module, and those that are public names of it, answer for missing names."""
-        self.modules[name] = module
-        if "__getattr__" not in vars(module):
-            module.__getattr__ = self.asked(name)  # type: ignore[method-assign]
-        for inner in module.__all__:
-            value = vars(module).get(inner)
-            if isinstance(value, ModuleType):
-                self.add(value, f"{name}.{inner}")
-
-    def asked(self, module_name: str) -> Callable[[str], Any]:
-        """The ``__getattr__`` of a module."""
-
-        def __getattr__(name: str) -> NoReturn:
-            raise self.missing(module_name, name)
-
-        return __getattr__
-
-    def missing(self, module_name: str, name: str) -> AttributeError:
-        """The error for a name that a module has not."""
-        said = f"module {module_name!r} has no attribute {name!r}"
-        if name.startswith("__"):
-            return AttributeError(said)
-        if name in NAMES and not NAMES[name].startswith(f"{module_name}.{name}("):
-            return UnknownNameError(f"{said}; write {NAMES[name]}")
-        elsewhere = [f"{m}.{name}" for m, face in self.modules.items() if name in face.__all__]
-        if elsewhere:
-            dense = [n for n in elsewhere if ".sparse." not in n]
-            return UnknownNameError(f"{said}; write {' or '.join(dense or elsewhere)}")
-        close = near(name, self.modules[module_name].__all__)
-        close = [f"{module_name}.{n}" for n in close] or self._near_elsewhere(name)
-        hint = (
-            f"did you mean {', '.join(close)}?"
-            if close
-            else f"dir({module_name}) lists what it has"
-        )
-        return UnknownNameError(f"{said}; {hint}")
-
-    def _near_elsewhere(self, name: str) -> list[str]:
-        homes = {n: m for m, face in reversed(self.modules.items()) for n in face.__all__}
-        return [f"{homes[n]}.{n}" for n in near(name, homes)]
+# The faces of modules that users know by another name, and those imported on first use.
+_NAMED = {"phix.core.pytrees": "phix.tree", "phix.core.errors": "phix.errors"}
+_LATER = (
+    "debug", "fft", "linalg", "lod", "optim", "random", "selected_rows", "sparse", "strings"
+)  # fmt: skip
 
 
-FACES = Faces()
+def _offers() -> dict[str, Sequence[str]]:
+    """What each public module offers, by the names users write."""
+    for name in _LATER:
+        importlib.import_module(f"phix.{name}")
+    return {_NAMED.get(name, name): offered for name, offered in MODULES.items()}
+
+
+def missing_name(module_name: str, name: str) -> AttributeError:
+    """The error for a name that a public module has not."""
+    module_name = _NAMED.get(module_name, module_name)
+    said = f"module {module_name!r} has no attribute {name!r}"
+    if name in NAMES and not NAMES[name].startswith(f"{module_name}.{name}("):
+        return UnknownNameError(f"{said}; write {NAMES[name]}")
+    offers = _offers()
+    elsewhere = [f"{m}.{name}" for m, offered in offers.items() if name in offered]
+    if elsewhere:
+        dense = [n for n in elsewhere if ".sparse." not in n]
+        return UnknownNameError(f"{said}; write {' or '.join(sorted(dense or elsewhere, key=len))}")
+    close = [f"{module_name}.{n}" for n in near(name, offers[module_name])]
+    if not close:
+        homes = {n: m for m, offered in reversed(offers.items()) for n in offered}
+        close = [f"{homes[n]}.{n}" for n in near(name, homes)]
+    hint = f"did you mean {', '.join(close)}?" if close else f"dir({module_name}) lists what it has"
+    return UnknownNameError(f"{said}; {hint}")
+
+
+provide_answer(missing_name)
+
+
+def missing_member(owner: type, name: str, face: str, way: str) -> AttributeError:
+    """The error for a method that objects of a class have not, and a face may have as a function;
+    ``way`` leads to what has all methods."""
+    said = f"{owner.__name__!r} object has no attribute {name!r}"
+    if name.startswith("_") or face not in MODULES:
+        return AttributeError(said)
+    known = [n for n in MODULES[face] if n.islower()]
+    close = [name] if name in known else near(name, known, 1)
+    own = f"{face}.{close[0]}(x), or " if close else ""
+    return UnknownNameError(f"{said}; write {own}{way}")
 
 
 class Absent:
@@ -110,7 +107,7 @@ class Absent:
 def mark_absent(owner: type) -> None:
     """Let a class answer for the names of the table that it has not."""
     for name in OF_TENSORS:
-        if not hasattr(owner, name) and not any(name in vars(c) for c in owner.__mro__):
+        if not any(name in vars(c) for c in owner.__mro__):
             setattr(owner, name, Absent(name))
 
 

@@ -7,8 +7,7 @@ way, when this module is imported.
 from __future__ import annotations
 
 import functools
-import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,7 @@ from phix.core.annotations import DTypeLike, PlaceLike
 from phix.core.dims import DimLike
 from phix.core.dispatch import bind
 from phix.core.errors import DTypeError
-from phix.core.hints import unknown_arguments
+from phix.core.hints import Absent, unknown_arguments
 from phix.core.index_update import IndexUpdate
 from phix.core.later import method_of
 from phix.core.rules import OPS
@@ -159,11 +158,47 @@ class _Members:
         return _call("round", self, attrs=(digits,))
 
 
-def install_members(owner: type) -> None:
-    """Give tensors the functions and properties that a class is written with."""
-    for name, member in vars(owner).items():
-        if not name.startswith("__") and not hasattr(TensorBase, name):
-            method_of(TensorBase)(member if isinstance(member, property) else _answering(member))
+# The methods with meanings of their own, NumPy's or Paddle's: members of the classes that
+# ``provide_methods`` is given. They are imported when the first of them is asked for.
+WRITTEN_METHODS: tuple[str, ...] = (
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress",
+    "conj", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "flat", "flatten", "imag",
+    "max", "mT", "mean", "min", "nonzero", "partition", "prod", "ptp", "ravel", "real", "repeat",
+    "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take",
+    "tobytes", "trace", "transpose", "var", "view",
+    "clone", "cpu", "cummax", "cummin", "cumsum_", "detach", "dim", "element_size", "expand",
+    "flatten_", "gather", "histogram", "index_add", "index_select", "kthvalue", "logcumsumexp",
+    "logsumexp", "matrix_rank", "median", "nanmedian", "ndimension", "norm", "pinv",
+    "repeat_interleave", "reshape_", "scatter", "split", "tensordot", "tile", "topk", "transpose_",
+    "unfold", "unique", "unique_consecutive", "where",
+)  # fmt: skip
+
+
+class _Later:
+    """A method in whose place the one that is written comes, when it is first asked for."""
+
+    __slots__ = ("load", "name")
+
+    def __init__(self, name: str, load: Callable[[], None]) -> None:
+        self.name, self.load = name, load
+
+    def __get__(self, tensor: Any, owner: type) -> Any:
+        self.load()
+        return getattr(owner if tensor is None else tensor, self.name)
+
+
+def provide_methods(load: Callable[[], Iterable[type]]) -> None:
+    """Say where the classes are that the written methods are members of."""
+
+    def install() -> None:
+        for owner in load():
+            for name, member in vars(owner).items():
+                if isinstance(vars(TensorBase).get(name), _Later):
+                    is_fact = isinstance(member, property)
+                    setattr(TensorBase, name, member if is_fact else _answering(member))
+
+    for name in WRITTEN_METHODS:
+        setattr(TensorBase, name, _Later(name, install))
 
 
 def _answering(function: Any) -> Any:
@@ -171,7 +206,8 @@ def _answering(function: Any) -> Any:
 
     Python's own error names them alone, and functions of ops keep the signatures of the table.
     """
-    known = inspect.signature(function).parameters.keys()
+    code = function.__code__
+    known = dict.fromkeys(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]).keys()
 
     @functools.wraps(function)
     def method(*args: Any, **kwargs: Any) -> Any:
@@ -206,8 +242,16 @@ def install_methods(ops_module: Any) -> None:
             continue
         for name in (op_name, f"{op_name}_") if op.inplace else (op_name,):
             function = getattr(ops_module, name, None)
-            if function and name not in NO_METHODS and not hasattr(TensorBase, name):
+            is_free = name not in NO_METHODS and not _has(name)
+            if function and is_free:
                 setattr(TensorBase, name, _answering(function))
+
+
+def _has(name: str) -> bool:
+    """Whether tensors have a member of that name, which is not asked for; absent ones do not
+    count."""
+    found = next((vars(c)[name] for c in TensorBase.__mro__ if name in vars(c)), None)
+    return found is not None and not isinstance(found, Absent)
 
 
 def remove_method(name: str, function: Any) -> None:

@@ -21,6 +21,7 @@ from phix.core.errors import (
     described,
 )
 from phix.core.given import entries, takes
+from phix.core.hints import missing_member
 from phix.core.tensor import Tensor, TensorBase
 
 # A sum is made in the wide dtype and rounded once; one of bools is their "or".
@@ -50,6 +51,11 @@ class SparseTensor:
         def __abs__(self) -> Any: ...
         def __matmul__(self, other: Any) -> Any: ...
         def __rmatmul__(self, other: Any) -> Any: ...
+
+    else:  # which would take every name for one of these
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_member(type(self), name, "phix.sparse", "x.to_dense()")
 
     @property
     def dtype(self) -> np.dtype:

@@ -136,6 +136,23 @@ def _met(x: SparseCooTensor, window: _Window, stays: bool, beside: Any) -> tuple
     return values, indices, out, rulebook, counter
 
 
+def _filters(kernel: Any, x: SparseCooTensor, groups: int) -> Any:
+    """The kernel of a convolution of ``x``, whose channels it has."""
+    kernel, axes = as_tensor(kernel), x.ndim - 2
+    known = all(isinstance(n, int) and n > 0 for n in kernel.shape[:axes])
+    if kernel.ndim != x.ndim or not known or not may_be_equal(kernel.shape[-2], x.shape[-1]):
+        raise ShapeError(
+            f"kernel must be [...window, {x.shape[-1]}, out channels] with {x.ndim} axes, found "
+            f"{kernel.meta}"
+        )
+    kernel = sized(kernel, (*kernel.shape[:axes], x.shape[-1]))
+    if groups != 1:
+        raise AttributeValueError(f"groups must be 1, found {groups}")
+    if not isinstance(kernel.shape[-1], int):
+        raise ShapeError(f"the out channels must be known, found {kernel.meta}")
+    return kernel
+
+
 @takes(key=TEXT)
 def conv3d(
     x: Any,
@@ -176,19 +193,9 @@ def conv3d(
     >>> out.shape, out.values.tolist()
     ((1, 2, 2, 1), [[2.0], [2.0], [2.0], [2.0]])
     """
-    x, kernel = _volumes(x), as_tensor(kernel)
+    x = _volumes(x)
+    kernel = _filters(kernel, x, groups)
     axes = x.ndim - 2
-    known = all(isinstance(n, int) and n > 0 for n in kernel.shape[:axes])
-    if kernel.ndim != x.ndim or not known or not may_be_equal(kernel.shape[-2], x.shape[-1]):
-        raise ShapeError(
-            f"kernel must be [...window, {x.shape[-1]}, out channels] with {x.ndim} axes, found "
-            f"{kernel.meta}"
-        )
-    kernel = sized(kernel, (*kernel.shape[:axes], x.shape[-1]))
-    if groups != 1:
-        raise AttributeValueError(f"groups must be 1, found {groups}")
-    if not isinstance(kernel.shape[-1], int):
-        raise ShapeError(f"the out channels must be known, found {kernel.meta}")
     sizes = tuple(kernel.shape[:axes])
     window = _window(sizes, paddings, dilations, strides, axes)
     if subm:
