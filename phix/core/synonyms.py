@@ -221,7 +221,7 @@ OF_TENSORS: dict[str, str] = {
     "arccos": "write x.acos()", "arctanh": "write x.atanh()", "arcsinh": "write x.asinh()",
     "arccosh": "write x.acosh()", "power": "write x ** y", "exp2": "write 2.0 ** x",
     "hypot": "write np.hypot(x, y)", "sinc": "write np.sinc(x)", "fix": "write x.trunc()",
-    "frac": "write x - x.trunc()", "nan_to_num": "write np.nan_to_num(x)",
+    "nan_to_num": "write np.nan_to_num(x)",
     "expand_dims": "write x.unsqueeze(axis)", "broadcast_to": "write x.expand(shape)",
     "fliplr": "write x.flip([1])", "flipud": "write x.flip([0])", "rot90": "write np.rot90(x)",
     "concat": "write phix.ops.concat([x, y], axis)", "diff": "write np.diff(x)",
