@@ -167,8 +167,10 @@ def image_of(name: str, counts: Any, size: Any) -> Any:
     """The image that each of ``size`` boxes is of, from the number of boxes of each image."""
     check_ints(name, counts)
     check_dims(name, counts, (None,), "[images], a number of boxes for each")
-    ends = ops.cumsum(ops.cast(counts, dt.int64), 0)
-    return ops.searchsorted(ends, numbers(size), False, True)
+    owner = ops.repeat_interleave_with_tensor_index(numbers(counts.meta.dims[0]), counts, 0)
+    if not dm.may_equal(owner.meta.dims[0], size):
+        raise ShapeError(f"{name} counts {owner.meta.dims[0]} boxes, there are {size}")
+    return fitted(owner, (size,))
 
 
 # -- matrix_nms ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from phix.core.meta import MetaTensor
 from phix.primitives.box_selection import best_first, image_of, staying
 from phix.primitives.detection import check_boxes, parts_of
 from phix.primitives.experts import counted
-from phix.primitives.lengths import check_dims
+from phix.primitives.lengths import check_dims, check_ints
 from phix.primitives.positions import numbers
 from phix.primitives.run_time_sizes import chosen, fitted, flat
 from phix.primitives.widening import as_dtype, widened
@@ -133,7 +133,9 @@ def collect_fpn_proposals(rois: Any, scores: Any, counts: Any, post_nms_topn: in
         if counts is not None:
             name = f"multi_level_rois_num[{level}]"
             check_dims(name, counts[level], (images,), "[images], as those of all levels")
-            owners.append(image_of(name, counts[level], size))
+            check_ints(name, counts[level])
+            ends = ops.cumsum(ops.cast(counts[level], dt.int64), 0)
+            owners.append(ops.searchsorted(ends, numbers(size), False, True))
     order = best_first(ops.concat(columns, 0), post_nms_topn)[1]
     if counts is None:
         owner = ops.full(order.meta.dims, 0, dt.int64)

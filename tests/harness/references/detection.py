@@ -174,6 +174,7 @@ def kept_by_class(
         images = [(b, s.T, 0) for b, s in zip(bboxes, scores, strict=True)]
     else:
         ends = np.cumsum(rois_num)
+        assert np.sum(rois_num) == len(bboxes)
         images = [(bboxes[e - n : e], scores[e - n : e], e - n) for e, n in zip(ends, rois_num)]
     rows, index, counts = [], [], []
     for number, (boxes, marks, first) in enumerate(images):
