@@ -160,8 +160,9 @@ __all__ = [
     "mean", "mean_all", "mean_all_grad", "mean_grad", "median", "memory_efficient_attention",
     "merged_adam_", "merged_momentum_", "meshgrid",
     "min", "min_grad", "min_with_index", "minimum", "minimum_grad", "mish",
-    "mode", "moe_combine", "moe_combine_no_weight", "moe_dispatch", "moe_ffn", "moe_gate_dispatch",
-    "moe_permute", "moe_reduce", "moe_unpermute", "momentum_",
+    "mode", "moe_combine", "moe_combine_auto", "moe_combine_no_weight", "moe_dispatch", "moe_ffn",
+    "moe_gate_dispatch", "moe_gate_dispatch_auto", "moe_permute", "moe_reduce", "moe_unpermute",
+    "momentum_",
     "mse_loss",
     "multi_dot", "multiclass_nms3", "multinomial", "multiplex", "multiply", "multiply_",
     "multiply_grad",
@@ -3343,6 +3344,22 @@ def moe_combine(x: TensorLike, combine_weights: TensorLike, scatter_index: Tenso
     """
     return bind(_moe_combine, (x, combine_weights, scatter_index), ())
 
+_moe_combine_auto = define(
+    "moe_combine_auto", "(Tensor x, Tensor combine_weights, Tensor scatter_index)", "Tensor(y)",
+    traits=("promote_float(x, combine_weights)",), dtypes=("float",),
+    invoke="moe_combine(x, combine_weights, scatter_index)"
+)
+def moe_combine_auto(
+    x: TensorLike, combine_weights: TensorLike, scatter_index: TensorLike
+) -> Tensor:
+    """:func:`moe_combine` by its other name.
+
+    Args:
+        x, combine_weights: tensor, float.
+        scatter_index: tensor.
+    """
+    return bind(_moe_combine_auto, (x, combine_weights, scatter_index), ())
+
 _moe_combine_no_weight = define(
     "moe_combine_no_weight",
     "(Tensor x, Tensor combine_weight, Tensor scatter_index, float epsilon = 1.0e-15)", "Tensor(y)",
@@ -3388,6 +3405,31 @@ def moe_gate_dispatch(
         y, combine_weights, scatter_index, expert_offset, expert_id.
     """
     return bind(_moe_gate_dispatch, (x, gate_logits, corr_bias), (k, capacity, use_pad))
+
+_moe_gate_dispatch_auto = define(
+    "moe_gate_dispatch_auto",
+    "(Tensor x, Tensor gate_logits, Tensor corr_bias, int64_t k, int64_t capacity, bool use_pad)",
+    "Tensor(y), Tensor(combine_weights), Tensor(scatter_index), Tensor(expert_offset), "
+    "Tensor(expert_id)", traits=("promote_float(x, gate_logits, corr_bias)",), dtypes=("float",),
+    optional=("corr_bias",),
+    invoke="moe_gate_dispatch(x, gate_logits, corr_bias, k, capacity, use_pad)"
+)
+def moe_gate_dispatch_auto(
+    x: TensorLike, gate_logits: TensorLike, corr_bias: TensorLike | None, k: DimLike,
+    capacity: DimLike, use_pad: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """:func:`moe_gate_dispatch` by its other name.
+
+    Args:
+        x, gate_logits: tensor, float.
+        corr_bias: tensor, float, may be None.
+        k, capacity: int.
+        use_pad: bool.
+
+    Returns:
+        y, combine_weights, scatter_index, expert_offset, expert_id.
+    """
+    return bind(_moe_gate_dispatch_auto, (x, gate_logits, corr_bias), (k, capacity, use_pad))
 
 _cal_aux_loss = define(
     "cal_aux_loss",

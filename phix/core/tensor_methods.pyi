@@ -1234,6 +1234,8 @@ class TensorMethods:
     def moe_combine(self, combine_weights: TensorLike, scatter_index: TensorLike) -> Tensor:
         """y[t] = sum_k combine_weights[t, k] x[scatter_index[t, k]]: what the k experts of each
         token give."""
+    def moe_combine_auto(self, combine_weights: TensorLike, scatter_index: TensorLike) -> Tensor:
+        """:func:`moe_combine` by its other name."""
     def moe_combine_no_weight(
         self,
         combine_weight: TensorLike,
@@ -1256,6 +1258,15 @@ class TensorMethods:
         k], the logits, go with; they and the index are 0 where there was no room. expert_offset is
         the cumulative count of choices of each expert, expert_id [tokens, k] the choices. use_pad
         must be True."""
+    def moe_gate_dispatch_auto(
+        self,
+        gate_logits: TensorLike,
+        corr_bias: TensorLike | None,
+        k: DimLike,
+        capacity: DimLike,
+        use_pad: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """:func:`moe_gate_dispatch` by its other name."""
     def cal_aux_loss(
         self,
         dispatch_mask: TensorLike,
