@@ -148,6 +148,19 @@ def test_batches_and_unknown_dims() -> None:
     assert g.trace_count == 1
 
 
+def test_a_rule_of_ones_own_may_give_rows() -> None:
+    @phix.custom_vjp
+    def looked_up(w: Any) -> Any:
+        return F.embedding([1], w).sum()
+
+    def backward(w: Any, ct: Any) -> Any:
+        return (phix.grad(lambda w: F.embedding([1], w, sparse=True).sum())(w) * ct,)
+
+    looked_up.defvjp(lambda w: (looked_up(w), w), backward)
+    found = phix.grad(lambda w: looked_up(w) * 3.0)(phix.to_tensor(TABLE))
+    np.testing.assert_array_equal(found, 3.0 * np.eye(6)[1][:, None] * np.ones((6, 3)))
+
+
 def test_half_precision_adds_in_float32() -> None:
     table = np.zeros((2, 1), np.float16)
     ids = np.zeros(3000, np.int64)
