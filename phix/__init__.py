@@ -9,19 +9,7 @@ complex64, complex128; the strings of their names do as well.
 import importlib as _importlib
 import typing as _typing
 
-from phix import (
-    checkpoint_policies,
-    cupy,
-    debug,
-    fft,
-    kernels,
-    linalg,
-    nn,
-    numba,
-    ops,
-    random,
-    sparse,
-)
+from phix import checkpoint_policies, kernels, nn, ops
 from phix import primitives as _primitives  # noqa: F401 - registers the rules
 from phix.api.autocasting import autocast
 from phix.api.batching import (
@@ -102,6 +90,13 @@ from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
 
 if _typing.TYPE_CHECKING:
+    from phix import cupy as cupy
+    from phix import debug as debug
+    from phix import fft as fft
+    from phix import linalg as linalg
+    from phix import numba as numba
+    from phix import random as random
+    from phix import sparse as sparse
     from phix import testing as testing
 
 __version__ = "0.1.0"
@@ -212,10 +207,11 @@ __dir__ = _face(__all__)
 
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
+    _LATER = {"cupy", "debug", "fft", "linalg", "numba", "random", "sparse", "testing"}
 
     def __getattr__(name: str) -> object:
         """The faces that are imported when they are first used."""
-        if name in ("testing",):
+        if name in _LATER:
             return _importlib.import_module(f"phix.{name}")
         raise AttributeError(f"module 'phix' has no attribute {name!r}")
 

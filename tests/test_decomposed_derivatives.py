@@ -55,6 +55,7 @@ def of_floats(call: Call, point: Callable[[np.ndarray], np.ndarray]) -> Any:
     return fn, [arrays[i] for i in chosen]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("point", POINTS)
 @pytest.mark.parametrize("case", COMPOSITES.values(), ids=COMPOSITES.keys())
 def test_an_op_and_its_decomposition(case: Case, point: str) -> None:

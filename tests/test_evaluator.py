@@ -36,6 +36,7 @@ def lowered(function: Any, *args: Any) -> ir.LoopProgram:
 
 
 # -- an engine of its own ------------------------------------------------------------------------
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
 def test_loops_of_an_op_mean_what_its_reference_says(case: Case, seed: int) -> None:
     """In every dtype, with no printer and no machine code on the way."""

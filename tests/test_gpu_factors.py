@@ -57,7 +57,7 @@ RUNTIMES = pytest.mark.parametrize("runtime", [Emulator, WithLibraries], ids=["o
 BATCHES = pytest.mark.parametrize("dims", [(3, 11), (70,)], ids=["3 x 11", "70"])
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -102,6 +102,7 @@ def test_triangular_systems(dims: Any, dtype: str, flags: Any, runtime: Any) -> 
     np.testing.assert_allclose(triangle @ x, y, rtol=0, atol=DTYPES[dtype])
 
 
+@pytest.mark.one_in(2)
 @RUNTIMES
 @BATCHES
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])

@@ -76,6 +76,7 @@ def test_no_kernel_of_the_table_uses_atomics(part: int) -> None:
         assert not re.search(r"\batomic|__reduce_|\bred\.|\batom\.", source)
 
 
+@pytest.mark.one_in(3)
 @needs_compiler
 @pytest.mark.parametrize("case", [marked(PART_OF[n], c, id=n) for n, c in CASES.items()])
 def test_kernels_compute_what_the_cpu_engine_does(case: Case) -> None:

@@ -53,6 +53,7 @@ FROM_THE_FRONT = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", INT_DTYPES)
 @pytest.mark.parametrize("name", FROM_THE_FRONT)
 def test_ints_of_every_dtype_mean_their_values(name: str, dtype: str) -> None:

@@ -116,6 +116,7 @@ def calls(case: Case, slot: str) -> Iterator[tuple[Call, float]]:
             yield call, float(value)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("first", [0, pytest.param(MOST, marks=pytest.mark.prove)])
 @pytest.mark.parametrize(("case", "slot"), SLOTS)
 def test_a_tensor_in_the_slot_is_an_operand(case: Case, slot: str, first: int, seed: int) -> None:

@@ -73,6 +73,7 @@ CASES: dict[str, Callable[[Any], Any]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
 @pytest.mark.parametrize("rows", [1, 7, 8, 43])
 @pytest.mark.parametrize("name", CASES)

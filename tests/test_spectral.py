@@ -192,6 +192,7 @@ INVARIANT = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("dtype", ["float64", "complex128"])
 @pytest.mark.parametrize("name", INVARIANT)
 def test_derivatives(name: str, dtype: str) -> None:

@@ -22,7 +22,7 @@ from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.pointwise import broadcast_shapes
 from phix.primitives.widening import as_dtype, in_float32
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(48)
+_NODES = 48
 _CUT = 40.0  # exp(-_CUT) is nothing beside 1
 _NEAR, _SMALL = 2.0, 1.0  # below these the series are used
 _TERMS, _MOST_STEPS = 24, 8
@@ -112,11 +112,12 @@ def _integral(a: Any, y: Any, above: Any) -> Any:
     """The integral of the module's first lines, above y or below."""
     dims = (*a.meta.dims, 1)
     reach = ops.stop_gradient(_reach(a, y, above))
-    v = ops.reshape(reach, dims) * Tensor(0.5 * (_NODES + 1))
+    nodes, weights = np.polynomial.legendre.leggauss(_NODES)
+    v = ops.reshape(reach, dims) * Tensor(0.5 * (nodes + 1))
     side = ops.reshape(above, dims)
     slope, height = ops.reshape(ops.where(above, y - a, a - y), dims), ops.reshape(y, dims)
     exponent = slope * v + height * _exp_rest(ops.where(side, v, -v))
-    total = ops.sum(ops.exp(-exponent) * Tensor(0.5 * _WEIGHTS), [len(dims) - 1])
+    total = ops.sum(ops.exp(-exponent) * Tensor(0.5 * weights), [len(dims) - 1])
     return reach * total
 
 

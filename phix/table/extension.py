@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,8 @@ from phix.table import invoke as invoking
 from phix.table.schema import parse_call
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from phix.table.entries import Entry
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -36,7 +37,7 @@ class Samples:
         if first is None or end is None:
             return self._with(loop.index, None, np.zeros_like(self.is_real))
         count = np.maximum(end - first, 1)
-        steps = np.random.default_rng(len(self.known)).integers(0, 1 << 40, count.shape) % count
+        steps = _any_steps(len(self.known), count.size) % count
         steps[0], steps[1] = 0, count[1] - 1
         return self._with(loop.index, first + steps, self.is_real & (end > first))
 
@@ -80,9 +81,11 @@ class Samples:
         """A value that an index takes outside ``range(limit)``; None if there is none known."""
         if index.fn == "const" and 0 <= index.data < limit and self.is_real.all():
             return None
-        found = self.values(index)
-        outside = found[(found < 0) | (found >= limit)]
-        return int(outside[0]) if outside.size else None
+        found = self.of(index)
+        if found is None:
+            return None
+        outside = found[self.is_real & ((found < 0) | (found >= limit))]
+        return int(outside.min()) if outside.size else None
 
 
 def start(kernel: Kernel, count: int = _COUNT, sizes: Mapping[str, int] | None = None) -> Samples:
@@ -97,6 +100,11 @@ def start(kernel: Kernel, count: int = _COUNT, sizes: Mapping[str, int] | None =
     whole = samples.of(kernel.shared.extent)
     known = {**named, ir.PIECE_START: np.zeros(count, np.int64), ir.PIECE_END: whole}
     return Samples(known, samples.is_real)
+
+
+@cache
+def _any_steps(seed: int, count: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, 1 << 40, count)
 
 
 def _any_numbers(dtype: np.dtype, count: int) -> np.ndarray:

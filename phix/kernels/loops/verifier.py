@@ -195,42 +195,45 @@ class Site:
 
 def _walked(start: Site) -> Iterator[tuple[Rule, str]]:
     """Ask the rules of statements and expressions, once for each in each block."""
+    seen: set[Expr] = set()  # in this block and those around it
 
-    def visit(
-        body: list[Statement], site: Site, seen: list[set[Expr]]
-    ) -> Iterator[tuple[Rule, str]]:
-        seen = [*seen, set()]
+    def visit(body: list[Statement], site: Site) -> Iterator[tuple[Rule, str]]:
+        new: list[Expr] = []
         for s in body:
             for e in _below(ir.roots(s), seen):
-                yield from ((r, fault) for r in EXPRESSION_RULES for fault in r(e, site))
-            yield from ((r, fault) for r in STATEMENT_RULES for fault in r(s, site))
+                new.append(e)
+                for rule in EXPRESSION_RULES.get(e.fn, ()):
+                    yield from ((rule, fault) for fault in rule(e, site))
+            for rule in STATEMENT_RULES:
+                yield from ((rule, fault) for fault in rule(s, site))
             if isinstance(s, ir.Declare):
                 site = replace(site, scalars=site.scalars | {s.target})
             elif isinstance(s, For):
                 scalars = site.scalars | {s.index}
                 inside = replace(site, scalars=scalars, at=site.at.through(s))
-                yield from visit(s.body, inside, seen)
+                yield from visit(s.body, inside)
             elif isinstance(s, (ir.If, ir.While)):
                 inside = replace(site, at=site.at.where(s.condition))
-                yield from visit(s.body, inside, seen)
+                yield from visit(s.body, inside)
+        seen.difference_update(new)
 
-    yield from visit(start.kernel.body, start, [])
+    yield from visit(start.kernel.body, start)
 
 
-def _below(roots: Iterable[Expr], seen: list[set[Expr]]) -> Iterator[Expr]:
-    """The expressions below, but for those seen in this block or around it."""
+def _below(roots: Iterable[Expr], seen: set[Expr]) -> Iterator[Expr]:
+    """The expressions below, but for those seen; ``seen`` gets them."""
     stack = list(roots)
     while stack:
         e = stack.pop()
-        if not any(e in scope for scope in seen):
-            seen[-1].add(e)
+        if e not in seen:
+            seen.add(e)
             yield e
             stack.extend(e.args)
 
 
 def scalars_have_values(e: Expr, site: Site) -> Iterator[str]:
     """Indices and mutable scalars are used inside their loop or block alone."""
-    if e.fn != "var" or e in site.scalars:
+    if e in site.scalars:
         return
     name = str(e.data)
     if name[0] in "ia" and name[1:].isdigit():
@@ -261,8 +264,7 @@ def types_fit(e: Expr, _: Site) -> Iterator[str]:
 
 def loads_stay_inside(e: Expr, site: Site) -> Iterator[str]:
     """Every index at which a buffer is read is inside it."""
-    if e.fn == "load":
-        yield from _outside(e.data, e.args, site)
+    yield from _outside(e.data, e.args, site)
 
 
 def stores_stay_inside(s: Statement, site: Site) -> Iterator[str]:
@@ -369,6 +371,11 @@ def _touched(
 
 PROGRAM_RULES = (buffers_have_values, outputs_are_apart)
 KERNEL_RULES = (memory_has_one_name, threads_stay_apart)
-EXPRESSION_RULES = (types_fit, scalars_have_values, loads_stay_inside)
+# By the function that an expression applies: a rule is asked where it has something to say.
+EXPRESSION_RULES: dict[str, tuple[Rule, ...]] = {
+    **dict.fromkeys((*_SAME, *_COMPARISONS, "select"), (types_fit,)),
+    "load": (types_fit, loads_stay_inside),
+    "var": (scalars_have_values,),
+}
 STATEMENT_RULES = (values_fit, stores_stay_inside)
 BOUNDS = (loads_stay_inside, stores_stay_inside)
