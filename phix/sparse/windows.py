@@ -136,6 +136,28 @@ def _met(x: SparseCooTensor, window: _Window, stays: bool, beside: Any) -> tuple
     return values, indices, out, rulebook, counter
 
 
+def _of_kernel(
+    x: Any, kernel: Any, paddings: Any, dilations: Any, strides: Any, subm: Any
+) -> tuple[Any, _Window]:
+    """A kernel that fits x, and the window that it is."""
+    axes = x.ndim - 2
+    known = all(isinstance(n, int) and n > 0 for n in kernel.shape[:axes])
+    if kernel.ndim != x.ndim or not known or not may_be_equal(kernel.shape[-2], x.shape[-1]):
+        raise ShapeError(
+            f"kernel must be [...window, {x.shape[-1]}, out channels] with {x.ndim} axes, found "
+            f"{kernel.meta}"
+        )
+    kernel = sized(kernel, (*kernel.shape[:axes], x.shape[-1]))
+    if not isinstance(kernel.shape[-1], int):
+        raise ShapeError(f"the out channels must be known, found {kernel.meta}")
+    sizes = tuple(kernel.shape[:axes])
+    window = _window(sizes, paddings, dilations, strides, axes)
+    if subm:
+        middle = tuple(d * (n // 2) for n, d in zip(sizes, window.dilations))
+        window = _Window(sizes, middle, window.dilations, (1,) * axes)
+    return kernel, window
+
+
 @takes(key=TEXT)
 def conv3d(
     x: Any,
@@ -176,26 +198,12 @@ def conv3d(
     >>> out.shape, out.values.tolist()
     ((1, 2, 2, 1), [[2.0], [2.0], [2.0], [2.0]])
     """
-    x, kernel = _volumes(x), as_tensor(kernel)
-    axes = x.ndim - 2
-    known = all(isinstance(n, int) and n > 0 for n in kernel.shape[:axes])
-    if kernel.ndim != x.ndim or not known or not may_be_equal(kernel.shape[-2], x.shape[-1]):
-        raise ShapeError(
-            f"kernel must be [...window, {x.shape[-1]}, out channels] with {x.ndim} axes, found "
-            f"{kernel.meta}"
-        )
-    kernel = sized(kernel, (*kernel.shape[:axes], x.shape[-1]))
+    x = _volumes(x)
+    kernel, window = _of_kernel(x, as_tensor(kernel), paddings, dilations, strides, subm)
     if groups != 1:
         raise AttributeValueError(f"groups must be 1, found {groups}")
-    if not isinstance(kernel.shape[-1], int):
-        raise ShapeError(f"the out channels must be known, found {kernel.meta}")
-    sizes = tuple(kernel.shape[:axes])
-    window = _window(sizes, paddings, dilations, strides, axes)
-    if subm:
-        middle = tuple(d * (n // 2) for n, d in zip(sizes, window.dilations))
-        window = _Window(sizes, middle, window.dilations, (1,) * axes)
     values, indices, out, rulebook, counter = _met(x, window, bool(subm), 0)
-    inner, outer = math.prod(sizes) * x.shape[-1], kernel.shape[-1]
+    inner, outer = math.prod(window.sizes) * x.shape[-1], kernel.shape[-1]
     found = ops.reshape(values, [values.shape[0], inner]) @ ops.reshape(kernel, [inner, outer])
     return SparseCooTensor(indices, found, (*out, outer), True), rulebook, counter
 
