@@ -139,6 +139,13 @@ def _met(x: SparseCooTensor, window: _Window, stays: bool, beside: Any) -> tuple
 def _filters(kernel: Any, x: SparseCooTensor, groups: int) -> Any:
     """The kernel of a convolution of ``x``, whose channels it has."""
     kernel, axes = as_tensor(kernel), x.ndim - 2
+
+
+def _of_kernel(
+    x: Any, kernel: Any, paddings: Any, dilations: Any, strides: Any, subm: Any
+) -> tuple[Any, _Window]:
+    """A kernel that fits x, and the window that it is."""
+    axes = x.ndim - 2
     known = all(isinstance(n, int) and n > 0 for n in kernel.shape[:axes])
     if kernel.ndim != x.ndim or not known or not may_be_equal(kernel.shape[-2], x.shape[-1]):
         raise ShapeError(
@@ -151,6 +158,14 @@ def _filters(kernel: Any, x: SparseCooTensor, groups: int) -> Any:
     if not isinstance(kernel.shape[-1], int):
         raise ShapeError(f"the out channels must be known, found {kernel.meta}")
     return kernel
+    if not isinstance(kernel.shape[-1], int):
+        raise ShapeError(f"the out channels must be known, found {kernel.meta}")
+    sizes = tuple(kernel.shape[:axes])
+    window = _window(sizes, paddings, dilations, strides, axes)
+    if subm:
+        middle = tuple(d * (n // 2) for n, d in zip(sizes, window.dilations))
+        window = _Window(sizes, middle, window.dilations, (1,) * axes)
+    return kernel, window
 
 
 @takes(key=TEXT)
@@ -201,8 +216,11 @@ def conv3d(
     if subm:
         middle = tuple(d * (n // 2) for n, d in zip(sizes, window.dilations))
         window = _Window(sizes, middle, window.dilations, (1,) * axes)
+    kernel, window = _of_kernel(x, as_tensor(kernel), paddings, dilations, strides, subm)
+    if groups != 1:
+        raise AttributeValueError(f"groups must be 1, found {groups}")
     values, indices, out, rulebook, counter = _met(x, window, bool(subm), 0)
-    inner, outer = math.prod(sizes) * x.shape[-1], kernel.shape[-1]
+    inner, outer = math.prod(window.sizes) * x.shape[-1], kernel.shape[-1]
     found = ops.reshape(values, [values.shape[0], inner]) @ ops.reshape(kernel, [inner, outer])
     return SparseCooTensor(indices, found, (*out, outer), True), rulebook, counter
 
