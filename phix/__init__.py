@@ -239,14 +239,6 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
             raise _missing_name("phix", name)
         module = _LATER[name]
         if not module:
-    _LATER = {
-        "cupy", "debug", "fft", "linalg", "lod", "numba", "random", "selected_rows", "sparse",
-        "strings", "testing",
-    }  # fmt: skip
-
-    def __getattr__(name: str) -> object:
-        """The faces that are imported when they are first used."""
-        if name in _LATER:
             return _importlib.import_module(f"phix.{name}")
         value = globals()[name] = getattr(_importlib.import_module(module), name)
         return value

@@ -136,11 +136,6 @@ def _met(x: SparseCooTensor, window: _Window, stays: bool, beside: Any) -> tuple
     return values, indices, out, rulebook, counter
 
 
-def _filters(kernel: Any, x: SparseCooTensor, groups: int) -> Any:
-    """The kernel of a convolution of ``x``, whose channels it has."""
-    kernel, axes = as_tensor(kernel), x.ndim - 2
-
-
 def _of_kernel(
     x: Any, kernel: Any, paddings: Any, dilations: Any, strides: Any, subm: Any
 ) -> tuple[Any, _Window]:
@@ -153,11 +148,6 @@ def _of_kernel(
             f"{kernel.meta}"
         )
     kernel = sized(kernel, (*kernel.shape[:axes], x.shape[-1]))
-    if groups != 1:
-        raise AttributeValueError(f"groups must be 1, found {groups}")
-    if not isinstance(kernel.shape[-1], int):
-        raise ShapeError(f"the out channels must be known, found {kernel.meta}")
-    return kernel
     if not isinstance(kernel.shape[-1], int):
         raise ShapeError(f"the out channels must be known, found {kernel.meta}")
     sizes = tuple(kernel.shape[:axes])
@@ -209,13 +199,6 @@ def conv3d(
     ((1, 2, 2, 1), [[2.0], [2.0], [2.0], [2.0]])
     """
     x = _volumes(x)
-    kernel = _filters(kernel, x, groups)
-    axes = x.ndim - 2
-    sizes = tuple(kernel.shape[:axes])
-    window = _window(sizes, paddings, dilations, strides, axes)
-    if subm:
-        middle = tuple(d * (n // 2) for n, d in zip(sizes, window.dilations))
-        window = _Window(sizes, middle, window.dilations, (1,) * axes)
     kernel, window = _of_kernel(x, as_tensor(kernel), paddings, dilations, strides, subm)
     if groups != 1:
         raise AttributeValueError(f"groups must be 1, found {groups}")
