@@ -95,6 +95,7 @@ if _typing.TYPE_CHECKING:
     from phix import fft as fft
     from phix import linalg as linalg
     from phix import numba as numba
+    from phix import numpy as numpy
     from phix import random as random
     from phix import sparse as sparse
     from phix import testing as testing
@@ -167,6 +168,7 @@ __all__ = [
     "matmul_precision",
     "nn",
     "numba",
+    "numpy",
     "ones",
     "ones_like",
     "ops",
@@ -207,8 +209,7 @@ __dir__ = _face(__all__)
 
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
-
-    _LATER = {"cupy", "debug", "fft", "linalg", "numba", "random", "sparse", "testing"}
+    _LATER = {"cupy", "debug", "fft", "linalg", "numba", "numpy", "random", "sparse", "testing"}
 
     def __getattr__(name: str) -> object:
         """The faces that are imported when they are first used."""
@@ -217,6 +218,9 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
         raise AttributeError(f"module 'phix' has no attribute {name!r}")
 
 
-_provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
+_provide_numpy(
+    lambda: _importlib.import_module("phix.array_functions").TABLE,
+    lambda: _importlib.import_module("phix.numpy"),
+)
 _install_methods(ops)
 _complete()

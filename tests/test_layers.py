@@ -35,7 +35,8 @@ ROOMS: dict[str, set[str]] = {
     "sparse": {"ops", "core"},
     "numba": {"kernels", "api", "passes", "table", "ops", "core"},
     "cupy": {"kernels", "core"},
-    "array_functions": {"linalg", "fft", "ops", "core"},
+    "array_functions": {"linalg", "fft", "api", "ops", "core"},
+    "numpy": {"array_functions", "linalg", "fft", "api", "ops", "core"},
 }
 ENGINE_LIBRARIES = {"numba", "llvmlite", "cupy", "cupyx", "scipy"}
 ENGINES = PACKAGE / "kernels"
