@@ -49,6 +49,35 @@ def test_matmul_derivatives(xs: Any, ys: Any, flip_x: bool, flip_y: bool) -> Non
         differences.check_higher(f, arrays, order=order, rng=rng, tolerance=1e-6)
 
 
+INT_SHAPES = [
+    ((17, 9), (9, 33)),
+    ((9,), (9, 33)),
+    ((2, 3, 12, 9), (3, 9, 40)),
+    ((12, 0), (0, 13)),
+    ((0, 5), (5, 13)),
+]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "uint64"])
+@pytest.mark.parametrize("flip_x", [False, True])
+@pytest.mark.parametrize("flip_y", [False, True])
+def test_products_of_ints_wrap_as_numpys_do(dtype: str, flip_x: bool, flip_y: bool) -> None:
+    """Larger than what a loop a result is written for, with sizes known and not."""
+    rng, info = np.random.default_rng(0), np.iinfo(dtype)
+
+    def product(x: Any, y: Any) -> Any:
+        return ops.matmul(x, y - y + y, flip_x, flip_y)
+
+    known, unknown = phix.jit(product), phix.jit(product, dynamic=True)
+    for xs, ys in INT_SHAPES:
+        x, y = (rng.integers(info.min, info.max, s, dtype, endpoint=True) for s in (xs, ys))
+        wanted = np.matmul(x, y)
+        x = np.swapaxes(x, -1, -2) if flip_x and x.ndim > 1 else x
+        y = np.swapaxes(y, -1, -2) if flip_y else y
+        for run in (product, known, unknown):
+            np.testing.assert_array_equal(run(x, y), wanted)
+
+
 @pytest.mark.parametrize("axes", [(0, None), (None, 0), (0, 0)])
 @pytest.mark.parametrize(("xs", "ys", "flip_x", "flip_y"), _matmul_cases())
 def test_matmul_under_vmap(xs: Any, ys: Any, flip_x: bool, flip_y: bool, axes: Any) -> None:

@@ -170,6 +170,7 @@ PROGRAMS = {
     "channels": (lambda x: (x - ops.mean(x, [0, 2, 3], True)) * ops.exp(x), [normal(5, 9, 12, 12)]),
     "tiny products": (lambda x: ops.matmul(x, x) + 1.0, [normal(7, 4, 4)]),
     "one column": (lambda x, w: x @ w, [normal(40, 30), normal(30, 1)]),
+    "columns of one": (lambda x, w: x @ w, [normal(40, 30), normal(6, 30, 1)]),
     "convolution": (
         lambda x, w: ops.conv2d(x, 0.01 * w, paddings=(1, 1)),
         [normal(2, 16, 8, 8), normal(16, 16, 3, 3)],

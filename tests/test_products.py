@@ -150,3 +150,44 @@ def test_the_product_is_the_same_with_any_number_of_threads() -> None:
         assert done.returncode == 0, done.stderr
         found.add(done.stdout)
     assert len(found) == 1
+
+
+COLUMNS = {
+    "matrix": lambda x, v: x @ v,
+    "transposed": lambda x, v: ops.tanh(x).T @ v,
+    "gradient": lambda x, v: phix.grad(lambda w: ops.sum(ops.log(1 + ops.exp(x @ w))))(v),
+    "hessian": lambda x, v: phix.hessian(lambda w: ops.sum(ops.exp(ops.sin(x @ w))))(v),
+}
+
+
+@pytest.mark.parametrize("unknown", [False, True])
+@pytest.mark.parametrize("lanes", [(6,), (2, 3), (1,), (0,)])
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *((name, "float64") for name in COLUMNS),
+        *((name, dtype) for name in ["matrix", "transposed"] for dtype in ["complex128", "int64"]),
+    ],
+)
+def test_one_matrix_meets_many_columns(
+    name: str, lanes: tuple[int, ...], dtype: str, unknown: bool
+) -> None:
+    """A mapped matrix times vector is one product, and gives what the single ones give."""
+    rng = np.random.default_rng(0)
+    x = (rng.standard_normal((12, 12)) * 3).astype(dtype)
+    v = (rng.standard_normal((*lanes, 12)) * 3).astype(dtype)
+    one = COLUMNS[name]
+    wanted = [np.asarray(one(phix.to_tensor(x), phix.to_tensor(w)))
+              for w in v.reshape(-1, 12)]  # fmt: skip
+    mapped = one
+    for _ in lanes:
+        mapped = phix.vmap(mapped, in_axes=(None, 0))
+    found = phix.jit(mapped, dynamic=unknown)(x, v)
+    if wanted:
+        largest = max(np.abs(w).max() for w in wanted)
+        rtol = 1e-5 if wanted[0].dtype == np.float32 else 1e-13
+        shape = (-1, *wanted[0].shape)
+        np.testing.assert_allclose(found.numpy().reshape(shape), wanted, 0, rtol * largest)
+    if name == "matrix" and dtype == "float64" and not unknown and lanes == (6,):
+        loops = phix.jit(mapped).lower(x, v).as_text("loop ir")
+        assert loops.count("gemm") == 1 and "for" not in loops

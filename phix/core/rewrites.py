@@ -47,6 +47,7 @@ for _row in (
     ("transposed_operands", "fusion", "a product takes a transposed operand as it lies"),
     ("small_products", "fusion", "a product of tiny matrices is a loop, no call of a library"),
     ("dot_products", "fusion", "a product with one column, or of one, is a loop of sums, or terms"),
+    ("joined_columns", "fusion", "one matrix times many columns, one by one, is one product"),
     ("own_products", "fusion", "products of real matrices run in the engine's threads, not BLAS's"),
     ("winograd", "fusion", "convolutions by 3 x 3 filters take fewer products, tile by tile"),
     ("tiles", "fusion", "loops that read across memory go in tiles"),

@@ -11,11 +11,12 @@ from phix.core import rewrites
 from phix.core.kernel_registry import provides
 from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.builder import ZERO, Builder, Value, constant
+from phix.kernels.loops.builder import ZERO, Builder, Value, buffer_value, constant
 from phix.kernels.loops.nodes import Buffer, Element, LibraryCall, Pointer
 from phix.kernels.lowering.lower import broadcast_indices
 from phix.kernels.lowering.reduction import SUM, as_dtype, converted, parts, whole
 from phix.kernels.lowering.registry import Task, lowering
+from phix.kernels.lowering.shape import swapped
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Expr
 
@@ -57,6 +58,23 @@ def matmul(
     meta = task.out
     x, transpose_x = _untransposed(x, transpose_x)
     y, transpose_y = _untransposed(y, transpose_y)
+    if _multiplies_columns(x, y, transpose_y):
+        *lead, size = y.dims[:-1] if not transpose_y else (*y.dims[:-2], y.dims[-1])
+        rows = b.view(y, (dm.product(tuple(lead)), size))
+        flat = MetaTensor((rows.dims[0], x.dims[-1 if transpose_x else -2]), meta.dtype)
+        return b.view(_product(b, rows, x, False, not transpose_x, flat), meta.dims)
+    return _product(b, x, y, transpose_x, transpose_y, meta)
+
+
+def _multiplies_columns(x: Value, y: Value, transpose_y: bool) -> bool:
+    """Whether one matrix meets many columns, one a matrix of ``y``: they are rows of another."""
+    columns = y.dims[-2 if transpose_y else -1] if len(y.dims) > 2 else 0
+    return len(x.dims) == 2 and dm.is_one(columns) and rewrites.is_on("joined_columns")
+
+
+def _product(
+    b: Builder, x: Value, y: Value, transpose_x: bool, transpose_y: bool, meta: MetaTensor
+) -> Value:
     product = _Product(b, x, y, transpose_x, transpose_y, meta)
     is_narrow = meta.dtype in (dt.float16, dt.bfloat16)  # a loop would sum in the wider dtype
     in_loops = (product.is_small or product.is_dots) and not is_narrow
@@ -67,7 +85,8 @@ def matmul(
         wide = MetaTensor(meta.dims, dt.float32)
         (stored,) = b.written((wide,), product.by_library)
         return converted(b, stored, meta.dtype)
-    return b.written((meta,), product.by_loops)[0]
+    in_rows = b.target.sums_in_memory and not (product.is_small or product.is_dots)
+    return b.written((meta,), product.by_rows if in_rows else product.by_loops)[0]
 
 
 def _untransposed(x: Value, transpose: bool) -> tuple[Value, bool]:
@@ -145,14 +164,36 @@ class _Product:
             *batch, i, j = indices
             targets = b.mutable(*parts(constant(0, out.dtype)))
             with b.loops((self.k,), "reduction") as (k,):
-                in_x = (k, i) if self.transpose_x else (i, k)
-                in_y = (j, k) if self.transpose_y else (k, j)
-                left: Any = as_dtype(self._read(self.x, self.xd, batch, in_x), out.dtype)
-                right = as_dtype(self._read(self.y, self.yd, batch, in_y), out.dtype)
-                new = SUM.combine(whole(targets), left * right)
-                b.emit(ir.Assign(targets, parts(new), True))
+                term = self._left(batch, i, k, out.dtype) * self._right(batch, k, j, out.dtype)
+                b.emit(ir.Assign(targets, parts(SUM.combine(whole(targets), term)), True))
             at = b.linear(indices, (*self.batch, self.m, self.n))
             b.emit(*ir.stores(out, (at,), whole(targets)))
+
+    def by_rows(self, out: Buffer) -> None:
+        """Rows of the result, to which rows of the right operand are added, as they lie."""
+        b, dims = self.b, (*self.batch, self.m, self.n)
+        if self.transpose_y:
+            self.y, self.transpose_y = buffer_value(b.contiguous(swapped(b, self.y))), False
+            self.yd = self.y.dims
+        with b.kernel(), b.loops((*self.batch, self.m)) as indices:
+            *batch, i = indices
+            with b.loops((self.n,)) as (j,):
+                at = b.linear((*indices, j), dims)
+                b.emit(*ir.stores(out, (at,), constant(0, out.dtype)))
+            with b.loops((self.k,), "reduction") as (k,):
+                left = self._left(batch, i, k, out.dtype)
+                with b.loops((self.n,)) as (j,):
+                    at = b.linear((*indices, j), dims)
+                    term = left * self._right(batch, k, j, out.dtype)
+                    b.put(out, at, SUM.combine(ir.load(out, (at,)), term))
+
+    def _left(self, batch: Any, i: Expr, k: Expr, dtype: Any) -> Any:
+        at = (k, i) if self.transpose_x else (i, k)
+        return as_dtype(self._read(self.x, self.xd, batch, at), dtype)
+
+    def _right(self, batch: Any, k: Expr, j: Expr, dtype: Any) -> Any:
+        at = (j, k) if self.transpose_y else (k, j)
+        return as_dtype(self._read(self.y, self.yd, batch, at), dtype)
 
     def _read(self, v: Value, dims: dm.Shape, batch: Any, matrix: tuple[Expr, Expr]) -> Element:
         index = (*self._stack_index(dims, tuple(batch)), *matrix)

@@ -19,6 +19,7 @@ from phix.kernels.loops.nodes import Buffer, Element, LibraryCall, Pointer
 from phix.kernels.lowering.contraction import BLAS_DTYPES
 from phix.kernels.lowering.reduction import as_dtype, converted
 from phix.kernels.lowering.registry import Task, lowering
+from phix.kernels.lowering.shape import swapped
 from phix.kernels.scalar import complex_math
 from phix.kernels.scalar import language as sc
 from phix.kernels.scalar.language import Complex, Expr
@@ -74,21 +75,6 @@ def store_matrix(b: Builder, out: Buffer, at: tuple[Expr, ...], rows: Rows) -> N
     for i, row in enumerate(rows):
         for j, element in enumerate(row):
             b.store(out, (*at, number(i), number(j)), element)
-
-
-def swapped(b: Builder, x: Value) -> Value:
-    """The transposes of the matrices of x."""
-    if x.swapped is not None and x.buffer is None:
-        return x.swapped
-    *lead, rows, columns = x.dims
-    result = Value(
-        (*lead, columns, rows),
-        x.dtype,
-        lambda idx: b.element(x, (*idx[:-2], idx[-1], idx[-2])),
-        cost=x.cost,
-    )
-    result.tiled = len(lead)
-    return result
 
 
 def first_element(b: Builder, at: tuple[Expr, ...], dims: Shape, rank: int = 2) -> Expr:

@@ -66,6 +66,21 @@ def transpose(b: Builder, x: Value, perm: tuple[int, ...]) -> Value:
     return result
 
 
+def swapped(b: Builder, x: Value) -> Value:
+    """The transposes of the matrices of x."""
+    if x.swapped is not None and x.buffer is None:
+        return x.swapped
+    *lead, rows, columns = x.dims
+    result = Value(
+        (*lead, columns, rows),
+        x.dtype,
+        lambda idx: b.element(x, (*idx[:-2], idx[-1], idx[-2])),
+        cost=x.cost,
+    )
+    result.tiled = len(lead)
+    return result
+
+
 def moved_axis(b: Builder, x: Value, source: int, target: int) -> Value:
     """``x`` with axis ``source`` reindexed to ``target``."""
     perm = [axis for axis in range(len(x.dims)) if axis != source]
