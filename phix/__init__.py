@@ -100,6 +100,7 @@ if _typing.TYPE_CHECKING:
     from phix import linalg as linalg
     from phix import lod as lod
     from phix import numba as numba
+    from phix import numpy as numpy
     from phix import optim as optim
     from phix import random as random
     from phix import selected_rows as selected_rows
@@ -179,6 +180,7 @@ __all__ = [
     "matmul_precision",
     "nn",
     "numba",
+    "numpy",
     "ones",
     "ones_like",
     "ops",
@@ -230,6 +232,7 @@ _LATER = {
 }  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
+    _LATER = {"cupy", "debug", "fft", "linalg", "numba", "numpy", "random", "sparse", "testing"}
 
     def __getattr__(name: str) -> object:
         """The faces and functions that are imported when they are first used."""
@@ -246,6 +249,10 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
 
 _provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
 _provide_methods(lambda: _importlib.import_module("phix.array_functions.paddle_methods").METHODS)
+_provide_numpy(
+    lambda: _importlib.import_module("phix.array_functions").TABLE,
+    lambda: _importlib.import_module("phix.numpy"),
+)
 _install_methods(ops)
 _complete()
 _mark_absent(_TensorBase)

@@ -85,8 +85,9 @@ def test_errors_has_a_row_for_each_error() -> None:
 
 
 # -- docstrings --------------------------------------------------------------------------------
-# Functions of the op table have its texts; docs/errors.md and devices.md show the other names.
-WITHOUT_EXAMPLES = {"ops", "nn", "errors", "kernels"}
+# Functions of the op table have its texts; docs/errors.md, devices.md and numpy.md show the other
+# names.
+WITHOUT_EXAMPLES = {"ops", "nn", "errors", "kernels", "numpy"}
 
 
 def _public() -> dict[str, object]:

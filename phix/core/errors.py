@@ -119,6 +119,10 @@ class OpTableError(PhixError, ValueError):
     """An entry of an op table, or a rule for one, is wrong."""
 
 
+class UnknownNameError(PhixError, AttributeError):
+    """A module or a tensor has no such name; the message says what to write instead."""
+
+
 class UnknownOpError(PhixError, LookupError):
     """No op of that name is in the op table."""
 
