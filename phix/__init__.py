@@ -226,7 +226,8 @@ __dir__ = _face(__all__)
 
 # Imported when they are first used: modules, and functions with the modules that have them.
 _LATER = {
-    "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "optim": "",
+    "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "numpy": "",
+    "optim": "",
     "random": "", "selected_rows": "", "sparse": "", "strings": "", "testing": "",
     "load": "phix.files.saving", "save": "phix.files.saving",
 }  # fmt: skip
@@ -247,7 +248,10 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
         return value
 
 
-_provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
+_provide_numpy(
+    lambda: _importlib.import_module("phix.array_functions").TABLE,
+    lambda: _importlib.import_module("phix.numpy"),
+)
 _provide_methods(lambda: _importlib.import_module("phix.array_functions.paddle_methods").METHODS)
 _provide_numpy(
     lambda: _importlib.import_module("phix.array_functions").TABLE,

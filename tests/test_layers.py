@@ -38,7 +38,6 @@ ROOMS: dict[str, set[str]] = {
     "strings": {"core"},
     "numba": {"kernels", "api", "passes", "table", "ops", "core"},
     "cupy": {"kernels", "core"},
-    "array_functions": {"linalg", "fft", "ops", "core"},
     "files": {"core"},
     "optim": {"api", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},

@@ -127,10 +127,6 @@ class UnknownOpError(PhixError, LookupError):
     """No op of that name is in the op table."""
 
 
-class UnknownNameError(PhixError, AttributeError):
-    """A module, or a tensor, has nothing of that name."""
-
-
 class GraphError(PhixError, ValueError):
     """A graph is ill-formed, or its text does not parse."""
 
