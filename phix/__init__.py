@@ -227,13 +227,11 @@ __dir__ = _face(__all__)
 # Imported when they are first used: modules, and functions with the modules that have them.
 _LATER = {
     "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "numpy": "",
-    "optim": "",
-    "random": "", "selected_rows": "", "sparse": "", "strings": "", "testing": "",
+    "optim": "", "random": "", "selected_rows": "", "sparse": "", "strings": "", "testing": "",
     "load": "phix.files.saving", "save": "phix.files.saving",
 }  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
-    _LATER = {"cupy", "debug", "fft", "linalg", "numba", "numpy", "random", "sparse", "testing"}
 
     def __getattr__(name: str) -> object:
         """The faces and functions that are imported when they are first used."""
@@ -253,10 +251,6 @@ _provide_numpy(
     lambda: _importlib.import_module("phix.numpy"),
 )
 _provide_methods(lambda: _importlib.import_module("phix.array_functions.paddle_methods").METHODS)
-_provide_numpy(
-    lambda: _importlib.import_module("phix.array_functions").TABLE,
-    lambda: _importlib.import_module("phix.numpy"),
-)
 _install_methods(ops)
 _complete()
 _mark_absent(_TensorBase)
