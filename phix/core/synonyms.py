@@ -93,7 +93,7 @@ NAMES: dict[str, str] = {
              "phix.nn.functional has what layers do",
     "Sequential": "functions called one after the other; phix.nn.functional has what layers do",
     # JAX
-   
+
     "lax": "phix.cond, phix.scan, phix.while_loop, phix.fori_loop, phix.switch",
     "make_jaxpr": "phix.make_graph(f)(x)", "block_until_ready": "nothing: results are there",
     "device_put": "x.to(place)", "device_get": "x.numpy()", "devices": "phix.device(place)",
