@@ -117,7 +117,8 @@ def assign_pos(x: Any, cum_count: Any, eff_num_len: Any) -> Any:
     if not dm.may_equal(eff_num_len.meta.size, 1):
         raise ShapeError(f"eff_num_len is one number, found {eff_num_len.meta}")
     experts, count = cum_count.meta.dims[0], x.meta.size
-    size = as_dim(ops.cast(ops.reshape(eff_num_len, ()), dt.int64))
+    size = ops.cast(ops.reshape(eff_num_len, ()), dt.int64)
+    size = as_dim(size, refusal="eff_num_len must be 0 or more")
     none, end = ops.full((), experts, dt.int64), ops.full((), size, dt.int64)
     owner = ops.cast(ops.reshape(x, (count,)), dt.int64)
     owner = ops.where(ops.logical_and(owner >= 0, owner < none), owner, none)
