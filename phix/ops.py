@@ -13082,7 +13082,7 @@ def llm_int8_linear(
 
 _lookup_table_dequant = define(
     "lookup_table_dequant", "(Tensor w, Tensor ids, int64_t padding_idx = -1)", "Tensor(out)",
-    traits=("nondifferentiable",), dtypes=("float",)
+    traits=("nondifferentiable",)
 )
 def lookup_table_dequant(w: TensorLike, ids: TensorLike, padding_idx: DimLike = -1) -> Tensor:
     """Rows of a table of bytes: row r of w [rows, 2 + n], of float32, is a least number a, a
@@ -13091,7 +13091,7 @@ def lookup_table_dequant(w: TensorLike, ids: TensorLike, padding_idx: DimLike = 
     an id that is no row raises where the call runs at once, and compiled programs take the nearest.
 
     Args:
-        w, ids: tensor, float.
+        w, ids: tensor.
         padding_idx: int.
     """
     return bind(_lookup_table_dequant, (w, ids), (padding_idx,))
