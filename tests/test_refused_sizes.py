@@ -70,3 +70,19 @@ def test_shapes_that_do_not_fit_are_refused_for_unknown_dims_too() -> None:
             with pytest.raises((ShapeError, UnknownDimError)):
                 meanings.compiled_for_all_sizes(call.fn, call.arrays)(*call.arrays)
     assert refused > 300
+
+
+@pytest.mark.parametrize(
+    ("twice", "fits", "do_not"),
+    [
+        (lambda d: ops.reshape(ops.reshape(d, [4, d.shape[1]]), [4, 5]), (4, 5), [(5, 4)]),
+        (lambda d: ops.expand(ops.expand(d, [3, 5]), [2, 3, 5]), (1, 5), [(2, 5), (3, 4)]),
+    ],
+)
+def test_a_view_of_a_view_keeps_the_checks_of_both(twice: Any, fits: Any, do_not: Any) -> None:
+    f = phix.jit(twice, input_spec=[phix.spec(["m", "n"], "float64")])
+    x = np.arange(np.prod(fits), dtype="float64").reshape(fits)
+    np.testing.assert_array_equal(f(x), twice(phix.to_tensor(x)))
+    for dims in do_not:
+        with pytest.raises(ShapeError):
+            f(np.ones(dims))

@@ -247,7 +247,16 @@ def cast_of_cast(op: str, x: Any, dtype: Any) -> Any:
 @rules.simplify("view_of_view", "two transposes, reshapes or expands are one", "reshape", "expand")
 def reshape_of_reshape(op: str, x: Any, shape: Any) -> Any:
     inner = made_by(x, op)
-    return None if inner is None else Call(op, (inner[0], shape))
+    if inner is None or not _fits_for_sure(op, inner[0].meta.dims, x.meta.dims):
+        return None  # the check of the inner one is made in the run
+    return Call(op, (inner[0], shape))
+
+
+def _fits_for_sure(op: str, given: dm.Shape, dims: dm.Shape) -> bool:
+    """Whether a tensor of unknown dims becomes one of ``dims`` whatever they are."""
+    if op == "reshape":
+        return dm.same_shape((dm.product(given),), (dm.product(dims),))
+    return all(dm.is_one(d) or dm.same_shape((d,), (e,)) for d, e in zip(given[::-1], dims[::-1]))
 
 
 @rules.simplify("view_of_view", "", "transpose")
