@@ -98,10 +98,17 @@ if _typing.TYPE_CHECKING:
     from phix import debug as debug
     from phix import fft as fft
     from phix import linalg as linalg
+    from phix import lod as lod
     from phix import numba as numba
+    from phix import numpy as numpy
+    from phix import optim as optim
     from phix import random as random
+    from phix import selected_rows as selected_rows
     from phix import sparse as sparse
+    from phix import strings as strings
     from phix import testing as testing
+    from phix.files.saving import load as load
+    from phix.files.saving import save as save
 
 __version__ = "0.1.0"
 
@@ -165,15 +172,19 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "linspace",
+    "load",
     "load_ops",
+    "lod",
     "make_graph",
     "map",
     "matmul_precision",
     "nn",
     "numba",
+    "numpy",
     "ones",
     "ones_like",
     "ops",
+    "optim",
     "parse_graph",
     "pmax",
     "pmean",
@@ -185,13 +196,16 @@ __all__ = [
     "random",
     "register_backend",
     "remat",
+    "save",
     "scan",
     "scoped_registries",
     "select_n",
+    "selected_rows",
     "set_matmul_precision",
     "sparse",
     "spec",
     "stop_gradient",
+    "strings",
     "switch",
     "testing",
     "to_tensor",
@@ -210,19 +224,32 @@ __all__ = [
 __dir__ = _face(__all__)
 
 
+# Imported when they are first used: modules, and functions with the modules that have them.
+_LATER = {
+    "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "numpy": "",
+    "optim": "", "random": "", "selected_rows": "", "sparse": "", "strings": "", "testing": "",
+    "load": "phix.files.saving", "save": "phix.files.saving",
+}  # fmt: skip
+
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
-    _LATER = {"cupy", "debug", "fft", "linalg", "numba", "random", "sparse", "testing"}
 
     def __getattr__(name: str) -> object:
-        """The faces that are imported when they are first used."""
-        if name in _LATER:
-            return _importlib.import_module(f"phix.{name}")
+        """The faces and functions that are imported when they are first used."""
         if name.startswith("__"):
             raise AttributeError(f"module 'phix' has no attribute {name!r}")
-        raise _missing_name("phix", name)
+        if name not in _LATER:
+            raise _missing_name("phix", name)
+        module = _LATER[name]
+        if not module:
+            return _importlib.import_module(f"phix.{name}")
+        value = globals()[name] = getattr(_importlib.import_module(module), name)
+        return value
 
 
-_provide_numpy(lambda: _importlib.import_module("phix.array_functions").TABLE)
+_provide_numpy(
+    lambda: _importlib.import_module("phix.array_functions").TABLE,
+    lambda: _importlib.import_module("phix.numpy"),
+)
 _provide_methods(lambda: _importlib.import_module("phix.array_functions.paddle_methods").METHODS)
 _install_methods(ops)
 _complete()

@@ -85,8 +85,9 @@ def test_errors_has_a_row_for_each_error() -> None:
 
 
 # -- docstrings --------------------------------------------------------------------------------
-# Functions of the op table have its texts; docs/errors.md and devices.md show the other names.
-WITHOUT_EXAMPLES = {"ops", "nn", "errors", "kernels"}
+# Functions of the op table have its texts; docs/errors.md, devices.md and numpy.md show the other
+# names.
+WITHOUT_EXAMPLES = {"ops", "nn", "errors", "kernels", "numpy"}
 
 
 def _public() -> dict[str, object]:
@@ -100,6 +101,8 @@ def _public() -> dict[str, object]:
         elif not isinstance(value, np.dtype):  # which is NumPy's own object
             found[f"phix.{name}"] = value
     functions = {n: getattr(phix.nn.functional, n) for n in phix.nn.functional.__all__}
+    layers = set(phix.nn.__all__) - {"functional"}
+    found |= {f"phix.nn.{n}": getattr(phix.nn, n) for n in layers}
     return found | {f"phix.nn.functional.{n}": f for n, f in functions.items()}
 
 

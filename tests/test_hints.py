@@ -61,7 +61,7 @@ def test_no_row_is_of_a_name_that_is_there() -> None:
         ("phix.ops.mm", "phix.ops.matmul"),
         ("phix.ops.clamp", "phix.ops.clip"),
         ("phix.ops.jit", "write phix.jit"),
-        ("phix.nn.Linear", "phix.nn.functional.linear"),
+        ("phix.Linear", "phix.nn.Linear.create("),
         ("phix.nn.functional.rellu", "phix.nn.functional.relu"),
         ("phix.linalg.nrom", "phix.linalg.norm"),
         ("phix.fft.fftt", "phix.fft.fft"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from phix.core import context, pytrees
+from phix.core import context, pytrees, tensor_kinds
 from phix.core.conversion import home, lent_tensor, owned_tensor
 from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
@@ -89,6 +89,17 @@ class Flattened:
     def __call__(self, *flat: Any) -> list[TensorBase]:
         args, kwargs = pytrees.unflatten(self.treedef, flat)
         outs, self.out_tree = flat_tensors(self.function(*args, **kwargs), self.where)
+        return outs
+
+
+class FlattenedDense(Flattened):
+    """The same where derivatives of the results are taken: tensors of other kinds are made dense,
+    since what numbers their rows has no derivative."""
+
+    def __call__(self, *flat: Any) -> list[TensorBase]:
+        args, kwargs = pytrees.unflatten(self.treedef, flat)
+        result = tensor_kinds.dense_tree(self.function(*args, **kwargs))
+        outs, self.out_tree = flat_tensors(result, self.where)
         return outs
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -10,8 +11,17 @@ import numpy as np
 from phix import fft, linalg, ops
 from phix.array_functions.arrangement import matrix_transpose, moveaxis
 from phix.array_functions.arrangement import ravel as flat
-from phix.array_functions.numpy_arguments import axes_of, floating, named, refuse, tensor
+from phix.array_functions.numpy_arguments import (
+    axes_of,
+    floating,
+    operand,
+    refuse,
+    tensor,
+)
+from phix.array_functions.reductions import sum as total
+from phix.array_functions.ufuncs import titled, vecdot
 from phix.core import dtypes as dt
+from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
@@ -19,6 +29,8 @@ Function = Callable[..., Any]
 
 # -- products ------------------------------------------------------------------------------------
 def dot(a: Any, b: Any, out: Any = None) -> Any:
+    """The product of vectors and matrices; of more axes over the last of a and the last but one
+    of b."""
     refuse(out=out)
     x, y = tensor(a), tensor(b)
     if not x.ndim or not y.ndim:
@@ -29,11 +41,13 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
 
 
 def vdot(a: Any, b: Any, /) -> Any:
+    """The sum of conj(a) * b over all elements."""
     x, y = flat(a), flat(b)
     return ops.matmul(ops.conj(x) if dt.is_complex(x.dtype) else x, y)
 
 
 def inner(a: Any, b: Any, /) -> Any:
+    """The sums of products along the last axes of both."""
     x, y = tensor(a), tensor(b)
     if not x.ndim or not y.ndim:
         return x * y
@@ -41,11 +55,13 @@ def inner(a: Any, b: Any, /) -> Any:
 
 
 def outer(a: Any, b: Any, out: Any = None) -> Any:
+    """The product of each element of a with each of b, as a matrix."""
     refuse(out=out)
     return ops.reshape(flat(a), (-1, 1)) * flat(b)
 
 
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
+    """The sums of products over axes of both: the last and the first ``axes``, or two lists."""
     x, y = tensor(a), tensor(b)
     if isinstance(axes, int):
         return ops.tensordot(x, y, range(x.ndim - axes, x.ndim), range(axes))
@@ -53,6 +69,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 
 
 def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
+    """The sum of products that an equation such as 'ij,jk->ik' says."""
     refuse(out=out)
     if not isinstance(operands[0], str):
         raise NotOfferedError("axes as lists of ints")
@@ -60,6 +77,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
 
 
 def kron(a: Any, b: Any) -> Any:
+    """The Kronecker product: each element of a times all of b."""
     return ops.kron(tensor(a), tensor(b))
 
 
@@ -71,159 +89,235 @@ def cross(
         axisa = axisb = axisc = axis
     x, y = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
     if x.shape[-1] != 3 or y.shape[-1] != 3:
-        raise NotOfferedError("vectors of two elements")
+        raise ShapeError(f"cross: vectors of three elements, found {x.meta} and {y.meta}")
     (a0, a1, a2), (b0, b1, b2) = ([v[..., i] for i in range(3)] for v in (x, y))
     parts = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
     return moveaxis(ops.stack(parts, -1), -1, axisc)
 
 
+def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
+    """The order in which NumPy would contract, and a report; :func:`einsum` has its own."""
+    shapes: Any = [np.empty(tensor(x).shape) if not isinstance(x, str) else x for x in operands]
+    return np.einsum_path(*shapes, optimize=optimize)
+
+
 # -- np.linalg -----------------------------------------------------------------------------------
 def _of_floats(function: Function) -> Function:
-    """A function of phix.linalg of one array; ints become float64, as in NumPy."""
+    """A function of phix.linalg of one array; ints become floats."""
 
-    def call(a: Any, *args: Any) -> Any:
-        return function(floating(a), *args)
+    def call(a: Any) -> Any:
+        return function(floating(a))
 
-    return call
+    return titled(call, function.__name__, _first_of(function))
+
+
+def _first_of(function: Function) -> str:
+    """The first paragraph of a function's text."""
+    return (function.__doc__ or "").partition("\n\n")[0]
 
 
 def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
+    """A norm of vectors or matrices: by default the root of the sum of squares."""
     return linalg.norm(floating(x), ord, axis, keepdims)
 
 
 def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False, ord: Any = 2) -> Any:
+    """A norm of vectors along the axes."""
     return linalg.vector_norm(floating(x), axis=axis, keepdims=keepdims, ord=ord)
 
 
 def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
+    """A norm of the matrices in the last two axes."""
     return linalg.matrix_norm(floating(x), keepdims=keepdims, ord=ord)
 
 
 def cond(x: Any, p: Any = None) -> Any:
+    """The condition number: norm(x) * norm(inv(x))."""
     return linalg.cond(floating(x), p)
 
 
 def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """How many singular values are above the tolerance."""
     return linalg.matrix_rank(floating(A), tol, hermitian, rtol=rtol)
 
 
 def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
+    """The x with the least norm(a @ x - b), residuals, rank, singular values."""
     return linalg.lstsq(floating(a), floating(b), rcond)
 
 
 def qr(a: Any, mode: str = "reduced") -> Any:
+    """Of a = q @ r the orthogonal q and the upper triangular r."""
     return linalg.qr(floating(a), mode)
 
 
 def eigh(a: Any, UPLO: str = "L") -> Any:
+    """The eigenvalues and vectors of Hermitian matrices, of which one triangle is read."""
     return linalg.eigh(floating(a), UPLO)
 
 
 def eigvalsh(a: Any, UPLO: str = "L") -> Any:
+    """The eigenvalues of Hermitian matrices, in order."""
     return linalg.eigvalsh(floating(a), UPLO)
 
 
 def vector_product(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The vector product of vectors of three elements along an axis."""
     return linalg.cross(tensor(x1), tensor(x2), axis)
 
 
 def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    refuse(dtype=dtype)
-    return linalg.trace(tensor(x), offset)
+    """The sum of the diagonal of the matrices in the last two axes."""
+    return total(matrix_diagonal(x, offset=offset), -1, dtype)
+
+
+def matrix_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """The diagonals of the matrices in the last two axes."""
+    return ops.diagonal(tensor(x), offset, -2, -1)
+
+
+def matmul(x1: Any, x2: Any, /) -> Any:
+    """The product of matrices, the last two axes; those before broadcast."""
+    return ops.matmul(operand(x1), operand(x2))
+
+
+def matrix_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """The sum of conj(x1) * x2 along one axis of both."""
+    return vecdot(x1, x2, axis=axis)
+
+
+def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
+    """The x with tensordot(a, x, x.ndim) == b; ``axes`` of a go to its end first."""
+    x, y = floating(a), floating(b)
+    if axes is not None:
+        last = axes_of(axes, x.ndim)
+        x = ops.transpose(x, [*(i for i in range(x.ndim) if i not in last), *last])
+    dims = x.shape[y.ndim - x.ndim :] if x.ndim > y.ndim else ()
+    count = math.prod(dims)
+    if count != y.size:
+        raise ShapeError(f"tensorsolve: {x.meta} is no square matrix for {y.meta}")
+    found = linalg.solve(ops.reshape(x, (count, count)), ops.reshape(y, (count,)))
+    return ops.reshape(found, dims)
+
+
+def tensorinv(a: Any, ind: int = 2) -> Any:
+    """The inverse of tensordot with a over its axes from ``ind`` on."""
+    x = floating(a)
+    if ind < 1:
+        raise AttributeValueError(f"tensorinv: ind is at least 1, found {ind}")
+    front, back = x.shape[:ind], x.shape[ind:]
+    count = math.prod(front)
+    found = linalg.inv(ops.reshape(x, (count, -1)))
+    return ops.reshape(found, (*back, *front))
 
 
 def vector_outer(x1: Any, x2: Any, /) -> Any:
+    """The product of each element of x1 with each of x2."""
     return linalg.outer(tensor(x1), tensor(x2))
 
 
 def svd(
     a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: bool = False
 ) -> Any:
+    """Of a = u @ diag(s) @ vh the factors u, s, vh; s alone without ``compute_uv``."""
     refuse(hermitian=hermitian or None)
     return linalg.svd(floating(a), full_matrices, compute_uv)
 
 
+def svdvals(x: Any, /) -> Any:
+    """The singular values of matrices, the largest first."""
+    return linalg.svdvals(floating(x))
+
+
 def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None) -> Any:
+    """The pseudo-inverse: that of Moore and Penrose."""
     given = rcond if rtol is None or rtol is np._NoValue else rtol
     return linalg.pinv(floating(a), given, hermitian)
 
 
 def solve(a: Any, b: Any) -> Any:
+    """The x with a @ x == b."""
     return linalg.solve(floating(a), floating(b))
 
 
 def inv(a: Any) -> Any:
+    """The inverse of matrices."""
     return linalg.inv(floating(a))
 
 
 def det(a: Any) -> Any:
+    """The determinant of matrices."""
     return linalg.det(floating(a))
 
 
 def slogdet(a: Any) -> Any:
+    """The sign and the logarithm of the absolute value of the determinant."""
     return linalg.slogdet(floating(a))
 
 
 def cholesky(a: Any, /, *, upper: bool = False) -> Any:
+    """The lower triangular L with a == L @ L^H, or with ``upper`` U with a == U^H @ U."""
     return linalg.cholesky(floating(a), upper=upper)
 
 
 def matrix_power(a: Any, n: int) -> Any:
+    """The n-th power of square matrices; of the inverse where n is negative."""
     return linalg.matrix_power(tensor(a), n)
 
 
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
+    """The product of several matrices, in the order that takes the least work."""
     refuse(out=out)
     return linalg.multi_dot([tensor(a) for a in arrays])
 
 
 # -- np.fft --------------------------------------------------------------------------------------
 def _transform(function: Function) -> Function:
-    def transform(a: Any, n: Any = None, axis: int = -1, norm: Any = None) -> Any:
+    def transform(a: Any, n: Any = None, axis: int = -1, norm: Any = None, out: Any = None) -> Any:
+        refuse(out=out)
         return function(floating(a), n, axis, norm)
 
-    return transform
+    return titled(transform, function.__name__, _first_of(function))
 
 
 def _transform_n(function: Function, axes: Any = None) -> Function:
     default = axes
 
-    def transform(a: Any, s: Any = None, axes: Any = default, norm: Any = None) -> Any:
+    def transform(
+        a: Any, s: Any = None, axes: Any = default, norm: Any = None, out: Any = None
+    ) -> Any:
+        refuse(out=out)
         return function(floating(a), s, axes, norm)
 
-    return transform
+    return titled(transform, function.__name__, _first_of(function))
 
 
 def _shift(function: Function) -> Function:
     def shift(x: Any, axes: Any = None) -> Any:
         return function(tensor(x), axes)
 
-    return shift
+    return titled(shift, function.__name__, _first_of(function))
 
 
-_LINALG: dict[str, Function] = {
+LINALG: dict[str, Function] = {
+    "svdvals": svdvals,
     "norm": norm, "solve": solve, "inv": inv, "det": det, "slogdet": slogdet,
     "cholesky": cholesky, "matrix_power": matrix_power, "multi_dot": multi_dot,
     "matrix_transpose": matrix_transpose, "svd": svd, "pinv": pinv,
     "qr": qr, "eigh": eigh, "eigvalsh": eigvalsh, "matrix_rank": matrix_rank, "cond": cond,
     "lstsq": lstsq, "vector_norm": vector_norm, "matrix_norm": matrix_norm,
-    "cross": vector_product, "trace": matrix_trace, "outer": vector_outer, "tensordot": tensordot,
-    **{n: _of_floats(getattr(linalg, n)) for n in ("svdvals", "eig", "eigvals")},
+    "cross": vector_product, "trace": matrix_trace, "diagonal": matrix_diagonal,
+    "matmul": matmul, "vecdot": matrix_vecdot, "tensorsolve": tensorsolve, "tensorinv": tensorinv,
+    "outer": vector_outer, "tensordot": tensordot,
+    **{n: _of_floats(getattr(linalg, n)) for n in ("eig", "eigvals")},
 }  # fmt: skip
-_FFT: dict[str, Function] = {
+FFT: dict[str, Function] = {
     **{n: _transform(getattr(fft, n)) for n in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")},
     **{n: _transform_n(getattr(fft, n)) for n in ("fftn", "ifftn", "rfftn", "irfftn")},
     **{n: _transform_n(getattr(fft, n), (-2, -1)) for n in ("fft2", "ifft2", "rfft2", "irfft2")},
     **{n: _shift(getattr(fft, n)) for n in ("fftshift", "ifftshift")},
 }
-FUNCTIONS: dict[Any, Function] = {
-    **named(
-        {
-            "dot": dot, "vdot": vdot, "inner": inner, "outer": outer, "tensordot": tensordot,
-            "einsum": einsum, "kron": kron, "cross": cross,
-        },
-        np,
-    ),
-    **named(_LINALG, np.linalg),
-    **named(_FFT, np.fft),
+NAMES: dict[str, Function] = {
+    "dot": dot, "vdot": vdot, "inner": inner, "outer": outer, "tensordot": tensordot,
+    "einsum": einsum, "einsum_path": einsum_path, "kron": kron, "cross": cross,
 }  # fmt: skip

@@ -9,11 +9,20 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.array_functions.numpy_arguments import axes_of, axis_of, named, operand, refuse, tensor
+from phix.array_functions.numpy_arguments import (
+    axes_of,
+    axis_of,
+    operand,
+    refuse,
+    refuse_casting,
+    tensor,
+)
 from phix.array_functions.numpy_arguments import with_dtype as cast
+from phix.array_functions.ufuncs import titled
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
+from phix.core.places import as_place
 from phix.core.tensor import TensorBase
 
 Function = Callable[..., Any]
@@ -21,9 +30,11 @@ Function = Callable[..., Any]
 
 # -- together ------------------------------------------------------------------------------------
 def concatenate(
-    arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
+    arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
 ) -> Any:
-    refuse(out=out, casting=casting)
+    """The arrays one behind the other along an axis; flattened for axis=None."""
+    refuse(out=out)
+    refuse_casting(casting)
     parts = [tensor(a) for a in arrays]
     if axis is None:
         parts, axis = [ops.reshape(p, [-1]) for p in parts], 0
@@ -31,36 +42,44 @@ def concatenate(
 
 
 def stack(
-    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = None
+    arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
 ) -> Any:
-    refuse(out=out, casting=casting)
+    """The arrays along a new axis."""
+    refuse(out=out)
+    refuse_casting(casting)
     return cast(ops.stack([tensor(a) for a in arrays], axis), dtype)
 
 
-def vstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
+def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    """The arrays one below the other."""
     return concatenate([atleast_2d(a) for a in tup], 0, dtype=dtype, casting=casting)
 
 
-def hstack(tup: Any, *, dtype: Any = None, casting: Any = None) -> Any:
+def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
+    """The arrays side by side."""
     parts = [atleast_1d(a) for a in tup]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
 def dstack(tup: Any) -> Any:
+    """The arrays along the third axis."""
     return concatenate([atleast_3d(a) for a in tup], 2)
 
 
 def column_stack(tup: Any) -> Any:
+    """Vectors and matrices side by side as columns."""
     parts = [tensor(a) for a in tup]
     return concatenate([ops.reshape(p, (-1, 1)) if p.ndim < 2 else p for p in parts], 1)
 
 
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """The array with the values behind it, both flattened without an axis."""
     return concatenate([arr, values], axis)
 
 
 def _at_least(rank: int, place: Callable[[Any], Any]) -> Function:
     def at_least(*arys: Any) -> Any:
+        """The arrays with new axes, so that there are enough of them."""
         found = [place(t) if (t := tensor(a)).ndim < rank else t for a in arys]
         return found[0] if len(found) == 1 else tuple(found)
 
@@ -76,6 +95,7 @@ atleast_3d = _at_least(
 
 # -- apart ---------------------------------------------------------------------------------------
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """The array in parts along an axis, the first ones longer where they cannot be equal."""
     x = tensor(ary)
     at = axis_of(axis, x.ndim)
     size = x.shape[at]
@@ -90,6 +110,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
 
 
 def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
+    """The array in equal parts along an axis, or cut at the places given."""
     x = tensor(ary)
     if not isinstance(indices_or_sections, (Sequence, np.ndarray)):
         size = x.shape[axis_of(axis, x.ndim)]
@@ -101,40 +122,45 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     return array_split(x, indices_or_sections, axis)
 
 
-def _split_along(number: int) -> Function:
+def _split_along(name: str, number: int) -> Function:
     def split_along(ary: Any, indices_or_sections: Any) -> list[Any]:
+        """The array in equal parts along one axis, or cut at the places given."""
         x = tensor(ary)
-        return split(x, indices_or_sections, 0 if x.ndim == 1 else number)
+        return split(x, indices_or_sections, 0 if x.ndim == 1 and number == 1 else number)
 
-    return split_along
+    return titled(split_along, name, split_along.__doc__ or "")
 
 
 # -- shapes --------------------------------------------------------------------------------------
 def reshape(
     a: Any, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None
 ) -> Any:
-    if order != "C":
+    """The same elements in another shape; a -1 in it is what is left."""
+    if order not in ("C", "A", "F"):
         raise NotOfferedError(f"order={order!r}")
     wanted = newshape if shape is None else shape
     x = tensor(a)
-    if isinstance(wanted, int):
-        wanted = (wanted,)
-    wanted = tuple(wanted)
+    wanted = tuple(wanted) if isinstance(wanted, (Sequence, np.ndarray)) else (wanted,)
+    if order == "F":
+        return transpose(reshape(transpose(x), wanted[::-1]))
     if any(isinstance(d, int) and d == 0 for d in wanted):  # in PHI a 0 copies the dim of x
         return ops.expand(ops.full((1,) * len(wanted), 0, x.dtype), wanted)
     return ops.reshape(x, wanted)
 
 
 def ravel(a: Any, order: str = "C") -> Any:
-    return reshape(a, (-1,), order)
+    """All elements as a vector."""
+    return reshape(a, (-1,), "C" if order == "K" else order)
 
 
 def transpose(a: Any, axes: Any = None) -> Any:
+    """The axes in another order, by default the opposite one."""
     x = tensor(a)
     return ops.transpose(x, axes_of(axes, x.ndim) if axes is not None else range(x.ndim)[::-1])
 
 
 def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
+    """Two axes in each other's place."""
     x = tensor(a)
     order = list(range(x.ndim))
     i, j = axis_of(axis1, x.ndim), axis_of(axis2, x.ndim)
@@ -143,6 +169,7 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Any:
 
 
 def moveaxis(a: Any, source: Any, destination: Any) -> Any:
+    """Axes put at other places, the rest in their order."""
     x = tensor(a)
     sources, targets = axes_of(source, x.ndim), axes_of(destination, x.ndim)
     if len(sources) != len(targets):
@@ -154,10 +181,12 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 
 def matrix_transpose(x: Any, /) -> Any:
+    """The last two axes in each other's place."""
     return swapaxes(x, -1, -2)
 
 
 def expand_dims(a: Any, axis: Any) -> Any:
+    """New axes of size 1 at these places of the result."""
     x = tensor(a)
     count = len(axis) if isinstance(axis, Sequence) else 1
     added = axes_of(axis, x.ndim + count)
@@ -167,6 +196,7 @@ def expand_dims(a: Any, axis: Any) -> Any:
 
 
 def squeeze(a: Any, axis: Any = None) -> Any:
+    """Without axes of size 1: all, or these."""
     x = tensor(a)
     ones = [i for i, d in enumerate(x.shape) if isinstance(d, int) and d == 1]
     axes = ones if axis is None else axes_of(axis, x.ndim)
@@ -176,22 +206,36 @@ def squeeze(a: Any, axis: Any = None) -> Any:
 
 
 def broadcast_to(array: Any, shape: Any, subok: bool = False) -> Any:
+    """The array spread to a shape."""
     wanted = (shape,) if isinstance(shape, int) else tuple(shape)
     return ops.expand(tensor(array), wanted)
 
 
 def broadcast_arrays(*args: Any, subok: bool = False) -> tuple[Any, ...]:
+    """The arrays spread to the shape they have in common."""
     return tuple(ops.broadcast_tensors([tensor(a) for a in args]))
 
 
 # -- order ---------------------------------------------------------------------------------------
 def flip(m: Any, axis: Any = None) -> Any:
+    """The elements in opposite order along the axes, all by default."""
     x = tensor(m)
     axes = axes_of(axis, x.ndim)
     return ops.flip(x, list(axes)) if axes else x
 
 
+def fliplr(m: Any) -> Any:
+    """The columns in opposite order."""
+    return flip(m, 1)
+
+
+def flipud(m: Any) -> Any:
+    """The rows in opposite order."""
+    return flip(m, 0)
+
+
 def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
+    """Turned by k right angles in the plane of two axes."""
     x = tensor(m)
     first, second = axes_of(axes, x.ndim)
     for _ in range(k % 4):
@@ -200,6 +244,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
 
 
 def roll(a: Any, shift: Any, axis: Any = None) -> Any:
+    """The elements moved along the axes, the last to the front."""
     x = tensor(a)
     if axis is None:
         return ops.reshape(ops.roll(ops.reshape(x, [-1]), [shift], [0]), x.shape)
@@ -208,25 +253,8 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
     return ops.roll(x, shifts, list(axes))
 
 
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
-    refuse(order=order)
-    x = tensor(a)
-    if axis is None:
-        x, axis = ops.reshape(x, [-1]), 0
-    return ops.sort(x, axis_of(axis, x.ndim))
-
-
-def argsort(
-    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None
-) -> Any:
-    refuse(order=order)
-    x = tensor(a)
-    if axis is None:
-        x, axis = ops.reshape(x, [-1]), 0
-    return ops.argsort(x, axis_of(axis, x.ndim))[1]
-
-
 def tile(A: Any, reps: Any) -> Any:
+    """The array repeated as a whole along each axis."""
     x = tensor(A)
     times = [operator.index(r) for r in (reps if isinstance(reps, Sequence) else (reps,))]
     times = [1] * (x.ndim - len(times)) + times
@@ -235,6 +263,7 @@ def tile(A: Any, reps: Any) -> Any:
 
 
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    """Each element repeated along an axis."""
     x = tensor(a)
     if axis is None:
         x, axis = ops.reshape(x, [-1]), 0
@@ -248,31 +277,26 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     return ops.reshape(wide, (*x.shape[:at], size * int(repeats), *x.shape[at + 1 :]))
 
 
-def pad(array: Any, pad_width: Any, mode: Any = "constant", *, constant_values: Any = 0) -> Any:
-    x = tensor(array)
-    if mode != "constant" or isinstance(constant_values, (Sequence, dict)):
-        raise NotOfferedError(f"mode={mode!r}")
-    if isinstance(pad_width, dict):
-        raise NotOfferedError("pad_width=")
-    widths = np.broadcast_to(np.asarray(pad_width), (x.ndim, 2)).ravel().tolist()
-    if min(widths, default=0) < 0:
-        raise AttributeValueError(f"pad: a width is negative, found {pad_width}")
-    return ops.pad(x, widths, constant_values)
-
-
 # -- parts ---------------------------------------------------------------------------------------
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "raise") -> Any:
+    """The elements at the indices along an axis."""
     refuse(out=out)
-    if mode != "raise":
-        raise NotOfferedError(f"mode={mode!r}")
+    if mode not in ("raise", "wrap", "clip"):
+        raise AttributeValueError(f"take: mode is raise, wrap or clip, found {mode!r:.80}")
     x = tensor(a)
     if axis is None:
         x, axis = ops.reshape(x, [-1]), 0
+    at = axis_of(axis, x.ndim)
     number = indices if isinstance(indices, int) else tensor(indices)
-    return x[(slice(None),) * axis_of(axis, x.ndim) + (number,)]
+    if mode != "raise":
+        number, size = tensor(number), x.shape[at]
+        is_wrapped = mode == "wrap"
+        number = ops.remainder(number, size) if is_wrapped else ops.clip(number, 0, size - 1)
+    return x[(slice(None),) * at + (number,)]
 
 
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """Of each vector along an axis the elements at its own indices."""
     x = tensor(arr)
     if axis is None:
         x, axis = ops.reshape(x, [-1]), 0
@@ -282,17 +306,20 @@ def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
 
 
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    """The diagonal of two axes, as a last one."""
     return ops.diagonal(tensor(a), offset, axis1, axis2)
 
 
 def trace(
     a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None
 ) -> Any:
+    """The sum of the diagonal of two axes."""
     refuse(out=out)
     return ops.sum(cast(diagonal(a, offset, axis1, axis2), dtype), [-1])
 
 
 def diag(v: Any, k: int = 0) -> Any:
+    """The diagonal of a matrix, or a matrix with a vector as its diagonal."""
     x = tensor(v)
     if x.ndim == 2:
         return diagonal(x, k)
@@ -305,21 +332,29 @@ def diag(v: Any, k: int = 0) -> Any:
 
 
 def diagflat(v: Any, k: int = 0) -> Any:
+    """A matrix with all elements as its diagonal."""
     return diag(ops.reshape(tensor(v), [-1]), k)
 
 
 def tril(m: Any, k: int = 0) -> Any:
+    """The matrix with 0 above the k-th diagonal."""
     return ops.tril(tensor(m), k)
 
 
 def triu(m: Any, k: int = 0) -> Any:
+    """The matrix with 0 below the k-th diagonal."""
     return ops.triu(tensor(m), k)
 
 
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> Any:
-    if sparse:
-        raise NotOfferedError("sparse=")
+    """The coordinates of the points of a grid."""
     axes = [ops.reshape(tensor(x), [-1]) for x in xi]
+    if indexing not in ("xy", "ij"):
+        raise AttributeValueError(f"meshgrid: indexing is 'xy' or 'ij', found {indexing!r:.80}")
+    if sparse or not axes:
+        place = [1, 0, *range(2, len(axes))] if indexing == "xy" else list(range(len(axes)))
+        return tuple(ops.reshape(x, [-1 if i == place[k] else 1 for i in range(len(axes))])
+                     for k, x in enumerate(axes))  # fmt: skip
     if len(axes) < 2 or indexing == "ij":
         return tuple(ops.meshgrid(axes))
     found = ops.meshgrid([axes[1], axes[0], *axes[2:]])
@@ -331,43 +366,58 @@ def full_like(
     a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True,
     shape: Any = None, *, device: Any = None,
 ) -> Any:  # fmt: skip
-    refuse(device=device)
+    """An array of one value with the shape and dtype of another."""
     x = tensor(a)
     wanted = x.dtype if dtype is None else dt.as_dtype(dtype)
     dims = x.shape if shape is None else (shape,) if isinstance(shape, int) else tuple(shape)
     value = operand(fill_value)
     if isinstance(value, (TensorBase, np.ndarray, np.generic)):
-        return ops.expand(tensor(value).astype(wanted), dims)
-    return ops.full(dims, value, wanted)
+        found = ops.expand(tensor(value).astype(wanted), dims)
+    else:
+        found = ops.full(dims, value, wanted)
+    place = as_place(device)
+    return found if place is None else found.to(place)
 
 
-def _filled(value: int) -> Function:
-    def like(
-        a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
-        device: Any = None,
-    ) -> Any:  # fmt: skip
-        return full_like(a, value, dtype, order, subok, shape, device=device)
-
-    return like
+def zeros_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+    device: Any = None,
+) -> Any:  # fmt: skip
+    """Zeros with the shape and dtype of another array."""
+    return full_like(a, 0, dtype, order, subok, shape, device=device)
 
 
-FUNCTIONS: dict[Any, Function] = named(
-    {
-        "concatenate": concatenate, "concat": concatenate, "stack": stack, "vstack": vstack,
-        "hstack": hstack, "dstack": dstack, "column_stack": column_stack, "append": append,
-        "atleast_1d": atleast_1d, "atleast_2d": atleast_2d, "atleast_3d": atleast_3d,
-        "array_split": array_split, "split": split,
-        "hsplit": _split_along(1), "vsplit": split, "dsplit": lambda ary, n: split(ary, n, 2),
-        "reshape": reshape, "ravel": ravel, "transpose": transpose, "permute_dims": transpose,
-        "swapaxes": swapaxes, "moveaxis": moveaxis, "matrix_transpose": matrix_transpose,
-        "expand_dims": expand_dims, "squeeze": squeeze, "broadcast_to": broadcast_to,
-        "broadcast_arrays": broadcast_arrays,
-        "flip": flip, "fliplr": lambda m: flip(m, 1), "flipud": lambda m: flip(m, 0),
-        "rot90": rot90, "roll": roll, "sort": sort, "argsort": argsort, "tile": tile,
-        "repeat": repeat, "pad": pad, "take": take, "take_along_axis": take_along_axis,
-        "diagonal": diagonal, "trace": trace, "diag": diag, "diagflat": diagflat,
-        "tril": tril, "triu": triu, "meshgrid": meshgrid, "full_like": full_like,
-        "zeros_like": _filled(0), "empty_like": _filled(0), "ones_like": _filled(1),
-    },
-    np,
-)  # fmt: skip
+def ones_like(
+    a: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None, *,
+    device: Any = None,
+) -> Any:  # fmt: skip
+    """Ones with the shape and dtype of another array."""
+    return full_like(a, 1, dtype, order, subok, shape, device=device)
+
+
+def empty_like(
+    prototype: Any, /, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None,
+    *, device: Any = None,
+) -> Any:  # fmt: skip
+    """An array with the shape and dtype of another, whose values do not matter; they are 0."""
+    return full_like(prototype, 0, dtype, order, subok, shape, device=device)
+
+
+NAMES: dict[str, Function] = {
+    "concatenate": concatenate, "concat": concatenate, "stack": stack, "vstack": vstack,
+    "hstack": hstack, "dstack": dstack, "column_stack": column_stack, "append": append,
+    "atleast_1d": atleast_1d, "atleast_2d": atleast_2d, "atleast_3d": atleast_3d,
+    "array_split": array_split, "split": split,
+    "hsplit": _split_along("hsplit", 1), "vsplit": _split_along("vsplit", 0),
+    "dsplit": _split_along("dsplit", 2),
+    "reshape": reshape, "ravel": ravel, "transpose": transpose, "permute_dims": transpose,
+    "swapaxes": swapaxes, "moveaxis": moveaxis, "matrix_transpose": matrix_transpose,
+    "expand_dims": expand_dims, "squeeze": squeeze, "broadcast_to": broadcast_to,
+    "broadcast_arrays": broadcast_arrays,
+    "flip": flip, "fliplr": fliplr, "flipud": flipud,
+    "rot90": rot90, "roll": roll, "tile": tile,
+    "repeat": repeat, "take": take, "take_along_axis": take_along_axis,
+    "diagonal": diagonal, "trace": trace, "diag": diag, "diagflat": diagflat,
+    "tril": tril, "triu": triu, "meshgrid": meshgrid, "full_like": full_like,
+    "zeros_like": zeros_like, "empty_like": empty_like, "ones_like": ones_like,
+}  # fmt: skip

@@ -1,4 +1,4 @@
-"""NumPy's ufuncs, and its other elementwise functions."""
+"""NumPy's functions of each element that are no ufuncs, and what is said of an array."""
 
 from __future__ import annotations
 
@@ -6,136 +6,28 @@ import math
 from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from phix import ops
-from phix.array_functions.numpy_arguments import floating, operand, refuse, tensor, with_dtype
+from phix.array_functions.numpy_arguments import (
+    common_shape,
+    floating,
+    operand,
+    refuse,
+    tensor,
+)
 from phix.array_functions.selection import nonzero
 from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
-from phix.core.errors import ArgumentError
+from phix.core.errors import ArgumentError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
-from phix.core.tensor import TensorBase
 
 Function = Callable[..., Any]
 
 
-# -- what phix has under another name, or as an expression ---------------------------------------
-def _power(x: Any, y: Any) -> Any:
-    return x**y if isinstance(x, TensorBase) else ops.elementwise_pow(x, y)
-
-
-def _float_power(x: Any, y: Any) -> Any:
-    wide = [v.astype(dt.promote(v.dtype, dt.float64)) for v in (tensor(x), tensor(y))]
-    return ops.elementwise_pow(*wide)
-
-
-def _hypot(x: Any, y: Any) -> Any:
-    """As a modulus: nothing overflows, and the gradient at 0 is 0."""
-    return ops.abs(ops.complex(*_together(x, y)))
-
-
-def _logaddexp(x: Any, y: Any) -> Any:
-    pair = ops.broadcast_tensors(_together(x, y))
-    return ops.logsumexp(ops.stack(list(pair), 0), [0])
-
-
-def _logaddexp2(x: Any, y: Any) -> Any:
-    x, y = _together(x, y)
-    return _logaddexp(x * math.log(2), y * math.log(2)) / math.log(2)
-
-
-def _together(x: Any, y: Any) -> list[Any]:
-    """Two floats of one dtype."""
-    pair = [v if isinstance(v, (int, float)) else floating(v) for v in (x, y)]
-    if not any(isinstance(v, TensorBase) for v in pair):
-        pair = [floating(v) for v in pair]
-    both = next(v for v in pair if isinstance(v, TensorBase))
-    tensors = [v if isinstance(v, TensorBase) else ops.full((), v, both.dtype) for v in pair]
-    dtype = dt.promote(tensors[0].dtype, tensors[1].dtype)
-    return [v.astype(dtype) for v in tensors]
-
-
-def _fmod(x: Any, y: Any) -> Any:
-    """The rest with the sign of x."""
-    return ops.where(ops.less_than(x, 0), -1, 1) * ops.remainder(ops.abs(x), ops.abs(y))
-
-
-def _divmod(x: Any, y: Any) -> Any:
-    return ops.floor_divide(x, y), ops.remainder(x, y)
-
-
-def _modf(x: Any) -> Any:
-    whole = ops.trunc(x)
-    return ops.where(ops.isinf(x), 0.0, x - whole), whole
-
-
-def _cbrt(x: Any) -> Any:
-    return ops.sign(x) * ops.pow(ops.abs(x), 1 / 3)
-
-
-_FLOAT: dict[str, Function] = {  # of one array to floats
-    "sin": ops.sin, "cos": ops.cos, "tan": ops.tan,
-    "arcsin": ops.asin, "arccos": ops.acos, "arctan": ops.atan,
-    "sinh": ops.sinh, "cosh": ops.cosh, "tanh": ops.tanh,
-    "arcsinh": ops.asinh, "arccosh": ops.acosh, "arctanh": ops.atanh,
-    "exp": ops.exp, "expm1": ops.expm1, "exp2": lambda x: ops.elementwise_pow(2.0, x),
-    "log": ops.log, "log1p": ops.log1p, "log2": ops.log2, "log10": ops.log10,
-    "sqrt": ops.sqrt, "cbrt": _cbrt, "fabs": ops.abs, "rint": ops.round, "modf": _modf,
-    "deg2rad": lambda x: x * (math.pi / 180), "radians": lambda x: x * (math.pi / 180),
-    "rad2deg": lambda x: x * (180 / math.pi), "degrees": lambda x: x * (180 / math.pi),
-}  # fmt: skip
-_OTHER: dict[str, Function] = {
-    "absolute": ops.abs, "negative": lambda x: -x, "positive": lambda x: x,
-    "square": ops.square, "reciprocal": ops.reciprocal, "sign": ops.sign,
-    "conjugate": ops.conj, "floor": ops.floor, "ceil": ops.ceil, "trunc": ops.trunc,
-    "isfinite": ops.isfinite, "isinf": ops.isinf, "isnan": ops.isnan,
-    "add": ops.add, "subtract": ops.subtract, "multiply": ops.multiply, "divide": ops.divide,
-    "floor_divide": ops.floor_divide, "remainder": ops.remainder, "fmod": _fmod,
-    "divmod": _divmod, "power": _power, "float_power": _float_power,
-    "maximum": ops.maximum, "minimum": ops.minimum, "fmax": ops.fmax, "fmin": ops.fmin,
-    "arctan2": ops.atan2, "heaviside": ops.heaviside, "hypot": _hypot,
-    "logaddexp": _logaddexp, "logaddexp2": _logaddexp2,
-    "equal": ops.equal, "not_equal": ops.not_equal, "less": ops.less_than,
-    "less_equal": ops.less_equal, "greater": ops.greater_than, "greater_equal": ops.greater_equal,
-    "logical_and": ops.logical_and, "logical_or": ops.logical_or, "logical_xor": ops.logical_xor,
-    "logical_not": ops.logical_not,
-    "bitwise_and": ops.bitwise_and, "bitwise_or": ops.bitwise_or, "bitwise_xor": ops.bitwise_xor,
-    "invert": ops.bitwise_not, "left_shift": ops.bitwise_left_shift,
-    "right_shift": ops.bitwise_right_shift, "matmul": ops.matmul,
-}  # fmt: skip
-_TRUTHS = frozenset({
-    "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "isfinite", "isinf",
-    "isnan", "logical_and", "logical_or", "logical_xor", "logical_not",
-})  # fmt: skip
-
-
-def _ufunc(name: str, function: Function) -> Function:
-    to_floats, to_truths = name in _FLOAT, name in _TRUTHS
-
-    def called(*inputs: Any, dtype: Any = None) -> Any:
-        given = [floating(v) if to_floats else operand(v) for v in inputs]
-        if dtype is None:
-            return function(*given)
-        if to_truths:
-            raise NotOfferedError("dtype=")
-        return function(*(with_dtype(tensor(v), dtype) for v in given))
-
-    return called
-
-
-def _outer(function: Function) -> Function:
-    """``function`` of each element of the one array with each of the other."""
-
-    def outer(a: Any, b: Any, *, dtype: Any = None) -> Any:
-        x, y = tensor(a), tensor(b)
-        return function(ops.reshape(x, (*x.shape, *(1,) * y.ndim)), y, dtype=dtype)
-
-    return outer
-
-
-# -- functions that are no ufuncs ----------------------------------------------------------------
 def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    """x where the condition holds, else y; alone, the indices where it holds."""
     holds = tensor(condition)
     if x is None and y is None:
         return nonzero(holds)
@@ -148,6 +40,7 @@ def clip(
     a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None,
     max: Any = None,
 ) -> Any:  # fmt: skip
+    """The elements, but none below a_min or above a_max."""
     refuse(out=out)
     x = tensor(a)
     low, high = (
@@ -159,23 +52,32 @@ def clip(
 
 
 def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """Rounded to decimals; of two equally near the even one."""
     refuse(out=out)
-    return ops.round(tensor(a), decimals)
+    x = tensor(a)
+    if dt.is_complex(x.dtype):
+        return ops.complex(*(ops.round(part, decimals) for part in (ops.real(x), ops.imag(x))))
+    return x if x.dtype == dt.bool_ else ops.round(x, decimals)
 
 
 def nan_to_num(
     x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None, neginf: Any = None
 ) -> Any:
+    """Numbers in the place of NaN and of infinities: 0 and the largest there are."""
     x = tensor(x)
+    if dt.is_complex(x.dtype):
+        parts = (ops.real(x), ops.imag(x))
+        return ops.complex(*(nan_to_num(p, copy, nan, posinf, neginf) for p in parts))
     if not dt.is_float(x.dtype):
         return x
-    most = float(np.finfo(x.dtype).max)
+    most = float(ml_dtypes.finfo(x.dtype).max)
     known = ops.where(ops.isnan(x), nan, x)
     known = ops.where(ops.equal(x, math.inf), most if posinf is None else posinf, known)
     return ops.where(ops.equal(x, -math.inf), -most if neginf is None else neginf, known)
 
 
 def sinc(x: Any) -> Any:
+    """sin(pi x) / (pi x), and 1 at 0."""
     t = floating(x) * math.pi
     is_zero = t == 0
     safe = ops.where(is_zero, 1.0, t)
@@ -186,22 +88,26 @@ def sinc(x: Any) -> Any:
 
 
 def angle(z: Any, deg: bool = False) -> Any:
+    """The angle of complex numbers, in radians or degrees."""
     z = floating(z)
     found = ops.atan2(imag(z), real(z))
     return found * (180 / math.pi) if deg else found
 
 
 def real(val: Any) -> Any:
+    """The real part."""
     x = tensor(val)
     return ops.real(x) if dt.is_complex(x.dtype) else x
 
 
 def imag(val: Any) -> Any:
+    """The imaginary part."""
     x = tensor(val)
     return ops.imag(x) if dt.is_complex(x.dtype) else ops.full_like(x, 0)
 
 
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    """Whether abs(a - b) <= atol + rtol * abs(b)."""
     x, y = tensor(a), tensor(b)
     near = ops.less_equal(ops.abs(x - y), atol + rtol * ops.abs(y))
     near = ops.logical_or(ops.logical_and(near, ops.isfinite(y)), ops.equal(x, y))
@@ -212,14 +118,19 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: b
 def allclose(
     a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False
 ) -> bool:
+    """Whether all elements are close, as isclose has it."""
     return bool(ops.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
 def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    """Whether two arrays have one shape and the same elements; NaN equals NaN on demand."""
     x, y = tensor(a1), tensor(a2)
-    if equal_nan:
-        raise NotOfferedError("equal_nan=")
-    return x.shape == y.shape and bool(ops.all(ops.equal(x, y)))
+    if x.shape != y.shape:
+        return False
+    same = ops.equal(x, y)
+    if equal_nan and dt.is_differentiable(x.dtype) and dt.is_differentiable(y.dtype):
+        same = ops.logical_or(same, ops.logical_and(ops.isnan(x), ops.isnan(y)))
+    return bool(ops.all(same))
 
 
 def interp(
@@ -241,42 +152,57 @@ def interp(
     return ops.where(ops.greater_than(at, points[-1]), high, found)
 
 
+def array_equiv(a1: Any, a2: Any) -> bool:
+    """Whether two arrays broadcast and then have the same elements."""
+    x, y = tensor(a1), tensor(a2)
+    try:
+        common_shape("array_equiv", [x.shape, y.shape])
+    except ShapeError:
+        return False
+    return bool(ops.all(ops.equal(x, y)))
+
+
+def fix(x: Any, out: Any = None) -> Any:
+    """The whole part, towards 0."""
+    refuse(out=out)
+    return ops.trunc(tensor(x))
+
+
 def shape(a: Any) -> Any:
+    """The sizes of the axes."""
     return tensor(a).shape
 
 
 def ndim(a: Any) -> int:
+    """How many axes there are."""
     return int(tensor(a).ndim)
 
 
 def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype is complex."""
     return dt.is_complex(tensor(x).dtype)
 
 
 def isrealobj(x: Any) -> bool:
+    """Whether the dtype is not complex."""
     return not iscomplexobj(x)
 
 
 def size(a: Any, axis: Any = None) -> Any:
+    """How many elements there are, or along an axis."""
     x = tensor(a)
     return x.size if axis is None else x.shape[axis]
 
 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
+    """A copy."""
     return owned_tensor(a)
 
 
-UFUNCS: dict[str, Function] = {n: _ufunc(n, f) for n, f in (_FLOAT | _OTHER).items()}
-_PLAIN: dict[str, Function] = {
+NAMES: dict[str, Function] = {
     "where": where, "clip": clip, "round": round, "around": round, "nan_to_num": nan_to_num,
-    "fix": lambda x: ops.trunc(tensor(x)), "sinc": sinc, "angle": angle, "real": real,
+    "fix": fix, "array_equiv": array_equiv, "sinc": sinc, "angle": angle, "real": real,
     "imag": imag, "isclose": isclose, "allclose": allclose, "array_equal": array_equal,
     "interp": interp, "size": size, "copy": copy, "shape": shape, "ndim": ndim,
     "iscomplexobj": iscomplexobj, "isrealobj": isrealobj,
-}  # fmt: skip
-FUNCTIONS: dict[Any, Function] = {
-    **{getattr(np, n): f for n, f in UFUNCS.items()},
-    **{(getattr(np, n), "outer"): _outer(f) for n, f in UFUNCS.items()
-       if n != "matmul" and getattr(np, n).nin == 2},
-    **{getattr(np, n): f for n, f in _PLAIN.items() if hasattr(np, n)},
 }  # fmt: skip

@@ -2,47 +2,97 @@
 
 from __future__ import annotations
 
+import functools
 import operator
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import holds_tensors, owned_tensor
-from phix.core.errors import AttributeValueError
+from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import TensorBase
 
 
+class _Floats(threading.local):
+    """The dtype that Python's floats, and ints where floats are wanted, get in this thread."""
+
+    default = dt.DEFAULT_FLOAT
+
+
+_FLOATS = _Floats()
+
+
+def in_floats(dtype: np.dtype, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, for which Python's floats, and ints where floats are wanted, have ``dtype``."""
+
+    @functools.wraps(function)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        before = _FLOATS.default
+        _FLOATS.default = dtype
+        try:
+            return function(*args, **kwargs)
+        finally:
+            _FLOATS.default = before
+
+    return called
+
+
+def default_float() -> np.dtype:
+    """float64 where NumPy's own function was called, else phix's default float."""
+    return _FLOATS.default
+
+
+def _of_python(value: Any) -> Any:
+    """A tensor of what holds no tensors."""
+    if _FLOATS.default == dt.float64 or hasattr(value, "dtype"):
+        return owned_tensor(np.asarray(value))
+    return owned_tensor(value)
+
+
 def operand(value: Any) -> Any:
-    """An operand of an op: a list is NumPy's array, of float64 where it holds Python floats."""
+    """An operand of an op: a list is an array, of the default float where it holds floats."""
     if isinstance(value, (list, tuple)):
-        return owned_tensor(value if holds_tensors(value) else np.asarray(value))
+        return owned_tensor(value) if holds_tensors(value) else _of_python(value)
     return value
 
 
 def tensor(value: Any) -> Any:
     """A tensor of what NumPy takes for an array."""
     value = operand(value)
-    return value if isinstance(value, TensorBase) else owned_tensor(np.asarray(value))
+    return value if isinstance(value, TensorBase) else _of_python(value)
 
 
 def floating(value: Any) -> Any:
-    """A tensor of floats; ints become float64, as in NumPy."""
+    """A tensor of floats or complex numbers; bools and ints become the default float."""
     x = tensor(value)
-    return x if dt.is_differentiable(x.dtype) else x.astype(dt.float64)
+    return x if dt.is_differentiable(x.dtype) else x.astype(_FLOATS.default)
+
+
+def given(value: Any) -> bool:
+    """Whether an argument says something."""
+    return value is not None and value is not np._NoValue
 
 
 def with_dtype(x: Any, dtype: Any) -> Any:
     return x if dtype is None else x.astype(dt.as_dtype(dtype))
 
 
-def refuse(**given: Any) -> None:
+def refuse(**arguments: Any) -> None:
     """Leave a call to NumPy, or to an error, where one of these says something."""
-    for name, value in given.items():
-        if value is not None and value is not np._NoValue:
+    for name, value in arguments.items():
+        if given(value):
             raise NotOfferedError(f"{name}=")
+
+
+def refuse_casting(casting: Any) -> None:
+    """Leave a call to NumPy, or to an error, that asks for other casts than usual."""
+    if casting is not None and casting != "same_kind":
+        raise NotOfferedError("casting=")
 
 
 def axis_of(axis: Any, rank: int) -> int:
@@ -64,6 +114,15 @@ def axes_of(axis: Any, rank: int) -> tuple[int, ...]:
     return found
 
 
-def named(functions: dict[str, Callable[..., Any]], module: Any) -> dict[Any, Callable[..., Any]]:
-    """The functions by those of NumPy's of their name, as far as this NumPy has them."""
-    return {getattr(module, n): f for n, f in functions.items() if hasattr(module, n)}
+def common_shape(name: str, shapes: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
+    """The shape to which shapes broadcast."""
+    rank = max(map(len, shapes), default=0)
+    found: list[Any] = [1] * rank
+    for shape in shapes:
+        for axis, size in enumerate(shape, rank - len(shape)):
+            met = dm.broadcast(found[axis], size)
+            if met is None:
+                shown = ", ".join(map(dm.shape_text, shapes))
+                raise ShapeError(f"{name}: the shapes {shown} do not broadcast")
+            found[axis] = met
+    return tuple(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -13,90 +14,130 @@ from phix.array_functions.numpy_arguments import (
     axes_of,
     axis_of,
     floating,
-    named,
+    given,
     operand,
     refuse,
     tensor,
     with_dtype,
 )
+from phix.array_functions.ufuncs import titled
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
-from phix.core.tensor import Tracer
 
 Function = Callable[..., Any]
 
 
-def _kept(keepdims: Any) -> bool:
+def kept(keepdims: Any) -> bool:
     return keepdims is not np._NoValue and bool(keepdims)
 
 
-def _over(reduce: Function, x: Any, axis: Any, keepdims: Any) -> Any:
+def over(reduce: Function, x: Any, axis: Any, keepdims: Any) -> Any:
     """``reduce(x, axes, keepdim)``, or x where there are no axes, which phix takes for all."""
     axes = axes_of(axis, x.ndim)
-    return reduce(x, list(axes), _kept(keepdims)) if axes else x
+    return reduce(x, list(axes), kept(keepdims)) if axes else x
 
 
 def _summable(x: Any) -> Any:
-    """In the dtype in which sums and products of it come."""
-    return x if dt.is_differentiable(x.dtype) or x.dtype == dt.uint64 else x.astype(dt.int64)
+    """In the dtype in which sums and products of it come: of ints one of 64 bits."""
+    if dt.is_differentiable(x.dtype):
+        return x
+    return x.astype(dt.uint64 if x.dtype in dt.UNSIGNED else dt.int64)
+
+
+def chosen(x: Any, where: Any, instead: Any) -> Any:
+    """``x``, and ``instead`` where the mask ``where`` does not hold."""
+    if not given(where) or where is True:
+        return x
+    return ops.where(tensor(where), x, ops.full((), instead, x.dtype))
+
+
+def counted(x: Any, axis: Any, keepdims: Any, where: Any) -> Any:
+    """How many elements the mask chooses along the axes."""
+    holds = ops.expand(tensor(where), x.shape)
+    return sum(holds, axis, keepdims=keepdims)
 
 
 # -- sums and means ------------------------------------------------------------------------------
-def sum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def sum(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+    initial: Any = None, where: Any = None,
+) -> Any:  # fmt: skip
+    """The sum along the axes; of bools and ints as ints of 64 bits."""
     refuse(out=out)
-    x = with_dtype(tensor(a), dtype)
-    x = x if dtype is not None else _summable(x)
-    found = _over(lambda x, axes, keep: ops.sum(x, axes, None, keep), x, axis, keepdims)
-    return with_dtype(found, dtype)
+    x = with_dtype(tensor(a), dtype) if dtype is not None else _summable(tensor(a))
+    found = over(
+        lambda x, axes, keep: ops.sum(x, axes, None, keep), chosen(x, where, 0), axis, keepdims
+    )
+    return with_dtype(found + operand(initial) if given(initial) else found, dtype)
 
 
 def prod(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
-) -> Any:
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+    initial: Any = None, where: Any = None,
+) -> Any:  # fmt: skip
+    """The product along the axes; of bools and ints as ints of 64 bits."""
     refuse(out=out)
-    x = with_dtype(tensor(a), dtype)
-    x = x if dtype is not None else _summable(x)
-    return with_dtype(_over(ops.prod, x, axis, keepdims), dtype)
+    x = with_dtype(tensor(a), dtype) if dtype is not None else _summable(tensor(a))
+    found = over(ops.prod, chosen(x, where, 1), axis, keepdims)
+    return with_dtype(found * operand(initial) if given(initial) else found, dtype)
 
 
 def mean(
-    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False
-) -> Any:
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
+    where: Any = None,
+) -> Any:  # fmt: skip
+    """The mean along the axes; of ints a float."""
     refuse(out=out)
     x = tensor(a).astype(dtype) if dtype is not None else floating(a)
-    return _over(ops.mean, x, axis, keepdims)
+    if given(where) and where is not True:
+        return sum(x, axis, keepdims=keepdims, where=where) / counted(x, axis, keepdims, where)
+    return over(ops.mean, x, axis, keepdims)
 
 
 def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-    keepdims: Any = False, *, mean: Any = None, correction: Any = None,
+    keepdims: Any = False, *, where: Any = None, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
-    refuse(out=out, mean=mean)
+    """The mean of abs(x - mean(x)) ** 2 along the axes, with n - ddof in the place of n."""
+    refuse(out=out)
     x = tensor(a).astype(dtype) if dtype is not None else floating(a)
-    less = ddof if correction is None or correction is np._NoValue else correction
-
-    def reduce(x: Any, axes: Any, keep: bool) -> Any:
-        return ops.var(x, axes, keep, True, less)
-
+    less = correction if given(correction) else ddof
+    if given(mean) or (given(where) and where is not True):
+        return _var_about(x, mean, axis, less, keepdims, where)
     if dt.is_complex(x.dtype):
         return var(ops.real(x), axis, None, None, less, keepdims) + var(
             ops.imag(x), axis, None, None, less, keepdims
         )
-    return _over(reduce, x, axis, keepdims) if axes_of(axis, x.ndim) else x * 0
+    if not axes_of(axis, x.ndim):
+        return x * 0 / (1 - less) if less else x * 0
+    return over(lambda x, axes, keep: ops.var(x, axes, keep, True, less), x, axis, keepdims)
+
+
+def _var_about(x: Any, center: Any, axis: Any, less: Any, keepdims: Any, where: Any) -> Any:
+    """The variance of what a mask chooses, or about a mean that is given."""
+    middle = tensor(center) if given(center) else mean(x, axis, keepdims=True, where=where)
+    away = x - middle
+    squares = ops.square(ops.abs(away)) if dt.is_complex(x.dtype) else away * away
+    count = counted(x, axis, keepdims, True if not given(where) else where)
+    total = sum(squares, axis, keepdims=keepdims, where=where)
+    return total / ops.maximum(count - less, 0)
 
 
 def std(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
-    keepdims: Any = False, *, mean: Any = None, correction: Any = None,
+    keepdims: Any = False, *, where: Any = None, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
-    return ops.sqrt(var(a, axis, dtype, out, ddof, keepdims, mean=mean, correction=correction))
+    """The square root of :func:`var`."""
+    found = var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    return ops.sqrt(found)
 
 
 def average(
     a: Any, axis: Any = None, weights: Any = None, returned: Any = False, *, keepdims: Any = False
 ) -> Any:
+    """sum(a * weights) / sum(weights) along the axes; ``returned`` gives the latter as well."""
     if weights is None and not returned:
         return mean(a, axis, keepdims=keepdims)
     x = floating(a)
@@ -116,6 +157,7 @@ def average(
 
 
 def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
+    """The integral of y along an axis by the trapezoidal rule: of the points x, or dx apart."""
     values = floating(y)
     at = axis_of(axis, values.ndim)
     both = _cut(values, at, 1, None) + _cut(values, at, 0, -1)
@@ -135,171 +177,105 @@ def _cut(x: Any, axis: int, start: Any, stop: Any) -> Any:
 
 
 def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = None, append: Any = None) -> Any:
-    refuse(prepend=prepend, append=append)
+    """The n-th differences of neighbours along an axis; of bools whether they differ."""
     x = tensor(a)
-    at = axis_of(axis, x.ndim)
-    for _ in range(n):
+    at, count = axis_of(axis, x.ndim), operator.index(n)
+    if count < 0:
+        raise AttributeValueError(f"diff: n is at least 0, found {n}")
+    if count and (given(prepend) or given(append)):
+        ends = [_as_part(v, x, at) for v in (prepend, append)]
+        x = ops.concat([v for v in (ends[0], x, ends[1]) if v is not None], at)
+    for _ in range(count):
         after, before = _cut(x, at, 1, None), _cut(x, at, 0, -1)
         x = ops.not_equal(after, before) if x.dtype == dt.bool_ else after - before
     return x
 
 
+def _as_part(value: Any, x: Any, at: int) -> Any:
+    """What stands before or behind x along the axis ``at``; a number in each row."""
+    if not given(value):
+        return None
+    part = tensor(value).astype(x.dtype) if isinstance(value, (int, float)) else tensor(value)
+    rest = [1 if i == at else d for i, d in enumerate(x.shape)]
+    return ops.expand(part, rest) if not part.ndim else part
+
+
 # -- extremes ------------------------------------------------------------------------------------
-def _extreme(reduce: Function) -> Function:
-    def extreme(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def _extreme(name: str, doc: str, reduce: Function, pair: Function) -> Function:
+    def extreme(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+        where: Any = None,
+    ) -> Any:  # fmt: skip
         refuse(out=out)
-        return _over(reduce, tensor(a), axis, keepdims)
+        x = tensor(a)
+        if given(where) and where is not True:
+            if not given(initial):
+                raise ArgumentError(f"{name}: with where=, initial= says what nothing chosen gives")
+            start = tensor(initial).astype(x.dtype)
+            x = ops.where(tensor(where), x, start)
+        if not given(initial):
+            return over(reduce, x, axis, keepdims)
+        start = tensor(initial).astype(x.dtype)
+        axes = axes_of(axis, x.ndim)
+        if 0 in [x.shape[i] for i in axes if isinstance(x.shape[i], int)]:
+            dims = [1 if i in axes else d for i, d in enumerate(x.shape)]
+            found = ops.expand(start, [d for i, d in enumerate(dims)
+                                       if i not in axes or kept(keepdims)])  # fmt: skip
+            return found
+        return pair(over(reduce, x, axis, keepdims), start)
 
-    return extreme
+    return titled(extreme, name, doc)
 
 
-max, min = _extreme(ops.max), _extreme(ops.min)
+max = _extreme("max", "The largest element along the axes; NaN where one is.", ops.max, ops.maximum)
+min = _extreme("min", "The smallest one along the axes; NaN where one is.", ops.min, ops.minimum)
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """max - min along the axes."""
     return max(a, axis, out, keepdims) - min(a, axis, out, keepdims)
 
 
-def _arg(find: Function) -> Function:
+def _arg(name: str, doc: str, find: Function, worst: float | None = None) -> Function:
+    """``worst`` stands where NaN is, if it is not None."""
+
     def arg(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         refuse(out=out)
-        x, keep = tensor(a), _kept(keepdims)
+        x, keep = tensor(a), kept(keepdims)
+        if worst is not None and dt.is_float(x.dtype):
+            x = ops.where(ops.isnan(x), worst, x)
         if axis is not None:
             return find(x, axis_of(axis, x.ndim), keep)
         found = find(ops.reshape(x, [-1]), 0)
         return ops.reshape(found, (1,) * x.ndim) if keep else found
 
-    return arg
-
-
-def median(
-    a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, keepdims: Any = False
-) -> Any:
-    """The mean of the two elements in the middle; NaN where one is."""
-    refuse(out=out)
-    rows, kept = _ordered(floating(a), axis)
-    count = rows.shape[-1]
-    found = 0.5 * (rows[..., (count - 1) // 2] + rows[..., count // 2])
-    found = ops.where(ops.isnan(rows[..., -1]), math.nan, found)
-    return ops.reshape(found, kept) if _kept(keepdims) else found
-
-
-def _ordered(x: Any, axis: Any) -> tuple[Any, tuple[Any, ...]]:
-    """What is along the axes as a last one, in order, NaN at the end; the dims with ones there."""
-    axes = axes_of(axis, x.ndim)
-    rest = [i for i in range(x.ndim) if i not in axes]
-    count = math.prod(x.shape[i] if isinstance(x.shape[i], int) else 0 for i in axes)
-    if not count or dt.is_complex(x.dtype):
-        raise NotOfferedError("complex numbers, nor an unknown size or none")
-    rows = ops.transpose(x, [*rest, *axes])
-    rows = ops.sort(ops.reshape(rows, (*(x.shape[i] for i in rest), count)), -1)
-    return rows, tuple(1 if i in axes else x.shape[i] for i in range(x.ndim))
-
-
-# method -> where between its neighbours a quantile is, from the fraction of the way to the next
-_BETWEEN: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
-    "linear": lambda below, way: way,
-    "lower": lambda below, way: 0.0 * way,
-    "higher": lambda below, way: np.ceil(way),
-    "midpoint": lambda below, way: 0.5 * np.ceil(way),
-    "nearest": lambda below, way: np.rint(below + way) - below,  # to even
-}
-
-
-def _quantile(name: str, whole: int) -> Function:
-    """NumPy's function that counts from 0 to ``whole``; of q that is known alone."""
-
-    def quantile(
-        a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False,
-        method: Any = "linear", keepdims: Any = False, *, weights: Any = None,
-        interpolation: Any = None,
-    ) -> Any:  # fmt: skip
-        refuse(out=out, weights=weights, interpolation=interpolation)
-        if isinstance(q, Tracer):
-            raise NotOfferedError("q that is not known")
-        if method not in _BETWEEN:
-            raise NotOfferedError(f"method={method!r}")
-        asked: Any = np.asarray(q, np.float64) / whole
-        if not np.all((asked >= 0) & (asked <= 1)):
-            raise AttributeValueError(f"{name}: q goes from 0 to {whole}, found {q!r:.80}")
-        is_between = method in ("linear", "midpoint")
-        rows, kept = _ordered(floating(a) if is_between else tensor(a), axis)
-        if is_between and type(q) not in (int, float):  # Python's take the dtype of a
-            own = np.asarray(q).dtype
-            rows = rows.astype(dt.promote(rows.dtype, own if own.kind == "f" else dt.float64))
-        at = asked.ravel() * (rows.shape[-1] - 1)
-        found = _between(rows, np.floor(at), at - np.floor(at), method)
-        if dt.is_differentiable(rows.dtype):
-            found = ops.where(ops.isnan(rows[..., -1:]), math.nan, found)
-        found = ops.transpose(found, [found.ndim - 1, *range(found.ndim - 1)])
-        rest = kept if _kept(keepdims) else found.shape[1:]
-        return ops.reshape(found, (*asked.shape, *rest))
-
-    return quantile
-
-
-def _between(rows: Any, below: np.ndarray, way: np.ndarray, method: str) -> Any:
-    """What is that far on the way from the neighbour below to the next, counted from the nearer."""
-    way = _BETWEEN[method](below, way)
-    first, last = below.astype(np.int64), rows.shape[-1] - 1
-    if np.all((way == 0) | (way == 1)):  # no sums: infinities stay, and ints
-        return ops.index_select(rows, first + way.astype(np.int64), -1)
-    low = ops.index_select(rows, first, -1)
-    high = ops.index_select(rows, np.minimum(first + 1, last), -1)
-    step, share = high - low, way.astype(rows.dtype)
-    return ops.where(share < 0.5, low + step * share, high - step * (1 - share))
+    return titled(arg, name, doc)
 
 
 # -- truths --------------------------------------------------------------------------------------
-def _truth(reduce: Function) -> Function:
-    def truth(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def _truth(name: str, doc: str, reduce: Function, neutral: bool) -> Function:
+    def truth(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = None
+    ) -> Any:
         refuse(out=out)
         x = tensor(a)
-        return _over(reduce, x if x.dtype == dt.bool_ else x != 0, axis, keepdims)
+        x = chosen(x if x.dtype == dt.bool_ else x != 0, where, neutral)
+        return over(reduce, x, axis, keepdims)
 
-    return truth
+    return titled(truth, name, doc)
 
 
-all, any = _truth(ops.all), _truth(ops.any)
+all = _truth("all", "Whether all elements along the axes are neither 0 nor False.", ops.all, True)
+any = _truth("any", "Whether one along the axes is neither 0 nor False.", ops.any, False)
 
 
 def count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """How many elements along the axes are not 0."""
     return sum(tensor(a) != 0, axis, keepdims=keepdims)
 
 
-# -- without NaN ---------------------------------------------------------------------------------
-def _without_nan(function: Function, instead: float) -> Function:
-    def reduced(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-        x = tensor(a)
-        if not dt.is_differentiable(x.dtype):  # ints have no NaN, and more digits than floats
-            return function(x, axis, keepdims=keepdims)
-        return function(ops.where(ops.isnan(x), instead, x), axis, keepdims=keepdims)
-
-    return reduced
-
-
-def nanmean(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-    x = floating(a)
-    known = sum(ops.logical_not(ops.isnan(x)), axis, keepdims=keepdims)
-    return _without_nan(sum, 0.0)(x, axis, keepdims=keepdims) / known
-
-
-def _nan_extreme(function: Function, worst: float) -> Function:
-    """Of NaN alone it is NaN."""
-
-    def reduced(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
-        x = tensor(a)
-        if not dt.is_differentiable(x.dtype):
-            return function(x, axis, keepdims=keepdims)
-        none = all(ops.isnan(x), axis, keepdims=keepdims)
-        found = _without_nan(function, worst)(x, axis, keepdims=keepdims)
-        return ops.where(none, math.nan, found)
-
-    return reduced
-
-
 # -- cumulated -----------------------------------------------------------------------------------
-def _cumulated(function: Function, instead: float | None = None) -> Function:
+def _cumulated(name: str, doc: str, function: Function, instead: float | None = None) -> Function:
     """``instead`` stands where NaN is, if it is not None."""
 
     def cumulated(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -312,31 +288,67 @@ def _cumulated(function: Function, instead: float | None = None) -> Function:
             x = ops.where(ops.isnan(x), instead, x)
         return function(x, axis_of(axis, x.ndim))
 
-    return cumulated
+    return titled(cumulated, name, doc)
 
 
-cumsum, cumprod = _cumulated(ops.cumsum), _cumulated(ops.cumprod)
+cumsum = _cumulated("cumsum", "The sums of the first elements along an axis.", ops.cumsum)
+cumprod = _cumulated("cumprod", "The products of the first ones along an axis.", ops.cumprod)
+
+
+def _from_initial(name: str, doc: str, function: Function, neutral: int) -> Function:
+    def cumulative(
+        x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None,
+        include_initial: bool = False,
+    ) -> Any:  # fmt: skip
+        refuse(out=out)
+        array = tensor(x)
+        if axis is None:
+            if array.ndim != 1:
+                raise ArgumentError(
+                    f"{name}: axis must be given for {array.meta}, which has not one axis"
+                )
+            axis = 0
+        at = axis_of(axis, array.ndim)
+        found = function(array, at, dtype)
+        if not include_initial:
+            return found
+        widths = [0] * 2 * array.ndim
+        widths[2 * at] = 1
+        return ops.pad(found, widths, neutral)
+
+    return titled(cumulative, name, doc)
+
+
+cumulative_sum = _from_initial(
+    "cumulative_sum", "The sums of the first elements; include_initial: from 0 on.", cumsum, 0
+)
+cumulative_prod = _from_initial(
+    "cumulative_prod", "The products of the first ones; include_initial: from 1 on.", cumprod, 1
+)
 
 
 # -- methods of ufuncs ---------------------------------------------------------------------------
 def _reduce(function: Function) -> Function:
-    takes_dtype = "dtype" in function.__code__.co_varnames
+    names = function.__code__.co_varnames
 
     def reduce(
-        array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False
-    ) -> Any:
+        array: Any, axis: Any = 0, dtype: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Any = None, where: Any = None,
+    ) -> Any:  # fmt: skip
+        """The function between all elements along the axes."""
         refuse(out=out)
-        if dtype is None:
-            return function(array, axis, keepdims=keepdims)
-        if not takes_dtype:
-            raise NotOfferedError("dtype=")
-        return function(array, axis, dtype, keepdims=keepdims)
+        said = {"dtype": dtype, "initial": initial, "where": where}
+        said = {n: v for n, v in said.items() if given(v) and v is not True}
+        if not said.keys() <= set(names):
+            raise NotOfferedError(", ".join(f"{n}=" for n in said))
+        return function(array, axis, keepdims=keepdims, **said)
 
     return reduce
 
 
 def _accumulate(function: Function) -> Function:
     def accumulate(array: Any, axis: Any = 0, dtype: Any = None, out: Any = None) -> Any:
+        """The function between the first elements along an axis, one more each time."""
         refuse(out=out)
         return function(array, axis, dtype)
 
@@ -345,34 +357,41 @@ def _accumulate(function: Function) -> Function:
 
 def _running(function: Function) -> Function:
     def running(a: Any, axis: Any = 0, dtype: Any = None) -> Any:
+        """The extreme of the first elements along an axis, one more each time."""
         x = with_dtype(tensor(a), dtype)
         return function(x, axis_of(axis, x.ndim))[0]
 
     return running
 
 
-_METHODS: dict[Any, Function] = {
-    (np.add, "reduce"): _reduce(sum),
-    (np.multiply, "reduce"): _reduce(prod),
-    (np.maximum, "reduce"): _reduce(max),
-    (np.minimum, "reduce"): _reduce(min),
-    (np.logical_and, "reduce"): _reduce(all),
-    (np.logical_or, "reduce"): _reduce(any),
-    (np.add, "accumulate"): _accumulate(cumsum),
-    (np.multiply, "accumulate"): _accumulate(cumprod),
-    (np.maximum, "accumulate"): _accumulate(_running(ops.cummax)),
-    (np.minimum, "accumulate"): _accumulate(_running(ops.cummin)),
+def _logarithm(a: Any, axis: Any = 0, *, keepdims: Any = False) -> Any:
+    return over(ops.logsumexp, floating(a), axis, keepdims)
+
+
+METHODS: dict[tuple[str, str], Function] = {
+    ("add", "reduce"): _reduce(sum),
+    ("multiply", "reduce"): _reduce(prod),
+    ("maximum", "reduce"): _reduce(max),
+    ("minimum", "reduce"): _reduce(min),
+    ("logical_and", "reduce"): _reduce(all),
+    ("logical_or", "reduce"): _reduce(any),
+    ("logaddexp", "reduce"): _reduce(_logarithm),
+    ("add", "accumulate"): _accumulate(cumsum),
+    ("multiply", "accumulate"): _accumulate(cumprod),
+    ("maximum", "accumulate"): _accumulate(_running(ops.cummax)),
+    ("minimum", "accumulate"): _accumulate(_running(ops.cummin)),
 }
-_PLAIN: dict[str, Function] = {
+NAMES: dict[str, Function] = {
     "sum": sum, "prod": prod, "mean": mean, "var": var, "std": std, "average": average,
     "trapezoid": trapezoid, "trapz": trapezoid, "diff": diff,
-    "max": max, "amax": max, "min": min, "amin": min, "ptp": ptp, "median": median,
-    "argmax": _arg(ops.argmax), "argmin": _arg(ops.argmin),
+    "max": max, "amax": max, "min": min, "amin": min, "ptp": ptp,
+    "argmax": _arg("argmax", "The place of the first largest element.", ops.argmax),
+    "argmin": _arg("argmin", "The place of the first smallest element.", ops.argmin),
+    "nanargmax": _arg("nanargmax", "As argmax, NaN left out.", ops.argmax, -math.inf),
+    "nanargmin": _arg("nanargmin", "As argmin, NaN left out.", ops.argmin, math.inf),
     "all": all, "any": any, "count_nonzero": count_nonzero,
-    "nansum": _without_nan(sum, 0.0), "nanprod": _without_nan(prod, 1.0), "nanmean": nanmean,
-    "nanmax": _nan_extreme(max, -math.inf), "nanmin": _nan_extreme(min, math.inf),
-    "quantile": _quantile("quantile", 1), "percentile": _quantile("percentile", 100),
-    "cumsum": cumsum, "cumprod": cumprod,
-    "nancumsum": _cumulated(ops.cumsum, 0.0), "nancumprod": _cumulated(ops.cumprod, 1.0),
+    "cumsum": cumsum, "cumprod": cumprod, "cumulative_sum": cumulative_sum,
+    "cumulative_prod": cumulative_prod,
+    "nancumsum": _cumulated("nancumsum", "As cumsum, NaN as 0.", ops.cumsum, 0.0),
+    "nancumprod": _cumulated("nancumprod", "As cumprod, NaN as 1.", ops.cumprod, 1.0),
 }  # fmt: skip
-FUNCTIONS: dict[Any, Function] = {**named(_PLAIN, np), **_METHODS}

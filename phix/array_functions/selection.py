@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from phix import ops
-from phix.array_functions.numpy_arguments import axis_of, named, refuse, tensor
+from phix.array_functions.numpy_arguments import axis_of, refuse, tensor
 from phix.core import dims as dm
 from phix.core.errors import ShapeError
 from phix.core.numpy_protocol import NotOfferedError
@@ -17,20 +15,24 @@ Function = Callable[..., Any]
 
 
 def nonzero(a: Any) -> tuple[Any, ...]:
+    """The indices of the elements that are not 0, one vector an axis."""
     x = tensor(a)
     rows = ops.nonzero(x)
     return tuple(rows[:, axis] for axis in range(x.ndim))
 
 
 def argwhere(a: Any) -> Any:
+    """Those as the rows of a matrix."""
     return ops.nonzero(tensor(a))
 
 
 def flatnonzero(a: Any) -> Any:
+    """The places of the elements that are not 0 in the flattened array."""
     return ops.nonzero(ops.reshape(tensor(a), [-1]))[:, 0]
 
 
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """The parts along an axis that are chosen."""
     refuse(out=out)
     x, chosen = tensor(a), tensor(condition)
     if axis is None:
@@ -47,6 +49,7 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
 
 
 def extract(condition: Any, arr: Any) -> Any:
+    """The elements at which the condition holds."""
     return compress(ops.reshape(tensor(condition), [-1]), arr)
 
 
@@ -54,6 +57,7 @@ def unique(
     ar: Any, return_index: bool = False, return_inverse: bool = False, return_counts: bool = False,
     axis: Any = None, *, equal_nan: bool = True, sorted: bool = True,
 ) -> Any:  # fmt: skip
+    """The values in order, and on demand first places, which each element is, and counts."""
     if not equal_nan:
         raise NotOfferedError("equal_nan=False")
     x = tensor(ar)
@@ -66,13 +70,11 @@ def unique(
 
 
 def bincount(x: Any, /, weights: Any = None, minlength: int = 0) -> Any:
+    """How often each int from 0 on is there; with weights their sums."""
     return ops.bincount(tensor(x), None if weights is None else tensor(weights), minlength)
 
 
-FUNCTIONS: dict[Any, Function] = named(
-    {
-        "nonzero": nonzero, "argwhere": argwhere, "flatnonzero": flatnonzero,
-        "compress": compress, "extract": extract, "unique": unique, "bincount": bincount,
-    },
-    np,
-)  # fmt: skip
+NAMES: dict[str, Function] = {
+    "nonzero": nonzero, "argwhere": argwhere, "flatnonzero": flatnonzero,
+    "compress": compress, "extract": extract, "unique": unique, "bincount": bincount,
+}  # fmt: skip

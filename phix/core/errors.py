@@ -15,6 +15,8 @@ __all__ = [
     "DeviceError",
     "DifferentiationError",
     "DonatedTensorError",
+    "FileError",
+    "FileFormatError",
     "GraphError",
     "KernelError",
     "KernelNotFoundError",
@@ -117,12 +119,12 @@ class OpTableError(PhixError, ValueError):
     """An entry of an op table, or a rule for one, is wrong."""
 
 
+class UnknownNameError(PhixError, AttributeError):
+    """A module or a tensor has no such name; the message says what to write instead."""
+
+
 class UnknownOpError(PhixError, LookupError):
     """No op of that name is in the op table."""
-
-
-class UnknownNameError(PhixError, AttributeError):
-    """A module, or a tensor, has nothing of that name."""
 
 
 class GraphError(PhixError, ValueError):
@@ -152,6 +154,14 @@ class VerificationError(PhixError, AssertionError):
 
 class DeviceError(PhixError, RuntimeError):
     """A place is unknown, has no driver, or something failed on it."""
+
+
+class FileError(PhixError, OSError):
+    """A file cannot be read or written; ``__cause__`` is what the system said."""
+
+
+class FileFormatError(PhixError, ValueError):
+    """A file is torn, or is none of the format that it is read as."""
 
 
 # What is said of native code that got no memory, which says no more than that.

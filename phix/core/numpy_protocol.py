@@ -6,17 +6,23 @@ happens when NumPy first meets a tensor.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from types import ModuleType
 from typing import Any
 
 import numpy as np
 
-from phix.core.errors import ConcretizationError
+from phix.core import places
+from phix.core.conversion import tensor_place
+from phix.core.errors import ArgumentError, AttributeValueError, ConcretizationError
+from phix.core.places import Place
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, TensorBase, Tracer
 
 Function = Callable[..., Any]  # takes what the function of NumPy takes
 _loaders: list[Callable[[], Mapping[Any, Function]]] = []
+_namespaces: list[Callable[[], ModuleType]] = []
 _tables: list[Mapping[Any, Function]] = []
 # What NumPy's functions take besides, where it says no more than leaving it out.
 _SAYS_NOTHING = {"where": (True,), "order": ("K", "C"), "casting": ("same_kind",), "subok": (True,)}
@@ -28,15 +34,43 @@ class NotOfferedError(Exception):
     """Raised by a function of the table for an argument that it does not take."""
 
 
-def provide(load: Callable[[], Mapping[Any, Function]]) -> None:
-    """Say where the table comes from: functions by NumPy's function, or by ufunc and method.
+def provide(
+    load: Callable[[], Mapping[Any, Function]], load_namespace: Callable[[], ModuleType]
+) -> None:
+    """Say where the table comes from: functions by NumPy's function, or by ufunc and method; and
+    the namespace of the array API standard.
 
     From then on NumPy hands calls with tensors over.
     """
     _loaders[:] = [load]
+    _namespaces[:] = [load_namespace]
     _tables.clear()
-    for protocol in (__array_ufunc__, __array_function__):
+    for protocol in (__array_ufunc__, __array_function__, __array_namespace__, to_device):
         setattr(TensorBase, protocol.__name__, protocol)
+    TensorBase.device = property(_device, doc=_device.__doc__)  # type: ignore[attr-defined]
+
+
+def __array_namespace__(self: TensorBase, *, api_version: str | None = None) -> ModuleType:
+    """The namespace of the array API standard that works on tensors: ``phix.numpy``."""
+    module = _namespaces[0]()
+    if api_version not in (None, *module.ARRAY_API_VERSIONS):
+        raise AttributeValueError(
+            f"phix.numpy meets the array API standard in {', '.join(module.ARRAY_API_VERSIONS)}, "
+            f"found {api_version!r:.80}"
+        )
+    return module
+
+
+def _device(self: TensorBase) -> Place:
+    """Where the data live, or, of a tensor that is being traced, would be made."""
+    return tensor_place(self) or places.default()
+
+
+def to_device(self: TensorBase, device: Any, /, *, stream: Any = None) -> Any:
+    """The tensor on a place; ``stream`` is not offered."""
+    if stream is not None:
+        raise ArgumentError("to_device takes no stream; leave it out")
+    return self.to(device)
 
 
 def table() -> Mapping[Any, Function]:
@@ -112,7 +146,7 @@ def _said(own: Function, kwargs: dict[str, Any]) -> dict[str, Any]:
         and not any(value is nothing or _same_text(value, nothing)
                     for nothing in _SAYS_NOTHING.get(name, ()))
     }  # fmt: skip
-    code = getattr(own, "__code__", None)
+    code = getattr(inspect.unwrap(own), "__code__", None)
     for name in said:
         if (
             code is None

@@ -22,6 +22,7 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "decomposition": {},
     "jvp_rule": {},
     "vjp_rule": {},
+    "kind_vjp_rule": {},
     "jet_rule": {},
     "batch_rule": {},
     "collective_rule": {},
@@ -187,6 +188,15 @@ def vjp(op_name: str) -> Callable[[Rule], Rule]:
     entry an output, gives the cotangents of ``op.inputs``, None where there is none.
     """
     return _register("vjp_rule", op_name)
+
+
+def kind_vjp(op_name: str) -> Callable[[Rule], Rule]:
+    """Register a reverse-mode rule for some calls, as :func:`vjp` does for all.
+
+    It gives None for the others, which are left to the op's derivative. Its ``pull`` may give
+    tensors of other kinds (``core.tensor_kinds``), which can be added and have ``to_dense``.
+    """
+    return _register("kind_vjp_rule", op_name)
 
 
 def jet(op_name: str) -> Callable[[Rule], Rule]:

@@ -525,8 +525,8 @@ class TensorMethods:
         v = beta2 * moment2 + (1 - beta2) * grad ** 2, which are the new moments, c = sqrt(1 -
         beta2_pow) and r = learning_rate * c / (1 - beta1_pow). With amsgrad v is the largest so
         far, kept in moment2_max; the powers are multiplied by beta1 and beta2 unless
-        use_global_beta_pow; where skip_update holds all stays. lazy_mode and
-        min_row_size_to_use_multithread say nothing here."""
+        use_global_beta_pow; where skip_update holds all stays. With lazy_mode, a grad that is
+        SelectedRows changes its rows alone. min_row_size_to_use_multithread says nothing here."""
     def adamw_(
         self,
         grad: TensorLike,
@@ -665,6 +665,19 @@ class TensorMethods:
         derivative is 0."""
     def trunc_divide_(self, y: TensorLike) -> Tensor:
         """:func:`trunc_divide` in the memory of x, not to be used after it."""
+    def frac(self) -> Tensor:
+        """The fraction x - trunc(x), elementwise, with the sign of x; 0 of an infinity. The
+        derivative is 1."""
+    def frac_(self) -> Tensor:
+        """:func:`frac` in the memory of x, not to be used after it."""
+    def gcd(self, y: TensorLike) -> Tensor:
+        """The greatest common divisor, elementwise: 0 or more, and 0 of 0 and 0."""
+    def gcd_(self, y: TensorLike) -> Tensor:
+        """:func:`gcd` in the memory of x, not to be used after it."""
+    def lcm(self, y: TensorLike) -> Tensor:
+        """The least common multiple abs(x y) / gcd(x, y), elementwise; 0 where x or y is."""
+    def lcm_(self, y: TensorLike) -> Tensor:
+        """:func:`lcm` in the memory of x, not to be used after it."""
     def div_scale(self, scale: ScalarLike = 1.0) -> Tensor:
         """x / scale, elementwise."""
     def crop(self, shape: IntArrayLike | None = (), offsets: IntArrayLike | None = ()) -> Tensor:
@@ -703,6 +716,48 @@ class TensorMethods:
         heads, size], k [batch, keys, heads, size], of as many heads or a divisor, and the
         logarithms of the sums of the exponentials, [batch, heads, queries], or more of which the
         rest is not read. In float32 at least."""
+    def nms(self, threshold: FloatLike = 1.0) -> Tensor:
+        """The numbers of the boxes x [boxes, 4] (left, top, right, bottom) that stay, in order:
+        each that overlaps no one that stays before it by more than threshold, intersection /
+        union."""
+    def multiclass_nms3(
+        self,
+        scores: TensorLike,
+        rois_num: TensorLike | None,
+        score_threshold: FloatLike,
+        nms_top_k: int,
+        keep_top_k: int,
+        nms_threshold: FloatLike = 0.3,
+        normalized: bool = True,
+        nms_eta: FloatLike = 1.0,
+        background_label: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """:func:`nms` of each class of each image but background_label: of boxes [images, boxes, 4]
+        with scores [images, classes, boxes], the nms_top_k above score_threshold, by nms_threshold,
+        which is times nms_eta after each box while above a half; the keep_top_k best of an image
+        are the rows (class, score, box) of out, sorted by class. index is their number in all
+        images, nms_rois_num how many each image has. With rois_num [images], boxes in a row [boxes,
+        classes, 4] have scores [boxes, classes], and index counts these. -1 for either limit means
+        all."""
+    def matrix_nms(
+        self,
+        scores: TensorLike,
+        score_threshold: FloatLike,
+        nms_top_k: int,
+        keep_top_k: int,
+        post_threshold: FloatLike = 0.0,
+        use_gaussian: bool = False,
+        gaussian_sigma: FloatLike = 2.0,
+        background_label: int = 0,
+        normalized: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Of boxes [images, boxes, 4] with scores [images, classes, boxes], the nms_top_k above
+        score_threshold of each class but background_label have their scores times min_j (1 -
+        iou_ij) / (1 - most_j), over the better boxes j with their largest overlaps most_j with
+        better ones, or exp(gaussian_sigma (most_j^2 - iou_ij^2)) with use_gaussian. Of those above
+        post_threshold the keep_top_k best of each image are the rows (class, score, box) of out;
+        index is their number in all images, roisnum how many each image has. -1 for either limit
+        means all."""
     def margin_cross_entropy(
         self,
         label: TensorLike,
@@ -859,10 +914,10 @@ class TensorMethods:
     ) -> tuple[Tensor, ...]:
         """carry = body(i, carry, constants) for i = lower .. upper - 1, an int64. length is upper -
         lower where that is known before it runs, which makes it a scan; else it is a while_loop."""
-    def dim_value(self, dim: DimLike, largest: bool = False) -> Tensor:
+    def dim_value(self, dim: DimLike, largest: bool = False, refusal: str = '') -> Tensor:
         """x, one int64; from here on the unknown dim has its value. So sizes that depend on data
         get into shapes. Mapped over a batch it is the largest of them if that is asked for, else an
-        error."""
+        error. A negative x is 0 there, or an error that says the refusal, if there is one."""
     def depthwise_conv2d(
         self,
         filter: TensorLike,
@@ -1131,6 +1186,25 @@ class TensorMethods:
         (ffn_out[permute_indices_per_token[k, t]] + ffn2_bias[top_k_indices[t, k]]), s the
         expert_scales_float, over their sum with norm_topk_prob: what experts make of the rows of
         :func:`moe_dispatch`."""
+    def assign_pos(self, cum_count: TensorLike, eff_num_len: TensorLike) -> Tensor:
+        """The flat places in x of the numbers of experts, sorted by expert, those of one expert in
+        order: the places of e end in front of cum_count[e]. There are eff_num_len of them. What is
+        no expert's number, such as -1, has no place; a place for which there is none is -1."""
+    def moe_ffn(
+        self,
+        token_nums_per_expert: TensorLike,
+        ffn1_weight: TensorLike,
+        ffn2_weight: TensorLike,
+        ffn1_bias: TensorLike | None,
+        ffn1_scale: TensorLike | None,
+        ffn2_scale: TensorLike | None,
+        quant_method: str,
+    ) -> Tensor:
+        """(silu(g) v) ffn2_weight[e] of each row of permute_input [rows, size], with g and v the
+        halves of row ffn1_weight[e] + ffn1_bias[e], for rows sorted by expert e:
+        token_nums_per_expert [experts], cumulative counts, are the ends of the experts' rows, as
+        :func:`moe_dispatch` gives them; rows behind the last are 0. quant_method is None, a str:
+        scales must be absent. Every expert sees all rows, so the work is rows times experts."""
     def number_count(self, upper_range: int) -> Tensor:
         """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other
         numbers do not count."""
@@ -1160,6 +1234,8 @@ class TensorMethods:
     def moe_combine(self, combine_weights: TensorLike, scatter_index: TensorLike) -> Tensor:
         """y[t] = sum_k combine_weights[t, k] x[scatter_index[t, k]]: what the k experts of each
         token give."""
+    def moe_combine_auto(self, combine_weights: TensorLike, scatter_index: TensorLike) -> Tensor:
+        """:func:`moe_combine` by its other name."""
     def moe_combine_no_weight(
         self,
         combine_weight: TensorLike,
@@ -1182,6 +1258,15 @@ class TensorMethods:
         k], the logits, go with; they and the index are 0 where there was no room. expert_offset is
         the cumulative count of choices of each expert, expert_id [tokens, k] the choices. use_pad
         must be True."""
+    def moe_gate_dispatch_auto(
+        self,
+        gate_logits: TensorLike,
+        corr_bias: TensorLike | None,
+        k: DimLike,
+        capacity: DimLike,
+        use_pad: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """:func:`moe_gate_dispatch` by its other name."""
     def cal_aux_loss(
         self,
         dispatch_mask: TensorLike,
@@ -1552,6 +1637,18 @@ class TensorMethods:
         """Row s of the result is the SUM, MEAN, MAX or MIN of the rows of x whose segment_ids are
         s, 0 if there are none; it has as many rows as the largest of segment_ids says, which need
         no order. A row with a negative number is in no segment."""
+    def reindex_graph(
+        self,
+        neighbors: TensorLike,
+        count: TensorLike,
+        hashtable_value: TensorLike | None = None,
+        hashtable_index: TensorLike | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The nodes x, then those of neighbors that are not in x, in the order in which they first
+        come, get the numbers 0, 1, ...: out_nodes. reindex_src are the numbers of neighbors; the
+        first count[0] of them are those of x[0] and so on, and reindex_dst has the number of that
+        node for each. With count of several kinds of edges, x starts anew for each kind. The
+        hashtables are not needed."""
     def grid_sample(
         self,
         grid: TensorLike,
@@ -1842,7 +1939,8 @@ class TensorMethods:
         """The rows of weight that the ints in x number, out[..., :] = weight[x[...], :].
         padding_idx, if not -1, is a row that is zero to the result and gets no gradient. A number
         outside the rows raises TensorIndexError where the call runs at once; compiled programs take
-        the nearest inside, or raise under phix.debug.check_indices()."""
+        the nearest inside, or raise under phix.debug.check_indices(). With sparse the gradient of
+        weight is SelectedRows: see docs/tensor-kinds.md."""
     def one_hot(self, num_classes: ScalarLike) -> Tensor:
         """float32 with a last axis of num_classes: 1 at the class that x numbers, else 0. A number
         that is no class raises TensorIndexError where the call runs at once; compiled programs give
@@ -2177,6 +2275,34 @@ class TensorMethods:
     def expm(self) -> Tensor:
         """The exponential of a matrix, the sum of x^k / k!, by a Pade approximant of x / 2^s,
         squared s times."""
+    def auc(
+        self,
+        label: TensorLike,
+        stat_pos: TensorLike,
+        stat_neg: TensorLike,
+        ins_tag_weight: TensorLike | None = None,
+        curve: str = 'ROC',
+        num_thresholds: int = 8191,
+        slide_steps: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The area under the curve of true over false positives, float64[], by counts of labels
+        above 0 and equal to 0 in the bins trunc(x num_thresholds) of predictions x [rows, 1 or 2],
+        the last column of which counts, clipped to [0, 1]. stat_pos and stat_neg, int64s, go on:
+        [num_thresholds + 1] counts with slide_steps 0; else those of the last slide_steps calls,
+        their sum, which the area is of, and the number of calls. A call whose first ins_tag_weight
+        is 0 adds to no sum."""
+    def check_numerics(
+        self,
+        op_type: str = '',
+        var_name: str = '',
+        check_nan_inf_level: int = 0,
+        stack_height_limit: int = -1,
+        output_dir: str = '',
+    ) -> tuple[Tensor, Tensor]:
+        """stats, int64[3]: how many elements are NaN, infinite and 0; values, float32[3]: the
+        largest and the least of those that are no NaN, and the mean of all. It prints and raises
+        nothing, and the attributes say nothing: phix.debug has blocks that raise where a NaN
+        arises."""
     def p_norm(
         self,
         porder: FloatLike = 2.0,
@@ -2860,6 +2986,38 @@ class TensorMethods:
     def maxout(self, groups: int, axis: int = 1) -> Tensor:
         """The largest of each groups neighbouring channels, out[c] = max of x[c * groups + i] along
         axis."""
+    def generate_proposals(
+        self,
+        bbox_deltas: TensorLike,
+        im_shape: TensorLike,
+        anchors: TensorLike,
+        variances: TensorLike,
+        pre_nms_top_n: int,
+        post_nms_top_n: int,
+        nms_thresh: FloatLike,
+        min_size: FloatLike,
+        eta: FloatLike,
+        pixel_offset: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Of each image the pre_nms_top_n best anchors by scores [images, anchors, height, width]
+        are moved by bbox_deltas times variances, clipped to im_shape (height, width), and stay if
+        their sides reach min_size and 1; :func:`nms` by nms_thresh, which shrinks by eta, leaves
+        the post_nms_top_n best [boxes, 4], their scores, and how many each image has. An image that
+        keeps none has a box of zeros."""
+    def distribute_fpn_proposals(
+        self,
+        rois_num: TensorLike | None,
+        min_level: int,
+        max_level: int,
+        refer_level: int,
+        refer_scale: int,
+        pixel_offset: bool,
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
+        """Boxes [n, 4] sorted by level, floor(refer_level + log2(sqrt(area) / refer_scale + 1e-6))
+        within min_level and max_level: those of each level, how many of them each image has, and
+        for each box its place in all levels behind each other, [n, 1]. rois_num [images] are the
+        boxes in a row of each image; absent, all are of one. With pixel_offset the last pixel
+        belongs to a box."""
     def fake_quantize_abs_max(
         self,
         bit_length: int = 8,
@@ -3180,12 +3338,11 @@ class TensorMethods:
         are broadcast to each other."""
     def repeat_interleave_with_tensor_index(self, repeats: TensorLike, axis: int) -> Tensor:
         """The slices of x along axis, the k-th of them repeats[k] times in a row; one number of
-        repeats is for all. Negative numbers raise where the call runs at once, and are 0 in
-        compiled programs."""
+        repeats is for all. Negative numbers raise."""
     def bincount(self, weights: TensorLike | None = None, minlength: ScalarLike = 0) -> Tensor:
         """How often each of 0, 1, ..., max(x) comes in the ints x, or the sum of the weights there:
-        at least minlength entries, int64s or of the dtype of float weights. A negative int raises
-        where the call runs at once, and counts as 0 in compiled programs."""
+        at least minlength entries, int64s or of the dtype of float weights. A negative int
+        raises."""
     def shuffle_batch(
         self,
         seed: TensorLike,
@@ -3582,6 +3739,12 @@ class TensorMethods:
         """x @ W + bias over the last axis of x, for weights W [k, n] quantised by llm.int8: columns
         of x with an element of a size above the threshold as they are, the others with each row as
         int8."""
+    def lookup_table_dequant(self, ids: TensorLike, padding_idx: DimLike = -1) -> Tensor:
+        """Rows of a table of bytes: row r of w [rows, 2 + n], of float32, is a least number a, a
+        largest b, and n floats of four bytes q each; out is a + (b - a) q / 256 for the rows ids
+        [..., 1], [..., 4 n]. The rows of ids that are padding_idx are 0; -1 is for none. Without
+        padding_idx an id that is no row raises where the call runs at once, and compiled programs
+        take the nearest."""
     def fold(
         self,
         output_sizes: IntArrayLike,

@@ -1,0 +1,139 @@
+"""NumPy's histograms: how many elements lie between edges."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.array_functions.numpy_arguments import floating, tensor
+from phix.array_functions.sorting import searchsorted
+from phix.core import dtypes as dt
+from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.numpy_protocol import NotOfferedError
+
+Function = Callable[..., Any]
+
+
+def _is_count(bins: Any) -> bool:
+    return isinstance(bins, (int, np.integer)) and not isinstance(bins, bool)
+
+
+def _edges(name: str, x: Any, bins: Any, ends: Any) -> Any:
+    """The edges of the bins over the values of x."""
+    if isinstance(bins, str):
+        raise NotOfferedError(f"bins={bins!r}")
+    if not _is_count(bins):
+        edges = tensor(bins)
+        if edges.ndim != 1:
+            raise ShapeError(f"{name}: bins are an int or a vector of edges, found {edges.meta}")
+        return edges
+    if bins < 1:
+        raise AttributeValueError(f"{name}: bins is at least 1, found {bins}")
+    values = floating(x)
+    if ends is not None:
+        low, high = (tensor(v).astype(values.dtype) for v in ends)
+    elif isinstance(values.size, int) and not values.size:
+        low, high = (ops.full((), v, values.dtype) for v in (0.0, 1.0))
+    else:
+        low, high = ops.min(values), ops.max(values)
+    is_point = low == high
+    low, high = ops.where(is_point, low - 0.5, low), ops.where(is_point, high + 0.5, high)
+    part = ops.arange(0, bins + 1, 1, dt.int64).astype(values.dtype) / bins
+    # as np.linspace: the last edge is exact
+    return ops.where(part == 1, high, low + (high - low) * part)
+
+
+def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:
+    """The edges that :func:`histogram` takes."""
+    return _edges("histogram_bin_edges", ops.reshape(tensor(a), [-1]), bins, range)
+
+
+def _numbers(x: Any, edges: Any) -> Any:
+    """The bin of each element, from 0; -1 and one more than there are outside. The last edge is
+    in the last bin."""
+    count = edges.shape[0] - 1
+    found = searchsorted(edges, x.astype(edges.dtype), "right") - 1
+    found = ops.where(x == edges[-1], count - 1, found)
+    return ops.where(ops.isnan(x), -1, found) if dt.is_float(x.dtype) else found
+
+
+def _summed(number: Any, inside: Any, count: Any, weights: Any) -> Any:
+    """How much lies in each of ``count`` bins."""
+    what = ops.full_like(number, 1) if weights is None else weights
+    what = ops.where(inside, what, ops.full((), 0, what.dtype))
+    place = ops.unsqueeze(ops.where(inside, number, 0), [-1])
+    return ops.scatter_nd_add(ops.full((count,), 0, what.dtype), place, what)
+
+
+def histogram(
+    a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Any, Any]:
+    """How many elements lie in each bin, and the edges of the bins; with ``density`` divided by
+    the whole and the widths."""
+    x = ops.reshape(tensor(a), [-1])
+    edges = _edges("histogram", x, bins, range)
+    w = None if weights is None else ops.reshape(tensor(weights), [-1])
+    number, count = _numbers(x, edges), edges.shape[0] - 1
+    inside = ops.logical_and(number >= 0, number < count)
+    found = _summed(number, inside, count, w)
+    if not density:
+        return found, edges
+    return found / (edges[1:] - edges[:-1]) / ops.sum(found), edges
+
+
+def histogramdd(
+    sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Any, tuple[Any, ...]]:
+    """How many rows of the sample lie in each box, and the edges along each axis."""
+    points = tensor(sample) if not isinstance(sample, (list, tuple)) else ops.stack(
+        [tensor(v) for v in sample], -1
+    )  # fmt: skip
+    points = ops.unsqueeze(points, [-1]) if points.ndim == 1 else points
+    if points.ndim != 2:
+        raise ShapeError(f"histogramdd: a sample has a row for each point, found {points.meta}")
+    rank = points.shape[1]
+    several = isinstance(bins, Sequence) and not isinstance(bins, str)
+    each = list(bins) if several else [bins] * rank
+    if len(each) != rank or (range is not None and len(range) != rank):
+        raise AttributeValueError(f"histogramdd: {rank} axes, found bins for {len(each)}")
+    ends = [None] * rank if range is None else list(range)
+    edges = [_edges("histogramdd", points[:, i], each[i], ends[i]) for i in _count(rank)]
+    numbers = [_numbers(points[:, i], e) for i, e in enumerate(edges)]
+    sizes = [e.shape[0] - 1 for e in edges]
+    place, inside = ops.full_like(numbers[0], 0), ops.full_like(numbers[0], True, dt.bool_)
+    for number, size in zip(numbers, sizes):
+        place = place * size + number
+        inside = ops.logical_and(inside, ops.logical_and(number >= 0, number < size))
+    w = None if weights is None else ops.reshape(tensor(weights), [-1])
+    found = ops.reshape(_summed(place, inside, math.prod(sizes), w), sizes)
+    found = found if w is not None else found.astype(edges[0].dtype)
+    if density:
+        total = ops.sum(found)
+        for i, e in enumerate(edges):
+            width = ops.reshape(e[1:] - e[:-1], [-1 if i == k else 1 for k in _count(rank)])
+            found = found / width
+        found = found / total
+    return found, tuple(edges)
+
+
+_count = range
+
+
+def histogram2d(
+    x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
+) -> tuple[Any, Any, Any]:
+    """How many of the points (x, y) lie in each rectangle, and the edges along both axes."""
+    given = isinstance(bins, (list, tuple)) and len(bins) == 2
+    each = bins if given or _is_count(bins) else [bins, bins]
+    found, edges = histogramdd([x, y], each, range, density, weights)
+    return found, edges[0], edges[1]
+
+
+NAMES: dict[str, Function] = {
+    "histogram": histogram, "histogram_bin_edges": histogram_bin_edges,
+    "histogramdd": histogramdd, "histogram2d": histogram2d,
+}  # fmt: skip

@@ -1,0 +1,254 @@
+"""NumPy's medians and quantiles, and its reductions that leave NaN out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.array_functions.numpy_arguments import (
+    axes_of,
+    default_float,
+    floating,
+    given,
+    refuse,
+    tensor,
+)
+from phix.array_functions.reductions import counted, kept, max, min, prod, sum, var
+from phix.array_functions.ufuncs import titled
+from phix.core import dtypes as dt
+from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.numpy_protocol import NotOfferedError
+from phix.core.tensor import Tracer
+
+Function = Callable[..., Any]
+
+
+# -- in order ------------------------------------------------------------------------------------
+def _ordered(x: Any, axis: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What is along the axes as a last one, in order, NaN at the end; the dims with ones there."""
+    axes = axes_of(axis, x.ndim)
+    if dt.is_complex(x.dtype):
+        raise NotOfferedError("complex numbers")
+    rest = [i for i in range(x.ndim) if i not in axes]
+    count: Any = 1
+    for i in axes:
+        count = count * x.shape[i]
+    if isinstance(count, int) and not count:
+        raise ShapeError(f"a quantile of no elements: {x.meta} has none along axis {axis}")
+    rows = ops.transpose(x, [*rest, *axes]) if x.ndim else x
+    rows = ops.sort(ops.reshape(rows, (*(x.shape[i] for i in rest), count)), -1)
+    return rows, tuple(1 if i in axes else x.shape[i] for i in range(x.ndim))
+
+
+def _continuous(alpha: float, beta: float) -> Function:
+    """Where the quantile q of n elements is, by Hyndman and Fan's family of two parameters."""
+    return lambda n, q: n * q + (alpha + q * (1 - alpha - beta)) - 1
+
+
+def _averaged(n: Any, q: Any) -> Any:
+    at = n * q - 1
+    return ops.where(ops.floor(at) == at, at + 0.5, ops.ceil(at))
+
+
+def _closest(n: Any, q: Any) -> Any:
+    at = n * q - 1.5
+    low = ops.floor(at)
+    is_odd = ops.logical_and(low == at, ops.remainder(low, 2) == 1)
+    return ops.where(is_odd, low, low + 1)
+
+
+# method -> the place of a quantile among n elements in order, between two of them
+_PLACES: dict[str, Function] = {
+    "linear": lambda n, q: (n - 1) * q,
+    "lower": lambda n, q: ops.floor((n - 1) * q),
+    "higher": lambda n, q: ops.ceil((n - 1) * q),
+    "midpoint": lambda n, q: 0.5 * (ops.floor((n - 1) * q) + ops.ceil((n - 1) * q)),
+    "nearest": lambda n, q: ops.round((n - 1) * q),  # to even
+    "inverted_cdf": lambda n, q: ops.ceil(n * q - 1),
+    "averaged_inverted_cdf": _averaged,
+    "closest_observation": _closest,
+    "interpolated_inverted_cdf": _continuous(0, 1),
+    "hazen": _continuous(0.5, 0.5),
+    "weibull": _continuous(0, 0),
+    "median_unbiased": _continuous(1 / 3, 1 / 3),
+    "normal_unbiased": _continuous(3 / 8, 3 / 8),
+}
+_OF_ONE_ELEMENT = {"lower", "higher", "nearest", "inverted_cdf", "closest_observation"}
+
+
+def _at(rows: Any, place: Any) -> Any:
+    """What is at places between the elements of rows, counted from the nearer neighbour."""
+    below = ops.floor(place)
+    way = (place - below).astype(rows.dtype if dt.is_float(rows.dtype) else dt.float64)
+    low = ops.take_along_axis(rows, below.astype(dt.int64), rows.ndim - 1)
+    if not dt.is_float(rows.dtype):
+        return low
+    high = ops.take_along_axis(rows, ops.ceil(place).astype(dt.int64), rows.ndim - 1)
+    has_end = ops.logical_or(ops.isinf(low), ops.isinf(high))
+    step = ops.where(has_end, 0.0, high - low)
+    between = ops.where(way < 0.5, low + step * way, high - step * (1 - way))
+    between = ops.where(has_end, low + high, between)  # what is between with an infinity
+    return ops.where(way == 0, low, between)
+
+
+def _fractions(name: str, q: Any, whole: int) -> Any:
+    """What is asked for, from 0 to 1, as float64."""
+    is_known = not isinstance(q, Tracer)
+    known = np.asarray(q, np.float64) / whole if is_known else None
+    if known is not None and not np.all((known >= 0) & (known <= 1)):
+        raise AttributeValueError(f"{name}: q goes from 0 to {whole}, found {q!r:.80}")
+    return tensor(known) if is_known else q.astype(dt.float64) / whole
+
+
+def _result_dtype(rows: Any, q: Any, method: str) -> Any:
+    """Python's numbers take the dtype of the elements, others meet it."""
+    if method in _OF_ONE_ELEMENT or type(q) in (int, float):
+        return rows.dtype
+    own = q.dtype if hasattr(q, "dtype") and dt.is_float(q.dtype) else default_float()
+    return dt.promote(rows.dtype, own)
+
+
+def _quantile(name: str, doc: str, whole: int, skips_nan: bool = False) -> Function:
+    """NumPy's function that counts from 0 to ``whole``."""
+
+    def quantile(
+        a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False,
+        method: Any = "linear", keepdims: Any = False, *, weights: Any = None,
+    ) -> Any:  # fmt: skip
+        refuse(out=out, weights=weights)
+        if method not in _PLACES:
+            raise AttributeValueError(
+                f"{name}: method is one of {', '.join(_PLACES)}, found {method!r:.80}"
+            )
+        rows, dims = _ordered(tensor(a) if method in _OF_ONE_ELEMENT else floating(a), axis)
+        rows = rows.astype(_result_dtype(rows, q, method))
+        asked = _fractions(name, q, whole)
+        found = _quantiles(rows, ops.reshape(asked, [-1]), method, skips_nan)
+        found = ops.transpose(found, [found.ndim - 1, *range(found.ndim - 1)])
+        rest = dims if kept(keepdims) else found.shape[1:]
+        return ops.reshape(found, (*asked.shape, *rest))
+
+    return titled(quantile, name, doc)
+
+
+def _quantiles(rows: Any, q: Any, method: str, skips_nan: bool) -> Any:
+    """The quantiles of each row, on a last axis."""
+    is_nan = ops.isnan(rows) if dt.is_float(rows.dtype) else None
+    if skips_nan and is_nan is not None:
+        count = ops.sum(ops.logical_not(is_nan).astype(dt.int64), [-1], None, True)
+        count = count.astype(dt.float64)
+    else:
+        count = ops.full((1,) * rows.ndim, rows.shape[-1], dt.int64).astype(dt.float64)
+    last = ops.maximum(count - 1, 0.0)
+    place = ops.minimum(ops.maximum(_PLACES[method](count, q), 0.0), last)
+    found = _at(rows, ops.expand(place, (*rows.shape[:-1], q.shape[0])))
+    if is_nan is None:
+        return found
+    spoiled = count == 0 if skips_nan else is_nan[..., -1:]
+    return ops.where(spoiled, math.nan, found)
+
+
+def _median(name: str, doc: str, skips_nan: bool) -> Function:
+    of_half = _quantile(name, doc, 1, skips_nan)
+
+    def median(
+        a: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False,
+        keepdims: Any = False,
+    ) -> Any:  # fmt: skip
+        refuse(out=out)
+        return of_half(a, 0.5, axis, keepdims=keepdims)
+
+    return titled(median, name, doc)
+
+
+# -- without NaN ---------------------------------------------------------------------------------
+def _known(a: Any, where: Any) -> tuple[Any, Any]:
+    """The array as floats, and which elements are no NaN and chosen."""
+    x = floating(a)
+    known = ops.logical_not(ops.isnan(x))
+    is_chosen = given(where) and where is not True
+    return x, ops.logical_and(known, tensor(where)) if is_chosen else known
+
+
+def _without_nan(name: str, doc: str, function: Function, instead: float) -> Function:
+    def reduced(
+        a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False,
+        initial: Any = None, where: Any = None,
+    ) -> Any:  # fmt: skip
+        x = tensor(a)
+        if dt.is_differentiable(x.dtype):  # ints have no NaN, and more digits than floats
+            x = ops.where(ops.isnan(x), instead, x)
+        return function(x, axis, dtype, out, keepdims, initial, where)
+
+    return titled(reduced, name, doc)
+
+
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *,
+    where: Any = None,
+) -> Any:  # fmt: skip
+    """As mean, NaN left out."""
+    refuse(out=out)
+    x, known = _known(a if dtype is None else tensor(a).astype(dtype), where)
+    total = sum(ops.where(known, x, 0.0), axis, keepdims=keepdims)
+    return total / counted(x, axis, keepdims, known)
+
+
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
+    keepdims: Any = False, *, where: Any = None, mean: Any = None, correction: Any = None,
+) -> Any:  # fmt: skip
+    """As var, NaN left out."""
+    refuse(out=out)
+    x, known = _known(a if dtype is None else tensor(a).astype(dtype), where)
+    less = correction if given(correction) else ddof
+    count = counted(x, axis, keepdims, known)
+    found = var(ops.where(known, x, 0.0), axis, None, None, less, keepdims, where=known, mean=mean)
+    return ops.where(count - less > 0, found, math.nan)
+
+
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0,
+    keepdims: Any = False, *, where: Any = None, mean: Any = None, correction: Any = None,
+) -> Any:  # fmt: skip
+    """As std, NaN left out."""
+    said = {"where": where, "mean": mean, "correction": correction}
+    return ops.sqrt(nanvar(a, axis, dtype, out, ddof, keepdims, **said))
+
+
+def _nan_extreme(name: str, doc: str, function: Function, worst: float) -> Function:
+    """Of NaN alone it is NaN."""
+
+    def reduced(
+        a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+        where: Any = None,
+    ) -> Any:  # fmt: skip
+        x = tensor(a)
+        if not dt.is_differentiable(x.dtype):
+            return function(x, axis, out, keepdims, initial, where)
+        _, known = _known(x, where)
+        found = function(ops.where(ops.isnan(x), worst, x), axis, out, keepdims, initial, where)
+        if given(initial):
+            return found
+        return ops.where(counted(x, axis, keepdims, known) == 0, math.nan, found)
+
+    return titled(reduced, name, doc)
+
+
+NAMES: dict[str, Function] = {
+    "median": _median("median", "The element in the middle, or the mean of two.", False),
+    "nanmedian": _median("nanmedian", "As median, NaN left out.", True),
+    "quantile": _quantile("quantile", "What a part q of the elements is below.", 1),
+    "percentile": _quantile("percentile", "What q percent of the elements are below.", 100),
+    "nanquantile": _quantile("nanquantile", "As quantile, NaN left out.", 1, True),
+    "nanpercentile": _quantile("nanpercentile", "As percentile, NaN left out.", 100, True),
+    "nansum": _without_nan("nansum", "As sum, NaN as 0.", sum, 0.0),
+    "nanprod": _without_nan("nanprod", "As prod, NaN as 1.", prod, 1.0),
+    "nanmean": nanmean, "nanvar": nanvar, "nanstd": nanstd,
+    "nanmax": _nan_extreme("nanmax", "As max, NaN left out; NaN of NaN alone.", max, -math.inf),
+    "nanmin": _nan_extreme("nanmin", "As min, NaN left out; NaN of NaN alone.", min, math.inf),
+}  # fmt: skip

@@ -1,0 +1,145 @@
+"""NumPy's functions of arrays as sets. Sizes of results are known when programs run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from phix import ops
+from phix.array_functions.numpy_arguments import tensor
+from phix.array_functions.selection import flatnonzero, unique
+from phix.array_functions.sorting import argsort, searchsorted, sort
+from phix.core import dtypes as dt
+from phix.core.numpy_protocol import NotOfferedError
+
+Function = Callable[..., Any]
+
+
+class UniqueAllResult(NamedTuple):
+    """What :func:`unique_all` gives."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
+    """What :func:`unique_counts` gives."""
+
+    values: Any
+    counts: Any
+
+
+class UniqueInverseResult(NamedTuple):
+    """What :func:`unique_inverse` gives."""
+
+    values: Any
+    inverse_indices: Any
+
+
+def _apart(x: Any) -> tuple[Any, Any, Any, Any]:
+    """The values of x that differ, in order: each NaN is one of its own, as the standard has it;
+    their first places, which one each element is, and how many each is."""
+    if not dt.is_differentiable(x.dtype):
+        return unique(x, True, True, True)
+    flat = ops.reshape(x, [-1])
+    order = argsort(flat)
+    if isinstance(flat.shape[0], int) and not flat.shape[0]:
+        return flat, order, order, order
+    ordered = ops.gather(flat, order, 0)
+    is_first = ops.full((1,), True, dt.bool_)
+    is_new = ops.concat([is_first, ops.not_equal(ordered[1:], ordered[:-1])], 0)
+    starts = flatnonzero(is_new)
+    number = ops.cumsum(is_new.astype(dt.int64), 0) - 1
+    inverse = ops.put_along_axis(ops.full_like(order, 0), order, number, 0)
+    ends = ops.concat([starts[1:], ops.full((1,), flat.shape[0], dt.int64)], 0)
+    return ops.gather(ordered, starts, 0), ops.gather(order, starts, 0), inverse, ends - starts
+
+
+def unique_all(x: Any) -> UniqueAllResult:
+    """The values in order, the first place of each, which one each element is, how many each is.
+    NaNs differ from each other."""
+    x = tensor(x)
+    values, indices, inverse, counts = _apart(x)
+    return UniqueAllResult(values, indices, ops.reshape(inverse, x.shape), counts)
+
+
+def unique_counts(x: Any) -> UniqueCountsResult:
+    """The values in order, and how many elements have each."""
+    values, _, _, counts = _apart(tensor(x))
+    return UniqueCountsResult(values, counts)
+
+
+def unique_inverse(x: Any) -> UniqueInverseResult:
+    """The values in order, and which of them each element is."""
+    x = tensor(x)
+    values, _, inverse, _ = _apart(x)
+    return UniqueInverseResult(values, ops.reshape(inverse, x.shape))
+
+
+def unique_values(x: Any) -> Any:
+    """The values in order."""
+    return _apart(tensor(x))[0]
+
+
+def isin(
+    element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *,
+    kind: Any = None,
+) -> Any:  # fmt: skip
+    """Whether each element is one of ``test_elements``; ``invert``: whether it is none."""
+    x, among = tensor(element), ops.reshape(tensor(test_elements), [-1])
+    if dt.is_complex(x.dtype) or dt.is_complex(among.dtype):
+        raise NotOfferedError("complex numbers")
+    size: Any = among.shape[0]
+    if isinstance(size, int) and not size:
+        found = ops.full_like(x, False, dt.bool_)
+    else:
+        ordered = ops.sort(among, 0)
+        place = ops.minimum(searchsorted(ordered, x), size - 1)
+        found = ops.equal(ops.gather(ordered, ops.reshape(place, [-1]), 0), ops.reshape(x, [-1]))
+        found = ops.reshape(found, x.shape)
+    return ops.logical_not(found) if invert else found
+
+
+def _flat_unique(a: Any) -> Any:
+    return unique(ops.reshape(tensor(a), [-1]))
+
+
+def intersect1d(
+    ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False
+) -> Any:
+    """The values that both have, in order; with ``return_indices`` their first places in both."""
+    x, y = (ops.reshape(tensor(a), [-1]) for a in (ar1, ar2))
+    if not return_indices:
+        (x, y) = (x, y) if assume_unique else (unique(x), unique(y))
+        return sort(ops.gather(x, flatnonzero(isin(x, y)), 0))
+    (x, first), (y, second) = (unique(v, return_index=True) for v in (x, y))
+    in_x, in_y = flatnonzero(isin(x, y)), flatnonzero(isin(y, x))
+    return ops.gather(x, in_x, 0), ops.gather(first, in_x, 0), ops.gather(second, in_y, 0)
+
+
+def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """The values of the first that the second has not; in order unless ``assume_unique``."""
+    x = ops.reshape(tensor(ar1), [-1])
+    x = x if assume_unique else unique(x)
+    return ops.gather(x, flatnonzero(isin(x, ar2, invert=True)), 0)
+
+
+def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
+    """The values that one of the two has, in order."""
+    x, y = (_flat_unique(a) for a in (ar1, ar2))
+    parts = [ops.gather(a, flatnonzero(isin(a, b, invert=True)), 0) for a, b in ((x, y), (y, x))]
+    return sort(ops.concat(parts, 0))
+
+
+def union1d(ar1: Any, ar2: Any) -> Any:
+    """The values that one of the two has, or both, in order."""
+    return unique(ops.concat([ops.reshape(tensor(a), [-1]) for a in (ar1, ar2)], 0))
+
+
+NAMES: dict[str, Function] = {
+    "unique_all": unique_all, "unique_counts": unique_counts, "unique_inverse": unique_inverse,
+    "unique_values": unique_values, "isin": isin, "intersect1d": intersect1d,
+    "setdiff1d": setdiff1d, "setxor1d": setxor1d, "union1d": union1d,
+}  # fmt: skip

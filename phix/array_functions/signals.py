@@ -1,0 +1,201 @@
+"""NumPy's functions of samples: convolutions, windows, gradients, phases."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.array_functions.numpy_arguments import (
+    axes_of,
+    axis_of,
+    default_float,
+    floating,
+    given,
+    operand,
+    tensor,
+)
+from phix.core import dtypes as dt
+from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
+
+Function = Callable[..., Any]
+
+
+def convolve(a: Any, v: Any, mode: str = "full") -> Any:
+    """The sums of a[m] * v[n - m] over m, of two vectors."""
+    return _convolved("convolve", a, v, mode, False)
+
+
+def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
+    """The sums of a[m + n] * conj(v[m]) over m, of two vectors."""
+    y = tensor(v)
+    return _convolved("correlate", a, ops.conj(y) if dt.is_complex(y.dtype) else y, mode, True)
+
+
+def _convolved(name: str, a: Any, v: Any, mode: str, is_turned: bool) -> Any:
+    if mode not in ("full", "same", "valid"):
+        raise AttributeValueError(f"{name}: mode is full, same or valid, found {mode!r:.80}")
+    x, y = tensor(a), tensor(v)
+    if x.ndim > 1 or y.ndim > 1:
+        raise ShapeError(f"{name} takes vectors, found {x.meta} and {y.meta}")
+    dtype = dt.promote(x.dtype, y.dtype)
+    x, y = (ops.reshape(w.astype(dtype), [-1]) for w in (x, y))
+    if 0 in (x.shape[0], y.shape[0]):
+        raise ShapeError(f"{name}: a vector is empty")
+    y = ops.flip(y, [0]) if is_turned else y
+    is_swapped = bool(x.shape[0] < y.shape[0])
+    long, short = (y, x) if is_swapped else (x, y)
+    found = _sums(long, short)
+    more, few = long.shape[0], short.shape[0]
+    if mode == "full":
+        return found
+    if mode == "valid":
+        return found[few - 1 : more]
+    start = (few - 1) // 2 if not (is_turned and is_swapped) else few // 2
+    return found[start : start + more]
+
+
+def _sums(x: Any, y: Any) -> Any:
+    """The full convolution: each of the outer products one place further in the next row."""
+    n, m = x.shape[0], y.shape[0]
+    rows = ops.unsqueeze(y, [1]) * x
+    rows = ops.pad(rows, [0, 0, 0, m], 0)
+    flat = ops.reshape(rows, (-1,))[: m * (n + m - 1)]
+    summed = ops.sum(ops.reshape(flat, (m, n + m - 1)), [0])
+    return summed.astype(x.dtype) if dt.kind(x.dtype) == "int" else summed
+
+
+# -- windows -------------------------------------------------------------------------------------
+def _window(name: str, doc: str, shape: Callable[[Any, int], Any]) -> Function:
+    """A window of a function of 2 k / (M - 1) - 1, from -1 to 1."""
+
+    def window(M: Any) -> Any:
+        count = int(M)
+        if count < 1:
+            return ops.full((0,), 0.0, default_float())
+        if count == 1:
+            return ops.full((1,), 1.0, default_float())
+        part = ops.arange(1 - count, count, 2, dt.int64).astype(dt.float64) / (count - 1)
+        return shape(part, count).astype(default_float())
+
+    window.__name__ = window.__qualname__ = name
+    window.__doc__ = doc
+    return window
+
+
+bartlett = _window("bartlett", "The triangular window.", lambda t, _: 1 - ops.abs(t))
+hanning = _window("hanning", "0.5 + 0.5 cos(pi t) for t from -1 to 1.",
+                  lambda t, _: 0.5 + 0.5 * ops.cos(math.pi * t))  # fmt: skip
+hamming = _window("hamming", "0.54 + 0.46 cos(pi t) for t from -1 to 1.",
+                  lambda t, _: 0.54 + 0.46 * ops.cos(math.pi * t))  # fmt: skip
+blackman = _window(
+    "blackman", "0.42 + 0.5 cos(pi t) + 0.08 cos(2 pi t) for t from -1 to 1.",
+    lambda t, _: 0.42 + 0.5 * ops.cos(math.pi * t) + 0.08 * ops.cos(2 * math.pi * t),
+)  # fmt: skip
+
+
+def kaiser(M: Any, beta: Any) -> Any:
+    """i0(beta * sqrt(1 - t ** 2)) / i0(beta) for t from -1 to 1."""
+    count = int(M)
+    size = beta if isinstance(beta, (int, float)) else tensor(beta)
+    if count <= 1:
+        return ops.full((max(count, 0),), 1.0, default_float())
+    part = ops.arange(1 - count, count, 2, dt.int64).astype(dt.float64) / (count - 1)
+    at = (
+        ops.full((), size, dt.float64) if isinstance(size, (int, float)) else size.astype("float64")
+    )
+    root = ops.sqrt(ops.maximum(1 - part * part, 0.0))
+    # scaled, so that nothing overflows: i0e(x) = i0(x) exp(-abs(x))
+    scale = ops.exp(ops.abs(at) * (root - 1))
+    return (ops.i0e(at * root) / ops.i0e(at) * scale).astype(default_float())
+
+
+def i0(x: Any) -> Any:
+    """The modified Bessel function of the first kind and order 0."""
+    return ops.i0(floating(x))
+
+
+# -- along an axis -------------------------------------------------------------------------------
+def _cut(x: Any, axis: int, start: Any, stop: Any) -> Any:
+    return x[(slice(None),) * axis + (slice(start, stop),)]
+
+
+def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> Any:
+    """The slopes along the axes by central differences, at the ends by one-sided ones; varargs
+    are the distances of samples, or their coordinates."""
+    x = floating(f)
+    axes = axes_of(axis, x.ndim)
+    if edge_order not in (1, 2):
+        raise AttributeValueError(f"gradient: edge_order is 1 or 2, found {edge_order}")
+    steps = list(varargs) or [1.0]
+    steps = steps * len(axes) if len(steps) == 1 else steps
+    if len(steps) != len(axes):
+        raise ArgumentError(f"gradient: {len(axes)} axes, found {len(varargs)} distances")
+    found = [_slopes(x, at, operand(step), edge_order) for at, step in zip(axes, steps)]
+    return found[0] if len(found) == 1 else tuple(found)
+
+
+def _slopes(x: Any, at: int, step: Any, order: int) -> Any:
+    size = x.shape[at]
+    if isinstance(size, int) and size < order + 1:
+        raise ShapeError(f"gradient: at least {order + 1} samples along axis {at}, found {x.meta}")
+    if getattr(step, "ndim", 0) == 1:
+        apart = tensor(step).astype(dt.real_dtype(x.dtype))
+        apart = ops.reshape(apart[1:] - apart[:-1], [-1 if i == at else 1 for i in range(x.ndim)])
+        before, after = _cut(apart, at, 0, -1), _cut(apart, at, 1, None)
+        first, last = (_cut(apart, at, *ends) for ends in ((0, 1), (-1, None)))
+        second, other = (_cut(apart, at, *ends) for ends in ((1, 2), (-2, -1)))
+    else:
+        before = after = first = last = second = other = step
+    low, middle, high = (_cut(x, at, *ends) for ends in ((0, -2), (1, -1), (2, None)))
+    inner = (
+        before * before * high + (after * after - before * before) * middle - after * after * low
+    ) / (before * after * (before + after))
+    ends = [_cut(x, at, k, k + 1) for k in range(order + 1)]
+    tail = [_cut(x, at, -k - 1, -k or None) for k in range(order + 1)]
+    if order == 1:
+        start, end = (ends[1] - ends[0]) / first, (tail[0] - tail[1]) / last
+    else:
+        start, end = _one_sided(ends, first, second), -_one_sided(tail, last, other)
+    return ops.concat([start, inner, end], at)
+
+
+def _one_sided(values: list[Any], h: Any, k: Any) -> Any:
+    """The slope at the first of three values h and k apart, by their parabola."""
+    return (
+        -(2 * h + k) / (h * (h + k)) * values[0]
+        + (h + k) / (h * k) * values[1]
+        - h / (k * (h + k)) * values[2]
+    )
+
+
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: Any = 2 * math.pi) -> Any:
+    """Phases with multiples of the period added, so that neighbours are at most half of it
+    apart; jumps below ``discont`` stay."""
+    x = tensor(p)
+    whole = dt.kind(x.dtype) == "int" and isinstance(period, (int, np.integer))
+    x = x if whole else floating(x)
+    at = axis_of(axis, x.ndim)
+    step = _cut(x, at, 1, None) - _cut(x, at, 0, -1)
+    half = period // 2 if whole else period / 2
+    low = -(period // 2) if whole else -half
+    moved = ops.remainder(step - low, period) + low
+    if not whole or period % 2 == 0:
+        is_up = ops.logical_and(moved == low, step > 0)
+        moved = ops.where(is_up, half, moved)
+    limit = half if not given(discont) else discont
+    more = ops.where(ops.abs(step) < limit, 0, moved - step)
+    return ops.concat([_cut(x, at, 0, 1), _cut(x, at, 1, None) + ops.cumsum(more, at)], at)
+
+
+NAMES: dict[str, Function] = {
+    "convolve": convolve, "correlate": correlate, "i0": i0, "gradient": gradient, "unwrap": unwrap,
+}  # fmt: skip
+# What is made of a size alone, so that NumPy never hands it over.
+MADE: dict[str, Function] = {
+    "bartlett": bartlett, "blackman": blackman, "hamming": hamming, "hanning": hanning,
+    "kaiser": kaiser,
+}  # fmt: skip

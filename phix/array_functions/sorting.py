@@ -1,0 +1,130 @@
+"""NumPy's functions about order: sorting, parts of it, and places in what is sorted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phix import ops
+from phix.array_functions.numpy_arguments import axes_of, axis_of, given, refuse, tensor
+from phix.core import dtypes as dt
+from phix.core.errors import AttributeValueError, ShapeError
+
+Function = Callable[..., Any]
+
+
+def _along(a: Any, axis: Any) -> tuple[Any, int]:
+    x = tensor(a)
+    if axis is None:
+        return ops.reshape(x, [-1]), 0
+    return x, axis_of(axis, x.ndim)
+
+
+def sort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None,
+    descending: bool = False,
+) -> Any:  # fmt: skip
+    """The elements along an axis in order, NaN as the largest; of complex numbers the real parts
+    first."""
+    refuse(order=order)
+    x, at = _along(a, axis)
+    if dt.is_complex(x.dtype):
+        return ops.take_along_axis(x, argsort(x, at, descending=descending), at)
+    return ops.sort(x, at, bool(descending))
+
+
+def argsort(
+    a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None,
+    descending: bool = False,
+) -> Any:  # fmt: skip
+    """The places of the elements in order; equal ones keep theirs."""
+    refuse(order=order)
+    x, at = _along(a, axis)
+    if dt.is_complex(x.dtype):
+        second = ops.argsort(ops.imag(x), at, bool(descending), True)[1]
+        first = ops.take_along_axis(ops.real(x), second, at)
+        return ops.take_along_axis(second, ops.argsort(first, at, bool(descending), True)[1], at)
+    return ops.argsort(x, at, bool(descending), True)[1]
+
+
+def sort_complex(a: Any) -> Any:
+    """The elements along the last axis as complex numbers, sorted by real, then imaginary part."""
+    x = tensor(a)
+    return sort(x.astype(dt.complex_dtype(x.dtype)))
+
+
+def partition(
+    a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
+) -> Any:
+    """The elements such that the kth is the one that sorting puts there: all of them sorted."""
+    _checked_kth(a, kth, axis)
+    return sort(a, axis, order=order)
+
+
+def argpartition(
+    a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None
+) -> Any:
+    """The places of the elements of :func:`partition`."""
+    _checked_kth(a, kth, axis)
+    return argsort(a, axis, order=order)
+
+
+def _checked_kth(a: Any, kth: Any, axis: Any) -> None:
+    x, at = _along(a, axis)
+    size = x.shape[at]
+    if isinstance(size, int):
+        axes_of(tuple(kth) if isinstance(kth, (list, tuple)) else kth, size)
+
+
+def lexsort(keys: Any, axis: Any = -1) -> Any:
+    """The places in the order of the last key, where equal of the one before, and so on."""
+    rows = [tensor(k) for k in keys]
+    if not rows:
+        raise AttributeValueError("lexsort: at least one key must be given")
+    if not rows[0].ndim:
+        return ops.full((), 0, dt.int64)
+    at = axis_of(axis, rows[0].ndim)
+    found = argsort(rows[0], at)
+    for row in rows[1:]:
+        if row.shape != rows[0].shape:
+            raise ShapeError(f"lexsort: keys have one shape, found {rows[0].meta} and {row.meta}")
+        found = ops.take_along_axis(found, argsort(ops.take_along_axis(row, found, at), at), at)
+    return found
+
+
+def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
+    """Where in the sorted vector a each element of v belongs: before (left) or behind (right)
+    equal ones."""
+    if side not in ("left", "right"):
+        raise AttributeValueError(f"searchsorted: side is 'left' or 'right', found {side!r:.80}")
+    x, values = tensor(a), tensor(v)
+    if x.ndim != 1:
+        raise ShapeError(f"searchsorted: a is a vector, found {x.meta}")
+    if given(sorter):
+        x = ops.gather(x, tensor(sorter), 0)
+    dtype = dt.promote(x.dtype, values.dtype)
+    if dtype not in (dt.int32, dt.int64, dt.float32, dt.float64):
+        dtype = dt.float32 if dt.is_float(dtype) else dt.int64
+    flat = ops.reshape(values.astype(dtype), [-1])
+    found = ops.searchsorted(x.astype(dtype), flat, False, side == "right")
+    return ops.reshape(found, values.shape)
+
+
+def digitize(x: Any, bins: Any, right: bool = False) -> Any:
+    """The number of the bin of each element; bins go up or down."""
+    edges, values = tensor(bins), tensor(x)
+    if edges.ndim != 1:
+        raise ShapeError(f"digitize: bins are a vector, found {edges.meta}")
+    side = "left" if right else "right"
+    up = searchsorted(edges, values, side)
+    if edges.shape[0] == 0:
+        return up
+    down = edges.shape[0] - searchsorted(ops.flip(edges, [0]), values, side)
+    return ops.where(edges[0] > edges[-1], down, up)
+
+
+NAMES: dict[str, Function] = {
+    "sort": sort, "argsort": argsort, "sort_complex": sort_complex, "partition": partition,
+    "argpartition": argpartition, "lexsort": lexsort, "searchsorted": searchsorted,
+    "digitize": digitize,
+}  # fmt: skip

@@ -1,0 +1,66 @@
+"""NumPy's covariances and correlations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phix import ops
+from phix.array_functions.numpy_arguments import floating, with_dtype
+from phix.core import dtypes as dt
+from phix.core.errors import ShapeError
+
+Function = Callable[..., Any]
+
+
+def _rows(name: str, m: Any, y: Any, rowvar: bool) -> Any:
+    """The variables as rows."""
+    x = floating(m)
+    if x.ndim > 2:
+        raise ShapeError(f"{name}: at most two axes, found {x.meta}")
+    x = ops.reshape(x, (1, -1)) if x.ndim < 2 else x if rowvar else ops.transpose(x, [1, 0])
+    if y is None:
+        return x
+    more = _rows(name, y, None, rowvar)
+    dtype = dt.promote(x.dtype, more.dtype)
+    return ops.concat([x.astype(dtype), more.astype(dtype)], 0)
+
+
+def cov(
+    m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None,
+    fweights: Any = None, aweights: Any = None, *, dtype: Any = None,
+) -> Any:  # fmt: skip
+    """The covariances of the variables in the rows, or, with rowvar=False, in the columns."""
+    x = with_dtype(_rows("cov", m, y, rowvar), dtype)
+    less = ddof if ddof is not None else 0 if bias else 1
+    weights = [floating(w).astype(dt.real_dtype(x.dtype))
+               for w in (fweights, aweights) if w is not None]  # fmt: skip
+    conj = ops.conj if dt.is_complex(x.dtype) else lambda v: v
+    if not weights:
+        away = x - ops.mean(x, [1], True)
+        found = ops.matmul(away, conj(ops.transpose(away, [1, 0]))) / (x.shape[1] - less)
+    else:
+        w = weights[0] if len(weights) == 1 else weights[0] * weights[1]
+        total = ops.sum(w)
+        away = x - ops.sum(x * w, [1], None, True) / total
+        norm = total - less
+        if aweights is not None and less:
+            norm = total - less * ops.sum(w * weights[-1]) / total
+        found = ops.matmul(away * w, conj(ops.transpose(away, [1, 0]))) / norm
+    return ops.reshape(found, ()) if x.shape[0] == 1 else found
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
+    """The covariances divided by the standard deviations: from -1 to 1."""
+    found = cov(x, y, rowvar, dtype=dtype)
+    if not found.ndim:
+        return found / found
+    size = ops.sqrt(ops.real(ops.diagonal(found)))
+    found = found / ops.unsqueeze(size, [1]) / size
+    if dt.is_complex(found.dtype):
+        parts = [ops.clip(part, -1.0, 1.0) for part in (ops.real(found), ops.imag(found))]
+        return ops.complex(*parts)
+    return ops.clip(found, -1.0, 1.0)
+
+
+NAMES: dict[str, Function] = {"cov": cov, "corrcoef": corrcoef}

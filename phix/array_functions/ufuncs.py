@@ -1,0 +1,304 @@
+"""NumPy's ufuncs: functions of each element, with ``reduce``, ``accumulate`` and ``outer``."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from phix import ops
+from phix.array_functions import bits
+from phix.array_functions.numpy_arguments import floating, given, operand, tensor, with_dtype
+from phix.core import dtypes as dt
+from phix.core.numpy_protocol import NotOfferedError
+from phix.core.tensor import TensorBase
+
+Function = Callable[..., Any]
+
+
+# -- what phix has under another name, or as an expression ---------------------------------------
+def _power(x: Any, y: Any) -> Any:
+    return x**y if isinstance(x, TensorBase) else ops.elementwise_pow(x, y)
+
+
+def _float_power(x: Any, y: Any) -> Any:
+    wide = [v.astype(dt.promote(v.dtype, dt.float64)) for v in (tensor(x), tensor(y))]
+    return ops.elementwise_pow(*wide)
+
+
+def _hypot(x: Any, y: Any) -> Any:
+    """As a modulus: nothing overflows, and the gradient at 0 is 0."""
+    x, y = _together(x, y)
+    if x.dtype in (dt.float16, dt.bfloat16):
+        return _hypot(x.astype(dt.float32), y.astype(dt.float32)).astype(x.dtype)
+    return ops.abs(ops.complex(x, y))
+
+
+def _logaddexp(x: Any, y: Any) -> Any:
+    pair = ops.broadcast_tensors(_together(x, y))
+    return ops.logsumexp(ops.stack(list(pair), 0), [0])
+
+
+def _logaddexp2(x: Any, y: Any) -> Any:
+    x, y = _together(x, y)
+    return _logaddexp(x * math.log(2), y * math.log(2)) / math.log(2)
+
+
+def _together(x: Any, y: Any) -> list[Any]:
+    """Two floats of one dtype."""
+    pair = [v if isinstance(v, (int, float)) else floating(v) for v in (x, y)]
+    if not any(isinstance(v, TensorBase) for v in pair):
+        pair = [floating(v) for v in pair]
+    both = next(v for v in pair if isinstance(v, TensorBase))
+    tensors = [v if isinstance(v, TensorBase) else ops.full((), v, both.dtype) for v in pair]
+    dtype = dt.promote(tensors[0].dtype, tensors[1].dtype)
+    return [v.astype(dtype) for v in tensors]
+
+
+def _fmod(x: Any, y: Any) -> Any:
+    """The rest with the sign of x."""
+    return ops.where(ops.less_than(x, 0), -1, 1) * ops.remainder(ops.abs(x), ops.abs(y))
+
+
+def _divmod(x: Any, y: Any) -> Any:
+    return ops.floor_divide(x, y), ops.remainder(x, y)
+
+
+def _modf(x: Any) -> Any:
+    whole = ops.trunc(x)
+    return ops.where(ops.isinf(x), 0.0, x - whole), whole
+
+
+def _cbrt(x: Any) -> Any:
+    return ops.sign(x) * ops.pow(ops.abs(x), 1 / 3)
+
+
+def _absolute(x: Any) -> Any:
+    x = tensor(x)
+    return x if x.dtype == dt.bool_ else ops.abs(x)
+
+
+def _sign(x: Any) -> Any:
+    """x / abs(x), of complex numbers too, and 0 of 0."""
+    x = tensor(x)
+    if not dt.is_complex(x.dtype):
+        return ops.sign(x)
+    size = ops.abs(x)
+    is_zero = size == 0
+    return ops.where(is_zero, 0, x / ops.where(is_zero, 1, size))
+
+
+def _rint(x: Any) -> Any:
+    if dt.is_complex(x.dtype):
+        return ops.complex(ops.round(ops.real(x)), ops.round(ops.imag(x)))
+    return ops.round(x)
+
+
+def _vecdot(x: Any, y: Any) -> Any:
+    x, y = tensor(x), tensor(y)
+    first = ops.conj(x) if dt.is_complex(x.dtype) else x
+    return ops.sum(_summands(first, y), [-1], dt.promote(x.dtype, y.dtype), False)
+
+
+def _matvec(x: Any, y: Any) -> Any:
+    return ops.matmul(tensor(x), ops.unsqueeze(tensor(y), [-1]))[..., 0]
+
+
+def _vecmat(x: Any, y: Any) -> Any:
+    x = tensor(x)
+    first = ops.conj(x) if dt.is_complex(x.dtype) else x
+    return ops.matmul(ops.unsqueeze(first, [-2]), tensor(y))[..., 0, :]
+
+
+def _summands(x: Any, y: Any) -> Any:
+    return ops.multiply(x, y)
+
+
+class _Ufunc(NamedTuple):
+    """What a ufunc is: its function, how many arrays it takes, what it makes of them, its text."""
+
+    function: Function
+    inputs: int
+    doc: str
+    to_floats: bool = False  # of one array to floats: ints become floats first
+    to_truths: bool = False
+
+
+def _rows(to_floats: bool, to_truths: bool, inputs: int, **rows: tuple[Function, str]) -> Any:
+    return {n: _Ufunc(f, inputs, doc, to_floats, to_truths) for n, (f, doc) in rows.items()}
+
+
+_TABLE: dict[str, _Ufunc] = {
+    **_rows(
+        True, False, 1,
+        sin=(ops.sin, "The sine."), cos=(ops.cos, "The cosine."), tan=(ops.tan, "The tangent."),
+        arcsin=(ops.asin, "The angle in [-pi/2, pi/2] whose sine is x."),
+        arccos=(ops.acos, "The angle in [0, pi] whose cosine is x."),
+        arctan=(ops.atan, "The angle in [-pi/2, pi/2] whose tangent is x."),
+        sinh=(ops.sinh, "(exp(x) - exp(-x)) / 2."), cosh=(ops.cosh, "(exp(x) + exp(-x)) / 2."),
+        tanh=(ops.tanh, "sinh(x) / cosh(x)."),
+        arcsinh=(ops.asinh, "The inverse of sinh."), arccosh=(ops.acosh, "The inverse of cosh."),
+        arctanh=(ops.atanh, "The inverse of tanh."), exp=(ops.exp, "e ** x."),
+        expm1=(ops.expm1, "exp(x) - 1, right near 0."),
+        exp2=(lambda x: ops.elementwise_pow(2.0, x), "2 ** x."),
+        log=(ops.log, "The natural logarithm."), log1p=(ops.log1p, "log(1 + x), right near 0."),
+        log2=(ops.log2, "The logarithm to base 2."), log10=(ops.log10, "That to base 10."),
+        sqrt=(ops.sqrt, "The square root."), cbrt=(_cbrt, "The cube root, of either sign."),
+        fabs=(ops.abs, "The absolute value, as a float."),
+        rint=(_rint, "The nearest whole number, of two the even one."),
+        modf=(_modf, "The part behind the point, and the whole part, both with the sign of x."),
+        deg2rad=(lambda x: x * (math.pi / 180), "x * pi / 180."),
+        radians=(lambda x: x * (math.pi / 180), "x * pi / 180."),
+        rad2deg=(lambda x: x * (180 / math.pi), "x * 180 / pi."),
+        degrees=(lambda x: x * (180 / math.pi), "x * 180 / pi."),
+        spacing=(bits.spacing, "The distance to the next number of the dtype, away from 0."),
+        frexp=(bits.frexp, "(m, e) with x = m * 2 ** e, 0.5 <= abs(m) < 1, and e an int32."),
+    ),
+    **_rows(
+        False, True, 1,
+        isfinite=(ops.isfinite, "Whether it is neither infinite nor NaN."),
+        isinf=(ops.isinf, "Whether it is infinite."), isnan=(ops.isnan, "Whether it is NaN."),
+        logical_not=(ops.logical_not, "Whether it is 0 or False."),
+        signbit=(bits.signbit, "Whether the bit of the sign is set: of -0.0 too."),
+    ),
+    **_rows(
+        False, False, 1,
+        absolute=(_absolute, "The absolute value; of complex numbers the modulus."),
+        negative=(lambda x: -tensor(x), "-x."), positive=(tensor, "x as it is."),
+        square=(ops.square, "x * x."), reciprocal=(ops.reciprocal, "1 / x, of ints as floats."),
+        sign=(_sign, "-1, 0 or 1; of complex numbers x / abs(x). NaN stays."),
+        conjugate=(ops.conj, "The complex conjugate."),
+        floor=(ops.floor, "The largest whole number that is not above x; ints stay."),
+        ceil=(ops.ceil, "The smallest whole number that is not below x; ints stay."),
+        trunc=(ops.trunc, "The whole part, towards 0; ints stay."),
+        invert=(ops.bitwise_not, "Each bit the other way; of bools not x."),
+        bitwise_count=(bits.bitwise_count, "How many bits of abs(x) are set, as uint8."),
+    ),
+    **_rows(
+        False, False, 2,
+        add=(ops.add, "x1 + x2."), subtract=(ops.subtract, "x1 - x2."),
+        multiply=(ops.multiply, "x1 * x2."), divide=(ops.divide, "x1 / x2, of ints as floats."),
+        floor_divide=(ops.floor_divide, "The whole number not above x1 / x2."),
+        remainder=(ops.remainder, "x1 - x2 * floor(x1 / x2), with the sign of x2."),
+        fmod=(_fmod, "The rest of x1 / x2 with the sign of x1."),
+        divmod=(_divmod, "(x1 // x2, x1 % x2)."), power=(_power, "x1 ** x2."),
+        float_power=(_float_power, "x1 ** x2, computed in float64 or complex128."),
+        maximum=(ops.maximum, "The larger one; NaN where one is NaN."),
+        minimum=(ops.minimum, "The smaller one; NaN where one is NaN."),
+        fmax=(ops.fmax, "The larger one; where one is NaN, the other."),
+        fmin=(ops.fmin, "The smaller one; where one is NaN, the other."),
+        arctan2=(ops.atan2, "The angle of the point (x2, x1), in [-pi, pi]."),
+        heaviside=(ops.heaviside, "0 below 0, x2 at 0, 1 above."),
+        hypot=(_hypot, "sqrt(x1 ** 2 + x2 ** 2); nothing overflows on the way."),
+        logaddexp=(_logaddexp, "log(exp(x1) + exp(x2)); nothing overflows on the way."),
+        logaddexp2=(_logaddexp2, "log2(2 ** x1 + 2 ** x2); nothing overflows on the way."),
+        copysign=(ops.copysign, "abs(x1) with the sign of x2."),
+        nextafter=(bits.nextafter, "The number of the dtype next to x1 towards x2."),
+        ldexp=(bits.ldexp, "x1 * 2 ** x2 for ints x2."),
+        gcd=(bits.gcd, "The greatest common divisor of abs(x1) and abs(x2)."),
+        lcm=(bits.lcm, "The least common multiple of abs(x1) and abs(x2)."),
+        bitwise_and=(ops.bitwise_and, "x1 & x2."), bitwise_or=(ops.bitwise_or, "x1 | x2."),
+        bitwise_xor=(ops.bitwise_xor, "x1 ^ x2."),
+        left_shift=(ops.bitwise_left_shift, "x1 << x2."),
+        right_shift=(ops.bitwise_right_shift, "x1 >> x2."),
+        matmul=(ops.matmul, "The product of matrices, the last two axes; those before broadcast."),
+        matvec=(_matvec, "A matrix, the last two axes of x1, times a vector, the last of x2."),
+        vecmat=(_vecmat, "The conjugate of a vector times a matrix."),
+    ),
+    **_rows(
+        False, True, 2,
+        equal=(ops.equal, "x1 == x2."), not_equal=(ops.not_equal, "x1 != x2."),
+        less=(ops.less_than, "x1 < x2."), less_equal=(ops.less_equal, "x1 <= x2."),
+        greater=(ops.greater_than, "x1 > x2."), greater_equal=(ops.greater_equal, "x1 >= x2."),
+        logical_and=(ops.logical_and, "Whether neither is 0 or False."),
+        logical_or=(ops.logical_or, "Whether one is neither 0 nor False."),
+        logical_xor=(ops.logical_xor, "Whether one is 0 or False, and the other is not."),
+    ),
+}  # fmt: skip
+_USUAL = ("same_kind", "K", True, None)
+
+
+def _refuse_settings(out: Any, where: Any, casting: Any, order: Any, more: tuple[Any, ...]) -> None:
+    if out is not None and not (isinstance(out, tuple) and all(v is None for v in out)):
+        raise NotOfferedError("out=")
+    if where is not True:
+        raise NotOfferedError("where=")
+    if (casting, order, *more) != _USUAL and (order not in ("K", "C") or more != _USUAL[2:]):
+        raise NotOfferedError("casting=, order=, subok= or signature=")
+
+
+def _ufunc(name: str, row: _Ufunc) -> Function:
+    function, to_floats = row.function, row.to_floats
+
+    def computed(inputs: tuple[Any, ...], dtype: Any) -> Any:
+        values = [floating(v) if to_floats else operand(v) for v in inputs]
+        if dtype is None:
+            return function(*values)
+        if row.to_truths:
+            raise NotOfferedError("dtype=")
+        return function(*(with_dtype(tensor(v), dtype) for v in values))
+
+    def unary(
+        x: Any, /, out: Any = None, *, where: Any = True, casting: Any = "same_kind",
+        order: Any = "K", dtype: Any = None, subok: Any = True, signature: Any = None,
+    ) -> Any:  # fmt: skip
+        _refuse_settings(out, where, casting, order, (subok, signature))
+        return computed((x,), dtype)
+
+    def binary(
+        x1: Any, x2: Any, /, out: Any = None, *, where: Any = True, casting: Any = "same_kind",
+        order: Any = "K", dtype: Any = None, subok: Any = True, signature: Any = None,
+    ) -> Any:  # fmt: skip
+        _refuse_settings(out, where, casting, order, (subok, signature))
+        return computed((x1, x2), dtype)
+
+    return titled(unary if row.inputs == 1 else binary, name, row.doc)
+
+
+def titled(function: Function, name: str, doc: str) -> Function:
+    """The function with its name and text, as those have that are defined under it."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
+def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: Any = -1, dtype: Any = None) -> Any:
+    """The sum of conj(x1) * x2 along one axis of both, which is counted from the end."""
+    if out is not None:
+        raise NotOfferedError("out=")
+    x, y = (with_dtype(tensor(v), dtype) for v in (x1, x2))
+    if given(axis) and axis != -1:
+        x, y = (ops.transpose(v, _to_the_end(axis, v)) for v in (x, y))
+    return _vecdot(x, y)
+
+
+def _to_the_end(axis: int, x: Any) -> list[int]:
+    at = range(x.ndim)[axis]
+    return [*(i for i in range(x.ndim) if i != at), at]
+
+
+def _outer(function: Function) -> Function:
+    def outer(a: Any, b: Any, *, dtype: Any = None) -> Any:
+        """The function of each element of the one array with each of the other."""
+        x, y = tensor(a), tensor(b)
+        return function(ops.reshape(x, (*x.shape, *(1,) * y.ndim)), y, dtype=dtype)
+
+    return outer
+
+
+ALIASES = {
+    "abs": "absolute", "acos": "arccos", "acosh": "arccosh", "asin": "arcsin", "asinh": "arcsinh",
+    "atan": "arctan", "atan2": "arctan2", "atanh": "arctanh", "bitwise_invert": "invert",
+    "bitwise_not": "invert", "bitwise_left_shift": "left_shift",
+    "bitwise_right_shift": "right_shift", "conj": "conjugate", "mod": "remainder", "pow": "power",
+    "true_divide": "divide",
+}  # fmt: skip
+UFUNCS: dict[str, Function] = {n: _ufunc(n, row) for n, row in _TABLE.items()}
+NAMES: dict[str, Function] = {
+    **UFUNCS, "vecdot": vecdot, **{n: UFUNCS[of] for n, of in ALIASES.items()},
+}  # fmt: skip
+METHODS: dict[tuple[str, str], Function] = {
+    (n, "outer"): _outer(UFUNCS[n])
+    for n, row in _TABLE.items()
+    if row.inputs == 2 and n not in ("matmul", "matvec", "vecmat")
+}

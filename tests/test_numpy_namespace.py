@@ -1,0 +1,149 @@
+"""``phix.numpy`` beside NumPy: values, derivatives, programs, batches and unknown dims of calls."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+import phix.numpy as pn
+import proofs
+from numpy_cases import FLOATS, MADE, PLAIN, SMOOTH, VALUES, cases
+
+pytestmark = pytest.mark.unoptimised
+
+
+def run(module: Any, case: str, **values: Any) -> Any:
+    return eval(case, {"np": module, **VALUES, **values})
+
+
+def names_in(case: str) -> list[str]:
+    return [n for n in VALUES if re.search(rf"(?<![\w.'\"]){n}(?![\w'\"=])", case)]
+
+
+def floats_in(case: str) -> list[str]:
+    return [n for n in names_in(case) if n in FLOATS]
+
+
+def functions_in(case: str) -> tuple[str, ...]:
+    return tuple(re.findall(r"np\.[\w.]+", case)[:1])
+
+
+def leaves(found: Any) -> list[Any]:
+    return [np.asarray(x) for x in (found if isinstance(found, (tuple, list)) else (found,))]
+
+
+def compare(found: Any, expected: Any, of_floats: bool) -> None:
+    assert len(leaves(found)) == len(leaves(expected))
+    for a, b in zip(leaves(found), leaves(expected)):
+        assert a.shape == b.shape and a.dtype.kind == b.dtype.kind
+        if of_floats or b.dtype.kind not in "fc":
+            assert a.dtype == b.dtype
+        if b.dtype.kind == "U":
+            assert a == b
+            continue
+        tolerance = 1e-11 if a.dtype in (np.float64, np.complex128) else 1e-5
+        np.testing.assert_allclose(a, b, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("case", cases(SMOOTH))
+def test_values_of_floats_are_those_of_numpy(case: str) -> None:
+    given = {n: phix.to_tensor(VALUES[n]) for n in names_in(case)}
+    compare(run(pn, case, **given), run(np, case), True)
+
+
+@pytest.mark.parametrize("case", cases(PLAIN) + cases(MADE))
+def test_values_are_those_of_numpy(case: str) -> None:
+    given = {n: phix.to_tensor(VALUES[n]) for n in names_in(case)}
+    compare(run(pn, case, **given), run(np, case), False)
+
+
+def total_of(module: Any, case: str) -> Any:
+    """A weighted sum of a case's result as a function of its arrays of floats."""
+    names, shape = floats_in(case), np.shape(run(np, case))
+    weights = np.cos(np.arange(int(np.prod(shape)))).reshape(shape)
+
+    def total(*given: Any) -> Any:
+        return module.sum(run(module, case, **dict(zip(names, given))) * weights)
+
+    return total
+
+
+def slope_along(case: str, step: float = 1e-6) -> tuple[float, list[np.ndarray]]:
+    """The derivative of that along sin of the arrays, by differences, and these directions."""
+    total, arrays = total_of(np, case), [VALUES[n] for n in floats_in(case)]
+    ways = [np.sin(7 * a) for a in arrays]
+    ends = [total(*(a + sign * step * w for a, w in zip(arrays, ways))) for sign in (1, -1)]
+    return (ends[0] - ends[1]) / (2 * step), ways
+
+
+@pytest.mark.parametrize("case", cases(SMOOTH))
+def test_derivatives_agree_with_differences(case: str) -> None:
+    arrays = [phix.to_tensor(VALUES[n]) for n in floats_in(case)]
+    expected, ways = slope_along(case)
+    slopes = phix.grad(total_of(pn, case), tuple(range(len(arrays))))(*arrays)
+    found = sum(float(np.sum(np.asarray(g) * w)) for g, w in zip(slopes, ways))
+    np.testing.assert_allclose(found, expected, rtol=2e-6, atol=2e-6)
+
+
+@pytest.mark.parametrize("case", proofs.thinned(cases(SMOOTH), functions_in))
+def test_batches_in_one_program_are_loops(case: str) -> None:
+    names = floats_in(case)
+    batch = [np.stack([VALUES[n], VALUES[n] * 0.9 + 0.01]) for n in names]
+
+    def called(*given: Any) -> Any:
+        return run(pn, case, **dict(zip(names, given)))
+
+    expected = [run(np, case, **dict(zip(names, row))) for row in zip(*batch)]
+    found = phix.jit(phix.vmap(called))(*batch)
+    np.testing.assert_allclose(found, np.stack(expected), rtol=1e-10, atol=1e-12)
+
+
+UNKNOWN = [
+    "np.nanmedian(s, axis=0)", "np.quantile(s, [0.2, 0.7], axis=0)", "np.var(s, axis=0, ddof=1)",
+    "np.sum(s, where=s > 0, initial=2.0)", "np.cov(s)",
+    "np.pad(s, 2, mode='edge')", "np.pad(s, ((1, 2), (0, 0)), mode='symmetric')",
+    "np.gradient(s, axis=0)",
+    "np.unwrap(9 * s, axis=0)", "np.cumulative_sum(s, axis=0, include_initial=True)",
+    "np.diff(s, axis=0, prepend=0.0)", "np.vecdot(s, x)", "np.roll(s, 1, axis=0)",
+    "np.searchsorted(np.sort(s[:, 0]), [0.0, 0.5])", "np.histogram(s, bins=4)[0]",
+    "np.trapezoid(s, axis=0)", "np.take(s, [4, -1], axis=0, mode='wrap')", "np.median(s)",
+    "np.linspace(s[0], s[-1], 3)", "np.isin(s > 0, [True])", "np.vander(s[:, 0], 3)",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("case", proofs.thinned(UNKNOWN, functions_in))
+def test_sizes_may_be_unknown(case: str) -> None:
+    called = phix.jit(
+        lambda s, x: run(pn, case, s=s, x=x), input_spec=[phix.spec([-1, 4], "float64")] * 2
+    )
+    for count in (3, 5):
+        s, x = (np.sin(np.arange(4.0 * count) * f).reshape(count, 4) for f in (1.7, 2.3))
+        np.testing.assert_allclose(called(s, x), run(np, case, s=s, x=x), rtol=1e-10, atol=1e-12)
+
+
+def test_half_precision_is_kept() -> None:
+    for dtype in ("float16", "bfloat16"):
+        x = pn.asarray([0.5, 1.5, -2.0], dtype)
+        for name in ("sin", "cumsum", "nanmean", "nanvar", "median", "gradient", "sort", "sinc",
+                     "spacing", "nan_to_num", "unwrap", "i0"):  # fmt: skip
+            found = getattr(pn, name)(x)
+            assert found.dtype == x.dtype, name
+            assert np.all(np.isfinite(np.asarray(found, np.float32)))
+        assert [f.dtype for f in pn.frexp(x)] == [x.dtype, np.int32]
+        assert pn.hypot(x, x).dtype == x.dtype and pn.ldexp(x, 2).dtype == x.dtype
+
+
+def test_second_derivatives() -> None:
+    x = pn.asarray(VALUES["x"])
+    for case in ("np.nanvar(x)", "np.cov(x)[0, 1]", "np.gradient(x * x)[0][1, 1]",
+                 "np.convolve(x[0], x[1])[3]", "np.polyval(x[0], x[1])[2]", "np.hypot(x, x)[0, 0]",
+                 "np.quantile(x * x, 0.4)"):  # fmt: skip
+        found = phix.hvp(lambda v, c=case: run(pn, c, x=v), (x,), (pn.cos(x),))
+        step = 1e-5
+        ends = [phix.grad(lambda v, c=case: run(pn, c, x=v))(x + s * step * pn.cos(x))
+                for s in (1, -1)]  # fmt: skip
+        np.testing.assert_allclose(found, (ends[0] - ends[1]) / (2 * step), rtol=1e-4, atol=1e-6)
