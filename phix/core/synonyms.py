@@ -93,7 +93,6 @@ NAMES: dict[str, str] = {
              "phix.nn.functional has what layers do",
     "Sequential": "functions called one after the other; phix.nn.functional has what layers do",
     # JAX
-   
     "lax": "phix.cond, phix.scan, phix.while_loop, phix.fori_loop, phix.switch",
     "make_jaxpr": "phix.make_graph(f)(x)", "block_until_ready": "nothing: results are there",
     "device_put": "x.to(place)", "device_get": "x.numpy()", "devices": "phix.device(place)",
@@ -144,7 +143,6 @@ OF_TENSORS: dict[str, str] = {
     # numpy.ndarray's
     "base": "tensors share no memory that shows; write x.numpy().base to look",
     "byteswap": "write x.numpy().byteswap()", "ctypes": "write x.numpy().ctypes",
-    "device": "read x.place", "to_device": "write x.to(place)",
     "dump": "write x.numpy().dump(file), or pickle the tensor",
     "dumps": "write pickle.dumps(x)", "tofile": "write x.numpy().tofile(file)",
     "fill": "tensors are immutable; write x = phix.full_like(x, value)",
