@@ -127,10 +127,12 @@ FACTS: dict[str, Callable[[Any], Any]] = {
     "shape": lambda x: x.shape,
     "dtype": lambda x: x.dtype,
     "data": lambda x: bytes(x.data),
+    "device": lambda x: str(x.device),
+    "to_device": lambda x: x.to_device("cpu").tolist(),
 }
 REFUSED = {
-    "base", "byteswap", "ctypes", "device", "dump", "dumps", "fill", "flags", "getfield",
-    "itemset", "newbyteorder", "put", "resize", "setfield", "setflags", "strides", "to_device",
+    "base", "byteswap", "ctypes", "dump", "dumps", "fill", "flags", "getfield",
+    "itemset", "newbyteorder", "put", "resize", "setfield", "setflags", "strides",
     "tofile",
 }  # fmt: skip
 NAMES = [n for n in dir(np.ndarray) if not n.startswith("_")]

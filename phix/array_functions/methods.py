@@ -34,8 +34,13 @@ from phix.array_functions.method_arguments import (
 )
 from phix.array_functions.numpy_arguments import axis_of, tensor
 from phix.core import dtypes as dt
+from phix.core.dispatch import bind
 from phix.core.errors import ArgumentError, AttributeValueError
+from phix.core.rules import OPS
 from phix.core.tensor import Tensor, TensorBase
+
+# Called so often that the way through the function of the op would show.
+_SUM, _MEAN, _MAX, _MIN = (OPS[name] for name in ("sum", "mean", "max", "min"))
 
 
 class ArrayMethods:
@@ -49,7 +54,7 @@ class ArrayMethods:
         """The sum along axes, of all elements where there is no axis; ints to int64."""
         keep: Any = keepdims or keepdim
         if (axis is None or axis.__class__ is int) and dtype is out is initial is where is None:
-            return ops.sum(self, axis, None, keep)  # what is called most, and by most
+            return bind(_SUM, (self,), (axis, None, keep))
         if isinstance(dtype, TRUTHS):
             keep, dtype = dtype, None
         no_out("sum", out)
@@ -76,7 +81,7 @@ class ArrayMethods:
         keep: Any = keepdims or keepdim
         if (axis is None or axis.__class__ is int) and dtype is out is where is None:
             if dt.is_differentiable(self.dtype):
-                return ops.mean(self, axis, keep)
+                return bind(_MEAN, (self,), (axis, keep))
         elif isinstance(dtype, TRUTHS):
             keep, dtype = dtype, None
         no_out("mean", out)
@@ -119,7 +124,7 @@ class ArrayMethods:
         """The largest element along axes, of all where there is no axis; NaN where one is."""
         keep: Any = keepdims or keepdim
         if (axis is None or axis.__class__ is int) and out is initial is where is None:
-            return ops.max(self, axis, keep)
+            return bind(_MAX, (self,), (axis, keep))
         if isinstance(out, TRUTHS):
             keep, out = out, None
         no_out("max", out)
@@ -132,7 +137,7 @@ class ArrayMethods:
         """The least element along axes, of all where there is no axis; NaN where one is."""
         keep: Any = keepdims or keepdim
         if (axis is None or axis.__class__ is int) and out is initial is where is None:
-            return ops.min(self, axis, keep)
+            return bind(_MIN, (self,), (axis, keep))
         if isinstance(out, TRUTHS):
             keep, out = out, None
         no_out("min", out)

@@ -144,7 +144,6 @@ OF_TENSORS: dict[str, str] = {
     # numpy.ndarray's
     "base": "tensors share no memory that shows; write x.numpy().base to look",
     "byteswap": "write x.numpy().byteswap()", "ctypes": "write x.numpy().ctypes",
-    "device": "read x.place", "to_device": "write x.to(place)",
     "dump": "write x.numpy().dump(file), or pickle the tensor",
     "dumps": "write pickle.dumps(x)", "tofile": "write x.numpy().tofile(file)",
     "fill": "tensors are immutable; write x = phix.full_like(x, value)",

@@ -35,7 +35,9 @@ else:
 class TensorBase(TensorMethods):
     """Operators and methods every kind of tensor has; they all go through the op table.
 
-    Every op whose first argument is a tensor is a method too: ``x.sum(axis=0)``.
+    Methods of NumPy's arrays mean what they mean there, ``x.sum(axis=0, keepdims=True)``, those of
+    Paddle's Tensor what they mean there; every other op whose first argument is a tensor is a
+    method with the arguments of the op. Nothing works in place.
     """
 
     __slots__ = ()
