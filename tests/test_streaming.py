@@ -58,7 +58,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any], int]] = {
         1,
     ),
     "read again": (lambda x: (x * 2.0, ops.sum(ops.exp(x * 2.0), 0)), None, 1),
-    "turned": (lambda x: ops.transpose(x, [1, 0]) + 1.0, lambda x: x.T + 1, 0),
+    "turned": (lambda x: ops.transpose(x, [1, 0]) + 1.0, lambda x: x.T + 1, 1),
 }
 
 
@@ -79,6 +79,11 @@ def test_every_element_arrives(name: str, shape: tuple[int, int]) -> None:
 def test_results_along_rows_are_streamed(name: str) -> None:
     function, _, copies = FUNCTIONS[name]
     assert loop_text(function, RNG.standard_normal((37, 129))).count("stream(") == copies
+
+
+def test_tiles_that_are_parts_of_rows_are_not_streamed() -> None:
+    turned = FUNCTIONS["turned"][0]
+    assert "stream(" not in loop_text(turned, RNG.standard_normal((96, 128)))
 
 
 def test_long_rows_go_in_blocks() -> None:

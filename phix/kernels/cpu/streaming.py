@@ -107,15 +107,20 @@ class _Streams:
             if not all(isinstance(inner, (Store, ir.Assign, ir.Declare)) for inner in s.body):
                 self.block(s.body)
                 continue
-            stores = [x for x in s.body if isinstance(x, Store) and self._is_along(x, s.index)]
+            stores = [x for x in s.body if isinstance(x, Store) and self._is_along(x, s)]
             if stores:
                 body[at : at + 1] = self._streamed(s, stores)
 
-    def _is_along(self, store: Store, index: Expr) -> bool:
+    def _is_along(self, store: Store, loop: For) -> bool:
+        """Whether a loop writes a row of a result, or a long part of one: tiles leave off lines."""
         if store.buffer not in self.results:
             return False
         form = linear_form(store.indices[0])
-        return form is not None and form[0].get(index) == UNIT
+        if form is None or form[0].get(loop.index) != UNIT:
+            return False
+        length, row = loop.extent - loop.start, store.buffer.dims[-1:]
+        is_short = length.fn == "const" and length.data * store.buffer.dtype.itemsize < _BLOCK
+        return not is_short or row == (length.data,)
 
     def _streamed(self, loop: For, stores: list[Store]) -> list[Statement]:
         """The loop in blocks, each with what takes its results to memory behind it."""

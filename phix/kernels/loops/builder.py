@@ -38,7 +38,7 @@ CHEAP = 4
 # Above this many, a kernel would be slow to compile and run out of registers.
 LARGEST_KERNEL = 3000
 # Rows and columns of a tile that stays in the first cache while it is read across.
-TILE = 32
+TILE, _LEAST_TILE = 32, 12
 
 
 @dataclass(eq=False)
@@ -383,18 +383,21 @@ class Builder(DimExpressions):
             with self.loops(dims) as indices:
                 yield indices
             return
-        rows, columns = self.dim(dims[axis]), self.dim(dims[-1])
+        # rows that lie side by side may be many, as they are written to one stretch of memory
+        is_near = axis == len(dims) - 2 and isinstance(dims[-1], int) and dims[-1] <= 2 * TILE
+        rows = _Tiles(self, dims[axis], 2 * TILE if is_near else TILE, is_near)
+        columns = _Tiles(self, dims[-1], 2 * TILE, False)
         others = dims[:axis] + dims[axis + 1 : -1]
         with (
             self.loops(others) as idx,
-            self.loop(_tile_count(rows)) as row_tile,
-            self.loop(_tile_count(columns)) as column_tile,
-            self.loop(_tile_size(rows, row_tile)) as row,
-            self.loop(_tile_size(columns, column_tile)) as column,
+            self.loop(rows.count) as row_tile,
+            self.loop(columns.count) as column_tile,
+            self.loop(rows.size_of(row_tile)) as row,
+            self.loop(columns.size_of(column_tile)) as column,
         ):
             at = list(idx)
-            at.insert(axis, row_tile * TILE + row)
-            yield (*at, column_tile * TILE + column)
+            at.insert(axis, row_tile * rows.most + row)
+            yield (*at, column_tile * columns.most + column)
 
     # -- values ----------------------------------------------------------------------------
     def constant(self, value: Any, dims: Shape, dtype: np.dtype) -> Value:
@@ -434,14 +437,29 @@ class Builder(DimExpressions):
         return result
 
 
-def _tile_count(size: Expr) -> Expr:
-    if size.fn == "const":
-        return sc.const(-(-size.data // TILE), dt.int64)
-    return sc.binary("quotient", size + (TILE - 1), sc.const(TILE, dt.int64))
+class _Tiles:
+    """A dim cut into tiles: into equal ones if it is known and has such divisors.
 
+    They have at most ``limit`` elements, and are larger than TILE where that is ``preferred``, or
+    where there are no others.
+    """
 
-def _tile_size(size: Expr, tile: Expr) -> Expr:
-    return sc.binary("minimum", size - tile * TILE, sc.const(TILE, dt.int64))
+    def __init__(self, b: Builder, dim: DimLike, limit: int, preferred: bool) -> None:
+        self.size = b.dim(dim)
+        equal = [n for n in range(_LEAST_TILE, limit + 1) if isinstance(dim, int) and dim % n == 0]
+        most = limit if preferred else TILE
+        self.most = min(equal, key=lambda n: (n > most, n % 8 != 0, -n), default=TILE)
+        self.is_equal = bool(equal)
+        if isinstance(dim, int):
+            self.count = sc.const(-(-dim // self.most), dt.int64)
+        else:
+            self.count = sc.binary("quotient", self.size + (TILE - 1), sc.const(TILE, dt.int64))
+
+    def size_of(self, tile: Expr) -> Expr:
+        most = sc.const(self.most, dt.int64)
+        if self.is_equal:
+            return most
+        return sc.binary("minimum", self.size - tile * self.most, most)
 
 
 def _squeezed(x: Value, dims: Shape) -> Callable[[tuple[Expr, ...]], tuple[Expr, ...]] | None:
