@@ -14,7 +14,13 @@ import pytest
 
 import phix
 from phix import ops
-from phix.core.errors import ArgumentError, AttributeValueError, PhixError
+from phix.core.errors import (
+    ArgumentError,
+    AttributeValueError,
+    DTypeError,
+    PhixError,
+    ShapeError,
+)
 
 optim = phix.optim
 pytestmark = pytest.mark.unoptimised
@@ -212,6 +218,8 @@ BESIDE: dict[str, Callable[[Any], Any]] = {
                                           {"w": "a", "b": "s"}),
     "frozen": lambda o: o.chain(o.adam(0.1), o.masked(o.set_to_zero(), MASK)),
     "injected": lambda o: o.inject_hyperparams(o.adam)(o.linear_schedule(0.3, 0.0, 7), eps=1e-3),
+    "injected counts": lambda o: o.inject_hyperparams(
+        o.adafactor, static_args=("min_dim_size_to_factor", "decay_offset"))(0.1),
     "grouped": lambda o: o.MultiSteps(o.adam(0.1), 2),
     "finite": lambda o: o.apply_if_finite(o.adam(0.1), 3),
 }  # fmt: skip
@@ -377,6 +385,13 @@ def test_none_among_the_parameters_is_structure() -> None:
     assert optim.apply_updates(params, updates)["fixed"] is None
 
 
+def test_zeros_are_no_multiples_of_what_is_not_finite() -> None:
+    bad = phix.full([2], math.nan)
+    assert optim.set_to_zero().update(bad, ())[0].tolist() == [0.0, 0.0]
+    tx = optim.MultiSteps(optim.sgd(1.0), 2)
+    assert tx.update(bad, tx.init(bad))[0].tolist() == [0.0, 0.0]
+
+
 def test_multi_steps_move_by_the_mean() -> None:
     tx = optim.MultiSteps(optim.sgd(1.0), lambda step: 2)
     params = phix.zeros([1])
@@ -494,6 +509,13 @@ BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: optim.adamw(0.1).update(P, optim.adamw(0.1).init(P)), ArgumentError, "needs the para"),
     (lambda: optim.sgd(0.1).update(P, ()), ArgumentError, "chain: state must be"),
     (lambda: optim.adam(0.1).update([P["w"]], optim.adam(0.1).init(P)), ArgumentError, "structure"),
+    (lambda: optim.adam(0.1).update(P, optim.sgd(0.1).init(P)), ArgumentError, "as init gives it"),
+    (lambda: optim.adam(0.1).update({"w": phix.ones([2, 1])}, optim.adam(0.1).init(P)), ShapeError,
+     "of one shape"),
+    (lambda: optim.apply_updates(P, {"w": phix.ones([1])}), ShapeError, "apply_updates.*one shape"),
+    (lambda: optim.scale(-0.1).update([phix.to_tensor([1])], ()), DTypeError, "scale.*int64"),
+    (lambda: optim.scale_by_schedule(lambda n: phix.ones([2])).update(
+        P, optim.scale_by_schedule(lambda n: 1.0).init(P)), ShapeError, "one number"),
     (lambda: optim.apply_updates(P, {"v": 1.0}), ArgumentError, "apply_updates: updates"),
     (lambda: optim.masked(optim.sgd(0.1), {"v": True}).init(P), ArgumentError, "masked: mask must"),
     (lambda: optim.masked(optim.sgd(0.1), {"w": 0.5}).init(P), ArgumentError, "bools"),

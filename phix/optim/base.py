@@ -14,7 +14,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor
-from phix.core.errors import ArgumentError, ShapeError, described
+from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
 from phix.core.given import Kind, named, takes
 from phix.core.tensor import Tensor, TensorBase
 
@@ -91,7 +91,18 @@ PAIR = Kind("a pair of functions init and update (a GradientTransformation)", is
 
 def pair(name: str, init: Callable[[Any], Any], update: Callable[..., Any]) -> Any:
     """A transformation whose errors name the function that made it."""
-    return GradientTransformationExtraArgs(named(name)(init), named(name)(update))
+
+    def updated(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
+        try:
+            return update(updates, state, params, **extra)
+        except AttributeError as error:
+            if error.obj is not state:
+                raise
+            raise ArgumentError(
+                f"state must be as init gives it, found {described(state)}"
+            ) from error
+
+    return GradientTransformationExtraArgs(named(name)(init), named(name)(updated))
 
 
 def stateless(name: str, update: Callable[[Any, Any], Any]) -> Any:
@@ -166,7 +177,16 @@ def wide_dtype(dtype: np.dtype) -> np.dtype:
 
 
 def wide(x: Any) -> Any:
-    """A tensor in the dtype that it is computed in."""
+    """A tensor in the dtype that it is computed in.
+
+    Raises:
+        DTypeError: it holds ints or bools, of which a step would leave nothing.
+    """
+    if not dt.is_differentiable(x.dtype):
+        raise DTypeError(
+            f"gradients and parameters are float or complex, found {x.meta}; part others off with "
+            "phix.tree.partition"
+        )
     dtype = wide_dtype(x.dtype)
     return x if dtype == x.dtype else x.astype(dtype)
 
@@ -179,7 +199,10 @@ def number(value: Any, dtype: np.dtype) -> Any:
     """A setting beside tensors of a dtype: Python's numbers as they are, tensors in the dtype."""
     if isinstance(value, (int, float)) and not isinstance(value, np.generic):
         return value
-    return to_dtype(as_tensor(value), wide_dtype(dt.real_dtype(dtype)))
+    tensor = as_tensor(value)
+    if tensor.ndim:
+        raise ShapeError(f"a rate is one number, found {tensor.meta}")
+    return to_dtype(tensor, wide_dtype(dt.real_dtype(dtype)))
 
 
 def square(x: Any) -> Any:

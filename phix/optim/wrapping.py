@@ -70,6 +70,11 @@ class InjectHyperparamsState(NamedTuple):
     inner_state: Any
 
 
+def _zero(x: Any) -> Any:
+    """Zeros, also where x is NaN."""
+    return ops.full_like(x, 0, x.dtype)
+
+
 def set_to_zero() -> GradientTransformationExtraArgs:
     """Updates of zeros, so that parameters stay.
 
@@ -77,7 +82,7 @@ def set_to_zero() -> GradientTransformationExtraArgs:
     >>> phix.optim.set_to_zero().update([phix.ones([1])], ())[0][0].tolist()
     [0.0]
     """
-    return stateless("set_to_zero", lambda updates, params: mapped(lambda u: u * 0, updates))
+    return stateless("set_to_zero", lambda updates, params: mapped(_zero, updates))
 
 
 # -- some of the parameters ------------------------------------------------------------------------
@@ -278,7 +283,7 @@ class MultiSteps:
             return self._opt.update(grads, inner, params, **extra)
 
         def resting(grads: Any, inner: Any) -> Any:
-            return mapped(lambda g: g * 0, grads), inner
+            return mapped(_zero, grads), inner
 
         out, inner = either(is_last, moved, resting, grads, state.inner_opt_state)
         new = MultiStepsState(
@@ -339,7 +344,7 @@ def apply_if_finite(
         out, own = either(
             taken,
             lambda g, s: tx.update(g, s, params, **extra),
-            lambda g, s: (mapped(lambda x: ops.full_like(x, 0, x.dtype), g), s),
+            lambda g, s: (mapped(_zero, g), s),
             updates,
             state.inner_state,
         )
@@ -359,7 +364,7 @@ def inject_hyperparams(
 
     Args:
         inner_factory: a function that makes a transformation of settings, :func:`adam` say.
-        static_args: settings that stay out of the state.
+        static_args: settings that stay out of the state, as those do that are annotated ``int``.
         hyperparam_dtype: what they are kept in; None: float32.
 
     Returns:
@@ -380,6 +385,7 @@ def inject_hyperparams(
         )
     signature = inspect.signature(inner_factory)
     fixed = {static_args} if isinstance(static_args, str) else set(static_args)
+    counts = {n for n, p in signature.parameters.items() if p.annotation in (int, "int")}
     if not fixed <= set(signature.parameters):
         raise ArgumentError(
             f"inject_hyperparams: static_args {sorted(map(str, fixed))} are not all among "
@@ -391,7 +397,7 @@ def inject_hyperparams(
     def made(*args: Any, **kwargs: Any) -> GradientTransformationExtraArgs:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        return _injected(inner_factory, bound.arguments, fixed, dtype)
+        return _injected(inner_factory, bound.arguments, fixed | counts, dtype)
 
     return made
 

@@ -65,6 +65,8 @@ def module(cls: C) -> C:
     """
     if not isinstance(cls, type):
         raise ArgumentError(f"module takes a class, found {described(cls)}")
+    if cls in REGISTERED:
+        raise ArgumentError(f"module: {cls.__name__} is a node of trees already")
     made: Any = dataclasses.dataclass(frozen=True, eq=False, repr=False)(cls)
     if "__repr__" not in vars(cls):
         made.__repr__ = _text
