@@ -23,6 +23,7 @@ TOPICS = (
     "calls",
     "unknown",
     "vocabulary",
+    "sparse",
 )
 CONTENDERS = ("phix", "jax", "torch", "numpy")
 

@@ -76,7 +76,7 @@ def run(code: str, names: dict[str, Any]) -> str:
     output = io.StringIO()
     with contextlib.redirect_stdout(output):
         try:
-            exec(compile(code, "example.py", "exec"), names)
+            exec(compile(code, "example.py", "exec", dont_inherit=True), names)
         except phix.errors.PhixError as error:
             print(f"{type(error).__name__}: {error}")
     return "\n".join(line.rstrip() for line in output.getvalue().splitlines() + [""])

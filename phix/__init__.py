@@ -77,15 +77,19 @@ from phix.core.dtypes import (
 )
 from phix.core.faces import face as _face
 from phix.core.graph import Graph
+from phix.core.hints import mark_absent as _mark_absent
+from phix.core.hints import missing_name as _missing_name
 from phix.core.libraries import library
 from phix.core.meta import MetaTensor, spec
 from phix.core.numpy_protocol import provide as _provide_numpy
 from phix.core.operators import install_methods as _install_methods
+from phix.core.operators import provide_methods as _provide_methods
 from phix.core.places import Place, device
 from phix.core.precision import matmul_precision, set_matmul_precision
 from phix.core.registries import scoped_registries
 from phix.core.rules import complete as _complete
 from phix.core.tensor import Tensor
+from phix.core.tensor import TensorBase as _TensorBase
 from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
 
@@ -94,11 +98,17 @@ if _typing.TYPE_CHECKING:
     from phix import debug as debug
     from phix import fft as fft
     from phix import linalg as linalg
+    from phix import lod as lod
     from phix import numba as numba
     from phix import numpy as numpy
+    from phix import optim as optim
     from phix import random as random
+    from phix import selected_rows as selected_rows
     from phix import sparse as sparse
+    from phix import strings as strings
     from phix import testing as testing
+    from phix.files.saving import load as load
+    from phix.files.saving import save as save
 
 __version__ = "0.1.0"
 
@@ -162,7 +172,9 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "linspace",
+    "load",
     "load_ops",
+    "lod",
     "make_graph",
     "map",
     "matmul_precision",
@@ -172,6 +184,7 @@ __all__ = [
     "ones",
     "ones_like",
     "ops",
+    "optim",
     "parse_graph",
     "pmax",
     "pmean",
@@ -183,13 +196,16 @@ __all__ = [
     "random",
     "register_backend",
     "remat",
+    "save",
     "scan",
     "scoped_registries",
     "select_n",
+    "selected_rows",
     "set_matmul_precision",
     "sparse",
     "spec",
     "stop_gradient",
+    "strings",
     "switch",
     "testing",
     "to_tensor",
@@ -208,19 +224,33 @@ __all__ = [
 __dir__ = _face(__all__)
 
 
+# Imported when they are first used: modules, and functions with the modules that have them.
+_LATER = {
+    "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "numpy": "",
+    "optim": "", "random": "", "selected_rows": "", "sparse": "", "strings": "", "testing": "",
+    "load": "phix.files.saving", "save": "phix.files.saving",
+}  # fmt: skip
+
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
-    _LATER = {"cupy", "debug", "fft", "linalg", "numba", "numpy", "random", "sparse", "testing"}
 
     def __getattr__(name: str) -> object:
-        """The faces that are imported when they are first used."""
-        if name in _LATER:
+        """The faces and functions that are imported when they are first used."""
+        if name.startswith("__"):
+            raise AttributeError(f"module 'phix' has no attribute {name!r}")
+        if name not in _LATER:
+            raise _missing_name("phix", name)
+        module = _LATER[name]
+        if not module:
             return _importlib.import_module(f"phix.{name}")
-        raise AttributeError(f"module 'phix' has no attribute {name!r}")
+        value = globals()[name] = getattr(_importlib.import_module(module), name)
+        return value
 
 
 _provide_numpy(
     lambda: _importlib.import_module("phix.array_functions").TABLE,
     lambda: _importlib.import_module("phix.numpy"),
 )
+_provide_methods(lambda: _importlib.import_module("phix.array_functions.paddle_methods").METHODS)
 _install_methods(ops)
 _complete()
+_mark_absent(_TensorBase)

@@ -31,9 +31,10 @@ __all__ = [
     "apply_per_channel_scale",
     "arange", "argmax", "argmin", "argsort", "argsort_grad",
     "as_complex", "as_real", "as_strided", "asgd_", "asin", "asin_", "asin_grad", "asinh", "asinh_",
-    "asinh_grad", "assign", "assign_", "assign_out_", "assign_value_",
+    "asinh_grad", "assign", "assign_", "assign_out_", "assign_pos", "assign_value_",
     "atan", "atan2", "atan2_grad", "atan_", "atan_grad", "atanh", "atanh_", "atanh_grad",
     "attention", "attention_grad", "attention_lstm",
+    "auc",
     "average_accumulates_", "avg_pool2d", "avg_pool2d_grad", "avg_pool3d", "avg_pool3d_grad",
     "axis_index",
     "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
@@ -50,13 +51,14 @@ __all__ = [
     "c_identity", "c_identity_",
     "cal_aux_loss", "calc_reduced_attn_scores", "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_", "celu",
-    "channel_shuffle", "check_finite_and_unscale_", "checkpoint", "checkpoint_name",
-    "checkpoint_name_grad", "cholesky", "cholesky_grad", "cholesky_solve", "chunk_eval",
-    "clip", "clip_", "clip_by_norm", "clip_grad",
-    "complex", "complex_grad", "concat", "concat_grad", "conj", "conj_grad", "conv2d",
-    "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias", "conv3d", "conv3d_transpose",
-    "copysign", "copysign_", "copysign_grad", "correlation", "cos", "cos_", "cos_grad", "cosh",
-    "cosh_", "cosh_grad",
+    "channel_shuffle", "check_finite_and_unscale_", "check_numerics", "checkpoint",
+    "checkpoint_name", "checkpoint_name_grad", "cholesky", "cholesky_grad", "cholesky_solve",
+    "chunk_eval",
+    "class_center_sample", "clip", "clip_", "clip_by_norm", "clip_grad",
+    "collect_fpn_proposals", "complex", "complex_grad", "concat", "concat_grad", "conj",
+    "conj_grad", "conv2d", "conv2d_grad", "conv2d_transpose", "conv2d_transpose_bias", "conv3d",
+    "conv3d_transpose", "copysign", "copysign_", "copysign_grad", "correlation", "cos", "cos_",
+    "cos_grad", "cosh", "cosh_", "cosh_grad",
     "crf_decoding", "crop", "cross", "cross_entropy_with_softmax", "cross_entropy_with_softmax_",
     "cross_entropy_with_softmax_bwd_w_downcast", "cross_entropy_with_softmax_grad",
     "ctc_align",
@@ -66,7 +68,8 @@ __all__ = [
     "depthwise_conv2d_bias", "depthwise_conv2d_transpose", "depthwise_conv3d_bias",
     "dequantize_abs_max", "dequantize_log", "det", "det_grad",
     "diag", "diag_embed", "diagonal", "diagonal_grad", "digamma", "digamma_", "digamma_grad",
-    "dim_value", "dirichlet", "dist", "div_scale", "divide", "divide_", "divide_grad",
+    "dim_value", "dirichlet", "dist", "distribute_fpn_proposals", "div_scale", "divide", "divide_",
+    "divide_grad",
     "dot",
     "dpsgd",
     "dropout", "dropout_grad",
@@ -99,7 +102,8 @@ __all__ = [
     "floor_divide", "floor_divide_",
     "fmax", "fmax_grad", "fmin", "fmin_grad",
     "fold", "fold_grad", "fori_loop",
-    "fractional_max_pool2d", "fractional_max_pool3d", "frame", "frame_grad", "frobenius_norm",
+    "frac", "frac_", "fractional_max_pool2d", "fractional_max_pool3d", "frame", "frame_grad",
+    "frobenius_norm",
     "ftrl",
     "full", "full_", "full_batch_size_like", "full_int_array", "full_like", "full_with_tensor",
     "fused_adam_", "fused_batch_norm_act", "fused_bn_add_activation", "fused_gemm_epilogue",
@@ -108,9 +112,10 @@ __all__ = [
     "gamma_density", "gamma_density_grad", "gammaincc", "gammaincc_", "gammaln", "gammaln_",
     "gather", "gather_grad", "gather_nd", "gather_nd_grad", "gather_tree", "gaussian",
     "gaussian_inplace", "gaussian_inplace_",
-    "gelu", "gelu_grad",
-    "greater_equal", "greater_than", "grid_sample", "group_norm", "group_norm_grad", "gru",
-    "gru_unit",
+    "gcd", "gcd_",
+    "gelu", "gelu_grad", "generate_proposals",
+    "graph_khop_sampler", "graph_sample_neighbors", "greater_equal", "greater_than", "grid_sample",
+    "group_norm", "group_norm_grad", "gru", "gru_unit",
     "gumbel_softmax",
     "hardshrink", "hardsigmoid", "hardsigmoid_grad", "hardswish", "hardswish_grad", "hardtanh",
     "hardtanh_", "hardtanh_grad",
@@ -132,6 +137,7 @@ __all__ = [
     "kthvalue",
     "l1_norm", "l1_norm_",
     "label_smooth", "lamb_", "layer_norm", "layer_norm_grad",
+    "lcm", "lcm_",
     "leaky_relu", "leaky_relu_", "leaky_relu_grad", "lerp", "lerp_", "less_equal", "less_than",
     "lgamma", "lgamma_", "lgamma_grad",
     "limit_by_capacity", "linear", "linear_interp", "linear_recurrence", "linear_recurrence_grad",
@@ -142,27 +148,30 @@ __all__ = [
     "log_softmax_grad", "logcumsumexp", "logcumsumexp_grad", "logical_and", "logical_and_",
     "logical_not", "logical_not_", "logical_or", "logical_or_", "logical_xor", "logical_xor_",
     "logit", "logit_", "logit_grad", "logsigmoid", "logsigmoid_grad", "logspace", "logsumexp",
-    "logsumexp_grad",
+    "logsumexp_grad", "lookup_table_dequant",
     "lp_pool2d",
     "lstm", "lstsq",
     "lu", "lu_grad", "lu_permutation", "lu_solve", "lu_solve_grad", "lu_unpack",
     "margin_cross_entropy", "masked_fill", "masked_fill_", "masked_multihead_attention_",
-    "masked_select", "match_matrix_tensor", "matmul", "matmul_grad", "matrix_power", "matrix_rank",
-    "matrix_rank_atol_rtol", "matrix_rank_tol", "max", "max_grad", "max_pool2d", "max_pool2d_grad",
-    "max_pool2d_with_index", "max_pool3d", "max_pool3d_grad", "max_pool3d_with_index",
-    "max_with_index", "maximum", "maximum_grad", "maxout",
+    "masked_select", "match_matrix_tensor", "matmul", "matmul_grad", "matrix_nms", "matrix_power",
+    "matrix_rank", "matrix_rank_atol_rtol", "matrix_rank_tol", "max", "max_grad", "max_pool2d",
+    "max_pool2d_grad", "max_pool2d_with_index", "max_pool3d", "max_pool3d_grad",
+    "max_pool3d_with_index", "max_with_index", "maximum", "maximum_grad", "maxout",
     "mean", "mean_all", "mean_all_grad", "mean_grad", "median", "memory_efficient_attention",
     "merged_adam_", "merged_momentum_", "meshgrid",
     "min", "min_grad", "min_with_index", "minimum", "minimum_grad", "mish",
-    "mode", "moe_combine", "moe_combine_no_weight", "moe_dispatch", "moe_gate_dispatch",
-    "moe_permute", "moe_reduce", "moe_unpermute", "momentum_",
+    "mode", "moe_combine", "moe_combine_auto", "moe_combine_no_weight", "moe_dispatch", "moe_ffn",
+    "moe_gate_dispatch", "moe_gate_dispatch_auto", "moe_permute", "moe_reduce", "moe_unpermute",
+    "momentum_",
     "mse_loss",
-    "multi_dot", "multinomial", "multiplex", "multiply", "multiply_", "multiply_grad",
+    "multi_dot", "multiclass_nms3", "multinomial", "multiplex", "multiply", "multiply_",
+    "multiply_grad",
     "mv",
     "nadam_", "nanmedian", "nansum",
     "ndtr", "ndtr_grad",
     "nearest_interp", "nextafter", "nextafter_grad",
     "nll_loss",
+    "nms",
     "nonzero", "norm", "normal_density", "normal_density_grad", "not_equal",
     "npu_identity",
     "number_count", "numel",
@@ -183,8 +192,8 @@ __all__ = [
     "radam_", "randint", "random", "random_", "random_bits", "random_loggamma",
     "random_loggamma_grad", "random_routing", "random_routing_", "randperm", "range_v2",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
-    "reduce_as_grad", "relu", "relu6", "relu6_grad", "relu_", "relu_grad", "remainder",
-    "remainder_", "remainder_grad", "renorm", "renorm_", "repeat_interleave",
+    "reduce_as_grad", "reindex_graph", "relu", "relu6", "relu6_grad", "relu_", "relu_grad",
+    "remainder", "remainder_", "remainder_grad", "renorm", "renorm_", "repeat_interleave",
     "repeat_interleave_with_tensor_index", "reshape", "reshape_", "reshape_grad",
     "restrict_nonzero", "reverse",
     "rint", "rint_",
@@ -237,7 +246,7 @@ __all__ = [
     "var", "var_grad", "variance",
     "view_dtype", "view_shape", "view_slice", "viterbi_decode",
     "warpctc", "warprnnt",
-    "weight_dequantize", "weight_only_linear", "weight_quantize",
+    "weight_dequantize", "weight_only_linear", "weight_quantize", "weighted_sample_neighbors",
     "where", "where_", "where_grad", "while_loop",
     "yolo_box", "yolo_box_head", "yolo_loss",
     "zeros", "zeros_like",
@@ -642,7 +651,12 @@ _adam_ = define(
     optional=("moment2_max", "master_param", "skip_update", "moment2_max_out", "master_param_out"),
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("moment2_max", "moment2_max_out"), ("beta1_pow", "beta1_pow_out"),
-    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out"))
+    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out")), kernel={"func": (("adam",
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")),
+    ("adam_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense", "dense",
+    "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")))}
 )
 def adam_(
     param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
@@ -657,7 +671,8 @@ def adam_(
     beta2 * moment2 + (1 - beta2) * grad ** 2, which are the new moments, c = sqrt(1 - beta2_pow)
     and r = learning_rate * c / (1 - beta1_pow). With amsgrad v is the largest so far, kept in
     moment2_max; the powers are multiplied by beta1 and beta2 unless use_global_beta_pow; where
-    skip_update holds all stays. lazy_mode and min_row_size_to_use_multithread say nothing here.
+    skip_update holds all stays. With lazy_mode, a grad that is SelectedRows changes its rows alone.
+    min_row_size_to_use_multithread says nothing here.
 
     Args:
         param: tensor, float.
@@ -693,7 +708,12 @@ _adamw_ = define(
     optional=("moment2_max", "master_param", "skip_update", "moment2_max_out", "master_param_out"),
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("moment2_max", "moment2_max_out"), ("beta1_pow", "beta1_pow_out"),
-    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out"))
+    ("beta2_pow", "beta2_pow_out"), ("master_param", "master_param_out")),
+    kernel={"func": (("adamw", ("dense", "dense", "dense", "dense", "dense", "dense", "dense",
+    "dense", "dense", "dense"), ("dense", "dense", "dense", "dense", "dense", "dense", "dense")),
+    ("adamw_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense", "dense",
+    "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense", "dense")))}
 )
 def adamw_(
     param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
@@ -775,7 +795,11 @@ _lamb_ = define(
     optional=("master_param", "skip_update", "beta1_pow_out", "beta2_pow_out", "master_param_outs"),
     inplace=(("param", "param_out"), ("moment1", "moment1_out"), ("moment2", "moment2_out"),
     ("beta1_pow", "beta1_pow_out"), ("beta2_pow", "beta2_pow_out"),
-    ("master_param", "master_param_outs"))
+    ("master_param", "master_param_outs")), kernel={"func": (("lamb", ("dense", "dense", "dense",
+    "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense")), ("lamb_sr", ("dense", "selected_rows",
+    "dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense", "dense")))}
 )
 def lamb_(
     param: TensorLike, grad: TensorLike, learning_rate: TensorLike, moment1: TensorLike,
@@ -1039,7 +1063,9 @@ define = definer("yaml/arithmetic.yaml", family="pointwise")
 _square = define(
     "square", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="square_grad", jvp="pointwise", traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("square", ("dense",), ("dense",)),
+    ("square_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def square(x: TensorLike) -> Tensor:
     """x * x, elementwise.
@@ -1087,7 +1113,9 @@ def reciprocal_grad(out, out_grad):
 _clip = define(
     "clip", "(Tensor x, Scalar(float) min=none, Scalar(float) max=none)", "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None), backward="clip_grad", jvp="pointwise",
-    traits=("pointwise", "promote"), dtypes=("int", "float"), inplace=(("x", "out"),)
+    traits=("pointwise", "promote"), dtypes=("int", "float"), inplace=(("x", "out"),),
+    kernel={"func": (("clip", ("dense",), ("dense",)),
+    ("clip_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def clip(x: TensorLike, min: ScalarLike | None = None, max: ScalarLike | None = None) -> Tensor:
     """min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN, with
@@ -1243,6 +1271,55 @@ def trunc_divide_(x: TensorLike, y: TensorLike) -> Tensor:
     """:func:`trunc_divide` in the memory of x, not to be used after it."""
     return bind_in_place(_trunc_divide, (x, y), ())
 
+_frac = define(
+    "frac", "(Tensor x)", "Tensor(out)", traits=("promote",), dtypes=("int", "float"),
+    inplace=(("x", "out"),)
+)
+def frac(x: TensorLike) -> Tensor:
+    """The fraction x - trunc(x), elementwise, with the sign of x; 0 of an infinity. The derivative
+    is 1.
+
+    Args:
+        x: tensor, int or float.
+    """
+    return bind(_frac, (x,), ())
+
+def frac_(x: TensorLike) -> Tensor:
+    """:func:`frac` in the memory of x, not to be used after it."""
+    return bind_in_place(_frac, (x,), ())
+
+_gcd = define(
+    "gcd", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    traits=("promote", "nondifferentiable"), dtypes=("int",), inplace=(("x", "out"),)
+)
+def gcd(x: TensorLike, y: TensorLike) -> Tensor:
+    """The greatest common divisor, elementwise: 0 or more, and 0 of 0 and 0.
+
+    Args:
+        x, y: tensor, int.
+    """
+    return bind(_gcd, (x, y), ())
+
+def gcd_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`gcd` in the memory of x, not to be used after it."""
+    return bind_in_place(_gcd, (x, y), ())
+
+_lcm = define(
+    "lcm", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
+    traits=("promote", "nondifferentiable"), dtypes=("int",), inplace=(("x", "out"),)
+)
+def lcm(x: TensorLike, y: TensorLike) -> Tensor:
+    """The least common multiple abs(x y) / gcd(x, y), elementwise; 0 where x or y is.
+
+    Args:
+        x, y: tensor, int.
+    """
+    return bind(_lcm, (x, y), ())
+
+def lcm_(x: TensorLike, y: TensorLike) -> Tensor:
+    """:func:`lcm` in the memory of x, not to be used after it."""
+    return bind_in_place(_lcm, (x, y), ())
+
 _div_scale = define(
     "div_scale", "(Tensor x, Scalar scale=1.0)", "Tensor(out)",
     traits=("pointwise", "promote_float"), dtypes=("float", "complex")
@@ -1337,7 +1414,9 @@ def shape64(input: TensorLike) -> Tensor:
 
 _add_n = define(
     "add_n", "(Tensor[] inputs)", "Tensor(out)", infer_meta=("AddNInferMeta", None),
-    traits=("promote",), dtypes=("int", "float", "complex")
+    traits=("promote",), dtypes=("int", "float", "complex"),
+    kernel={"func": (("add_n", ("dense",), ("dense",)),
+    ("add_n_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def add_n(inputs: Sequence[TensorLike]) -> Tensor:
     """The sum of tensors of one shape; 16-bit floats add up in float32.
@@ -1447,6 +1526,100 @@ def calc_reduced_attn_scores(q: TensorLike, k: TensorLike, softmax_lse: TensorLi
     return bind(_calc_reduced_attn_scores, (q, k, softmax_lse), ())
 
 
+# -- yaml/box_selection.yaml -----------------------------------------------------------------------
+define = definer("yaml/box_selection.yaml", family="detection")
+
+_nms = define(
+    "nms", "(Tensor x, float threshold = 1.0f)", "Tensor(out)",
+    traits=("nondifferentiable", "promote_float", "data_dependent"), dtypes=("float",)
+)
+def nms(x: TensorLike, threshold: FloatLike = 1.0) -> Tensor:
+    """The numbers of the boxes x [boxes, 4] (left, top, right, bottom) that stay, in order: each
+    that overlaps no one that stays before it by more than threshold, intersection / union.
+
+    Args:
+        x: tensor, float.
+        threshold: float or one-element tensor.
+    """
+    return bind(_nms, (x,), (threshold,))
+
+_multiclass_nms3 = define(
+    "multiclass_nms3",
+    "(Tensor bboxes, Tensor scores, Tensor rois_num, float score_threshold, int nms_top_k, "
+    "int keep_top_k, float nms_threshold=0.3, bool normalized=true, float nms_eta=1.0, "
+    "int background_label=0)", "Tensor(out), Tensor(index), Tensor(nms_rois_num)",
+    traits=("promote_float(bboxes, scores)", "data_dependent"), dtypes=("float",),
+    optional=("rois_num",)
+)
+def multiclass_nms3(
+    bboxes: TensorLike, scores: TensorLike, rois_num: TensorLike | None, score_threshold: FloatLike,
+    nms_top_k: int, keep_top_k: int, nms_threshold: FloatLike = 0.3, normalized: bool = True,
+    nms_eta: FloatLike = 1.0, background_label: int = 0
+) -> tuple[Tensor, Tensor, Tensor]:
+    """:func:`nms` of each class of each image but background_label: of boxes [images, boxes, 4]
+    with scores [images, classes, boxes], the nms_top_k above score_threshold, by nms_threshold,
+    which is times nms_eta after each box while above a half; the keep_top_k best of an image are
+    the rows (class, score, box) of out, sorted by class. index is their number in all images,
+    nms_rois_num how many each image has. With rois_num [images], boxes in a row [boxes, classes, 4]
+    have scores [boxes, classes], and index counts these. -1 for either limit means all.
+
+    Args:
+        bboxes, scores: tensor, float.
+        rois_num: tensor, may be None.
+        score_threshold: float or one-element tensor.
+        nms_top_k, keep_top_k: int.
+        nms_threshold: float or one-element tensor.
+        normalized: bool.
+        nms_eta: float or one-element tensor.
+        background_label: int.
+
+    Returns:
+        out, index, nms_rois_num.
+    """
+    return bind(
+        _multiclass_nms3, (bboxes, scores, rois_num), (score_threshold, nms_top_k, keep_top_k,
+        nms_threshold, normalized, nms_eta, background_label)
+    )
+
+_matrix_nms = define(
+    "matrix_nms",
+    "(Tensor bboxes, Tensor scores, float score_threshold, int nms_top_k, int keep_top_k, "
+    "float post_threshold=0., bool use_gaussian = false, float gaussian_sigma = 2., "
+    "int background_label = 0, bool normalized = true)",
+    "Tensor(out), Tensor(index), Tensor(roisnum)", traits=("promote_float", "data_dependent"),
+    dtypes=("float",)
+)
+def matrix_nms(
+    bboxes: TensorLike, scores: TensorLike, score_threshold: FloatLike, nms_top_k: int,
+    keep_top_k: int, post_threshold: FloatLike = 0.0, use_gaussian: bool = False,
+    gaussian_sigma: FloatLike = 2.0, background_label: int = 0, normalized: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of boxes [images, boxes, 4] with scores [images, classes, boxes], the nms_top_k above
+    score_threshold of each class but background_label have their scores times min_j (1 - iou_ij) /
+    (1 - most_j), over the better boxes j with their largest overlaps most_j with better ones, or
+    exp(gaussian_sigma (most_j^2 - iou_ij^2)) with use_gaussian. Of those above post_threshold the
+    keep_top_k best of each image are the rows (class, score, box) of out; index is their number in
+    all images, roisnum how many each image has. -1 for either limit means all.
+
+    Args:
+        bboxes, scores: tensor, float.
+        score_threshold: float or one-element tensor.
+        nms_top_k, keep_top_k: int.
+        post_threshold: float or one-element tensor.
+        use_gaussian: bool.
+        gaussian_sigma: float or one-element tensor.
+        background_label: int.
+        normalized: bool.
+
+    Returns:
+        out, index, roisnum.
+    """
+    return bind(
+        _matrix_nms, (bboxes, scores), (score_threshold, nms_top_k, keep_top_k, post_threshold,
+        use_gaussian, gaussian_sigma, background_label, normalized)
+    )
+
+
 # -- yaml/class_loss.yaml --------------------------------------------------------------------------
 define = definer("yaml/class_loss.yaml", family="loss")
 
@@ -1515,6 +1688,38 @@ def hsigmoid_loss(
         out, pre_out, w_out.
     """
     return bind(_hsigmoid_loss, (x, label, w, bias, path, code), (num_classes, is_sparse))
+
+_class_center_sample = define(
+    "class_center_sample",
+    "(Tensor key, Tensor label, int num_classes, int num_samples, int ring_id = 0, int rank = 0, "
+    "int nranks = 1, bool fix_seed = false, int seed = 0)",
+    "Tensor(remapped_label), Tensor(sampled_local_class_center)",
+    traits=("random", "nondifferentiable", "data_dependent", "promote(label)"),
+    dtypes=("int32", "int64")
+)
+def class_center_sample(
+    key: TensorLike, label: TensorLike, num_classes: int, num_samples: int, ring_id: int = 0,
+    rank: int = 0, nranks: int = 1, fix_seed: bool = False, seed: int = 0
+) -> tuple[Tensor, Tensor]:
+    """The classes that label names, sorted, and behind them others at random, each equally likely,
+    up to num_samples in all; and for each of label its place among them. The key takes the place of
+    fix_seed and seed; it runs in one process: nranks is 1, and ring_id and rank say nothing. A
+    label that is no class raises where the call runs at once; compiled programs take the nearest.
+
+    Args:
+        key: tensor.
+        label: tensor, int32 or int64.
+        num_classes, num_samples, ring_id, rank, nranks: int.
+        fix_seed: bool.
+        seed: int.
+
+    Returns:
+        remapped_label, sampled_local_class_center.
+    """
+    return bind(
+        _class_center_sample, (key, label),
+        (num_classes, num_samples, ring_id, rank, nranks, fix_seed, seed)
+    )
 
 
 # -- yaml/comparison.yaml --------------------------------------------------------------------------
@@ -1995,20 +2200,22 @@ def scan(
     return bind(_scan, (carry, xs, constants), (body, length, reverse))
 
 _dim_value = define(
-    "dim_value", "(Tensor x, int64_t dim, bool largest=false)", "Tensor(out)",
+    "dim_value", '(Tensor x, int64_t dim, bool largest=false, str refusal="")', "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None),
     traits=("nondifferentiable", "side_effect", "binds_dim")
 )
-def dim_value(x: TensorLike, dim: DimLike, largest: bool = False) -> Tensor:
+def dim_value(x: TensorLike, dim: DimLike, largest: bool = False, refusal: str = "") -> Tensor:
     """x, one int64; from here on the unknown dim has its value. So sizes that depend on data get
     into shapes. Mapped over a batch it is the largest of them if that is asked for, else an error.
+    A negative x is 0 there, or an error that says the refusal, if there is one.
 
     Args:
         x: tensor.
         dim: int.
         largest: bool.
+        refusal: str.
     """
-    return bind(_dim_value, (x,), (dim, largest))
+    return bind(_dim_value, (x,), (dim, largest, refusal))
 
 
 # -- yaml/convolution_forms.yaml -------------------------------------------------------------------
@@ -2982,6 +3189,52 @@ def moe_reduce(
         (norm_topk_prob, routed_scaling_factor)
     )
 
+_assign_pos = define(
+    "assign_pos", "(Tensor x, Tensor cum_count, Tensor eff_num_len)", "Tensor(out)",
+    traits=("promote(x)", "nondifferentiable", "data_dependent"), dtypes=("int32", "int64")
+)
+def assign_pos(x: TensorLike, cum_count: TensorLike, eff_num_len: TensorLike) -> Tensor:
+    """The flat places in x of the numbers of experts, sorted by expert, those of one expert in
+    order: the places of e end in front of cum_count[e]. There are eff_num_len of them. What is no
+    expert's number, such as -1, has no place; a place for which there is none is -1.
+
+    Args:
+        x: tensor, int32 or int64.
+        cum_count, eff_num_len: tensor.
+    """
+    return bind(_assign_pos, (x, cum_count, eff_num_len), ())
+
+_moe_ffn = define(
+    "moe_ffn",
+    "(Tensor permute_input, Tensor token_nums_per_expert, Tensor ffn1_weight, Tensor ffn2_weight, "
+    "Tensor ffn1_bias, Tensor ffn1_scale, Tensor ffn2_scale, str quant_method)", "Tensor(ffn_out)",
+    traits=("promote_float(permute_input, ffn1_weight, ffn2_weight, ffn1_bias)",),
+    dtypes=("float",), optional=("ffn1_bias", "ffn1_scale", "ffn2_scale")
+)
+def moe_ffn(
+    permute_input: TensorLike, token_nums_per_expert: TensorLike, ffn1_weight: TensorLike,
+    ffn2_weight: TensorLike, ffn1_bias: TensorLike | None, ffn1_scale: TensorLike | None,
+    ffn2_scale: TensorLike | None, quant_method: str
+) -> Tensor:
+    """(silu(g) v) ffn2_weight[e] of each row of permute_input [rows, size], with g and v the halves
+    of row ffn1_weight[e] + ffn1_bias[e], for rows sorted by expert e: token_nums_per_expert
+    [experts], cumulative counts, are the ends of the experts' rows, as :func:`moe_dispatch` gives
+    them; rows behind the last are 0. quant_method is None, a str: scales must be absent. Every
+    expert sees all rows, so the work is rows times experts.
+
+    Args:
+        permute_input: tensor, float.
+        token_nums_per_expert: tensor.
+        ffn1_weight, ffn2_weight: tensor, float.
+        ffn1_bias: tensor, float, may be None.
+        ffn1_scale, ffn2_scale: tensor, may be None.
+        quant_method: str.
+    """
+    return bind(
+        _moe_ffn, (permute_input, token_nums_per_expert, ffn1_weight, ffn2_weight, ffn1_bias,
+        ffn1_scale, ffn2_scale), (quant_method,)
+    )
+
 
 # -- yaml/experts.yaml -----------------------------------------------------------------------------
 define = definer("yaml/experts.yaml", family="experts")
@@ -3091,6 +3344,22 @@ def moe_combine(x: TensorLike, combine_weights: TensorLike, scatter_index: Tenso
     """
     return bind(_moe_combine, (x, combine_weights, scatter_index), ())
 
+_moe_combine_auto = define(
+    "moe_combine_auto", "(Tensor x, Tensor combine_weights, Tensor scatter_index)", "Tensor(y)",
+    traits=("promote_float(x, combine_weights)",), dtypes=("float",),
+    invoke="moe_combine(x, combine_weights, scatter_index)"
+)
+def moe_combine_auto(
+    x: TensorLike, combine_weights: TensorLike, scatter_index: TensorLike
+) -> Tensor:
+    """:func:`moe_combine` by its other name.
+
+    Args:
+        x, combine_weights: tensor, float.
+        scatter_index: tensor.
+    """
+    return bind(_moe_combine_auto, (x, combine_weights, scatter_index), ())
+
 _moe_combine_no_weight = define(
     "moe_combine_no_weight",
     "(Tensor x, Tensor combine_weight, Tensor scatter_index, float epsilon = 1.0e-15)", "Tensor(y)",
@@ -3136,6 +3405,31 @@ def moe_gate_dispatch(
         y, combine_weights, scatter_index, expert_offset, expert_id.
     """
     return bind(_moe_gate_dispatch, (x, gate_logits, corr_bias), (k, capacity, use_pad))
+
+_moe_gate_dispatch_auto = define(
+    "moe_gate_dispatch_auto",
+    "(Tensor x, Tensor gate_logits, Tensor corr_bias, int64_t k, int64_t capacity, bool use_pad)",
+    "Tensor(y), Tensor(combine_weights), Tensor(scatter_index), Tensor(expert_offset), "
+    "Tensor(expert_id)", traits=("promote_float(x, gate_logits, corr_bias)",), dtypes=("float",),
+    optional=("corr_bias",),
+    invoke="moe_gate_dispatch(x, gate_logits, corr_bias, k, capacity, use_pad)"
+)
+def moe_gate_dispatch_auto(
+    x: TensorLike, gate_logits: TensorLike, corr_bias: TensorLike | None, k: DimLike,
+    capacity: DimLike, use_pad: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """:func:`moe_gate_dispatch` by its other name.
+
+    Args:
+        x, gate_logits: tensor, float.
+        corr_bias: tensor, float, may be None.
+        k, capacity: int.
+        use_pad: bool.
+
+    Returns:
+        y, combine_weights, scatter_index, expert_offset, expert_id.
+    """
+    return bind(_moe_gate_dispatch_auto, (x, gate_logits, corr_bias), (k, capacity, use_pad))
 
 _cal_aux_loss = define(
     "cal_aux_loss",
@@ -3392,7 +3686,8 @@ define = definer("yaml/filling.yaml", family="filling")
 
 _assign = define(
     "assign", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    inplace=(("x", "out"),)
+    inplace=(("x", "out"),), kernel={"func": (("assign", ("dense",), ("dense",)),
+    ("assign_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def assign(x: TensorLike) -> Tensor:
     """x itself, whose value is never changed by another name of it.
@@ -4084,6 +4379,131 @@ def segment_pool(x: TensorLike, segment_ids: TensorLike, pooltype: str = "SUM") 
         pooltype: str.
     """
     return bind(_segment_pool, (x, segment_ids), (pooltype,))[0]
+
+_reindex_graph = define(
+    "reindex_graph",
+    "(Tensor x, Tensor neighbors, Tensor count, Tensor hashtable_value, Tensor hashtable_index)",
+    "Tensor(reindex_src), Tensor(reindex_dst), Tensor(out_nodes)",
+    traits=("promote(x, neighbors)", "nondifferentiable", "data_dependent"),
+    dtypes=("int32", "int64"), optional=("hashtable_value", "hashtable_index")
+)
+def reindex_graph(
+    x: TensorLike, neighbors: TensorLike, count: TensorLike,
+    hashtable_value: TensorLike | None = None, hashtable_index: TensorLike | None = None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The nodes x, then those of neighbors that are not in x, in the order in which they first
+    come, get the numbers 0, 1, ...: out_nodes. reindex_src are the numbers of neighbors; the first
+    count[0] of them are those of x[0] and so on, and reindex_dst has the number of that node for
+    each. With count of several kinds of edges, x starts anew for each kind. The hashtables are not
+    needed.
+
+    Args:
+        x, neighbors: tensor, int32 or int64.
+        count: tensor.
+        hashtable_value, hashtable_index: tensor, may be None.
+
+    Returns:
+        reindex_src, reindex_dst, out_nodes.
+    """
+    return bind(_reindex_graph, (x, neighbors, count, hashtable_value, hashtable_index), ())
+
+
+# -- yaml/graph_sampling.yaml ----------------------------------------------------------------------
+define = definer("yaml/graph_sampling.yaml", family="random")
+
+_graph_sample_neighbors = define(
+    "graph_sample_neighbors",
+    "(Tensor key, Tensor row, Tensor colptr, Tensor x, Tensor eids, Tensor perm_buffer, "
+    "int sample_size, bool return_eids, bool flag_perm_buffer)",
+    "Tensor(out), Tensor(out_count), Tensor(out_eids)",
+    traits=("random", "nondifferentiable", "data_dependent", "promote(row, colptr, x)"),
+    dtypes=("int32", "int64"), optional=("eids", "perm_buffer", "out_eids")
+)
+def graph_sample_neighbors(
+    key: TensorLike, row: TensorLike, colptr: TensorLike, x: TensorLike, eids: TensorLike | None,
+    perm_buffer: TensorLike | None, sample_size: int, return_eids: bool, flag_perm_buffer: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """For each of the nodes x, of its neighbours row[colptr[x]], ..., row[colptr[x + 1] - 1],
+    sample_size drawn without replacement, or all if there are no more or sample_size is -1, in
+    their order; out_count, int32, says how many each has, and out_eids, with return_eids, are those
+    of their edges. The buffer says nothing. A node that is none raises where the call runs at once;
+    compiled programs take the nearest.
+
+    Args:
+        key: tensor.
+        row, colptr, x: tensor, int32 or int64.
+        eids, perm_buffer: tensor, may be None.
+        sample_size: int.
+        return_eids, flag_perm_buffer: bool.
+
+    Returns:
+        out, out_count, out_eids.
+    """
+    return bind(
+        _graph_sample_neighbors, (key, row, colptr, x, eids, perm_buffer),
+        (sample_size, return_eids, flag_perm_buffer)
+    )
+
+_weighted_sample_neighbors = define(
+    "weighted_sample_neighbors",
+    "(Tensor key, Tensor row, Tensor colptr, Tensor edge_weight, Tensor input_nodes, Tensor eids, "
+    "int sample_size, bool return_eids)",
+    "Tensor(out_neighbors), Tensor(out_count), Tensor(out_eids)",
+    traits=("random", "nondifferentiable", "data_dependent", "promote(row, colptr, input_nodes)"),
+    dtypes=("int32", "int64"), optional=("eids", "out_eids")
+)
+def weighted_sample_neighbors(
+    key: TensorLike, row: TensorLike, colptr: TensorLike, edge_weight: TensorLike,
+    input_nodes: TensorLike, eids: TensorLike | None, sample_size: int, return_eids: bool
+) -> tuple[Tensor, Tensor, Tensor | None]:
+    """:func:`graph_sample_neighbors` with chances by weight: the neighbours of input_nodes with the
+    largest log(u) / edge_weight, u uniform in (0, 1] for each edge.
+
+    Args:
+        key: tensor.
+        row, colptr: tensor, int32 or int64.
+        edge_weight: tensor.
+        input_nodes: tensor, int32 or int64.
+        eids: tensor, may be None.
+        sample_size: int.
+        return_eids: bool.
+
+    Returns:
+        out_neighbors, out_count, out_eids.
+    """
+    return bind(
+        _weighted_sample_neighbors, (key, row, colptr, edge_weight, input_nodes, eids),
+        (sample_size, return_eids)
+    )
+
+_graph_khop_sampler = define(
+    "graph_khop_sampler",
+    "(Tensor key, Tensor row, Tensor colptr, Tensor x, Tensor eids, int[] sample_sizes, "
+    "bool return_eids)",
+    "Tensor(out_src), Tensor(out_dst), Tensor(sample_index), Tensor(reindex_x), Tensor(out_eids)",
+    traits=("random", "nondifferentiable", "data_dependent", "promote(row, colptr, x)"),
+    dtypes=("int32", "int64"), optional=("eids", "out_eids")
+)
+def graph_khop_sampler(
+    key: TensorLike, row: TensorLike, colptr: TensorLike, x: TensorLike, eids: TensorLike | None,
+    sample_sizes: IntArrayLike, return_eids: bool
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor | None]:
+    """:func:`graph_sample_neighbors` from x on, a step for each of sample_sizes, from the nodes
+    that the step before it found for the first time, sorted. sample_index are all nodes; the edges
+    found go from sample_index[out_src] to sample_index[out_dst], [edges, 1] each, out_eids are
+    theirs, and x is sample_index[reindex_x].
+
+    Args:
+        key: tensor.
+        row, colptr, x: tensor, int32 or int64.
+        eids: tensor, may be None.
+        sample_sizes: sequence of ints.
+        return_eids: bool.
+
+    Returns:
+        out_src, out_dst, sample_index, reindex_x, out_eids.
+    """
+    return bind(_graph_khop_sampler, (key, row, colptr, x, eids), (sample_sizes, return_eids))
 
 
 # -- yaml/grid_sampling.yaml -----------------------------------------------------------------------
@@ -4849,7 +5269,9 @@ def linear_v2(
 
 _embedding = define(
     "embedding", "(Tensor x, Tensor weight, int64_t padding_idx=-1, bool sparse=false)",
-    "Tensor(out)", traits=("promote(weight)",), dtypes=("float", "complex")
+    "Tensor(out)", traits=("promote(weight)",), dtypes=("float", "complex"),
+    kernel={"func": (("embedding", ("dense", "dense"), ("dense",)),
+    ("sparse_weight_embedding", ("dense", "selected_rows"), ("dense",)))}
 )
 def embedding(
     x: TensorLike, weight: TensorLike, padding_idx: DimLike = -1, sparse: bool = False
@@ -4857,7 +5279,8 @@ def embedding(
     """The rows of weight that the ints in x number, out[..., :] = weight[x[...], :]. padding_idx,
     if not -1, is a row that is zero to the result and gets no gradient. A number outside the rows
     raises TensorIndexError where the call runs at once; compiled programs take the nearest inside,
-    or raise under phix.debug.check_indices().
+    or raise under phix.debug.check_indices(). With sparse the gradient of weight is SelectedRows:
+    see docs/tensor-kinds.md.
 
     Args:
         x: tensor.
@@ -5849,6 +6272,70 @@ def expm_grad(x, out_grad):
     return bind(_expm_grad, (x, out_grad), ())
 
 
+# -- yaml/measures.yaml ----------------------------------------------------------------------------
+define = definer("yaml/measures.yaml", family="statistics")
+
+_auc = define(
+    "auc", "(Tensor x, Tensor label, Tensor stat_pos, Tensor stat_neg, Tensor ins_tag_weight, "
+    'str curve = "ROC", int num_thresholds = (2 << 12) - 1, int slide_steps = 1)',
+    "Tensor(auc), Tensor(stat_pos_out), Tensor(stat_neg_out)",
+    traits=("promote_float(x)", "nondifferentiable"), dtypes=("float",),
+    optional=("ins_tag_weight",)
+)
+def auc(
+    x: TensorLike, label: TensorLike, stat_pos: TensorLike, stat_neg: TensorLike,
+    ins_tag_weight: TensorLike | None = None, curve: str = "ROC", num_thresholds: int = 8191,
+    slide_steps: int = 1
+) -> tuple[Tensor, Tensor, Tensor]:
+    """The area under the curve of true over false positives, float64[], by counts of labels above 0
+    and equal to 0 in the bins trunc(x num_thresholds) of predictions x [rows, 1 or 2], the last
+    column of which counts, clipped to [0, 1]. stat_pos and stat_neg, int64s, go on: [num_thresholds
+    + 1] counts with slide_steps 0; else those of the last slide_steps calls, their sum, which the
+    area is of, and the number of calls. A call whose first ins_tag_weight is 0 adds to no sum.
+
+    Args:
+        x: tensor, float.
+        label, stat_pos, stat_neg: tensor.
+        ins_tag_weight: tensor, may be None.
+        curve: str.
+        num_thresholds, slide_steps: int.
+
+    Returns:
+        auc, stat_pos_out, stat_neg_out.
+    """
+    return bind(
+        _auc, (x, label, stat_pos, stat_neg, ins_tag_weight), (curve, num_thresholds, slide_steps)
+    )
+
+_check_numerics = define(
+    "check_numerics",
+    '(Tensor tensor, str op_type = "", str var_name = "", int check_nan_inf_level = 0, '
+    'int stack_height_limit = -1, str output_dir = "")', "Tensor(stats), Tensor(values)",
+    traits=("nondifferentiable", "promote_float"), dtypes=("float",)
+)
+def check_numerics(
+    tensor: TensorLike, op_type: str = "", var_name: str = "", check_nan_inf_level: int = 0,
+    stack_height_limit: int = -1, output_dir: str = ""
+) -> tuple[Tensor, Tensor]:
+    """stats, int64[3]: how many elements are NaN, infinite and 0; values, float32[3]: the largest
+    and the least of those that are no NaN, and the mean of all. It prints and raises nothing, and
+    the attributes say nothing: phix.debug has blocks that raise where a NaN arises.
+
+    Args:
+        tensor: tensor, float.
+        op_type, var_name: str.
+        check_nan_inf_level, stack_height_limit: int.
+        output_dir: str.
+
+    Returns:
+        stats, values.
+    """
+    return bind(
+        _check_numerics, (tensor,),
+        (op_type, var_name, check_nan_inf_level, stack_height_limit, output_dir)
+    )
+
+
 # -- yaml/norm.yaml --------------------------------------------------------------------------------
 define = definer("yaml/norm.yaml", family="norm")
 
@@ -6249,7 +6736,10 @@ _sgd_ = define(
     "bool multi_precision=false)", "Tensor(param_out), Tensor(master_param_out)",
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"),
-    inplace=(("param", "param_out"), ("master_param", "master_param_out"))
+    inplace=(("param", "param_out"), ("master_param", "master_param_out")),
+    kernel={"func": (("sgd", ("dense", "dense", "dense", "dense"), ("dense", "dense")),
+    ("sgd_dense_param_sparse_grad", ("dense", "dense", "selected_rows", "dense"),
+    ("dense", "dense")))}
 )
 def sgd_(
     param: TensorLike, learning_rate: TensorLike, grad: TensorLike,
@@ -6277,7 +6767,10 @@ _momentum_ = define(
     "Tensor(param_out), Tensor(velocity_out), Tensor(master_param_out)",
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
-    ("velocity", "velocity_out"), ("master_param", "master_param_out"))
+    ("velocity", "velocity_out"), ("master_param", "master_param_out")),
+    kernel={"func": (("momentum", ("dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense")), ("momentum_dense_param_sparse_grad",
+    ("dense", "selected_rows", "dense", "dense", "dense"), ("dense", "dense", "dense")))}
 )
 def momentum_(
     param: TensorLike, grad: TensorLike, velocity: TensorLike, learning_rate: TensorLike,
@@ -6376,7 +6869,10 @@ _adagrad_ = define(
     "Tensor(param_out), Tensor(moment_out), Tensor(master_param_out)",
     traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("master_param", "master_param_out"), inplace=(("param", "param_out"),
-    ("moment", "moment_out"), ("master_param", "master_param_out"))
+    ("moment", "moment_out"), ("master_param", "master_param_out")), kernel={"func": (("adagrad",
+    ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")),
+    ("adagrad_dense_param_sparse_grad", ("dense", "selected_rows", "dense", "dense", "dense"),
+    ("dense", "dense", "dense")))}
 )
 def adagrad_(
     param: TensorLike, grad: TensorLike, moment: TensorLike, learning_rate: TensorLike,
@@ -6468,7 +6964,11 @@ _rmsprop_ = define(
     "Tensor(master_param_outs)", traits=("promote(param)", "full_precision"), dtypes=("float",),
     optional=("mean_grad", "master_param", "mean_grad_out", "master_param_outs"),
     inplace=(("param", "param_out"), ("moment", "moment_out"), ("mean_square", "mean_square_out"),
-    ("mean_grad", "mean_grad_out"), ("master_param", "master_param_outs"))
+    ("mean_grad", "mean_grad_out"), ("master_param", "master_param_outs")),
+    kernel={"func": (("rmsprop", ("dense", "dense", "dense", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense")), ("rmsprop_dense_param_sparse_grad",
+    ("dense", "dense", "selected_rows", "dense", "dense", "dense", "dense"),
+    ("dense", "dense", "dense", "dense", "dense")))}
 )
 def rmsprop_(
     param: TensorLike, mean_square: TensorLike, grad: TensorLike, moment: TensorLike,
@@ -6499,7 +6999,9 @@ _ftrl = define(
     "ftrl", "(Tensor param, Tensor squared_accumulator, Tensor linear_accumulator, Tensor grad, "
     "Tensor learning_rate, float l1=0.0f, float l2=0.0f, float lr_power=-0.5f)",
     "Tensor(param_out), Tensor(squared_accum_out), Tensor(linear_accum_out)",
-    traits=("promote(param)", "full_precision"), dtypes=("float",)
+    traits=("promote(param)", "full_precision"), dtypes=("float",), kernel={"func": (("ftrl",
+    ("dense", "dense", "dense", "dense", "dense"), ("dense", "dense", "dense")), ("ftrl_sr",
+    ("dense", "dense", "dense", "selected_rows", "dense"), ("dense", "dense", "dense")))}
 )
 def ftrl(
     param: TensorLike, squared_accumulator: TensorLike, linear_accumulator: TensorLike,
@@ -6692,7 +7194,11 @@ define = definer("yaml/pointwise.yaml", family="pointwise")
 _add = define(
     "add", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="add_grad", jvp="linear", traits=("pointwise", "promote", "commutative"),
-    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("add", ("dense", "dense"), ("dense",)),
+    ("add_sr", ("selected_rows", "selected_rows"), ("selected_rows",)),
+    ("add_sr_dense", ("selected_rows", "dense"), ("dense",)),
+    ("add_dense_sr", ("dense", "selected_rows"), ("dense",)))}
 )
 def add(x: TensorLike, y: TensorLike) -> Tensor:
     """Sum, x + y, elementwise.
@@ -6717,7 +7223,11 @@ def add_grad(x, y, out_grad):
 _subtract = define(
     "subtract", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="subtract_grad", jvp="linear", traits=("pointwise", "promote"),
-    dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("subtract", ("dense", "dense"), ("dense",)),
+    ("subtract_sr", ("selected_rows", "selected_rows"), ("selected_rows",)),
+    ("subtract_sr_dense", ("selected_rows", "dense"), ("dense",)),
+    ("subtract_dense_sr", ("dense", "selected_rows"), ("dense",)))}
 )
 def subtract(x: TensorLike, y: TensorLike) -> Tensor:
     """Difference, x - y, elementwise.
@@ -6742,7 +7252,10 @@ def subtract_grad(x, y, out_grad):
 _multiply = define(
     "multiply", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="multiply_grad", jvp="bilinear", traits=("pointwise", "promote", "commutative"),
-    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
+    dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("multiply", ("dense", "dense"), ("dense",)),
+    ("multiply_sr", ("selected_rows", "dense"), ("selected_rows",)),
+    ("multiply_dense_sr", ("dense", "selected_rows"), ("selected_rows",)))}
 )
 def multiply(x: TensorLike, y: TensorLike) -> Tensor:
     """Product, x * y, elementwise.
@@ -6767,7 +7280,9 @@ def multiply_grad(x, y, out_grad):
 _divide = define(
     "divide", "(Tensor x, Tensor y)", "Tensor(out)", infer_meta=("ElementwiseInferMeta", None),
     backward="divide_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("divide", ("dense", "dense"), ("dense",)),
+    ("divide_sr", ("selected_rows", "dense"), ("selected_rows",)))}
 )
 def divide(x: TensorLike, y: TensorLike) -> Tensor:
     """Quotient, x / y, elementwise; integers divide to the default float.
@@ -6970,7 +7485,9 @@ def log10_grad(x, out_grad):
 _sqrt = define(
     "sqrt", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="sqrt_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
-    dtypes=("float", "complex"), inplace=(("x", "out"),)
+    dtypes=("float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("sqrt", ("dense",), ("dense",)),
+    ("sqrt_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def sqrt(x: TensorLike) -> Tensor:
     """Square root, elementwise; NaN below 0.
@@ -8007,7 +8524,9 @@ def bitwise_right_shift_(x: TensorLike, y: TensorLike) -> Tensor:
 
 _isnan = define(
     "isnan", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None), jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("bool", "int", "float", "complex")
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"), kernel={"func": (("isnan", ("dense",), ("dense",)),
+    ("isnan_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def isnan(x: TensorLike) -> Tensor:
     """Whether x is NaN, elementwise; a bool tensor.
@@ -8019,7 +8538,9 @@ def isnan(x: TensorLike) -> Tensor:
 
 _isinf = define(
     "isinf", "(Tensor x)", "Tensor(out)", infer_meta=("ToBoolInferMeta", None), jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("bool", "int", "float", "complex")
+    traits=("pointwise", "promote", "nondifferentiable"),
+    dtypes=("bool", "int", "float", "complex"), kernel={"func": (("isinf", ("dense",), ("dense",)),
+    ("isinf_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def isinf(x: TensorLike) -> Tensor:
     """Whether x is infinite, elementwise; a bool tensor.
@@ -8097,7 +8618,9 @@ def cast_grad(x, out_grad):
 _scale = define(
     "scale", "(Tensor x, Scalar scale=1.0, Scalar bias=0.0, bool bias_after_scale=true)",
     "Tensor(out)", infer_meta=("UnchangedInferMeta", None), backward="scale_grad", jvp="pointwise",
-    traits=("pointwise", "promote"), dtypes=("int", "float", "complex"), inplace=(("x", "out"),)
+    traits=("pointwise", "promote"), dtypes=("int", "float", "complex"), inplace=(("x", "out"),),
+    kernel={"func": (("scale", ("dense",), ("dense",)),
+    ("scale_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def scale(
     x: TensorLike, scale: ScalarLike = 1.0, bias: ScalarLike = 0.0, bias_after_scale: bool = True
@@ -8256,9 +8779,9 @@ _avg_pool2d = define(
     "avg_pool2d",
     "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0}, bool ceil_mode=false, "
     'bool exclusive=true, str data_format="NCHW", str padding_algorithm="EXPLICIT")', "Tensor(out)",
-    infer_meta=("PoolWindowsInferMeta",
-    ("x", "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
-    backward="avg_pool2d_grad", jvp="linear", traits=("promote_float",), dtypes=("float",)
+    infer_meta=("PoolWindowsInferMeta", ("x", "kernel_size", "strides", "paddings", "ceil_mode",
+    "data_format", "padding_algorithm")), backward="avg_pool2d_grad", jvp="linear",
+    traits=("promote_float",), dtypes=("float",)
 )
 def avg_pool2d(
     x: TensorLike, kernel_size: IntArrayLike, strides: IntArrayLike | None = (),
@@ -8344,8 +8867,8 @@ def max_pool3d_grad(
 _avg_pool3d = define(
     "avg_pool3d", "(Tensor x, int[] kernel_size, int[] strides={}, int[] paddings={0, 0, 0}, "
     'bool ceil_mode=false, bool exclusive=true, str data_format="NCDHW", '
-    'str padding_algorithm="EXPLICIT")', "Tensor(out)", infer_meta=("PoolWindowsInferMeta",
-    ("x", "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
+    'str padding_algorithm="EXPLICIT")', "Tensor(out)", infer_meta=("PoolWindowsInferMeta", ("x",
+    "kernel_size", "strides", "paddings", "ceil_mode", "data_format", "padding_algorithm")),
     backward="avg_pool3d_grad", jvp="linear", traits=("promote_float",), dtypes=("float",)
 )
 def avg_pool3d(
@@ -8642,6 +9165,100 @@ def maxout(x: TensorLike, groups: int, axis: int = 1) -> Tensor:
         groups, axis: int.
     """
     return bind(_maxout, (x,), (groups, axis))
+
+
+# -- yaml/proposals.yaml ---------------------------------------------------------------------------
+define = definer("yaml/proposals.yaml", family="detection")
+
+_generate_proposals = define(
+    "generate_proposals",
+    "(Tensor scores, Tensor bbox_deltas, Tensor im_shape, Tensor anchors, Tensor variances, "
+    "int pre_nms_top_n, int post_nms_top_n, float nms_thresh, float min_size, float eta, "
+    "bool pixel_offset=true)", "Tensor(rpn_rois), Tensor(rpn_roi_probs), Tensor(rpn_rois_num)",
+    traits=("promote_float", "data_dependent"), dtypes=("float",)
+)
+def generate_proposals(
+    scores: TensorLike, bbox_deltas: TensorLike, im_shape: TensorLike, anchors: TensorLike,
+    variances: TensorLike, pre_nms_top_n: int, post_nms_top_n: int, nms_thresh: FloatLike,
+    min_size: FloatLike, eta: FloatLike, pixel_offset: bool = True
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Of each image the pre_nms_top_n best anchors by scores [images, anchors, height, width] are
+    moved by bbox_deltas times variances, clipped to im_shape (height, width), and stay if their
+    sides reach min_size and 1; :func:`nms` by nms_thresh, which shrinks by eta, leaves the
+    post_nms_top_n best [boxes, 4], their scores, and how many each image has. An image that keeps
+    none has a box of zeros.
+
+    Args:
+        scores, bbox_deltas, im_shape, anchors, variances: tensor, float.
+        pre_nms_top_n, post_nms_top_n: int.
+        nms_thresh, min_size, eta: float or one-element tensor.
+        pixel_offset: bool.
+
+    Returns:
+        rpn_rois, rpn_roi_probs, rpn_rois_num.
+    """
+    return bind(
+        _generate_proposals, (scores, bbox_deltas, im_shape, anchors, variances),
+        (pre_nms_top_n, post_nms_top_n, nms_thresh, min_size, eta, pixel_offset)
+    )
+
+_collect_fpn_proposals = define(
+    "collect_fpn_proposals",
+    "(Tensor[] multi_level_rois, Tensor[] multi_level_scores, Tensor[] multi_level_rois_num, "
+    "int post_nms_topn)", "Tensor(fpn_rois), Tensor(rois_num)",
+    traits=("promote_float(multi_level_rois, multi_level_scores)",), dtypes=("float",),
+    optional=("multi_level_rois_num",)
+)
+def collect_fpn_proposals(
+    multi_level_rois: Sequence[TensorLike], multi_level_scores: Sequence[TensorLike],
+    multi_level_rois_num: Sequence[TensorLike] | None, post_nms_topn: int
+) -> tuple[Tensor, Tensor]:
+    """Of the boxes [n, 4] of all levels the post_nms_topn with the largest scores [n] or [n, 1],
+    sorted by image, then by score, and how many each image has. multi_level_rois_num [images] says
+    for each level how many boxes in a row each image has; absent, all are of one.
+
+    Args:
+        multi_level_rois, multi_level_scores: sequence of tensors, float.
+        multi_level_rois_num: sequence of tensors, may be None.
+        post_nms_topn: int.
+
+    Returns:
+        fpn_rois, rois_num.
+    """
+    return bind(
+        _collect_fpn_proposals, (multi_level_rois, multi_level_scores, multi_level_rois_num),
+        (post_nms_topn,)
+    )
+
+_distribute_fpn_proposals = define(
+    "distribute_fpn_proposals",
+    "(Tensor fpn_rois, Tensor rois_num, int min_level, int max_level, int refer_level, "
+    "int refer_scale, bool pixel_offset)", "Tensor[](multi_fpn_rois){max_level - min_level + 1}, "
+    "Tensor[](multi_level_rois_num){max_level - min_level + 1}, Tensor(restore_index)",
+    traits=("promote_float(fpn_rois)", "data_dependent"), dtypes=("float",), optional=("rois_num",)
+)
+def distribute_fpn_proposals(
+    fpn_rois: TensorLike, rois_num: TensorLike | None, min_level: int, max_level: int,
+    refer_level: int, refer_scale: int, pixel_offset: bool
+) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
+    """Boxes [n, 4] sorted by level, floor(refer_level + log2(sqrt(area) / refer_scale + 1e-6))
+    within min_level and max_level: those of each level, how many of them each image has, and for
+    each box its place in all levels behind each other, [n, 1]. rois_num [images] are the boxes in a
+    row of each image; absent, all are of one. With pixel_offset the last pixel belongs to a box.
+
+    Args:
+        fpn_rois: tensor, float.
+        rois_num: tensor, may be None.
+        min_level, max_level, refer_level, refer_scale: int.
+        pixel_offset: bool.
+
+    Returns:
+        multi_fpn_rois, multi_level_rois_num, restore_index.
+    """
+    return bind(
+        _distribute_fpn_proposals, (fpn_rois, rois_num),
+        (min_level, max_level, refer_level, refer_scale, pixel_offset)
+    )
 
 
 # -- yaml/quantisation.yaml ------------------------------------------------------------------------
@@ -10263,7 +10880,7 @@ _repeat_interleave_with_tensor_index = define(
 )
 def repeat_interleave_with_tensor_index(x: TensorLike, repeats: TensorLike, axis: int) -> Tensor:
     """The slices of x along axis, the k-th of them repeats[k] times in a row; one number of repeats
-    is for all. Negative numbers raise where the call runs at once, and are 0 in compiled programs.
+    is for all. Negative numbers raise.
 
     Args:
         x, repeats: tensor.
@@ -10278,8 +10895,7 @@ _bincount = define(
 )
 def bincount(x: TensorLike, weights: TensorLike | None = None, minlength: ScalarLike = 0) -> Tensor:
     """How often each of 0, 1, ..., max(x) comes in the ints x, or the sum of the weights there: at
-    least minlength entries, int64s or of the dtype of float weights. A negative int raises where
-    the call runs at once, and counts as 0 in compiled programs.
+    least minlength entries, int64s or of the dtype of float weights. A negative int raises.
 
     Args:
         x: tensor.
@@ -11215,7 +11831,11 @@ def meshgrid(inputs: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     """
     return bind(_meshgrid, (inputs,), ())
 
-_shape = define("shape", "(Tensor input)", "Tensor(out)", traits=("nondifferentiable",))
+_shape = define(
+    "shape", "(Tensor input)", "Tensor(out)", traits=("nondifferentiable",),
+    kernel={"func": (("shape", ("dense",), ("dense",)),
+    ("shape_sr", ("selected_rows",), ("dense",)))}
+)
 def shape(input: TensorLike) -> Tensor:
     """The dims of input as an int64 tensor; unknown ones are filled in when the program runs.
 
@@ -11943,7 +12563,8 @@ def l1_norm_(x: TensorLike) -> Tensor:
 _clip_by_norm = define(
     "clip_by_norm", "(Tensor x, float max_norm)", "Tensor(out)",
     infer_meta=("ClipByNormInferMeta", None), traits=("promote_float", "full_precision"),
-    dtypes=("float",)
+    dtypes=("float",), kernel={"func": (("clip_by_norm", ("dense",), ("dense",)),
+    ("clip_by_norm_sr", ("selected_rows",), ("selected_rows",)))}
 )
 def clip_by_norm(x: TensorLike, max_norm: FloatLike) -> Tensor:
     """x, made smaller by one factor where the square root of the sum of its squares is above
@@ -12458,6 +13079,22 @@ def llm_int8_linear(
         threshold: float or one-element tensor.
     """
     return bind(_llm_int8_linear, (x, weight, bias, weight_scale), (threshold,))
+
+_lookup_table_dequant = define(
+    "lookup_table_dequant", "(Tensor w, Tensor ids, int64_t padding_idx = -1)", "Tensor(out)",
+    traits=("nondifferentiable",), dtypes=("float",)
+)
+def lookup_table_dequant(w: TensorLike, ids: TensorLike, padding_idx: DimLike = -1) -> Tensor:
+    """Rows of a table of bytes: row r of w [rows, 2 + n], of float32, is a least number a, a
+    largest b, and n floats of four bytes q each; out is a + (b - a) q / 256 for the rows ids [...,
+    1], [..., 4 n]. The rows of ids that are padding_idx are 0; -1 is for none. Without padding_idx
+    an id that is no row raises where the call runs at once, and compiled programs take the nearest.
+
+    Args:
+        w, ids: tensor, float.
+        padding_idx: int.
+    """
+    return bind(_lookup_table_dequant, (w, ids), (padding_idx,))
 
 
 # -- yaml/windows.yaml -----------------------------------------------------------------------------

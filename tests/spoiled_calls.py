@@ -340,6 +340,8 @@ def other_subjects() -> Iterator[Subject]:
 
 def _word(name: str) -> str:
     """What the messages call a function."""
+    if name.endswith(".create") or name.startswith("optim."):
+        return ""  # the message names the setting, or the transformation that is part of a chain
     return _WORDS.get(name) or name.rpartition(".")[2].partition(" ")[0]
 
 
@@ -347,7 +349,9 @@ def _word(name: str) -> str:
 _WORDS = {
     "device": "place", "load_ops": "table", "tree.flatten": "tree", "tree.leaves": "tree",
     "tree.map": "tree", "tree.aligned": "tree", "tree.broadcast_prefix": "tree",
-    "tree.register": "tree", "tree.register_dataclass": "dataclass",
+    "tree.paths": "tree", "tree.map_with_path": "tree", "tree.partition": "tree",
+    "tree.combine": "tree", "tree.register": "tree", "tree.register_dataclass": "dataclass",
+    "load to a place": "place", "nn.Linear": "linear", "nn.parameter_count": "tree",
 }  # fmt: skip
 
 

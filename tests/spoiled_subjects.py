@@ -6,6 +6,8 @@ names go by position. What a transformation gives is called, so that what it che
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable
 from typing import Any
 
@@ -225,10 +227,32 @@ TREES: dict[str, Row] = {
     "tree.broadcast_prefix": (phix.tree.broadcast_prefix,
                               {"prefix": ([1], "any"), "tree": ([1], "any"),
                                "what": ("broadcast_prefix", "any")}),
+    "tree.paths": (phix.tree.paths, {"tree": ([X], "any")}),
+    "tree.map_with_path": (phix.tree.map_with_path,
+                           {"function": (lambda *x: x, "function"), "tree": ([1], "any")}),
+    "tree.partition": (phix.tree.partition, {"tree": ([1], "any"), "chosen": ([True], "function")}),
+    "tree.combine": (lambda first, second: phix.tree.combine(first, second),
+                     {"first": ([1], "any"), "second": ([2], "any")}),
     "tree.register": (lambda flatten_fn, unflatten_fn: phix.tree.register(
                           type("Node", (), {}), flatten_fn, unflatten_fn),
                       {"flatten_fn": (double, "function"), "unflatten_fn": (double, "function")}),
     "tree.register_dataclass": (phix.tree.register_dataclass, {"cls": (None, "any")}),
+}  # fmt: skip
+_FOLDER = tempfile.TemporaryDirectory()  # gone with the process
+
+
+def _inside(path: Any) -> Any:
+    return os.path.join(_FOLDER.name, path) if isinstance(path, str) else path
+
+
+phix.save(_inside("a"), [X])
+FILES: dict[str, Row] = {
+    "save": (lambda path, tree: phix.save(_inside(path), tree),
+             {"path": ("b", "any"), "tree": ([X], "any")}),
+    "load": (lambda path, like, classes: phix.load(_inside(path), like, classes=classes),
+             {"path": ("a", "any"), "like": ([X], "any"), "classes": ((), "any")}),
+    "load to a place": (lambda place: phix.load(_inside("a"), place=place),
+                        {"place": ("cpu", "Place")}),
 }  # fmt: skip
 DEBUG: dict[str, Row] = {
     "debug.callback": (lambda function, x: phix.debug.callback(function, x),
@@ -418,8 +442,20 @@ _S = (_COO, "any")
 _ON_VALUES = (
     "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "expm1", "isnan", "log1p", "relu",
     "relu6", "sin", "sinh", "sqrt", "square", "tan", "tanh", "coalesce", "to_dense",
-    "to_sparse_coo", "to_sparse_csr", "softmax",
+    "to_sparse_coo", "to_sparse_csr", "softmax", "values", "indices",
 )  # fmt: skip
+
+
+_IMAGE = phix.sparse.sparse_coo_tensor([[0, 0], [0, 1], [0, 1]], [[1.0], [2.0]], [1, 2, 2, 1])
+_WINDOW = {name: ([1, 1], "int[]") for name in ("dilations", "strides")}
+_WINDOW = {"paddings": ([0, 0], "int[]"), **_WINDOW}
+_CONV = {"x": (_IMAGE, "any"), "kernel": (np.ones((1, 1, 1, 1), "f"), "Tensor"), **_WINDOW,
+         "groups": (1, "int"), "subm": (True, "bool"), "key": ("", "str")}  # fmt: skip
+_NORM = {"x": (_IMAGE, "any"), **{name: (np.ones(1, "f"), "Tensor")
+                                  for name in ("mean", "variance", "scale", "bias")},
+         "is_test": (False, "bool"), "momentum": (0.9, "any"), "epsilon": (1e-5, "any"),
+         "data_format": ("NHWC", "str"), "use_global_stats": (False, "bool"),
+         "trainable_statistics": (False, "bool")}  # fmt: skip
 
 
 class _Matrix:
@@ -470,9 +506,140 @@ SPARSE: dict[str, Row] = {
     "sparse.divide_scalar": (phix.sparse.divide_scalar, {"x": _S, "scalar": (2.0, "any")}),
     "sparse.full_like": (phix.sparse.full_like, {"x": _S, "value": (2.0, "any"),
                                                  "dtype": (None, "DataType")}),
+    "sparse.to_scipy": (phix.sparse.to_scipy, {"x": _S}),
+    "sparse.conv3d": (phix.sparse.conv3d, _CONV),
+    "sparse.conv3d_implicit_gemm": (phix.sparse.conv3d_implicit_gemm, _CONV),
+    "sparse.maxpool": (phix.sparse.maxpool, {
+        "x": (_IMAGE, "any"), "kernel_sizes": ([1, 1], "int[]"), **_WINDOW}),
+    "sparse.batch_norm_": (phix.sparse.batch_norm_, _NORM),
+    "sparse.sync_batch_norm_": (phix.sparse.sync_batch_norm_, _NORM),
+    "sparse.fused_attention": (phix.sparse.fused_attention, {
+        **{name: (np.ones((1, 1, 2, 2), "f"), "Tensor") for name in ("query", "key", "value")},
+        "sparse_mask": (phix.sparse.to_sparse_coo([[[1.0, 0.0], [1.0, 1.0]]]), "any"),
+        "key_padding_mask": (None, "Tensor"), "attn_mask": (None, "Tensor")}),
     "sparse.SparseCooTensor.with_values": (_COO.with_values, {"values": (VECTOR[:2], "Tensor")}),
+}  # fmt: skip
+_TABLE_ROWS = phix.selected_rows.selected_rows([0, 2], SQUARE, 3)
+_R = (_TABLE_ROWS, "any")
+SELECTED_ROWS: dict[str, Row] = {
+    "selected_rows.selected_rows": (phix.selected_rows.selected_rows,
+                                    {"rows": ([0, 2], "Tensor"), "value": (SQUARE, "Tensor"),
+                                     "height": (3, "int")}),
+    "selected_rows.merge_selected_rows": (phix.selected_rows.merge_selected_rows, {"x": _R}),
+    "selected_rows.get_tensor_from_selected_rows": (
+        phix.selected_rows.get_tensor_from_selected_rows, {"x": _R}),
+    "selected_rows.SelectedRows.with_value": (_TABLE_ROWS.with_value,
+                                              {"value": (SQUARE, "Tensor")}),
+}  # fmt: skip
+_SEQUENCES = phix.lod.lod_tensor(X, [1, 1])
+_L = (_SEQUENCES, "any")
+_INTS = (phix.lod.lod_tensor(LABELS, [1, 1]), "any")
+LOD: dict[str, Row] = {
+    "lod.lod_tensor": (phix.lod.lod_tensor, {"values": (X, "Tensor"), "lengths": ([1, 1], "any")}),
+    "lod.from_list": (phix.lod.from_list,
+                      {"sequences": ([[1.0], [2.0]], "any"), "levels": (1, "int")}),
+    "lod.to_list": (phix.lod.to_list, {"x": _L}),
+    "lod.sequence_pad": (phix.lod.sequence_pad, {"x": _L, "pad_value": (0.0, "any"),
+                                                 "maxlen": (2, "int")}),
+    "lod.sequence_unpad": (phix.lod.sequence_unpad,
+                           {"x": (X, "Tensor"), "length": ([2, 1], "Tensor")}),
+    "lod.sequence_mask": (phix.lod.sequence_mask, {"x": ([2, 1], "Tensor"), "maxlen": (2, "any"),
+                                                   "dtype": ("int64", "DataType")}),
+    "lod.sequence_pool": (phix.lod.sequence_pool,
+                          {"input": _L, "pool_type": ("sum", "any"), "is_test": (False, "bool"),
+                           "pad_value": (0.0, "any")}),
+    "lod.sequence_softmax": (phix.lod.sequence_softmax, {"input": _L}),
+    "lod.sequence_conv": (phix.lod.sequence_conv,
+                          {"input": _L, "filter": (np.ones((3, 1), "f"), "Tensor"),
+                           "context_length": (1, "int"), "context_start": (0, "int"),
+                           "padding_data": (np.ones((0, 3), "f"), "any")}),
+    "lod.sequence_enumerate": (phix.lod.sequence_enumerate,
+                               {"input": _INTS, "win_size": (2, "int"), "pad_value": (0, "int")}),
+    "lod.sequence_reverse": (phix.lod.sequence_reverse, {"x": _L}),
+    "lod.sequence_concat": (phix.lod.sequence_concat, {"input": ([_SEQUENCES], "any")}),
+    "lod.sequence_slice": (phix.lod.sequence_slice,
+                           {"input": _L, "offset": ([0, 0], "Tensor"),
+                            "length": ([1, 0], "Tensor")}),
+    "lod.sequence_erase": (phix.lod.sequence_erase, {"input": _INTS, "tokens": ([2], "int[]")}),
+    "lod.sequence_expand": (phix.lod.sequence_expand,
+                            {"x": (X, "Tensor"), "y": _L, "ref_level": (0, "int")}),
+    "lod.sequence_expand_as": (phix.lod.sequence_expand_as, {"x": (X, "Tensor"), "y": _L}),
+    "lod.im2sequence": (phix.lod.im2sequence,
+                        {"input": (_IMAGES, "Tensor"), "filter_size": (2, "int[]"),
+                         "stride": (1, "int[]"), "padding": (0, "int[]")}),
+    "lod.LoDTensor.with_values": (_SEQUENCES.with_values, {"values": (X, "Tensor")}),
+}  # fmt: skip
+_NAMES = (phix.strings.to_string_tensor(["a", "b"]), "any")
+STRINGS: dict[str, Row] = {
+    "strings.to_string_tensor": (phix.strings.to_string_tensor, {"data": (["a"], "any")}),
+    "strings.strings_empty": (phix.strings.strings_empty,
+                              {"shape": ([2], "int[]"), "place": ("cpu", "Place")}),
+    "strings.strings_empty_like": (phix.strings.strings_empty_like,
+                                   {"x": _NAMES, "place": ("cpu", "Place")}),
+    **{f"strings.{name}": (getattr(phix.strings, name),
+                           {"x": _NAMES, "use_utf8_encoding": (True, "bool")})
+       for name in ("strings_lower", "strings_upper")},
+}  # fmt: skip
+# What transformations of gradients are made with, and a tree of gradients; each is run for a step.
+_SETTINGS: dict[str, dict[str, tuple[Any, str]]] = {
+    "sgd": {"learning_rate": (0.1, "any"), "momentum": (0.9, "any"), "nesterov": (True, "bool")},
+    "adamw": {"learning_rate": (0.1, "any"), "b1": (0.9, "any"), "eps": (1e-8, "any"),
+              "weight_decay": (0.1, "any"), "mask": ({"w": True}, "any")},
+    "lamb": {"learning_rate": (0.1, "any"), "b2": (0.9, "any")},
+    "lion": {"learning_rate": (0.1, "any"), "mu_dtype": ("float32", "DataType")},
+    "rmsprop": {"learning_rate": (0.1, "any"), "centered": (True, "bool")},
+    "rprop": {"learning_rate": (0.1, "any"), "eta_plus": (1.2, "any")},
+    "adafactor": {"learning_rate": (0.1, "any"), "factored": (True, "bool"),
+                  "min_dim_size_to_factor": (2, "int")},
+    "clip": {"max_delta": (1.0, "any")},
+    "clip_by_global_norm": {"max_norm": (1.0, "any")},
+    "adaptive_grad_clip": {"clipping": (1.0, "any"), "axis": (None, "any")},
+    "apply_if_finite": {"inner": (phix.optim.sgd(0.1), "any"),
+                        "max_consecutive_errors": (2, "int")},
+    "masked": {"inner": (phix.optim.sgd(0.1), "any"), "mask": ({"w": True}, "any")},
+    "multi_transform": {"transforms": ({"a": phix.optim.sgd(0.1)}, "any"),
+                        "param_labels": ({"w": "a"}, "any")},
+    "dynamic_loss_scaling": {"inner": (phix.optim.sgd(0.1), "any"), "init_scale": (2.0, "any")},
+}  # fmt: skip
+
+
+def _stepped(make: Callable[..., Any]) -> Callable[..., Any]:
+    def made(grads: Any, **settings: Any) -> Any:
+        tx, params = make(**settings), {"w": phix.to_tensor(X)}
+        return tx.update(grads, tx.init(params), params)
+
+    return made
+
+
+_KERNEL = {"key": (KEY, "Tensor"), "in_channels": (2, "int"), "out_channels": (2, "int"),
+           "kernel_size": (1, "int[]"), "groups": (1, "int")}  # fmt: skip
+TRAINING: dict[str, Row] = {
+    **{f"optim.{name}": (_stepped(getattr(phix.optim, name)),
+                         {**settings, "grads": ({"w": phix.to_tensor(X)}, "any")})
+       for name, settings in _SETTINGS.items()},
+    "optim.linear_schedule": (lambda init_value, end_value, transition_steps, count:
+                              phix.optim.linear_schedule(init_value, end_value, transition_steps)(
+                                  count),
+                              {"init_value": (1.0, "any"), "end_value": (0.0, "any"),
+                               "transition_steps": (4, "int"), "count": (1, "any")}),
+    "optim.apply_updates": (phix.optim.apply_updates, {"params": ([X], "any"),
+                                                       "updates": ([X], "any")}),
+    "optim.global_norm": (phix.optim.global_norm, {"updates": ([X], "any")}),
+    "nn.Linear.create": (phix.nn.Linear.create,
+                         {"key": (KEY, "Tensor"), "in_features": (2, "int"),
+                          "out_features": (3, "int"), "bias": (True, "bool"),
+                          "dtype": ("float32", "DataType")}),
+    "nn.Linear": (lambda x: phix.nn.Linear(phix.ones([3, 2]))(x), {"x": (X, "Tensor")}),
+    "nn.Conv1d.create": (phix.nn.Conv1d.create, _KERNEL),
+    "nn.LayerNorm.create": (phix.nn.LayerNorm.create, {"normalized_shape": (3, "int[]"),
+                                                       "epsilon": (1e-5, "float")}),
+    "nn.MultiHeadAttention.create": (phix.nn.MultiHeadAttention.create,
+                                     {"key": (KEY, "Tensor"), "embed_dim": (4, "int"),
+                                      "num_heads": (2, "int")}),
+    "nn.parameter_count": (phix.nn.parameter_count, {"tree": ([X], "any")}),
 }  # fmt: skip
 ROWS: dict[str, Row] = {
     **LAZY, **TRANSFORMATIONS, **CONTROL, **COLLECTIVES, **CREATION, **TREES, **DEBUG, **LINALG,
-    **FFT, **RANDOM, **NN, **SPARSE, **METHODS,
+    **FFT, **RANDOM, **NN, **SPARSE, **SELECTED_ROWS, **LOD, **STRINGS, **METHODS, **FILES,
+    **TRAINING,
 }  # fmt: skip

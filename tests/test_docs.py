@@ -101,6 +101,8 @@ def _public() -> dict[str, object]:
         elif not isinstance(value, np.dtype):  # which is NumPy's own object
             found[f"phix.{name}"] = value
     functions = {n: getattr(phix.nn.functional, n) for n in phix.nn.functional.__all__}
+    layers = set(phix.nn.__all__) - {"functional"}
+    found |= {f"phix.nn.{n}": getattr(phix.nn, n) for n in layers}
     return found | {f"phix.nn.functional.{n}": f for n, f in functions.items()}
 
 

@@ -35,7 +35,8 @@ each_face = pytest.mark.parametrize("name", FACES)
 def test_the_walk_finds_the_public_modules() -> None:
     assert set(FACES) >= {
         "phix", "phix.checkpoint_policies", "phix.debug", "phix.errors", "phix.fft", "phix.kernels",
-        "phix.linalg", "phix.nn", "phix.nn.functional", "phix.ops", "phix.random", "phix.sparse",
+        "phix.linalg", "phix.lod", "phix.nn", "phix.nn.functional", "phix.ops", "phix.random",
+        "phix.selected_rows", "phix.sparse", "phix.strings",
         "phix.tree",
     }  # fmt: skip
     files = {p.stem for p in (ROOT / "phix").glob("*.py") if not p.stem.startswith("__")}

@@ -27,14 +27,19 @@ ROOMS: dict[str, set[str]] = {
     "checkpoint_policies": {"core"},
     "__main__": {"ops", "table", "core"},
     "debug": {"api", "interpreters", "passes", "ops", "core"},
-    "nn": {"api", "ops", "core"},
+    "nn": {"random", "api", "ops", "core"},
     "testing": {"api", "debug", "ops", "core"},
     "random": {"api", "ops", "core"},
     "fft": {"ops", "core"},
     "linalg": {"ops", "core"},
     "sparse": {"ops", "core"},
+    "lod": {"ops", "core"},
+    "selected_rows": {"primitives", "ops", "core"},
+    "strings": {"core"},
     "numba": {"kernels", "api", "passes", "table", "ops", "core"},
     "cupy": {"kernels", "core"},
+    "files": {"core"},
+    "optim": {"api", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},
     "numpy": {"array_functions", "linalg", "fft", "api", "ops", "core"},
 }
@@ -48,7 +53,7 @@ SHARED_KERNELS = {
     "report",
 }  # folders of kernels/ that are no engine
 LONGEST_FILE, LONGEST_FUNCTION = 500, 60
-LAZY = ENGINE_LIBRARIES | {"yaml", "jax", "torch"}
+LAZY = ENGINE_LIBRARIES | {"yaml", "jax", "torch", "safetensors"}
 
 
 def module_of(path: Path) -> str:

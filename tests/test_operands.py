@@ -47,6 +47,7 @@ MUST_BE_KNOWN = {
     ("flash_attn_varlen_qkvpacked", "dropout"),
     ("flashmask_attention", "dropout"),
     ("ftrl", "lr_power"),
+    ("generate_proposals", "eta"),
     *(
         ("fused_rms_norm_quant", slot)
         for slot in ("quant_max_bound", "quant_min_bound", "quant_scale")
@@ -76,6 +77,7 @@ VALUES_ALONE = {
 # the samples end with the first call.
 OTHERS = {
     *(("histogram", slot) for slot in ("min", "max")),
+    *((op, "score_threshold") for op in ("matrix_nms", "multiclass_nms3")),
     *(("adam_", slot) for slot in ("beta1", "beta2", "epsilon")),
     *((op, slot) for op in ("arange", "range_v2") for slot in ("start", "end", "step")),
     ("update_loss_scaling_", "stop_update"),

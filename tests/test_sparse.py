@@ -154,7 +154,7 @@ def test_arithmetic(make: Callable[[], Any]) -> None:
     with pytest.raises(ShapeError, match="one shape"):
         x + y.T
     with pytest.raises(ArgumentError):
-        phix.to_tensor(a) * x
+        phix.to_tensor(a.T) * x
 
 
 @KINDS
@@ -175,8 +175,7 @@ def test_products(make: Callable[[], Any]) -> None:
                   lambda: sparse.mask_as(DENSE, x)):  # fmt: skip
         with pytest.raises(ShapeError):
             wrong()
-    with pytest.raises(ArgumentError, match=r"matmul: .*two sparse"):
-        x @ x.T
+    close(x @ x.T, a @ a.T)
 
 
 @KINDS

@@ -94,7 +94,7 @@ def test_wrong_kinds(added: Any) -> None:
     with pytest.raises(KernelRegistrationError, match="kernel 'mixed' is registered already"):
         phix.kernels.kind_kernel("mixed")(lambda x: x)
     for name, cls in (("low", dict), ("other", Low), ("dense", dict)):
-        with pytest.raises(KernelRegistrationError, match="there are dense, low"):
+        with pytest.raises(KernelRegistrationError, match=r"there are dense, .*low"):
             phix.kernels.add_kind(name, cls)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from phix.core import context, pytrees
+from phix.core import context, pytrees, tensor_kinds
 from phix.core.conversion import home, lent_tensor, owned_tensor
 from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
@@ -32,7 +33,24 @@ def _tensor(
         return make(value, place)
     raise ArgumentError(
         f"{where}: an argument holds {described(value)}, which is no tensor; "
-        "pass tensors, arrays or numbers, and other values as static arguments"
+        f"pass tensors, arrays or numbers, and other values as static arguments{_as_tree(value)}"
+    )
+
+
+def _as_tree(value: Any) -> str:
+    """How tensors that an object of a class of the user's holds become arguments."""
+    kind = type(value)
+    if (
+        kind.__module__.partition(".")[0] in ("builtins", "phix", "numpy")
+        or isinstance(value, type)
+        or callable(value)
+    ):
+        return ""
+    if dataclasses.is_dataclass(value):
+        return f"; for the tensors in it, decorate {kind.__name__}: @phix.tree.register_dataclass"
+    return (
+        f"; for the tensors in it, make {kind.__name__} a dataclass with "
+        "@phix.tree.register_dataclass, or give phix.tree.register what takes it apart"
     )
 
 
@@ -71,6 +89,17 @@ class Flattened:
     def __call__(self, *flat: Any) -> list[TensorBase]:
         args, kwargs = pytrees.unflatten(self.treedef, flat)
         outs, self.out_tree = flat_tensors(self.function(*args, **kwargs), self.where)
+        return outs
+
+
+class FlattenedDense(Flattened):
+    """The same where derivatives of the results are taken: tensors of other kinds are made dense,
+    since what numbers their rows has no derivative."""
+
+    def __call__(self, *flat: Any) -> list[TensorBase]:
+        args, kwargs = pytrees.unflatten(self.treedef, flat)
+        result = tensor_kinds.dense_tree(self.function(*args, **kwargs))
+        outs, self.out_tree = flat_tensors(result, self.where)
         return outs
 
 

@@ -17,6 +17,7 @@ from phix.core.errors import ArgumentError, DifferentiationError, ShapeError
 from phix.core.exact_keys import Exact
 from phix.core.given import FUNCTION, INTS, naming, takes, wrong
 from phix.core.tensor import TensorBase, Tracer
+from phix.core.tensor_kinds import dense
 
 
 @takes()
@@ -129,7 +130,7 @@ class ReverseRule(Rule):
         out: list[Any] = []
         for arg, grad in zip(args, grads):
             what = f"the backward rule of {self.name}"
-            own = pytrees.aligned(grad, arg, what)
+            own = list(map(dense, pytrees.aligned(grad, arg, what)))
             given, _ = flat_tensors([g for g in own if g is not None], what)
             supply = iter(given)
             for g, meta in zip(own, pytrees.leaves(arg)):

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, Literal, Union, overload
 
 import numpy as np
 
-from phix.api.arguments import Flattened, flat_tensors, function_name, split_aux
+from phix.api.arguments import Flattened, FlattenedDense, flat_tensors, function_name, split_aux
 from phix.api.signatures import (
     A,
     ArrayOrNumber,
@@ -105,7 +105,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
     for x in flat:
         as_differentiable(x, "vjp")
     wrapped, aux_of = split_aux(function, has_aux)
-    run = Flattened(wrapped, treedef, f"the result of {function_name(function)}")
+    run = FlattenedDense(wrapped, treedef, f"the result of {function_name(function)}")
     outs, pull = reverse.vjp(run, flat)
 
     @leaving_phix
@@ -117,7 +117,7 @@ def vjp(function: Callable[..., Any], *primals: Any, has_aux: bool = False) -> A
                 f"{ct_tree}"
             )
         fitted = [_fit_cotangent(c, o) for c, o in zip(cts, outs)]
-        return pytrees.unflatten(treedef, pull(fitted))[0]
+        return pytrees.unflatten(treedef, pull(fitted, any_kind=True))[0]
 
     out = pytrees.unflatten(run.out_tree, outs)
     return (out, pullback, aux_of()) if has_aux else (out, pullback)
@@ -171,7 +171,7 @@ def jvp(function: Callable[..., Any], primals: Any, tangents: Any, has_aux: bool
         as_differentiable(x, "jvp")
     flat_t = [_fit_tangent(t, x) for t, x in zip(flat_t, flat)]
     wrapped, aux_of = split_aux(function, has_aux)
-    run = Flattened(wrapped, treedef, f"the result of {function_name(function)}")
+    run = FlattenedDense(wrapped, treedef, f"the result of {function_name(function)}")
     outs, out_tangents = forward.jvp(run, flat, flat_t)
     out = pytrees.unflatten(run.out_tree, outs)
     tangent = pytrees.unflatten(run.out_tree, out_tangents)
@@ -264,7 +264,8 @@ def _with_gradient(
         run = Flattened(of_chosen, treedef, f"the result of {function_name(function)}")
         outs, pull = reverse.vjp(run, flat)
         _check_scalar(outs, function)
-        grads = pytrees.unflatten(treedef, pull([_one(outs[0].dtype, tensor_place(outs[0]))]))[0]
+        ones = [_one(outs[0].dtype, tensor_place(outs[0]))]
+        grads = pytrees.unflatten(treedef, pull(ones, any_kind=True))[0]
         value = pytrees.unflatten(run.out_tree, outs)
         found = grads[0] if isinstance(argnums, int) else grads
         return ((value, aux_of()), found) if has_aux else (value, found)

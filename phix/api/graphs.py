@@ -16,6 +16,7 @@ from phix.core.rules import get_op
 from phix.interpreters import decompose as decomposing
 from phix.interpreters import eager as _eager  # noqa: F401 - the base of all interpreters
 from phix.interpreters import stage
+from phix.interpreters.unrolled import warn_of_unrolled_loops
 from phix.passes import check
 
 
@@ -52,6 +53,7 @@ def trace(function: Callable[..., Any], args: Any, kwargs: Any) -> tuple[Graph, 
     metas, treedef = flat_specs((args, kwargs), function_name(function))
     flat = Flattened(function, treedef, f"the result of {function_name(function)}")
     graph = stage.trace(flat, metas, argument_names(function, args, kwargs))
+    warn_of_unrolled_loops(graph.equations)
     return graph, flat.out_tree
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, overload
 
 from phix import ops
-from phix.api.arguments import Flattened, flat_specs, flat_tensors, function_name, split_aux
+from phix.api.arguments import FlattenedDense, flat_specs, flat_tensors, function_name, split_aux
 from phix.api.batching import vmap
 from phix.api.gradients import Argnums, argument_places, as_differentiable, grad, jvp, vjp
 from phix.api.signatures import A, Function, OfArray, OfTensor, P, R
@@ -20,6 +20,7 @@ from phix.core.given import FLAG, FUNCTION, INTS, LIST, named, takes
 from phix.core.graph import Constant, Equation, Graph, copied, flat
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor
+from phix.core.tensor_kinds import dense_tree
 from phix.core.tracebacks import leaving_phix
 from phix.interpreters import stage
 from phix.interpreters import vjp as reverse
@@ -63,7 +64,7 @@ def linearize(function: Callable[..., Any], *primals: Any, has_aux: bool = False
     for x in values:
         as_differentiable(x, "linearize")
     wrapped, aux_of = split_aux(function, has_aux)
-    run = Flattened(wrapped, in_tree, f"the result of {name}")
+    run = FlattenedDense(wrapped, in_tree, f"the result of {name}")
     outs, pull = reverse.vjp(run, values)
     metas = [o.meta for o in outs]
 
@@ -138,7 +139,7 @@ def linear_transpose(function: Callable[..., Any], *primals: Any) -> Callable[..
     """
     name = function_name(function)
     metas, in_tree = flat_specs((primals, {}), name)
-    run = Flattened(function, in_tree, f"the result of {name}")
+    run = FlattenedDense(function, in_tree, f"the result of {name}")
     traced = stage.trace(run, metas)
     count = len(metas)
 
@@ -272,7 +273,7 @@ def jacrev(
     def jacobian(*args: Any, **kwargs: Any) -> Any:
         of_chosen, chosen = _of_chosen(function, args, kwargs, argnums)
         found = vjp(of_chosen, *chosen, has_aux=has_aux)
-        out, pull = found[0], found[1]
+        out, pull = found[0], lambda ct: dense_tree(found[1](ct))
         leaves, out_tree = pytrees.flatten(out)
         basis = _basis(leaves)
         columns, in_tree = _pulled(pull, out_tree, basis)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix import ops
-from phix.api.arguments import Flattened, flat_tensors, function_name
+from phix.api.arguments import FlattenedDense, flat_tensors, function_name
 from phix.api.signatures import OfArray, OfTensor, P, R
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -53,7 +53,7 @@ def jet(function: Callable[..., R], primals: Sequence[Any], series: Sequence[Any
     flat, treedef = flat_tensors((tuple(primals), {}), name)
     rows = _rows(tuple(primals), tuple(series), name)
     order = _order(rows, name)
-    run = Flattened(function, treedef, f"the result of {function_name(function)}")
+    run = FlattenedDense(function, treedef, f"the result of {function_name(function)}")
     inputs = [_series(x, row, name) for x, row in zip(flat, rows)]
     if not order:
         outs = [[y] for y in run(*flat)]

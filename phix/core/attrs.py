@@ -33,20 +33,25 @@ def _lowest(value: TensorBase) -> TensorBase:
     return value
 
 
+# A dim is never negative, so a program cannot have a negative number in the place of one.
+NO_NEGATIVE = "a size or attribute that is computed must be 0 or more"
+
+
 def is_traced(value: TensorBase) -> bool:
     """Whether the value is not known: it is staged, or differs along a batch."""
     return isinstance(_lowest(value), Tracer)
 
 
-def as_dim(value: TensorBase, largest: bool = False) -> Any:
+def as_dim(value: TensorBase, largest: bool = False, refusal: str = "") -> Any:
     """The size an int tensor stands for: its value, or an unknown dim while it is traced.
 
     Of a tensor that is mapped over a batch, the largest, if that is asked for; else an error.
+    A program takes a negative one for 0, or raises an error that says the ``refusal``.
     """
     if kind(value.dtype) == "int":
         value = _lowest(value)
         if isinstance(value, Tracer) and value.ndim == 0:
-            return value.interpreter.as_dim(value, largest)
+            return value.interpreter.as_dim(value, largest, refusal)
     return value.item()
 
 
@@ -54,7 +59,7 @@ def _int(value: Any) -> Any:
     if isinstance(value, Dim):
         return value
     if isinstance(value, TensorBase):
-        value = as_dim(value)
+        value = as_dim(value, refusal=NO_NEGATIVE)
         if isinstance(value, Dim):
             return value
     if isinstance(value, float) and not value.is_integer():
@@ -99,7 +104,7 @@ def _computed_ints(value: Any) -> tuple[Any, ...]:
     (count,) = value.meta.dims
     if not isinstance(count, int):
         raise TypeError("of an unknown number of ints")
-    return tuple(as_dim(value[k]) for k in range(count))
+    return tuple(as_dim(value[k], refusal=NO_NEGATIVE) for k in range(count))
 
 
 def _float(value: Any) -> float:

@@ -94,6 +94,8 @@ def bind_in_place(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> An
     Raises:
         ArgumentError, DTypeError, ShapeError: as :func:`bind` does; the tensors live on then.
     """
+    if tensor_kinds.concerns(inputs):
+        return tensor_kinds.call(op, inputs, attrs)  # whose kernel calls ops that work in place
     names = {source for source, _ in op.inplace}
     named = tuple(x for arg, x in zip(op.inputs, inputs) if arg.name in names)
     ending: list[TensorBase] = [x for x in _leaves(named) if isinstance(x, Tracer)]

@@ -70,8 +70,10 @@ def as_dtype(value: Any) -> np.dtype:
     except Exception:  # of whatever the value is asked
         dtype = None
     if dtype is None or dtype not in NATIVE:
+        is_dim = isinstance(value, int) and not isinstance(value, bool)
+        dims = "; the dims of a shape go into one list, phix.zeros([2, 3])" if is_dim else ""
         raise DTypeError(
-            f"{shown(value)} is not a dtype of phix; write one of {', '.join(BY_NAME)}"
+            f"{shown(value)} is not a dtype of phix; write one of {', '.join(BY_NAME)}{dims}"
         )
     return dtype
 

@@ -15,6 +15,8 @@ __all__ = [
     "DeviceError",
     "DifferentiationError",
     "DonatedTensorError",
+    "FileError",
+    "FileFormatError",
     "GraphError",
     "KernelError",
     "KernelNotFoundError",
@@ -30,7 +32,9 @@ __all__ = [
     "ShapeError",
     "TensorIndexError",
     "UnknownDimError",
+    "UnknownNameError",
     "UnknownOpError",
+    "UnrolledLoopWarning",
     "VerificationError",
 ]
 __dir__ = face(__all__)
@@ -140,12 +144,24 @@ class KernelRegistrationError(PhixError, ValueError):
     """A kernel or backend is registered twice, or in a way nothing could find it."""
 
 
+class UnrolledLoopWarning(UserWarning):
+    """A loop of Python has made very many equations of one line in a trace."""
+
+
 class VerificationError(PhixError, AssertionError):
     """A pass has left a program that does not mean what it should: a fault of phix."""
 
 
 class DeviceError(PhixError, RuntimeError):
     """A place is unknown, has no driver, or something failed on it."""
+
+
+class FileError(PhixError, OSError):
+    """A file cannot be read or written; ``__cause__`` is what the system said."""
+
+
+class FileFormatError(PhixError, ValueError):
+    """A file is torn, or is none of the format that it is read as."""
 
 
 # What is said of native code that got no memory, which says no more than that.

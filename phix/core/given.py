@@ -29,6 +29,7 @@ from phix.core.errors import (
     ShapeError,
     described,
 )
+from phix.core.hints import unknown_arguments
 from phix.core.tracebacks import shorten
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -185,11 +186,15 @@ def takes(**kinds: Kind) -> Callable[[F], F]:
         }
         found = {n: _BY_ANNOTATION.get(p.annotation) for n, p in parameters.items()} | kinds
         checks = tuple((places[name], name, kind) for name, kind in found.items() if kind)
+        is_open = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in parameters.values())
+        known = None if is_open else parameters.keys()
         # what runs functions of the user's lets the errors of ops in them through as they are
         named = naming(function.__name__, not any(kind.runs for kind in kinds.values()))
 
         @functools.wraps(function)
         def checked(*args: Any, **kwargs: Any) -> Any:
+            if kwargs and known is not None and not kwargs.keys() <= known:
+                raise unknown_arguments(function.__name__, known, kwargs.keys() - known)
             count = len(args)
             for place, name, kind in checks:
                 if place < count:

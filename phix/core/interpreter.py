@@ -35,7 +35,7 @@ class Interpreter:
     def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
         """After a call: what the user gave, and what became of it (for ``launch_cached``)."""
 
-    def as_dim(self, value: Any, largest: bool) -> Any:
+    def as_dim(self, value: Any, largest: bool, refusal: str) -> Any:
         """The size that an int tracer of this interpreter stands for."""
         return value.item()
 

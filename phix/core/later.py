@@ -21,6 +21,24 @@ def provide_bind(bind: Callable[..., Any]) -> None:
     _bind = bind
 
 
+_MAKERS: dict[str, Callable[..., Any]] = {}
+
+
+def maker(name: str) -> Callable[[Member], Member]:
+    """Register what makes an object of a library, under that library's name for it."""
+
+    def decorator(function: Any) -> Any:
+        _MAKERS[name] = function
+        return function
+
+    return decorator
+
+
+def make(name: str, *parts: Any) -> Any:
+    """An object of a library, which is imported by the folder of its engine."""
+    return _MAKERS[name](*parts)
+
+
 def call_op(name: str, *inputs: Any, attrs: tuple[Any, ...] = ()) -> Any:
     """One call of the op of that name, by the interpreter at work."""
     return _bind(OPS[name], inputs, attrs)

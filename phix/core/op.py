@@ -83,6 +83,7 @@ class Op:
     decomposition: Callable[..., Any] | None = None
     jvp_rule: Callable[..., Any] | None = None
     vjp_rule: Callable[..., Any] | None = None
+    kind_vjp_rule: Callable[..., Any] | None = None
     jet_rule: Callable[..., Any] | None = None
     batch_rule: Callable[..., Any] | None = None
     collective_rule: Callable[..., Any] | None = None

@@ -6,13 +6,19 @@ way, when this module is imported.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Iterable
 from typing import Any
+
+import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core import indexing, places
 from phix.core.annotations import DTypeLike, PlaceLike
+from phix.core.dims import DimLike
 from phix.core.dispatch import bind
+from phix.core.errors import DTypeError
+from phix.core.hints import Absent, unknown_arguments
 from phix.core.index_update import IndexUpdate
 from phix.core.later import method_of
 from phix.core.rules import OPS
@@ -67,6 +73,8 @@ class _Members:
     """What is no single op on the operands as they are; ``self`` is a tensor."""
 
     ndim: int
+    dtype: np.dtype
+    size: DimLike
 
     @property
     def T(self) -> Tensor:
@@ -78,9 +86,32 @@ class _Members:
         """Functional updates: ``x.at[index].set(y)``, also add, multiply, max, min."""
         return IndexUpdate(self)
 
-    def astype(self, dtype: DTypeLike) -> Tensor:
-        """The values converted to ``dtype``."""
-        return _call("cast", self, attrs=(dt.as_dtype(dtype),))
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+        return int(self.dtype.itemsize)
+
+    @property
+    def nbytes(self) -> DimLike:
+        """The bytes of all elements."""
+        return self.size * self.itemsize
+
+    def astype(
+        self,
+        dtype: DTypeLike,
+        order: str = "K",
+        casting: str = "unsafe",
+        subok: bool = True,
+        copy: bool = True,
+    ) -> Tensor:
+        """The values converted to ``dtype``; a complex number keeps its real part."""
+        wanted = dt.as_dtype(dtype)
+        if casting != "unsafe" and not np.can_cast(self.dtype, wanted, casting):  # type: ignore[arg-type]
+            raise DTypeError(
+                f"astype: {self.dtype} does not become {wanted} with casting={casting!r}; leave "
+                "casting out"
+            )
+        return _call("cast", self, attrs=(wanted,))
 
     def to(self, place: PlaceLike) -> Tensor:
         """The tensor on ``place``; itself, if it is there.
@@ -127,6 +158,68 @@ class _Members:
         return _call("round", self, attrs=(digits,))
 
 
+# The methods with meanings of their own, NumPy's or Paddle's: members of the classes that
+# ``provide_methods`` is given. They are imported when the first of them is asked for.
+WRITTEN_METHODS: tuple[str, ...] = (
+    "all", "any", "argmax", "argmin", "argpartition", "argsort", "choose", "clip", "compress",
+    "conj", "conjugate", "copy", "cumprod", "cumsum", "diagonal", "dot", "flat", "flatten", "imag",
+    "max", "mT", "mean", "min", "nonzero", "partition", "prod", "ptp", "ravel", "real", "repeat",
+    "reshape", "round", "searchsorted", "sort", "squeeze", "std", "sum", "swapaxes", "take",
+    "tobytes", "trace", "transpose", "var", "view",
+    "clone", "cpu", "cummax", "cummin", "cumsum_", "detach", "dim", "element_size", "expand",
+    "flatten_", "gather", "histogram", "index_add", "index_select", "kthvalue", "logcumsumexp",
+    "logsumexp", "matrix_rank", "median", "nanmedian", "ndimension", "norm", "pinv",
+    "repeat_interleave", "reshape_", "scatter", "split", "tensordot", "tile", "topk", "transpose_",
+    "unfold", "unique", "unique_consecutive", "where",
+)  # fmt: skip
+
+
+class _Later:
+    """A method in whose place the one that is written comes, when it is first asked for."""
+
+    __slots__ = ("load", "name")
+
+    def __init__(self, name: str, load: Callable[[], None]) -> None:
+        self.name, self.load = name, load
+
+    def __get__(self, tensor: Any, owner: type) -> Any:
+        self.load()
+        return getattr(owner if tensor is None else tensor, self.name)
+
+
+def provide_methods(load: Callable[[], Iterable[type]]) -> None:
+    """Say where the classes are that the written methods are members of."""
+
+    def install() -> None:
+        for owner in load():
+            for name, member in vars(owner).items():
+                if isinstance(vars(TensorBase).get(name), _Later):
+                    is_fact = isinstance(member, property)
+                    setattr(TensorBase, name, member if is_fact else _answering(member))
+
+    for name in WRITTEN_METHODS:
+        setattr(TensorBase, name, _Later(name, install))
+
+
+def _answering(function: Any) -> Any:
+    """The function as a method that answers keywords it does not take.
+
+    Python's own error names them alone, and functions of ops keep the signatures of the table.
+    """
+    code = function.__code__
+    known = dict.fromkeys(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]).keys()
+
+    @functools.wraps(function)
+    def method(*args: Any, **kwargs: Any) -> Any:
+        if kwargs and not kwargs.keys() <= known:
+            raise unknown_arguments(
+                f"x.{function.__name__}", list(known)[1:], kwargs.keys() - known
+            )
+        return function(*args, **kwargs)
+
+    return method
+
+
 def _install() -> None:
     members = [m for n, m in vars(_Members).items() if callable(m) or isinstance(m, property)]
     members += [_operator(python, op) for python, op in (BINARY | COMPARE | UNARY).items()]
@@ -135,21 +228,36 @@ def _install() -> None:
         method_of(TensorBase)(member)
 
 
+# First arguments that no method is called on: x.poisson() would take x for the key.
+NO_SELF = ("key", "branch", "learning_rate")
+# What tensors, which are immutable, do not do as NumPy's method of the name does it.
+NO_METHODS = ("fill",)
+
+
 def install_methods(ops_module: Any) -> None:
     """Make each op whose first argument is a tensor a method of that name, ``relu_`` too."""
     for op_name, op in OPS.items():
         first = op.args[0] if op.args else None
-        if first is None or first.type != "Tensor" or first.optional:
+        if first is None or first.type != "Tensor" or first.optional or first.name in NO_SELF:
             continue
         for name in (op_name, f"{op_name}_") if op.inplace else (op_name,):
             function = getattr(ops_module, name, None)
-            if function and not hasattr(TensorBase, name):
-                setattr(TensorBase, name, function)
+            is_free = name not in NO_METHODS and not _has(name)
+            if function and is_free:
+                setattr(TensorBase, name, _answering(function))
+
+
+def _has(name: str) -> bool:
+    """Whether tensors have a member of that name, which is not asked for; absent ones do not
+    count."""
+    found = next((vars(c)[name] for c in TensorBase.__mro__ if name in vars(c)), None)
+    return found is not None and not isinstance(found, Absent)
 
 
 def remove_method(name: str, function: Any) -> None:
     """Take a method away again, if it is that function."""
-    if function is not None and vars(TensorBase).get(name) is function:
+    found = vars(TensorBase).get(name)
+    if function is not None and getattr(found, "__wrapped__", None) is function:
         delattr(TensorBase, name)
 
 

@@ -11,13 +11,18 @@ import optree
 from phix.core.errors import ArgumentError, described, shown
 from phix.core.exact_keys import Exact
 from phix.core.faces import face
+from phix.core.nodes import REGISTERED, Registered
 
 __all__ = [
     "aligned",
     "broadcast_prefix",
+    "combine",
     "flatten",
     "leaves",
     "map",
+    "map_with_path",
+    "partition",
+    "paths",
     "register",
     "register_dataclass",
     "unflatten",
@@ -112,13 +117,101 @@ def leaves(tree: Any) -> list[Any]:
         raise _endless() from None
 
 
+def paths(tree: Any) -> list[str]:
+    """Where each leaf is, in the order of :func:`leaves`: the names on the way to it, with dots.
+
+    Names are the keys of dicts, places in lists, and fields of classes.
+
+    >>> import phix
+    >>> phix.tree.paths({"layers": [{"w": 1, "b": 2}]})
+    ['layers.0.b', 'layers.0.w']
+    """
+    try:
+        found = optree.tree_paths(tree, namespace=NAMESPACE)
+    except RecursionError:
+        raise _endless() from None
+    return [".".join(str(part) for part in path) for path in found]
+
+
+def map_with_path(function: Callable[..., Any], tree: Any, *rest: Any) -> Any:
+    """``function(path, leaf, ...)`` over corresponding leaves; see :func:`paths`.
+
+    >>> import phix
+    >>> phix.tree.map_with_path(lambda path, x: f"{path}={x}", {"a": [1, 2]})
+    {'a': ['a.0=1', 'a.1=2']}
+    """
+    if not callable(function):
+        raise ArgumentError(
+            f"tree.map_with_path: function must be a function, found {described(function)}"
+        )
+    where = iter(paths(tree))
+    return map(lambda *parts: function(next(where), *parts), tree, *rest)
+
+
+def partition(tree: Any, chosen: Any) -> tuple[Any, Any]:
+    """The tree with None for the leaves that are not chosen, and with None for those that are.
+
+    :func:`combine` puts the two together again. Derivatives and optimizers leave None alone, so the
+    first may be what is trained, the second what is frozen.
+
+    Args:
+        tree: any tree.
+        chosen: a function of the path and the leaf, or a tree of bools as this one.
+
+    >>> import phix
+    >>> phix.tree.partition({"w": 1, "b": 2}, lambda path, leaf: path == "w")
+    ({'w': 1, 'b': None}, {'w': None, 'b': 2})
+    """
+    flat, treedef = flatten(tree)
+    if callable(chosen):
+        flags = [bool(chosen(path, leaf)) for path, leaf in zip(paths(tree), flat)]
+    else:
+        flags = _under(tree, treedef, chosen)
+    wrong = [flag for flag in flags if not isinstance(flag, bool)]
+    if wrong:
+        raise ArgumentError(
+            "tree.partition: chosen must be a function of path and leaf, or a tree of bools, found "
+            f"{described(wrong[0])} in it"
+        )
+    parts = (
+        [x if flag is side else None for flag, x in zip(flags, flat)] for side in (True, False)
+    )
+    first, second = (optree.tree_unflatten(treedef, part) for part in parts)
+    return first, second
+
+
+def combine(first: Any, *rest: Any) -> Any:
+    """The tree that has, where it is None, what the next of the trees has that is not.
+
+    >>> import phix
+    >>> phix.tree.combine({"w": 1, "b": None}, {"w": None, "b": 2})
+    {'w': 1, 'b': 2}
+
+    Raises:
+        ArgumentError: the structures differ otherwise.
+    """
+
+    def met(*parts: Any) -> Any:
+        return next((part for part in parts if part is not None), None)
+
+    try:
+        return optree.tree_map(met, first, *rest, none_is_leaf=True, namespace=NAMESPACE)
+    except RecursionError:
+        raise _endless() from None
+    except ValueError as error:
+        raise ArgumentError(
+            f"tree.combine: the trees must have one structure but for None, found {shown(first)} "
+            f"and {', '.join(shown(other) for other in rest)}"
+        ) from error
+
+
 def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[..., Any]) -> None:
     """Make ``cls`` a tree node.
 
     Args:
         cls: the type of the node.
         flatten_fn: ``node -> (children, aux)``, aux hashable and compared exactly: 0.0 is not -0.0,
-            1 is not 1.0.
+            1 is not 1.0. A third entry may name the children in paths, as a tuple of that length.
         unflatten_fn: ``(aux, children) -> node``.
 
     >>> import phix
@@ -151,6 +244,13 @@ def register(cls: type, flatten_fn: Callable[..., Any], unflatten_fn: Callable[.
             f"tree.register: {cls.__name__} is a node already, or can be none; register each class "
             f"once ({error})"
         ) from error
+
+    def bare(node: Any) -> tuple[Sequence[Any], Any, Sequence[Any]]:
+        children, aux, *entries = flatten_fn(node)
+        children = list(children)
+        return children, aux, entries[0] if entries else range(len(children))
+
+    REGISTERED[cls] = Registered(bare, unflatten_fn)
 
 
 def register_dataclass(
@@ -194,7 +294,7 @@ def register_dataclass(
     made: Any = cls
 
     def parts(node: Any) -> Any:
-        return [getattr(node, n) for n in data], tuple(getattr(node, n) for n in meta)
+        return [getattr(node, n) for n in data], tuple(getattr(node, n) for n in meta), data
 
     def whole(aux: Any, children: Any) -> Any:
         return made(**dict(zip(data, children)), **dict(zip(meta, aux)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeVar
 
-from phix.core import registries, rewrites
+from phix.core import hints, registries, rewrites
 from phix.core.errors import OpTableError, UnknownOpError
 from phix.core.op import Op
 
@@ -22,6 +22,7 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "decomposition": {},
     "jvp_rule": {},
     "vjp_rule": {},
+    "kind_vjp_rule": {},
     "jet_rule": {},
     "batch_rule": {},
     "collective_rule": {},
@@ -76,10 +77,7 @@ def get_op(name: str) -> Op:
     """
     op = OPS.get(name)
     if op is None:
-        import difflib
-
-        near = difflib.get_close_matches(name, OPS, n=3)
-        hint = f"did you mean {', '.join(near)}?" if near else "phix.load_ops(file) adds ops"
+        hint = hints.proposal(name, OPS) or "phix.load_ops(file) adds ops"
         raise UnknownOpError(f"no op {name!r} in the op table; {hint}")
     return op
 
@@ -158,10 +156,7 @@ def infer_meta_rule(op: Op) -> Callable[..., Any] | MetaOf:
             f"entry, or register @phix.core.rules.decompose({op.name!r})"
         )
     if name not in INFER_META:
-        import difflib
-
-        near = difflib.get_close_matches(name, INFER_META, n=3)
-        hint = f"did you mean {', '.join(near)}? " if near else ""
+        hint = f"{hints.proposal(name, INFER_META)} ".lstrip()
         raise OpTableError(
             f"{op.where}: op {op.name!r} names infer_meta {name!r}, which is not registered; "
             f"{hint}A function of one's own is @phix.core.rules.infer_meta({name!r})"
@@ -193,6 +188,15 @@ def vjp(op_name: str) -> Callable[[Rule], Rule]:
     entry an output, gives the cotangents of ``op.inputs``, None where there is none.
     """
     return _register("vjp_rule", op_name)
+
+
+def kind_vjp(op_name: str) -> Callable[[Rule], Rule]:
+    """Register a reverse-mode rule for some calls, as :func:`vjp` does for all.
+
+    It gives None for the others, which are left to the op's derivative. Its ``pull`` may give
+    tensors of other kinds (``core.tensor_kinds``), which can be added and have ``to_dense``.
+    """
+    return _register("kind_vjp_rule", op_name)
 
 
 def jet(op_name: str) -> Callable[[Rule], Rule]:

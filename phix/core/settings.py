@@ -83,6 +83,10 @@ class Settings:
     most_unshared_bytes: int = _program(
         16 << 20, "bytes", "temps of a GPU program that share no memory, so that steps can overlap"
     )
+    # -- tracing
+    most_calls_of_a_line: int = _kept(
+        500, "calls", "of one op by one line in one trace; more are warned of as an unrolled loop"
+    )
     # -- what is kept
     most_eager_plans: int = _kept(
         8192, "calls", "eager calls that are remembered; one with a program takes 50 KB"

@@ -15,13 +15,14 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.core.dims import Symbol
-from phix.core.errors import PhixError
+from phix.core.errors import PhixError, ShapeError
 from phix.core.graph import Equation, Graph, flat, graphs_in, symbols_of
 from phix.core.recent import Recent
 from phix.core.settings import most_sizes
 from phix.core.source import at_source
 
 Infer = Callable[[Equation, Mapping[Symbol, Any]], Any]
+Check = Callable[[Mapping[Symbol, Any]], None]
 _infer: list[Infer] = []
 # Sizes to try: one for all unknown dims, or one for each.
 _ALIKE = (0, 1)
@@ -55,17 +56,47 @@ class SizeCheck:
         return True
 
 
-def size_checks(graph: Graph) -> dict[Symbol, SizeCheck]:
+def size_bound(equation: Equation, size: int) -> int:
+    """The size that an equation gives a dim: from 0 on.
+
+    Raises:
+        ShapeError: it is negative, and the equation has a refusal of that.
+    """
+    refusal = equation.attrs[2]
+    if size < 0 and refusal:
+        raise at_source(ShapeError(f"{refusal}, found {size}"), equation.source)
+    return max(size, 0)
+
+
+class Bound:
+    """Raises where a run binds a negative size that the equation refuses; then the check looks."""
+
+    def __init__(self, equation: Equation, check: Check | None) -> None:
+        (self.symbol,) = dm.symbols(equation.attrs[0])
+        self.equation, self.check = equation, check
+        self.refusal: str = equation.attrs[2]
+
+    def __call__(self, env: Mapping[Symbol, Any]) -> None:
+        size_bound(self.equation, env[self.symbol])
+        if self.check is not None:
+            self.check(env)
+
+
+def size_checks(graph: Graph) -> dict[Symbol, Check]:
     """What is to be looked at where the graph binds a dim, for those that need a look."""
     bound = graph.bound_symbols
     if not bound or not _infer:
         return {}
-    found: dict[Symbol, SizeCheck] = {}
+    found: dict[Symbol, Check] = {}
     unsure = [e for e in _equations(graph) if not bound.isdisjoint(_symbols(e)) and _is_unsure(e)]
     for symbol in bound:
         own = [e for e in unsure if symbol in _symbols(e)]
         if own:
             found[symbol] = SizeCheck(own, set().union(*map(_symbols, own)))
+    for equation in graph.equations:
+        if equation.op.binds_dim and equation.attrs[2]:
+            (symbol,) = dm.symbols(equation.attrs[0])
+            found[symbol] = Bound(equation, found.get(symbol))
     return found
 
 

@@ -17,8 +17,11 @@ from phix.core.errors import (
     DTypeError,
     NumberRangeError,
     ShapeError,
+    TensorIndexError,
     described,
+    shown,
 )
+from phix.core.hints import public_names
 from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaTensor
 from phix.core.places import Place
@@ -41,6 +44,9 @@ class TensorBase(TensorMethods):
 
         @property
         def meta(self) -> MetaTensor: ...
+
+    def __dir__(self) -> list[str]:
+        return public_names(type(self))
 
     # -- facts -----------------------------------------------------------------------------
     @property
@@ -77,9 +83,20 @@ class TensorBase(TensorMethods):
             return data.astype(dtype)
         return data.copy() if copy else data
 
-    def item(self) -> Any:
-        """The value of a one-element tensor as a Python number."""
+    def item(self, *index: Any) -> Any:
+        """The value of a one-element tensor as a Python number.
+
+        ``x.item(k)`` is that of the kth element of all, ``x.item(i, j)`` that of one by its place.
+        """
         data = self.concrete("a Python number").host
+        if index:
+            try:
+                return data.item(*index)
+            except (IndexError, ValueError, TypeError) as error:
+                raise TensorIndexError(
+                    f"item: {shown(index)} is no element of {self.meta} ({error}); give one index "
+                    "for each axis, or one among all elements"
+                ) from None
         if data.size != 1:
             raise ArgumentError(f"item() needs one element, found {self.meta}; index it first")
         return data.item()

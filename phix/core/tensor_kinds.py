@@ -7,10 +7,12 @@ dense tensors and the function is made of ops, so that it is compiled, different
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from phix.core import registries
+import optree
+
+from phix.core import pytrees, registries
 from phix.core.attrs import convert
 from phix.core.errors import (
     ArgumentError,
@@ -19,6 +21,7 @@ from phix.core.errors import (
     KernelRegistrationError,
     shown,
 )
+from phix.core.given import naming
 from phix.core.op import Op
 
 DENSE = "dense"
@@ -26,13 +29,18 @@ _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 KINDS: dict[type, str] = {}
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
-registries.contents(KINDS, _FUNCTIONS)
+_OF_OPS: dict[str, dict[str, Callable[..., Any]]] = {}
+registries.contents(KINDS, _FUNCTIONS, _OF_OPS)
 
 
-def add_kind(name: str, cls: type) -> None:
+def add_kind(
+    name: str, cls: type, functions: Mapping[str, Callable[..., Any]] | None = None
+) -> None:
     """Make objects of a class tensors of a kind, which entries of tables name in their kernels.
 
-    The class is to be a pytree of tensors: see ``phix.tree.register``.
+    The class is to be a pytree of tensors: see ``phix.tree.register``. ``functions`` has by names
+    of ops what calls with such tensors run where the entry says nothing: they take the op's args
+    in their order, and see to other kinds and to dense tensors beside theirs.
 
     Raises:
         KernelRegistrationError: the name or the class is known.
@@ -48,6 +56,7 @@ def add_kind(name: str, cls: type) -> None:
             f"or it is no name; there are {', '.join((DENSE, *KINDS.values()))}"
         )
     KINDS[cls] = name
+    _OF_OPS[name] = dict(functions or {})
 
 
 def kind_kernel(name: str) -> Callable[[_Function], _Function]:
@@ -75,6 +84,22 @@ def concerns(inputs: tuple[Any, ...]) -> bool:
     return any(_kind(x) != DENSE for x in inputs)
 
 
+def dense(x: Any) -> Any:
+    """x, as a dense tensor if it is of another kind and can be one."""
+    return x.to_dense() if type(x) in KINDS and hasattr(x, "to_dense") else x
+
+
+def dense_tree(tree: Any) -> Any:
+    """A tree whose tensors of other kinds are made dense."""
+    try:
+        return optree.tree_map(
+            dense, tree, is_leaf=lambda x: type(x) in KINDS, namespace=pytrees.NAMESPACE
+        )
+    except RecursionError:
+        pytrees.flatten(tree)  # which says so
+        raise
+
+
 def _kind(value: Any) -> str:
     first = value[0] if isinstance(value, (list, tuple)) and value else value
     return KINDS.get(type(first), DENSE)
@@ -92,6 +117,9 @@ def call(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
     rows = op.kernel.get("func", ())
     row = next((r for r in rows if (r[1] or (DENSE,) * len(kinds)) == kinds), None)
     if row is None:
+        own = next((_OF_OPS[k].get(op.name) for k in kinds if k != DENSE), None)
+        if own is not None:
+            return own(*op.merge(inputs, convert(op, attrs)))
         known = ", ".join(f"{n} {{{', '.join(i)} -> {', '.join(o)}}}" for n, i, o in rows if i)
         raise ArgumentError(
             f"{op.name}: no kernel takes tensors of the kinds ({', '.join(kinds)}); its entry has "
@@ -103,7 +131,8 @@ def call(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
             f"{op.name}: no kernel {name!r} for tensors of the kinds ({', '.join(kinds)}); "
             f"register one with @phix.kernels.kind_kernel({name!r})"
         )
-    outs = _FUNCTIONS[name](*op.merge(inputs, convert(op, attrs)))
+    with naming(op.name):
+        outs = _FUNCTIONS[name](*op.merge(inputs, convert(op, attrs)))
     found = tuple(map(_kind, (outs,) if len(op.outputs) == 1 else outs))
     if found != wanted:
         raise KernelError(

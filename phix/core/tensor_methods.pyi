@@ -50,8 +50,21 @@ class TensorMethods:
     @property
     def at(self) -> IndexUpdate:
         """Functional updates: ``x.at[index].set(y)``, also add, multiply, max, min."""
-    def astype(self, dtype: DTypeLike) -> Tensor:
-        """The values converted to ``dtype``."""
+    @property
+    def itemsize(self) -> int:
+        """The bytes of an element."""
+    @property
+    def nbytes(self) -> DimLike:
+        """The bytes of all elements."""
+    def astype(
+        self,
+        dtype: DTypeLike,
+        order: str = 'K',
+        casting: str = 'unsafe',
+        subok: bool = True,
+        copy: bool = True,
+    ) -> Tensor:
+        """The values converted to ``dtype``; a complex number keeps its real part."""
     def to(self, place: PlaceLike) -> Tensor:
         """The tensor on ``place``; itself, if it is there."""
     def __getitem__(self, index: Any) -> Tensor: ...
@@ -64,6 +77,378 @@ class TensorMethods:
     def __divmod__(self, other: TensorLike) -> tuple[Tensor, Tensor]: ...
     def __rdivmod__(self, other: TensorLike) -> tuple[Tensor, Tensor]: ...
     def __round__(self, digits: int = 0) -> Tensor: ...
+    def sum(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+        *,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """The sum along axes, of all elements where there is no axis; ints to int64."""
+    def prod(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+        *,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """The product along axes, of all elements where there is no axis; ints to int64."""
+    def mean(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        where: Any = None,
+        *,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """The mean along axes, of all elements where there is no axis; of ints in float64."""
+    def var(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: bool = False,
+        *,
+        correction: Any = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """The mean of squared distances from the mean, over n - ddof; ddof is 0, as in NumPy."""
+    def std(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        ddof: Any = 0,
+        keepdims: bool = False,
+        *,
+        correction: Any = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """The root of the variance, over n - ddof; ddof is 0, as in NumPy."""
+    def max(
+        self,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+        *,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """The largest element along axes, of all where there is no axis; NaN where one is."""
+    def min(
+        self,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        initial: Any = None,
+        where: Any = None,
+        *,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """The least element along axes, of all where there is no axis; NaN where one is."""
+    def ptp(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Tensor:
+        """The largest element less the least, along axes."""
+    def argmax(
+        self,
+        axis: Any = None,
+        out: Any = None,
+        *,
+        keepdims: bool = False,
+        keepdim: bool = False,
+        dtype: Any = None,
+    ) -> Tensor:
+        """Where the largest element is: in the flattened tensor where there is no axis."""
+    def argmin(
+        self,
+        axis: Any = None,
+        out: Any = None,
+        *,
+        keepdims: bool = False,
+        keepdim: bool = False,
+        dtype: Any = None,
+    ) -> Tensor:
+        """Where the least element is: in the flattened tensor where there is no axis."""
+    def all(
+        self,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: Any = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """Whether all elements along axes are true."""
+    def any(
+        self,
+        axis: Any = None,
+        out: Any = None,
+        keepdims: bool = False,
+        *,
+        where: Any = None,
+        keepdim: bool = False,
+    ) -> Tensor:
+        """Whether some element along axes is true."""
+    def cumsum(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        *,
+        exclusive: bool = False,
+        reverse: bool = False,
+    ) -> Tensor:
+        """Running sums along an axis, of the flattened tensor where there is none."""
+    def cumprod(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        out: Any = None,
+        *,
+        dim: Any = None,
+        exclusive: bool = False,
+        reverse: bool = False,
+    ) -> Tensor:
+        """Running products along an axis, of the flattened tensor where there is none."""
+    def reshape(self, *shape: Any, order: str = 'C', copy: Any = None) -> Tensor:
+        """The elements in another shape: ``x.reshape(2, 3)`` or ``x.reshape((2, 3))``."""
+    def flatten(self, order: Any = 'C', stop_axis: int = -1, *, start_axis: int = 0) -> Tensor:
+        """The elements along one axis; ``x.flatten(1)`` leaves the first axis, as in Paddle."""
+    def ravel(self, order: Any = 'C') -> Tensor:
+        """The elements along one axis."""
+    def transpose(self, *axes: Any, perm: Any = None) -> Tensor:
+        """The axes in another order, ``x.transpose(1, 0)`` or ``x.transpose((1, 0))``; reversed
+        without any."""
+    def swapaxes(self, axis1: int, axis2: int) -> Tensor:
+        """Two axes in each other's place."""
+    def squeeze(self, axis: Any = None) -> Tensor:
+        """Without the axes of one element, or without those named, which must have one."""
+    def repeat(self, repeats: Any, axis: Any = None) -> Tensor:
+        """Each element so many times in a row; of the flattened tensor where there is no axis."""
+    def sort(
+        self,
+        axis: Any = -1,
+        kind: Any = None,
+        order: Any = None,
+        *,
+        stable: Any = None,
+        descending: bool = False,
+    ) -> Tensor:
+        """A sorted copy along an axis, of the flattened tensor for None. Not in place."""
+    def argsort(
+        self,
+        axis: Any = -1,
+        kind: Any = None,
+        order: Any = None,
+        *,
+        stable: Any = None,
+        descending: bool = False,
+    ) -> Tensor:
+        """The indices that sort along an axis; equal elements keep their order if stable."""
+    def partition(self, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Tensor:
+        """A copy whose kth element is the one that sorting puts there, with none larger before it
+        and none less behind; here all are sorted. Not in place."""
+    def argpartition(self, kth: Any, axis: Any = -1, kind: Any = None, order: Any = None) -> Tensor:
+        """The indices that partition, here those that sort."""
+    def take(self, indices: Any, axis: Any = None, out: Any = None, mode: str = 'raise') -> Tensor:
+        """The elements at indices along an axis, of the flattened tensor where there is none."""
+    def choose(self, choices: Any, out: Any = None, mode: str = 'raise') -> Tensor:
+        """Element by element, from the choice whose number this tensor has there."""
+    def compress(self, condition: Any, axis: Any = None, out: Any = None) -> Tensor:
+        """The slices along an axis for which the condition holds."""
+    def nonzero(self) -> tuple[Tensor, ...]:
+        """Where elements are not zero: the indices along each axis."""
+    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+        """The elements whose indices along two axes differ by ``offset``, along the last axis."""
+    def trace(
+        self,
+        offset: int = 0,
+        axis1: int = 0,
+        axis2: int = 1,
+        dtype: Any = None,
+        out: Any = None,
+    ) -> Tensor:
+        """The sum along a diagonal."""
+    def searchsorted(
+        self,
+        v: Any = None,
+        side: str = 'left',
+        sorter: Any = None,
+        *,
+        values: Any = None,
+        right: bool | None = None,
+        out_int32: bool = False,
+    ) -> Tensor:
+        """Where elements of ``v`` are to be put into this sorted tensor, so that it stays sorted;
+        behind equal ones with side='right'."""
+    def clip(self, min: Any = None, max: Any = None, out: Any = None) -> Tensor:
+        """The elements, no less than ``min`` and no larger than ``max``."""
+    def round(self, decimals: int = 0, out: Any = None) -> Tensor:
+        """The elements rounded to so many decimals, halves to even."""
+    def dot(self, b: Any = None, out: Any = None, *, y: Any = None) -> Tensor:
+        """The product of two vectors, or of matrices as ``@``; over the last axis of this tensor
+        and the last but one of the other; ``x * b`` where one is a number."""
+    def conj(self) -> Tensor:
+        """The complex conjugates; a tensor of real numbers as it is."""
+    def conjugate(self) -> Tensor:
+        """The complex conjugates; a tensor of real numbers as it is."""
+    @property
+    def real(self) -> Tensor:
+        """The real parts."""
+    @property
+    def imag(self) -> Tensor:
+        """The imaginary parts."""
+    @property
+    def flat(self) -> Tensor:
+        """The elements along one axis, to index or to go through."""
+    @property
+    def mT(self) -> Tensor:
+        """The tensor with its last two axes in each other's place."""
+    def view(self, *dtype: Any) -> Tensor:
+        """The same bits as numbers of another dtype; of ints, the elements in that shape."""
+    def copy(self, order: str = 'C') -> Tensor:
+        """The same values in memory of their own."""
+    def tobytes(self, order: str = 'C') -> bytes:
+        """The bytes of the elements, as they lie in memory."""
+    def logsumexp(
+        self,
+        axis: Any = None,
+        keepdim: bool = False,
+        *,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """log(sum(exp(x))) along axes, of all elements where there is no axis."""
+    def logcumsumexp(
+        self,
+        axis: Any = None,
+        dtype: Any = None,
+        *,
+        exclusive: bool = False,
+        reverse: bool = False,
+    ) -> Tensor:
+        """Logarithms of running sums of exp(x), of the flattened tensor where there is no axis."""
+    def cummax(self, axis: Any = None, dtype: Any = 'int64') -> tuple[Tensor, Tensor]:
+        """Running maxima, of the flattened tensor where there is no axis, and where they are."""
+    def cummin(self, axis: Any = None, dtype: Any = 'int64') -> tuple[Tensor, Tensor]:
+        """Running minima, of the flattened tensor where there is no axis, and where they are."""
+    def median(self, axis: Any = None, keepdim: bool = False, mode: str = 'avg') -> Any:
+        """The element in the middle, the mean of two for mode 'avg'; for mode 'min' the less of two
+        and its index."""
+    def nanmedian(self, axis: Any = None, keepdim: bool = False, mode: str = 'avg') -> Any:
+        """The median of the elements that are no NaN."""
+    def norm(
+        self,
+        p: Any = None,
+        axis: Any = None,
+        keepdim: bool = False,
+        *,
+        keepdims: bool = False,
+    ) -> Tensor:
+        """The norm of all elements as one vector, or along an axis; of matrices along two."""
+    def histogram(
+        self,
+        bins: int = 100,
+        min: float = 0.0,
+        max: float = 0.0,
+        weight: Any = None,
+        density: bool = False,
+    ) -> Tensor:
+        """How many elements are in each of so many equal bins from ``min`` to ``max``."""
+    def split(self, num_or_sections: Any, axis: Any = 0) -> tuple[Tensor, ...]:
+        """So many equal parts along an axis, or parts of the sizes listed."""
+    def expand(self, *shape: Any) -> Tensor:
+        """Repeated along axes of one element, and along new ones in front; -1 keeps a dim."""
+    def tile(self, *repeat_times: Any) -> Tensor:
+        """The whole tensor so many times along each axis."""
+    def repeat_interleave(self, repeats: Any, axis: Any = None) -> Tensor:
+        """Each element so many times in a row; of the flattened tensor where there is no axis."""
+    def unfold(self, axis: int, size: int, step: int) -> Tensor:
+        """Windows of ``size`` elements along an axis, each ``step`` after the last, along a new
+        last axis. Patches of images are phix.ops.unfold."""
+    def transpose_(self, *axes: Any, perm: Any = None) -> Tensor:
+        """:meth:`transpose` in the memory of the tensor, not to be used after it."""
+    def reshape_(self, *shape: Any) -> Tensor:
+        """:meth:`reshape` in the memory of the tensor, not to be used after it."""
+    def flatten_(self, start_axis: int = 0, stop_axis: int = -1) -> Tensor:
+        """:meth:`flatten` in the memory of the tensor, not to be used after it."""
+    def cumsum_(self, axis: Any = None) -> Tensor:
+        """:meth:`cumsum` in the memory of the tensor, not to be used after it."""
+    def unique(
+        self,
+        return_index: bool = False,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        axis: Any = None,
+        dtype: Any = 'int64',
+    ) -> Any:
+        """The elements that differ, sorted, and what else is asked for."""
+    def unique_consecutive(
+        self,
+        return_inverse: bool = False,
+        return_counts: bool = False,
+        axis: Any = None,
+        dtype: Any = 'int64',
+    ) -> Any:
+        """The elements that differ from the one before, and what else is asked for."""
+    def topk(
+        self,
+        k: Any,
+        axis: Any = -1,
+        largest: bool = True,
+        sorted: bool = True,
+    ) -> tuple[Tensor, Tensor]:
+        """The k largest elements along an axis, and where they are."""
+    def kthvalue(self, k: int, axis: Any = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+        """The kth least element along an axis, counted from 1, and where it is."""
+    def gather(self, index: Any, axis: Any = 0) -> Tensor:
+        """The slices at indices along an axis."""
+    def index_select(self, index: Any, axis: Any = 0) -> Tensor:
+        """The slices at indices along an axis."""
+    def scatter(self, index: Any, updates: Any, overwrite: bool = True) -> Tensor:
+        """The tensor with the rows of ``updates`` at indices, or added there to zeros."""
+    def where(self, x: Any, y: Any) -> Tensor:
+        """The elements of ``x`` where this tensor of truths holds, else those of ``y``."""
+    def index_add(
+        self,
+        index: Any,
+        axis: Any = 0,
+        value: Any = None,
+        *,
+        add_value: Any = None,
+    ) -> Tensor:
+        """The tensor with the slices of ``value`` added at indices along an axis."""
+    def tensordot(self, y: Any, axes: Any = 2) -> Tensor:
+        """The sum of products over the last axes of this tensor and the first of the other, as many
+        as ``axes`` says, or over the axes that it lists for each."""
+    def pinv(self, rcond: Any = None, hermitian: bool = False) -> Tensor:
+        """The pseudo-inverses of matrices: see phix.linalg.pinv."""
+    def matrix_rank(self, tol: Any = None, hermitian: bool = False) -> Tensor:
+        """How many singular values are larger than ``tol``: see phix.linalg.matrix_rank."""
+    def detach(self) -> Tensor:
+        """The values, without a derivative: phix.stop_gradient."""
+    def clone(self) -> Tensor:
+        """The same values in memory of their own, with the derivative."""
+    def cpu(self) -> Tensor:
+        """The tensor on the CPU."""
+    def dim(self) -> int:
+        """How many axes there are; also ``x.ndim``."""
+    def ndimension(self) -> int:
+        """How many axes there are; also ``x.ndim``."""
+    def element_size(self) -> int:
+        """The bytes of an element; also ``x.itemsize``."""
     def softmax(self, axis: int = -1) -> Tensor:
         """exp(x) / sum(exp(x)) along the axis, computed from x - max(x) so that nothing
         overflows."""
@@ -140,8 +525,8 @@ class TensorMethods:
         v = beta2 * moment2 + (1 - beta2) * grad ** 2, which are the new moments, c = sqrt(1 -
         beta2_pow) and r = learning_rate * c / (1 - beta1_pow). With amsgrad v is the largest so
         far, kept in moment2_max; the powers are multiplied by beta1 and beta2 unless
-        use_global_beta_pow; where skip_update holds all stays. lazy_mode and
-        min_row_size_to_use_multithread say nothing here."""
+        use_global_beta_pow; where skip_update holds all stays. With lazy_mode, a grad that is
+        SelectedRows changes its rows alone. min_row_size_to_use_multithread says nothing here."""
     def adamw_(
         self,
         grad: TensorLike,
@@ -251,10 +636,6 @@ class TensorMethods:
         """1 / x, elementwise."""
     def reciprocal_(self) -> Tensor:
         """:func:`reciprocal` in the memory of x, not to be used after it."""
-    def clip(self, min: ScalarLike | None = None, max: ScalarLike | None = None) -> Tensor:
-        """min(max(x, min), max), elementwise; a bound that is None bounds nothing. NaN stays NaN,
-        with gradient 0; the gradient is 1 at a bound. Ints stay ints, within the ints between the
-        bounds."""
     def clip_(self, min: ScalarLike | None = None, max: ScalarLike | None = None) -> Tensor:
         """:func:`clip` in the memory of x, not to be used after it."""
     def lerp(self, y: TensorLike, weight: TensorLike) -> Tensor:
@@ -284,6 +665,19 @@ class TensorMethods:
         derivative is 0."""
     def trunc_divide_(self, y: TensorLike) -> Tensor:
         """:func:`trunc_divide` in the memory of x, not to be used after it."""
+    def frac(self) -> Tensor:
+        """The fraction x - trunc(x), elementwise, with the sign of x; 0 of an infinity. The
+        derivative is 1."""
+    def frac_(self) -> Tensor:
+        """:func:`frac` in the memory of x, not to be used after it."""
+    def gcd(self, y: TensorLike) -> Tensor:
+        """The greatest common divisor, elementwise: 0 or more, and 0 of 0 and 0."""
+    def gcd_(self, y: TensorLike) -> Tensor:
+        """:func:`gcd` in the memory of x, not to be used after it."""
+    def lcm(self, y: TensorLike) -> Tensor:
+        """The least common multiple abs(x y) / gcd(x, y), elementwise; 0 where x or y is."""
+    def lcm_(self, y: TensorLike) -> Tensor:
+        """:func:`lcm` in the memory of x, not to be used after it."""
     def div_scale(self, scale: ScalarLike = 1.0) -> Tensor:
         """x / scale, elementwise."""
     def crop(self, shape: IntArrayLike | None = (), offsets: IntArrayLike | None = ()) -> Tensor:
@@ -299,8 +693,6 @@ class TensorMethods:
         """x with paddings [left, right, top, bottom, front, back] along width, height and depth;
         mode: constant (pad_value), reflect (the edge stands once), replicate (the edge) or
         circular. Negative paddings cut."""
-    def repeat_interleave(self, repeats: int, axis: int) -> Tensor:
-        """Each slice of x along axis repeats times, one after the other."""
     def reverse(self, axis: IntArrayLike) -> Tensor:
         """x with the order along each of axis turned round; flip."""
     def shape64(self) -> Tensor:
@@ -324,6 +716,48 @@ class TensorMethods:
         heads, size], k [batch, keys, heads, size], of as many heads or a divisor, and the
         logarithms of the sums of the exponentials, [batch, heads, queries], or more of which the
         rest is not read. In float32 at least."""
+    def nms(self, threshold: FloatLike = 1.0) -> Tensor:
+        """The numbers of the boxes x [boxes, 4] (left, top, right, bottom) that stay, in order:
+        each that overlaps no one that stays before it by more than threshold, intersection /
+        union."""
+    def multiclass_nms3(
+        self,
+        scores: TensorLike,
+        rois_num: TensorLike | None,
+        score_threshold: FloatLike,
+        nms_top_k: int,
+        keep_top_k: int,
+        nms_threshold: FloatLike = 0.3,
+        normalized: bool = True,
+        nms_eta: FloatLike = 1.0,
+        background_label: int = 0,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """:func:`nms` of each class of each image but background_label: of boxes [images, boxes, 4]
+        with scores [images, classes, boxes], the nms_top_k above score_threshold, by nms_threshold,
+        which is times nms_eta after each box while above a half; the keep_top_k best of an image
+        are the rows (class, score, box) of out, sorted by class. index is their number in all
+        images, nms_rois_num how many each image has. With rois_num [images], boxes in a row [boxes,
+        classes, 4] have scores [boxes, classes], and index counts these. -1 for either limit means
+        all."""
+    def matrix_nms(
+        self,
+        scores: TensorLike,
+        score_threshold: FloatLike,
+        nms_top_k: int,
+        keep_top_k: int,
+        post_threshold: FloatLike = 0.0,
+        use_gaussian: bool = False,
+        gaussian_sigma: FloatLike = 2.0,
+        background_label: int = 0,
+        normalized: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Of boxes [images, boxes, 4] with scores [images, classes, boxes], the nms_top_k above
+        score_threshold of each class but background_label have their scores times min_j (1 -
+        iou_ij) / (1 - most_j), over the better boxes j with their largest overlaps most_j with
+        better ones, or exp(gaussian_sigma (most_j^2 - iou_ij^2)) with use_gaussian. Of those above
+        post_threshold the keep_top_k best of each image are the rows (class, score, box) of out;
+        index is their number in all images, roisnum how many each image has. -1 for either limit
+        means all."""
     def margin_cross_entropy(
         self,
         label: TensorLike,
@@ -416,15 +850,10 @@ class TensorMethods:
         x] = sum input[n, c, y * stride + i * dilation - padding, ...] * filter[o, c, i, j].
         paddings: (height, width) or (top, bottom, left, right); SAME pads to ceil(size / stride),
         VALID not at all."""
-    def tensordot(self, y: TensorLike, axes_x: IntArrayLike, axes_y: IntArrayLike) -> Tensor:
-        """Sum of products over pairs of axes, axes_x[i] of x with axes_y[i] of y; the other axes of
-        x, then those of y, are left."""
     def bmm(self, y: TensorLike) -> Tensor:
         """Matrix products of two batches, out[b] = x[b] @ y[b]."""
     def mv(self, vec: TensorLike) -> Tensor:
         """Product of a matrix and a vector."""
-    def dot(self, y: TensorLike) -> Tensor:
-        """Sum of products along the last axis, of two vectors or of the rows of two matrices."""
     def addmm(
         self,
         x: TensorLike,
@@ -465,9 +894,6 @@ class TensorMethods:
     def cross(self, y: TensorLike, axis: int = 9) -> Tensor:
         """The vector product along an axis of 3 elements, x_(i+1) y_(i+2) - x_(i+2) y_(i+1),
         indices modulo 3. axis 9 stands for the first of 3 elements."""
-    def trace(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-        """The sum of x[..., i, ..., i + offset, ...] of axis1 and axis2 over i, of the dtype of
-        x."""
     def branch(
         self,
         operands: Sequence[TensorLike],
@@ -488,10 +914,10 @@ class TensorMethods:
     ) -> tuple[Tensor, ...]:
         """carry = body(i, carry, constants) for i = lower .. upper - 1, an int64. length is upper -
         lower where that is known before it runs, which makes it a scan; else it is a while_loop."""
-    def dim_value(self, dim: DimLike, largest: bool = False) -> Tensor:
+    def dim_value(self, dim: DimLike, largest: bool = False, refusal: str = '') -> Tensor:
         """x, one int64; from here on the unknown dim has its value. So sizes that depend on data
         get into shapes. Mapped over a batch it is the largest of them if that is asked for, else an
-        error."""
+        error. A negative x is 0 there, or an error that says the refusal, if there is one."""
     def depthwise_conv2d(
         self,
         filter: TensorLike,
@@ -735,40 +1161,6 @@ class TensorMethods:
     def yolo_box_head(self, anchors: IntArrayLike, class_num: int) -> Tensor:
         """Of predictions [images, anchors * (5 + class_num), rows, columns] the exponential of the
         third and fourth number of each anchor, the sigmoid of all others."""
-    def random_loggamma(self, x: TensorLike) -> Tensor:
-        """Logarithms of gamma numbers of shape x and scale 1, which are finite for small x too. The
-        derivative is that of the quantile: what lies below a number stays the same part."""
-    def standard_gamma(self, x: TensorLike) -> Tensor:
-        """Gamma numbers, of density t ** (x - 1) * exp(-t) / gamma(x). The derivative is that of
-        the quantile: what lies below a number stays the same part."""
-    def dirichlet(self, alpha: TensorLike) -> Tensor:
-        """Probabilities that add to 1 along the last axis, of density proportional to prod(p **
-        (alpha - 1)): gamma numbers over their sum, with their derivative."""
-    def poisson(self, x: TensorLike) -> Tensor:
-        """How many events there are where x are expected: k with probability x ** k * exp(-x) / k!,
-        in the dtype of x; NaN for an x that is negative, NaN or infinite."""
-    def binomial(self, count: TensorLike, prob: TensorLike) -> Tensor:
-        """How many of count trials succeed, each with probability prob: int64, in the shape that
-        the two broadcast to. -1 where count is negative or not finite, or prob lies outside of [0,
-        1]."""
-    def multinomial(
-        self,
-        x: TensorLike,
-        num_samples: ScalarLike = 1,
-        replacement: bool = False,
-    ) -> Tensor:
-        """num_samples indices along the last axis of x, a vector or a matrix of weights, each with
-        probability proportional to its weight; without replacement they differ, and are those of an
-        order in which the next is drawn from what is left."""
-    def gumbel_softmax(
-        self,
-        x: TensorLike,
-        temperature: FloatLike = 1.0,
-        hard: bool = False,
-        axis: int = -1,
-    ) -> Tensor:
-        """softmax((x + g) / temperature) along the axis, g Gumbel numbers; hard gives 1 at its
-        largest and 0 elsewhere, with the same derivative."""
     def moe_dispatch(
         self,
         gating_output: TensorLike,
@@ -794,6 +1186,25 @@ class TensorMethods:
         (ffn_out[permute_indices_per_token[k, t]] + ffn2_bias[top_k_indices[t, k]]), s the
         expert_scales_float, over their sum with norm_topk_prob: what experts make of the rows of
         :func:`moe_dispatch`."""
+    def assign_pos(self, cum_count: TensorLike, eff_num_len: TensorLike) -> Tensor:
+        """The flat places in x of the numbers of experts, sorted by expert, those of one expert in
+        order: the places of e end in front of cum_count[e]. There are eff_num_len of them. What is
+        no expert's number, such as -1, has no place; a place for which there is none is -1."""
+    def moe_ffn(
+        self,
+        token_nums_per_expert: TensorLike,
+        ffn1_weight: TensorLike,
+        ffn2_weight: TensorLike,
+        ffn1_bias: TensorLike | None,
+        ffn1_scale: TensorLike | None,
+        ffn2_scale: TensorLike | None,
+        quant_method: str,
+    ) -> Tensor:
+        """(silu(g) v) ffn2_weight[e] of each row of permute_input [rows, size], with g and v the
+        halves of row ffn1_weight[e] + ffn1_bias[e], for rows sorted by expert e:
+        token_nums_per_expert [experts], cumulative counts, are the ends of the experts' rows, as
+        :func:`moe_dispatch` gives them; rows behind the last are 0. quant_method is None, a str:
+        scales must be absent. Every expert sees all rows, so the work is rows times experts."""
     def number_count(self, upper_range: int) -> Tensor:
         """How often 0, 1, ..., upper_range - 1 stand in numbers, as int64[upper_range]; other
         numbers do not count."""
@@ -823,6 +1234,8 @@ class TensorMethods:
     def moe_combine(self, combine_weights: TensorLike, scatter_index: TensorLike) -> Tensor:
         """y[t] = sum_k combine_weights[t, k] x[scatter_index[t, k]]: what the k experts of each
         token give."""
+    def moe_combine_auto(self, combine_weights: TensorLike, scatter_index: TensorLike) -> Tensor:
+        """:func:`moe_combine` by its other name."""
     def moe_combine_no_weight(
         self,
         combine_weight: TensorLike,
@@ -845,6 +1258,15 @@ class TensorMethods:
         k], the logits, go with; they and the index are 0 where there was no room. expert_offset is
         the cumulative count of choices of each expert, expert_id [tokens, k] the choices. use_pad
         must be True."""
+    def moe_gate_dispatch_auto(
+        self,
+        gate_logits: TensorLike,
+        corr_bias: TensorLike | None,
+        k: DimLike,
+        capacity: DimLike,
+        use_pad: bool,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """:func:`moe_gate_dispatch` by its other name."""
     def cal_aux_loss(
         self,
         dispatch_mask: TensorLike,
@@ -957,8 +1379,6 @@ class TensorMethods:
         place: PlaceLike | None = None,
     ) -> Tensor:
         """A tensor of that shape, every element equal to value, in place of output."""
-    def fill(self, value: ScalarLike = 0.0) -> Tensor:
-        """A tensor like x with every element equal to value; the gradient of x is 0."""
     def fill_(self, value: ScalarLike = 0.0) -> Tensor:
         """:func:`fill` in the memory of x, not to be used after it."""
     def fill_diagonal(self, value: FloatLike = 0.0, offset: int = 0, wrap: bool = False) -> Tensor:
@@ -1217,6 +1637,18 @@ class TensorMethods:
         """Row s of the result is the SUM, MEAN, MAX or MIN of the rows of x whose segment_ids are
         s, 0 if there are none; it has as many rows as the largest of segment_ids says, which need
         no order. A row with a negative number is in no segment."""
+    def reindex_graph(
+        self,
+        neighbors: TensorLike,
+        count: TensorLike,
+        hashtable_value: TensorLike | None = None,
+        hashtable_index: TensorLike | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The nodes x, then those of neighbors that are not in x, in the order in which they first
+        come, get the numbers 0, 1, ...: out_nodes. reindex_src are the numbers of neighbors; the
+        first count[0] of them are those of x[0] and so on, and reindex_dst has the number of that
+        node for each. With count of several kinds of edges, x starts anew for each kind. The
+        hashtables are not needed."""
     def grid_sample(
         self,
         grid: TensorLike,
@@ -1319,11 +1751,6 @@ class TensorMethods:
         data_layout: str = 'AnyLayout',
     ) -> Tensor:
         """:func:`affine_channel` in the memory of x, not to be used after it."""
-    def gather(self, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
-        """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes
-        of index, of any number, stand in place of axis. A negative index counts from the end. An
-        index out of range raises TensorIndexError where the call runs at once; compiled programs
-        take the nearest inside, or raise under phix.debug.check_indices()."""
     def gather_nd(self, index: TensorLike) -> Tensor:
         """out[i] = x[index[i, 0], index[i, 1], ...]: the last axis of index names the first axes of
         x. An index out of range raises TensorIndexError where the call runs at once; compiled
@@ -1332,11 +1759,6 @@ class TensorMethods:
         """x with updates[i] added to x[index[i, 0], index[i, 1], ...]; where an index comes again,
         all are added. An index out of range raises TensorIndexError where the call runs at once;
         compiled programs write to the nearest inside, or raise under phix.debug.check_indices()."""
-    def scatter(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
-        """x with row index[i], of a vector or a column, replaced by updates[i]: by the last of them
-        where an index comes again, or by their sum if not overwrite. An index out of range raises
-        TensorIndexError where the call runs at once; compiled programs write to the nearest inside,
-        or raise under phix.debug.check_indices()."""
     def scatter_(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
         """:func:`scatter` in the memory of x, not to be used after it."""
     def take_along_axis(self, indices: TensorLike, axis: int) -> Tensor:
@@ -1385,10 +1807,6 @@ class TensorMethods:
         axes: IntArrayLike | None = (),
     ) -> Tensor:
         """:func:`index_put` in the memory of x, not to be used after it."""
-    def index_select(self, index: TensorLike, axis: int = 0) -> Tensor:
-        """The slices of x at a 1-d index along axis; gather. An index out of range raises
-        TensorIndexError where the call runs at once; compiled programs take the nearest inside, or
-        raise under phix.debug.check_indices()."""
     def index_sample(self, index: TensorLike) -> Tensor:
         """out[i, j] = x[i, index[i, j]]. An index out of range raises TensorIndexError where the
         call runs at once; compiled programs take the nearest inside, or raise under
@@ -1521,7 +1939,8 @@ class TensorMethods:
         """The rows of weight that the ints in x number, out[..., :] = weight[x[...], :].
         padding_idx, if not -1, is a row that is zero to the result and gets no gradient. A number
         outside the rows raises TensorIndexError where the call runs at once; compiled programs take
-        the nearest inside, or raise under phix.debug.check_indices()."""
+        the nearest inside, or raise under phix.debug.check_indices(). With sparse the gradient of
+        weight is SelectedRows: see docs/tensor-kinds.md."""
     def one_hot(self, num_classes: ScalarLike) -> Tensor:
         """float32 with a last axis of num_classes: 1 at the class that x numbers, else 0. A number
         that is no class raises TensorIndexError where the call runs at once; compiled programs give
@@ -1824,14 +2243,6 @@ class TensorMethods:
         (1 / class_num, 1/40 at most, smooths them) times score. The confidence is 1 there, and 0
         elsewhere but where a prediction overlaps a box by more than ignore_thresh. The gradient
         goes to x alone."""
-    def matrix_rank(
-        self,
-        tol: FloatLike,
-        use_default_tol: bool = True,
-        hermitian: bool = False,
-    ) -> Tensor:
-        """The number (int64) of singular values above tol, or if use_default_tol above eps max(m,
-        n) times the largest. hermitian: of the sizes of the eigenvalues of the lower triangle."""
     def matrix_rank_tol(
         self,
         atol_tensor: TensorLike,
@@ -1850,10 +2261,6 @@ class TensorMethods:
         """The number (int64) of singular values above both atol and rtol times the largest; without
         rtol it is eps max(m, n) where atol is 0, else 0. Both broadcast with the axes in front.
         hermitian: as in :func:`matrix_rank`."""
-    def pinv(self, rtol: TensorLike, hermitian: bool = False) -> Tensor:
-        """The Moore-Penrose pseudoinverse v diag(1 / s) u^H, where 1 / s is 0 for a singular value
-        of at most rtol times the largest; hermitian: of the lower triangle of x, by eigenvalues.
-        Derivatives are those at a rank that stays."""
     def lstsq(
         self,
         y: TensorLike,
@@ -1868,6 +2275,34 @@ class TensorMethods:
     def expm(self) -> Tensor:
         """The exponential of a matrix, the sum of x^k / k!, by a Pade approximant of x / 2^s,
         squared s times."""
+    def auc(
+        self,
+        label: TensorLike,
+        stat_pos: TensorLike,
+        stat_neg: TensorLike,
+        ins_tag_weight: TensorLike | None = None,
+        curve: str = 'ROC',
+        num_thresholds: int = 8191,
+        slide_steps: int = 1,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The area under the curve of true over false positives, float64[], by counts of labels
+        above 0 and equal to 0 in the bins trunc(x num_thresholds) of predictions x [rows, 1 or 2],
+        the last column of which counts, clipped to [0, 1]. stat_pos and stat_neg, int64s, go on:
+        [num_thresholds + 1] counts with slide_steps 0; else those of the last slide_steps calls,
+        their sum, which the area is of, and the number of calls. A call whose first ins_tag_weight
+        is 0 adds to no sum."""
+    def check_numerics(
+        self,
+        op_type: str = '',
+        var_name: str = '',
+        check_nan_inf_level: int = 0,
+        stack_height_limit: int = -1,
+        output_dir: str = '',
+    ) -> tuple[Tensor, Tensor]:
+        """stats, int64[3]: how many elements are NaN, infinite and 0; values, float32[3]: the
+        largest and the least of those that are no NaN, and the mean of all. It prints and raises
+        nothing, and the attributes say nothing: phix.debug has blocks that raise where a NaN
+        arises."""
     def p_norm(
         self,
         porder: FloatLike = 2.0,
@@ -1881,9 +2316,6 @@ class TensorMethods:
         The gradient is 0 where x is 0; ties share it. epsilon is not needed."""
     def squared_l2_norm(self) -> Tensor:
         """sum(x ** 2) of all elements, a 0-d tensor."""
-    def norm(self, axis: int, epsilon: FloatLike, is_test: bool) -> Tensor:
-        """x / sqrt(sum(x ** 2) + epsilon) along the axis, 0 where that root is. is_test changes
-        nothing."""
     def dist(self, y: TensorLike, p: FloatLike = 2.0) -> Tensor:
         """The p-norm of all elements of x - y, a 0-d tensor: see :func:`p_norm`. Inputs
         broadcast."""
@@ -2099,18 +2531,6 @@ class TensorMethods:
         learning_rate and z = linear_accumulator + grad - (s' ** -lr_power - s ** -lr_power) / r *
         param, param_out is (l1 * sign(z) - z) / (s' ** -lr_power / r + 2 * l2) where abs(z) > l1,
         else 0. Both l1 and l2 are taken 1e-10 larger."""
-    def dpsgd(
-        self,
-        param: TensorLike,
-        grad: TensorLike,
-        learning_rate: TensorLike,
-        clip: FloatLike = 10.0,
-        batch_size: FloatLike = 16.0,
-        sigma: FloatLike = 1.0,
-    ) -> Tensor:
-        """Differentially private descent: param - learning_rate * (g + sigma * z / batch_size) with
-        g the gradient, scaled down to the norm clip if it has a larger one, and z normal numbers,
-        one an element. The first input is a key (phix.random.key) in place of Paddle's seed."""
     def average_accumulates_(
         self,
         in_sum_1: TensorLike,
@@ -2277,8 +2697,6 @@ class TensorMethods:
         """The smallest integer not below x, elementwise. The derivative is 0."""
     def ceil_(self) -> Tensor:
         """:func:`ceil` in the memory of x, not to be used after it."""
-    def round(self, decimals: int = 0) -> Tensor:
-        """x rounded to that many decimals, halves to even, elementwise. The derivative is 0."""
     def round_(self, decimals: int = 0) -> Tensor:
         """:func:`round` in the memory of x, not to be used after it."""
     def trunc(self) -> Tensor:
@@ -2374,9 +2792,6 @@ class TensorMethods:
         """Whether x is infinite, elementwise; a bool tensor."""
     def isfinite(self) -> Tensor:
         """Whether x is neither infinite nor NaN, elementwise; a bool tensor."""
-    def where(self, x: TensorLike, y: TensorLike) -> Tensor:
-        """x where the condition holds, else y, elementwise. No gradient crosses from the other
-        side."""
     def where_(self, x: TensorLike, y: TensorLike) -> Tensor:
         """:func:`where` in the memory of x, not to be used after it."""
     def cast(self, dtype: DTypeLike) -> Tensor:
@@ -2398,12 +2813,6 @@ class TensorMethods:
         bias_after_scale: bool = True,
     ) -> Tensor:
         """:func:`scale` in the memory of x, not to be used after it."""
-    def real(self) -> Tensor:
-        """Real part, elementwise."""
-    def imag(self) -> Tensor:
-        """Imaginary part, elementwise; 0 of a real number."""
-    def conj(self) -> Tensor:
-        """Complex conjugate, elementwise; a real tensor is its own."""
     def complex(self, imag: TensorLike) -> Tensor:
         """real + 1j * imag, elementwise."""
     def max_pool2d(
@@ -2577,6 +2986,38 @@ class TensorMethods:
     def maxout(self, groups: int, axis: int = 1) -> Tensor:
         """The largest of each groups neighbouring channels, out[c] = max of x[c * groups + i] along
         axis."""
+    def generate_proposals(
+        self,
+        bbox_deltas: TensorLike,
+        im_shape: TensorLike,
+        anchors: TensorLike,
+        variances: TensorLike,
+        pre_nms_top_n: int,
+        post_nms_top_n: int,
+        nms_thresh: FloatLike,
+        min_size: FloatLike,
+        eta: FloatLike,
+        pixel_offset: bool = True,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Of each image the pre_nms_top_n best anchors by scores [images, anchors, height, width]
+        are moved by bbox_deltas times variances, clipped to im_shape (height, width), and stay if
+        their sides reach min_size and 1; :func:`nms` by nms_thresh, which shrinks by eta, leaves
+        the post_nms_top_n best [boxes, 4], their scores, and how many each image has. An image that
+        keeps none has a box of zeros."""
+    def distribute_fpn_proposals(
+        self,
+        rois_num: TensorLike | None,
+        min_level: int,
+        max_level: int,
+        refer_level: int,
+        refer_scale: int,
+        pixel_offset: bool,
+    ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], Tensor]:
+        """Boxes [n, 4] sorted by level, floor(refer_level + log2(sqrt(area) / refer_scale + 1e-6))
+        within min_level and max_level: those of each level, how many of them each image has, and
+        for each box its place in all levels behind each other, [n, 1]. rois_num [images] are the
+        boxes in a row of each image; absent, all are of one. With pixel_offset the last pixel
+        belongs to a box."""
     def fake_quantize_abs_max(
         self,
         bit_length: int = 8,
@@ -2702,69 +3143,6 @@ class TensorMethods:
         """dict[x] where x is 0 or more, -dict[x + 128] below, elementwise; dict is [128]."""
     def apply_per_channel_scale(self, scales: TensorLike) -> Tensor:
         """x * scales, for x [rows, channels] and scales [channels]."""
-    def random_bits(
-        self,
-        shape: IntArrayLike,
-        bit_width: int = 32,
-        first: TensorLike | None = None,
-    ) -> Tensor:
-        """Random bits as uint32 or uint64: element i in C order is Threefry-2x32 with 20 rounds of
-        the counter (n >> 32, n mod 2 ** 32) under the key, n = first + i: both words with the first
-        one high, or one xor the other. first is an int64 for each key, 0 if absent."""
-    def uniform(
-        self,
-        shape: IntArrayLike,
-        dtype: DTypeLike,
-        min: TensorLike,
-        max: TensorLike,
-        place: PlaceLike | None = None,
-    ) -> Tensor:
-        """Numbers uniform in [min, max), min + (max - min) * u with u of as many random bits as the
-        mantissa has places (52 for float64, 23 for float32, 10 for float16, 7 for bfloat16); min
-        and max are tensors that broadcast to shape, and differentiable."""
-    def gaussian(
-        self,
-        shape: IntArrayLike,
-        mean: TensorLike,
-        std: TensorLike,
-        dtype: DTypeLike = 'float32',
-        place: PlaceLike | None = None,
-    ) -> Tensor:
-        """Normal numbers, mean + std * sqrt(2) * erfinv(u) with u uniform in (-1, 1); mean and std
-        are tensors that broadcast to shape, and differentiable."""
-    def truncated_gaussian_random(
-        self,
-        shape: IntArrayLike,
-        mean: TensorLike,
-        std: TensorLike,
-        a: TensorLike,
-        b: TensorLike,
-        dtype: DTypeLike = 'float32',
-        place: PlaceLike | None = None,
-    ) -> Tensor:
-        """Normal numbers of that mean and std, given that they lie in [a, b], by the inverse of the
-        cumulative distribution."""
-    def randint(
-        self,
-        low: DimLike,
-        high: DimLike,
-        shape: IntArrayLike,
-        dtype: DTypeLike = 'int64',
-        place: PlaceLike | None = None,
-    ) -> Tensor:
-        """Ints uniform in [low, high), high - low = s values: w bits for each of two halves of the
-        key, w those of the dtype but at least 32, as one number modulo s if s <= 2 ** (w / 2), so
-        that no value is likelier than another by more than s / 2 ** (2 * w); else the lower w bits,
-        by s / 2 ** w."""
-    def bernoulli(self, x: TensorLike) -> Tensor:
-        """1 with probability x, else 0: u < x for u uniform in [0, 1); shape and dtype of x."""
-    def randperm(
-        self,
-        n: DimLike,
-        dtype: DTypeLike = 'int64',
-        place: PlaceLike | None = None,
-    ) -> Tensor:
-        """The numbers 0, ..., n - 1 in random order, each order equally likely."""
     def mish(self, lambda_: FloatLike) -> Tensor:
         """x * tanh(log(1 + exp(x))), elementwise, without overflow; x * tanh(x) where x is above
         the threshold lambda."""
@@ -2899,132 +3277,19 @@ class TensorMethods:
         x, their weights softmax(relu(scalar * relu([x, c] @ attention_weight + bias) +
         scalar_bias)). lstm_weight [size + width, 4 * size] is for h and then for that mean, its
         gates f, i, o, candidate."""
-    def sum(
-        self,
-        axis: IntArrayLike | None = (),
-        dtype: DTypeLike | None = None,
-        keepdim: bool = False,
-    ) -> Tensor:
-        """Sum over the axes, over all of them if none is given; bools and ints add up in int64,
-        uint64 in itself."""
-    def prod(
-        self,
-        axis: IntArrayLike | None = (),
-        keepdim: bool = False,
-        reduce_all: bool = False,
-    ) -> Tensor:
-        """Product over the axes, over all of them if none is given or reduce_all; bools and ints
-        multiply in int64, uint64 in itself. The gradient is right with zeros among the factors."""
-    def max(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
-        """Largest element over the axes, over all of them if none is given; NaN if one is NaN. Ties
-        share the gradient."""
-    def min(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
-        """Smallest element over the axes, over all of them if none is given; NaN if one is NaN.
-        Ties share the gradient."""
     def amax(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Largest element over the axes, as :func:`max`: ties share the gradient."""
     def amin(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
         """Smallest element over the axes, as :func:`min`: ties share the gradient."""
-    def any(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
-        """Whether some element over the axes, over all of them if none is given, is not 0: x != 0
-        somewhere."""
-    def all(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
-        """Whether every element over the axes, over all of them if none is given, is not 0: x != 0
-        everywhere."""
-    def argmax(
-        self,
-        axis: ScalarLike | None = None,
-        keepdims: bool = False,
-        flatten: bool = False,
-        dtype: DTypeLike = 'int64',
-    ) -> Tensor:
-        """Index of the largest element along the axis, the first of equal ones, the first NaN if
-        there is one; axis None or flatten: of all elements in order."""
-    def argmin(
-        self,
-        axis: ScalarLike | None = None,
-        keepdims: bool = False,
-        flatten: bool = False,
-        dtype: DTypeLike = 'int64',
-    ) -> Tensor:
-        """Index of the smallest element along the axis, the first of equal ones, the first NaN if
-        there is one; axis None or flatten: of all elements in order."""
-    def mean(self, axis: IntArrayLike | None = (), keepdim: bool = False) -> Tensor:
-        """Mean over the axes, over all of them if none is given; 16-bit floats add up in
-        float32."""
     def mean_all(self) -> Tensor:
         """Mean of all elements."""
-    def var(
-        self,
-        axis: IntArrayLike | None = (),
-        keepdim: bool = False,
-        unbiased: bool = True,
-        correction: FloatLike = 1.0,
-    ) -> Tensor:
-        """Variance over the axes, sum(abs(x - mean) ** 2) / (n - correction) of n elements; not
-        unbiased: correction 0. Of no more elements than the correction it is NaN or infinite."""
-    def std(
-        self,
-        axis: IntArrayLike | None = (),
-        keepdim: bool = False,
-        unbiased: bool = True,
-        correction: FloatLike = 1.0,
-    ) -> Tensor:
-        """Standard deviation over the axes, the square root of :func:`var`; its gradient is NaN
-        where all elements are equal."""
-    def logsumexp(
-        self,
-        axis: IntArrayLike | None = (0,),
-        keepdim: bool = False,
-        reduce_all: bool = False,
-    ) -> Tensor:
-        """log(sum(exp(x))) over the axes, over all of them if axis is empty or reduce_all, computed
-        from x - max(x) so that nothing overflows; of -inf alone it is -inf, with gradient 0."""
     def reduce_as(self, target: TensorLike) -> Tensor:
         """x summed over the axes that broadcasting target to the shape of x adds or stretches."""
-    def cumsum(
-        self,
-        axis: ScalarLike = -1,
-        flatten: bool = False,
-        exclusive: bool = False,
-        reverse: bool = False,
-    ) -> Tensor:
-        """Sums of the first elements along the axis, out_k = x_0 + ... + x_k; exclusive: without
-        x_k; reverse: from the end; flatten: of all elements in order. Bools and ints add up in
-        int64, uint64 in itself."""
-    def cumsum_(
-        self,
-        axis: ScalarLike = -1,
-        flatten: bool = False,
-        exclusive: bool = False,
-        reverse: bool = False,
-    ) -> Tensor:
-        """:func:`cumsum` in the memory of x, not to be used after it."""
-    def cumprod(self, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
-        """Products of the first elements along dim, out_k = x_0 * ... * x_k; exclusive: without
-        x_k; reverse: from the end. Bools and ints multiply in int64, uint64 in itself. The gradient
-        is right with zeros."""
     def cumprod_(self, dim: int, exclusive: bool = False, reverse: bool = False) -> Tensor:
         """:func:`cumprod` in the memory of x, not to be used after it."""
     def linear_recurrence(self, x: TensorLike, axis: int = -1, reverse: bool = False) -> Tensor:
         """out_k = a_k * out_{k-1} + x_k along the axis, from out_0 = x_0 (a_0 is not used);
         reverse: from the end, out_k = a_k * out_{k+1} + x_k."""
-    def cummax(self, axis: int = -1, dtype: DTypeLike = 'int64') -> tuple[Tensor, Tensor]:
-        """Largest of the elements up to each along the axis, and where it stands, the last of equal
-        ones."""
-    def cummin(self, axis: int = -1, dtype: DTypeLike = 'int64') -> tuple[Tensor, Tensor]:
-        """Smallest of the elements up to each along the axis, and where it stands, the last of
-        equal ones."""
-    def logcumsumexp(
-        self,
-        axis: int = -1,
-        flatten: bool = False,
-        exclusive: bool = False,
-        reverse: bool = False,
-    ) -> Tensor:
-        """log(exp(x_0) + ... + exp(x_k)) along the axis, computed so that nothing overflows;
-        exclusive: without x_k, so -inf at first; reverse: from the end; flatten: of all elements in
-        order."""
     def roi_align(
         self,
         boxes: TensorLike,
@@ -3068,94 +3333,16 @@ class TensorMethods:
     def true_positions(self, size: DimLike, fill: DimLike = 0) -> Tensor:
         """The flat positions, an int64 each, of the first `size` true elements of mask in order,
         and `fill` behind them where there are fewer."""
-    def nonzero(self) -> Tensor:
-        """The indices of the elements that are not 0 in the order of memory, one row of int64s for
-        each: out[k, a] is the index along axis a of the k-th of them."""
     def masked_select(self, mask: TensorLike) -> Tensor:
         """The elements of x where the bool tensor mask is true, in order, as one axis; x and mask
         are broadcast to each other."""
-    def unique(
-        self,
-        return_index: bool,
-        return_inverse: bool,
-        return_counts: bool,
-        axis: IntArrayLike,
-        dtype: DTypeLike = 'int64',
-    ) -> tuple[Tensor, Tensor | None, Tensor | None, Tensor | None]:
-        """The different elements of x, or slices of it along the one axis named, sorted; and where
-        asked for, in dtype: the index of the first of each in x, for each of x which of the
-        different ones it is, and how often each comes. NaNs count as equal. The gradient of out
-        goes to the first of each."""
-    def unique_consecutive(
-        self,
-        return_inverse: bool = False,
-        return_counts: bool = False,
-        axis: IntArrayLike | None = (),
-        dtype: DTypeLike = 'float32',
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """x without the elements, or slices along the one axis named, that equal the one before;
-        and where asked for, for each of x which of the result it is, and how many each stands for:
-        int32s if dtype is that, else int64s. NaNs count as equal."""
     def repeat_interleave_with_tensor_index(self, repeats: TensorLike, axis: int) -> Tensor:
         """The slices of x along axis, the k-th of them repeats[k] times in a row; one number of
-        repeats is for all. Negative numbers raise where the call runs at once, and are 0 in
-        compiled programs."""
+        repeats is for all. Negative numbers raise."""
     def bincount(self, weights: TensorLike | None = None, minlength: ScalarLike = 0) -> Tensor:
         """How often each of 0, 1, ..., max(x) comes in the ints x, or the sum of the weights there:
-        at least minlength entries, int64s or of the dtype of float weights. A negative int raises
-        where the call runs at once, and counts as 0 in compiled programs."""
-    def exponential_(self, x: TensorLike, lam: FloatLike) -> Tensor:
-        """Numbers of density lam * exp(-lam * t) in the shape and the dtype of x."""
-    def gaussian_inplace(
-        self,
-        x: TensorLike,
-        mean: FloatLike = 0.0,
-        std: FloatLike = 1.0,
-    ) -> Tensor:
-        """Normal numbers in the shape and the dtype of x."""
-    def gaussian_inplace_(
-        self,
-        x: TensorLike,
-        mean: FloatLike = 0.0,
-        std: FloatLike = 1.0,
-    ) -> Tensor:
-        """:func:`gaussian_inplace` in the memory of x, not to be used after it."""
-    def uniform_inplace(
-        self,
-        x: TensorLike,
-        min: FloatLike = -1.0,
-        max: FloatLike = 1.0,
-        diag_num: int = 0,
-        diag_step: int = 0,
-        diag_val: FloatLike = 1.0,
-    ) -> Tensor:
-        """Numbers uniform in [min, max) in the shape and the dtype of x, but for diag_val at the
-        first diag_num of the places 0, diag_step + 1, 2 * (diag_step + 1), ... in C order."""
-    def uniform_inplace_(
-        self,
-        x: TensorLike,
-        min: FloatLike = -1.0,
-        max: FloatLike = 1.0,
-        diag_num: int = 0,
-        diag_step: int = 0,
-        diag_val: FloatLike = 1.0,
-    ) -> Tensor:
-        """:func:`uniform_inplace` in the memory of x, not to be used after it."""
-    def uniform_random_batch_size_like(
-        self,
-        input: TensorLike,
-        shape: IntArrayLike,
-        input_dim_idx: int = 0,
-        output_dim_idx: int = 0,
-        min: FloatLike = -1.0,
-        max: FloatLike = 1.0,
-        diag_num: int = 0,
-        diag_step: int = 0,
-        diag_val: FloatLike = 1.0,
-        dtype: DTypeLike = 'float32',
-    ) -> Tensor:
-        """:func:`uniform_inplace` in a shape whose entry output_dim_idx is the size of input along
-        input_dim_idx."""
+        at least minlength entries, int64s or of the dtype of float weights. A negative int
+        raises."""
     def shuffle_batch(
         self,
         seed: TensorLike,
@@ -3164,11 +3351,6 @@ class TensorMethods:
         """The rows of x along its last axis in random order, which shuffle_idx holds: row i of out
         is row shuffle_idx[i] of x. seed is a key, uint32[2], and seed_out the next one;
         startup_seed says nothing here."""
-    def random(self, x: TensorLike, from_: DimLike, to: DimLike) -> Tensor:
-        """Ints uniform in [from, to), as :func:`randint` draws them, in the shape and the dtype of
-        x, which may be a float one."""
-    def random_(self, x: TensorLike, from_: DimLike, to: DimLike) -> Tensor:
-        """:func:`random` in the memory of x, not to be used after it."""
     def warpctc(
         self,
         label: TensorLike,
@@ -3297,21 +3479,6 @@ class TensorMethods:
         down, image after image: [batch * windows, channels * window]. paddings are zeros above,
         left, below and right. y and out_stride are for images of different sizes, which are
         refused."""
-    def reshape(self, shape: IntArrayLike) -> Tensor:
-        """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of
-        x where the other dims fit then (where x is empty they need not: a 0 that cannot copy is a
-        0)."""
-    def reshape_(self, shape: IntArrayLike) -> Tensor:
-        """:func:`reshape` in the memory of x, not to be used after it."""
-    def expand(self, shape: IntArrayLike | None = ()) -> Tensor:
-        """x broadcast to shape; -1 keeps the dim of x."""
-    def transpose(self, perm: IntArrayLike) -> Tensor:
-        """The axes of x in the order perm: out.shape[i] = x.shape[perm[i]]."""
-    def transpose_(self, perm: IntArrayLike) -> Tensor:
-        """:func:`transpose` in the memory of x, not to be used after it."""
-    def split(self, sections: IntArrayLike, axis: ScalarLike = 0) -> tuple[Tensor, ...]:
-        """x cut along axis into parts of the sizes in sections; one may be -1, which takes the
-        rest."""
     def split_with_num(self, num: int, axis: ScalarLike = 0) -> tuple[Tensor, ...]:
         """x cut along axis into num equal parts."""
     def slice(
@@ -3353,12 +3520,6 @@ class TensorMethods:
     def roll(self, shifts: IntArrayLike | None = (), axis: IntArrayLike | None = ()) -> Tensor:
         """x moved by shifts[i] places along axis[i]; what leaves at one end comes in at the other.
         Without axis the elements are moved in C order."""
-    def diagonal(self, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
-        """The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over
-        i."""
-    def squeeze(self, axis: IntArrayLike | None = ()) -> Tensor:
-        """x without those axes in axis that have one element, or without every such axis. An axis
-        of unknown size that is named must turn out to have one."""
     def squeeze_(self, axis: IntArrayLike | None = ()) -> Tensor:
         """:func:`squeeze` in the memory of x, not to be used after it."""
     def unsqueeze(self, axis: IntArrayLike | None = ()) -> Tensor:
@@ -3366,39 +3527,14 @@ class TensorMethods:
         those that are there by then."""
     def unsqueeze_(self, axis: IntArrayLike | None = ()) -> Tensor:
         """:func:`unsqueeze` in the memory of x, not to be used after it."""
-    def flatten(self, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
-        """x with the axes from start_axis to stop_axis joined into one."""
-    def flatten_(self, start_axis: int = 1, stop_axis: int = 1) -> Tensor:
-        """:func:`flatten` in the memory of x, not to be used after it."""
     def unstack(self, axis: int = 0, num: int = 0) -> tuple[Tensor, ...]:
         """The num slices of x along axis, without that axis; num 0 stands for its size."""
     def unbind(self, axis: int = 0) -> tuple[Tensor, ...]:
         """The slices of input along axis, of a known size, without that axis."""
-    def tile(self, repeat_times: IntArrayLike | None = ()) -> Tensor:
-        """x repeated repeat_times[i] times along axis i, aligned at the last axis."""
     def expand_as(self, y: TensorLike, target_shape: IntArrayLike | None = ()) -> Tensor:
         """x broadcast to the shape of y, or to target_shape if that is given."""
     def numel(self) -> Tensor:
         """The number of elements of x, as an int64 tensor."""
-    def argsort(
-        self,
-        axis: int = -1,
-        descending: bool = False,
-        stable: bool = False,
-    ) -> tuple[Tensor, Tensor]:
-        """x sorted along axis, and the int64 indices that sort it; equal elements keep their
-        order."""
-    def sort(self, axis: int = -1, descending: bool = False) -> Tensor:
-        """x sorted along axis, smallest first unless descending."""
-    def topk(
-        self,
-        k: ScalarLike = 1,
-        axis: int = -1,
-        largest: bool = True,
-        sorted: bool = True,
-    ) -> tuple[Tensor, Tensor]:
-        """The k largest (or smallest) elements along axis in order, and their int64 indices; of
-        equal ones the first come first."""
     def gammaln(self) -> Tensor:
         """Logarithm of the absolute value of the gamma function, elementwise: :func:`lgamma` by its
         other name."""
@@ -3466,26 +3602,6 @@ class TensorMethods:
     def undetermined(self, mask: TensorLike) -> Tensor:
         """Where mask is true and x, [..., n, n], is not 0 but for rounding, nan; else 0. It stands
         in derivatives of vectors for what nobody can know, and counts as a linear function of x."""
-    def median(
-        self,
-        axis: IntArrayLike | None = (),
-        keepdim: bool = True,
-        mode: str = 'avg',
-    ) -> tuple[Tensor, Tensor]:
-        """Median over the axes, over all of them if none is given, NaN if one element is; and its
-        places in the elements folded, in order. Of an even number it is the mean of the two in the
-        middle, or the lower one in mode 'min'. In mode 'avg' the places stand on a last axis of
-        two."""
-    def nanmedian(
-        self,
-        axis: IntArrayLike | None = (),
-        keepdim: bool = True,
-        mode: str = 'avg',
-    ) -> tuple[Tensor, Tensor]:
-        """:func:`median` of the elements that are not NaN; of none it is NaN, with places -1."""
-    def kthvalue(self, k: int = 1, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
-        """The k-th smallest element along axis, and its int64 index; of equal ones the first comes
-        first."""
     def mode(self, axis: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
         """The element that is most often along axis, the smallest of several, and the int64 index
         of its last one."""
@@ -3505,26 +3621,6 @@ class TensorMethods:
     ) -> tuple[Tensor, Tensor]:
         """The smallest element along dim, or of all if flatten, and its int64 index, the first of
         equal ones, the first NaN if there is one."""
-    def searchsorted(
-        self,
-        values: TensorLike,
-        out_int32: bool = False,
-        right: bool = False,
-    ) -> Tensor:
-        """How many elements of a sorted row are less than each value, or not greater if right:
-        where it belongs. The sequence has one axis, or the axes of values, whose rows belong to its
-        rows."""
-    def histogram(
-        self,
-        weight: TensorLike | None = None,
-        bins: DimLike = 100,
-        min: FloatLike = 0.0,
-        max: FloatLike = 0.0,
-        density: bool = False,
-    ) -> Tensor:
-        """How many elements of input lie in each of bins equal parts of [min, max], where both ends
-        count; equal bounds stand for the smallest and largest element. With a weight for each
-        element, or as a density, whose integral is 1, the result is float32, else int64."""
     def nansum(
         self,
         axis: IntArrayLike | None = (),
@@ -3643,15 +3739,12 @@ class TensorMethods:
         """x @ W + bias over the last axis of x, for weights W [k, n] quantised by llm.int8: columns
         of x with an element of a size above the threshold as they are, the others with each row as
         int8."""
-    def unfold(
-        self,
-        kernel_sizes: IntArrayLike,
-        strides: IntArrayLike,
-        paddings: IntArrayLike,
-        dilations: IntArrayLike,
-    ) -> Tensor:
-        """The windows of images [n, c, h, w] as columns, [n, c * taps, windows]; off the images are
-        zeros. paddings: (height, width) or (top, left, bottom, right)."""
+    def lookup_table_dequant(self, ids: TensorLike, padding_idx: DimLike = -1) -> Tensor:
+        """Rows of a table of bytes: row r of w [rows, 2 + n], of float32, is a least number a, a
+        largest b, and n floats of four bytes q each; out is a + (b - a) q / 256 for the rows ids
+        [..., 1], [..., 4 n]. The rows of ids that are padding_idx are 0; -1 is for none. Without
+        padding_idx an id that is no row raises where the call runs at once, and compiled programs
+        take the nearest."""
     def fold(
         self,
         output_sizes: IntArrayLike,
@@ -3683,11 +3776,6 @@ class TensorMethods:
         """Fourier transforms of the frames of signals [..., n] times window, [..., frequencies,
         frames]: the n_fft // 2 + 1 from 0 on if onesided, else all n_fft; over sqrt(n_fft) if
         normalized."""
-    def index_add(self, index: TensorLike, add_value: TensorLike, axis: int = 0) -> Tensor:
-        """x with slice i of add_value added to slice index[i] along axis; where an index comes
-        again, all are added. An index out of range raises TensorIndexError where the call runs at
-        once; compiled programs write to the nearest inside, or raise under
-        phix.debug.check_indices()."""
     def index_add_(self, index: TensorLike, add_value: TensorLike, axis: int = 0) -> Tensor:
         """:func:`index_add` in the memory of x, not to be used after it."""
     def set_value(

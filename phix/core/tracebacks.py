@@ -22,6 +22,8 @@ from typing import Any, TypeVar
 import optree
 
 from phix.core.errors import ArgumentError, described
+from phix.core.hints import with_argument_hint
+from phix.core.rules import OPS
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -57,11 +59,18 @@ def shorten(error: BaseException | None, trace: TracebackType | None) -> None:
     """
     if not isinstance(error, Exception) or trace is None or _is_inside(trace.tb_frame.f_back):
         return
+    if type(error) is TypeError:
+        with_argument_hint(error, _arguments_of_op)
     if os.environ.get("PHIX_TRACEBACK") == "full":
         return
     hidden = sum([_shorten_one(each) for each in _chain(error)])
     if hidden and hasattr(error, "add_note") and NOTE not in getattr(error, "__notes__", ()):
         error.add_note(NOTE)
+
+
+def _arguments_of_op(name: str) -> list[str]:
+    op = OPS.get(name)
+    return [] if op is None else [a.name for a in op.args]
 
 
 def leaving_phix(function: Function) -> Function:

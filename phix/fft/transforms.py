@@ -32,7 +32,7 @@ def fft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) -
         AttributeValueError: axis is out of range, n is below 1, or norm is none of the three.
 
     >>> import phix
-    >>> phix.fft.fft([1.0, 0.0, -1.0, 0.0]).real().tolist()
+    >>> phix.fft.fft([1.0, 0.0, -1.0, 0.0]).real.tolist()
     [0.0, 2.0, 0.0, 2.0]
     >>> power = lambda x: (phix.fft.fft(x).abs() ** 2).sum()
     >>> phix.grad(power)(phix.to_tensor([1.0, 2.0, 0.0, 0.0])).tolist()
@@ -59,7 +59,7 @@ def ifft(x: TensorLike, n: Any = None, axis: int = -1, norm: str | None = None) 
         AttributeValueError: axis is out of range, n is below 1, or norm is none of the three.
 
     >>> import phix
-    >>> phix.fft.ifft([0.0, 2.0, 0.0, 2.0]).real().tolist()
+    >>> phix.fft.ifft([0.0, 2.0, 0.0, 2.0]).real.tolist()
     [1.0, 0.0, -1.0, 0.0]
     """
     return _complex("ifft", x, one_size(n), (axis,), norm, False)
@@ -190,7 +190,7 @@ def fftn(
             a size is below 1, or norm is none of the three.
 
     >>> import phix
-    >>> phix.fft.fftn([[1.0, 2.0], [3.0, 4.0]]).real().tolist()
+    >>> phix.fft.fftn([[1.0, 2.0], [3.0, 4.0]]).real.tolist()
     [[10.0, -2.0], [-4.0, 0.0]]
     """
     return _complex("fftn", x, s, axes, norm, True)
@@ -203,7 +203,7 @@ def ifftn(
     """The inverse of ``fftn``; arguments, result and errors as there, norm as for ``ifft``.
 
     >>> import phix
-    >>> phix.fft.ifftn([[10.0, -2.0], [-4.0, 0.0]]).real().tolist()
+    >>> phix.fft.ifftn([[10.0, -2.0], [-4.0, 0.0]]).real.tolist()
     [[1.0, 2.0], [3.0, 4.0]]
     """
     return _complex("ifftn", x, s, axes, norm, False)
@@ -266,7 +266,7 @@ def fft2(
     """``fftn`` over the last two axes.
 
     >>> import phix
-    >>> phix.fft.fft2([[[1.0, 2.0], [3.0, 4.0]]]).real().tolist()
+    >>> phix.fft.fft2([[[1.0, 2.0], [3.0, 4.0]]]).real.tolist()
     [[[10.0, -2.0], [-4.0, 0.0]]]
     """
     return _complex("fft2", x, s, axes, norm, True)
@@ -279,7 +279,7 @@ def ifft2(
     """``ifftn`` over the last two axes.
 
     >>> import phix
-    >>> phix.fft.ifft2([[[10.0, -2.0], [-4.0, 0.0]]]).real().tolist()
+    >>> phix.fft.ifft2([[[10.0, -2.0], [-4.0, 0.0]]]).real.tolist()
     [[[1.0, 2.0], [3.0, 4.0]]]
     """
     return _complex("ifft2", x, s, axes, norm, False)
@@ -292,7 +292,7 @@ def rfft2(
     """``rfftn`` over the last two axes.
 
     >>> import phix
-    >>> phix.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]).real().tolist()
+    >>> phix.fft.rfft2([[1.0, 2.0], [3.0, 4.0]]).real.tolist()
     [[10.0, -2.0], [-4.0, 0.0]]
     """
     return _from_real("rfft2", x, s, axes, norm, True)
@@ -329,7 +329,7 @@ def _from_real(
     x, over, sizes = prepared(name, x, s, axes)
     if dt.is_complex(x.dtype):
         raise DTypeError(
-            f"{name} takes real numbers, found {x.meta}; take x.real(), or write "
+            f"{name} takes real numbers, found {x.meta}; take x.real, or write "
             "fft, fftn or ifft for all points of complex ones"
         )
     return ops.fft_r2c(fitted(x, over, sizes), over, norm_of(name, norm), forward, True)

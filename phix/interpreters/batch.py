@@ -55,7 +55,7 @@ class Batch(Interpreter):
         self.axis_name = axis_name
         self.sizing = "a size"  # which op computes one
 
-    def as_dim(self, value: Any, largest: bool) -> Any:
+    def as_dim(self, value: Any, largest: bool, refusal: str) -> Any:
         """The largest of the batch; a size of each lane's own is not to be had."""
         assert self.parent is not None
         if not largest:
@@ -65,7 +65,7 @@ class Batch(Interpreter):
             if not (isinstance(self.size, int) and self.size):  # of no lanes the largest is 0
                 none = bind(OPS["full"], (), ((1,), 0, lanes.dtype, None))
                 lanes = bind(OPS["concat"], ([lanes, none],), (0,))
-            return as_dim(bind(OPS["max"], (lanes,), ((), False)), largest)
+            return as_dim(bind(OPS["max"], (lanes,), ((), False)), largest, refusal)
 
     def examine(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
         """A call on one lane is checked as such: for the batch it may be another call, and fit."""

@@ -50,7 +50,7 @@ class InferMeta(Interpreter):
         super().__init__(None)
         self.config = config
 
-    def as_dim(self, value: Any, largest: bool) -> Any:
+    def as_dim(self, value: Any, largest: bool, refusal: str) -> Any:
         """A size that nothing is known of."""
         return dm.symbol()
 

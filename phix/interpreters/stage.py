@@ -138,12 +138,12 @@ class Stage(Interpreter):
             kept = self.copies[id(value)] = value, owned_tensor(value, place)
         return kept[1]
 
-    def as_dim(self, value: TensorBase, largest: bool) -> DimLike:
+    def as_dim(self, value: TensorBase, largest: bool, refusal: str) -> DimLike:
         """The size that ``value``, an int tensor of this graph, will have at run time."""
-        key = made_alike(value), largest
+        key = made_alike(value), largest, refusal
         if key not in self.sizes:
             dim = dm.symbol()
-            dispatch.bind(OPS["dim_value"], (value,), (dim, largest))
+            dispatch.bind(OPS["dim_value"], (value,), (dim, largest, refusal))
             self.sizes[key] = value, dim
         return self.sizes[key][1]
 

@@ -13,6 +13,7 @@ from phix.core.op import Op
 from phix.core.places import Place, device, is_host_alone
 from phix.core.rules import OPS
 from phix.core.source import derivation, is_recording, user_source
+from phix.core.tensor_kinds import dense
 from phix.interpreters.backward_rules import BackwardRule
 
 
@@ -44,7 +45,8 @@ def add(a: Any, b: Any) -> Any:
 class Pullback:
     """Cotangents of the outputs in, cotangents of the inputs out; may be called again.
 
-    Runs under the interpreter that is current when it is called.
+    Runs under the interpreter that is current when it is called. ``any_kind``: cotangents of inputs
+    may be tensors of other kinds than dense; what ops on the way get is always dense.
     """
 
     in_rule = False  # whether it serves the rule of an op, and is no pass of its own
@@ -57,13 +59,15 @@ class Pullback:
         self.inputs = inputs  # (node, meta) of each input
         self.outputs = outputs  # node of each output, -1 where it does not depend on the inputs
 
-    def __call__(self, cotangents: Sequence[Any], instantiate: bool = True) -> list[Any]:
+    def __call__(
+        self, cotangents: Sequence[Any], instantiate: bool = True, any_kind: bool = False
+    ) -> list[Any]:
         if self.place is None:
-            return self.run(cotangents, instantiate)
+            return self.run(cotangents, instantiate, any_kind)
         with device(self.place):
-            return self.run(cotangents, instantiate)
+            return self.run(cotangents, instantiate, any_kind)
 
-    def run(self, cotangents: Sequence[Any], instantiate: bool) -> list[Any]:
+    def run(self, cotangents: Sequence[Any], instantiate: bool, any_kind: bool) -> list[Any]:
         grads: dict[int, Any] = {}
         for node, ct in zip(self.outputs, cotangents):
             if node >= 0 and ct is not None:
@@ -74,7 +78,9 @@ class Pullback:
         with context.inside():
             for record in reversed(self.tape):
                 self.step(record, grads, pull)
-        found = [grads.get(node) for node, _ in self.inputs]
+            found = [grads.get(node) for node, _ in self.inputs]
+            if not any_kind:
+                found = list(map(dense, found))
         if not instantiate:
             return found
         return [zeros(meta) if g is None else g for g, (_, meta) in zip(found, self.inputs)]
@@ -88,7 +94,7 @@ class Pullback:
             return
 
         def cotangent(pair: Any) -> Any:
-            found = grads.pop(pair[0], None)
+            found = dense(grads.pop(pair[0], None))
             return zeros(pair[1]) if found is None and pair[1] is not None else found
 
         rule = record.pull

@@ -93,8 +93,11 @@ class VJP(Interpreter):
 
     def perform(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         nodes, values, active = self.taken(inputs)
-        if active and op.vjp_rule is not None:
-            return self.by_rule(op, nodes, values, attrs)
+        for rule in (op.kind_vjp_rule, op.vjp_rule) if active else ():
+            if rule is not None:
+                found = self.by_rule(op, rule, nodes, values, attrs)
+                if found is not None:
+                    return found
         if active and op.backward is not None:
             return self.by_backward(op, nodes, values, attrs)
         if active and not is_constant(op):
@@ -118,16 +121,20 @@ class VJP(Interpreter):
             self.tape[-1:] = apart(self.tape[-1], values, attrs, vjp)
         return result
 
-    def by_rule(self, op: Op, nodes: Any, values: Any, attrs: Any) -> Any:
-        """An op whose reverse mode is a rule in Python; the rule runs in the parent."""
-        assert self.parent is not None and op.vjp_rule is not None
-        rule, args = op.vjp_rule, op.merge(values, attrs)
+    def by_rule(self, op: Op, rule: Any, nodes: Any, values: Any, attrs: Any) -> Any:
+        """A call whose reverse mode is a rule in Python, which runs in the parent; None if the rule
+        leaves it to others."""
+        assert self.parent is not None
+        args = op.merge(values, attrs)
         active = map_entries(lambda node: node >= 0, nodes)
         with context.active(self.parent):
             if is_recording():
-                outs, pull = derivation(user_source(), lambda: rule(active, *args), early=True)
+                found = derivation(user_source(), lambda: rule(active, *args), early=True)
             else:
-                outs, pull = rule(active, *args)
+                found = rule(active, *args)
+        if found is None:
+            return None
+        outs, pull = found
         return self.record(op, pull, nodes, as_outputs(op, outs))
 
     def record(self, op: Op, pull: Callable[..., Any], nodes: Any, outs: tuple[Any, ...]) -> Any:

@@ -29,6 +29,7 @@ from phix.core.kernel_context import KernelContext
 from phix.core.places import Place
 from phix.core.recent import Recent
 from phix.core.settings import most_sizes
+from phix.core.size_checks import size_bound
 from phix.kernels import structural
 
 Env = dict[dm.Symbol, Any]
@@ -140,7 +141,7 @@ class GraphProgram:
                 values.update(zip(step.gives, found))
                 for equation in step.binds:
                     (symbol,), (number,) = dm.symbols(equation.attrs[0]), flat(equation.outputs)
-                    env[symbol] = max(int(places.to_host(values[number])), 0)
+                    env[symbol] = size_bound(equation, int(places.to_host(values[number])))
                 for symbol, n, axis in sizes:
                     env.setdefault(symbol, found[n].shape[axis])
                 for variable in dead:

@@ -41,7 +41,9 @@ def embedding(
         x: an int tensor.
         weight: [rows, size].
         padding_idx: a row that gives zeros and gets no gradient; negative: from the end.
-        sparse: must be False; gradients are dense.
+        sparse: whether the gradient of weight is a ``phix.selected_rows.SelectedRows``: the rows
+            that were read. Ops on the way back, and other gradients of the same table, take it as
+            a dense tensor, and so do transformations inside the one that differentiates.
 
     Returns:
         [*x.shape, size].

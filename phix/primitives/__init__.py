@@ -7,6 +7,7 @@ from phix.primitives import along_axis as along_axis
 from phix.primitives import arithmetic as arithmetic
 from phix.primitives import arrangement as arrangement
 from phix.primitives import attention as attention
+from phix.primitives import box_selection as box_selection
 from phix.primitives import branches as branches
 from phix.primitives import callback as callback
 from phix.primitives import class_loss as class_loss
@@ -29,6 +30,7 @@ from phix.primitives import filling as filling
 from phix.primitives import flash_attention as flash_attention
 from phix.primitives import fused as fused
 from phix.primitives import graph_ops as graph_ops
+from phix.primitives import graph_sampling as graph_sampling
 from phix.primitives import grid_sampling as grid_sampling
 from phix.primitives import identity as identity
 from phix.primitives import images as images
@@ -46,6 +48,7 @@ from phix.primitives import loss as loss
 from phix.primitives import masked_attention as masked_attention
 from phix.primitives import matching as matching
 from phix.primitives import matrix_functions as matrix_functions
+from phix.primitives import measures as measures
 from phix.primitives import norm as norm
 from phix.primitives import normalisation as normalisation
 from phix.primitives import optimizers as optimizers
@@ -53,6 +56,7 @@ from phix.primitives import placement as placement
 from phix.primitives import pointwise as pointwise
 from phix.primitives import pooling as pooling
 from phix.primitives import pooling_forms as pooling_forms
+from phix.primitives import proposals as proposals
 from phix.primitives import quantisation as quantisation
 from phix.primitives import random as random
 from phix.primitives import rearrangement as rearrangement
@@ -64,6 +68,7 @@ from phix.primitives import regions as regions
 from phix.primitives import run_time_sizes as run_time_sizes
 from phix.primitives import sampling as sampling
 from phix.primitives import scan as scan
+from phix.primitives import selected_rows as selected_rows
 from phix.primitives import sequence as sequence
 from phix.primitives import shape as shape
 from phix.primitives import simplifications as simplifications

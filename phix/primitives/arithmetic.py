@@ -14,8 +14,10 @@ from phix.core import rules
 from phix.core.errors import AttributeValueError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import TensorBase
+from phix.core.transforms import transforms
 from phix.primitives.broadcasting import unbroadcast
-from phix.primitives.pointwise import conj
+from phix.primitives.flat import metas_of
+from phix.primitives.pointwise import broadcast_shapes, conj
 
 
 @rules.decompose("square")
@@ -126,6 +128,40 @@ def trunc_divide(x: Any, y: Any) -> Any:
     low = ops.floor_divide(x, y)
     inexact = (low * y != x) & (y != 0)
     return ops.where(inexact & ((x < 0) != (y < 0)), low + 1, low)
+
+
+@rules.decompose("frac")
+def frac(x: Any) -> Any:
+    if not dt.is_float(x.dtype):
+        return ops.full_like(x, 0)
+    return ops.where(ops.isinf(x), 0.0, x - ops.trunc(x))
+
+
+# -- divisors -----------------------------------------------------------------------------------
+@rules.decompose("gcd")
+def gcd(x: Any, y: Any) -> Any:
+    """Euclid's way, until no element has a remainder; signs stay, as the least int has no size."""
+    dims = broadcast_shapes(x.meta.dims, y.meta.dims)
+    x, y = (ops.expand(t, dims) for t in (x, y))
+    axes = list(range(len(dims)))
+
+    def some(a: Any, b: Any) -> list[Any]:
+        return [ops.any(b != 0, axes, False)]
+
+    def step(a: Any, b: Any) -> list[Any]:
+        more = b != 0
+        rest = ops.remainder(a, ops.where(more, b, 1))
+        return [ops.where(more, b, a), ops.where(more, rest, b)]
+
+    metas = metas_of([x, y])
+    graphs = [transforms().trace(f, metas)[0] for f in (some, step)]
+    return ops.abs(ops.while_loop([x, y], [], *graphs)[0])
+
+
+@rules.decompose("lcm")
+def lcm(x: Any, y: Any) -> Any:
+    common = ops.gcd(x, y)
+    return ops.abs(ops.floor_divide(x, ops.where(common == 0, 1, common)) * y)
 
 
 @rules.decompose("div_scale")

@@ -8,10 +8,14 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
+from phix.core.attrs import as_dim
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
+from phix.primitives.distributions import check_one_key
+from phix.primitives.experts import counted
 from phix.primitives.positions import numbers, numbers_along
+from phix.primitives.run_time_sizes import count_true
 from phix.primitives.widening import as_dtype, widened
 
 
@@ -172,3 +176,44 @@ def hsigmoid_loss(
     taken = ops.where((bit != 0) & goes_on, z, 0.0)
     out = ops.sum(soft - taken, [1], keepdim=True)
     return as_dtype(out, dtype), as_dtype(soft, dtype), w
+
+
+# -- class_center_sample -------------------------------------------------------------------------
+@rules.normalize("class_center_sample")
+def class_center_attrs(
+    key: MetaTensor, label: MetaTensor, num_classes: int, num_samples: int, ring_id: int,
+    rank: int, nranks: int, *rest: Any,
+) -> Any:  # fmt: skip
+    if nranks != 1:
+        raise AttributeValueError(f"the op runs in one process: nranks must be 1, found {nranks}")
+    if not 0 < num_samples <= num_classes:
+        raise AttributeValueError(
+            f"num_samples must be from 1 to num_classes {num_classes}, found {num_samples}"
+        )
+    return num_classes, num_samples, ring_id, rank, nranks, *rest
+
+
+@rules.indices("class_center_sample")
+def class_center_ranges(
+    key: MetaTensor, label: MetaTensor, num_classes: int, *rest: Any
+) -> list[IndexRange]:
+    return [IndexRange("label", (num_classes,), "classes", counts_back=False)]
+
+
+@rules.decompose("class_center_sample")
+def class_center_sample(
+    key: Any, label: Any, num_classes: int, num_samples: int, *rest: Any
+) -> Any:
+    """The classes that labels name come first, then the others as a permutation has them."""
+    check_one_key(key)
+    if dt.kind(label.dtype) != "int":
+        raise DTypeError(f"label holds numbers of classes, found {label.meta}; cast it to int64")
+    own = ops.reshape(as_int64(label), (label.meta.size,))
+    own = ops.minimum(ops.maximum(own, 0), num_classes - 1)
+    named = counted(own, 0, num_classes) > 0
+    turn = ops.where(named, numbers(num_classes), ops.randperm(key, num_classes) + num_classes)
+    size = as_dim(ops.maximum(count_true(named), num_samples))
+    order = ops.slice(ops.argsort(turn, 0, False, True)[1], [0], [0], [size])
+    place = ops.cumsum(ops.cast(named, dt.int64), 0) - 1
+    mapped = ops.reshape(ops.gather(place, own, 0), label.meta.dims)
+    return as_dtype(mapped, label.dtype), as_dtype(order, label.dtype)

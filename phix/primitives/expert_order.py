@@ -8,11 +8,14 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
+from phix.core.attrs import as_dim
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
 from phix.primitives.experts import check_ints, check_rank, counted
+from phix.primitives.lengths import check_dims
 from phix.primitives.positions import numbers
+from phix.primitives.steps import scanned
 from phix.primitives.widening import as_dtype, widened
 
 
@@ -104,3 +107,80 @@ def moe_reduce(
         rows = rows + ops.gather(as_dtype(bias, rows.dtype), top_k_indices, 0)
     total = ops.sum(rows * ops.unsqueeze(as_dtype(scales, rows.dtype), (2,)), (1,))
     return as_dtype(total * routed_scaling_factor, ffn_out.dtype)
+
+
+@rules.decompose("assign_pos")
+def assign_pos(x: Any, cum_count: Any, eff_num_len: Any) -> Any:
+    """Sorted by expert, the k-th is as far before its expert's end as among those of the expert."""
+    check_ints(x=x, cum_count=cum_count, eff_num_len=eff_num_len)
+    check_rank(1, "[experts]", cum_count=cum_count)
+    if not dm.may_equal(eff_num_len.meta.size, 1):
+        raise ShapeError(f"eff_num_len is one number, found {eff_num_len.meta}")
+    experts, count = cum_count.meta.dims[0], x.meta.size
+    size = as_dim(ops.cast(ops.reshape(eff_num_len, ()), dt.int64))
+    none, end = ops.full((), experts, dt.int64), ops.full((), size, dt.int64)
+    owner = ops.cast(ops.reshape(x, (count,)), dt.int64)
+    owner = ops.where(ops.logical_and(owner >= 0, owner < none), owner, none)
+    owner, order = ops.argsort(owner, 0, False, True)
+    asked = ops.cast(cum_count, dt.int64)
+    found = ops.cumsum(counted(owner, 0, experts), 0)
+    shift = ops.concat([asked - found, ops.full((1,), 0, dt.int64)], 0)
+    place = numbers(count) + ops.gather(shift, owner, 0)
+    inside = (owner < none) & (place >= 0) & (place < end)
+    out = ops.full((size + 1,), -1, dt.int64)
+    out = ops.index_put(out, [ops.where(inside, place, end)], order)
+    return ops.slice(out, [0], [0], [size])
+
+
+# -- moe_ffn ---------------------------------------------------------------------------------------
+@rules.normalize("moe_ffn")
+def moe_ffn_attrs(
+    rows: MetaTensor, ends: Any, first: Any, second: Any, bias: Any, first_scale: Any,
+    second_scale: Any, quant_method: str,
+) -> Any:  # fmt: skip
+    if quant_method != "None" or first_scale is not None or second_scale is not None:
+        raise AttributeValueError(
+            f"weights are floats here, found quant_method {quant_method!r}; write 'None', leave "
+            "scales out, and take weights that weight_dequantize has made floats"
+        )
+    return (quant_method,)
+
+
+@rules.decompose("moe_ffn")
+def moe_ffn(
+    rows: Any, token_nums_per_expert: Any, first: Any, second: Any, bias: Any, first_scale: Any,
+    second_scale: Any, quant_method: str,
+) -> Any:  # fmt: skip
+    """Expert by expert, each of which keeps what it makes of its own rows."""
+    check_ints(token_nums_per_expert=token_nums_per_expert)
+    check_rank(2, "[rows, size]", permute_input=rows)
+    count, size = rows.meta.dims
+    experts = token_nums_per_expert.meta.size
+    check_dims("ffn1_weight", first, (experts, size, None), "[experts, size, 2 * inner]")
+    double = first.meta.dims[2]
+    inner = dm.floordiv(double, 2)
+    check_dims("ffn2_weight", second, (experts, inner, None), "[experts, inner, out]")
+    if isinstance(double, int) and double % 2:
+        raise ShapeError(f"ffn1_weight gives gates and values, two halves, found {first.meta}")
+    if bias is not None:
+        if not dm.may_equal(bias.meta.size, experts * double):
+            raise ShapeError(f"ffn1_bias must be [experts, 1, 2 * inner], found {bias.meta}")
+        bias = [ops.reshape(widened(bias), (experts, 1, double))]
+    ends = ops.reshape(ops.cast(token_nums_per_expert, dt.int64), (experts,))
+    begins = ops.concat([ops.full((1,), 0, dt.int64), ends], 0)
+    begins = ops.slice(begins, [0], [0], [experts])
+    x, at = widened(rows), numbers(count)
+
+    def step(carry: Any, slices: Any) -> Any:
+        (out,), (begin, end, w1, w2, *shift) = carry, slices
+        both = ops.matmul(x, w1)
+        both = both + shift[0] if shift else both
+        gate, value = (ops.slice(both, [1], [i * inner], [(i + 1) * inner]) for i in range(2))
+        found = ops.matmul(ops.silu(gate) * value, w2)
+        own = ops.logical_and(at >= begin, at < end)
+        return [ops.where(ops.reshape(own, (count, 1)), found, out)], []
+
+    zeros = ops.full((count, second.meta.dims[2]), 0, x.dtype)
+    weights = [as_dtype(widened(w), x.dtype) for w in (first, second, *(bias or []))]
+    (out,), _ = scanned(step, [zeros], [begins, ends, *weights])
+    return as_dtype(out, rows.dtype)

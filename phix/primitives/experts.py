@@ -179,6 +179,7 @@ def _combined(x: Any, weights: Any, scatter_index: Any) -> Any:
 
 
 @rules.indices("moe_combine")
+@rules.indices("moe_combine_auto")
 @rules.indices("moe_combine_no_weight")
 def combine_indices(x: MetaTensor, weights: Any, index: Any, *attrs: Any) -> list[IndexRange]:
     rows = x.dims[:1]

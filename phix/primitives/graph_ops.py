@@ -15,7 +15,9 @@ from phix.core.attrs import as_dim
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
-from phix.primitives.positions import nothing
+from phix.primitives.lengths import as_int
+from phix.primitives.positions import nothing, numbers
+from phix.primitives.run_time_sizes import chosen, fitted
 from phix.primitives.widening import as_dtype
 
 _REDUCTIONS = ("SUM", "MEAN", "MAX", "MIN")
@@ -31,7 +33,7 @@ def _check_reduction(name: str, value: str) -> None:
         )
 
 
-def _check_index(name: str, index: MetaTensor) -> None:
+def check_index(name: str, index: MetaTensor) -> None:
     if dt.kind(index.dtype) != "int":
         raise DTypeError(f"{name} holds numbers of rows, which are ints, found {index}; cast it")
     if index.ndim != 1:
@@ -74,8 +76,8 @@ def _rows(x: Any, name: str) -> dm.DimLike:
 
 
 def _check_edges(src_index: Any, dst_index: Any) -> None:
-    _check_index("src_index", src_index.meta)
-    _check_index("dst_index", dst_index.meta)
+    check_index("src_index", src_index.meta)
+    check_index("dst_index", dst_index.meta)
     if not dm.may_equal(src_index.meta.dims[0], dst_index.meta.dims[0]):
         raise ShapeError(
             "src_index and dst_index have one number an edge, found "
@@ -204,7 +206,7 @@ def segment_pool_attrs(x: Any, segment_ids: Any, pooltype: str) -> Any:
 @rules.decompose("segment_pool")
 def segment_pool(x: Any, segment_ids: Any, pooltype: str) -> Any:
     """There are as many segments as the largest number says, so the size depends on the data."""
-    _check_index("segment_ids", segment_ids.meta)
+    check_index("segment_ids", segment_ids.meta)
     if not dm.may_equal(_rows(x, "x"), segment_ids.meta.dims[0]):
         raise ShapeError(f"each row of x has a segment, found {x.meta} and {segment_ids.meta}")
     ids = as_int64(segment_ids)
@@ -219,3 +221,56 @@ def segment_pool(x: Any, segment_ids: Any, pooltype: str) -> Any:
     counts = within(counted(index, size + 1))
     out = within(gathered(x, index, size + 1, pooltype))
     return out, as_dtype(ops.reshape(counts, (size, 1)), x.dtype)
+
+
+# -- reindex_graph ---------------------------------------------------------------------------------
+def _first_of_equal(nodes: Any, given: Any) -> tuple[Any, Any]:
+    """For each node which of its equals has its number, and which nodes have numbers.
+
+    Those before ``given`` all have one, and the last of equal ones is it; of others the first is.
+    """
+    total = nodes.meta.dims[0]
+    values, order = ops.argsort(nodes, 0, False, True)
+    place = numbers(total)
+    begins = ops.logical_or(values != ops.roll(values, (1,), (0,)), place == 0)
+    group = ops.cumsum(ops.cast(begins, dt.int64), 0, False, False, False) - 1
+    is_given = order < given
+    none = ops.full((total,), -1, dt.int64)
+    last = ops.where(is_given, order, none)
+    last = ops.put_along_axis(none, group, last, 0, "amax", True)
+    first = ops.put_along_axis(none, group, ops.where(begins, order, none), 0, "amax", True)
+    chief = ops.gather(ops.where(last >= 0, last, first), group, 0)
+    has_one = ops.logical_or(is_given, chief == order)
+    chief = ops.index_put(none, [order], chief)
+    return chief, ops.index_put(ops.full((total,), False, dt.bool_), [order], has_one)
+
+
+def numbered(nodes: Any, given: Any) -> tuple[Any, Any]:
+    """The numbers of nodes, of which the first ``given`` have their own, and nodes by number."""
+    chief, has_one = _first_of_equal(nodes, ops.full((), given, dt.int64))
+    rank = ops.cumsum(ops.cast(has_one, dt.int64), 0, False, False, False) - 1
+    number = as_dtype(ops.gather(rank, chief, 0), nodes.dtype)
+    return number, ops.gather(nodes, chosen(has_one), 0)
+
+
+@rules.decompose("reindex_graph")
+def reindex_graph(x: Any, neighbors: Any, count: Any, value: Any, index: Any) -> Any:
+    for name, t in (("x", x), ("neighbors", neighbors), ("count", count)):
+        check_index(name, t.meta)
+    given, edges, counts = (t.meta.dims[0] for t in (x, neighbors, count))
+    if dm.is_known(given) and dm.is_known(counts) and (counts % given if given else counts):
+        raise ShapeError(
+            f"count has a number for each of x, or for each and each kind of edges, found "
+            f"{count.meta} and {x.meta}"
+        )
+    number, known = numbered(ops.concat([x, neighbors], 0), given)
+    kinds = as_dim(ops.floor_divide(as_int(counts), ops.maximum(as_int(given), as_int(1))))
+    count = fitted(count, (given * kinds,))
+    owner = ops.repeat_interleave_with_tensor_index(numbers(given * kinds), count, 0)
+    if not dm.may_equal(owner.meta.dims[0], edges):
+        raise ShapeError(
+            f"count counts {owner.meta.dims[0]} edges, found neighbors {neighbors.meta}"
+        )
+    owner = ops.remainder(fitted(owner, (edges,)), ops.maximum(as_int(given), as_int(1)))
+    src = ops.slice(number, [0], [given], [given + edges])
+    return src, ops.gather(number, owner, 0), known

@@ -97,7 +97,7 @@ def _sizes_of(op: str, ranks: tuple[int, ...]) -> Callable[..., Any]:
         if scale_tensor is not None:
             scales = _entries("scale_tensor", scale_tensor, count, "float")
             found = [_scaled(x.meta.dims[a], s) for a, s in zip(axes, scales)]
-        sizes = [attrs.as_dim(ops.cast(t, dt.int64)) for t in found]
+        sizes = [attrs.as_dim(ops.cast(t, dt.int64), refusal=attrs.NO_NEGATIVE) for t in found]
         return (*given[:5], *[0] * (3 - count), *sizes, *rest[4:])
 
     return rule

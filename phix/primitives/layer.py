@@ -11,8 +11,10 @@ from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
 from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
+from phix.core.selected_rows import SelectedRows
 from phix.primitives import random as rand
-from phix.primitives.positions import numbers
+from phix.primitives.positions import masked, numbers
+from phix.primitives.selected_rows import inside
 
 
 # -- linear, embedding, one_hot ----------------------------------------------------------------
@@ -36,13 +38,6 @@ def _check_numbers(x: Any, what: str) -> None:
         raise DTypeError(f"x holds {what}, which are ints, found {x.meta}; cast it to int64")
 
 
-@rules.normalize("embedding")
-def embedding_attrs(x: MetaTensor, weight: MetaTensor, padding_idx: int, sparse: bool) -> Any:
-    if sparse:
-        raise AttributeValueError("sparse gradients are not there; leave sparse False")
-    return padding_idx, sparse
-
-
 @rules.indices("embedding")
 def embedding_indices(
     x: MetaTensor, weight: MetaTensor, padding_idx: int, sparse: bool
@@ -62,6 +57,41 @@ def embedding(x: Any, weight: Any, padding_idx: int, sparse: bool) -> Any:
         return out
     is_padding = ops.reshape(as_int64(x) == padding_idx, (*x.meta.dims, 1))
     return ops.where(is_padding, ops.full((), 0, out.dtype), out)
+
+
+@rules.kind_vjp("embedding")
+def embedding_vjp(
+    active: Any, x: Any, weight: Any, padding_idx: int, sparse: bool
+) -> tuple[Any, Any] | None:
+    """The cotangent of the table is the rows that were read. Those of padding_idx are zeros."""
+    if not sparse or not active[1]:
+        return None
+    height = weight.meta.dims[0]
+    rows = inside(ops.reshape(as_int64(x), (-1,)), height)
+
+    def pull(ct: Any) -> Any:
+        if padding_idx != -1:
+            ct = masked(as_int64(x) != padding_idx, ct)
+        value = ops.reshape(ct, (rows.meta.dims[0], weight.meta.dims[1]))
+        return None, SelectedRows(rows, value, height)
+
+    return ops.embedding(x, weight, padding_idx, True), pull
+
+
+@rules.batch("embedding")
+def embedding_batch(batched: Any, x: Any, weight: Any, padding_idx: int, sparse: bool) -> Any:
+    """Many lookups in one table are one; tables of the lanes lie one below the other in one."""
+    if not batched[1]:
+        return ops.embedding(x, weight, padding_idx, sparse)
+    lanes, height, size = weight.meta.dims
+    dims = x.meta.dims if batched[0] else (lanes, *x.meta.dims)
+    first = ops.reshape(numbers(lanes), (lanes, *(1,) * (len(dims) - 1))) * height
+    out = ops.gather(
+        ops.reshape(weight, (lanes * height, size)), inside(as_int64(x), height) + first
+    )
+    if padding_idx == -1:
+        return out
+    return masked(ops.expand(as_int64(x) != padding_idx, dims), out)
 
 
 @rules.normalize("one_hot")

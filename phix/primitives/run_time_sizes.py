@@ -42,6 +42,18 @@ def chosen(mask: Any) -> Any:
     return ops.true_positions(mask, as_dim(count_true(mask)))
 
 
+def fitted(x: Any, dims: Sequence[DimLike]) -> Any:
+    """``x``, which must have those dims: where nobody knows before, each run looks.
+
+    An op whose result has a size that its data tell is traced as what it is made of, so that the
+    checks of its decomposition see unknown dims alone.
+    """
+    if dm.same_shape(x.meta.dims, tuple(dims)):
+        return x
+    both = ops.stack([x, ops.full(dims, 0, x.dtype)], 0)  # of what is stacked all dims agree
+    return ops.squeeze(ops.slice(both, [0], [0], [1], (), ()), (0,))
+
+
 def _check_mask(mask: MetaTensor) -> None:
     if mask.dtype != dt.bool_:
         raise DTypeError(f"mask must be a bool tensor, found {mask}; compare or cast it")
@@ -271,9 +283,10 @@ def repeat_meta(x: MetaTensor, repeats: MetaTensor, axis: int) -> MetaTensor:
 def repeat_interleave_with_tensor_index(x: Any, repeats: Any, axis: int) -> Any:
     """Each slice puts a mark where its copies begin; of the marks so far, the last is whose copy
     a place holds."""
-    repeats = ops.maximum(ops.cast(repeats, dt.int64), ops.full((), 0, dt.int64))
-    repeats = ops.expand(repeats, (x.meta.dims[axis],))
-    count = as_dim(ops.sum(repeats, [0], dt.int64, False))
+    repeats = ops.expand(ops.cast(repeats, dt.int64), (x.meta.dims[axis],))
+    count = ops.sum(repeats, [0], dt.int64, False)
+    count = ops.where(ops.any(repeats < 0, [0], False), ops.full((), -1, dt.int64), count)
+    count = as_dim(count, refusal="repeats must be 0 or more")
     begins = ops.cumsum(repeats, 0, False, True, False)
     one = ops.full((), 1, dt.int64)
     marks = ops.index_put(ops.full((count + 1,), 0, dt.int64), [begins], one, True)
@@ -308,6 +321,8 @@ def _sum_dtype(weights: Any) -> Any:
 def bincount(x: Any, weights: Any, minlength: Any) -> Any:
     bins = ops.maximum(as_int64(x), ops.full((), 0, dt.int64))
     least = ops.full((1,), minlength, dt.int64) - 1
-    count = as_dim(ops.max(ops.concat([bins, least], 0), [0], False) + 1)
+    count = ops.max(ops.concat([bins, least], 0), [0], False) + 1
+    count = ops.where(ops.any(as_int64(x) < 0, [0], False), ops.full((), -1, dt.int64), count)
+    count = as_dim(count, refusal="x must hold ints from 0")
     value = ops.full((), 1, dt.int64) if weights is None else ops.cast(weights, _sum_dtype(weights))
     return ops.index_put(ops.full((count,), 0, value.dtype), [bins], value, True)

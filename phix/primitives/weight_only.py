@@ -9,6 +9,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
+from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
 from phix.primitives.quantisation import rounded_away
 from phix.primitives.widening import as_dtype, in_float32, widened
@@ -151,3 +152,34 @@ def llm_int8_linear(x: Any, weight: Any, bias: Any, weight_scale: Any, threshold
     ints = rounded_away(small / ops.where(scale == 0, 1.0, scale))
     kept = ops.where(is_large, x, 0.0)
     return _product(kept, weights, bias) + _product(ints, weights, None) * scale
+
+
+# -- lookup_table_dequant ----------------------------------------------------------------------
+@rules.indices("lookup_table_dequant")
+def lookup_indices(w: MetaTensor, ids: MetaTensor, padding_idx: int) -> list[IndexRange]:
+    fits = w.ndim == 2 and not (dm.is_known(w.dims[1]) and w.dims[1] < 3)
+    if padding_idx != -1 or not fits:  # what is padded need not be a row
+        return []
+    return [IndexRange("ids", w.dims[:1], "rows of the table", counts_back=False)]
+
+
+@rules.decompose("lookup_table_dequant")
+def lookup_table_dequant(w: Any, ids: Any, padding_idx: int) -> Any:
+    if w.dtype != dt.float32:
+        raise DTypeError(f"w must be float32, whose bytes are read, found {w.meta}")
+    if dt.kind(ids.dtype) != "int":
+        raise DTypeError(f"ids holds numbers of rows, found {ids.meta}; cast it to int64")
+    if not ids.ndim or not dm.may_equal(ids.meta.dims[-1], 1):
+        raise ShapeError(f"ids must be [..., 1], found {ids.meta}; reshape it")
+    columns = w.meta.dims[1] if w.ndim == 2 else 0
+    if dm.is_known(columns) and columns < 3:
+        raise ShapeError(f"w must be [rows, 2 or more + 1], found {w.meta}")
+    count = ids.meta.size
+    ids, dims = ops.reshape(ids, (count,)), ids.meta.dims[:-1]
+    rows = ops.gather(w, ids, 0)
+    least, most = (ops.slice(rows, [1], [i], [i + 1]) for i in range(2))
+    packed = ops.view_dtype(ops.slice(rows, [1], [2], [columns]), dt.uint8)
+    out = ops.cast(packed, w.dtype) * ((most - least) / 256.0) + least
+    if padding_idx != -1:
+        out = ops.where(ops.reshape(ids == padding_idx, (count, 1)), 0.0, out)
+    return ops.reshape(out, (*dims, out.meta.dims[1]))

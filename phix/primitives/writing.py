@@ -234,7 +234,7 @@ def embedding_grad_attrs(
     x: MetaTensor, weight: MetaTensor, out_grad: MetaTensor, padding_idx: int, sparse: bool
 ) -> Any:
     if sparse:
-        raise AttributeValueError("sparse gradients are not there; leave sparse False")
+        raise AttributeValueError("its result is dense; leave sparse False")
     return padding_idx, sparse
 
 

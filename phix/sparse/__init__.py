@@ -9,6 +9,8 @@ from phix.core.faces import face
 from phix.sparse.arithmetic import add, divide, multiply, subtract
 from phix.sparse.arrangement import mask_as, reshape, slice, softmax, sum, transpose
 from phix.sparse.creation import from_scipy, sparse_coo_tensor, sparse_csr_tensor
+from phix.sparse.kinds import to_scipy
+from phix.sparse.networks import batch_norm_, fused_attention, sync_batch_norm_
 from phix.sparse.pointwise import (
     abs,
     acos,
@@ -40,17 +42,22 @@ from phix.sparse.tensors import (
     SparseCooTensor,
     SparseCsrTensor,
     coalesce,
+    indices,
     to_dense,
     to_sparse_coo,
     to_sparse_csr,
+    values,
 )
+from phix.sparse.windows import conv3d, conv3d_implicit_gemm, maxpool
 
 __all__ = [
-    "SparseCooTensor", "SparseCsrTensor", "abs", "acos", "acosh", "add", "addmm", "asin", "asinh",
-    "atan", "atanh", "cast", "coalesce", "divide", "divide_scalar", "expm1", "from_scipy",
-    "full_like", "isnan", "leaky_relu", "log1p", "mask_as", "masked_matmul", "matmul", "multiply",
-    "mv", "pow", "relu", "relu6", "reshape", "scale", "sin", "sinh", "slice", "softmax",
-    "sparse_coo_tensor", "sparse_csr_tensor", "sqrt", "square", "subtract", "sum", "tan", "tanh",
-    "to_dense", "to_sparse_coo", "to_sparse_csr", "transpose",
+    "SparseCooTensor", "SparseCsrTensor", "abs", "acos", "acosh", "add", "addmm", "asin",
+    "asinh", "atan", "atanh", "batch_norm_", "cast", "coalesce", "conv3d",
+    "conv3d_implicit_gemm", "divide", "divide_scalar", "expm1", "from_scipy", "full_like",
+    "fused_attention", "indices", "isnan", "leaky_relu", "log1p", "mask_as", "masked_matmul",
+    "matmul", "maxpool", "multiply", "mv", "pow", "relu", "relu6", "reshape", "scale", "sin",
+    "sinh", "slice", "softmax", "sparse_coo_tensor", "sparse_csr_tensor", "sqrt", "square",
+    "subtract", "sum", "sync_batch_norm_", "tan", "tanh", "to_dense", "to_scipy",
+    "to_sparse_coo", "to_sparse_csr", "transpose", "values",
 ]  # fmt: skip
 __dir__ = face(__all__)

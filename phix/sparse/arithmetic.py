@@ -18,11 +18,14 @@ from phix.sparse.tensors import (
     SparseTensor,
     alike,
     as_coalesced,
+    as_tensor,
     expanded,
     indices_of,
     keys_of,
+    may_be_equal,
     merged,
     summed,
+    values_at,
 )
 
 
@@ -30,25 +33,29 @@ from phix.sparse.tensors import (
 def add(x: Any, y: Any) -> Any:
     """x + y of two sparse tensors of one shape; a CSR tensor if both are.
 
+    Beside a dense tensor of that shape it is a dense sum.
+
     >>> import phix
     >>> a = phix.sparse.sparse_coo_tensor([[0, 1]], [1.0, 2.0], [3])
     >>> b = phix.sparse.sparse_coo_tensor([[1, 2]], [10.0, 20.0], [3])
     >>> phix.sparse.add(a, b).to_dense().tolist()
     [1.0, 12.0, 20.0]
     """
-    return _met(ops.add, x, y)
+    return _dense_sum(ops.add, x, y) if _one_is_dense(x, y) else _met(ops.add, x, y)
 
 
 @takes()
 def subtract(x: Any, y: Any) -> Any:
     """x - y of two sparse tensors of one shape; a CSR tensor if both are.
 
+    Beside a dense tensor of that shape it is a dense difference.
+
     >>> import phix
     >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
     >>> phix.sparse.subtract(a, a).values.tolist()
     [0.0, 0.0]
     """
-    return _met(ops.subtract, x, y)
+    return _dense_sum(ops.subtract, x, y) if _one_is_dense(x, y) else _met(ops.subtract, x, y)
 
 
 @takes()
@@ -56,6 +63,8 @@ def multiply(x: Any, y: Any) -> Any:
     """x * y of two sparse tensors of one shape, or of one and a number.
 
     A product is stored for each place of either, so that inf * 0 is nan, as it is of dense ones.
+    With a dense tensor of that shape it is stored for each place of the sparse one, and the zeros
+    stay.
 
     >>> import phix
     >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
@@ -66,6 +75,9 @@ def multiply(x: Any, y: Any) -> Any:
         return x.with_values(ops.multiply(x.values, y)) if _checked(x) else x
     if _is_number(x):
         return multiply(y, x)
+    if _one_is_dense(x, y):
+        x, y = (x, y) if isinstance(x, SparseTensor) else (y, x)
+        return _with_dense(ops.multiply, x, y)
     return _met(ops.multiply, x, y)
 
 
@@ -74,7 +86,8 @@ def divide(x: Any, y: Any) -> Any:
     """x / y of two sparse tensors of one shape, or of one by a number.
 
     A quotient is stored for each place of either: v / 0 where y has none. Where neither has a
-    value the result has none, and not 0 / 0, as in Paddle.
+    value the result has none, and not 0 / 0, as in Paddle. By a dense tensor of that shape it is
+    stored for each place of x, and the zeros stay.
 
     >>> import phix
     >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
@@ -84,7 +97,30 @@ def divide(x: Any, y: Any) -> Any:
     if _is_number(y) and _checked(x):
         x = as_coalesced(x)
         return x.with_values(ops.divide(x.values, y))
+    if isinstance(x, SparseTensor) and _one_is_dense(x, y):
+        return _with_dense(ops.divide, x, y)
     return _met(ops.divide, x, y)
+
+
+def _one_is_dense(x: Any, y: Any) -> bool:
+    """Whether one of the two is a dense tensor or array of the shape of the other."""
+    sparse, dense = (x, y) if isinstance(x, SparseTensor) else (y, x)
+    return (
+        isinstance(sparse, SparseTensor)
+        and isinstance(dense, (TensorBase, np.ndarray))
+        and dense.ndim == sparse.ndim
+        and all(map(may_be_equal, dense.shape, sparse.shape))
+    )
+
+
+def _dense_sum(op: Callable[..., Any], x: Any, y: Any) -> Any:
+    return op(*(a.to_dense() if isinstance(a, SparseTensor) else a for a in (x, y)))
+
+
+def _with_dense(op: Callable[..., Any], x: Any, dense: Any) -> Any:
+    """An op of a sparse and a dense tensor, at the places of the sparse one."""
+    x = as_coalesced(x)
+    return x.with_values(op(x.values, values_at(as_tensor(dense), x)))
 
 
 def _is_number(x: Any) -> bool:
@@ -124,10 +160,9 @@ def _met(op: Callable[..., Any], x: Any, y: Any) -> Any:
     a, b = expanded(x), expanded(y)
     dims = a.shape[: a.sparse_dim]
     of_a, of_b = keys_of(a.indices, dims), keys_of(b.indices, dims)
-    keys, _ = merged(ops.concat([of_a, of_b], 0))
-    first = ops.searchsorted(keys, of_a)
-    second = ops.searchsorted(keys, of_b)
-    count = keys.shape[0]
+    keys, where = merged(ops.concat([of_a, of_b], 0))
+    middle, count = of_a.shape[0], keys.shape[0]
+    first, second = where[:middle], where[middle:]
     values = op(summed(a.values, first, count), summed(b.values, second, count))
     both = SparseCooTensor(indices_of(keys, dims), values, a.shape, True)
     return alike(both, x) if isinstance(y, SparseCsrTensor) else both
@@ -151,7 +186,18 @@ def _install() -> None:
     def __neg__(x: Any) -> Any:
         return x.with_values(-x.values)
 
-    method_of(SparseTensor)(__neg__)
+    def __pow__(x: Any, y: Any) -> Any:
+        if not _is_number(y):
+            raise ArgumentError(f"the exponent must be a number, found {described(y)}")
+        x = as_coalesced(x)
+        return x.with_values(ops.pow(x.values, y))
+
+    def __abs__(x: Any) -> Any:
+        x = as_coalesced(x)
+        return x.with_values(ops.abs(x.values))
+
+    for method in (__neg__, __pow__, __abs__):
+        method_of(SparseTensor)(method)
 
 
 _install()

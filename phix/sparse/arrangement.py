@@ -23,6 +23,7 @@ from phix.sparse.tensors import (
     axis_of,
     cast,
     coalesce,
+    counted,
     expanded,
     indices_of,
     keys_of,
@@ -30,6 +31,7 @@ from phix.sparse.tensors import (
     reordered,
     sizes_of,
     summed,
+    values_at,
 )
 
 _PythonSlice = slice  # whose name is that of a function here
@@ -62,7 +64,7 @@ def reshape(x: Any, shape: Sequence[int]) -> Any:
 
     Args:
         x: a sparse tensor whose axes are all sparse.
-        shape: the dims, of which one may be -1; two for a CSR tensor.
+        shape: the dims, of which one may be -1.
 
     >>> import phix
     >>> a = phix.sparse.sparse_coo_tensor([[0, 1], [2, 0]], [1.0, 2.0])
@@ -189,14 +191,16 @@ def softmax(x: Any, axis: int = -1) -> Any:
     dims = coo.shape[:-1]
     rows = keys_of(coo.indices[:-1], dims) if dims else ops.zeros_like(coo.indices[0])
     values = cast(coo.values, dt.float32) if coo.dtype.itemsize < 4 else coo.values
-    count, numbers = math.prod(dims), ops.cumsum(ops.ones_like(rows), 0) - 1
-    if not count:
-        return x
+    count = math.prod(dims)
+    return x.with_values(cast(shares(values, rows, count), coo.dtype)) if count else x
+
+
+def shares(values: Any, rows: Any, count: int) -> Any:
+    """exp(v) / sum of exp(w) over the values w of the same row."""
     known = ops.stop_gradient(values)
-    most, _ = ops.send_u_recv(known, numbers, rows, "MAX", [count])
+    most, _ = ops.send_u_recv(known, counted(rows), rows, "MAX", [count])
     powers = ops.exp(values - ops.gather(most, rows))
-    total = summed(powers, rows, count)
-    return x.with_values(cast(powers / ops.gather(total, rows), coo.dtype))
+    return powers / ops.gather(summed(powers, rows, count), rows)
 
 
 @takes()
@@ -211,4 +215,4 @@ def mask_as(x: Any, mask: Any) -> Any:
     x, mask = as_tensor(x), as_coalesced(as_sparse(mask, "mask"))
     if x.ndim != mask.ndim or not all(map(may_be_equal, x.shape, mask.shape)):
         raise ShapeError(f"x must have the shape of mask, {mask.shape}, found {x.meta}")
-    return mask.with_values(ops.gather_nd(x, ops.transpose(expanded(mask).indices, [1, 0])))
+    return mask.with_values(values_at(x, mask))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -111,10 +112,11 @@ def sparse_csr_tensor(
     """The matrix whose row r has values[k] in column cols[k] for crows[r] <= k < crows[r + 1].
 
     Args:
-        crows: ints [rows + 1] that do not decrease, from 0 to nnz.
+        crows: ints [rows + 1] that do not decrease, from 0 to nnz; of n matrices [n * (rows + 1)],
+            each of which counts from 0.
         cols: ints [nnz].
         values: [nnz], any dtype.
-        shape: rows and columns.
+        shape: rows and columns, or n, rows and columns.
         dtype: of the values; by default theirs.
 
     Raises:
@@ -129,21 +131,31 @@ def sparse_csr_tensor(
     values = _values(values, dtype, cols.shape[0])
     if values.ndim != 1:
         raise ShapeError(f"values must have one axis, found {values.meta}")
-    rows, columns = sizes_of(shape, 2)
-    strides_of((rows, columns))
-    if not may_be_equal(crows.shape[0], rows + 1):
-        raise ShapeError(f"crows must have rows + 1 = {rows + 1} entries, found {crows.meta}")
+    sizes = sizes_of(shape, 3 if np.size(shape) == 3 else 2)
+    strides_of(sizes)
+    count, rows = math.prod(sizes[:-2]), sizes[-2]
+    if not may_be_equal(crows.shape[0], count * (rows + 1)):
+        times = f"{count} times " if len(sizes) == 3 else ""
+        raise ShapeError(
+            f"crows must have {times}rows + 1 = {rows + 1} entries, found {crows.meta}"
+        )
     in_order = False
     if isinstance(crows, Tensor) and isinstance(cols, Tensor):
-        ends, known = crows.numpy(), cols.numpy()
-        counts = np.diff(ends)
-        if ends[0] or ends[-1] != len(known) or (counts < 0).any():
-            raise TensorIndexError(
-                f"crows must not decrease, from 0 to the {len(known)} columns, found {crows!r}"
-            )
-        _check_inside(known, columns, "cols")
-        in_order = bool((np.diff(np.repeat(np.arange(rows), counts) * columns + known) > 0).all())
-    return SparseCsrTensor(crows, cols, values, (rows, columns), in_order)
+        in_order = _rows_in_order(crows, cols.numpy(), sizes)
+    return SparseCsrTensor(crows, cols, values, sizes, in_order)
+
+
+def _rows_in_order(crows: Tensor, cols: np.ndarray, sizes: tuple[int, ...]) -> bool:
+    """Whether the columns of each row increase; rows and columns that cannot be are refused."""
+    ends = crows.numpy().reshape(-1, sizes[-2] + 1)
+    counts = np.diff(ends, axis=1)
+    if ends[:, 0].any() or ends[:, -1].sum() != len(cols) or (counts < 0).any():
+        raise TensorIndexError(
+            f"crows must not decrease, from 0 to the {len(cols)} columns, found {crows!r}"
+        )
+    _check_inside(cols, sizes[-1], "cols")
+    rows = np.repeat(np.arange(counts.size), counts.reshape(-1))
+    return bool((np.diff(rows * sizes[-1] + cols) > 0).all())
 
 
 @takes()

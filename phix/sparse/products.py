@@ -1,81 +1,148 @@
-"""Products of a sparse matrix and dense ones."""
+"""Products of sparse matrices and dense ones, and of two sparse ones.
+
+Axes in front of the last two count matrices, as those of ``phix.ops.matmul`` do; both operands have
+the same ones.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from phix import ops
 from phix.core.annotations import FloatLike
-from phix.core.errors import ArgumentError, ShapeError
+from phix.core.errors import ShapeError
 from phix.core.given import takes
 from phix.core.later import method_of
-from phix.core.tensor import Tensor
+from phix.sparse.arithmetic import add, multiply
 from phix.sparse.tensors import (
+    SparseCooTensor,
     SparseTensor,
+    alike,
     as_coalesced,
     as_sparse,
     as_tensor,
+    counted,
+    ends_of,
     expanded,
+    indices_of,
+    keys_of,
     may_be_equal,
+    merged,
     reordered,
+    sized,
+    strides_of,
     summed,
 )
 
 
-def _matrix(x: Any, name: str) -> Any:
-    """What is given, if it is a sparse matrix of numbers."""
+def _matrices(x: Any, name: str) -> Any:
+    """What is given, if it is a sparse matrix of numbers, or several."""
     x = as_sparse(x, name)
-    if x.ndim != 2 or x.values.ndim != 1:
+    if x.ndim < 2 or x.values.ndim != 1:
         raise ShapeError(f"{name} must be a sparse matrix of numbers, found shape {x.shape}")
     return x
 
 
+def _fit(dims: Any, sizes: Any) -> bool:
+    """Whether dims of a dense tensor, of which some may be unknown, can be these sizes."""
+    return len(dims) == len(sizes) and all(map(may_be_equal, dims, sizes))
+
+
+def turned(x: Any) -> Any:
+    """Sparse matrices with rows and columns exchanged."""
+    return reordered(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+
 @takes()
-def matmul(x: Any, y: Any) -> Tensor:
-    """The product of a sparse and a dense matrix, in either order; dense.
+def matmul(x: Any, y: Any) -> Any:
+    """The product of two matrices of which at least one is sparse.
 
     Args:
-        x, y: one a sparse matrix, COO or CSR; the other dense, a matrix or a vector. They need
-            memory for one row of the dense one for each stored value.
+        x, y: matrices, COO or CSR or dense, one of them sparse. Axes in front count matrices, and
+            are the same of both. A dense operand may be a vector, where the other is one matrix.
+
+    Returns:
+        A dense tensor if one is dense; it takes memory for one row of the dense one for each
+        stored value. Of two sparse ones a coalesced sparse tensor, CSR if x is, which has a value
+        wherever two stored ones meet; it takes memory for each such pair. How many there are is
+        computed where the program runs.
 
     Raises:
-        ShapeError: the inner dims differ, or the ranks are others.
-        ArgumentError: none of the two is sparse, or both are.
+        ShapeError: the inner dims differ, or the axes in front.
+        ArgumentError: none of the two is sparse.
 
     >>> import phix
     >>> a = phix.sparse.sparse_coo_tensor([[0, 1], [1, 0]], [2.0, 3.0], [2, 2])
     >>> phix.sparse.matmul(a, [[1.0, 2.0], [3.0, 4.0]]).tolist()
     [[6.0, 8.0], [3.0, 6.0]]
+    >>> (a @ a).to_dense().tolist()
+    [[6.0, 0.0], [0.0, 6.0]]
     """
     if isinstance(x, SparseTensor) and isinstance(y, SparseTensor):
-        raise ArgumentError("one matrix must be dense, found two sparse; write x @ y.to_dense()")
-    if isinstance(y, SparseTensor):
-        dense = as_tensor(x)
-        if dense.ndim not in (1, 2):
-            raise ShapeError(f"x must be a matrix or a vector, found {dense.meta}")
-        turned = reordered(_matrix(y, "y"), (1, 0))
-        return (
-            ops.transpose(_product(turned, ops.transpose(dense, [1, 0])), [1, 0])
-            if (dense.ndim == 2)
-            else _product(turned, dense)
+        return _sparse_product(_matrices(x, "x"), _matrices(y, "y"))
+    if not isinstance(y, SparseTensor):
+        return _product(_matrices(x, "x"), as_tensor(y))
+    dense, y = as_tensor(x), _matrices(y, "y")
+    if dense.ndim == 1:
+        return _product(turned(y), dense)
+    if not _fit((*dense.shape[:-2], *dense.shape[-1:]), y.shape[:-1]):
+        raise ShapeError(
+            f"a sparse matrix {y.shape} needs as many columns of x, found {dense.meta}"
         )
-    return _product(_matrix(x, "x"), as_tensor(y))
+    return _swapped(_product(turned(y), _swapped(dense)))
+
+
+def _swapped(x: Any) -> Any:
+    """A dense tensor with its last two axes exchanged."""
+    return ops.transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2])
 
 
 def _product(x: Any, dense: Any) -> Any:
-    """A sparse matrix by a dense matrix or vector."""
-    if dense.ndim not in (1, 2) or not may_be_equal(dense.shape[0], x.shape[1]):
+    """Sparse matrices by dense ones, or one by a vector."""
+    *front, rows, inner = x.shape
+    is_vector = dense.ndim == 1 and not front
+    if not _fit(dense.shape if is_vector else dense.shape[:-1], (*front, inner)):
         raise ShapeError(
-            f"a sparse matrix {x.shape} needs a dense matrix or vector of {x.shape[1]} rows, found "
-            f"{dense.meta}"
+            f"a sparse matrix {x.shape} needs dense rows {(*front, inner)}, found {dense.meta}"
         )
-    coo = expanded(x)
-    values = coo.values if dense.ndim == 1 else coo.values[:, None]
-    return summed(values * ops.gather(dense, coo.indices[1]), coo.indices[0], x.shape[0])
+    dense = sized(dense, (*front, inner))
+    coo, count = expanded(x), math.prod(front)
+    if is_vector:
+        return summed(coo.values * ops.gather(dense, coo.indices[1]), coo.indices[0], rows)
+    to, of = coo.indices[0], coo.indices[-1]
+    if front:
+        to = keys_of(coo.indices[:-1], (*front, rows))
+        of = keys_of(ops.concat([coo.indices[:-2], of[None]], 0), (*front, inner))
+        dense = ops.reshape(dense, [count * inner, dense.shape[-1]])
+    found = summed(coo.values[:, None] * ops.gather(dense, of), to, count * rows)
+    return ops.reshape(found, [*front, rows, found.shape[-1]]) if front else found
+
+
+def _sparse_product(x: Any, y: Any) -> Any:
+    """Each value of x meets the stored row of y that its column names."""
+    *front, rows, inner = x.shape
+    if tuple(front) != y.shape[:-2] or y.shape[-2] != inner:
+        raise ShapeError(f"x {x.shape} has no product with y {y.shape}: other inner dims, or front")
+    dims = (*front, rows, y.shape[-1])
+    strides_of(dims)
+    kind, x, y = x, expanded(x), expanded(as_coalesced(y))
+    of = keys_of(ops.concat([x.indices[:-2], x.indices[-1:]], 0), (*front, inner))
+    held = keys_of(y.indices[:-1], y.shape[:-1])
+    starts = ends_of(held, math.prod(y.shape[:-1]))
+    begins = ops.gather(starts, of)
+    times = ops.gather(starts, of + 1) - begins
+    left = ops.repeat_interleave_with_tensor_index(counted(of), times, 0)
+    right = counted(left) + ops.gather(begins - (ops.cumsum(times, 0) - times), left)
+    to = keys_of(x.indices[:-1], (*front, rows)) * y.shape[-1]
+    keys, where = merged(ops.gather(to, left) + ops.gather(y.indices[-1], right))
+    terms = ops.gather(x.values, left) * ops.gather(y.values, right)
+    found = SparseCooTensor(indices_of(keys, dims), summed(terms, where, keys.shape[0]), dims, True)
+    return alike(found, kind)
 
 
 @takes()
-def mv(x: Any, vec: Any) -> Tensor:
+def mv(x: Any, vec: Any) -> Any:
     """The product of a sparse matrix and a dense vector, a dense vector.
 
     >>> import phix
@@ -83,30 +150,36 @@ def mv(x: Any, vec: Any) -> Tensor:
     >>> phix.sparse.mv(a, [1.0, 10.0]).tolist()
     [20.0, 3.0]
     """
-    vec = as_tensor(vec)
-    if vec.ndim != 1:
-        raise ShapeError(f"vec must be a vector, found {vec.meta}; write matmul")
-    return _product(_matrix(x, "x"), vec)
+    vec, x = as_tensor(vec), _matrices(x, "x")
+    if vec.ndim != 1 or x.ndim != 2:
+        raise ShapeError(f"a matrix and a vector are needed, found {x.shape} and {vec.meta}")
+    return _product(x, vec)
 
 
 @takes()
-def addmm(input: Any, x: Any, y: Any, beta: FloatLike = 1.0, alpha: FloatLike = 1.0) -> Tensor:
-    """beta input + alpha x y for a sparse matrix x and dense matrices input and y; dense.
+def addmm(input: Any, x: Any, y: Any, beta: FloatLike = 1.0, alpha: FloatLike = 1.0) -> Any:
+    """beta input + alpha x y for a sparse matrix x.
+
+    Args:
+        input, y: both dense, or both sparse; input has the shape of the product.
+        x: a sparse matrix.
+        beta, alpha: numbers.
+
+    Returns:
+        A dense tensor, or a sparse one if all three are: CSR if they are.
 
     >>> import phix
     >>> x = phix.sparse.sparse_coo_tensor([[0], [1]], [2.0], [1, 2])
     >>> phix.sparse.addmm([[1.0]], x, [[3.0], [4.0]]).tolist()
     [[9.0]]
     """
-    input, y = as_tensor(input), as_tensor(y)
-    product = _product(_matrix(x, "x"), y)
-    if (
-        product.ndim != 2
-        or input.ndim != 2
-        or not all(map(may_be_equal, input.shape, product.shape))
-    ):
+    product = matmul(_matrices(x, "x"), y)
+    if isinstance(y, SparseTensor):
+        return add(multiply(as_sparse(input, "input"), beta), multiply(product, alpha))
+    input = as_tensor(input)
+    if product.ndim == 1 or not _fit(input.shape, product.shape):
         raise ShapeError(f"input must be like the product {product.meta}, found {input.meta}")
-    return input * beta + product * alpha
+    return sized(input, product.shape) * beta + product * alpha
 
 
 @takes()
@@ -114,9 +187,9 @@ def masked_matmul(x: Any, y: Any, mask: Any) -> Any:
     """The elements of the product of two dense matrices at the places of a sparse one.
 
     Args:
-        x: dense [m, k].
-        y: dense [k, n].
-        mask: sparse [m, n]; its values do not count.
+        x: dense [..., m, k].
+        y: dense [..., k, n].
+        mask: sparse [..., m, n]; its values do not count.
 
     Returns:
         A sparse tensor with the places of mask, each once.
@@ -126,22 +199,32 @@ def masked_matmul(x: Any, y: Any, mask: Any) -> Any:
     >>> phix.sparse.masked_matmul([[1.0, 2.0], [3.0, 4.0]], [[1.0, 5.0], [0.0, 1.0]], mask).values
     Tensor([7.], dtype=float32, shape=[1], place=cpu)
     """
-    x, y, mask = as_tensor(x), as_tensor(y), as_coalesced(_matrix(mask, "mask"))
+    x, y, mask = as_tensor(x), as_tensor(y), as_coalesced(_matrices(mask, "mask"))
+    *front, rows, columns = mask.shape
     if (
-        x.ndim != 2
-        or y.ndim != 2
-        or not (
-            may_be_equal(x.shape[1], y.shape[0])
-            and may_be_equal(x.shape[0], mask.shape[0])
-            and may_be_equal(y.shape[1], mask.shape[1])
-        )
+        not _fit(x.shape[:-1], (*front, rows))
+        or not _fit((*y.shape[:-2], *y.shape[-1:]), (*front, columns))
+        or not may_be_equal(x.shape[-1], y.shape[-2])
     ):
         raise ShapeError(
-            f"x [m, k] and y [k, n] are needed for a mask {mask.shape}, found {x.meta} and {y.meta}"
+            f"x [..., m, k] and y [..., k, n] are needed for a mask {mask.shape}, found {x.meta} "
+            f"and {y.meta}"
         )
-    rows, cols = expanded(mask).indices
-    terms = ops.gather(x, rows) * ops.gather(ops.transpose(y, [1, 0]), cols)
-    return mask.with_values(ops.sum(terms, [1]))
+    y = sized(_swapped(y), (*front, columns))
+    return mask.with_values(products_at(sized(x, (*front, rows)), y, expanded(mask).indices))
+
+
+def products_at(x: Any, y: Any, indices: Any) -> Any:
+    """The products of a row of x and a row of y for each place: (front, row of x, row of y)."""
+
+    def rows_of(a: Any, place: Any) -> Any:
+        dims = a.shape[:-1]
+        if len(dims) == 1:
+            return ops.gather(a, place[0])
+        return ops.gather_nd(a, ops.transpose(place, [1, 0]))
+
+    right = ops.concat([indices[:-2], indices[-1:]], 0)
+    return ops.sum(rows_of(x, indices[:-1]) * rows_of(y, right), [1])
 
 
 def _install() -> None:

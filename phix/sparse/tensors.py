@@ -21,6 +21,7 @@ from phix.core.errors import (
     described,
 )
 from phix.core.given import entries, takes
+from phix.core.hints import missing_member
 from phix.core.tensor import Tensor, TensorBase
 
 # A sum is made in the wide dtype and rounded once; one of bools is their "or".
@@ -33,10 +34,10 @@ class SparseTensor:
     values: Any
     shape: tuple[int, ...]
     is_coalesced: bool
-    __array_ufunc__ = None  # NumPy's arrays leave operators to the methods here
 
-    if TYPE_CHECKING:  # from phix.sparse.arithmetic and phix.sparse.products
+    if TYPE_CHECKING:  # from phix.sparse.arithmetic, phix.sparse.products, phix.sparse.kinds
 
+        def __array_ufunc__(self, *_: Any, **__: Any) -> Any: ...
         def __add__(self, other: Any) -> Any: ...
         def __radd__(self, other: Any) -> Any: ...
         def __sub__(self, other: Any) -> Any: ...
@@ -46,8 +47,15 @@ class SparseTensor:
         def __truediv__(self, other: Any) -> Any: ...
         def __rtruediv__(self, other: Any) -> Any: ...
         def __neg__(self) -> Any: ...
+        def __pow__(self, other: Any) -> Any: ...
+        def __abs__(self) -> Any: ...
         def __matmul__(self, other: Any) -> Any: ...
         def __rmatmul__(self, other: Any) -> Any: ...
+
+    else:  # which would take every name for one of these
+
+        def __getattr__(self, name: str) -> Any:
+            raise missing_member(type(self), name, "phix.sparse", "x.to_dense()")
 
     @property
     def dtype(self) -> np.dtype:
@@ -65,10 +73,7 @@ class SparseTensor:
     @property
     def T(self) -> Any:
         """The axes in the other order; of a CSR tensor again a CSR tensor."""
-        if isinstance(self, SparseCsrTensor):
-            return to_sparse_csr(_swapped(_as_coo(self), (1, 0)))
-        assert isinstance(self, SparseCooTensor)
-        return _swapped(self, tuple(range(self.ndim))[::-1])
+        return reordered(self, tuple(range(self.ndim))[::-1])
 
     def to_dense(self) -> Tensor:
         """All elements; values at one place are added."""
@@ -151,7 +156,8 @@ class SparseCsrTensor(SparseTensor):
 
     Made and checked by ``sparse_csr_tensor``. crows is int64[rows + 1], cols int64[nnz], values
     [nnz], shape (rows, columns). If ``is_coalesced`` the columns of each row increase. A tree node
-    whose leaves are crows, cols and values.
+    whose leaves are crows, cols and values. Several matrices, of shape (n, rows, columns), stand
+    one after another: crows is int64[n * (rows + 1)], and each matrix counts its rows from 0.
 
     >>> import phix
     >>> phix.sparse.sparse_csr_tensor([0, 1, 1], [2], [5.0], [2, 3]).to_dense().tolist()
@@ -205,6 +211,23 @@ def may_be_equal(m: Any, n: Any) -> bool:
     return not isinstance(m, int) or not isinstance(n, int) or m == n
 
 
+def sized(x: Any, dims: Any) -> Any:
+    """A dense tensor whose unknown dims must be these: a program says so where they are others.
+
+    Places of a sparse tensor are looked up in it, and the nearest is taken of one outside.
+    """
+    known = [isinstance(n, int) for n in x.shape]
+    for axis, n in enumerate(dims):
+        if isinstance(n, int) and not known[axis]:
+            # One dim at a time, in front: two reshapes in a row are one, which looks at their
+            # product alone.
+            order = [axis, *(a for a in range(x.ndim) if a != axis)]
+            front = ops.transpose(x, order)
+            front = ops.reshape(front, [n, *front.shape[1:]])
+            x = ops.transpose(front, [order.index(a) for a in range(x.ndim)])
+    return x
+
+
 def axis_of(axis: Any, rank: int) -> int:
     """An axis, counted from the front."""
     if not -rank <= axis < rank:
@@ -242,6 +265,11 @@ def indices_of(keys: Any, dims: tuple[int, ...]) -> Any:
     some = tuple(max(n, 1) for n in dims)
     column = owned_tensor(np.array(some, np.int64)[:, None])
     return ops.floor_divide(keys[None], owned_tensor(strides_of(some))) % column
+
+
+def counted(x: Any) -> Any:
+    """0, 1, 2, ...: one for each element of a vector."""
+    return ops.cumsum(ops.ones_like(x, "int64"), 0) - 1
 
 
 def merged(keys: Any) -> tuple[Any, Any]:
@@ -284,9 +312,30 @@ def _as_coo(x: Any) -> SparseCooTensor:
     """The same places and values as a COO tensor."""
     if isinstance(x, SparseCooTensor):
         return x
-    numbers = ops.cumsum(ops.ones_like(x.cols), 0) - 1
-    rows = ops.searchsorted(x.crows, numbers, right=True) - 1
-    return SparseCooTensor(ops.stack([rows, x.cols]), x.values, x.shape, x.is_coalesced)
+    begins = row_starts(x)
+    marks = ops.zeros([x.cols.shape[0] + 1], "int64")
+    marks = ops.index_add(marks, begins, ops.ones_like(begins))
+    rows = (ops.cumsum(marks, 0) - 1)[:-1]
+    places = [rows] if x.ndim == 2 else [*indices_of(rows, x.shape[:2])]
+    indices = ops.stack([*places, x.cols])
+    return SparseCooTensor(indices, x.values, x.shape, x.is_coalesced)
+
+
+def row_starts(x: SparseCsrTensor) -> Any:
+    """Where each row begins among all values."""
+    if x.ndim == 2:
+        return x.crows[:-1]
+    count, rows, _ = x.shape
+    ends = ops.reshape(x.crows, [count, rows + 1])
+    last = ends[:, -1]
+    starts = ends[:, :-1] + (ops.cumsum(last, 0) - last)[:, None]
+    return ops.reshape(starts, [count * rows])
+
+
+def ends_of(rows: Any, count: int) -> Any:
+    """Where rows end among values that stand by rows, and first 0: count + 1 numbers."""
+    times = ops.index_add(ops.zeros([count + 1], "int64"), rows + 1, ops.ones_like(rows))
+    return ops.cumsum(times, 0)
 
 
 def as_coalesced(x: Any) -> Any:
@@ -299,7 +348,7 @@ def as_coalesced(x: Any) -> Any:
 
 def alike(coo: SparseCooTensor, x: Any) -> Any:
     """A COO tensor as one of the kind of x, if a matrix can be that."""
-    is_csr = isinstance(x, SparseCsrTensor) and coo.ndim == 2
+    is_csr = isinstance(x, SparseCsrTensor) and coo.ndim in (2, 3) and not coo.dense_dim
     return to_sparse_csr(coo) if is_csr else coo
 
 
@@ -316,6 +365,28 @@ def _swapped(x: SparseCooTensor, perm: tuple[int, ...]) -> SparseCooTensor:
     indices = ops.stack([x.indices[a] for a in perm[:count]])
     keeps_order = x.is_coalesced and perm[:count] == tuple(range(count))
     return SparseCooTensor(indices, values, tuple(x.shape[a] for a in perm), keeps_order)
+
+
+@takes()
+def values(x: Any) -> Any:
+    """The stored values of a sparse tensor.
+
+    >>> import phix
+    >>> phix.sparse.values(phix.sparse.sparse_coo_tensor([[1, 1]], [2.0, 3.0], [3])).tolist()
+    [2.0, 3.0]
+    """
+    return as_sparse(x).values
+
+
+@takes()
+def indices(x: Any) -> Any:
+    """The places of a SparseCooTensor, int64[sparse dims, nnz]; those of a CSR tensor as such.
+
+    >>> import phix
+    >>> phix.sparse.indices(phix.sparse.sparse_coo_tensor([[1, 1]], [2.0, 3.0], [3])).tolist()
+    [[1, 1]]
+    """
+    return expanded(x).indices
 
 
 @takes()
@@ -372,7 +443,7 @@ def to_sparse_coo(x: Any, sparse_dim: int | None = None) -> SparseCooTensor:
 
 @takes()
 def to_sparse_csr(x: Any) -> SparseCsrTensor:
-    """A matrix, sparse or dense, as a CSR tensor with increasing columns in each row.
+    """A matrix or several, sparse or dense, as a CSR tensor with increasing columns in each row.
 
     >>> import phix
     >>> phix.sparse.to_sparse_csr([[0.0, 2.0], [3.0, 4.0]]).crows.tolist()
@@ -381,12 +452,25 @@ def to_sparse_csr(x: Any) -> SparseCsrTensor:
     if isinstance(x, SparseCsrTensor):
         return x
     coo: Any = x if isinstance(x, SparseTensor) else to_sparse_coo(x)
-    if coo.ndim != 2 or coo.values.ndim != 1:
-        raise ShapeError(f"a CSR tensor is a matrix of numbers, found shape {coo.shape}")
+    if coo.ndim not in (2, 3) or coo.values.ndim != 1:
+        raise ShapeError(
+            f"a CSR tensor is a matrix of numbers, or several, found shape {coo.shape}"
+        )
     coo = coalesce(coo)
-    starts = owned_tensor(np.arange(coo.shape[0] + 1))
-    crows = ops.searchsorted(coo.indices[0], starts)
-    return SparseCsrTensor(crows, coo.indices[1], coo.values, coo.shape, True)
+    rows = keys_of(coo.indices[:-1], coo.shape[:-1])
+    starts = ends_of(rows, math.prod(coo.shape[:-1]))
+    if coo.ndim == 3:
+        first = np.arange(coo.shape[0])[:, None] * coo.shape[1]
+        ends = owned_tensor((first + np.arange(coo.shape[1] + 1)).reshape(-1))
+        begins = owned_tensor(np.repeat(first, coo.shape[1] + 1))
+        starts = ops.gather(starts, ends) - ops.gather(starts, begins)
+    return SparseCsrTensor(starts, coo.indices[-1], coo.values, coo.shape, True)
+
+
+def values_at(dense: Any, x: Any) -> Any:
+    """The elements of a dense tensor at the places of a sparse one."""
+    places = ops.transpose(expanded(x).indices, [1, 0])
+    return ops.gather_nd(sized(dense, x.shape), places)
 
 
 def expanded(x: Any) -> SparseCooTensor:

@@ -146,20 +146,34 @@ def _pieces(text: str, width: int) -> list[str]:
     return [*lines, _string(line)]
 
 
-def _words(prefix: str, value: Any) -> list[str]:
-    """``prefix`` and the literal of ``value``: one word, or several if no line would hold it."""
+def _words(prefix: str, value: Any, closing: int = 0) -> list[str]:
+    """``prefix`` and the literal of ``value``: one word, or several if no line would hold it.
+
+    ``closing`` is how many characters, such as brackets, may have to stand beside it.
+    """
     flat = prefix + literal(value)
-    if len(flat) < WIDTH - len(_INDENT) or not value or not isinstance(value, (str, tuple, dict)):
+    if (
+        len(flat) < WIDTH - len(_INDENT) - closing
+        or not value
+        or not isinstance(value, (str, tuple, dict))
+    ):
         return [flat]
     if isinstance(value, str):
         words = _pieces(value, WIDTH - len(f"{_INDENT},"))
     elif isinstance(value, tuple):
-        words = _joined([_words("", item) for item in value])
-        words[0], words[-1] = f"({words[0]}", words[-1] + (",)" if len(value) == 1 else ")")
+        words = _joined([_words("", item, closing + len(prefix) + 2) for item in value])
+        words = _closed("(", words, ",)" if len(value) == 1 else ")")
     else:
-        words = _joined([_words(f"{literal(k)}: ", item) for k, item in value.items()])
-        words[0], words[-1] = "{" + words[0], words[-1] + "}"
+        room = closing + len(prefix) + 1
+        words = _joined([_words(f"{literal(k)}: ", item, room) for k, item in value.items()])
+        words = _closed("{", words, "}")
     return [prefix + words[0], *words[1:]]
+
+
+def _closed(start: str, words: list[str], end: str) -> list[str]:
+    """The words, of which the first and the last may be one, in brackets."""
+    words = [start + words[0], *words[1:]]
+    return [*words[:-1], words[-1] + end]
 
 
 def _joined(items: Sequence[list[str]]) -> list[str]:

@@ -12,11 +12,18 @@ import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 
-from phix.core.operators import BINARY, COMPARE, UNARY
+from phix.core.operators import BINARY, COMPARE, NO_METHODS, NO_SELF, UNARY
 
 PACKAGE = Path(__file__).resolve().parents[1]
 STUB_FILE = PACKAGE / "core" / "tensor_methods.pyi"
 TENSOR, OPERATORS = PACKAGE / "core" / "tensor.py", PACKAGE / "core" / "operators.py"
+FUNCTIONS = PACKAGE / "array_functions"
+# The classes whose members tensors get; of two members of one name the first is it.
+WRITTEN = (
+    (OPERATORS, "_Members"),
+    (FUNCTIONS / "methods.py", "ArrayMethods"),
+    (FUNCTIONS / "paddle_methods.py", "PaddleMethods"),
+)
 WIDTH = 100
 HEAD = '''"""The methods and operators that every tensor has: ops whose first argument is a tensor.
 
@@ -41,15 +48,17 @@ def render(ops_text: str) -> str:
     """The text of the stub for a text of ``phix/ops.py``."""
     functions = [n for n in ast.parse(ops_text).body if isinstance(n, ast.FunctionDef)]
     own = {f.name for f in _class_of(TENSOR, "TensorBase")}
+    own |= {f.name for where in WRITTEN for f in _class_of(*where)} | set(NO_METHODS)
     methods = [_method(f) for f in functions if _is_method(f) and f.name not in own]
     return HEAD + "\n".join([*_operators(), *_members(), *methods]) + "\n"
 
 
 def _members() -> Iterator[str]:
-    """The members that ``core.operators`` has written out."""
-    for function in _class_of(OPERATORS, "_Members"):
-        yield from (f"    @{ast.unparse(d)}" for d in function.decorator_list)
-        yield _method(function)
+    """The members that are written out."""
+    for where in WRITTEN:
+        for function in _class_of(*where):
+            yield from (f"    @{ast.unparse(d)}" for d in function.decorator_list)
+            yield _method(function)
 
 
 def _class_of(file: Path, name: str) -> list[ast.FunctionDef]:
@@ -66,18 +75,13 @@ def _is_method(function: ast.FunctionDef) -> bool:
     return (
         first is not None
         and ast.unparse(first) == "TensorLike"
+        and parameters[0].arg not in NO_SELF
         and not function.name.endswith("_grad")
     )
 
 
 def _method(function: ast.FunctionDef) -> str:
-    defaults = [None] * (len(function.args.args) - len(function.args.defaults))
-    parameters = ["self"]
-    for parameter, default in zip(function.args.args[1:], [*defaults, *function.args.defaults][1:]):
-        text = parameter.arg
-        if parameter.annotation is not None:
-            text += f": {ast.unparse(parameter.annotation)}"
-        parameters.append(text if default is None else f"{text} = {ast.unparse(default)}")
+    parameters = _parameters(function.args)
     result = ast.unparse(function.returns) if function.returns else "Tensor"
     doc = (ast.get_docstring(function) or "").partition("\n\n")[0]
     if not doc:
@@ -85,6 +89,24 @@ def _method(function: ast.FunctionDef) -> str:
         return f"{line} ..."
     text = " ".join(doc.split()).replace("\\", "\\\\").replace('"', "'")
     return "\n".join([*_signature(function.name, parameters, result), *_doc(text)])
+
+
+def _parameters(args: ast.arguments) -> list[str]:
+    """The parameters as they are written, ``self`` for the first."""
+    defaults = [None] * (len(args.args) - len(args.defaults)) + list(args.defaults)
+    texts = ["self", *map(_parameter, args.args[1:], defaults[1:])]
+    if args.vararg is not None:
+        texts.append(f"*{_parameter(args.vararg, None)}")
+    elif args.kwonlyargs:
+        texts.append("*")
+    return [*texts, *map(_parameter, args.kwonlyargs, args.kw_defaults)]
+
+
+def _parameter(parameter: ast.arg, default: ast.expr | None) -> str:
+    text = parameter.arg
+    if parameter.annotation is not None:
+        text += f": {ast.unparse(parameter.annotation)}"
+    return text if default is None else f"{text} = {ast.unparse(default)}"
 
 
 def _signature(name: str, parameters: list[str], result: str) -> Iterator[str]:

@@ -9,7 +9,7 @@ from phix.core import libraries
 from phix.core.engines import Program
 from phix.core.graph import Graph
 from phix.core.places import Place
-from phix.kernels.cpu import views
+from phix.kernels.cpu import matrices, views  # noqa: F401 - matrices tells core what it makes
 from phix.kernels.cpu.program import CpuProgram
 from phix.kernels.engine_base import LoopEngine
 

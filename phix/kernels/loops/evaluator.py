@@ -210,6 +210,8 @@ class _Run:
         symbol = self.program.symbols[step.name]
         (size,) = self.array(step.source)
         self.env[symbol] = self.numbers[step.name] = int(size)
+        if step.check is not None:
+            step.check(self.env)
         for buffer in list(self.memory):  # of the iteration before
             if any(symbol in dm.symbols(d) for d in buffer.dims):
                 del self.memory[buffer]

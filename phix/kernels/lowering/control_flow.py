@@ -140,25 +140,26 @@ def branch(
 
 
 @lowering("dim_value", "whole")
-def dim_value(b: Builder, x: Value, dim: Any, largest: bool, *, task: Task) -> Value:
+def dim_value(b: Builder, x: Value, dim: Any, largest: bool, refusal: str, *, task: Task) -> Value:
     (symbol,) = dm.symbols(dim)
 
     def write(out: Buffer) -> None:
         b.fill(out, x)
         size = b.temp((), dt.int64)
-        b.fill(size, _limited(b, buffer_value(out), 0, None))
+        b.fill(size, _limited(b, buffer_value(out), None if refusal else 0, None))
         b.steps.append(ir.BindStep(b.bind(symbol), size, b.size_checks.get(symbol)))
 
     return b.written(task.metas, write)[0]
 
 
-def _limited(b: Builder, x: Value, low: int, high: int | None) -> Value:
-    """One int as an int64 between two limits."""
+def _limited(b: Builder, x: Value, low: int | None, high: int | None) -> Value:
+    """One int as an int64 between two limits, or one, or none."""
 
     def at(indices: tuple[Expr, ...]) -> Expr:
         number = b.element(x, indices)
         assert isinstance(number, Expr)
-        number = sc.binary("maximum", number, sc.const(low, number.dtype))
+        if low is not None:
+            number = sc.binary("maximum", number, sc.const(low, number.dtype))
         if high is not None:
             number = sc.binary("minimum", number, sc.const(high, number.dtype))
         return sc.cast(number, dt.int64)

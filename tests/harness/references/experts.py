@@ -150,3 +150,27 @@ def summed_from_experts(
         own = rows[place[c, t]] + (0 if bias is None else bias[chosen[t, c]].ravel())
         out[t] += factor * weights[t, c] * own
     return out
+
+
+def places_by_expert(x: np.ndarray, ends: np.ndarray, size: int) -> np.ndarray:
+    out = np.full(size, -1, np.int64)
+    for e, end in enumerate(ends):
+        places = np.flatnonzero(x == e)
+        for k, place in enumerate(places):
+            if 0 <= end - len(places) + k < size:
+                out[end - len(places) + k] = place
+    return out
+
+
+def fed_by_expert(
+    rows: np.ndarray, ends: np.ndarray, first: np.ndarray, second: np.ndarray, bias: Any
+) -> np.ndarray:
+    assert first.shape[2] == 2 * second.shape[1]
+    out = np.zeros((len(rows), second.shape[2]))
+    for t, row in enumerate(rows):
+        expert = int(np.sum(ends <= t))
+        if expert < len(ends):
+            both = row @ first[expert] + (0 if bias is None else bias[expert].ravel())
+            gate, value = np.split(both, 2)
+            out[t] = gate / (1 + np.exp(-gate)) * value @ second[expert]
+    return out

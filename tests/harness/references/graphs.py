@@ -29,3 +29,21 @@ def edge_messages(a: np.ndarray, b: np.ndarray, how: str) -> np.ndarray:
     dims = np.broadcast_shapes(a.shape[1:], b.shape[1:])
     rows = [combine(p, q) for p, q in zip(a, b, strict=True)]
     return np.array(rows).reshape(len(a), *dims)
+
+
+def reindexed(x: np.ndarray, neighbors: np.ndarray, count: np.ndarray) -> Any:
+    """The nodes numbered as they come, those of x first."""
+    nodes = x.tolist()
+    number = {node: i for i, node in enumerate(nodes)}
+    for node in neighbors.tolist():
+        if node not in number:
+            number[node] = len(nodes)
+            nodes.append(node)
+    src = [number[node] for node in neighbors.tolist()]
+    dst = []
+    for edge_kind in count.reshape(-1, max(len(x), 1)):
+        for node, times in zip(x.tolist(), edge_kind):
+            dst += [number[node]] * int(times)
+    if len(dst) != len(src):
+        raise ValueError("counts that do not fit")
+    return tuple(np.array(found, x.dtype) for found in (src, dst, nodes))

@@ -99,3 +99,13 @@ def llm_int8_product(
     seen = np.where(large, rows, np.sign(exact) * np.floor(np.abs(exact) + 0.5) * unit)
     out = seen @ (weight.T * scale) + (0 if bias is None else bias)
     return out.reshape(*x.shape[:-1], -1)
+
+
+def dequantised_rows(w: np.ndarray, ids: np.ndarray, padding: int) -> np.ndarray:
+    w = w.astype(np.float32)
+    assert ids.shape[-1] == 1 and w.shape[1] > 2
+    rows = w[ids[..., 0]]
+    packed = np.ascontiguousarray(rows[..., 2:]).view(np.uint8)
+    least, most = rows[..., :1], rows[..., 1:2]
+    out = packed * ((most.astype(float) - least) / 256) + least
+    return np.where(ids == padding, 0.0, out) if padding != -1 else out

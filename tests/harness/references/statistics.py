@@ -106,3 +106,43 @@ def accuracy(indices: np.ndarray, label: np.ndarray) -> tuple[Any, ...]:
     hits = sum(int(wanted) in row for row, wanted in zip(indices.tolist(), label.ravel()))
     total = len(indices)
     return np.float32(hits / max(total, 1)), np.int32(hits), np.int32(total)
+
+
+def area_under_curve(
+    x: np.ndarray, label: np.ndarray, pos: np.ndarray, neg: np.ndarray, weight: Any, top: int,
+    steps: int,
+) -> Any:  # fmt: skip
+    """Bin by bin, pairs of a positive and a negative one counted; equal bins count a half."""
+    counts = weight is None or weight.ravel()[0] != 0
+    bins, after, sums = top + 1, [], []
+    for stat, own in ((pos, label.ravel() > 0), (neg, label.ravel() == 0)):
+        stat = stat.ravel().copy()
+        assert len(own) == len(x)
+        places = np.trunc(np.clip(x[:, -1] * top, 0, top)).astype(int)
+        found = np.bincount(places[own], minlength=bins)
+        if steps:
+            now = stat[-1] % steps * bins
+            total = stat[steps * bins : -1]
+            total += counts * found - stat[now : now + bins]
+            stat[now : now + bins] = found
+            stat[-1] += 1
+        else:
+            stat += counts * found
+            total, stat = stat, stat.reshape(1, bins)
+        after.append(stat)
+        sums.append(total)
+    pairs = sum(
+        p * n * (i > j) + p * n * 0.5 * (i == j)
+        for i, p in enumerate(sums[0]) for j, n in enumerate(sums[1])
+    )  # fmt: skip
+    every = sums[0].sum() * sums[1].sum()
+    return np.float64(pairs / every if every else 0.0), *after
+
+
+def numbers_found(x: np.ndarray) -> Any:
+    counts = [np.isnan(x).sum(), np.isinf(x).sum(), (x == 0).sum()]
+    real = x[~np.isnan(x)]
+    with np.errstate(all="ignore"):
+        mean = x.sum() / x.size if x.size else np.nan
+        values = [real.max(initial=-np.inf), real.min(initial=np.inf), mean]
+    return np.array(counts, np.int64), np.array(values, np.float32)

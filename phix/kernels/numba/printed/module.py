@@ -10,6 +10,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.engines import as_array
+from phix.core.size_checks import Bound
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.dim_expressions import DimExpressions
 from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
@@ -202,7 +203,11 @@ class _Steps:
         self.call(*self.module.kernel(kernel))
 
     def _bindstep(self, step: ir.BindStep) -> None:
-        self.line(f"{self.names.of(step.name)} = int({self.name(step.source)}[0])")
+        name = self.names.of(step.name)
+        self.line(f"{name} = int({self.name(step.source)}[0])")
+        if isinstance(step.check, Bound):
+            self.line(f"if {name} < 0:")
+            self.line(f"    raise ValueError({step.check.refusal!r})")
         self.scopes[-1].add(step.name)
 
     def _forstep(self, loop: ir.ForStep) -> None:

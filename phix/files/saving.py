@@ -1,0 +1,223 @@
+"""``save`` and ``load``: trees of tensors in files of the format safetensors, and nothing executed.
+
+A file is written beside the one of its name, brought to the disk, and renamed: whoever reads the
+name finds the old file whole, or the new one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from phix.core import dtypes as dt
+from phix.core.annotations import PlaceLike
+from phix.core.conversion import owned_tensor
+from phix.core.errors import ArgumentError, DTypeError, FileError, FileFormatError, described
+from phix.core.given import takes
+from phix.core.places import Place, as_place
+from phix.files.reading import Reader
+from phix.files.structure import Writer, where
+
+KEY = "phix.tree"  # of the metadata that holds the structure
+_DEEPEST = "the tree is nested too deeply, or holds itself; write a finite tree"
+
+
+def _file(path: Any, name: str) -> str:
+    """The file of a path; a link leads to the file that it names."""
+    if not isinstance(path, (str, os.PathLike)):
+        raise ArgumentError(f"{name}: path must be a str or a path, found {described(path)}")
+    text = os.fspath(path)
+    if not isinstance(text, str) or not text or "\0" in text:
+        raise ArgumentError(f"{name}: path must be the name of a file, found {described(text)}")
+    return os.path.realpath(text)
+
+
+@contextlib.contextmanager
+def _about(name: str, path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or error
+        raise FileError(f"{name}: {path}: {reason}") from error
+
+
+def _temporary(path: str) -> str:
+    """A new empty file beside ``path``, with the rights of the one there."""
+    folder, base = os.path.split(path)
+    name = os.path.join(folder, f".{base}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
+    with contextlib.suppress(OSError):  # there is no old one
+        os.chmod(name, os.stat(path).st_mode & 0o777)
+    return name
+
+
+def _to_disk(path: str) -> None:
+    """Wait until what was written to a file, or to the names of a folder, is on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@takes()
+def save(path: Any, tree: Any) -> None:
+    """Write a tree of tensors to a file, in the format safetensors.
+
+    Tensors keep dtype, shape and every bit; the tree keeps its structure: lists, tuples, dicts,
+    namedtuples, classes registered with ``phix.tree``, None, numbers and strings. Arrays of NumPy
+    count as tensors. Other readers of the format find each tensor under the path to it
+    ("layers.0.weight"); complex128, which the format has not, as float64 with a last axis of 2.
+
+    The file appears whole or not at all: it is written beside the old one, brought to the disk and
+    renamed. Of a process that is killed at it stays a file ``.NAME.*.tmp``, which nothing reads.
+
+    Args:
+        path: the file; by convention its name ends in ``.safetensors``.
+        tree: what to save.
+
+    Raises:
+        ArgumentError: something in the tree is neither a tensor nor a plain value.
+        FileError: the file cannot be written.
+
+    >>> import phix
+    >>> phix.save("weights.safetensors", {"w": phix.ones([2]), "step": 3})
+    >>> phix.load("weights.safetensors")["step"]
+    3
+    """
+    import safetensors.numpy
+
+    file = _file(path, "save")
+    writer = Writer()
+    try:
+        text = json.dumps(writer.text(tree), separators=(",", ":"), allow_nan=False)
+    except RecursionError:
+        raise ArgumentError(f"save: {_DEEPEST}") from None
+    with _about("save", file):
+        if os.path.isdir(file):
+            raise FileError(f"save: {file} is a folder; write the name of a file in it")
+        temporary = _temporary(file)
+        try:
+            rights = os.stat(temporary).st_mode & 0o777
+            safetensors.numpy.save_file(writer.tensors, temporary, metadata={KEY: text})
+            os.chmod(temporary, rights)  # the library may have put a file of its own there
+            _to_disk(temporary)
+            os.replace(temporary, file)
+        except BaseException as error:
+            with contextlib.suppress(OSError):
+                os.unlink(temporary)
+            if isinstance(error, safetensors.SafetensorError):
+                raise FileError(f"save: {file}: {error}") from error
+            raise
+        with contextlib.suppress(OSError):  # not every system lets folders be opened
+            _to_disk(os.path.dirname(file))
+
+
+@takes()
+def load(
+    path: Any,
+    like: Any = None,
+    place: PlaceLike | None = None,
+    classes: Iterable[type] = (),
+) -> Any:
+    """The tree in a file that :func:`save` wrote, or a dict of the tensors in any safetensors file.
+
+    Nothing in a file is executed, and no class is imported because a file names it: a class is one
+    that was registered with ``phix.tree`` in this process, one of ``classes``, or that of ``like``.
+
+    Args:
+        path: the file.
+        like: a tree of the structure to expect, with tensors, arrays or ``phix.spec`` for leaves
+            (what ``phix.eval_shape`` gives, say); static parts that no file can hold, such as
+            functions, are taken from it. A file of another maker is read into this structure, each
+            tensor by the path to it. None: whatever the file has.
+        place: where the tensors are to live; None: where new tensors do.
+        classes: namedtuples, and classes whose names the file has.
+
+    Raises:
+        FileError: the file cannot be read.
+        FileFormatError: it is torn, or no file of the format.
+        ArgumentError: the structure is not that of ``like``, or a class is not known.
+        ShapeError, DTypeError: a tensor is not as ``like`` says, or of a dtype that phix has not.
+
+    >>> import phix
+    >>> phix.save("pair.safetensors", (phix.ones([2], "bfloat16"), None))
+    >>> phix.load("pair.safetensors", like=(phix.spec([2], "bfloat16"), None))[0].tolist()
+    [1.0, 1.0]
+    """
+    file, home = _file(path, "load"), as_place(place)
+    listed = list(classes) if isinstance(classes, (list, tuple, set, frozenset)) else [None]
+    if not all(isinstance(cls, type) for cls in listed):
+        raise ArgumentError(f"load: classes must be a list of classes, found {described(classes)}")
+    with _about("load", file):
+        if os.path.isdir(file):
+            raise FileError(f"load: {file} is a folder; write the name of a file in it")
+        arrays, text = _content(file)
+    reader = Reader(_Tensors(arrays, home), file, listed)
+    try:
+        if text is not None:
+            return reader.tree(_parsed(text, file), like)
+        return reader.by_paths(like) if like is not None else reader.all()
+    except RecursionError:
+        raise FileFormatError(f"load: {file}: {_DEEPEST}") from None
+
+
+def _parsed(text: str, file: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError as error:
+        raise FileFormatError(f"load: {file}: the text of its structure is none: {error}") from None
+
+
+def _content(file: str) -> tuple[dict[str, Any], str | None]:
+    """The tensors of a file, and the text of its structure, if it has one.
+
+    A tensor that this reader has no dtype for is given as the error that says so.
+    """
+    import safetensors
+
+    arrays: dict[str, Any] = {}
+    try:
+        with safetensors.safe_open(file, framework="np") as content:
+            text = (content.metadata() or {}).get(KEY)
+            for name in content.keys():  # noqa: SIM118 - it is no dict
+                try:
+                    arrays[name] = content.get_tensor(name)
+                except (KeyError, TypeError, AttributeError, safetensors.SafetensorError):
+                    arrays[name] = content.get_slice(name).get_dtype()
+    except safetensors.SafetensorError as error:
+        raise FileFormatError(
+            f"load: {file} is torn, or no safetensors file: {error}; read another copy of it"
+        ) from error
+    return arrays, text
+
+
+class _Tensors:
+    """The tensors of a file, by name, made on a place when they are asked for."""
+
+    def __init__(self, arrays: dict[str, Any], place: Place | None) -> None:
+        self.arrays = arrays
+        self.place = place
+
+    def __call__(self, name: str, dtype: Any, path: tuple[Any, ...]) -> Any:
+        array = self.arrays[name]
+        if not isinstance(array, np.ndarray) or array.dtype not in dt.NATIVE:
+            found = getattr(array, "dtype", array)
+            raise DTypeError(f"load: {where(path)} is a tensor of {found}, which phix has not")
+        if dtype is not None:
+            array = _paired(array, dtype, path)
+        return owned_tensor(array, self.place)
+
+
+def _paired(array: np.ndarray, dtype: Any, path: tuple[Any, ...]) -> np.ndarray:
+    is_pair = array.ndim and array.shape[-1] == 2 and array.dtype == dt.float64
+    if dtype != "complex128" or not is_pair:
+        raise FileFormatError(f"load: the tensor {where(path)} is no {dtype} of two floats each")
+    whole = np.array(array, order="C")
+    return whole.reshape(-1).view(np.complex128).reshape(array.shape[:-1])

@@ -1,0 +1,72 @@
+"""What compiled programs refuse as eager calls do: negative sizes and dims that do not fit."""
+
+from __future__ import annotations
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import phix
+from emulated_gpu import emulated
+from harness.cases import table_cases
+from phix import ops
+from phix.core.errors import PhixError, ShapeError, UnknownDimError
+from phix.testing import meanings
+
+pytestmark = pytest.mark.unoptimised
+X = np.arange(12.0).reshape(3, 4)
+
+NUMBERS = {
+    "a size": lambda n: ops.full([n], 1.0),
+    "a size that might be left open": lambda n: ops.reshape(X, [n, 4]),
+    "where a slice begins": lambda n: ops.slice(X, [0], [n], [3]),
+    "how far things roll": lambda n: ops.roll(X, [n], [0]),
+    "a diagonal": lambda n: ops.tril(X, n),
+    "how many": lambda n: ops.topk(X, n)[0],
+    "each iteration": lambda n: phix.fori_loop(
+        0, 2, lambda i, s: s + ops.full([n], 1.0).sum(), 0.0
+    ),
+}
+
+
+@pytest.mark.parametrize("place", ["cpu", "gpu"])
+@pytest.mark.parametrize("what", NUMBERS)
+def test_a_negative_number_is_never_taken_for_0(what: str, place: str) -> None:
+    f = NUMBERS[what]
+    with emulated() if place == "gpu" else contextlib.nullcontext():
+        run = phix.jit(f, input_spec=[phix.spec([], "int64")])
+        three, less = (phix.to_tensor(n, place=place) for n in (3, -1))
+        wanted = f(3).numpy()
+        np.testing.assert_array_equal(run(three).numpy(), wanted)
+        with pytest.raises(ShapeError, match="0 or more, found -1"):
+            run(less)
+        np.testing.assert_array_equal(run(three).numpy(), wanted)
+
+
+def test_negative_repeats_and_bins_are_refused_in_the_run() -> None:
+    repeats = phix.jit(lambda r: ops.repeat_interleave_with_tensor_index(X, r, 0))
+    bins = phix.jit(lambda x: ops.bincount(x))
+    found = repeats(np.array([2, 0, 1]))
+    np.testing.assert_array_equal(found, np.repeat(X, [2, 0, 1], 0))
+    with pytest.raises(ShapeError, match="repeats must be 0 or more"):
+        repeats(np.array([2, -1, 1]))
+    with pytest.raises(ShapeError, match="ints from 0"):
+        bins(np.array([2, -1, 1]))
+
+
+def test_shapes_that_do_not_fit_are_refused_for_unknown_dims_too() -> None:
+    """What an entry of the table says of wrong shapes holds in programs of unknown dims."""
+    refused = 0
+    for case in table_cases():
+        for sample in () if "elsewhere" in case.test else case.errors:
+            call = case.call(sample)
+            try:
+                call.fn(*call.arrays)
+            except ShapeError:
+                refused += 1
+            except PhixError:
+                continue
+            with pytest.raises((ShapeError, UnknownDimError)):
+                meanings.compiled_for_all_sizes(call.fn, call.arrays)(*call.arrays)
+    assert refused > 300
