@@ -291,7 +291,11 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
     if mode != "raise":
         number, size = tensor(number), x.shape[at]
         is_wrapped = mode == "wrap"
-        number = ops.remainder(number, size) if is_wrapped else ops.clip(number, 0, size - 1)
+        number = (
+            ops.remainder(number, size)
+            if is_wrapped
+            else ops.minimum(ops.maximum(number, 0), size - 1)
+        )
     return x[(slice(None),) * at + (number,)]
 
 

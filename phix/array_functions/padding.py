@@ -23,7 +23,7 @@ Function = Callable[..., Any]
 
 
 def _edge(p: Any, n: Any) -> Any:
-    return ops.clip(p, 0, n - 1)
+    return ops.minimum(ops.maximum(p, 0), n - 1)
 
 
 def _wrap(p: Any, n: Any) -> Any:
@@ -146,7 +146,7 @@ def _by_places(x: Any, axis: int, before: int, after: int, mode: str, reflect_ty
         return found
     if isinstance(size, int) and max(before, after) > size - (mode == "reflect"):
         raise NotOfferedError("reflect_type='odd' of more elements than the axis has")
-    edges = ops.gather(x, ops.clip(place, 0, size - 1), axis)
+    edges = ops.gather(x, _edge(place, size), axis)
     inside = ops.logical_and(place >= 0, place < size)
     inside = ops.reshape(inside, [-1 if i == axis else 1 for i in range(x.ndim)])
     return ops.where(inside, found, 2 * edges - found)

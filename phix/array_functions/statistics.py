@@ -47,7 +47,8 @@ def cov(
         if aweights is not None and less:
             norm = total - less * ops.sum(w * weights[-1]) / total
         found = ops.matmul(away * w, conj(ops.transpose(away, [1, 0]))) / norm
-    return ops.reshape(found, ()) if x.shape[0] == 1 else found
+    is_one = isinstance(x.shape[0], int) and x.shape[0] == 1
+    return ops.reshape(found, ()) if is_one else found
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:
