@@ -125,6 +125,40 @@ def test_sizes_may_be_unknown(case: str) -> None:
         np.testing.assert_allclose(called(s, x), run(np, case, s=s, x=x), rtol=1e-10, atol=1e-12)
 
 
+def test_shapes_with_a_zero_are_of_empty_arrays() -> None:
+    full, empty = pn.ones((3, 4)), pn.ones((0, 4))
+    for x, shape in ((full, (0,)), (full, (0, 12)), (empty, (-1, 0))):
+        for reshape in (lambda x, s: pn.reshape(x, s), lambda x, s: x.reshape(s)):
+            with pytest.raises(ValueError, match="has other elements than the shape"):
+                reshape(x, shape)
+    assert empty.reshape(2, 0).shape == (2, 0)
+    called = phix.jit(lambda x: x.reshape(0, 2), input_spec=[phix.spec(["n", 4])])
+    assert called(empty).shape == (0, 2)
+    with pytest.raises(ValueError, match="does not hold"):
+        called(pn.ones((1, 4)))
+
+
+def test_a_shape_may_be_a_tensor() -> None:
+    sizes = pn.asarray([2, 3])
+    assert pn.zeros(sizes).shape == (2, 3)
+    assert pn.full(sizes[1], 1).shape == (3,)
+
+
+def test_a_number_is_no_tensor_of_a_dtype_too_narrow() -> None:
+    assert pn.int8(-128).item() == -128 and pn.uint8(True).item() == 1 and pn.int8(2.7).item() == 2
+    for dtype, value in ((pn.int8, 200), (pn.uint8, -1), (pn.int64, 2**63)):
+        with pytest.raises(OverflowError, match="out of the range"):
+            dtype(value)
+
+
+def test_ints_have_no_negative_powers() -> None:
+    x = pn.asarray([1, 2])
+    for call in (lambda: pn.power(x, -1), lambda: pn.pow(2, x - 2), lambda: np.power(x, [-1, 1])):
+        with pytest.raises(ValueError, match="no negative powers"):
+            call()
+    assert pn.power(x, 2).tolist() == [1, 4] and pn.power(x.astype(float), -1).tolist() == [1, 0.5]
+
+
 def test_half_precision_is_kept() -> None:
     for dtype in ("float16", "bfloat16"):
         x = pn.asarray([0.5, 1.5, -2.0], dtype)

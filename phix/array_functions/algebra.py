@@ -262,7 +262,16 @@ def cholesky(a: Any, /, *, upper: bool = False) -> Any:
 
 def matrix_power(a: Any, n: int) -> Any:
     """The n-th power of square matrices; of the inverse where n is negative."""
-    return linalg.matrix_power(tensor(a), n)
+    x = tensor(a)
+    if dt.is_differentiable(x.dtype) or n < 1:
+        return linalg.matrix_power(x, n) if n else linalg.matrix_power(x, n).astype(x.dtype)
+    found = None
+    while n:  # of ints the product is exact
+        if n & 1:
+            found = x if found is None else ops.matmul(found, x)
+        n >>= 1
+        x = ops.matmul(x, x) if n else x
+    return found
 
 
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:

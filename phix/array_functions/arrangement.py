@@ -144,8 +144,19 @@ def reshape(
     if order == "F":
         return transpose(reshape(transpose(x), wanted[::-1]))
     if any(isinstance(d, int) and d == 0 for d in wanted):  # in PHI a 0 copies the dim of x
-        return ops.expand(ops.full((1,) * len(wanted), 0, x.dtype), wanted)
+        return _emptied(x, wanted)
     return ops.reshape(x, wanted)
+
+
+def _emptied(x: Any, wanted: tuple[Any, ...]) -> Any:
+    """x, which must have no elements, in a shape that has a 0."""
+    is_known = isinstance(x.size, int)
+    if (is_known and x.size) or any(isinstance(d, int) and d < 0 for d in wanted):
+        raise ShapeError(f"reshape: {x.meta} has other elements than the shape {list(wanted)}")
+    one = ops.full((1,), 0, x.dtype)
+    if not is_known:  # where the size is known, one more than it must be 1
+        one = ops.reshape(ops.concat([ops.reshape(x, [-1]), one], 0), [1])
+    return ops.expand(ops.reshape(one, (1,) * len(wanted)), wanted)
 
 
 def ravel(a: Any, order: str = "C") -> Any:
@@ -319,7 +330,8 @@ def trace(
 ) -> Any:
     """The sum of the diagonal of two axes."""
     refuse(out=out)
-    return ops.sum(cast(diagonal(a, offset, axis1, axis2), dtype), [-1])
+    x = cast(diagonal(a, offset, axis1, axis2), dtype)
+    return ops.sum(x.astype(dt.uint64) if x.dtype in dt.UNSIGNED else x, [-1])
 
 
 def diag(v: Any, k: int = 0) -> Any:

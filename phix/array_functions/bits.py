@@ -64,6 +64,8 @@ def ldexp(x: Any, n: Any) -> Any:
 
 def frexp(x: Any) -> Any:
     x = floating(x)
+    if dt.is_complex(x.dtype):
+        raise DTypeError(f"frexp takes no complex numbers, found {x.meta}")
     if x.dtype not in _LAYOUTS:
         small, exponent = frexp(x.astype(dt.float32))
         return small.astype(x.dtype), exponent
@@ -127,7 +129,7 @@ def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
     """Bytes of eight truths each along an axis, the last filled up with zeros."""
     x = _along(a, axis, bitorder)
     count = x.shape[-1]
-    x = ops.pad(x.astype(dt.uint8), [*(0, 0) * (x.ndim - 1), 0, -count % 8], 0)
+    x = ops.pad((x != 0).astype(dt.uint8), [*(0, 0) * (x.ndim - 1), 0, -count % 8], 0)
     x = ops.reshape(x, (*x.shape[:-1], (count + 7) // 8, 8))
     found = ops.sum(x.astype(dt.int64) * _places(bitorder), [-1], None, False).astype(dt.uint8)
     return found if axis is None else ops.transpose(found, _back(axis, found.ndim))

@@ -109,6 +109,8 @@ def imag(val: Any) -> Any:
 def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
     """Whether abs(a - b) <= atol + rtol * abs(b)."""
     x, y = tensor(a), tensor(b)
+    if not (dt.is_differentiable(x.dtype) or dt.is_differentiable(y.dtype)):
+        x, y = x.astype(dt.float64), y.astype(dt.float64)  # differences of ints wrap around
     near = ops.less_equal(ops.abs(x - y), atol + rtol * ops.abs(y))
     near = ops.logical_or(ops.logical_and(near, ops.isfinite(y)), ops.equal(x, y))
     both = ops.logical_and(ops.isnan(x), ops.isnan(y))

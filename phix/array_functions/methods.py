@@ -342,8 +342,7 @@ class ArrayMethods:
     ) -> Tensor:  # fmt: skip
         """The sum along a diagonal."""
         no_out("trace", out)
-        x = self if dt.is_differentiable(self.dtype) else self.astype(dt.int64)
-        return arrangement.trace(x, offset, axis1, axis2, dtype)
+        return arrangement.trace(self, offset, axis1, axis2, dtype)
 
     def searchsorted(
         self: Shaped, v: Any = None, side: str = "left", sorter: Any = None, *, values: Any = None,

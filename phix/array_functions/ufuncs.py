@@ -10,6 +10,8 @@ from phix import ops
 from phix.array_functions import bits
 from phix.array_functions.numpy_arguments import floating, given, operand, tensor, with_dtype
 from phix.core import dtypes as dt
+from phix.core.attrs import is_traced
+from phix.core.errors import AttributeValueError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import TensorBase
 
@@ -18,7 +20,24 @@ Function = Callable[..., Any]
 
 # -- what phix has under another name, or as an expression ---------------------------------------
 def _power(x: Any, y: Any) -> Any:
+    _check_powers(x, y)
     return x**y if isinstance(x, TensorBase) else ops.elementwise_pow(x, y)
+
+
+def _check_powers(x: Any, y: Any) -> None:
+    """Ints have no negative powers, which are seen where values are known."""
+    if not (_is_int(x) and _is_int(y)):
+        return
+    if (y < 0) if isinstance(y, int) else not is_traced(y) and (y.numpy() < 0).any():
+        raise AttributeValueError(
+            "power: ints have no negative powers that are ints; give the base as floats"
+        )
+
+
+def _is_int(x: Any) -> bool:
+    if isinstance(x, TensorBase):
+        return dt.kind(x.dtype) == "int"
+    return isinstance(x, int) and not isinstance(x, bool)
 
 
 def _float_power(x: Any, y: Any) -> Any:
@@ -57,7 +76,18 @@ def _together(x: Any, y: Any) -> list[Any]:
 
 def _fmod(x: Any, y: Any) -> Any:
     """The rest with the sign of x."""
+    rest = ops.remainder(x, y)
+    if not dt.is_differentiable(rest.dtype):
+        is_other = ops.logical_and(rest != 0, ops.less_than(x, 0) != ops.less_than(rest, 0))
+        return ops.where(is_other, rest - tensor(y).astype(rest.dtype), rest)
+    x, y = (tensor(v).astype(rest.dtype) for v in (x, y))  # before abs, that of the least int
     return ops.where(ops.less_than(x, 0), -1, 1) * ops.remainder(ops.abs(x), ops.abs(y))
+
+
+def _heaviside(x: Any, y: Any) -> Any:
+    return (
+        ops.heaviside(floating(x), y) if isinstance(x, int) or _is_int(x) else ops.heaviside(x, y)
+    )
 
 
 def _divmod(x: Any, y: Any) -> Any:
@@ -188,7 +218,7 @@ _TABLE: dict[str, _Ufunc] = {
         fmax=(ops.fmax, "The larger one; where one is NaN, the other."),
         fmin=(ops.fmin, "The smaller one; where one is NaN, the other."),
         arctan2=(ops.atan2, "The angle of the point (x2, x1), in [-pi, pi]."),
-        heaviside=(ops.heaviside, "0 below 0, x2 at 0, 1 above."),
+        heaviside=(_heaviside, "0 below 0, x2 at 0, 1 above."),
         hypot=(_hypot, "sqrt(x1 ** 2 + x2 ** 2); nothing overflows on the way."),
         logaddexp=(_logaddexp, "log(exp(x1) + exp(x2)); nothing overflows on the way."),
         logaddexp2=(_logaddexp2, "log2(2 ** x1 + 2 ** x2); nothing overflows on the way."),

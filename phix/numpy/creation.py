@@ -11,6 +11,7 @@ from phix import fft, ops
 from phix.array_functions.arrangement import moveaxis
 from phix.array_functions.numpy_arguments import common_shape, default_float, refuse, tensor
 from phix.core import dtypes as dt
+from phix.core.attrs import is_traced
 from phix.core.conversion import (
     common_dtype,
     holds_tensors,
@@ -44,6 +45,9 @@ def _ordered(order: Any) -> None:
 def _shape(shape: Any) -> tuple[Any, ...]:
     if isinstance(shape, (int, np.integer, Dim)):
         return (shape,)
+    if isinstance(shape, TensorBase) and not is_traced(shape):
+        shape = shape.tolist()
+        return (shape,) if isinstance(shape, int) else tuple(shape)
     return tuple(shape)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from phix.array_functions.numpy_arguments import default_float, tensor
 from phix.core import dtypes as dt
-from phix.core.conversion import common_dtype
+from phix.core.conversion import common_dtype, to_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError
 from phix.core.places import as_place
 from phix.core.tensor import TensorBase
@@ -32,6 +32,8 @@ class ScalarType:
         self.__name__ = name or str(dtype)
 
     def __call__(self, value: Any = 0) -> Any:
+        if isinstance(value, int) and dt.kind(self.dtype) == "int":  # a wide one is refused
+            return to_tensor(value, self.dtype)
         return tensor(value).astype(self.dtype)
 
     def __eq__(self, other: object) -> bool:

@@ -90,10 +90,17 @@ def scale(
 ) -> Scalar:
     factor, shift = constant(scale, x.dtype), constant(bias, x.dtype)
     if bias_after_scale:
-        scaled = x if scale == 1 else x * factor
+        scaled = _scaled(x, scale, factor)
         return scaled if bias == 0 else scaled + shift
     shifted = x if bias == 0 else x + shift
-    return shifted if scale == 1 else shifted * factor
+    return _scaled(shifted, scale, factor)
+
+
+def _scaled(x: Scalar, scale: complex, factor: Scalar) -> Scalar:
+    if scale == 1:
+        return x
+    # a product with -1 + 0i has NaN beside an infinity, and loses the sign of a zero
+    return -x if scale == -1 and isinstance(x, Complex) else x * factor
 
 
 @body("maximum")
