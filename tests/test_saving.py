@@ -202,23 +202,25 @@ def test_torn_and_foreign_files_are_refused(file: Path) -> None:
         with pytest.raises(FileFormatError, match="torn"):
             phix.load(file)
     for text in ("{", "[]", '{"list": 3}', '{"tensor": "a"}', '{"what": 1}', '{"int": "z"}', "{}",
-                 '{"dict": [[1]]}', '{"node": "tests"}', "[" * 100000):  # fmt: skip
+                 '{"dict": [[1]]}', '{"node": "tests"}', '{"float": "0x1p9999"}',
+                 "[" * 100000):  # fmt: skip
         numpy_files.save_file({}, str(file), metadata={"phix.tree": text})
         with pytest.raises(FileFormatError):
             phix.load(file)
 
 
 def test_bad_paths_and_leaves_are_refused(file: Path, tmp_path: Path) -> None:
-    for path in (None, 3, b"a", "", "a\0b"):
-        with pytest.raises(ArgumentError, match="path"):
+    for path in (None, 3, b"a", "", "a\0b", "a\ud800"):
+        with pytest.raises(ArgumentError, match=r"path|name"):
             phix.save(path, 1)
     with pytest.raises(FileError, match="No such file"):
         phix.load(file)
     with pytest.raises(FileError, match="No such file"):
         phix.save(tmp_path / "none" / "a", 1)
     for call in (lambda: phix.save(tmp_path, 1), lambda: phix.load(tmp_path)):
-        with pytest.raises(FileError, match="folder"):
+        with pytest.raises(FileError, match="folder") as caught:
             call()
+        assert str(caught.value).count(str(tmp_path)) == 1
     endless: list[Any] = []
     endless.append(endless)
     for tree in (object(), {"a": {1, 2}}, [b"x"], {frozenset(): 1}, endless, phix.spec([2])):
@@ -239,6 +241,13 @@ def test_a_failed_save_leaves_the_old_file(file: Path, monkeypatch: pytest.Monke
     with pytest.raises(FileError, match="No space"):
         phix.save(file, {"a": 2})
     assert phix.load(file) == {"a": 1} and os.listdir(file.parent) == [file.name]
+
+
+def test_a_name_may_be_as_long_as_the_system_lets_it(tmp_path: Path) -> None:
+    for name in ("n" * 255, "\u00e9" * 127):
+        phix.save(tmp_path / name, 3)
+        assert phix.load(tmp_path / name) == 3
+    assert len(os.listdir(tmp_path)) == 2
 
 
 def test_links_and_rights_stay(file: Path, tmp_path: Path) -> None:

@@ -333,6 +333,44 @@ def test_steps_in_batches_and_with_master_weights() -> None:
 
 
 # -- what is refused -------------------------------------------------------------------------------
+TRANSFORMED = {
+    "sgd": phix.optim.sgd(0.1, 0.9),
+    "adamw": phix.optim.adamw(0.1),
+    "chain": phix.optim.chain(phix.optim.clip_by_global_norm(0.5), phix.optim.adam(0.1)),
+    "identity": phix.optim.identity(),
+    "several": phix.optim.MultiSteps(phix.optim.sgd(0.1), 2),
+    "finite": phix.optim.apply_if_finite(phix.optim.adam(0.1), 2),
+    "masked": phix.optim.masked(phix.optim.sgd(0.1), {"table": False, "bias": True}),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMED)
+def test_transformations_of_gradients_take_it_as_dense(name: str) -> None:
+    tx = TRANSFORMED[name]
+
+    def trained(sparse: bool) -> Any:
+        params = {"table": phix.to_tensor(TABLE), "bias": phix.zeros([3], "float64")}
+        state = tx.init(params)
+        inner = phix.grad(lambda p: loss(p["table"], sparse) + ops.sum((p["bias"] - 1.0) ** 2))
+
+        def step(params: Any, state: Any) -> Any:
+            updates, state = tx.update(inner(params), state, params)
+            return phix.optim.apply_updates(params, updates), state
+
+        compiled = phix.jit(step)
+        params, state = step(params, state)
+        for _ in range(3):
+            params, state = compiled(params, state)
+        return params
+
+    rows, whole = trained(True), trained(False)
+    np.testing.assert_allclose(rows["table"], whole["table"], rtol=1e-12)
+    np.testing.assert_allclose(rows["bias"], whole["bias"], rtol=1e-12)
+    found = phix.grad(loss)(phix.to_tensor(TABLE))
+    norm = phix.optim.global_norm([found, found])
+    assert np.isclose(norm, np.sqrt(2.0) * np.linalg.norm(dense(found)))
+
+
 def test_what_is_refused() -> None:
     x, _ = drawn()
     made = rows_of.selected_rows

@@ -89,11 +89,21 @@ def dense(x: Any) -> Any:
     return x.to_dense() if type(x) in KINDS and hasattr(x, "to_dense") else x
 
 
-def dense_tree(tree: Any) -> Any:
-    """A tree whose tensors of other kinds are made dense."""
+def dense_tree(tree: Any, only: str | None = None) -> Any:
+    """A tree whose tensors of other kinds, or of one of them only, are made dense."""
+    kinds = [cls for cls, name in KINDS.items() if only in (None, name)]
+    if not kinds:
+        return tree
+
+    def is_meant(x: Any) -> bool:
+        return type(x) in kinds
+
     try:
         return optree.tree_map(
-            dense, tree, is_leaf=lambda x: type(x) in KINDS, namespace=pytrees.NAMESPACE
+            lambda x: dense(x) if is_meant(x) else x,
+            tree,
+            is_leaf=is_meant,
+            namespace=pytrees.NAMESPACE,
         )
     except RecursionError:
         pytrees.flatten(tree)  # which says so

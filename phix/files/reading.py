@@ -32,6 +32,7 @@ from phix.files.structure import (
 )
 
 _NODES = ("list", "tuple", "dict", "ordered", "named", "node")
+_DAMAGE = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError)
 _ANY: Any = object()  # where nothing is expected
 
 
@@ -50,7 +51,7 @@ class Reader:
             return self._read(text, _ANY if like is None else like, ())
         except PhixError:
             raise
-        except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        except _DAMAGE as error:
             raise FileFormatError(
                 f"load: {self._file}: the text of its structure is damaged: {error}"
             ) from error

@@ -25,6 +25,7 @@ from phix.files.reading import Reader
 from phix.files.structure import Writer, where
 
 KEY = "phix.tree"  # of the metadata that holds the structure
+_LONGEST = 200  # bytes of the file's name in the name of the one beside it
 _DEEPEST = "the tree is nested too deeply, or holds itself; write a finite tree"
 
 
@@ -35,6 +36,10 @@ def _file(path: Any, name: str) -> str:
     text = os.fspath(path)
     if not isinstance(text, str) or not text or "\0" in text:
         raise ArgumentError(f"{name}: path must be the name of a file, found {described(text)}")
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError as error:
+        raise ArgumentError(f"{name}: no file can have the name {text!a}: {error}") from None
     return os.path.realpath(text)
 
 
@@ -42,14 +47,17 @@ def _file(path: Any, name: str) -> str:
 def _about(name: str, path: str) -> Iterator[None]:
     try:
         yield
+    except FileError:  # it names the file already
+        raise
     except OSError as error:
-        reason = error.strerror or error
+        reason = error.strerror or str(error).removesuffix(f": {path}")
         raise FileError(f"{name}: {path}: {reason}") from error
 
 
 def _temporary(path: str) -> str:
     """A new empty file beside ``path``, with the rights of the one there."""
     folder, base = os.path.split(path)
+    base = os.fsdecode(os.fsencode(base)[:_LONGEST])  # that the name is not longer than may be
     name = os.path.join(folder, f".{base}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
     os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
     with contextlib.suppress(OSError):  # there is no old one

@@ -12,7 +12,7 @@ import numpy as np
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core import pytrees
+from phix.core import pytrees, tensor_kinds
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
 from phix.core.given import Kind, named, takes
@@ -94,7 +94,7 @@ def pair(name: str, init: Callable[[Any], Any], update: Callable[..., Any]) -> A
 
     def updated(updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         try:
-            return update(updates, state, params, **extra)
+            return update(with_tables(updates), state, params, **extra)
         except AttributeError as error:
             if error.obj is not state:
                 raise
@@ -140,6 +140,11 @@ def _alike(leaves: Any) -> list[Any]:
     for other in tensors[1:]:
         check_shape(other, tensors[0])
     return tensors
+
+
+def with_tables(tree: Any) -> Any:
+    """A tree of gradients, with the tables that its selected rows are rows of."""
+    return tensor_kinds.dense_tree(tree, only="selected_rows")
 
 
 def check_shape(x: Any, like: Any, where: str = "") -> None:
@@ -278,7 +283,7 @@ def apply_updates(params: Any, updates: Any) -> Any:
     >>> phix.optim.apply_updates({"w": phix.ones([2])}, {"w": phix.ones([2])})["w"].tolist()
     [2.0, 2.0]
     """
-    given = pytrees.aligned(updates, params, "apply_updates: updates")
+    given = pytrees.aligned(with_tables(updates), params, "apply_updates: updates")
     leaves, treedef = pytrees.flatten(params)
 
     def moved(p: Any, u: Any) -> Any:
@@ -375,7 +380,7 @@ def global_norm(updates: Any) -> Tensor:
     5.0
     """
     total: Any = 0.0
-    for leaf in pytrees.leaves(updates):
+    for leaf in pytrees.leaves(with_tables(updates)):
         total = total + ops.sum(square(wide(as_tensor(leaf))))
     return ops.sqrt(as_tensor(total))
 

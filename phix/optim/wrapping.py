@@ -28,6 +28,7 @@ from phix.optim.base import (
     stateless,
     to_dtype,
     with_extra_args_support,
+    with_tables,
 )
 
 
@@ -266,6 +267,7 @@ class MultiSteps:
 
     def update(self, updates: Any, state: Any, params: Any = None, **extra: Any) -> Any:
         """The updates, which are zeros but in the last step of a group, and the new state."""
+        updates = with_tables(updates)
         every = self._every(state.gradient_step) if callable(self._every) else self._every
         step = state.mini_step
 
