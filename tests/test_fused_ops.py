@@ -67,6 +67,14 @@ def test_packed_sequences_are_as_each_alone():
     assert np.allclose(packed, np.concatenate([np.asarray(a) for a in alone]))
 
 
+def test_marks_behind_the_rows_are_refused():
+    q, whole = np.ones((3, 1, 2)), np.array([0, 3], np.int32)
+    for marks in (np.array([0, 9], np.int32), np.array([-1, 3], np.int32)):
+        for pair in ((marks, whole), (whole, marks)):
+            with pytest.raises(phix.errors.TensorIndexError, match=r"cu_seqlens_. holds"):
+                ops.flash_attn_unpadded(q, q, q, *pair, None, None, 3, 3, 1.0)
+
+
 def test_what_attention_has_not_is_refused():
     q = np.ones((1, 2, 1, 2), np.float32)
     with pytest.raises(phix.errors.ArgumentError, match=r"flash_attn.*phix\.random\.key"):
@@ -108,6 +116,8 @@ def test_what_pooled_regions_make_of_no_boxes_and_of_boxes_without_end():
     assert ops.roi_align(x, np.zeros((0, 4)), counts, 2, 2).shape == (0, 3, 2, 2)
     box = np.array([[0, 0, np.inf, np.nan]])
     assert np.isnan(np.asarray(ops.roi_align(x, box, np.array([1, 0], np.int32)))).all()
+    wide = np.array([[0, 0, 1e30, 2.0], [-1e30, 0, 1e30, 1e30]])
+    assert not np.asarray(ops.roi_align(x, wide, np.array([1, 1], np.int32))).any()
 
 
 # -- experts ---------------------------------------------------------------------------------------

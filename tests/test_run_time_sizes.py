@@ -153,6 +153,50 @@ def test_what_does_not_fit_an_unknown_size_inside_a_loop_raises() -> None:
         run(np.ones(3, "f"))
 
 
+_ROWS, _PLACES = phix.spec(["n", 3]), phix.spec(["k"], "int64")
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda x, i: x[i],
+        lambda x, i: ops.gather_nd(x, i[:, None]),
+        lambda x, i: ops.take_along_axis(x, i[:, None], 0),
+        lambda x, i: ops.index_sample(ops.transpose(x, [1, 0]), ops.stack([i, i, i])),
+        lambda x, i: ops.embedding(i, x),
+        lambda x, i: ops.scatter_nd_add(x, i[:, None], ops.full([i.shape[0], 3], 1.0)),
+        lambda x, i: ops.put_along_axis(x, ops.stack([i, i, i], 1), ops.ones([i.shape[0], 3]), 0),
+    ],
+)
+def test_nothing_is_read_from_an_empty_axis(read: Callable[[Any, Any], Any]) -> None:
+    """How many places there are and how long the axis is are sizes apart: either may be 0."""
+    chosen = phix.jit(lambda x, i: read(x, i[i >= 0]), input_spec=[_ROWS, _PLACES])
+    whole = phix.jit(read, input_spec=[_ROWS, _PLACES])
+    places, none = np.array([0, 0]), np.zeros([0], np.int64)
+    for run in (chosen, whole, read):
+        with pytest.raises(ShapeError, match="is empty"):
+            run(phix.zeros([0, 3]), phix.to_tensor(places))
+        assert phix.tree.leaves(run(phix.zeros([0, 3]), phix.to_tensor(none)))[0].size == 0
+        assert run(phix.ones([1, 3]), phix.to_tensor(places)).size > 0
+
+
+def test_nothing_is_read_from_an_empty_axis_in_branches_of_lanes() -> None:
+    def f(x: Any, i: Any) -> Any:
+        return phix.vmap(lambda k: phix.cond(k == 0, lambda: x[k], lambda: phix.ones([3])))(i)
+
+    run = phix.jit(f, input_spec=[_ROWS, _PLACES])
+    assert run(phix.full([1, 3], 2.0), np.array([0, 1])).tolist() == [[2.0] * 3, [1.0] * 3]
+    with pytest.raises(ShapeError, match="is empty"):
+        run(phix.zeros([0, 3]), np.array([0, 1]))
+
+
+def test_a_search_in_an_empty_row() -> None:
+    f = lambda x, v: ops.searchsorted(x[x > 0], v, False, False)  # noqa: E731
+    for row, places in (([-1.0], [0, 0]), ([1.0, 3.0], [1, 2])):
+        for run in (f, phix.jit(f)):
+            assert run(phix.to_tensor(row), phix.to_tensor([2.0, 4.0])).tolist() == places
+
+
 # -- where a size cannot be had --------------------------------------------------------------
 @pytest.mark.parametrize("wrap", [phix.vmap, lambda f: phix.jit(phix.vmap(f)),
                                   lambda f: phix.vmap(phix.jit(f))])  # fmt: skip

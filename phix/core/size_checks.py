@@ -147,7 +147,9 @@ def _is_unsure(equation: Equation) -> bool:
     """Whether there are sizes that the equation does not fit, as far as a few of them tell."""
     symbols = sorted(_symbols(equation), key=lambda s: s.number)
     tried = [dict.fromkeys(symbols, size) for size in _ALIKE]
-    tried += [{s: sizes[n % len(sizes)] for n, s in enumerate(symbols)} for sizes in _APART]
+    apart = [{s: sizes[n % len(sizes)] for n, s in enumerate(symbols)} for sizes in _APART]
+    tried += apart
+    tried += [{**apart[0], s: 0} for s in symbols]  # elements are asked for where there is none
     try:
         _infer[0](equation, {})
     except PhixError:

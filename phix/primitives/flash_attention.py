@@ -22,7 +22,7 @@ from phix.core.errors import (
     DTypeError,
     ShapeError,
 )
-from phix.core.index_ranges import as_int64
+from phix.core.index_ranges import IndexRange, as_int64
 from phix.primitives import random as rand
 from phix.primitives.positions import numbers
 from phix.primitives.widening import as_dtype, widened
@@ -400,6 +400,16 @@ def _packed(
         )
         view = view.with_mask(_mask_of_segments(mask, rows, columns))
     return rows_attended(q, k, v, scale, view, drawn)
+
+
+@rules.indices("flash_attn_unpadded")
+@rules.indices("flash_attn_v3_varlen")
+def row_marks(q: Any, k: Any, v: Any, cu_q: Any, cu_k: Any, *rest: Any) -> list[IndexRange]:
+    return [
+        IndexRange(name, (x.dims[0] + 1,), "the rows and their end,", counts_back=False)
+        for name, x in (("cu_seqlens_q", q), ("cu_seqlens_k", k))
+        if x.ndim and not dm.is_zero(x.dims[0])  # no rows are in no sequence
+    ]
 
 
 @rules.decompose("flash_attn_unpadded")

@@ -170,12 +170,16 @@ def gather_nd_batch(batched: Any, x: Any, index: Any) -> Any:
 
 @rules.infer_meta("ScatterNdAddInferMeta")
 def scatter_nd_add_meta(x: MetaTensor, index: MetaTensor, updates: MetaTensor) -> MetaTensor:
-    wanted = (*index.dims[:-1], *x.dims[_depth(x, index) :])
+    depth = _depth(x, index)
+    wanted = (*index.dims[:-1], *x.dims[depth:])
     if updates.ndim != len(wanted) or not all(map(dm.may_equal, updates.dims, wanted)):
         raise ShapeError(
             f"updates for {x} at index {index} must have shape {dm.shape_text(wanted)}, found "
             f"{updates}; expand or reshape it"
         )
+    count = dm.product(index.dims[:-1])
+    if any(map(dm.is_zero, x.dims[:depth])) and dm.is_known(count) and not dm.is_zero(count):
+        raise ShapeError(f"{x} is empty along the axes that index {index} names")
     return x
 
 

@@ -147,7 +147,9 @@ def _samples(
         if ratio > 0:
             count = ops.full(size.meta.dims, ratio, dt.int64)
         else:
-            count = ops.cast(ops.ceil(ops.where(ops.isfinite(own), own, 1.0)), dt.int64)
+            many = ops.where(ops.isfinite(own), own, 1.0)
+            many = ops.where(many < 2.0**31, many, 0.0)  # PHI's number is an int32
+            count = ops.cast(ops.ceil(many), dt.int64)
         known += [low, own, count]
     offset = _image_of(boxes, boxes_num) * ops.full((), height * width, dt.int64)
     counts = known[2], known[5]

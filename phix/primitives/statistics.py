@@ -217,7 +217,10 @@ def searchsorted(sorted_sequence: Any, values: Any, out_int32: bool, right: bool
     dtype = dt.int32 if out_int32 else dt.int64
     if dm.is_zero(size):
         return ops.full(values.meta.dims, 0, dtype)
-    steps = size.bit_length() if isinstance(size, int) else _MOST_STEPS
+    if isinstance(size, int):
+        steps = size.bit_length()
+    else:  # the row may be empty: one element more is there to be read, and never counts
+        steps, rows = _MOST_STEPS, ops.pad(rows, [0] * (2 * rows.ndim - 1) + [1], 0)
 
     def body(i: Any, place: Any) -> Any:
         end = place + ops.bitwise_left_shift(ops.full((), 1, dt.int64), steps - 1 - i)
