@@ -1,0 +1,10 @@
+"""What users of ``jax.scipy`` use, under SciPy's names, on tensors: differentiable and compiled.
+
+``optimize`` has :func:`~phix.scipy.optimize.minimize`. Imported on first use.
+"""
+
+from phix.core.faces import face
+from phix.scipy import optimize
+
+__all__ = ["optimize"]
+__dir__ = face(__all__)
