@@ -13082,7 +13082,7 @@ def llm_int8_linear(
 
 _lookup_table_dequant = define(
     "lookup_table_dequant", "(Tensor w, Tensor ids, int64_t padding_idx = -1)", "Tensor(out)",
-    traits=("nondifferentiable",)
+    traits=("nondifferentiable", "full_precision")
 )
 def lookup_table_dequant(w: TensorLike, ids: TensorLike, padding_idx: DimLike = -1) -> Tensor:
     """Rows of a table of bytes: row r of w [rows, 2 + n], of float32, is a least number a, a

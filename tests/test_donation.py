@@ -187,3 +187,36 @@ def test_numbers_of_arguments_that_no_call_has_are_refused():
     several(tensor(3), tensor(3), tensor(3))
     with pytest.raises(ArgumentError, match=r"donate_argnums names argument 2, .* has 1 by place"):
         several(tensor(3))
+
+
+@pytest.mark.parametrize("rows", [8, 20_000], ids=["small", "large"])
+@pytest.mark.parametrize("jitted", [False, True], ids=["eager", "jitted"])
+def test_what_phix_has_computed_can_be_donated(rows, jitted):
+    """Large results are views of memory that is kept to be used again."""
+    make = (lambda x: x + 1.0) if not jitted else phix.jit(lambda x: (x + 1.0).reshape(-1, 4, 5))
+    x = make(tensor(rows, 4, 5))
+    expected, before = x.numpy() * 2.0, address(x)
+    out = phix.jit(lambda x: x * 2.0, donate_argnums=0)(x)
+    assert address(out) == before
+    np.testing.assert_array_equal(out, expected)
+    view = out.numpy()  # somebody sees the memory: it is not written over
+    phix.jit(lambda x: x + 7.0, donate_argnums=0)(out)
+    np.testing.assert_array_equal(view, expected)
+
+
+@pytest.mark.parametrize(
+    "update",
+    [
+        lambda x, i: x.at[i].set(x[i] * 0.5),
+        lambda x, i: x.at[i].add(ops.tanh(x[i])),
+        lambda x, i: ops.index_put(x, [i], ops.gather(x, i) + ops.gather(x, i + 1)),
+    ],
+)
+def test_rows_are_changed_in_place_by_what_is_read_of_them(update):
+    index = np.array([3, 70, 3, 9_000])
+    x = tensor(20_000, 4) + 0.0
+    expected = np.asarray(update(tensor(20_000, 4) + 0.0, index))
+    before = address(x)
+    out = phix.jit(update, donate_argnums=0)(x, index)
+    assert address(out) == before
+    np.testing.assert_allclose(out, expected, rtol=1e-14)

@@ -150,6 +150,11 @@ def test_an_unrolled_loop_is_warned_of_once_with_its_line() -> None:
         phix.make_graph(lambda x: _steps(x, 22))(X)  # would be an error if it warned again
 
 
+def test_calls_beside_each_other_are_no_unrolled_loop() -> None:
+    with phix.debug.settings(most_calls_of_a_line=20):
+        phix.make_graph(lambda *xs: [x * 2 for x in xs])(*[X] * 30)
+
+
 def test_derivatives_and_bodies_are_no_unrolled_loops() -> None:
     def f(x: Any) -> Any:
         return phix.fori_loop(0, 1000, lambda i, x: x * 1.5, x).sum()

@@ -80,8 +80,9 @@ OTHER: dict[str, Calls] = {
     "sum": [(INTS, lambda x: x.sum()), (INTS.astype(np.int32), lambda x: x.sum(0)),
             (MASK, lambda x: x.sum(1)), (INTS, lambda x: x.sum(dtype=np.float32))],
     "prod": [(INTS, lambda x: x.prod(0))],
-    "mean": [(INTS, lambda x: x.mean()), (MASK, lambda x: x.mean(0))],
-    "var": [(INTS, lambda x: x.var()), (Z, lambda x: x.var())],
+    "mean": [(INTS, lambda x: x.mean(dtype="float64")),
+             (MASK, lambda x: x.mean(0, dtype="float64"))],
+    "var": [(INTS, lambda x: x.var(dtype="float64")), (Z, lambda x: x.var())],
     "max": [(INTS, lambda x: x.max(1)), (np.array([1.0, np.nan]), lambda x: x.max())],
     "argmax": [(X, lambda x: x.argmax()), (X, lambda x: x.argmax(0)),
                (X, lambda x: x.argmax(axis=1, keepdims=True)), (INTS, lambda x: x.argmax(-1)),
@@ -162,6 +163,13 @@ def _same(found: Any, wanted: Any, name: str) -> None:
     assert array.shape == np.shape(wanted), f"{name}: {array.shape}, not {np.shape(wanted)}"
     assert array.dtype == np.asarray(wanted).dtype, name
     np.testing.assert_allclose(array, wanted, rtol=1e-12, atol=1e-14, err_msg=name)
+
+
+def test_ints_become_the_default_float() -> None:
+    x = phix.to_tensor(INTS)
+    for name in ("mean", "var", "std"):
+        assert getattr(x, name)().dtype == phix.float32
+        assert np.allclose(getattr(x, name)(), getattr(INTS, name)())
 
 
 def test_every_public_name_of_arrays_is_compared_or_refused() -> None:

@@ -77,7 +77,7 @@ class ArrayMethods:
         self: Shaped, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool = False,
         where: Any = None, *, keepdim: bool = False,
     ) -> Tensor:  # fmt: skip
-        """The mean along axes, of all elements where there is no axis; of ints in float64."""
+        """The mean along axes, of all elements where there is no axis; of ints in float32."""
         keep: Any = keepdims or keepdim
         if (axis is None or axis.__class__ is int) and dtype is out is where is None:
             if dt.is_differentiable(self.dtype):

@@ -33,8 +33,8 @@ def _references(x: Tensor) -> int:
     return sys.getrefcount(x.data)
 
 
-def _references_of_base(x: Tensor) -> int:
-    return sys.getrefcount(x.data.base)
+def _references_of_base(view: np.ndarray) -> int:
+    return sys.getrefcount(view.base)
 
 
 _ONE = _references(Tensor(np.empty(1)))  # of an array that nothing but its tensor refers to
@@ -44,16 +44,17 @@ def is_its_own(x: Tensor) -> bool:
     """Whether nothing else can see the tensor's memory: no array, no other tensor, no view."""
     if not isinstance(x.data, np.ndarray):
         return _references(x) == _ONE and x.key[2] and places.is_alone(x.data)
-    data = x.data
-    base, owns = data.base, data.flags.owndata
-    if base is not None:
-        owns = isinstance(base, np.ndarray) and base.flags.owndata
-    is_whole = data.flags.c_contiguous
-    del data
-    if not (owns and is_whole) or _references(x) != _ONE:
+    if _references(x) != _ONE or not x.data.flags.c_contiguous:
         return False
-    kept = getattr(base, "keepers", 0)  # who holds the memory only to give it out again
-    return base is None or _references_of_base(x) == _ONE + kept + 1  # ``base`` is one more
+    view: Any = x.data
+    while view.base is not None:  # NumPy leaves out none of the views between, if classes differ
+        if not isinstance(view.base, np.ndarray):
+            return False
+        kept = getattr(view.base, "keepers", 0)  # who holds the memory only to give it out again
+        if _references_of_base(view) != _ONE + kept:
+            return False
+        view = view.base
+    return bool(view.flags.owndata)
 
 
 def free_numbers(tensors: Sequence[Any], given: Iterable[Tensor]) -> tuple[int, ...]:

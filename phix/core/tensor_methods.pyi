@@ -111,7 +111,7 @@ class TensorMethods:
         *,
         keepdim: bool = False,
     ) -> Tensor:
-        """The mean along axes, of all elements where there is no axis; of ints in float64."""
+        """The mean along axes, of all elements where there is no axis; of ints in float32."""
     def var(
         self,
         axis: Any = None,

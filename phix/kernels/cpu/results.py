@@ -58,11 +58,11 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 
 def _in_block(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    count = math.prod(shape) * dtype.itemsize
     with _lock:
-        block = _taken(count)
+        block = _taken(math.prod(shape) * dtype.itemsize)
         start = (_START - block.ctypes.data) % _PAGE
-        return block[start : start + count].view(np.ndarray).view(dtype).reshape(shape)
+        # a view of the block itself, not of a view of it: donation asks who holds the block
+        return np.ndarray(shape, dtype, block, start)
 
 
 def _taken(count: int) -> _Block:

@@ -100,6 +100,15 @@ def scatter_nd_add(b: Builder, x: Value, index: Value, updates: Value, *, task: 
     return b.written(task.metas, write)[0]
 
 
+def _computed_before(b: Builder, value: Value, x: Value) -> None:
+    """Have ``value`` computed first where it is small beside ``x``, into which it goes: it may read
+    of ``x``, which can only change in place behind that."""
+    size, whole = dm.product(value.dims), dm.product(x.dims)
+    is_small = isinstance(size, int) and isinstance(whole, int) and 1 < size <= whole // 4
+    if is_small and value.buffer is None:
+        b.materialize(value)
+
+
 @lowering("index_put", "whole")
 def index_put(
     b: Builder,
@@ -131,6 +140,7 @@ def index_put(
         for i in (*indices, value):
             b.settled(i)
         if not task.is_covered:
+            _computed_before(b, value, x)
             b.fill(out, x)
         read = lambda idx: broadcast_element(b, value, dims, idx)  # noqa: E731
         monoid = sum_of(out.dtype) if accumulate else None
