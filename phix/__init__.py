@@ -103,6 +103,7 @@ if _typing.TYPE_CHECKING:
     from phix import numpy as numpy
     from phix import optim as optim
     from phix import random as random
+    from phix import scipy as scipy
     from phix import selected_rows as selected_rows
     from phix import sparse as sparse
     from phix import strings as strings
@@ -198,6 +199,7 @@ __all__ = [
     "remat",
     "save",
     "scan",
+    "scipy",
     "scoped_registries",
     "select_n",
     "selected_rows",
@@ -227,8 +229,8 @@ __dir__ = _face(__all__)
 # Imported when they are first used: modules, and functions with the modules that have them.
 _LATER = {
     "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "numpy": "",
-    "optim": "", "random": "", "selected_rows": "", "sparse": "", "strings": "", "testing": "",
-    "load": "phix.files.saving", "save": "phix.files.saving",
+    "optim": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "", "strings": "",
+    "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
 }  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these

@@ -636,6 +636,14 @@ TRAINING: dict[str, Row] = {
     "nn.MultiHeadAttention.create": (phix.nn.MultiHeadAttention.create,
                                      {"key": (KEY, "Tensor"), "embed_dim": (4, "int"),
                                       "num_heads": (2, "int")}),
+    "scipy.special.erf": (phix.scipy.special.erf, {"x": (X, "Tensor")}),
+    "scipy.special.xlogy": (phix.scipy.special.xlogy, {"x": (X, "Tensor"), "y": (X, "Tensor")}),
+    "scipy.special.polygamma": (phix.scipy.special.polygamma, {"n": (1, "int"),
+                                                               "x": (X, "Tensor")}),
+    "scipy.optimize.minimize": (phix.scipy.optimize.minimize,
+                                {"fun": FUNCTION, "x0": (VECTOR, "Tensor"), "*": (None, ""),
+                                 "method": ("BFGS", "str"), "tol": (1e-3, "any"),
+                                 "options": ({"maxiter": 2}, "any")}),
     "nn.parameter_count": (phix.nn.parameter_count, {"tree": ([X], "any")}),
 }  # fmt: skip
 ROWS: dict[str, Row] = {
