@@ -151,11 +151,23 @@ def test_a_number_is_no_tensor_of_a_dtype_too_narrow() -> None:
             dtype(value)
 
 
+def test_a_number_alone_has_no_unbiased_variance() -> None:
+    for less in (1, 2):
+        assert np.isnan(pn.var(3.0, ddof=less)) and np.isnan(pn.asarray(3.0).std(ddof=less))
+
+
+def test_a_covariance_of_too_few_is_infinite() -> None:
+    assert pn.cov([1.0, 3.0], ddof=3).item() == np.inf
+    assert pn.cov([1.0, 3.0], ddof=5, aweights=[1, 2]).item() == np.inf
+
+
 def test_ints_have_no_negative_powers() -> None:
     x = pn.asarray([1, 2])
-    for call in (lambda: pn.power(x, -1), lambda: pn.pow(2, x - 2), lambda: np.power(x, [-1, 1])):
+    for call in (lambda: pn.power(x, -1), lambda: pn.pow(2, x - 2), lambda: np.power(x, [-1, 1]),
+                 lambda: x ** -1):  # fmt: skip
         with pytest.raises(ValueError, match="no negative powers"):
             call()
+    assert (x**-1.0).tolist() == [1, 0.5]
     assert pn.power(x, 2).tolist() == [1, 4] and pn.power(x.astype(float), -1).tolist() == [1, 0.5]
 
 

@@ -38,7 +38,7 @@ def cov(
     conj = ops.conj if dt.is_complex(x.dtype) else lambda v: v
     if not weights:
         away = x - ops.mean(x, [1], True)
-        found = ops.matmul(away, conj(ops.transpose(away, [1, 0]))) / (x.shape[1] - less)
+        found = ops.matmul(away, conj(ops.transpose(away, [1, 0]))) / _freedom(x.shape[1] - less)
     else:
         w = weights[0] if len(weights) == 1 else weights[0] * weights[1]
         total = ops.sum(w)
@@ -46,9 +46,14 @@ def cov(
         norm = total - less
         if aweights is not None and less:
             norm = total - less * ops.sum(w * weights[-1]) / total
+        norm = ops.maximum(norm, 0)
         found = ops.matmul(away * w, conj(ops.transpose(away, [1, 0]))) / norm
     is_one = isinstance(x.shape[0], int) and x.shape[0] == 1
     return ops.reshape(found, ()) if is_one else found
+
+
+def _freedom(count: Any) -> Any:
+    return max(count, 0) if isinstance(count, (int, float)) else count
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: bool = True, *, dtype: Any = None) -> Any:

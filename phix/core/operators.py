@@ -17,7 +17,7 @@ from phix.core import indexing, places
 from phix.core.annotations import DTypeLike, PlaceLike
 from phix.core.dims import DimLike
 from phix.core.dispatch import bind
-from phix.core.errors import DTypeError
+from phix.core.errors import AttributeValueError, DTypeError
 from phix.core.hints import Absent, unknown_arguments
 from phix.core.index_update import IndexUpdate
 from phix.core.later import method_of
@@ -136,6 +136,10 @@ class _Members:
 
     def __pow__(self, other: TensorLike) -> Tensor:
         if isinstance(other, (int, float)) and not isinstance(other, bool):
+            if other < 0 and isinstance(other, int) and dt.kind(self.dtype) == "int":
+                raise AttributeValueError(
+                    f"ints have no negative powers that are ints; write x ** {other}.0"
+                )
             return _call("pow", self, attrs=(other,))
         return _call("elementwise_pow", self, other)
 
