@@ -151,6 +151,11 @@ def test_a_number_is_no_tensor_of_a_dtype_too_narrow() -> None:
             dtype(value)
 
 
+def test_a_number_alone_has_no_unbiased_variance() -> None:
+    for less in (1, 2):
+        assert np.isnan(pn.var(3.0, ddof=less)) and np.isnan(pn.asarray(3.0).std(ddof=less))
+
+
 def test_a_covariance_of_too_few_is_infinite() -> None:
     assert pn.cov([1.0, 3.0], ddof=3).item() == np.inf
     assert pn.cov([1.0, 3.0], ddof=5, aweights=[1, 2]).item() == np.inf
