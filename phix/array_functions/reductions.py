@@ -112,7 +112,6 @@ def var(
         )
     if not axes_of(axis, x.ndim):
         return x * 0 / max(1 - less, 0) if less else x * 0
-        return x * 0 / (1 - less if less < 1 else 0) if less else x * 0
     return over(lambda x, axes, keep: ops.var(x, axes, keep, True, less), x, axis, keepdims)
 
 

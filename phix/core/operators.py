@@ -245,7 +245,6 @@ def install_methods(ops_module: Any) -> None:
         if first is None or first.type != "Tensor" or first.optional or first.name in NO_SELF:
             continue
         for name in (op_name, f"{op_name}_") if op.inplace else (op_name,):
-            function = vars(ops_module).get(name)
             function = vars(ops_module).get(name)  # a missing name would be searched for
             is_free = name not in NO_METHODS and not _has(name)
             if function and is_free:
