@@ -111,7 +111,7 @@ def var(
             ops.imag(x), axis, None, None, less, keepdims
         )
     if not axes_of(axis, x.ndim):
-        return x * 0 / max(1 - less, 0) if less else x * 0
+        return x * 0 / (1 - less if less < 1 else 0) if less else x * 0
     return over(lambda x, axes, keep: ops.var(x, axes, keep, True, less), x, axis, keepdims)
 
 
