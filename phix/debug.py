@@ -191,11 +191,13 @@ def check_indices() -> Iterator[None]:
 
     Outside of it they take the nearest index that exists; calls that run at once always raise.
     Inside, jitted functions, and the bodies of loops and branches, are traced anew with the checks
-    in them: of ``x[i]``, gathers, scatters, ``embedding`` and class labels. The error names the op
+    in them: of ``x[i]``, gathers, scatters, ``embedding`` and class labels; and of lengths of
+    sequences, counts of boxes, offsets of rows, weights of what is drawn. The error names the op
     and the user's line. A branch that a ``vmap`` computes though no lane takes it is checked too.
 
     Raises:
         TensorIndexError: from the call of the compiled function.
+        TensorValueError: from there too, of values that are no indices.
         ArgumentError: opened inside a function that is being transformed.
 
     >>> import phix

@@ -31,6 +31,7 @@ __all__ = [
     "RetraceError",
     "ShapeError",
     "TensorIndexError",
+    "TensorValueError",
     "UnknownDimError",
     "UnknownNameError",
     "UnknownOpError",
@@ -62,6 +63,10 @@ class NumberRangeError(PhixError, OverflowError):
 
 class TensorIndexError(PhixError, IndexError):
     """An index does not fit the tensor it indexes."""
+
+
+class TensorValueError(PhixError, ValueError):
+    """A tensor holds a length, count, offset or number that the op cannot mean."""
 
 
 class ArgumentError(PhixError, TypeError):

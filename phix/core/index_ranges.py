@@ -1,16 +1,18 @@
-"""Whether the ints of index tensors are in range: class numbers, rows, positions along an axis.
+"""Whether the ints of index tensors are in range: class numbers, rows, positions along an axis; and
+whether other values are what an op can mean (``phix.core.value_ranges``).
 
-Calls that run at once raise where one is not. Compiled programs take the nearest that is, unless
-they were traced inside ``phix.debug.check_indices()``: then each run looks at the values, and
-raises. What derivatives, batching and replayed graphs do with indices is not looked at: the call
-was, or a branch that is not taken has them.
+Calls that run at once raise where one is not. Compiled programs take the nearest index that is, and
+compute with other values as they are, unless they were traced inside
+``phix.debug.check_indices()``: then each run looks at the values, and raises. What derivatives,
+batching and replayed graphs do with values is not looked at: the call was, or a branch that is not
+taken has them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,32 +21,35 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import with_call
 from phix.core.conversion import tensor_from_scalar
-from phix.core.dims import DimLike
-from phix.core.errors import TensorIndexError
+from phix.core.errors import PhixError, TensorIndexError
 from phix.core.graph import map_entries
 from phix.core.interpreter import Interpreter
-from phix.core.later import call_op
+from phix.core.later import call_op, infer
 from phix.core.op import Op
 from phix.core.source import at_user_line
 from phix.core.tensor import Tensor, TensorBase, Tracer
+from phix.core.value_ranges import ValueRange
 
 NO_END = 1 << 62  # the size where every int from 0 is in range
 
 
 @dataclass(frozen=True)
-class IndexRange:
+class IndexRange(ValueRange):
     """What the ints of an index tensor may be.
 
     ``sizes`` are those of the axis it indexes, or of several axes, one for each entry of its last
     axis (as gather_nd takes them). ``what`` names them: "axis 1", "the classes".
     """
 
-    name: str  # of the argument that holds the ints
-    sizes: tuple[DimLike, ...]
-    what: str
+    what: str = "the axis"
     counts_back: bool = True  # from the end, if negative
     ignored: int | None = None  # a number that stands for none
     is_row: bool = False  # whether the last axis of the ints has one entry for each of the sizes
+    error: ClassVar[type[PhixError]] = TensorIndexError
+
+    @property
+    def is_moot(self) -> bool:
+        return any(map(dm.is_zero, self.sizes))  # there is nothing to name
 
     def wrong(self, array: np.ndarray) -> str | None:
         """What to say of an array that holds an int out of range."""
@@ -133,23 +138,24 @@ def check_call(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> None:
     """
     metas = map_entries(lambda x: x.meta, inputs)
     for path, entry in ranges_of(op, metas, attrs):
-        if any(map(dm.is_zero, entry.sizes)):
-            continue  # where there is nothing to name, what infers the metas of the call says so
+        if entry.is_moot:
+            continue
         text = _looked(_at(inputs, path), entry, op.name)
         if text is not None:
-            raise with_call(TensorIndexError(text), op, metas)
+            infer(op, metas, attrs)  # what is wrong with the metas comes first
+            raise with_call(entry.error(text), op, metas)
 
 
-def check(value: TensorBase, wanted: IndexRange, where: str) -> None:
+def check(value: TensorBase, wanted: ValueRange, where: str) -> None:
     """As :func:`check_call`, for a tensor that the function ``where`` takes, which is no op."""
     text = None if context.is_inside() else _looked(value, wanted, where)
     if text is not None:
-        raise TensorIndexError(f"{where}{at_user_line()}: {text}")
+        raise wanted.error(f"{where}{at_user_line()}: {text}")
 
 
-def _looked(value: TensorBase, wanted: IndexRange, where: str) -> str | None:
-    """What is wrong with the ints of a tensor; what is not known yet is looked at when it is."""
-    if dt.kind(value.dtype) != "int":
+def _looked(value: TensorBase, wanted: ValueRange, where: str) -> str | None:
+    """What is wrong with the values of a tensor; what is not known yet is looked at when it is."""
+    if dt.kind(value.dtype) not in wanted.kinds:
         return None  # what infers the metas of the call says so
     if context.runs_at_once():
         array = _array_under(value)
@@ -174,7 +180,7 @@ def _array_under(value: Any) -> np.ndarray | None:
 class IndexCheck:
     """What a program calls with an index tensor and the sizes that were unknown when traced."""
 
-    wanted: IndexRange
+    wanted: ValueRange
     unknown: tuple[int, ...]  # which of the sizes come with each call
     where: str
     __name__ = "check_indices"
@@ -186,10 +192,10 @@ class IndexCheck:
             sizes[number] = int(size)
         text = replace(self.wanted, sizes=tuple(sizes)).wrong(np.asarray(array))
         if text is not None:
-            raise TensorIndexError(f"{self.where}: {text}")
+            raise self.wanted.error(f"{self.where}: {text}")
 
 
-def _check_when_run(value: Any, wanted: IndexRange, where: str) -> None:
+def _check_when_run(value: Any, wanted: ValueRange, where: str) -> None:
     unknown = tuple(n for n, s in enumerate(wanted.sizes) if not isinstance(s, int))
     known = tuple(-1 if n in unknown else s for n, s in enumerate(wanted.sizes))
     call = IndexCheck(replace(wanted, sizes=known), unknown, f"{where}{at_user_line()}")
@@ -209,6 +215,7 @@ def checked(
     looks = [
         (int(starts[number]) + (place or 0), entry)
         for (number, place), entry in ranges_of(op, metas, attrs)
+        if not entry.is_moot
     ]
     if not looks:
         return run
@@ -219,7 +226,7 @@ def checked(
                 array = arrays[number]
                 text = entry.wrong(array) if isinstance(array, np.ndarray) else None
                 if text is not None:
-                    raise with_call(TensorIndexError(text), op, metas)
+                    raise with_call(entry.error(text), op, metas)
         return run(*arrays)
 
     return looking

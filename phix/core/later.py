@@ -13,12 +13,28 @@ from phix.core.rules import OPS
 
 Member = TypeVar("Member")
 _bind: Callable[..., Any]
+_infer: Callable[..., Any]
 
 
 def provide_bind(bind: Callable[..., Any]) -> None:
     """Say what ``bind(op, inputs, attrs)`` is: ``core.dispatch`` does."""
     global _bind
     _bind = bind
+
+
+def provide_infer(infer: Callable[..., Any]) -> None:
+    """Say what ``infer(op, metas, attrs)`` is: ``interpreters.infer_meta`` does."""
+    global _infer
+    _infer = infer
+
+
+def infer(op: Any, metas: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+    """The metas of the outputs of a call.
+
+    Raises:
+        ShapeError, DTypeError, AttributeValueError: the call is wrong.
+    """
+    return _infer(op, metas, attrs)
 
 
 _MAKERS: dict[str, Callable[..., Any]] = {}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from phix.core import context, size_checks
+from phix.core import context, later, size_checks
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import normalize, with_call
@@ -205,4 +205,5 @@ def _infer_for_sizes(equation: Equation, env: Mapping[dm.Symbol, Any]) -> tuple[
     return infer(equation.op, metas, substitute_attrs(equation.attrs, env), config)
 
 
+later.provide_infer(infer)
 size_checks.provide(_infer_for_sizes)

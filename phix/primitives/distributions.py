@@ -19,6 +19,7 @@ from phix.core import rules
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.tensor import Tensor
 from phix.core.transforms import transforms
+from phix.core.value_ranges import ValueRange, Weights
 from phix.primitives import random as rand
 from phix.primitives.flat import metas_of
 from phix.primitives.widening import as_dtype, in_float32
@@ -310,6 +311,11 @@ def gumbel(key: Any, dims: Any, dtype: Any) -> Any:
     """Numbers with distribution function exp(-exp(-x)); float32 or float64."""
     u = rand.unit_uniform(key, dims, dtype)
     return -ops.log(-ops.log(ops.maximum(u, float(np.finfo(dtype).tiny))))
+
+
+@rules.indices("multinomial")
+def multinomial_values(key: Any, x: Any, num_samples: Any, replacement: bool) -> list[ValueRange]:
+    return [Weights("x", drawn=1 if replacement or not dm.is_known(num_samples) else num_samples)]
 
 
 @rules.decompose("multinomial")

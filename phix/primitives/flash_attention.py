@@ -22,7 +22,8 @@ from phix.core.errors import (
     DTypeError,
     ShapeError,
 )
-from phix.core.index_ranges import IndexRange, as_int64
+from phix.core.index_ranges import as_int64
+from phix.core.value_ranges import Offsets, ValueRange
 from phix.primitives import random as rand
 from phix.primitives.positions import numbers
 from phix.primitives.widening import as_dtype, widened
@@ -404,12 +405,18 @@ def _packed(
 
 @rules.indices("flash_attn_unpadded")
 @rules.indices("flash_attn_v3_varlen")
-def row_marks(q: Any, k: Any, v: Any, cu_q: Any, cu_k: Any, *rest: Any) -> list[IndexRange]:
-    return [
-        IndexRange(name, (x.dims[0] + 1,), "the rows and their end,", counts_back=False)
-        for name, x in (("cu_seqlens_q", q), ("cu_seqlens_k", k))
-        if x.ndim and not dm.is_zero(x.dims[0])  # no rows are in no sequence
-    ]
+def row_marks(q: Any, k: Any, v: Any, cu_q: Any, cu_k: Any, *rest: Any) -> list[ValueRange]:
+    return row_offsets(q, cu_q, k, cu_k)
+
+
+@rules.indices("flash_attn_varlen_qkvpacked")
+def packed_row_marks(qkv: Any, cu_q: Any, cu_k: Any, *rest: Any) -> list[ValueRange]:
+    return row_offsets(qkv, cu_q, qkv, cu_k)
+
+
+def row_offsets(q: Any, cu_q: Any, k: Any, cu_k: Any, axis: int = 0) -> list[ValueRange]:
+    given = (("cu_seqlens_q", cu_q, q), ("cu_seqlens_k", cu_k, k))
+    return [Offsets(name, x.dims[axis : axis + 1]) for name, marks, x in given if marks is not None]
 
 
 @rules.decompose("flash_attn_unpadded")

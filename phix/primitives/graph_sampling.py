@@ -16,6 +16,7 @@ from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, DTypeError, ShapeError
 from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
+from phix.core.value_ranges import Offsets, ValueRange
 from phix.primitives import random as rand
 from phix.primitives.distributions import check_one_key
 from phix.primitives.graph_ops import check_index, numbered
@@ -92,15 +93,18 @@ def _numbers_of_edges(row: Any, eids: Any, return_eids: bool) -> Any:
     return fitted(eids, row.meta.dims)
 
 
-def _ranges(colptr: Any, name: str) -> list[IndexRange]:
-    if colptr.ndim != 1 or dm.is_zero(colptr.dims[0]):
+def _ranges(row: Any, colptr: Any, name: str) -> list[ValueRange]:
+    if colptr.ndim != 1 or row.ndim != 1 or dm.is_zero(colptr.dims[0]):
         return []
-    return [IndexRange(name, (colptr.dims[0] - 1,), "nodes", counts_back=False)]
+    return [
+        Offsets("colptr", row.dims, "edges"),
+        IndexRange(name, (colptr.dims[0] - 1,), "nodes", counts_back=False),
+    ]
 
 
 @rules.indices("graph_sample_neighbors")
-def neighbors_ranges(key: Any, row: Any, colptr: MetaTensor, *rest: Any) -> list[IndexRange]:
-    return _ranges(colptr, "x")
+def neighbors_ranges(key: Any, row: MetaTensor, colptr: MetaTensor, *rest: Any) -> list[ValueRange]:
+    return _ranges(row, colptr, "x")
 
 
 @rules.decompose("graph_sample_neighbors")
@@ -116,8 +120,8 @@ def graph_sample_neighbors(
 
 
 @rules.indices("weighted_sample_neighbors")
-def weighted_ranges(key: Any, row: Any, colptr: MetaTensor, *rest: Any) -> list[IndexRange]:
-    return _ranges(colptr, "input_nodes")
+def weighted_ranges(key: Any, row: MetaTensor, colptr: MetaTensor, *rest: Any) -> list[ValueRange]:
+    return _ranges(row, colptr, "input_nodes")
 
 
 @rules.decompose("weighted_sample_neighbors")
@@ -148,8 +152,8 @@ def _without(nodes: Any, others: Any) -> Any:
 
 
 @rules.indices("graph_khop_sampler")
-def khop_ranges(key: Any, row: Any, colptr: MetaTensor, *rest: Any) -> list[IndexRange]:
-    return _ranges(colptr, "x")
+def khop_ranges(key: Any, row: MetaTensor, colptr: MetaTensor, *rest: Any) -> list[ValueRange]:
+    return _ranges(row, colptr, "x")
 
 
 @rules.decompose("graph_khop_sampler")

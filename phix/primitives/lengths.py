@@ -9,6 +9,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import DTypeError, ShapeError
+from phix.core.value_ranges import Lengths, ValueRange
 from phix.primitives.positions import numbers
 
 
@@ -32,6 +33,11 @@ def check_lengths(name: str, x: Any, size: Any) -> Any:
         x = ops.reshape(x, (dims[0],))
     check_dims(name, x, (size,), f"[{dm.dim_text(size)}], a length for each sequence")
     return ops.cast(x, dt.int64)
+
+
+def of_steps(name: str, lengths: Any, x: Any, axis: int) -> list[ValueRange]:
+    """The rule for lengths, if they are given, of sequences along this axis of ``x``."""
+    return [] if lengths is None else [Lengths(name, x.dims[axis : axis + 1], "steps")]
 
 
 def check_ints(name: str, x: Any) -> None:

@@ -11,6 +11,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import ArgumentError, ShapeError, UnknownDimError
 from phix.core.index_ranges import as_int64
+from phix.core.value_ranges import Lengths, ValueRange
 from phix.primitives.flash_attention import (
     Dropout,
     Segments,
@@ -19,6 +20,7 @@ from phix.primitives.flash_attention import (
     check_rows,
     checked_mask,
     named_outputs,
+    row_offsets,
     rows_attended,
     scaled,
     segment_view,
@@ -182,6 +184,17 @@ def _check_lengths(name: str, lengths: Any, marks: Any) -> None:
 
 
 # -- from the first query on ---------------------------------------------------------------------
+@rules.indices("memory_efficient_attention")
+def efficient_values(
+    q: Any, k: Any, v: Any, bias: Any, cu_q: Any, cu_k: Any, diagonal: Any, seqlen_k: Any,
+    *rest: Any,
+) -> list[ValueRange]:  # fmt: skip
+    found = row_offsets(q, cu_q, k, cu_k, axis=1)
+    if seqlen_k is not None:
+        found.append(Lengths("seqlen_k", k.dims[1:2], "keys"))
+    return found
+
+
 @rules.decompose("memory_efficient_attention")
 def memory_efficient_attention(
     query: Any, key: Any, value: Any, bias: Any, cu_seqlens_q: Any, cu_seqlens_k: Any,

@@ -11,6 +11,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
+from phix.core.value_ranges import Counts, ValueRange
 from phix.primitives.box_selection import best_first, image_of, staying
 from phix.primitives.detection import check_boxes, parts_of
 from phix.primitives.experts import counted
@@ -109,6 +110,14 @@ def collect_attrs(rois: Any, scores: Any, counts: Any, post_nms_topn: int) -> An
     if post_nms_topn < 0:
         raise AttributeValueError(f"post_nms_topn is a number of boxes, found {post_nms_topn}")
     return (post_nms_topn,)
+
+
+@rules.indices("collect_fpn_proposals")
+def collect_values(rois: Any, scores: Any, counts: Any, *rest: Any) -> list[ValueRange]:
+    return [
+        Counts(f"multi_level_rois_num[{level}]", boxes.dims[:1], "boxes")
+        for level, (boxes, count) in enumerate(zip(rois, counts or ()))
+    ]
 
 
 @rules.decompose("collect_fpn_proposals")

@@ -15,7 +15,7 @@ from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.primitives import random as rand
-from phix.primitives.lengths import check_dims, check_lengths, within
+from phix.primitives.lengths import check_dims, check_lengths, of_steps, within
 from phix.primitives.steps import scanned
 from phix.primitives.widening import as_dtype, widened
 
@@ -185,6 +185,10 @@ def _layers(
 
 def _all_widened(tensors: Sequence[Any]) -> list[Any]:
     return [widened(t) for t in tensors]
+
+
+for _name, _place in (("rnn", 3), ("cudnn_lstm", 5)):
+    rules.indices(_name)(lambda *args, at=_place: of_steps("sequence_length", args[at], args[0], 0))
 
 
 @rules.decompose("rnn")

@@ -18,6 +18,7 @@ from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.index_ranges import as_int64
 from phix.core.meta import MetaTensor
+from phix.core.value_ranges import Counts, ValueRange
 from phix.primitives.control_flow import looped
 from phix.primitives.detection import check_boxes, parts_of
 from phix.primitives.positions import nothing, numbers
@@ -53,6 +54,13 @@ def region_attrs(x: MetaTensor, boxes: MetaTensor, boxes_num: Any, *attrs: Any) 
             f"pooled_height and pooled_width must be 1 or more, found {attrs[0]} and {attrs[1]}"
         )
     return attrs
+
+
+@rules.indices("roi_align")
+@rules.indices("roi_pool")
+@rules.indices("psroi_pool")
+def region_values(x: Any, boxes: MetaTensor, boxes_num: Any, *attrs: Any) -> list[ValueRange]:
+    return [] if boxes_num is None else [Counts("boxes_num", boxes.dims[:1], "boxes")]
 
 
 def _image_of(boxes: Any, boxes_num: Any) -> Any:

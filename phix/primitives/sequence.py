@@ -12,6 +12,7 @@ from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.index_ranges import IndexRange
 from phix.core.meta import MetaTensor
+from phix.core.value_ranges import ValueRange
 from phix.core.windows import Pads, window_counts
 from phix.primitives.lengths import (
     as_int,
@@ -20,6 +21,7 @@ from phix.primitives.lengths import (
     check_lengths,
     column,
     lengths_or_all,
+    of_steps,
     outside,
     picked,
     within,
@@ -30,6 +32,11 @@ from phix.primitives.widening import as_dtype, widened
 
 
 # -- ctc_align, edit_distance ------------------------------------------------------------------
+@rules.indices("ctc_align")
+def ctc_align_values(input: MetaTensor, input_length: Any, *rest: Any) -> list[ValueRange]:
+    return of_steps("input_length", input_length, input, 1)
+
+
 @rules.decompose("ctc_align")
 def ctc_align(
     input: Any, input_length: Any, blank: int, merge_repeated: bool, padding_value: int
@@ -122,6 +129,13 @@ def best_path(emission: Any, between: Any, start: Any, stop: Any, lengths: Any) 
     return ops.amax(alpha, (1,)), ops.where(live, path, 0)
 
 
+@rules.indices("viterbi_decode")
+def viterbi_values(
+    potentials: MetaTensor, transition_params: Any, lengths: MetaTensor, *rest: Any
+) -> list[ValueRange]:
+    return of_steps("lengths", lengths, potentials, 1)
+
+
 @rules.decompose("viterbi_decode")
 def viterbi_decode(
     potentials: Any, transition_params: Any, lengths: Any, include_bos_eos_tag: bool
@@ -138,6 +152,13 @@ def viterbi_decode(
     emission = ops.transpose(potentials, (1, 0, 2))
     score, path = best_path(emission, transition_params, start, stop, counts)
     return as_dtype(score, potentials.dtype), path
+
+
+@rules.indices("crf_decoding")
+def crf_values(
+    emission: MetaTensor, transition: Any, label: Any, length: MetaTensor | None
+) -> list[ValueRange]:
+    return of_steps("length", length, emission, 1)
 
 
 @rules.decompose("crf_decoding")
@@ -365,12 +386,13 @@ def chunk_eval_attrs(*args: Any) -> Any:
 def chunk_eval_indices(
     inference: MetaTensor, label: MetaTensor, seq_length: Any, types: int, chunk_scheme: str,
     excluded: Any,
-) -> list[IndexRange]:  # fmt: skip
+) -> list[ValueRange]:  # fmt: skip
     most = types * SCHEMES[chunk_scheme].tags + 1
-    return [
+    tags: list[ValueRange] = [
         IndexRange(name, (most,), "the tags and one for none,", counts_back=False, ignored=-1)
         for name in ("inference", "label")
     ]
+    return tags + of_steps("seq_length", seq_length, inference, 1)
 
 
 def _chunks(marks: Any, live: Any, types: int, scheme: Scheme) -> tuple[Any, Any, Any]:

@@ -15,7 +15,7 @@ from phix.api.batching import vmap
 from phix.api.graphs import decompose, infer_meta, make_graph, parse_graph
 from phix.api.jit import jit
 from phix.core import pytrees
-from phix.core.errors import PhixError, TensorIndexError
+from phix.core.errors import PhixError, TensorIndexError, TensorValueError
 from phix.core.graph import Graph, graphs_inside
 from phix.core.meta import MetaTensor, covers, spec
 from phix.debug import check_indices
@@ -114,7 +114,10 @@ def check_as_eager(fn: Function, compiled: Any, arrays: Arrays, tolerance: Allow
     __tracebackhide__ = True
     try:
         wanted = fn(*arrays)
-    except TensorIndexError as error:  # programs clamp, unless they are to check
+    except (
+        TensorIndexError,
+        TensorValueError,
+    ) as error:  # programs clamp, unless they are to check
         with check_indices():
             _check_refuses(jit(fn), arrays, error)
     except PhixError as error:

