@@ -89,16 +89,6 @@ def _absolute(x: Any) -> Any:
     return x if x.dtype == dt.bool_ else ops.abs(x)
 
 
-def _sign(x: Any) -> Any:
-    """x / abs(x), of complex numbers too, and 0 of 0."""
-    x = tensor(x)
-    if not dt.is_complex(x.dtype):
-        return ops.sign(x)
-    size = ops.abs(x)
-    is_zero = size == 0
-    return ops.where(is_zero, 0, x / ops.where(is_zero, 1, size))
-
-
 def _rint(x: Any) -> Any:
     if dt.is_complex(x.dtype):
         return ops.complex(ops.round(ops.real(x)), ops.round(ops.imag(x)))
@@ -177,7 +167,7 @@ _TABLE: dict[str, _Ufunc] = {
         absolute=(_absolute, "The absolute value; of complex numbers the modulus."),
         negative=(lambda x: -tensor(x), "-x."), positive=(tensor, "x as it is."),
         square=(ops.square, "x * x."), reciprocal=(ops.reciprocal, "1 / x, of ints as floats."),
-        sign=(_sign, "-1, 0 or 1; of complex numbers x / abs(x). NaN stays."),
+        sign=(ops.sign, "-1, 0 or 1; of complex numbers x / abs(x). NaN stays."),
         conjugate=(ops.conj, "The complex conjugate."),
         floor=(ops.floor, "The largest whole number that is not above x; ints stay."),
         ceil=(ops.ceil, "The smallest whole number that is not below x; ints stay."),

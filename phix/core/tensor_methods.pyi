@@ -469,10 +469,11 @@ class TensorMethods:
     def sigmoid_(self) -> Tensor:
         """:func:`sigmoid` in the memory of x, not to be used after it."""
     def logsigmoid(self) -> Tensor:
-        """log(1 / (1 + exp(-x))), elementwise, without overflow."""
+        """log(1 / (1 + exp(-x))), elementwise, without overflow; of complex numbers
+        -softplus(-x)."""
     def softplus(self, beta: FloatLike = 1.0, threshold: FloatLike = 20.0) -> Tensor:
-        """log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x is
-        above the threshold."""
+        """log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x, of
+        a complex x its real part, is above the threshold."""
     def silu(self) -> Tensor:
         """x * sigmoid(x), elementwise."""
     def swish(self) -> Tensor:
@@ -2688,7 +2689,8 @@ class TensorMethods:
     def abs_(self) -> Tensor:
         """:func:`abs` in the memory of x, not to be used after it."""
     def sign(self) -> Tensor:
-        """-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0."""
+        """-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0. Of
+        a complex number x / abs(x), and 0 at 0: its direction, which has a derivative across x."""
     def floor(self) -> Tensor:
         """The largest integer not above x, elementwise. The derivative is 0."""
     def floor_(self) -> Tensor:
