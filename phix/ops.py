@@ -4902,10 +4902,11 @@ def put_along_axis(
     arr: TensorLike, indices: TensorLike, values: TensorLike, axis: int, reduce: str = "assign",
     include_self: bool = True
 ) -> Tensor:
-    """arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its place
-    (assign), or combined with what is there (add, mul, amax, amin, mean), which is left out without
-    include_self. An index out of range raises TensorIndexError where the call runs at once;
-    compiled programs write to the nearest inside, or raise under phix.debug.check_indices().
+    """arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis, in as many
+    first rows of the other axes as indices has: in its place (assign), or combined with what is
+    there (add, mul, amax, amin, mean), which is left out without include_self. An index out of
+    range raises TensorIndexError where the call runs at once; compiled programs write to the
+    nearest inside, or raise under phix.debug.check_indices().
 
     Args:
         arr, indices, values: tensor.

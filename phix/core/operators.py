@@ -199,6 +199,7 @@ WRITTEN_METHODS: tuple[str, ...] = (
     "clone", "cpu", "cummax", "cummin", "cumsum_", "detach", "dim", "element_size", "expand",
     "flatten_", "gather", "histogram", "index_add", "index_select", "kthvalue", "logcumsumexp",
     "logsumexp", "matrix_rank", "median", "nanmedian", "ndimension", "norm", "pinv",
+    "put_along_axis", "take_along_axis",
     "repeat_interleave", "reshape_", "scatter", "split", "tensordot", "tile", "topk", "transpose_",
     "unfold", "unique", "unique_consecutive", "where",
 )  # fmt: skip

@@ -419,6 +419,21 @@ class TensorMethods:
         """The slices at indices along an axis."""
     def scatter(self, index: Any, updates: Any, overwrite: bool = True) -> Tensor:
         """The tensor with the rows of ``updates`` at indices, or added there to zeros."""
+    def take_along_axis(self, indices: Any, axis: int, broadcast: bool = True) -> Tensor:
+        """The elements at indices along an axis: of rows that are broadcast to each other, or,
+        without ``broadcast``, of as many first rows as the indices have."""
+    def put_along_axis(
+        self,
+        indices: Any,
+        values: Any,
+        axis: int,
+        reduce: str = 'assign',
+        include_self: bool = True,
+        broadcast: bool = True,
+    ) -> Tensor:
+        """The tensor with values put at indices along an axis, or combined with what is there: into
+        every row, which indices of 1 stand for, or, without ``broadcast``, into as many first rows
+        as the indices have, from as many of the values."""
     def where(self, x: Any, y: Any) -> Tensor:
         """The elements of ``x`` where this tensor of truths holds, else those of ``y``."""
     def index_add(
@@ -1762,23 +1777,6 @@ class TensorMethods:
         compiled programs write to the nearest inside, or raise under phix.debug.check_indices()."""
     def scatter_(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
         """:func:`scatter` in the memory of x, not to be used after it."""
-    def take_along_axis(self, indices: TensorLike, axis: int) -> Tensor:
-        """out[..., i, ...] = arr[..., indices[..., i, ...], ...] along axis; the other dims
-        broadcast. An index out of range raises TensorIndexError where the call runs at once;
-        compiled programs take the nearest inside, or raise under phix.debug.check_indices()."""
-    def put_along_axis(
-        self,
-        indices: TensorLike,
-        values: TensorLike,
-        axis: int,
-        reduce: str = 'assign',
-        include_self: bool = True,
-    ) -> Tensor:
-        """arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its
-        place (assign), or combined with what is there (add, mul, amax, amin, mean), which is left
-        out without include_self. An index out of range raises TensorIndexError where the call runs
-        at once; compiled programs write to the nearest inside, or raise under
-        phix.debug.check_indices()."""
     def put_along_axis_(
         self,
         indices: TensorLike,
