@@ -212,8 +212,8 @@ __all__ = [
     "sgd_",
     "shape", "shape64", "shard_index", "share_data", "shuffle_batch", "shuffle_channel",
     "sigmoid", "sigmoid_", "sigmoid_cross_entropy_with_logits",
-    "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "silu", "silu_grad", "sin",
-    "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
+    "sigmoid_cross_entropy_with_logits_", "sigmoid_grad", "sign", "sign_grad", "silu", "silu_grad",
+    "sin", "sin_", "sin_grad", "sinh", "sinh_", "sinh_grad",
     "slice", "slice_grad", "slice_put", "slice_put_grad", "slogdet", "slogdet_v2",
     "slogdet_v2_grad",
     "softmax", "softmax_", "softmax_grad", "softplus", "softplus_grad", "softshrink", "softsign",
@@ -376,13 +376,13 @@ def sigmoid_grad(out, out_grad):
 _logsigmoid = define(
     "logsigmoid", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="logsigmoid_grad", jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float", "complex")
 )
 def logsigmoid(x: TensorLike) -> Tensor:
-    """log(1 / (1 + exp(-x))), elementwise, without overflow.
+    """log(1 / (1 + exp(-x))), elementwise, without overflow; of complex numbers -softplus(-x).
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_logsigmoid, (x,), ())
 
@@ -396,14 +396,14 @@ def logsigmoid_grad(x, out_grad):
 _softplus = define(
     "softplus", "(Tensor x, float beta=1.0, float threshold=20.0f)", "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None), backward="softplus_grad", jvp="pointwise",
-    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float",)
+    traits=("pointwise", "promote_float", "full_precision"), dtypes=("float", "complex")
 )
 def softplus(x: TensorLike, beta: FloatLike = 1.0, threshold: FloatLike = 20.0) -> Tensor:
-    """log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x is
-    above the threshold.
+    """log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x, of a
+    complex x its real part, is above the threshold.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
         beta, threshold: float or one-element tensor.
     """
     return bind(_softplus, (x,), (beta, threshold))
@@ -550,13 +550,13 @@ def elu_grad(x, out, out_grad, alpha):
 _softsign = define(
     "softsign", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="softsign_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
-    dtypes=("float",)
+    dtypes=("float", "complex")
 )
 def softsign(x: TensorLike) -> Tensor:
     """x / (1 + abs(x)), elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_softsign, (x,), ())
 
@@ -4902,10 +4902,11 @@ def put_along_axis(
     arr: TensorLike, indices: TensorLike, values: TensorLike, axis: int, reduce: str = "assign",
     include_self: bool = True
 ) -> Tensor:
-    """arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its place
-    (assign), or combined with what is there (add, mul, amax, amin, mean), which is left out without
-    include_self. An index out of range raises TensorIndexError where the call runs at once;
-    compiled programs write to the nearest inside, or raise under phix.debug.check_indices().
+    """arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis, in as many
+    first rows of the other axes as indices has: in its place (assign), or combined with what is
+    there (add, mul, amax, amin, mean), which is left out without include_self. An index out of
+    range raises TensorIndexError where the call runs at once; compiled programs write to the
+    nearest inside, or raise under phix.debug.check_indices().
 
     Args:
         arr, indices, values: tensor.
@@ -7997,16 +7998,23 @@ def abs_grad(x, out_grad):
     return bind(_abs_grad, (x, out_grad), ())
 
 _sign = define(
-    "sign", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None), jvp="pointwise",
-    traits=("pointwise", "promote", "nondifferentiable"), dtypes=("int", "float")
+    "sign", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
+    backward="sign_grad", jvp="pointwise", traits=("pointwise", "promote"),
+    dtypes=("int", "float", "complex")
 )
 def sign(x: TensorLike) -> Tensor:
-    """-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0.
+    """-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0. Of a
+    complex number x / abs(x), and 0 at 0: its direction, which has a derivative across x.
 
     Args:
-        x: tensor, int or float.
+        x: tensor, int, float or complex.
     """
     return bind(_sign, (x,), ())
+
+_sign_grad = define("sign_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="sign")
+def sign_grad(x, out_grad):
+    """Backward of :func:`sign`."""
+    return bind(_sign_grad, (x, out_grad), ())
 
 _floor = define(
     "floor", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None), jvp="pointwise",
@@ -9838,13 +9846,13 @@ def hardshrink(x: TensorLike, threshold: FloatLike = 0.5) -> Tensor:
 _tanh_shrink = define(
     "tanh_shrink", "(Tensor x)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
     backward="tanh_shrink_grad", jvp="pointwise", traits=("pointwise", "promote_float"),
-    dtypes=("float",)
+    dtypes=("float", "complex")
 )
 def tanh_shrink(x: TensorLike) -> Tensor:
     """x - tanh(x), elementwise, to the last digits where the two cancel.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
     """
     return bind(_tanh_shrink, (x,), ())
 
@@ -9876,13 +9884,13 @@ def thresholded_relu_(x: TensorLike, threshold: FloatLike = 1.0, value: FloatLik
 _stanh = define(
     "stanh", "(Tensor x, float scale_a=0.67f, float scale_b=1.7159f)", "Tensor(out)",
     infer_meta=("UnchangedInferMeta", None), traits=("pointwise", "promote_float"),
-    dtypes=("float",)
+    dtypes=("float", "complex")
 )
 def stanh(x: TensorLike, scale_a: FloatLike = 0.67, scale_b: FloatLike = 1.7159) -> Tensor:
     """scale_b * tanh(scale_a * x), elementwise.
 
     Args:
-        x: tensor, float.
+        x: tensor, float or complex.
         scale_a, scale_b: float or one-element tensor.
     """
     return bind(_stanh, (x,), (scale_a, scale_b))

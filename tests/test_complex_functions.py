@@ -102,3 +102,30 @@ def test_the_sigmoid_neither_overflows_nor_cancels() -> None:
         wanted = [complex(1 / (1 + mpmath.exp(-mpmath.mpc(complex(v))))) for v in x]
     np.testing.assert_allclose(found, wanted, rtol=1e-13)
     assert np.isfinite(_slope(ops.silu, x)).all()
+
+
+def test_directions_at_the_edges() -> None:
+    """NumPy's values; the derivative turns by what lies across x, also where squares overflow."""
+    x = np.array([np.inf + 1j, -1 - np.inf * 1j, 5e-324, 1e308 + 1e308j, 0, -0.0])
+    x[1] = complex(-1, -np.inf)
+    np.testing.assert_allclose(ops.sign(x), np.sign(x), rtol=4e-16)
+    assert np.isnan(np.asarray(ops.sign(np.array([complex(np.inf, np.inf)])))).all()
+    x = np.array([3 + 4j, 3e200 + 4e200j, 3e-200 + 4e-200j, 0])
+    turned = phix.jvp(ops.sign, (x,), (x * (2 + 1j),))[1]
+    np.testing.assert_allclose(turned, np.sign(x) * 1j, rtol=1e-15, atol=1e-15)
+    moved = phix.jvp(ops.softsign, (x[:1],), (x[:1] * (2 + 1j),))[1]
+    np.testing.assert_allclose(moved, x[:1] * (2 / 36 + 1j / 6), rtol=1e-14)
+
+
+def test_softplus_is_a_principal_logarithm_below_its_threshold() -> None:
+    x = np.array([1 + 9j, -50 + 2j, 700 + 9j, 900 - 4j, 30 - 0.5j])
+    near = x.imag - 2 * np.pi * np.round(x.imag / (2 * np.pi))
+    with np.errstate(over="ignore"):
+        wanted = np.where(x.real > 40, x.real + 1j * near, np.log1p(np.exp(x)))
+    wanted[1] = np.exp(x[1])  # of which NumPy loses the real part
+    np.testing.assert_allclose(ops.softplus(x, 1.0, 1e9), wanted, rtol=1e-14)
+    np.testing.assert_allclose(ops.logsigmoid(-x), -wanted, rtol=1e-14)
+    np.testing.assert_array_equal(np.asarray(ops.softplus(x))[2:], x[2:])
+    np.testing.assert_allclose(
+        _slope(lambda x: ops.softplus(x, 2.0, 1e9), x), np.asarray(ops.sigmoid(2 * x)), rtol=1e-14
+    )

@@ -324,3 +324,34 @@ def test_the_methods_are_imported_with_the_first_that_is_asked_for() -> None:
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.split() == ["False", "2.0", "True"]
+
+
+@pytest.mark.parametrize("reduce", ["assign", "add", "mul", "amax", "amin", "mean"])
+def test_puts_into_the_first_rows(reduce: str) -> None:
+    """Without broadcast the indices are of as many rows as they have, and so are the values."""
+    x, v = X.astype(float), np.arange(9.0).reshape(3, 3) - 3
+    index = np.array([[1], [1], [0]])
+    of_all = {"assign": lambda a: a[-1], "add": sum, "mul": np.prod, "amax": max, "amin": min,
+              "mean": np.mean}[reduce]  # fmt: skip
+    wanted = x.copy()
+    wanted[1, 0] = of_all([x[1, 0], v[0, 0], v[1, 0]])
+    wanted[0, 0] = of_all([x[0, 0], v[2, 0]])
+    put = phix.to_tensor(x).put_along_axis(index, v, 0, reduce, broadcast=False)
+    np.testing.assert_allclose(put, wanted)
+    slope = phix.grad(
+        lambda v: phix.to_tensor(x).put_along_axis(index, v, 0, reduce, broadcast=False).sum()
+    )(phix.to_tensor(v))
+    assert not slope.numpy()[:, 1:].any()
+
+
+def test_along_an_axis_with_and_without_broadcast() -> None:
+    x = phix.to_tensor(X)
+    everywhere = X.copy()
+    np.put_along_axis(everywhere, np.zeros((1, X.shape[1]), int), 9, 0)
+    assert np.array_equal(x.put_along_axis([[0]], 9, 0), everywhere)
+    assert np.array_equal(x.take_along_axis([[1]], 0), X[1:2])
+    assert np.array_equal(x.take_along_axis([[1], [0]], 0, broadcast=False), X[[1, 0], :1])
+    with pytest.raises(phix.errors.ShapeError, match="more rows than"):
+        x.take_along_axis([[0] * (X.shape[1] + 1)], 0, broadcast=False)
+    with pytest.raises(phix.errors.ShapeError, match="expand it for every row, or write"):
+        phix.ops.put_along_axis(x, [[0]], 9, 0)

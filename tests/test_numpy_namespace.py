@@ -164,11 +164,35 @@ def test_a_covariance_of_too_few_is_infinite() -> None:
 def test_ints_have_no_negative_powers() -> None:
     x = pn.asarray([1, 2])
     for call in (lambda: pn.power(x, -1), lambda: pn.pow(2, x - 2), lambda: np.power(x, [-1, 1]),
-                 lambda: x ** -1):  # fmt: skip
+                 lambda: x ** -1, lambda: 2 ** -x, lambda: x ** -x, lambda: x ** [1, -1],
+                 lambda: np.array([2, 3]) ** -x):  # fmt: skip
         with pytest.raises(ValueError, match="no negative powers"):
             call()
+    assert phix.jit(lambda x: 2**-x)(x).tolist() == [0, 0]
+    assert (2.0**-x).tolist() == [0.5, 0.25]
     assert (x**-1.0).tolist() == [1, 0.5]
     assert pn.power(x, 2).tolist() == [1, 4] and pn.power(x.astype(float), -1).tolist() == [1, 0.5]
+
+
+def test_casts_stay_within_a_kind() -> None:
+    x, n = pn.asarray([1.5, -2.5]), pn.asarray([1, 2])
+    for call in (lambda **k: pn.concatenate([x, n], **k), lambda **k: pn.stack([x, n], **k)):
+        with pytest.raises(TypeError, match="float32 to int32; write casting='unsafe'"):
+            call(dtype="int32")
+        assert call(dtype="int32", casting="unsafe").dtype == np.int32
+        assert call(dtype="bfloat16").dtype == "bfloat16"
+    with pytest.raises(TypeError, match="int64 to uint8"):
+        pn.hstack([n, n], dtype="uint8")
+
+
+def test_bins_want_ends_that_are_finite() -> None:
+    x = pn.asarray([1.0, np.nan])
+    for call in (pn.histogram, pn.histogram_bin_edges, lambda x: pn.histogram2d(x, x)):
+        with pytest.raises(ValueError, match="no bins lie between nan and nan"):
+            call(x)
+    with pytest.raises(ValueError, match="range goes up"):
+        pn.histogram(x, range=(2, 0))
+    assert pn.histogram(x, 2, range=(0, 2))[0].tolist() == [0, 1]
 
 
 def test_half_precision_is_kept() -> None:

@@ -381,6 +381,8 @@ def test_what_is_refused() -> None:
         (AttributeValueError, "scale: a bias", lambda: ops.scale(x, 1.0, 2.0)),  # type: ignore[arg-type]
         (AttributeValueError, "clip: min 1.0", lambda: ops.clip(x, 1.0, 2.0)),  # type: ignore[arg-type]
         (ShapeError, "multiply: .* one number", lambda: x * TABLE),
+        (AttributeValueError, "would be NaN when multiplied by inf", lambda: x * float("inf")),
+        (AttributeValueError, "would be NaN when divided by 0", lambda: x / 0),
         (ShapeError, "one shape", lambda: x + made([0], np.ones((1, 2)), 6)),
         (ShapeError, "one shape", lambda: x + made([0], np.ones((1, 3)), 5)),
         (ShapeError, "like param", lambda: ops.sgd_(TABLE[:4], RATE, x, None)),  # type: ignore[arg-type]

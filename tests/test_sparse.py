@@ -319,6 +319,8 @@ BAD: list[tuple[Callable[[], Any], type[PhixError], str]] = [
     (lambda: sparse.sin(DENSE), ArgumentError, "sin: x must be a sparse tensor"),
     (lambda: sparse.to_sparse_coo(DENSE, 3), AttributeValueError, "sparse_dim"),
     (lambda: sparse.from_scipy(DENSE), ArgumentError, "scipy.sparse"),
+    (lambda: coo() * float("inf"), AttributeValueError, "would be NaN when multiplied by inf"),
+    (lambda: coo() / 0.0, AttributeValueError, "would be NaN when divided by 0"),
     (lambda: np.asarray(coo()), ArgumentError, "to_dense"),
     (lambda: bool(coo()), ArgumentError, "truth value"),
     (lambda: len(coo()), ArgumentError, "len"),

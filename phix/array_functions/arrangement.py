@@ -12,9 +12,9 @@ from phix import ops
 from phix.array_functions.numpy_arguments import (
     axes_of,
     axis_of,
+    cast_as_allowed,
     operand,
     refuse,
-    refuse_casting,
     tensor,
 )
 from phix.array_functions.numpy_arguments import with_dtype as cast
@@ -34,11 +34,10 @@ def concatenate(
 ) -> Any:
     """The arrays one behind the other along an axis; flattened for axis=None."""
     refuse(out=out)
-    refuse_casting(casting)
     parts = [tensor(a) for a in arrays]
     if axis is None:
         parts, axis = [ops.reshape(p, [-1]) for p in parts], 0
-    return cast(ops.concat(parts, axis_of(axis, parts[0].ndim)), dtype)
+    return cast_as_allowed(ops.concat(parts, axis_of(axis, parts[0].ndim)), dtype, casting)
 
 
 def stack(
@@ -46,8 +45,7 @@ def stack(
 ) -> Any:
     """The arrays along a new axis."""
     refuse(out=out)
-    refuse_casting(casting)
-    return cast(ops.stack([tensor(a) for a in arrays], axis), dtype)
+    return cast_as_allowed(ops.stack([tensor(a) for a in arrays], axis), dtype, casting)
 
 
 def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:

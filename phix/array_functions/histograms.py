@@ -12,6 +12,7 @@ from phix import ops
 from phix.array_functions.numpy_arguments import floating, tensor
 from phix.array_functions.sorting import searchsorted
 from phix.core import dtypes as dt
+from phix.core.attrs import is_traced
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 
@@ -40,11 +41,26 @@ def _edges(name: str, x: Any, bins: Any, ends: Any) -> Any:
         low, high = (ops.full((), v, values.dtype) for v in (0.0, 1.0))
     else:
         low, high = ops.min(values), ops.max(values)
+    _check_ends(name, low, high)
     is_point = low == high
     low, high = ops.where(is_point, low - 0.5, low), ops.where(is_point, high + 0.5, high)
     part = ops.arange(0, bins + 1, 1, dt.int64).astype(values.dtype) / bins
     # as np.linspace: the last edge is exact
     return ops.where(part == 1, high, low + (high - low) * part)
+
+
+def _check_ends(name: str, low: Any, high: Any) -> None:
+    """Refuse a range that is none, where it is known; the edges of a compiled one are NaN."""
+    if is_traced(low) or is_traced(high):
+        return
+    ends = [float(low), float(high)]
+    if not np.isfinite(ends).all():
+        raise AttributeValueError(
+            f"{name}: no bins lie between {ends[0]} and {ends[1]}; give range=(low, high), or "
+            "leave NaN and infinities out of the values"
+        )
+    if ends[0] > ends[1]:
+        raise AttributeValueError(f"{name}: range goes up, found ({ends[0]}, {ends[1]})")
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.conversion import holds_tensors, owned_tensor
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.tensor import TensorBase
 
@@ -89,10 +89,27 @@ def refuse(**arguments: Any) -> None:
             raise NotOfferedError(f"{name}=")
 
 
-def refuse_casting(casting: Any) -> None:
-    """Leave a call to NumPy, or to an error, that asks for other casts than usual."""
-    if casting is not None and casting != "same_kind":
-        raise NotOfferedError("casting=")
+def cast_as_allowed(x: Any, dtype: Any, casting: Any) -> Any:
+    """``x`` in a dtype that the rule of casts allows: those within a kind and to wider kinds, or
+    any where the rule is "unsafe"."""
+    if casting not in (None, "same_kind", "unsafe"):
+        raise NotOfferedError(f"casting={casting!r}")
+    wanted = None if dtype is None else dt.as_dtype(dtype)
+    if wanted is not None and casting != "unsafe" and not _is_of_kind(x.dtype, wanted):
+        raise DTypeError(
+            f"casts within a kind do not take {x.dtype} to {wanted}; write casting='unsafe', or "
+            "call astype on what comes out"
+        )
+    return with_dtype(x, dtype)
+
+
+_WIDTHS = ("bool", "int", "float", "complex")
+
+
+def _is_of_kind(found: Any, wanted: Any) -> bool:
+    if found.kind == "i" and wanted.kind == "u":
+        return False
+    return _WIDTHS.index(dt.kind(found)) <= _WIDTHS.index(dt.kind(wanted))
 
 
 def axis_of(axis: Any, rank: int) -> int:

@@ -15,8 +15,9 @@ from phix.array_functions import algebra, arrangement
 from phix.array_functions.method_arguments import line_of, several
 from phix.array_functions.methods import ArrayMethods
 from phix.array_functions.numpy_arguments import axes_of, axis_of, tensor
+from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core.errors import ArgumentError, described
+from phix.core.errors import ArgumentError, ShapeError, described
 from phix.core.tensor import Tensor
 
 Shaped = Any  # a tensor, with whatever it has
@@ -182,6 +183,35 @@ class PaddleMethods:
             )
         return ops.scatter(self, index, updates, overwrite)
 
+    def take_along_axis(
+        self: Shaped, indices: Any, axis: int, broadcast: bool = True
+    ) -> Tensor:  # fmt: skip
+        """The elements at indices along an axis: of rows that are broadcast to each other, or,
+        without ``broadcast``, of as many first rows as the indices have."""
+        index, at = tensor(indices), axis_of(axis, self.ndim)
+        x = self if broadcast else _first_rows(self, index, at)
+        return ops.take_along_axis(x, index, at)
+
+    def put_along_axis(
+        self: Shaped, indices: Any, values: Any, axis: int, reduce: str = "assign",
+        include_self: bool = True, broadcast: bool = True,
+    ) -> Tensor:  # fmt: skip
+        """The tensor with values put at indices along an axis, or combined with what is there:
+        into every row, which indices of 1 stand for, or, without ``broadcast``, into as many first
+        rows as the indices have, from as many of the values."""
+        index, at = tensor(indices), axis_of(axis, self.ndim)
+        if broadcast:
+            if index.ndim == self.ndim:
+                dims = [*self.shape]
+                dims[at] = index.shape[at]
+                index = ops.expand(index, dims)
+            return ops.put_along_axis(self, index, values, at, reduce, include_self)
+        values = tensor(values)
+        values = _first_rows(values, index, None) if values.ndim == index.ndim else values
+        rows = _first_rows(self, index, at)
+        put = ops.put_along_axis(rows, index, values, at, reduce, include_self)
+        return put if rows is self else self.at[tuple(slice(n) for n in put.shape)].set(put)
+
     def where(self: Shaped, x: Any, y: Any) -> Tensor:
         """The elements of ``x`` where this tensor of truths holds, else those of ``y``."""
         if self.dtype != dt.bool_ and getattr(x, "dtype", None) == dt.bool_:
@@ -242,6 +272,19 @@ class PaddleMethods:
     def element_size(self: Shaped) -> int:
         """The bytes of an element; also ``x.itemsize``."""
         return int(self.dtype.itemsize)
+
+
+def _first_rows(x: Any, index: Any, axis: int | None) -> Any:
+    """As much of ``x`` as the index has, along all axes but one; ``x`` itself if that is all."""
+    if x.ndim != index.ndim:
+        raise ShapeError(f"indices must have as many axes as {x.meta}, found {index.meta}")
+    pairs = [(a, i) for k, (a, i) in enumerate(zip(x.shape, index.shape)) if k != axis]
+    if not all(dm.may_hold(a, i) for a, i in pairs):
+        raise ShapeError(f"indices {index.meta} have more rows than {x.meta}; give it as many")
+    if all(dm.same(a, i) for a, i in pairs):
+        return x
+    own = (slice(None) if k == axis else slice(i) for k, i in enumerate(index.shape))
+    return x[tuple(own)]
 
 
 def _check_order(name: str, index: Any, axis: Any, way: str) -> None:

@@ -10,9 +10,8 @@ from phix import ops
 from phix.array_functions import bits
 from phix.array_functions.numpy_arguments import floating, given, operand, tensor, with_dtype
 from phix.core import dtypes as dt
-from phix.core.attrs import is_traced
-from phix.core.errors import AttributeValueError
 from phix.core.numpy_protocol import NotOfferedError
+from phix.core.operators import check_powers, is_int
 from phix.core.tensor import TensorBase
 
 Function = Callable[..., Any]
@@ -20,24 +19,8 @@ Function = Callable[..., Any]
 
 # -- what phix has under another name, or as an expression ---------------------------------------
 def _power(x: Any, y: Any) -> Any:
-    _check_powers(x, y)
+    check_powers(x, y)
     return x**y if isinstance(x, TensorBase) else ops.elementwise_pow(x, y)
-
-
-def _check_powers(x: Any, y: Any) -> None:
-    """Ints have no negative powers, which are seen where values are known."""
-    if not (_is_int(x) and _is_int(y)):
-        return
-    if (y < 0) if isinstance(y, int) else not is_traced(y) and (y.numpy() < 0).any():
-        raise AttributeValueError(
-            "power: ints have no negative powers that are ints; give the base as floats"
-        )
-
-
-def _is_int(x: Any) -> bool:
-    if isinstance(x, TensorBase):
-        return dt.kind(x.dtype) == "int"
-    return isinstance(x, int) and not isinstance(x, bool)
 
 
 def _float_power(x: Any, y: Any) -> Any:
@@ -85,9 +68,7 @@ def _fmod(x: Any, y: Any) -> Any:
 
 
 def _heaviside(x: Any, y: Any) -> Any:
-    return (
-        ops.heaviside(floating(x), y) if isinstance(x, int) or _is_int(x) else ops.heaviside(x, y)
-    )
+    return ops.heaviside(floating(x), y) if isinstance(x, int) or is_int(x) else ops.heaviside(x, y)
 
 
 def _divmod(x: Any, y: Any) -> Any:
@@ -106,16 +87,6 @@ def _cbrt(x: Any) -> Any:
 def _absolute(x: Any) -> Any:
     x = tensor(x)
     return x if x.dtype == dt.bool_ else ops.abs(x)
-
-
-def _sign(x: Any) -> Any:
-    """x / abs(x), of complex numbers too, and 0 of 0."""
-    x = tensor(x)
-    if not dt.is_complex(x.dtype):
-        return ops.sign(x)
-    size = ops.abs(x)
-    is_zero = size == 0
-    return ops.where(is_zero, 0, x / ops.where(is_zero, 1, size))
 
 
 def _rint(x: Any) -> Any:
@@ -196,7 +167,7 @@ _TABLE: dict[str, _Ufunc] = {
         absolute=(_absolute, "The absolute value; of complex numbers the modulus."),
         negative=(lambda x: -tensor(x), "-x."), positive=(tensor, "x as it is."),
         square=(ops.square, "x * x."), reciprocal=(ops.reciprocal, "1 / x, of ints as floats."),
-        sign=(_sign, "-1, 0 or 1; of complex numbers x / abs(x). NaN stays."),
+        sign=(ops.sign, "-1, 0 or 1; of complex numbers x / abs(x). NaN stays."),
         conjugate=(ops.conj, "The complex conjugate."),
         floor=(ops.floor, "The largest whole number that is not above x; ints stay."),
         ceil=(ops.ceil, "The smallest whole number that is not below x; ints stay."),

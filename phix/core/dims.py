@@ -254,6 +254,12 @@ def may_equal(a: DimLike, b: DimLike) -> bool:
     return difference == 0 if isinstance(difference, int) else True
 
 
+def may_hold(a: DimLike, b: DimLike) -> bool:
+    """Whether ``b`` elements may lie in ``a``: False only where ``a`` is known to be less."""
+    difference = a - b
+    return difference >= 0 if isinstance(difference, int) else True
+
+
 def is_one(dim: DimLike) -> bool:
     return isinstance(dim, int) and dim == 1
 

@@ -15,6 +15,8 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core import indexing, places
 from phix.core.annotations import DTypeLike, PlaceLike
+from phix.core.attrs import is_traced
+from phix.core.conversion import holds_tensors
 from phix.core.dims import DimLike
 from phix.core.dispatch import bind
 from phix.core.errors import AttributeValueError, DTypeError
@@ -67,6 +69,30 @@ def _operator(name: str, op_name: str, is_reflected: bool = False) -> Callable[.
 
 def _call(name: str, *inputs: Any, attrs: tuple[Any, ...] = ()) -> Any:
     return bind(OPS[name], inputs, attrs)
+
+
+def check_powers(x: Any, y: Any) -> None:
+    """Refuse negative powers of ints where they are known. Compiled programs round them toward 0,
+    as the op ``elementwise_pow`` does everywhere: 1 and -1 have some, and 0 are the others."""
+    if isinstance(y, (list, tuple)) and not holds_tensors(y):
+        y = np.asarray(y)
+    if not (is_int(x) and is_int(y)):
+        return
+    if isinstance(y, TensorBase):
+        has_negative = not is_traced(y) and (y.numpy() < 0).any()
+    else:
+        has_negative = np.less(y, 0).any()
+    if has_negative:
+        raise AttributeValueError(
+            "ints have no negative powers that are ints; write the base or the power as floats, "
+            "x.astype('float32') ** y"
+        )
+
+
+def is_int(x: Any) -> bool:
+    if isinstance(x, (TensorBase, np.ndarray, np.generic)):
+        return x.dtype.kind in "iu"
+    return isinstance(x, int) and not isinstance(x, bool)
 
 
 class _Members:
@@ -136,14 +162,14 @@ class _Members:
 
     def __pow__(self, other: TensorLike) -> Tensor:
         if isinstance(other, (int, float)) and not isinstance(other, bool):
-            if other < 0 and isinstance(other, int) and dt.kind(self.dtype) == "int":
-                raise AttributeValueError(
-                    f"ints have no negative powers that are ints; write x ** {other}.0"
-                )
+            if isinstance(other, int):
+                check_powers(self, other)
             return _call("pow", self, attrs=(other,))
+        check_powers(self, other)
         return _call("elementwise_pow", self, other)
 
     def __rpow__(self, other: TensorLike) -> Tensor:
+        check_powers(other, self)
         return _call("elementwise_pow", other, self)
 
     def __matmul__(self, other: TensorLike) -> Tensor:
@@ -173,6 +199,7 @@ WRITTEN_METHODS: tuple[str, ...] = (
     "clone", "cpu", "cummax", "cummin", "cumsum_", "detach", "dim", "element_size", "expand",
     "flatten_", "gather", "histogram", "index_add", "index_select", "kthvalue", "logcumsumexp",
     "logsumexp", "matrix_rank", "median", "nanmedian", "ndimension", "norm", "pinv",
+    "put_along_axis", "take_along_axis",
     "repeat_interleave", "reshape_", "scatter", "split", "tensordot", "tile", "topk", "transpose_",
     "unfold", "unique", "unique_consecutive", "where",
 )  # fmt: skip

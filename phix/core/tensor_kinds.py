@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+import numpy as np
 import optree
 
 from phix.core import pytrees, registries
 from phix.core.attrs import convert
 from phix.core.errors import (
     ArgumentError,
+    AttributeValueError,
     KernelError,
     KernelNotFoundError,
     KernelRegistrationError,
@@ -108,6 +110,25 @@ def dense_tree(tree: Any, only: str | None = None) -> Any:
     except RecursionError:
         pytrees.flatten(tree)  # which says so
         raise
+
+
+def checked_factor(number: Any, divides: bool = False) -> Any:
+    """A number that zeros which are not stored stay zeros under; numbers alone are looked at, not
+    what tensors hold.
+
+    Raises:
+        AttributeValueError: it is NaN, an infinite factor or a divisor of 0, and makes NaN of them.
+    """
+    if not isinstance(number, (float, complex, int, np.number)):
+        return number
+    safe = not np.isnan(number) and (number != 0 if divides else np.isfinite(number))
+    if not safe:
+        how = "divided" if divides else "multiplied"
+        raise AttributeValueError(
+            f"zeros that are not stored would be NaN when {how} by {number}; write x.to_dense() "
+            "first, or change the stored values alone"
+        )
+    return number
 
 
 def _kind(value: Any) -> str:

@@ -419,6 +419,21 @@ class TensorMethods:
         """The slices at indices along an axis."""
     def scatter(self, index: Any, updates: Any, overwrite: bool = True) -> Tensor:
         """The tensor with the rows of ``updates`` at indices, or added there to zeros."""
+    def take_along_axis(self, indices: Any, axis: int, broadcast: bool = True) -> Tensor:
+        """The elements at indices along an axis: of rows that are broadcast to each other, or,
+        without ``broadcast``, of as many first rows as the indices have."""
+    def put_along_axis(
+        self,
+        indices: Any,
+        values: Any,
+        axis: int,
+        reduce: str = 'assign',
+        include_self: bool = True,
+        broadcast: bool = True,
+    ) -> Tensor:
+        """The tensor with values put at indices along an axis, or combined with what is there: into
+        every row, which indices of 1 stand for, or, without ``broadcast``, into as many first rows
+        as the indices have, from as many of the values."""
     def where(self, x: Any, y: Any) -> Tensor:
         """The elements of ``x`` where this tensor of truths holds, else those of ``y``."""
     def index_add(
@@ -469,10 +484,11 @@ class TensorMethods:
     def sigmoid_(self) -> Tensor:
         """:func:`sigmoid` in the memory of x, not to be used after it."""
     def logsigmoid(self) -> Tensor:
-        """log(1 / (1 + exp(-x))), elementwise, without overflow."""
+        """log(1 / (1 + exp(-x))), elementwise, without overflow; of complex numbers
+        -softplus(-x)."""
     def softplus(self, beta: FloatLike = 1.0, threshold: FloatLike = 20.0) -> Tensor:
-        """log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x is
-        above the threshold."""
+        """log(1 + exp(beta * x)) / beta, elementwise, without overflow; x itself where beta * x, of
+        a complex x its real part, is above the threshold."""
     def silu(self) -> Tensor:
         """x * sigmoid(x), elementwise."""
     def swish(self) -> Tensor:
@@ -1761,23 +1777,6 @@ class TensorMethods:
         compiled programs write to the nearest inside, or raise under phix.debug.check_indices()."""
     def scatter_(self, index: TensorLike, updates: TensorLike, overwrite: bool = True) -> Tensor:
         """:func:`scatter` in the memory of x, not to be used after it."""
-    def take_along_axis(self, indices: TensorLike, axis: int) -> Tensor:
-        """out[..., i, ...] = arr[..., indices[..., i, ...], ...] along axis; the other dims
-        broadcast. An index out of range raises TensorIndexError where the call runs at once;
-        compiled programs take the nearest inside, or raise under phix.debug.check_indices()."""
-    def put_along_axis(
-        self,
-        indices: TensorLike,
-        values: TensorLike,
-        axis: int,
-        reduce: str = 'assign',
-        include_self: bool = True,
-    ) -> Tensor:
-        """arr with values[..., i, ...] put at [..., indices[..., i, ...], ...] along axis: in its
-        place (assign), or combined with what is there (add, mul, amax, amin, mean), which is left
-        out without include_self. An index out of range raises TensorIndexError where the call runs
-        at once; compiled programs write to the nearest inside, or raise under
-        phix.debug.check_indices()."""
     def put_along_axis_(
         self,
         indices: TensorLike,
@@ -2688,7 +2687,8 @@ class TensorMethods:
     def abs_(self) -> Tensor:
         """:func:`abs` in the memory of x, not to be used after it."""
     def sign(self) -> Tensor:
-        """-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0."""
+        """-1, 0 or 1 as x is below, at or above 0, elementwise; NaN at NaN. The derivative is 0. Of
+        a complex number x / abs(x), and 0 at 0: its direction, which has a derivative across x."""
     def floor(self) -> Tensor:
         """The largest integer not above x, elementwise. The derivative is 0."""
     def floor_(self) -> Tensor:

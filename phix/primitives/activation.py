@@ -15,7 +15,7 @@ from phix.core import rules
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
-from phix.primitives.pointwise import conj
+from phix.primitives.pointwise import across, conj
 from phix.primitives.widening import in_float32
 
 
@@ -110,13 +110,15 @@ def sigmoid_grad(out: Any, out_grad: Any) -> Any:
 @in_float32
 def logsigmoid(x: Any) -> Any:
     """min(x, 0) - log(1 + exp(-|x|))."""
+    if dt.is_complex(x.dtype):
+        return -_complex_softplus(-x)
     return ops.where(x < 0, x, 0.0) - ops.log1p(ops.exp(_minus_size(x)))
 
 
 @rules.decompose("logsigmoid_grad")
 @in_float32
 def logsigmoid_grad(x: Any, out_grad: Any) -> Any:
-    return out_grad * ops.sigmoid(-x)
+    return out_grad * conj(ops.sigmoid(-x))
 
 
 @rules.decompose("softplus")
@@ -124,6 +126,8 @@ def logsigmoid_grad(x: Any, out_grad: Any) -> Any:
 def softplus(x: Any, beta: float, threshold: float) -> Any:
     """max(t, 0) + log(1 + exp(-|t|)) over beta, t = beta x; x itself above the threshold."""
     t = beta * x
+    if dt.is_complex(x.dtype):
+        return ops.where(ops.real(t) > threshold, x, _complex_softplus(t) / beta)
     smooth = (ops.where(t < 0, 0.0, t) + ops.log1p(ops.exp(_minus_size(t)))) / beta
     return ops.where(t > threshold, x, smooth)
 
@@ -132,7 +136,18 @@ def softplus(x: Any, beta: float, threshold: float) -> Any:
 @in_float32
 def softplus_grad(x: Any, out_grad: Any, beta: float, threshold: float) -> Any:
     t = beta * x
-    return ops.where(t > threshold, out_grad, out_grad * ops.sigmoid(t))
+    is_above = (ops.real(t) if dt.is_complex(x.dtype) else t) > threshold
+    return ops.where(is_above, out_grad, out_grad * conj(ops.sigmoid(t)))
+
+
+def _complex_softplus(t: Any) -> Any:
+    """The principal log(1 + exp(t)): far to the right t, its imaginary part turned into range."""
+    real, imag = ops.real(t), ops.imag(t)
+    is_far = real > _FAR
+    inner = ops.log1p(ops.exp(ops.where(is_far, 0.0, t)))
+    angle = ops.where(is_far, imag, 0.0)
+    far = ops.complex(real, ops.atan2(ops.sin(angle), ops.cos(angle)))
+    return ops.where(is_far, far, inner)
 
 
 @rules.decompose("silu")
@@ -264,8 +279,14 @@ def softsign(x: Any) -> Any:
 @rules.decompose("softsign_grad")
 @in_float32
 def softsign_grad(x: Any, out_grad: Any) -> Any:
-    width = 1 + ops.abs(x)
-    return out_grad / (width * width)
+    """Of complex numbers the slope along x is that of the real function, and across it is
+    1 / (1 + |x|): what is across is given in terms of its share i sign(x)."""
+    size = ops.abs(x)
+    width = 1 + size
+    along = out_grad / (width * width)
+    if not dt.is_complex(x.dtype):
+        return along
+    return along + size / (width * width) * across(x, out_grad)
 
 
 @rules.decompose("hardswish")

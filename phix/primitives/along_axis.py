@@ -95,16 +95,40 @@ def put_along_axis_meta(
     include_self: bool,
 ) -> MetaTensor:
     check_index(indices, "indices")
-    if indices.ndim != arr.ndim or not all(
-        dm.may_equal(a, i) for k, (a, i) in enumerate(zip(arr.dims, indices.dims)) if k != axis
-    ):
-        raise ShapeError(
-            f"indices must have the dims of {arr} but along axis {axis}, found {indices}; expand it"
-        )
+    _check_room(arr, indices, axis)
     if dm.is_zero(arr.dims[axis]) and dm.is_known(indices.size) and not dm.is_zero(indices.size):
         raise ShapeError(f"axis {axis} of {arr} is empty, so nothing can be put there")
     check_fits(values, indices.dims, "values")
     return arr
+
+
+def _check_room(arr: MetaTensor, indices: MetaTensor, axis: int) -> None:
+    """Raise unless the indices are of the first rows of ``arr``, all of them or some. One of many
+    is refused: elsewhere it stands for each."""
+    pairs = [(a, i) for k, (a, i) in enumerate(zip(arr.dims, indices.dims)) if k != axis]
+    if indices.ndim != arr.ndim or not all(dm.may_hold(a, i) for a, i in pairs):
+        raise ShapeError(
+            f"indices must have the dims of {arr} but along axis {axis}, or smaller ones, found "
+            f"{indices}; expand it"
+        )
+    if any(dm.is_one(i) and not dm.may_equal(a, i) for a, i in pairs):
+        raise ShapeError(
+            f"indices {indices} have 1 where {arr} has more; expand it for every row, or write "
+            "x.put_along_axis(..., broadcast=False), which puts into the first row alone"
+        )
+
+
+def _taken(x: Any, indices: Any, axis: int) -> Any:
+    """What stands at the places that ``put_along_axis`` writes to."""
+    short = [
+        k
+        for k, (a, i) in enumerate(zip(x.meta.dims, indices.meta.dims))
+        if k != axis and not dm.same(a, i)
+    ]
+    if short:
+        ends = [indices.meta.dims[k] for k in short]
+        x = ops.slice(x, short, [0] * len(short), ends)
+    return ops.take_along_axis(x, indices, axis)
 
 
 @rules.decompose("put_along_axis_grad")
@@ -137,14 +161,14 @@ def _assign_grad(
     turns = numbers_along(axis, indices.meta.dims)
     none = ops.full(arr.meta.dims, -1, dt.int64)
     last = ops.put_along_axis(none, indices, turns, axis, "assign")
-    stands = ops.take_along_axis(last, indices, axis) == turns
-    return _cleared(grad, indices, axis), masked(stands, ops.take_along_axis(grad, indices, axis))
+    stands = _taken(last, indices, axis) == turns
+    return _cleared(grad, indices, axis), masked(stands, _taken(grad, indices, axis))
 
 
 def _add_grad(
     arr: Any, indices: Any, values: Any, out: Any, grad: Any, axis: int, include_self: bool
 ) -> Any:
-    return grad, ops.take_along_axis(grad, indices, axis)
+    return grad, _taken(grad, indices, axis)
 
 
 def _mean_grad(
@@ -154,7 +178,7 @@ def _mean_grad(
     start = ops.full(arr.meta.dims, 1, grad.dtype)
     counts = ops.put_along_axis(start, indices, one, axis, "add", include_self)
     share = grad / counts
-    return share, ops.take_along_axis(share, indices, axis)
+    return share, _taken(share, indices, axis)
 
 
 def _mul_grad(
@@ -174,7 +198,7 @@ def _mul_grad(
     def others(count: Any, product: Any, is_zero: Any, safe: Any) -> Any:
         return ops.where(count == is_zero, product / safe, zero)
 
-    at = [ops.take_along_axis(x, indices, axis) for x in (count, product, grad)]
+    at = [_taken(x, indices, axis) for x in (count, product, grad)]
     conj = ops.conj if dt.is_complex(grad.dtype) else lambda x: x
     return (
         grad * conj(others(count, product, is_zero, safe)),
@@ -187,10 +211,10 @@ def _extreme_grad(
 ) -> Any:
     """Split evenly among all that equal the result."""
     own = ops.cast(arr == out, grad.dtype)
-    hits = ops.cast(values == ops.take_along_axis(out, indices, axis), grad.dtype)
+    hits = ops.cast(values == _taken(out, indices, axis), grad.dtype)
     counts = ops.put_along_axis(own, indices, hits, axis, "add", include_self)
     share = grad / ops.where(counts == 0, ops.full((), 1, grad.dtype), counts)
-    return own * share, hits * ops.take_along_axis(share, indices, axis)
+    return own * share, hits * _taken(share, indices, axis)
 
 
 _PUT_GRADS = {

@@ -244,6 +244,11 @@ def abs_jet(x: Series) -> Series:
     return [ops.abs(x[0]), *each(lambda c: side * c, x[1:])]
 
 
+@rules.jet("sign")
+def sign_jet(x: Series) -> Series:
+    return NotImplemented if x[0].dtype.kind == "c" else constant(ops.sign(x[0]), x)
+
+
 def _one_of(x: Series, y: Series, value: Any, takes_x: Any, tie: Any = None) -> Series:
     """Of each element the coefficients of x or of y; at a tie the mean of both."""
 

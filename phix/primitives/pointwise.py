@@ -260,11 +260,23 @@ def polygamma_grad(x: Any, out_grad: Any, n: int) -> Any:
 @rules.decompose("abs_grad")
 def abs_grad(x: Any, out_grad: Any) -> Any:
     """x / abs(x), and 0 at 0."""
-    if x.dtype.kind != "c":
-        return out_grad * ops.sign(x)
+    return out_grad * ops.sign(x)
+
+
+@rules.decompose("sign_grad")
+def sign_grad(x: Any, out_grad: Any) -> Any:
+    """Of real numbers 0; complex ones turn by what lies across them, over their size."""
+    if not dt.is_complex(x.dtype):
+        return None
     size = ops.abs(x)
-    at_zero = size == 0
-    return ops.where(at_zero, 0.0, x / ops.where(at_zero, 1.0, size)) * out_grad
+    return across(x, out_grad / ops.where(size == 0, 1.0, size))
+
+
+def across(x: Any, y: Any) -> Any:
+    """The part of the complex y at right angles to x, and 0 where x is 0."""
+    side = ops.sign(x)
+    share = ops.imag(ops.conj(side) * y)
+    return side * ops.complex(ops.full((), 0, share.dtype), share)
 
 
 @rules.decompose("pow_grad")

@@ -9,6 +9,7 @@ from phix.core import dims as dm
 from phix.core import rules
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
+from phix.primitives.pointwise import conj
 from phix.primitives.widening import in_float32
 
 # -- exponentials ------------------------------------------------------------------------------
@@ -126,7 +127,7 @@ def tanh_shrink(x: Any) -> Any:
 @rules.decompose("tanh_shrink_grad")
 @in_float32
 def tanh_shrink_grad(x: Any, out_grad: Any) -> Any:
-    return out_grad * ops.square(ops.tanh(x))
+    return out_grad * conj(ops.square(ops.tanh(x)))
 
 
 @rules.decompose("thresholded_relu")

@@ -15,7 +15,7 @@ from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.selected_rows import SelectedRows
 from phix.core.tensor import TensorBase
-from phix.core.tensor_kinds import kind_kernel
+from phix.core.tensor_kinds import checked_factor, kind_kernel
 from phix.primitives.positions import numbers
 from phix.primitives.widening import as_dtype, widened
 
@@ -126,8 +126,9 @@ kind_kernel("subtract_sr_dense")(lambda x, y: _added(-_tensor(y), x))
 
 
 # -- of each value -------------------------------------------------------------------------------
-def _factor(x: Any) -> Any:
+def _factor(x: Any, divides: bool = False) -> Any:
     """One number, 0-d."""
+    x = checked_factor(x, divides)
     if not isinstance(x, TensorBase) and not hasattr(x, "shape"):
         return x
     x = _tensor(x)
@@ -149,7 +150,7 @@ kind_kernel("multiply_dense_sr")(lambda x, y: multiply(y, x))
 
 @kind_kernel("divide_sr")
 def divide(x: SelectedRows, y: Any) -> SelectedRows:
-    return x.with_value(ops.divide(x.value, _factor(y)))
+    return x.with_value(ops.divide(x.value, _factor(y, divides=True)))
 
 
 @kind_kernel("scale_sr")
@@ -159,7 +160,7 @@ def scale(x: SelectedRows, scale: Any, bias: Any, bias_after_scale: bool) -> Sel
             f"a bias goes to every row of the table, found {bias} for selected rows; write "
             "x.to_dense() first"
         )
-    return x.with_value(ops.scale(x.value, scale))
+    return x.with_value(ops.scale(x.value, checked_factor(scale)))
 
 
 @kind_kernel("clip_sr")

@@ -12,6 +12,7 @@ from phix.core.errors import ArgumentError, ShapeError, described
 from phix.core.given import takes
 from phix.core.later import method_of
 from phix.core.tensor import TensorBase
+from phix.core.tensor_kinds import checked_factor
 from phix.sparse.tensors import (
     SparseCooTensor,
     SparseCsrTensor,
@@ -66,13 +67,16 @@ def multiply(x: Any, y: Any) -> Any:
     With a dense tensor of that shape it is stored for each place of the sparse one, and the zeros
     stay.
 
+    Raises:
+        AttributeValueError: the number is infinite or NaN, which makes NaN of zeros.
+
     >>> import phix
     >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
     >>> phix.sparse.multiply(a, 2.0).values.tolist()
     [4.0, -8.0]
     """
     if _is_number(y):
-        return x.with_values(ops.multiply(x.values, y)) if _checked(x) else x
+        return x.with_values(ops.multiply(x.values, checked_factor(y))) if _checked(x) else x
     if _is_number(x):
         return multiply(y, x)
     if _one_is_dense(x, y):
@@ -89,6 +93,9 @@ def divide(x: Any, y: Any) -> Any:
     value the result has none, and not 0 / 0, as in Paddle. By a dense tensor of that shape it is
     stored for each place of x, and the zeros stay.
 
+    Raises:
+        AttributeValueError: the number is 0 or NaN, which makes NaN of zeros.
+
     >>> import phix
     >>> a = phix.sparse.sparse_coo_tensor([[0, 2]], [2.0, -4.0])
     >>> phix.sparse.divide(a, 2.0).values.tolist()
@@ -96,7 +103,7 @@ def divide(x: Any, y: Any) -> Any:
     """
     if _is_number(y) and _checked(x):
         x = as_coalesced(x)
-        return x.with_values(ops.divide(x.values, y))
+        return x.with_values(ops.divide(x.values, checked_factor(y, divides=True)))
     if isinstance(x, SparseTensor) and _one_is_dense(x, y):
         return _with_dense(ops.divide, x, y)
     return _met(ops.divide, x, y)

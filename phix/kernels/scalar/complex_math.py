@@ -20,6 +20,7 @@ from phix.kernels.scalar.language import (
     eq,
     fabs,
     fma,
+    ne,
     select,
     sqrt,
 )
@@ -123,10 +124,17 @@ def reciprocal(x: Complex) -> Complex:
 
 @body("sign", complex=True)
 def sign(x: Complex) -> Complex:
-    """x / |x|; 0 at 0."""
+    """x / |x|; 0 at 0. One infinite part is all of the direction, of two it is not known."""
     size, scaled, _ = _scaled_modulus(x)
     size = select(eq(size, 0.0), 1.0, size)
-    return Complex(scaled.real / size, scaled.imag / size)
+    a, b = (
+        select(eq(fabs(p), INF), copysign(const(1.0, p.dtype), p), 0.0 * p)
+        for p in (x.real, x.imag)
+    )
+    is_both = ne(a, 0.0) & ne(b, 0.0)
+    ends = Complex(select(is_both, NAN, a), select(is_both, NAN, b))
+    inner = Complex(scaled.real / size, scaled.imag / size)
+    return choose(is_infinite(x), ends, inner)
 
 
 def _times(value: Expr, factor: Expr) -> Expr:

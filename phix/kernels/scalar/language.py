@@ -185,11 +185,15 @@ def binary(fn: str, x: Scalar, y: Scalar) -> Expr:
     return Expr(fn, (a, b), dt.bool_ if fn in _COMPARISONS else a.dtype)
 
 
+_HALF_TURN = 1 << 63  # int64 wraps around at it
+
+
 def _fold_index(fn: str, a: Expr, b: Expr) -> Expr | None:
     """Fold integer index arithmetic; floats are left as written."""
     x, y = (e.data if e.fn == "const" else None for e in (a, b))
     if x is not None and y is not None and fn in ("add", "sub", "mul"):
-        return const({"add": x + y, "sub": x - y, "mul": x * y}[fn], dt.int64)
+        exact = {"add": x + y, "sub": x - y, "mul": x * y}[fn]
+        return const((exact + _HALF_TURN) % (2 * _HALF_TURN) - _HALF_TURN, dt.int64)
     if fn in ("add", "sub") and y == 0:
         return a
     if fn == "add" and x == 0:
