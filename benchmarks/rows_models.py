@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.harness import Case, normal, row
 from benchmarks.peers import F, jax, jnp, torch
+from phix import nn, ops
 
 EXAMPLES = Path(__file__).resolve().parents[1] / "examples"
 
@@ -94,3 +95,70 @@ def encoder() -> Case:
         "torch": encoder_torch,
     }
     return Case((read, numbers), functions, tolerance=1e-4)
+
+
+# -- a block of llama.py: its gradient -------------------------------------------------------------
+LLAMA = {"batch": 4, "length": 128, "width": 256, "heads": 8, "groups": 2, "wide": 512}
+
+
+def block_phix(p: Any, x: Any, w: Any) -> Any:
+    module, layer = example("llama"), nn.Linear
+    attention = module.Attention(*(layer(m) for m in p["attention"]), x.shape[-1] // LLAMA["heads"])
+    norms = [nn.RMSNorm(scale) for scale in p["norms"]]
+    block = module.Block(norms[0], attention, norms[1], *(layer(m) for m in p["network"]))
+    return ops.sum(block(x)[0] * w)
+
+
+def _block(xp: Any, p: Any, x: Any, attend: Any, silu: Any) -> Any:
+    """The block in JAX's NumPy or in torch."""
+
+    def norm(x: Any, scale: Any) -> Any:
+        return x / xp.sqrt((x * x).mean(-1)[..., None] + 1e-5) * scale
+
+    def turned(x: Any) -> Any:
+        half = x.shape[-1] // 2
+        angles = xp.arange(x.shape[1])[:, None] * 10000.0 ** (-xp.arange(half) / half)
+        cos, sin = xp.cos(angles)[:, None], xp.sin(angles)[:, None]
+        a, b = x[..., :half], x[..., half:]
+        return xp.concatenate([a * cos - b * sin, b * cos + a * sin], -1)
+
+    size, y = x.shape[-1] // LLAMA["heads"], norm(x, p["norms"][0])
+    q, k, v = ((y @ m).reshape(*x.shape[:2], -1, size) for m in p["attention"][:3])
+    x = x + attend(turned(q), turned(k), v).reshape(x.shape) @ p["attention"][3]
+    y, (gate, up, down) = norm(x, p["norms"][1]), p["network"]
+    return x + (silu(y @ gate) * (y @ up)) @ down
+
+
+def block_jax(p: Any, x: Any, w: Any) -> Any:
+    def attend(*heads: Any) -> Any:
+        return jax.nn.dot_product_attention(*heads, is_causal=True)
+
+    return (_block(jnp, p, x, attend, jax.nn.silu) * w).sum()
+
+
+def block_torch(p: Any, x: Any, w: Any) -> Any:
+    def attend(*heads: Any) -> Any:
+        q, k, v = (h.transpose(1, 2) for h in heads)
+        mixed = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return mixed.transpose(1, 2)
+
+    return (_block(torch, p, x, attend, F.silu) * w).sum()
+
+
+@row("model: LLaMA block, 4 x 128 x 256, 8 heads, 2 groups: with gradient")
+def block() -> Case:
+    width, wide, heads = LLAMA["width"], LLAMA["wide"], LLAMA["heads"]
+    narrow = width * LLAMA["groups"] // heads
+
+    def drawn(*sizes: tuple[int, int]) -> list[np.ndarray]:
+        return [normal(*s, seed=n, scale=s[0] ** -0.5) for n, s in enumerate(sizes)]
+
+    params = {
+        "attention": drawn((width, width), (width, narrow), (width, narrow), (width, width)),
+        "network": drawn((width, wide), (width, wide), (wide, width)),
+        "norms": [np.ones(width, np.float32)] * 2,
+    }
+    shape = (LLAMA["batch"], LLAMA["length"], width)
+    functions = {"phix": block_phix, "jax": block_jax, "torch": block_torch}
+    args = (params, normal(*shape), normal(*shape, seed=1))
+    return Case(args, functions, mode="value_and_grad", tolerance=1e-3)

