@@ -17,6 +17,7 @@ TOPICS = (
     "normalisation",
     "reductions",
     "networks",
+    "models",
     "loops",
     "linalg",
     "indexing",

@@ -194,8 +194,22 @@ def test_input_spec_must_fit():
     f = phix.jit(lambda x: x, input_spec=[phix.spec(["n", 3])])
     with pytest.raises(ShapeError, match=r"declared float32\[n, 3\]"):
         f(np.ones((2, 4), "f"))
-    with pytest.raises(ArgumentError, match="input_spec declares"):
+    with pytest.raises(ArgumentError, match="input_spec declares 1 arguments, found 2"):
         f(np.ones((2, 3), "f"), np.ones(3, "f"))
+    trees = {"a": phix.ones([2]), "b": (phix.ones([2]),) * 40}
+    with pytest.raises(ArgumentError, match=r"\* for argument 0, which is .*41 tensors") as refused:
+        f(trees)
+    assert len(str(refused.value)) < 300 and refused.value.__context__ is None
+
+
+def test_an_argument_without_input_spec_is_as_it_is_given():
+    scaled = phix.jit(lambda w, x: w["scale"] * x, input_spec=[None, phix.spec(["n"])])
+    for size, traces in ((1, 1), (2, 1), (3, 1)):
+        assert scaled({"scale": phix.full([1], 2.0)}, np.ones(size, "f")).tolist() == [2.0] * size
+        assert scaled.trace_count == traces
+    assert scaled({"scale": phix.full([], 3.0, "float64")}, np.ones(2, "f")).dtype == "float64"
+    assert scaled({"scale": phix.full([1], 4.0)}, np.ones(4, "f")).tolist() == [4.0] * 4
+    assert scaled.trace_count == 2
 
 
 def test_buffers_of_a_size_but_not_of_a_shape_are_not_exchanged():

@@ -117,6 +117,8 @@ class Jitted(Generic[P, R]):
         try:
             key = (shape, count, *[x.known_key or x.key for x in leaves])  # see ``call_key``
         except AttributeError:  # a leaf that is no tensor, a tracer, or another container
+            key = None
+        if key is None:  # outside, so that an error of the call is not one beside this one
             return self._call(args, {})
         found = self._known.get(key)
         if found is None:
@@ -239,9 +241,11 @@ class Jitted(Generic[P, R]):
         return found.traced
 
     def _trace_key(self, call: CallKind) -> Any:
-        kinds: tuple[Any, ...] = ()  # one trace for every size
-        if self.input_spec is None:
-            kinds = tuple(map(meta_key, call.metas))
+        metas: Any = call.metas
+        if self.input_spec is not None:  # one trace for every size of what is declared
+            args = pytrees.unflatten(call.treedef, metas)[0]
+            metas = pytrees.leaves([a for a, d in zip(args, self.input_spec) if d is None])
+        kinds = tuple(map(meta_key, metas))
         return (call.treedef, call.static, kinds, *call.around())
 
     def _trace(self, call: CallKind, asked: CallKind) -> Traced:
@@ -358,15 +362,30 @@ def _order(treedef: pytrees.TreeDef, count: int) -> Callable[[list[Any]], Any] |
 
 
 def _declared(input_spec: Any, args: Any, function: Any) -> Any:
-    """The declared specs, which must have the structure of the arguments."""
+    """The declared specs, which must have the structure of the arguments; of an argument whose
+    spec is None, those of the argument."""
     declared = tuple(input_spec)
-    have, want = pytrees.flatten(args)[1], pytrees.flatten(declared)[1]
-    if have != want:
+    where = f"jit of {function_name(function)}: input_spec declares"
+    if len(declared) != len(args):
         raise ArgumentError(
-            f"jit of {function_name(function)}: input_spec declares {want}, the arguments are "
-            f"{have}; declare one spec for each tensor of the arguments"
+            f"{where} {len(declared)} arguments, found {len(args)}; declare a spec for each, or "
+            "None for one that is to be as it is given"
         )
-    return declared
+    filled = tuple(a if d is None else d for a, d in zip(args, declared))
+    for number, (have, want) in enumerate(zip(args, filled)):
+        given, said = pytrees.flatten(have)[1], pytrees.flatten(want)[1]
+        if given != said:
+            raise ArgumentError(
+                f"{where} {_cut(said)} for argument {number}, which is {_cut(given)}; declare one "
+                "spec for each tensor of it, or None for all of it as it is given"
+            )
+    return filled
+
+
+def _cut(structure: pytrees.TreeDef) -> str:
+    """The structure as text, the beginning alone of a long one."""
+    text = str(structure).replace(", namespace='phix'", "")[len("PyTreeSpec(") : -1]
+    return text if len(text) <= 120 else f"{text[:100]} ... ({structure.num_leaves} tensors)"
 
 
 def around() -> tuple[Any, bool, frozenset[str]]:
