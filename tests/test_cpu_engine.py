@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +21,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.engines import engine
 from phix.kernels.cpu import pool
-from phix.kernels.cpu.advice import PAIRED, ROLLED
+from phix.kernels.cpu.advice import ACROSS, PAIRED, ROLLED
 
 POINTWISE = {
     name: make_op(f"{name}({args}) -> out", "pointwise")
@@ -652,3 +653,30 @@ def test_long_chains_of_floats_take_two_vectors_at_a_time() -> None:
     assert not is_paired(lambda x: x + 1.0, 1 << 20)  # no chain
     x = RNG.standard_normal(200_003).astype("float32")  # vectors left over
     np.testing.assert_array_equal(phix.jit(ops.silu)(x), np.asarray(ops.silu(x)))
+
+
+def test_extremes_of_narrow_rows_are_found_side_by_side() -> None:
+    def is_across(columns: int, function: Any = ops.max) -> bool:
+        lowered = phix.jit(lambda x: function(x, [1])).lower(phix.spec((40, columns)))
+        return any(f", {told}\n" in lowered.as_text("llvm") for told in ACROSS.values())
+
+    assert is_across(20) and not is_across(5) and not is_across(100)
+    assert not is_across(20, ops.sum)
+    x = RNG.standard_normal((40, 20)).astype("float32")
+    x[::3, ::4], x[1::5, 7], x[2::6] = -0.0, np.nan, 0.0  # of both signs in some rows
+    found = phix.jit(lambda x: (ops.max(x, [1]), ops.argmax(x, axis=1)))(x)
+    np.testing.assert_array_equal(np.asarray(found[0]), np.max(x, 1))
+    np.testing.assert_array_equal(np.asarray(found[1]), np.argmax(x, 1))
+
+
+def test_a_masked_extreme_is_made_of_vectors() -> None:
+    def masked(x: Any, mask: Any) -> Any:
+        return ops.max(ops.where(mask, x, -np.inf), [1])
+
+    mask = RNG.random((40, 64)) < 0.5
+    mask[3] = False
+    x = RNG.standard_normal((40, 64)).astype("float32")
+    text = phix.jit(masked).lower(phix.spec(x.shape), phix.spec(x.shape, "bool")).as_text("llvm")
+    assert re.search(r"= load volatile float", text)  # what LLVM knows it makes a branch of
+    expected = np.where(mask, x, -np.inf).max(1)
+    np.testing.assert_array_equal(np.asarray(phix.jit(masked)(x, mask)), expected)

@@ -15,17 +15,23 @@ APART = "!llvm.loop !2"
 MASKED = "!llvm.loop !4"
 # What makes it work on two vectors at a time.
 PAIRED = "!llvm.loop !6"
+# What makes vectors of so many of its iterations, whatever they are thought to cost.
+ACROSS = {16: "!llvm.loop !9", 8: "!llvm.loop !10", 4: "!llvm.loop !11"}
 METADATA = (
     "!0 = distinct !{!0, !1}", '!1 = !{!"llvm.loop.unroll.disable"}',
     "!2 = distinct !{!2, !3}", '!3 = !{!"llvm.loop.vectorize.width", i32 1}',
     "!4 = distinct !{!4, !1, !5}", '!5 = !{!"llvm.loop.vectorize.predicate.enable", i1 true}',
     "!6 = distinct !{!6, !7}", '!7 = !{!"llvm.loop.interleave.count", i32 2}',
     "!8 = !{i32 1}",  # of stores past the caches
+    *(f"!{9 + k} = distinct !{{!{9 + k}, !{12 + k}}}" for k in range(3)),
+    *(f'!{12 + k} = !{{!"llvm.loop.vectorize.width", i32 {16 >> k}}}' for k in range(3)),
 )  # fmt: skip
 # An innermost loop of so many iterations is a vector or more: written out, LLVM would find its
 # vectors across the loop around it, in gathers and scatters. Longer ones it leaves alone.
 _LEAST_ROLLED, _MOST_ROLLED = 16, 256
 _LONG = 64
+# Narrow rows that LLVM does not read side by side of itself: longer ones are vectors enough.
+_NARROW = range(9, 33)
 # The fewest neighbours that are worth a vector.
 _FEWEST = 3
 # Loops of so many vectors and more have the rest behind them.
@@ -43,7 +49,7 @@ def _stays_rolled(loop: ir.For) -> bool:
         return False
     is_inner = not any(isinstance(s, (ir.For, ir.While)) for s in ir.walk(loop.body))
     if is_inner and _LEAST_ROLLED <= loop.extent.data <= _MOST_ROLLED:
-        return True
+        return not _is_narrow(loop)
     if loop.kind == "reduction" and any(map(_is_block, loop.body)):
         return True
     return loop.extent.data > _LONG and loop.kind == "parallel"
@@ -95,6 +101,29 @@ def _stays_apart(loop: ir.For) -> bool:
     return form is not None and form[0].get(inner.index) == UNIT
 
 
+def _is_narrow(row: ir.Statement) -> bool:
+    """Whether a loop finds an extreme of a few elements.
+
+    An extreme waits for the one before it, and not to lose NaN and the sign of 0 takes five
+    instructions each, and more from one half of a vector to the other; sums need one.
+    """
+    if not isinstance(row, ir.For) or row.kind != "reduction" or len(row.body) != 1:
+        return False
+    is_short = row.extent.fn == "const" and row.extent.data in _NARROW
+    (found,) = row.body
+    return bool(is_short and isinstance(found, ir.Assign) and not found.reassociate)
+
+
+def _across(loop: ir.For) -> str:
+    """What is told of a loop over narrow rows: that its vectors are of elements of several rows."""
+    rows = [s for s in loop.body if isinstance(s, ir.For)]
+    if not rows or not all(map(_is_narrow, rows)):
+        return ""
+    (found,) = rows[0].body
+    assert isinstance(found, ir.Assign)
+    return ACROSS.get(jit.vector_registers()[0] // found.targets[0].dtype.itemsize, "")
+
+
 def _is_paired(loop: ir.For) -> bool:
     """Whether two vectors at a time keep the CPU busier: while one waits, the other goes on."""
     if loop.extent is not ir.PIECE_END or not all(isinstance(s, Store) for s in loop.body):
@@ -138,4 +167,5 @@ def advice(loop: ir.For) -> str:
         (_stays_apart, APART),
         (_is_paired, PAIRED),
     )
-    return next((f", {told}" for holds, told in rules if holds(loop)), "")
+    told = _across(loop) or next((told for holds, told in rules if holds(loop)), "")
+    return told and f", {told}"

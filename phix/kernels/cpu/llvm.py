@@ -91,6 +91,7 @@ class _Printer:
         self.index_names: dict[Expr, str] = {}
         self.open: list[Expr] = []  # the indices of loops around what is printed
         self.slots: dict[Expr, str] = {}
+        self.opaques: set[str] = set()
         self.locals: dict[Buffer, str] = {}
         self.changing: set[Any] = ir.reads(kernel.body) & ir.writes(kernel.body)
         # the names of values, of indices, and what each open block has put into one of the two
@@ -108,6 +109,16 @@ class _Printer:
 
     def declare(self, text: str) -> None:
         self.out.declarations.add(text)
+
+    def opaque(self, kind: str, value: str) -> str:
+        """The name of a constant that LLVM cannot reckon with: it is read from memory once."""
+        name = f"%{kind}.{value}"
+        if name not in self.opaques:
+            self.opaques.add(name)
+            self.head.append(f"  {name}.p = alloca {kind}")
+            self.head.append(f"  store volatile {kind} {value}, ptr {name}.p")
+            self.head.append(f"  {name} = load volatile {kind}, ptr {name}.p")
+        return name
 
     def parameter(self, kind: str, what: Buffer | str) -> str:
         key = (kind, what)
@@ -371,7 +382,16 @@ class _Printer:
     def _compute(self, expr: Expr, flags: str | None) -> str:
         if expr.fn == "load":
             return ins.load(self, expr.data.dtype, self.address(expr.data, expr.args))
-        return ins.emit(self, expr, list(map(self.operand, expr.args)), flags)
+        operands = list(map(self.operand, expr.args))
+        if expr.fn == "select" and expr.dtype.kind == "f":
+            operands[1:] = [self._arm(a, name) for a, name in zip(expr.args[1:], operands[1:])]
+        return ins.emit(self, expr, operands, flags)
+
+    def _arm(self, arm: Expr, name: str) -> str:
+        """What a choice may give. Of max(a, choice of x and -inf) LLVM would make a choice of
+        max(a, x) and a, which is quicker one by one, but of such a loop it makes no vectors."""
+        is_infinite = arm.fn == "const" and np.isinf(arm.data)
+        return self.opaque(ins.TYPES[arm.dtype], name) if is_infinite else name
 
     def address(self, buffer: Buffer, indices: tuple[Expr, ...]) -> str:
         """The address of an element."""

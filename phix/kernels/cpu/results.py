@@ -19,7 +19,7 @@ from phix.core import places
 from phix.core.places import CPU, with_room
 
 SMALLEST = 256 << 10  # bytes; below this the C library is quick enough
-MOST_BLOCKS = 8
+MOST_BLOCKS = 32
 MOST_BYTES = 256 << 20  # of all blocks kept, in use or free
 # Where in a page results start: at a multiple of a vector register, and far from where NumPy's
 # arrays do. A processor takes a load for one of what was just stored, and waits, if their places in

@@ -11,15 +11,13 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import numpy as np
-
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import stack
 from phix.core.engines import Launcher
 from phix.core.kernel_context import KernelContext
 from phix.core.places import CPU
-from phix.kernels.cpu import host_steps, jit
+from phix.kernels.cpu import host_steps, jit, results
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.host_walk import HostWalk, StepRun
 from phix.kernels.loops import nodes as ir
@@ -40,7 +38,8 @@ def is_native(step: Step) -> bool:
 
 class _HostRun(StepRun):
     def make(self, buffer: Buffer) -> Any:
-        return np.empty(self.shape(buffer.dims), buffer.dtype)
+        shape = self.shape(buffer.dims)
+        return results.allocator(shape, buffer.dtype)(shape, buffer.dtype)
 
 
 class Stepwise(HostWalk):

@@ -165,7 +165,7 @@ def is_one_digit(
     own = factors(extents[index])
     strides = set()
     for linear, sizes in accesses(buffer, block, extents):
-        form = linear_form(linear)
+        form = linear_form(linear, clamped=True)
         stride = None if own is None or form is None else stride_of(form[0], index, own, sizes)
         if form is None or stride is None:
             return False

@@ -65,6 +65,7 @@ class _Accumulator:
 def split(
     kernel: Kernel,
     work: Expr,
+    changes: Expr,
     least_work: int,
     size_of: Callable[[dm.DimLike], Expr],
     new_temp: Callable[[dm.Shape, np.dtype], Buffer],
@@ -73,6 +74,7 @@ def split(
 
     Args:
         work: about how many scalar operations it makes.
+        changes: about how often it changes a result.
         least_work: how many a piece should make.
         size_of: the run-time value of a dim.
         new_temp: makes a temp of these dims and this dtype.
@@ -86,22 +88,27 @@ def split(
     operations = {what: fn for fns in found for what, fn in fns.items()}  # type: ignore[union-attr]
     dims = {what: what.dims if isinstance(what, Buffer) else () for what in operations}
     sizes = {what: size_of(dm.product(d)) for what, d in dims.items()}
-    pieces = _piece_count(work, least_work, loop.extent, list(sizes.values()))
+    pieces = _piece_count(work, changes, least_work, loop.extent, list(sizes.values()))
     if pieces.fn == "const" and pieces.data < 2:
         return None
+    most = int(pieces.data) if pieces.fn == "const" else MOST_PIECES
     accumulators = [
-        _Accumulator(what, fn, sizes[what], new_temp((MOST_PIECES, *dims[what]), what.dtype))
+        _Accumulator(what, fn, sizes[what], new_temp((most, *dims[what]), what.dtype))
         for what, fn in operations.items()
     ]
     return _Split(kernel, loop, accumulators, pieces).kernels(work)
 
 
-def _piece_count(work: Expr, least: int, turns: Expr, sizes: list[Expr]) -> Expr:
-    """So many that each makes ``least`` work, and much more than setting up its results takes."""
+def _piece_count(work: Expr, changes: Expr, least: int, turns: Expr, sizes: list[Expr]) -> Expr:
+    """So many that each makes ``least`` work, and much more than setting up its results takes.
+
+    A piece changes each of its results many times: filling them and adding them up goes through
+    memory as the changes do, while most of the other operations may stand outside the inner loop.
+    """
     most = _smaller(sc.const(MOST_PIECES, dt.int64), turns)
-    for bound in (sc.const(least, dt.int64), *(16 * size for size in sizes)):
-        bound = _larger(bound, ir.ONE)
-        most = _smaller(most, _quotient(work, bound))
+    bounds = [(work, sc.const(least, dt.int64)), *((work, 16 * size) for size in sizes)]
+    for amount, bound in (*bounds, *((changes, 8 * size) for size in sizes)):
+        most = _smaller(most, _quotient(amount, _larger(bound, ir.ONE)))
     return _larger(most, ir.ONE)
 
 

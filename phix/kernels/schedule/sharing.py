@@ -64,7 +64,8 @@ class _Sharing:
         loop = _shareable(loops, block)
         # rows are read in longer runs than columns
         if (loop is None or loop is not loops[0]) and rewrites.is_on("partial_results"):
-            parts = split(step, work, least, self.size_of, self._temp)
+            changes = _changes(step.body)
+            parts = split(step, work, changes, least, self.size_of, self._temp)
             if parts is not None:
                 _coarsen(parts[0])
                 return list(parts)
@@ -158,6 +159,16 @@ def _work(body: list[Statement], at_least: bool = False) -> Expr:
             total = total + turns * _work(s.body, at_least)
         elif isinstance(s, ir.LibraryCall):
             total = total + _call(s)
+    return total
+
+
+def _changes(body: list[Statement]) -> Expr:
+    """About how often a block stores and assigns."""
+    total = sc.const(sum(isinstance(s, (ir.Store, ir.Assign)) for s in body), dt.int64)
+    for s in body:
+        if isinstance(s, (For, ir.If, ir.While)):
+            turns = _length(s.extent) if isinstance(s, For) else ir.ONE
+            total = total + turns * _changes(s.body)
     return total
 
 
