@@ -237,7 +237,7 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
 
     def __getattr__(name: str) -> object:
         """The faces and functions that are imported when they are first used."""
-        if name.startswith("__"):
+        if name.startswith("_"):
             raise AttributeError(f"module 'phix' has no attribute {name!r}")
         if name not in _LATER:
             raise _missing_name("phix", name)

@@ -33,7 +33,7 @@ def face(names: Sequence[str]) -> Callable[[], list[str]]:
     MODULES[module_name] = names
 
     def missing(name: str) -> Any:
-        if name.startswith("__"):  # asked for by Python itself
+        if name.startswith("_"):  # asked for by Python itself, and by tools that look around
             raise AttributeError(f"module {module_name!r} has no attribute {name!r}")
         raise _answer(module_name, name)
 

@@ -24,7 +24,7 @@ from phix.kernels.gpu.runtime import Batch, FactorCall
 STREAM = 77  # what stands for the current stream
 _SHIM = Path(__file__).with_name("shim.h").read_text()
 COMPILER = shutil.which("g++")
-_OPTIONS = ("-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-ffp-contract=off", "-march=native")
+_OPTIONS = ("-Og", "-std=c++17", "-fPIC", "-w", "-ffp-contract=off", "-march=native")
 
 
 class Emulator:
@@ -150,25 +150,48 @@ def prepare(sources: Iterable[str]) -> None:
         return
     named = [text.replace(" KERNEL(", f" kernel_{k}(", 1) for k, text in enumerate(missing)]
     launchers = [f"PHIX_LAUNCHER(kernel_{k})" for k in range(len(missing))]
-    library = _library("\n".join([_SHIM, prelude.TEXT, *named, *launchers, ""]))
+    library = _library("\n".join([_SHIM, prelude.TEXT, ""]), "\n".join([*named, *launchers, ""]))
     for k, text in enumerate(missing):
         _compiled[text] = getattr(library, f"launch_kernel_{k}")
 
 
-def _library(text: str) -> Any:
-    """The library of a C++ source, kept beside the kernel cache."""
+def _library(head: str, text: str) -> Any:
+    """The library of a C++ source that begins with ``head``, kept beside the kernel cache."""
     folder = Path(os.environ.get("PHIX_CACHE_DIR") or tempfile.gettempdir()) / "emulated"
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.so"
+    path = folder / f"{_digest(head + text)}.so"
     if not path.exists():
+        header = _header(folder, head)
         with tempfile.TemporaryDirectory(dir=folder) as scratch:
             file = Path(scratch) / "module.cpp"
-            file.write_text(text)
+            file.write_text(f'#include "{header}"\n{text}')
             made = file.with_suffix(".so")
-            assert COMPILER is not None
-            subprocess.run([COMPILER, *_OPTIONS, str(file), "-o", str(made)], check=True)
+            _compile("-shared", str(file), "-o", str(made))
             os.replace(made, path)
     return ctypes.CDLL(str(path))
+
+
+def _header(folder: Path, text: str) -> Path:
+    """The file of a header, compiled once for all modules: of most of them it is the most part."""
+    path = folder / f"{_digest(text)}.h"
+    if not path.exists():
+        with tempfile.TemporaryDirectory(dir=folder) as scratch:
+            file = Path(scratch) / "head.h"
+            file.write_text(text)
+            made = file.with_suffix(".h.gch")
+            _compile("-x", "c++-header", str(file), "-o", str(made))
+            os.replace(made, f"{path}.gch")
+            os.replace(file, path)
+    return path
+
+
+def _compile(*arguments: str) -> None:
+    assert COMPILER is not None
+    subprocess.run([COMPILER, *_OPTIONS, *arguments], check=True)
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 class Collector(Emulator):

@@ -3,7 +3,9 @@
 // The threads of a block that meets a barrier are contexts that hand over to each other at
 // barriers and shuffles; those of a block without one simply run one after the other, from the
 // first or from the last.
+#ifndef __x86_64__
 #include <ucontext.h>
+#endif
 
 #include <math.h>
 #include <stdint.h>
@@ -54,9 +56,34 @@ static inline unsigned short phix_double_to_half(double x) { return half_bits(x)
 
 // -- threads --
 enum State { READY, AT_BARRIER, AT_WARP, DONE };
-struct Thread { ucontext_t context; State state; void *stack; };
+#ifdef __x86_64__  // swapcontext asks the kernel for the mask of signals, each time
+typedef void *Context;  // the stack, with the registers that a call keeps on top
+__attribute__((naked, noinline)) static void hand_over(Context *, Context *) {
+  asm volatile("pushq %rbp; pushq %rbx; pushq %r12; pushq %r13; pushq %r14; pushq %r15\n\t"
+               "movq %rsp, (%rdi); movq (%rsi), %rsp\n\t"
+               "popq %r15; popq %r14; popq %r13; popq %r12; popq %rbx; popq %rbp; ret");
+}
+static void begin(Context *context, void *stack, size_t size, void (*function)()) {
+  uint64_t *top = (uint64_t *)(((uintptr_t)stack + size) & ~(uintptr_t)15);
+  top[-2] = (uint64_t)(uintptr_t)function;  // returned to, as if from a call: 8 off 16
+  for (int k = 3; k < 9; ++k) top[-k] = 0;
+  *context = top - 8;
+}
+#else
+typedef ucontext_t Context;
+static void hand_over(Context *from, Context *to) { swapcontext(from, to); }
+static void begin(Context *context, void *stack, size_t size, void (*function)()) {
+  getcontext(context);
+  context->uc_stack.ss_sp = stack;
+  context->uc_stack.ss_size = size;
+  context->uc_link = nullptr;
+  makecontext(context, function, 0);
+}
+#endif
+
+struct Thread { Context context; State state; void *stack; };
 static Thread threads[1024];
-static ucontext_t scheduler;
+static Context scheduler;
 static unsigned running;
 static uint64_t slots[1024];
 static void (*entry)(void **);
@@ -68,7 +95,7 @@ static void pause_as(State state) {
   if (is_plain) abort();  // a barrier in a kernel said to have none
   threads[running].state = state;
   const unsigned own = running;
-  swapcontext(&threads[own].context, &scheduler);
+  hand_over(&threads[own].context, &scheduler);
   threadIdx.x = own;
 }
 static void __syncthreads() { pause_as(AT_BARRIER); }
@@ -197,7 +224,7 @@ static void phix_await_copies() {
 static void thread_main() {
   entry(entry_arguments);
   threads[running].state = DONE;
-  swapcontext(&threads[running].context, &scheduler);
+  hand_over(&threads[running].context, &scheduler);
 }
 
 static bool release(unsigned begin, unsigned end, State from) {
@@ -214,12 +241,8 @@ static void run_block(unsigned count) {
   for (unsigned k = 0; k < count; ++k) {
     Thread &t = threads[k];
     if (!t.stack) t.stack = malloc(size);
-    getcontext(&t.context);
-    t.context.uc_stack.ss_sp = t.stack;
-    t.context.uc_stack.ss_size = size;
-    t.context.uc_link = nullptr;
+    begin(&t.context, t.stack, size, thread_main);
     t.state = READY;
-    makecontext(&t.context, thread_main, 0);
   }
   for (;;) {  // each warp as far as it comes without the others: what lacks a barrier shows
     for (unsigned w = 0; w < count; w += 32) {
@@ -230,7 +253,7 @@ static void run_block(unsigned count) {
           const unsigned k = is_backward ? first + end - 1 - j : j;
           while (threads[k].state == READY) {
             running = threadIdx.x = k;
-            swapcontext(&scheduler, &threads[k].context);
+            hand_over(&scheduler, &threads[k].context);
           }
         }
       while (release(first, end, AT_WARP));

@@ -7,7 +7,7 @@ import functools
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from phix.core.rules import get_op
 from phix.table.codegen import python_name
 from phix.table.loader import read_table
 from phix.testing.comparison import tolerance_of
+
+if TYPE_CHECKING:
+    from phix.table.entries import Entry
 
 # The dtypes that samples other than the first of their kind run in.
 _MAIN = (dt.bool_, dt.int32, dt.float32, dt.float64, dt.complex64)
@@ -258,9 +261,15 @@ def kind_of(case: Case) -> str:
     return case.op.name if own else f"composites: {case.op.family}"
 
 
+@functools.cache
+def _entries() -> list[Entry]:
+    """The table, read once for all files of tests that go through it."""
+    return read_table()
+
+
 def table_cases() -> list[Case]:
     """One case for every op of the table that has a ``test`` key."""
-    entries = ((entry.name, entry.test) for entry in read_table())
+    entries = ((entry.name, entry.test) for entry in _entries())
     return [Case(get_op(name), dict(test)) for name, test in entries if test]
 
 
@@ -268,6 +277,6 @@ def entries_without_test() -> list[str]:
     """Where the entries stand that have no ``test``, backward ops left out."""
     return [
         f"{entry.file}:{entry.line}: {entry.name}"
-        for entry in read_table()
+        for entry in _entries()
         if not entry.test and not get_op(entry.name).forward
     ]
