@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from phix.core.faces import face
+from phix.core.given import FLAG, FUNCTION, NONE, named, takes
 
 __all__ = ["kernel"]
 __dir__ = face(__all__)
@@ -17,6 +18,7 @@ __dir__ = face(__all__)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+@takes(launch=FUNCTION | NONE, recordable=FLAG | NONE)
 def kernel(
     op_name: str,
     dtypes: Any = ("bool", "int", "float16", "float32", "float64", "complex"),
@@ -69,6 +71,7 @@ def kernel(
     ['GPU, any, float32']
     """
 
+    @named("phix.cupy.kernel", of_ops=True)
     def decorator(function: Function) -> Function:
         from phix.kernels.gpu.cupy_kernels import register
 

@@ -351,7 +351,9 @@ _WORDS = {
     "tree.map": "tree", "tree.aligned": "tree", "tree.broadcast_prefix": "tree",
     "tree.paths": "tree", "tree.map_with_path": "tree", "tree.partition": "tree",
     "tree.combine": "tree", "tree.register": "tree", "tree.register_dataclass": "dataclass",
-    "load to a place": "place", "nn.Linear": "linear", "nn.parameter_count": "tree",
+    "kernels.find": "place", "kernels.register_backend": "name",
+    "kernels.KernelFunction": "tanh", "load to a place": "place", "nn.Linear": "linear",
+    "nn.parameter_count": "tree",
 }  # fmt: skip
 
 

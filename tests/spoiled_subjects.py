@@ -6,6 +6,7 @@ names go by position. What a transformation gives is called, so that what it che
 
 from __future__ import annotations
 
+import contextlib
 import os
 import tempfile
 from collections.abc import Callable
@@ -646,8 +647,118 @@ TRAINING: dict[str, Row] = {
                                  "options": ({"maxiter": 2}, "any")}),
     "nn.parameter_count": (phix.nn.parameter_count, {"tree": ([X], "any")}),
 }  # fmt: skip
+
+
+def _scoped(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What it registers is taken back."""
+
+    def called(**settings: Any) -> Any:
+        with phix.scoped_registries():
+            return function(**settings)
+
+    return called
+
+
+def _registers(decorator: Callable[..., Any]) -> Callable[..., Any]:
+    """A decorator that registers what it decorates, called on ``function``."""
+    return _scoped(lambda function, **settings: decorator(**settings)(function))
+
+
+def _tanh(ctx: Any, x: Any, out: Any) -> None:
+    out[...] = np.tanh(x)
+
+
+def _of_arrays(x: Any, out: Any) -> None:
+    out[...] = x
+
+
+def _half(x: float) -> float:
+    return x * 0.5
+
+
+def _checked(name: str) -> Callable[..., Any]:
+    """A check, which may hold or not."""
+
+    def called(function: Any, x: Any, **settings: Any) -> None:
+        with contextlib.suppress(phix.testing.CheckFailed):
+            getattr(phix.testing, name)(function, x, **settings)
+
+    return called
+
+
+class _Toy(phix.kernels.Device):
+    """A device for a moment."""
+
+
+_NAMED = {"op_name": ("tanh", "never None"), "layout": ("any", "str"), "dtypes": ("float32", "any")}
+_NUMBA = {"error_model": ("python", "str"), "fastmath": (False, "any")}
+_CONTEXT = phix.kernels.KernelContext(phix.Place("cpu"))
+_INPUT = {"function": FUNCTION, "x": (VECTOR, "tree")}
+_TESTED = {"tolerance": (1e-3, "float"), "seed": (0, "int")}
+KERNELS: dict[str, Row] = {
+    "kernels.add_kind": (_scoped(phix.kernels.add_kind),
+                         {"name": ("rows", "str"), "cls": (type("Rows", (), {}), "any"),
+                          "functions": (None, "any")}),
+    "kernels.add_layout": (_scoped(phix.kernels.add_layout), {"layout": ("CHWN", "str")}),
+    "kernels.add_library": (_scoped(phix.kernels.add_library),
+                            {"place": ("cpu", "Place"), "library": ("mylib", "str"),
+                             "before": ("phix", "str"), "about": ("", "str")}),
+    "kernels.find": (phix.kernels.find,
+                     {"op": ("tanh", "str"), "place": ("cpu", "Place"),
+                      "dtype": ("float32", "DataType"), "layout": ("any", "str"),
+                      "library": ("phix", "str")}),
+    "kernels.KernelFunction": (lambda ctx, x, out: phix.kernels.find("tanh", "cpu", "float32")(
+                                   ctx, x, out),
+                               {"ctx": (_CONTEXT, "any"), "x": (VECTOR, "any"),
+                                "out": (VECTOR.copy(), "any")}),
+    "kernels.KernelContext.alloc": (_CONTEXT.alloc,
+                                    {"shape": ((2,), "int[]"), "dtype": ("float32", "DataType")}),
+    "kernels.KernelContext.host_alloc": (_CONTEXT.host_alloc,
+                                         {"shape": ((2,), "int[]"),
+                                          "dtype": ("float32", "DataType")}),
+    "kernels.keys": (phix.kernels.keys, {"op": ("tanh", "str"), "backends": (["CPU"], "any")}),
+    "kernels.kind_kernel": (_registers(phix.kernels.kind_kernel),
+                            {"function": (double, "function"), "name": ("twice_rows", "str")}),
+    "kernels.missing": (phix.kernels.missing, {"backend": ("CPU", "str")}),
+    "kernels.register_backend": (_scoped(phix.kernels.register_backend),
+                                 {"name": ("toy", "str"), "device": (_Toy(), "storage"),
+                                  "kernels_by_op": ({"tanh": _tanh}, "any"),
+                                  "dtypes": ("float32", "any"), "engine": (None, "any"),
+                                  "library": ("", "str")}),
+    "kernels.unregister_backend": (_scoped(phix.kernels.unregister_backend),
+                                   {"name": ("nothing", "str")}),
+    "kernels.register_kernel": (_registers(phix.kernels.register_kernel),
+                                {"function": (_tanh, "function"), **_NAMED,
+                                 "backend": ("CPU", "str"), "takes_unread": (False, "bool"),
+                                 "recordable": (False, "bool")}),
+    "kernels.unregister_kernel": (_scoped(phix.kernels.unregister_kernel),
+                                  {"op_name": ("tanh", "str"), "backend": ("SCIPY", "str")}),
+    "kernels.seed": (phix.kernels.seed, {"number": (0, "any")}),
+    "cupy.kernel": (_registers(phix.cupy.kernel),
+                    {"function": (_of_arrays, "function"), **_NAMED, "launch": (None, "any"),
+                     "recordable": (None, "any")}),
+    "numba.kernel": (_registers(phix.numba.kernel),
+                     {"function": (_of_arrays, "function"), **_NAMED, **_NUMBA}),
+    "numba.scalar": (_registers(phix.numba.scalar),
+                     {"function": (_half, "function"), "op_name": ("halved", "str"),
+                      "derive": (False, "bool"), **_NUMBA}),
+    "numba.njit": (lambda function, x: phix.numba.njit(function, x),
+                   {"function": FUNCTION, "x": (phix.spec([3]), "tree")}),
+    "numba.source": (lambda function, x: phix.numba.source(function, x),
+                     {"function": FUNCTION, "x": (phix.spec([3]), "tree")}),
+    "testing.check_gradients": (_checked("check_gradients"),
+                                {**_INPUT, **_TESTED}),
+    "testing.check_batching": (_checked("check_batching"),
+                               {**_INPUT, "rows": (None, "any"), **_TESTED}),
+    "testing.check_unknown_dims": (_checked("check_unknown_dims"),
+                                   {**_INPUT, "others": ((), "any"),
+                                    "tolerance": (1e-3, "float")}),
+    "testing.check_op": (_checked("check_op"),
+                         {**_INPUT, "reference": (None, "any"), "skip": (["gradients"], "any"),
+                          **_TESTED}),
+}  # fmt: skip
 ROWS: dict[str, Row] = {
     **LAZY, **TRANSFORMATIONS, **CONTROL, **COLLECTIVES, **CREATION, **TREES, **DEBUG, **LINALG,
     **FFT, **RANDOM, **NN, **SPARSE, **SELECTED_ROWS, **LOD, **STRINGS, **METHODS, **FILES,
-    **TRAINING,
+    **TRAINING, **KERNELS,
 }  # fmt: skip

@@ -222,6 +222,19 @@ def test_what_cannot_be_registered() -> None:
         ops.numba_weird(np.ones(3, "f"), 0)
 
 
+def test_a_kernel_that_returns_something_is_refused_where_it_does() -> None:
+    def returns(x: Any, how: int, out: Any) -> Any:
+        if how == 3:
+            return None
+        return x + 1.0
+
+    line = returns.__code__.co_firstlineno + 3
+    with pytest.raises(
+        KernelRegistrationError, match=rf"returns .*array.*{__file__}:{line}; a kernel fills"
+    ):
+        _numba_weird(returns)
+
+
 def _numba_weird(function: Any, **options: Any) -> np.ndarray:
     """What an op gives whose kernel is this function, alone."""
     with phix.scoped_registries():
@@ -306,7 +319,7 @@ def test_what_is_no_function_of_numbas_is_refused_when_it_is_registered() -> Non
         with pytest.raises(KernelRegistrationError, match="is a Python function, or one under"):
             phix.numba.scalar("numba_odd")(odd)  # type: ignore[arg-type]
     for options in ({"error_model": "c"}, {"fastmath": ["fats"]}, {"fastmath": 3}):
-        with pytest.raises(ArgumentError, match=r"numba: (error_model|fastmath) is "):
+        with pytest.raises(ArgumentError, match=r"kernel: (error_model|fastmath) must be "):
             phix.numba.kernel("numba_weird", **options)(lambda x, how, out: None)
 
 

@@ -14,11 +14,13 @@ from phix.core.errors import (
     ArgumentError,
     AttributeValueError,
     DTypeError,
+    KernelRegistrationError,
     NumberRangeError,
     OutOfMemoryError,
     PhixError,
     ShapeError,
     TensorIndexError,
+    UnknownOpError,
 )
 from tests.spoiled_calls import VALUES, Subject, findings, op_subjects, other_subjects
 
@@ -92,6 +94,20 @@ BAD: list[tuple[Any, type[PhixError], str]] = [
     (lambda: phix.Tensor(None).shape, ArgumentError, "phix.Tensor takes"),
     (lambda: ops.concat([X, X], 1.5), ArgumentError, "concat: axis"),
     (lambda: ops.polygamma(X, -1), AttributeValueError, "from 0 to 170"),
+    (lambda: phix.numba.kernel(7), ArgumentError, "kernel: op_name must be a str, found int 7"),
+    (lambda: phix.numba.kernel("tanh")(7), KernelRegistrationError, "is a Python function.*int 7"),
+    (lambda: phix.numba.kernel("tanh", fastmath="fats"), ArgumentError, "one of 'afn'"),
+    (lambda: phix.numba.njit(None), ArgumentError, "njit: function must be a function"),
+    (lambda: phix.cupy.kernel("tanhh")(max), UnknownOpError, "kernel: no op 'tanhh'.*tanh"),
+    (lambda: phix.kernels.add_library("cpu", 3), ArgumentError, "library must be a str.*int 3"),
+    (lambda: phix.kernels.add_library("tpu", "a"), KernelRegistrationError, "the places are cpu"),
+    (lambda: phix.kernels.register_kernel("tanh", "CPU", dtypes=3), DTypeError, "groups such as"),
+    (lambda: phix.kernels.unregister_backend("cpu"), KernelRegistrationError, "there is none"),
+    (lambda: phix.kernels.keys("tanhh"), UnknownOpError, "keys: no op 'tanhh'"),
+    (lambda: phix.kernels.keys("tanh", ["CUP"]), KernelRegistrationError, "keys: no backend"),
+    (lambda: phix.kernels.add_kind("rows", 3), ArgumentError, "cls must be a class, found int 3"),
+    (lambda: phix.kernels.seed(-1), ArgumentError, "seed: number must be an int from 0"),
+    (lambda: phix.testing.check_op(ops.tanh, X, skip=3), ArgumentError, "check_op: skip must be"),
     (lambda: ops.meshgrid([]), ArgumentError, "at least one"),
 ]  # fmt: skip
 

@@ -25,8 +25,11 @@ from phix.core.errors import (
     ArgumentError,
     AttributeValueError,
     DTypeError,
+    KernelNotFoundError,
+    KernelRegistrationError,
     NumberRangeError,
     ShapeError,
+    UnknownOpError,
     described,
 )
 from phix.core.hints import unknown_arguments
@@ -118,6 +121,7 @@ PAIRS = list_of(
 )
 INTS = INT | list_of(INT, "a list or tuple of ints")
 TEXT = Kind("a str", lambda v: isinstance(v, str))
+CLASS = Kind("a class", lambda v: isinstance(v, type))
 NAMES = TEXT | list_of(TEXT, "a list, tuple or set of them", set, frozenset)
 NONE = Kind("None", lambda v: v is None)
 FUNCTIONS = list_of(FUNCTION, "a list or tuple of functions")
@@ -213,9 +217,9 @@ def takes(**kinds: Kind) -> Callable[[F], F]:
     return decorator
 
 
-def named(name: str) -> Callable[[F], F]:
+def named(name: str, of_ops: bool = False) -> Callable[[F], F]:
     """A decorator for what a public function makes: its errors name that function."""
-    block = naming(name)
+    block = naming(name, of_ops)
 
     def decorator(function: F) -> F:
         @functools.wraps(function)
@@ -235,6 +239,8 @@ def wrong(where: str, name: str, kind: Kind, value: Any) -> ArgumentError:
 
 # Errors about what a function was given; others have places of their own in their text.
 _ABOUT_ARGUMENTS = (ArgumentError, AttributeValueError, DTypeError, NumberRangeError, ShapeError)
+# Errors about what stands in registries; out of a function that programs run in, they are its own.
+_ABOUT_NAMES = (KernelNotFoundError, KernelRegistrationError, UnknownOpError)
 
 
 class naming:
@@ -254,7 +260,8 @@ class naming:
     def __exit__(self, kind: Any, error: Any, trace: Any) -> None:
         if error is None:
             return
-        if isinstance(error, _ABOUT_ARGUMENTS):
+        about = (*_ABOUT_ARGUMENTS, *_ABOUT_NAMES) if self.of_ops else _ABOUT_ARGUMENTS
+        if isinstance(error, about):
             text = str(error)
             is_placed = getattr(error, "located", False) or "(at " in text
             if self.name not in text and (self.of_ops or not is_placed):

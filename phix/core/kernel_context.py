@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import threading
 from dataclasses import dataclass
@@ -11,7 +12,11 @@ import numpy as np
 
 from phix.core import dtypes as dt
 from phix.core import places
+from phix.core.errors import ShapeError, described
+from phix.core.given import BOUND, Kind, takes
 from phix.core.places import Place
+
+_MOST_AXES, _MOST_ELEMENTS = 64, 1 << 59  # what an array of NumPy can have
 
 
 @dataclass(frozen=True)
@@ -25,20 +30,23 @@ class KernelContext:
     stream: Any = None
     made: list[Any] | None = None
 
+    @takes()
     def alloc(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """Storage on the place, its values not set.
 
         Raises:
             OutOfMemoryError: there is no room, also after the pool was emptied.
+            ShapeError: the shape is none.
         """
-        storage = places.allocate(self.place, tuple(shape), dt.as_dtype(dtype))
+        storage = places.allocate(self.place, _dims(shape), dt.as_dtype(dtype))
         if self.made is not None:
             self.made.append(storage)
         return storage
 
+    @takes()
     def host_alloc(self, shape: tuple[int, ...], dtype: Any) -> np.ndarray:
         """An array of the host, whatever the place is, its values not set."""
-        array = np.empty(tuple(shape), dt.as_dtype(dtype))
+        array: np.ndarray = places.allocate(places.CPU, _dims(shape), dt.as_dtype(dtype))
         if self.made is not None:
             self.made.append(array)
         return array
@@ -50,6 +58,20 @@ class KernelContext:
         Each place has a stream of them in each thread. Ops of phix take keys (``phix.random``).
         """
         return _STREAMS.of(self.place)
+
+
+def _dims(shape: Any) -> tuple[int, ...]:
+    try:
+        is_one = not isinstance(shape, (str, bytes, set, frozenset, dict))
+        dims = tuple(map(operator.index, shape)) if is_one else (-1,)
+    except Exception:  # whatever the value answers
+        dims = (-1,)
+    if min(dims, default=0) < 0 or len(dims) > _MOST_AXES or math.prod(dims) >= _MOST_ELEMENTS:
+        raise ShapeError(
+            f"shape must be at most {_MOST_AXES} ints from 0, as in (2, 3), of fewer elements than "
+            f"an address can count; found {described(shape)}"
+        )
+    return dims
 
 
 class _Streams(threading.local):
@@ -73,6 +95,7 @@ _SEEDS: list[tuple[int, ...] | None] = [None]  # the last is in force; None: the
 _STREAMS = _Streams()
 
 
+@takes(number=Kind("an int from 0", lambda v: BOUND.holds(v) and v >= 0))
 def seed(number: int) -> None:
     """Start ``ctx.generator`` of every place and thread again, from a number of 0 or more.
 

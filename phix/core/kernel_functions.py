@@ -9,10 +9,11 @@ import numpy as np
 
 from phix.core import context, dispatch, kernel_calls, kernel_selection, libraries, places
 from phix.core import dtypes as dt
-from phix.core.errors import DeviceError, DTypeError, KernelError, KernelNotFoundError
+from phix.core.errors import DeviceError, DTypeError, KernelError, KernelNotFoundError, described
+from phix.core.given import TEXT, Kind, takes
 from phix.core.graph import flat, map_entries
 from phix.core.kernel_arguments import ANY, KernelKey
-from phix.core.kernel_context import KernelContext
+from phix.core.kernel_context import KernelContext, Unsized
 from phix.core.kernel_registry import BACKENDS, Kernel, argument_names
 from phix.core.op import Op
 from phix.core.places import Place, as_place
@@ -49,6 +50,7 @@ class KernelFunction:
                 f"the kernel of {op.name!r} takes (ctx, {', '.join(names)}), found {len(args)} "
                 "arguments after ctx"
             )
+        self._check(ctx, dict(zip(names, args)))
         inputs, outputs = args[: -len(op.outputs)], args[-len(op.outputs) :]
         if kernel is not None and self._runs_here(kernel, ctx.place):
             kernel_calls.run_args(kernel, op, ctx, inputs, outputs)
@@ -65,6 +67,24 @@ class KernelFunction:
         for out, result in zip(flat(outputs), flat(found if type(found) is tuple else (found,))):
             _fill(ctx, out, result.data)
 
+    def _check(self, ctx: KernelContext, given: dict[str, Any]) -> None:
+        """Refuse what is no storage of the place, of a dtype of phix."""
+        if not isinstance(ctx, KernelContext):
+            raise KernelError(
+                f"the kernel of {self.op.name!r} takes a phix.kernels.KernelContext first, found "
+                f"{described(ctx)}"
+            )
+        storage = places.device_of(ctx.place.kind).storage
+        attrs = set(self.op.attr_names)
+        for name, entry in given.items():
+            odd = [x for x in flat((entry,)) if not isinstance(x, (storage, Unsized))]
+            odd += [x for x in flat((entry,)) if getattr(x, "dtype", None) not in dt.NATIVE]
+            if odd and name not in attrs:
+                raise KernelError(
+                    f"the kernel of {self.op.name!r}: {name} must be {storage.__name__} on "
+                    f"{ctx.place}, of a dtype of phix, found {described(odd[0])}"
+                )
+
     def _runs_here(self, kernel: Kernel, place: Place) -> bool:
         """Whether it is a function of storage on that place, without further ado."""
         kind = BACKENDS[kernel.key.backend].place_kind
@@ -74,7 +94,13 @@ class KernelFunction:
 def _fill(ctx: KernelContext, out: Any, result: Any) -> None:
     """Put what was computed into the memory of an output."""
     if isinstance(out, np.ndarray):
-        np.copyto(out, places.to_host(result))
+        made = places.to_host(result)
+        if out.shape != made.shape or out.dtype != made.dtype or not out.flags.writeable:
+            raise KernelError(
+                f"the kernel fills {made.dtype}{list(made.shape)}, found an output of "
+                f"{out.dtype}{list(out.shape)}{'' if out.flags.writeable else ', read-only'}"
+            )
+        np.copyto(out, made)
         return
     result = places.moved(result, ctx.place)
     try:
@@ -90,6 +116,10 @@ def _fill(ctx: KernelContext, out: Any, result: Any) -> None:
         kernel_calls.run_args(kernel, op, ctx, (result, tuple(out.shape)), (out,))
 
 
+_WHERE = TEXT | Kind("a Place or a KernelKey", lambda v: isinstance(v, (Place, KernelKey)))
+
+
+@takes(place=_WHERE)
 def find(
     op: str, place: KernelKey | Place | str, dtype: Any = None, layout: str = ANY, *,
     library: str | None = None,

@@ -16,7 +16,8 @@ import numpy as np
 
 from phix.core import context, registries
 from phix.core import dtypes as dt
-from phix.core.errors import KernelRegistrationError, described
+from phix.core.errors import DTypeError, KernelRegistrationError, described
+from phix.core.given import FUNCTION, NONE, named, takes
 from phix.core.kernel_arguments import ANY, LAYOUTS, KernelArguments, States
 from phix.core.kernel_arguments import KernelKey as KernelKey
 from phix.core.kernel_context import KernelContext as KernelContext
@@ -90,6 +91,7 @@ def add_backend(backend: Backend) -> None:
     notify()
 
 
+@takes()
 def add_library(place: str, library: str, *, before: str | None = None, about: str = "") -> Backend:
     """Add a library to a place that is there; kernels are then registered for its backend.
 
@@ -166,15 +168,32 @@ DTypes = Union[str, np.dtype, type, Iterable[Any]]
 def as_dtypes(dtypes: DTypes) -> tuple[np.dtype, ...]:
     """``"float32"``, a group (``"float"``, ``"int"``, ``"bool"``, ``"complex"``, ``"all"``), or
     several of them, as dtypes."""
-    given = [dtypes] if isinstance(dtypes, (str, np.dtype, type)) else list(dtypes)
     found: dict[np.dtype, None] = {}
-    for each in given:
-        group = each == "all" and dt.ALL
-        group = group or [d for d in dt.ALL if isinstance(each, str) and dt.kind(d) == each]
+    for each in listed_dtypes(dtypes):
+        name = each if isinstance(each, str) else ""
+        group = dt.ALL if name == "all" else [d for d in dt.ALL if dt.kind(d) == name]
         found.update(dict.fromkeys(group or [dt.as_dtype(each)]))
     return tuple(found)
 
 
+def listed_dtypes(dtypes: DTypes) -> list[Any]:
+    """One name, or several of any iterable, as a list.
+
+    Raises:
+        DTypeError: it is neither.
+    """
+    if isinstance(dtypes, (str, np.dtype, type)):
+        return [dtypes]
+    try:
+        return list(dtypes)
+    except Exception:  # whatever the value answers
+        raise DTypeError(
+            f"dtypes are names such as 'float32', groups such as {', '.join(map(repr, _GROUPS))}, "
+            f"or a list of these; found {described(dtypes)}"
+        ) from None
+
+
+@takes(states=FUNCTION | NONE)
 def register_kernel(
     op_name: str,
     backend: str,
@@ -213,12 +232,15 @@ def register_kernel(
             dtype that the op does not have, or a kernel of that key is there.
     """
 
+    wanted = listed_dtypes(dtypes)
+
+    @named("register_kernel", of_ops=True)
     def decorator(function: _F) -> _F:
         op = get_op(op_name)
         _check_signature(op, function)
         _warn_unused(op, known_backend(backend))
         how = {"takes_unread": takes_unread, "recordable": recordable, "native": native}
-        own = _own_dtypes(op, dtypes)
+        own = _own_dtypes(op, wanted)
         _add(op_name, backend, layout, own, states, function=function, **how)
         return function
 
@@ -264,8 +286,8 @@ def _own_dtypes(op: Op, dtypes: DTypes) -> tuple[np.dtype, ...]:
     """The dtypes of ``dtypes`` that the op has; those of a group that it has not are left out."""
     given = as_dtypes(dtypes)
     own = common_dtypes(op.name, dtypes)
-    named = [dtypes] if isinstance(dtypes, (str, np.dtype, type)) else list(dtypes)
-    single = {dt.as_dtype(d) for d in named if not isinstance(d, str) or d not in _GROUPS}
+    every = listed_dtypes(dtypes)
+    single = {dt.as_dtype(d) for d in every if not isinstance(d, str) or d not in _GROUPS}
     wrong = [d for d in given if d not in own and d in single] or ([] if own else given)
     if wrong:
         has = ", ".join(str(d) for d in dt.ALL if d in op.dtypes)
@@ -300,6 +322,7 @@ def _warn_unused(op: Op, backend: Backend) -> None:
 _GENERATING = ("cpu", "gpu")  # the kinds of places whose engines generate loops
 
 
+@takes()
 def unregister_kernel(op_name: str, backend: str) -> None:
     """Forget the kernels that ``backend`` has for an op: from the next call on, others run.
 

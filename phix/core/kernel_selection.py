@@ -12,6 +12,8 @@ import numpy as np
 from phix.core import dtypes as dt
 from phix.core.engines import engine, has_engine
 from phix.core.errors import KernelNotFoundError
+from phix.core.given import NONE, TEXT, Kind, list_of
+from phix.core.given import takes as checked
 from phix.core.graph import Equation
 from phix.core.kernel_arguments import ANY
 from phix.core.kernel_context import KernelContext as KernelContext
@@ -29,7 +31,7 @@ from phix.core.kernel_registry import (
 from phix.core.libraries import pinned
 from phix.core.memory_layouts import alternatives
 from phix.core.op import Op
-from phix.core.rules import OPS
+from phix.core.rules import OPS, get_op
 
 
 def _name(op: Op | str) -> str:
@@ -288,7 +290,7 @@ def not_found(name: str, key: KernelKey) -> KernelNotFoundError:
             "(phix.decompose), or register one with @phix.kernels.register_kernel"
         )
     listed: dict[tuple[str, str], list[str]] = {}
-    for k in keys(name):
+    for k in _keys(name, tuple(BACKENDS)):
         listed.setdefault((k.backend, k.layout), []).append(str(k.dtype))
     there = "; ".join(f"{b}, {where}: {' '.join(d)}" for (b, where), d in listed.items())
     return KernelNotFoundError(
@@ -297,10 +299,22 @@ def not_found(name: str, key: KernelKey) -> KernelNotFoundError:
     )
 
 
+_NAMES = list_of(TEXT, "a list or tuple of names of backends", set, frozenset, dict)
+
+
+@checked(op=TEXT | Kind("an op", lambda v: isinstance(v, Op)), backends=_NAMES | NONE)
 def keys(op: Op | str, backends: Iterable[str] | None = None) -> tuple[KernelKey, ...]:
-    """Every key the op has a kernel for, those of ``backends`` alone if they are given."""
-    wanted = tuple(BACKENDS) if backends is None else tuple(backends)
-    name = _name(op)
+    """Every key the op has a kernel for, those of ``backends`` alone if they are given.
+
+    Raises:
+        UnknownOpError: the table has no such op.
+        KernelRegistrationError: there is no such backend.
+    """
+    wanted = tuple(BACKENDS) if backends is None else tuple(known_backend(b).name for b in backends)
+    return _keys(get_op(op).name if isinstance(op, str) else op.name, wanted)
+
+
+def _keys(name: str, wanted: tuple[str, ...]) -> tuple[KernelKey, ...]:
     claimed = OPS[name].dtypes if name in OPS else frozenset()
     dtypes = [d for d in dt.ALL if not claimed or d in claimed]
     generated = [
@@ -313,6 +327,7 @@ def keys(op: Op | str, backends: Iterable[str] | None = None) -> tuple[KernelKey
     return tuple(dict.fromkeys([*registered, *generated]))
 
 
+@checked()
 def missing(backend: str) -> dict[str, tuple[np.dtype, ...]]:
     """The primitives ``backend`` has no kernel for, with the dtypes that are missing.
 
@@ -324,7 +339,7 @@ def missing(backend: str) -> dict[str, tuple[np.dtype, ...]]:
     for name, op in OPS.items():
         if not op.is_primitive or "collective" in op.traits:
             continue  # a collective is gone once the vmap around it is
-        have = {k.dtype for k in keys(name, [backend])}
+        have = {k.dtype for k in _keys(name, (backend,))}
         lacking = tuple(d for d in dt.ALL if (d in op.dtypes or not op.dtypes) and d not in have)
         if lacking:
             owed[name] = lacking

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from phix.core import registries
 from phix.core.errors import KernelRegistrationError, shown
+from phix.core.given import takes
 
 ANY = "any"  # the layout of kernels that do not care
 LAYOUTS: list[str] = [ANY, "NCHW", "NHWC", "NCDHW", "NDHWC", "NCHW16c"]
@@ -36,6 +37,7 @@ def parts(layout: str) -> Parts:
     return Parts(match[1], int(match[2] or 0), (match[3] or "").upper())
 
 
+@takes()
 def add_layout(layout: str) -> None:
     """Make a layout known, so that kernels may be registered for it.
 

@@ -23,7 +23,7 @@ from phix.core.errors import (
     KernelRegistrationError,
     shown,
 )
-from phix.core.given import naming
+from phix.core.given import CLASS, FUNCTION, NONE, Kind, named, naming, takes, wrong
 from phix.core.op import Op
 
 DENSE = "dense"
@@ -35,6 +35,13 @@ _OF_OPS: dict[str, dict[str, Callable[..., Any]]] = {}
 registries.contents(KINDS, _FUNCTIONS, _OF_OPS)
 
 
+def _are_functions(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(
+        isinstance(name, str) and callable(each) for name, each in value.items()
+    )
+
+
+@takes(cls=CLASS, functions=Kind("a dict of functions by names of ops", _are_functions) | NONE)
 def add_kind(
     name: str, cls: type, functions: Mapping[str, Callable[..., Any]] | None = None
 ) -> None:
@@ -61,6 +68,7 @@ def add_kind(
     _OF_OPS[name] = dict(functions or {})
 
 
+@takes()
 def kind_kernel(name: str) -> Callable[[_Function], _Function]:
     """Register the decorated function under a name that an entry has for tensors of other kinds.
 
@@ -71,7 +79,10 @@ def kind_kernel(name: str) -> Callable[[_Function], _Function]:
         KernelRegistrationError: there is one of that name.
     """
 
+    @named("kind_kernel", of_ops=True)
     def decorator(function: _Function) -> _Function:
+        if not FUNCTION.holds(function):
+            raise wrong("kind_kernel", "what is decorated", FUNCTION, function)
         if name in _FUNCTIONS:
             there = _FUNCTIONS[name].__module__
             raise KernelRegistrationError(f"kernel {name!r} is registered already, in {there}")

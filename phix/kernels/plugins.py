@@ -12,6 +12,8 @@ from typing import Any
 
 from phix.core import kernel_registry, places, registries
 from phix.core.engines import Engine, has_engine, register_engine, unregister_engine
+from phix.core.errors import KernelRegistrationError, shown
+from phix.core.given import NONE, Kind, takes
 from phix.core.kernel_registry import Backend
 from phix.core.places import Device
 from phix.kernels.kernel_engine import KernelEngine
@@ -19,13 +21,20 @@ from phix.kernels.kernel_engine import KernelEngine
 GROUP = "phix.backends"
 
 _loaded: list[str] = []
-registries.contents(_loaded)
+_added: list[str] = []  # the names of the backends of others
+registries.contents(_loaded, _added)
+
+
+_DEVICE = Kind("a phix.kernels.Device", lambda v: isinstance(v, Device))
+_KERNELS = Kind("a dict of kernels by names of ops", lambda v: isinstance(v, Mapping))
+_ENGINE = Kind("an engine, which compiles graphs", lambda v: hasattr(v, "compile"))
 
 
 class BackendWarning(UserWarning):
     """An installed backend could not be loaded; everything else works."""
 
 
+@takes(device=_DEVICE, kernels_by_op=_KERNELS | NONE, engine=_ENGINE | NONE)
 def register_backend(
     name: str,
     device: Device,
@@ -80,6 +89,7 @@ def register_backend(
     places.register_device(name, device)
     register_engine(name, engine or KernelEngine(name, backend))
     kernel_registry.add_backend(Backend(backend, name, name, _fallback(), True, about=library))
+    _added.append(name)
     try:
         _register_all(backend, kernels_by_op or {}, dtypes)
     except Exception:
@@ -88,6 +98,7 @@ def register_backend(
 
 
 def _register_all(backend: str, kernels_by_op: Mapping[str, Any], dtypes: Any) -> None:
+    dtypes = kernel_registry.as_dtypes(dtypes)
     for op_name, function in kernels_by_op.items():
         own = kernel_registry.common_dtypes(op_name, dtypes)
         kernel_registry.register_kernel(op_name, backend, dtypes=own)(function)
@@ -97,8 +108,19 @@ def _fallback() -> str | None:
     return "CPU" if has_engine("cpu") else None
 
 
+@takes()
 def unregister_backend(name: str) -> None:
-    """Take a backend away again; tensors on its places cannot be used any more."""
+    """Take a backend away again; tensors on its places cannot be used any more.
+
+    Raises:
+        KernelRegistrationError: no backend was registered under that name.
+    """
+    if name not in _added:
+        raise KernelRegistrationError(
+            f"unregister_backend: no backend {shown(name)} was registered; "
+            f"there {'are ' + ', '.join(_added) if _added else 'is none'}"
+        )
+    _added.remove(name)
     kernel_registry.remove_backend(name.upper())
     places.unregister_device(name)
     unregister_engine(name)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
-from phix.core.errors import ArgumentError, described
 from phix.core.faces import face
+from phix.core.given import FLAG, FUNCTION, list_of, named, one_of, takes
 
 __all__ = ["kernel", "njit", "scalar", "source"]
 __dir__ = face(__all__)
@@ -18,6 +18,14 @@ __dir__ = face(__all__)
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+_FLAGS = one_of("afn", "arcp", "contract", "fast", "ninf", "nnan", "nsz", "reassoc")
+_OPTIONS = {
+    "error_model": one_of("python", "numpy"),
+    "fastmath": FLAG | list_of(_FLAGS, f"several, {_FLAGS.says}", set, frozenset),
+}
+
+
+@takes(**_OPTIONS)
 def kernel(
     op_name: str,
     dtypes: Any = ("bool", "int", "float32", "float64", "complex"),
@@ -66,6 +74,7 @@ def kernel(
     array([2., 6., 6.], dtype=float32)
     """
 
+    @named("phix.numba.kernel", of_ops=True)
     def decorator(function: Function) -> Function:
         from phix.kernels.numba.kernel import register
 
@@ -75,6 +84,7 @@ def kernel(
     return decorator
 
 
+@takes(**_OPTIONS)
 def scalar(
     op_name: str,
     *,
@@ -115,6 +125,7 @@ def scalar(
     (0.334512, 1.0)
     """
 
+    @named("phix.numba.scalar", of_ops=True)
     def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
         from phix.numba.scalars import define
 
@@ -123,30 +134,13 @@ def scalar(
     return decorator
 
 
-_FASTMATH = frozenset({"afn", "arcp", "contract", "fast", "ninf", "nnan", "nsz", "reassoc"})
-
-
 def _options(error_model: str, fastmath: bool | Iterable[str]) -> dict[str, Any]:
-    """What Numba is told, so that it can be part of a key.
-
-    Raises:
-        ArgumentError: Numba has no such model or flag.
-    """
-    if error_model not in ("python", "numpy"):
-        raise ArgumentError(
-            f'numba: error_model is "python" or "numpy", found {described(error_model)}'
-        )
-    if isinstance(fastmath, bool):
-        return {"error_model": error_model, "fastmath": fastmath}
-    flags = tuple(sorted(fastmath)) if isinstance(fastmath, Iterable) else (fastmath,)
-    if not _FASTMATH.issuperset(flags):
-        raise ArgumentError(
-            f"numba: fastmath is True, False or several of {', '.join(sorted(_FASTMATH))}; found "
-            f"{described(fastmath)}"
-        )
+    """What Numba is told, so that it can be part of a key."""
+    flags = tuple(sorted(fastmath)) if isinstance(fastmath, Iterable) else bool(fastmath)
     return {"error_model": error_model, "fastmath": flags}
 
 
+@takes(function=FUNCTION)
 def njit(function: Callable[..., Any], *specs: Any) -> Any:
     """A function of phix, compiled, that code under ``numba.njit`` may call: a gradient, a solver's
     right-hand side, a model.
@@ -189,6 +183,7 @@ def njit(function: Callable[..., Any], *specs: Any) -> Any:
     return compiled(function, specs)
 
 
+@takes(function=FUNCTION)
 def source(function: Callable[..., Any], *args: Any, **kwargs: Any) -> str:
     """A function as the text of a Python module that needs NumPy and Numba, and not phix.
 

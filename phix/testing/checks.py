@@ -13,7 +13,7 @@ from phix.api.arguments import argument_names, flat_tensors, function_name, lent
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.errors import ArgumentError
-from phix.core.given import FUNCTION, at_least, takes
+from phix.core.given import FUNCTION, NAMES, NONE, at_least, takes
 from phix.testing import derivatives, meanings
 from phix.testing.comparison import about, close, require, tolerance_of, widest
 
@@ -234,7 +234,7 @@ CHECKS = (
 )  # fmt: skip
 
 
-@takes(function=FUNCTION, order=at_least(1))
+@takes(function=FUNCTION, reference=FUNCTION | NONE, skip=NAMES, order=at_least(1))
 def check_op(
     function: Callable[..., Any],
     *inputs: Any,

@@ -6,8 +6,10 @@ arguments. What is compiled is asked for where a program is linked, not before.
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
+import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from functools import cache
@@ -107,11 +109,11 @@ class NumbaKernel:
     def _described(self) -> tuple[str, bool]:
         return digest(self.function, self.op.name, sorted(self.options.items()))
 
-    def __call__(self, ctx: Any, *arguments: Any) -> None:
+    def __call__(self, ctx: Any, *arguments: Any) -> Any:
         """Run on arrays of the host, as kernels of libraries are."""
         from phix.kernels.numba.calls import jitted
 
-        jitted(self.function, self.digest, **self.options)(*arguments)
+        return jitted(self.function, self.digest, **self.options)(*arguments)
 
     def call_of(self, equation: Equation) -> tuple[Linked, list[MetaTensor], tuple[DimLike, ...]]:
         """What an equation calls: the routine, the arrays it takes in order, and the numbers."""
@@ -163,8 +165,19 @@ class NumbaKernel:
         pointers = [types.CPointer(numba.from_dtype(d)) for d in dtypes]
         signature = types.void(*pointers, *([types.int64] * len(call.numbers)))
         module, called = calls.compiled(self.title, scope["call"], signature)
+        self._check_returns(scope["kernel"])
         shim = calls.routine_shim(name, called, self.title, kinds)
         return calls.joined(module, shim, called, inlined=False)
+
+    def _check_returns(self, compiled: Any) -> None:
+        """Refuse a function that returns something: nobody would read it."""
+        given = {str(found.signature.return_type) for found in compiled.overloads.values()}
+        if given - {"none"}:
+            where = _return_line(python_function(self.function))
+            raise KernelRegistrationError(
+                f"{self.title} returns {', '.join(sorted(given - {'none'}))}, at {where}; a kernel "
+                "fills its outputs, and returns nothing: write out[...] = value"
+            )
 
     def _meaning(self, source: str, call: _Call, given: tuple[Any, ...]) -> None:
         """The call in Python: on copies, as loops are evaluated on memory of their own."""
@@ -223,6 +236,18 @@ def _check_arguments(op: Op, function: Callable[..., Any]) -> None:
             f"({', '.join(taken)}); it is called with inputs, attributes and outputs, as "
             f"({', '.join(names)})"
         )
+
+
+def _return_line(function: Callable[..., Any]) -> str:
+    """Where a function returns something; where it begins, if its source is not to be had."""
+    code = function.__code__
+    try:
+        tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
+    except (OSError, SyntaxError):
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    found = (n for n in ast.walk(tree) if isinstance(n, ast.Return) and n.value is not None)
+    first = next((n.lineno for n in found), 1)
+    return f"{code.co_filename}:{code.co_firstlineno + first - 1}"
 
 
 def _positional(function: Callable[..., Any]) -> Iterator[str]:
