@@ -74,16 +74,15 @@ def jit(
         static_argnums: positional arguments that are no tensors: hashable Python values, each
             of which makes its own program.
         static_argnames: the same for keyword arguments. One of the two is enough.
-        input_spec: one ``phix.spec`` (or tree of them) for each positional argument, or None
-            for one that is as it is given, such as a model. The function is then traced and
-            compiled once, for every size of the dims left unknown.
+        input_spec: one ``phix.spec`` (or tree of them) for each positional argument, None for one
+            that is as given. The function is then compiled once, for every size of unknown dims.
         donate_argnums: arguments the caller will not use again: the tensors in them are dead
             after a call, and results of their sizes and dtypes take their memory where the program
             is done with it, and no array, view or other tensor shares it; never that of arrays.
         disable: names of rewrites to leave out, to see what they do or whether one is at fault;
             ``phix.debug.passes()`` lists them. Derivatives from outside have all of them.
         library: whose kernels come first, as in ``phix.library``; not in derivatives from outside.
-        dynamic: compile for all sizes of a dim when it comes with a second one, not for each.
+        dynamic: compile for all sizes of a dim when a second one comes, not for each.
 
     Returns:
         A function of the same arguments. It can be differentiated, batched and traced, to any

@@ -6,6 +6,7 @@ into whatever reads it; ``Builder.materialize`` gives one a buffer and a kernel 
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,7 @@ from phix.kernels.loops.dim_expressions import ZERO as ZERO
 from phix.kernels.loops.dim_expressions import DimExpressions
 from phix.kernels.loops.nodes import Buffer, Element, Kernel
 from phix.kernels.loops.target import CPU, Target
+from phix.kernels.loops.value import Across as Across
 from phix.kernels.loops.value import Value as Value
 from phix.kernels.loops.value import buffer_value as buffer_value
 from phix.kernels.loops.value import constant as constant
@@ -39,6 +41,8 @@ CHEAP = 4
 LARGEST_KERNEL = 3000
 # Rows and columns of a tile that stays in the first cache while it is read across.
 TILE, _LEAST_TILE = 32, 12
+# Of the first cache: how many lines one of its sets holds, and how far apart lines of one set lie.
+_WAYS, _WAY_BYTES = 8, 4096
 
 
 @dataclass(eq=False)
@@ -378,26 +382,47 @@ class Builder(DimExpressions):
     def _tiles(self, value: Value) -> Iterator[tuple[Expr, ...]]:
         """Loops over the dims of ``value``, in tiles where an operand is read across."""
         is_on = self.target.tiles_in_loops and rewrites.is_on("tiles")
-        axis, dims = value.tiled if is_on else None, value.dims
-        if axis is None or all(isinstance(d, int) and d <= TILE for d in (dims[axis], dims[-1])):
+        across, dims = value.tiled if is_on else None, value.dims
+        if across is None:
+            with self.loops(dims) as indices:
+                yield indices
+            return
+        axis = across.axis
+        read, written = (_held(apart, value.dtype) for apart in (across.apart, _apart(dims, axis)))
+        is_clashing = min(read, written) < TILE
+        if not is_clashing and all(
+            isinstance(d, int) and d <= TILE for d in (dims[axis], dims[-1])
+        ):
             with self.loops(dims) as indices:
                 yield indices
             return
         # rows that lie side by side may be many, as they are written to one stretch of memory
         is_near = axis == len(dims) - 2 and isinstance(dims[-1], int) and dims[-1] <= 2 * TILE
-        rows = _Tiles(self, dims[axis], 2 * TILE if is_near else TILE, is_near)
+        rows = _Tiles(self, dims[axis], min(2 * TILE if is_near else TILE, written), is_near)
         columns = _Tiles(self, dims[-1], 2 * TILE, False)
         others = dims[:axis] + dims[axis + 1 : -1]
         with (
             self.loops(others) as idx,
             self.loop(rows.count) as row_tile,
             self.loop(columns.count) as column_tile,
-            self.loop(rows.size_of(row_tile)) as row,
-            self.loop(columns.size_of(column_tile)) as column,
+            self._tile(rows, row_tile, columns, column_tile, is_clashing) as (row, column),
         ):
             at = list(idx)
             at.insert(axis, row_tile * rows.most + row)
             yield (*at, column_tile * columns.most + column)
+
+    @contextmanager
+    def _tile(
+        self, rows: _Tiles, row_tile: Expr, columns: _Tiles, column_tile: Expr, by_columns: bool
+    ) -> Iterator[tuple[Expr, Expr]]:
+        """Loops over one tile: its rows, or the columns first, which reads each run at once."""
+        ranges = [rows.size_of(row_tile), columns.size_of(column_tile)]
+        if by_columns:
+            with self.loop(ranges[1]) as column, self.loop(ranges[0]) as row:
+                yield row, column
+        else:
+            with self.loop(ranges[0]) as row, self.loop(ranges[1]) as column:
+                yield row, column
 
     # -- values ----------------------------------------------------------------------------
     def constant(self, value: Any, dims: Shape, dtype: np.dtype) -> Value:
@@ -437,6 +462,19 @@ class Builder(DimExpressions):
         return result
 
 
+def _apart(dims: Shape, axis: int) -> DimLike:
+    """How many elements lie between neighbours along an axis."""
+    return dm.product(dims[axis + 1 :])
+
+
+def _held(apart: DimLike, dtype: np.dtype) -> int:
+    """How many elements that far apart the first cache holds at a time, whose lines with the same
+    offset in a way share one set; 2 * TILE where that is not known."""
+    if not isinstance(apart, int) or apart == 0:
+        return 2 * TILE
+    return _WAYS * _WAY_BYTES // math.gcd(apart * dtype.itemsize, _WAY_BYTES)
+
+
 class _Tiles:
     """A dim cut into tiles: into equal ones if it is known and has such divisors.
 
@@ -446,14 +484,16 @@ class _Tiles:
 
     def __init__(self, b: Builder, dim: DimLike, limit: int, preferred: bool) -> None:
         self.size = b.dim(dim)
-        equal = [n for n in range(_LEAST_TILE, limit + 1) if isinstance(dim, int) and dim % n == 0]
-        most = limit if preferred else TILE
-        self.most = min(equal, key=lambda n: (n > most, n % 8 != 0, -n), default=TILE)
+        least = min(_LEAST_TILE, limit // 2 + 1)
+        equal = [n for n in range(least, limit + 1) if isinstance(dim, int) and dim % n == 0]
+        most = limit if preferred else min(TILE, limit)
+        self.most = min(equal, key=lambda n: (n > most, n % 8 != 0, -n), default=min(TILE, limit))
         self.is_equal = bool(equal)
         if isinstance(dim, int):
             self.count = sc.const(-(-dim // self.most), dt.int64)
         else:
-            self.count = sc.binary("quotient", self.size + (TILE - 1), sc.const(TILE, dt.int64))
+            whole = sc.const(self.most, dt.int64)
+            self.count = sc.binary("quotient", self.size + (self.most - 1), whole)
 
     def size_of(self, tile: Expr) -> Expr:
         most = sc.const(self.most, dt.int64)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core.dims import Shape
+from phix.core.dims import DimLike, Shape
 from phix.core.meta import MetaTensor
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops.nodes import Buffer, Element
@@ -19,6 +19,14 @@ At = Callable[[tuple[Expr, ...]], Element]
 Flat = Callable[[Expr], Element]
 
 
+class Across(NamedTuple):
+    """An operand that lies across: contiguous along ``axis``, with neighbours along the last axis
+    ``apart`` elements from each other."""
+
+    axis: int
+    apart: DimLike
+
+
 class Value:
     """A tensor that is not computed yet: how to get its elements.
 
@@ -27,7 +35,7 @@ class Value:
     be computed whole: the writer emits the steps that fill the buffers of ``group``.
     ``cost`` estimates the scalar operations an element takes.
 
-    ``tiled`` is an axis, not the last, along which an operand is contiguous in memory: loops
+    ``tiled`` names an axis, not the last, along which an operand is contiguous in memory: loops
     over it and the last axis go in tiles. ``swapped`` is the value of which this one is the
     transpose of the last two axes. One that ``waits`` reads others which may have to be computed
     whole where it is first read.
@@ -47,7 +55,7 @@ class Value:
         self.dims, self.dtype, self.at, self.flat, self.cost = dims, dtype, at, flat, cost
         self.buffer: Buffer | None = None
         self.target: Buffer | None = None
-        self.tiled: int | None = None
+        self.tiled: Across | None = None
         self.swapped: Value | None = None
         self.view_of: Value | None = None
         self.waits = False

@@ -15,7 +15,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.dims import DimLike, Shape
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.builder import Builder, Value, buffer_value, constant
+from phix.kernels.loops.builder import Across, Builder, Value, buffer_value, constant
 from phix.kernels.loops.nodes import Buffer, Element, LibraryCall, Pointer
 from phix.kernels.lowering.factorisation import (
     choose,
@@ -185,6 +185,6 @@ def eigh(b: Builder, x: Value, uplo: str, vectors: bool, w: Buffer, v: Buffer) -
             return conjugate(as_dtype(ir.load(copy, (b.linear((*at, j, i), copy.dims),)), v.dtype))
 
         result = Value(v.dims, v.dtype, turned)
-        result.tiled = len(lead)
+        result.tiled = Across(len(lead), copy.dims[-1])
         b.fill(v, result)
     calls.spoil(flags, *((w, v) if vectors else (w,)))

@@ -310,7 +310,7 @@ def _pointwise(b: Builder, equation: Equation, inputs: tuple[Any, ...], meta: Me
     every_flat = all(is_single(v) or (dm.same_shape(v.dims, dims) and v.is_flat) for v in operands)
     result = Value(dims, meta.dtype, at, flat if every_flat else None, cost)
     across = (v.tiled for v in operands if v.buffer is None and len(v.dims) == len(dims))
-    result.tiled = next((axis for axis in across if axis is not None), None)
+    result.tiled = next((found for found in across if found is not None), None)
     return result
 
 

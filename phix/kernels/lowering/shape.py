@@ -6,7 +6,7 @@ from typing import Any
 
 from phix.core import dims as dm
 from phix.kernels.loops import nodes as ir
-from phix.kernels.loops.builder import ZERO, Builder, Value
+from phix.kernels.loops.builder import ZERO, Across, Builder, Value
 from phix.kernels.loops.nodes import Element
 from phix.kernels.lowering.lower import broadcast_element, is_single
 from phix.kernels.lowering.registry import Task, lowering
@@ -59,7 +59,8 @@ def transpose(b: Builder, x: Value, perm: tuple[int, ...]) -> Value:
         return b.view(x, dims)
     result = reindexed(b, x, lambda idx: tuple(idx[where[axis]] for axis in range(len(perm))), dims)
     innermost = max(moving)
-    result.tiled = where[innermost] if innermost != moving[-1] else None
+    if innermost != moving[-1]:
+        result.tiled = Across(where[innermost], dm.product(x.dims[moving[-1] + 1 :]))
     *head, before, last = perm
     if head == sorted(head) and (before, last) == (len(perm) - 1, len(perm) - 2):
         result.swapped = x
@@ -77,7 +78,7 @@ def swapped(b: Builder, x: Value) -> Value:
         lambda idx: b.element(x, (*idx[:-2], idx[-1], idx[-2])),
         cost=x.cost,
     )
-    result.tiled = len(lead)
+    result.tiled = Across(len(lead), columns)
     return result
 
 
