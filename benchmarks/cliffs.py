@@ -31,7 +31,7 @@ SLOWER = 0.8  # of JAX
 MISSED = 3.0  # by the cost model
 # Two sizes are neighbours if one is at most this much larger.
 NEAR = 1.15
-_SPAN, _REPEATS = 0.002, 7
+_SPAN, _REPEATS = 0.002, 9
 _CALL = 1e-6  # what a call takes that has nothing to do, in seconds
 _LEAST = 20e-6  # below this a step says little
 

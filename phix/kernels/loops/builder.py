@@ -6,7 +6,6 @@ into whatever reads it; ``Builder.materialize`` gives one a buffer and a kernel 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -26,6 +25,7 @@ from phix.kernels.loops.dim_expressions import ZERO as ZERO
 from phix.kernels.loops.dim_expressions import DimExpressions
 from phix.kernels.loops.nodes import Buffer, Element, Kernel
 from phix.kernels.loops.target import CPU, Target
+from phix.kernels.loops.tiles import TILE, WAYS, Tiles, held
 from phix.kernels.loops.value import Across as Across
 from phix.kernels.loops.value import Value as Value
 from phix.kernels.loops.value import buffer_value as buffer_value
@@ -39,10 +39,6 @@ from phix.kernels.scalar.language import Complex, Expr
 CHEAP = 4
 # Above this many, a kernel would be slow to compile and run out of registers.
 LARGEST_KERNEL = 3000
-# Rows and columns of a tile that stays in the first cache while it is read across.
-TILE, _LEAST_TILE = 32, 12
-# Of the first cache: how many lines one of its sets holds, and how far apart lines of one set lie.
-_WAYS, _WAY_BYTES = 8, 4096
 
 
 @dataclass(eq=False)
@@ -388,18 +384,17 @@ class Builder(DimExpressions):
                 yield indices
             return
         axis = across.axis
-        read, written = (_held(apart, value.dtype) for apart in (across.apart, _apart(dims, axis)))
+        read, written = (
+            held(apart, value.dtype) for apart in (across.apart, dm.product(dims[axis + 1 :]))
+        )
         is_clashing = min(read, written) < TILE
-        if not is_clashing and all(
-            isinstance(d, int) and d <= TILE for d in (dims[axis], dims[-1])
-        ):
+        is_short = isinstance(dims[-1], int) and dims[-1] <= 2 * TILE
+        if not is_clashing and is_short:  # a row of the result is read by so many lines at most
             with self.loops(dims) as indices:
                 yield indices
             return
-        # rows that lie side by side may be many, as they are written to one stretch of memory
-        is_near = axis == len(dims) - 2 and isinstance(dims[-1], int) and dims[-1] <= 2 * TILE
-        rows = _Tiles(self, dims[axis], min(2 * TILE if is_near else TILE, written), is_near)
-        columns = _Tiles(self, dims[-1], 2 * TILE, False)
+        rows = Tiles(self, dims[axis], WAYS if is_clashing else TILE, False)
+        columns = Tiles(self, dims[-1], 2 * TILE, is_clashing)
         others = dims[:axis] + dims[axis + 1 : -1]
         with (
             self.loops(others) as idx,
@@ -413,7 +408,7 @@ class Builder(DimExpressions):
 
     @contextmanager
     def _tile(
-        self, rows: _Tiles, row_tile: Expr, columns: _Tiles, column_tile: Expr, by_columns: bool
+        self, rows: Tiles, row_tile: Expr, columns: Tiles, column_tile: Expr, by_columns: bool
     ) -> Iterator[tuple[Expr, Expr]]:
         """Loops over one tile: its rows, or the columns first, which reads each run at once."""
         ranges = [rows.size_of(row_tile), columns.size_of(column_tile)]
@@ -460,46 +455,6 @@ class Builder(DimExpressions):
         result.flat = lambda i: self.flat_element(x, i)
         result.view_of = x
         return result
-
-
-def _apart(dims: Shape, axis: int) -> DimLike:
-    """How many elements lie between neighbours along an axis."""
-    return dm.product(dims[axis + 1 :])
-
-
-def _held(apart: DimLike, dtype: np.dtype) -> int:
-    """How many elements that far apart the first cache holds at a time, whose lines with the same
-    offset in a way share one set; 2 * TILE where that is not known."""
-    if not isinstance(apart, int) or apart == 0:
-        return 2 * TILE
-    return _WAYS * _WAY_BYTES // math.gcd(apart * dtype.itemsize, _WAY_BYTES)
-
-
-class _Tiles:
-    """A dim cut into tiles: into equal ones if it is known and has such divisors.
-
-    They have at most ``limit`` elements, and are larger than TILE where that is ``preferred``, or
-    where there are no others.
-    """
-
-    def __init__(self, b: Builder, dim: DimLike, limit: int, preferred: bool) -> None:
-        self.size = b.dim(dim)
-        least = min(_LEAST_TILE, limit // 2 + 1)
-        equal = [n for n in range(least, limit + 1) if isinstance(dim, int) and dim % n == 0]
-        most = limit if preferred else min(TILE, limit)
-        self.most = min(equal, key=lambda n: (n > most, n % 8 != 0, -n), default=min(TILE, limit))
-        self.is_equal = bool(equal)
-        if isinstance(dim, int):
-            self.count = sc.const(-(-dim // self.most), dt.int64)
-        else:
-            whole = sc.const(self.most, dt.int64)
-            self.count = sc.binary("quotient", self.size + (self.most - 1), whole)
-
-    def size_of(self, tile: Expr) -> Expr:
-        most = sc.const(self.most, dt.int64)
-        if self.is_equal:
-            return most
-        return sc.binary("minimum", self.size - tile * self.most, most)
 
 
 def _squeezed(x: Value, dims: Shape) -> Callable[[tuple[Expr, ...]], tuple[Expr, ...]] | None:
