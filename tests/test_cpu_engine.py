@@ -680,3 +680,18 @@ def test_a_masked_extreme_is_made_of_vectors() -> None:
     assert re.search(r"= load volatile float", text)  # what LLVM knows it makes a branch of
     expected = np.where(mask, x, -np.inf).max(1)
     np.testing.assert_array_equal(np.asarray(phix.jit(masked)(x, mask)), expected)
+
+
+@pytest.mark.parametrize("size", [21, 37, 63])
+def test_what_is_left_of_a_row_is_found_in_one_vector(size: int) -> None:
+    """Extremes, and sums of functions, of rows that are no whole number of vectors."""
+    x = np.random.default_rng(size).standard_normal((9, size)).astype(np.float32)
+    x[1, -1], x[2, 3], x[3], x[4] = np.nan, np.nan, -np.inf, np.inf
+    x[5], x[5, -1] = -0.0, 0.0
+    rows = phix.jit(lambda t: (ops.max(t, [1]), ops.argmin(t, axis=1), ops.sum(ops.exp(t), [1])))
+    with np.errstate(over="ignore"):
+        largest, place, total = (np.asarray(r) for r in rows(x))
+        np.testing.assert_array_equal(largest, x.max(1))
+        np.testing.assert_array_equal(place, x.argmin(1))
+        np.testing.assert_allclose(total, np.exp(x.astype(np.float64)).sum(1), rtol=1e-6)
+    assert not np.signbit(largest[5])

@@ -36,6 +36,8 @@ _NARROW = range(9, 33)
 _FEWEST = 3
 # Loops of so many vectors and more have the rest behind them.
 _MOST_MASKED = 6
+# So few operations on floats are done, one by one, as soon as a mask is there.
+_LEAST_WORK = 8
 # So many operations on floats are a chain longer than a CPU looks ahead, and compile soon.
 _PAIRED = range(16, 41)
 
@@ -67,12 +69,24 @@ def _is_masked(loop: ir.For) -> bool:
 
     LLVM takes the rest in half a vector and one by one: of 20 elements 4 one by one.
     """
-    stores = [s.buffer.dtype.itemsize for s in loop.body if isinstance(s, Store)]
-    if not jit.has_masks() or not stores or loop.kind == "reduction" or not _stays_rolled(loop):
+    sizes = [s.buffer.dtype.itemsize for s in loop.body if isinstance(s, Store)]
+    sizes += [t.dtype.itemsize for s in loop.body if isinstance(s, ir.Assign) for t in s.targets]
+    if not jit.has_masks() or not sizes or not _stays_rolled(loop) or _only_adds(loop):
         return False
-    lanes = 64 // max(stores)
+    lanes = 64 // max(sizes)
     is_short = lanes < loop.extent.data < _MOST_MASKED * lanes
     return bool(is_short and loop.extent.data % (lanes // 2) > lanes // 8)
+
+
+def _only_adds(loop: ir.For) -> bool:
+    """Whether a loop adds up what takes little to compute: so few elements are added one by one
+    sooner than a mask is made. An extreme, and a function of each element, take longer."""
+    if loop.kind != "reduction" or not all(
+        s.reassociate for s in loop.body if isinstance(s, ir.Assign)
+    ):
+        return False
+    operations = (e for e in ir.expressions(loop.body) if e.args and e.fn != "load")
+    return sum(1 for e in operations if e.dtype.kind == "f") < _LEAST_WORK
 
 
 def has_masked_stores(kernel: ir.Kernel) -> bool:
