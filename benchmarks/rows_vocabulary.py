@@ -54,6 +54,91 @@ def pooling() -> Case:
     return Case((normal(2, 16, 32, 32, 32),), functions)
 
 
+@row("adaptive_avg_pool2d, 32 x 64 x 13 x 13 to 6 x 6, with gradient", torch=1.5)
+def adaptive_pooling() -> Case:
+    of_phix = ((6, 6), (1, 1), (0, 0), False, True, "NCHW", "avg", False, True, "EXPLICIT")
+    functions: dict[str, Callable[..., Any]] = {
+        "phix": lambda x: ops.sum(ops.pool2d(x, *of_phix) ** 2.0),
+        "torch": lambda x: (torch.nn.functional.adaptive_avg_pool2d(x, 6) ** 2.0).sum(),
+    }
+    return Case((normal(32, 64, 13, 13),), functions, mode="value_and_grad")
+
+
+_BINS, _TAPS, _SCALE = 7, 2, 0.25
+
+
+def _aligned_regions(xp: Any, whole: Any, x: Any, boxes: Any, image: Any) -> Any:
+    """roi_align of boxes inside the images, by gathers; ``whole`` makes ints."""
+    height, width = x.shape[2:]
+    part = (xp.arange(_BINS * _TAPS) + 0.5) / (_BINS * _TAPS)
+    left, top, right, bottom = ((boxes[:, k, None] * _SCALE - 0.5) for k in range(4))
+    found: Any = 0.0
+    rows, columns = top + (bottom - top) * part, left + (right - left) * part
+    for up in (0, 1):
+        for aside in (0, 1):
+            corner = []
+            for at, more, size in ((rows, up, height), (columns, aside, width)):
+                at = xp.clip(at, 0.0, size - 1.0)
+                low = xp.clip(xp.floor(at), 0.0, size - 2.0)
+                share = at - low if more else 1.0 - (at - low)
+                corner.append((whole(low) + more, share))
+            (y, of_y), (z, of_z) = corner
+            taken = x[image[:, None, None], :, y[:, :, None], z[:, None, :]]
+            found = found + taken * (of_y[:, :, None] * of_z[:, None, :])[..., None]
+    bins = found.reshape(len(boxes), _BINS, _TAPS, _BINS, _TAPS, -1).mean((2, 4))
+    return xp.moveaxis(bins, -1, 1)
+
+
+@row("roi_align, 256 boxes of 2 x 64 x 64 x 64, 7 x 7 bins", jax=1.5, torch=1.5)
+def regions() -> Case:
+    draw = np.random.default_rng(0)
+    corners, sizes = draw.uniform(4, 120, (256, 2)), draw.uniform(16, 120, (256, 2))
+    boxes = np.concatenate([corners, corners + sizes], 1).astype(np.float32)
+    images, counts = np.repeat([0, 1], 128), np.array([128, 128], np.int32)
+    functions: dict[str, Callable[..., Any]] = {
+        "phix": lambda x, boxes, _: ops.roi_align(
+            x, boxes, counts, _BINS, _BINS, _SCALE, _TAPS, True
+        ),
+        "jax": lambda *given: _aligned_regions(jnp, lambda v: v.astype("int32"), *given),
+        "torch": lambda *given: _aligned_regions(torch, lambda v: v.long(), *given),
+    }
+    return Case((normal(2, 64, 64, 64), boxes, images), functions)
+
+
+@row("adamw, 100 tensors of 64 x 64", jax=1.5, torch=1.5)
+def fused_step() -> Case:
+    """torch's own step for many tensors, which writes over its parameters and moments."""
+    rate, decay, first, second, least = 1e-3, 0.01, 0.9, 0.999, 1e-8
+    draws = [[normal(64, 64, seed=100 * k + n) for n in range(100)] for k in range(4)]
+    draws[3] = [np.abs(v) for v in draws[3]]
+
+    def each(step: Callable[..., Any]) -> Callable[..., Any]:
+        return lambda *trees: [list(column) for column in zip(*map(step, *trees))]
+
+    def of_phix(p: Any, g: Any, m: Any, v: Any) -> Any:
+        powers = (ops.full((1,), first), ops.full((1,), second))
+        found = ops.adamw_(
+            p, g, ops.full((1,), rate), m, v, None, *powers, beta1=first, beta2=second,
+            epsilon=least, coeff=decay, with_decay=True,
+        )  # fmt: skip
+        return found[:3]
+
+    def of_jax(p: Any, g: Any, m: Any, v: Any) -> Any:
+        m, v = first * m + (1 - first) * g, second * v + (1 - second) * g * g
+        step = (m / (1 - first)) / (jnp.sqrt(v / (1 - second)) + least)
+        return p * (1 - rate * decay) - rate * step, m, v
+
+    def of_torch(*trees: Any) -> Any:
+        p, g, m, v = trees
+        torch._fused_adamw_(
+            p, g, m, v, [], [torch.ones(()) for _ in p], lr=rate, beta1=first, beta2=second,
+            weight_decay=decay, eps=least, amsgrad=False, maximize=False,
+        )  # fmt: skip
+        return p, m, v
+
+    return Case(tuple(draws), {"phix": each(of_phix), "jax": each(of_jax), "torch": of_torch})
+
+
 def _factors(name: str, count: int, size: int, phix: Any, jax: Any, torch: Any, numpy: Any) -> None:
     @row(f"{name}, {count} x {size} x {size}", jax=1.5)
     def factors() -> Case:

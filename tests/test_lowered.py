@@ -84,6 +84,19 @@ def test_loops_that_stay_apart_say_why(function, shapes, reason):
     assert not apart if reason is None else any(reason in a for a in apart), apart
 
 
+def test_loops_without_a_common_array_go_through_few_arrays_at_once():
+    def each(*arrays):
+        return [v + 1.0 for v in arrays]
+
+    report = phix.jit(each).lower(*[phix.spec([100])] * 20).fusion()
+    assert 1 < len(report.kernels) < 10
+    report = phix.jit(each).lower(*[phix.spec([8])] * 20).fusion()  # tiny ones are no memory
+    assert len(report.kernels) == 1
+    x = phix.spec([100])
+    report = phix.jit(lambda x: [x + float(k) for k in range(20)]).lower(x).fusion()
+    assert len(report.kernels) == 1, "x is read once"
+
+
 def test_a_row_statistic_read_in_a_loop_is_stored_for_that():
     def f(x):
         return ops.sum(ops.exp(x - ops.tanh(ops.max(x, 0))), 0)
@@ -154,6 +167,10 @@ PROGRAMS = {
     "transposed": (
         lambda x, y: (ops.transpose(ops.exp(x), [1, 0]) + y, ops.transpose(x, [1, 0]) @ x),
         [normal(70, 90), normal(90, 70)],
+    ),
+    "coordinates": (
+        lambda x, i, j: x[i, j] * 2.0 + x[j, i],
+        [normal(9, 9), np.arange(9)[::-1].copy(), np.arange(9) % 4 - 2],
     ),
     "two readers": (lambda x: (ops.tanh(x) * 2.0, ops.tanh(x) + 1.0), [normal(90)]),
     "unread rows": (

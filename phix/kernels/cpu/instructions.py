@@ -275,10 +275,25 @@ def _float_to_int(p: Printer, x: str, source: np.dtype, target: np.dtype) -> str
 
 
 def _saturate(p: Printer, word: str, x: str, source: np.dtype, bits: int) -> str:
-    kind = TYPES[source]
-    name = f"llvm.{word}.sat.i{bits}.f{source.itemsize * 8}"
-    p.declare(f"declare i{bits} @{name}({kind})")
-    return p.let(f"call i{bits} @{name}({kind} {x})")
+    """``word``, fptosi or fptoui, toward zero; the nearest int where none fits, 0 of NaN.
+
+    LLVM has this as one instruction, which it takes apart into one for each element of a vector.
+    """
+    is_signed = word == "fptosi"
+    kind, to = TYPES[source], f"i{bits}"
+    least, most = (-(1 << (bits - 1)), 1 << (bits - 1)) if is_signed else (0, 1 << bits)
+    below, limit = constant(least if is_signed else -1.0, source), constant(most, source)
+    is_above = p.let(f"fcmp {'oge' if is_signed else 'ogt'} {kind} {x}, {below}")
+    is_below = p.let(f"fcmp olt {kind} {x}, {limit}")
+    fits = p.let(f"and i1 {is_above}, {is_below}")
+    inside = p.let(f"select i1 {fits}, {kind} {x}, {kind} 0.0")
+    value = p.let(f"{word} {kind} {inside} to {to}")
+    is_much = p.let(f"fcmp oge {kind} {x}, {limit}")
+    value = p.let(f"select i1 {is_much}, {to} {most - 1}, {to} {value}")
+    if not is_signed:
+        return value
+    is_little = p.let(f"fcmp olt {kind} {x}, {below}")
+    return p.let(f"select i1 {is_little}, {to} {least}, {to} {value}")
 
 
 _SPECIAL: dict[str, Callable[[Printer, Expr, list[str]], str]] = {

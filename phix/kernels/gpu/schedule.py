@@ -92,6 +92,7 @@ GPU = Target(
     attention_size=256,
     convolution_parts=convolution.parts,
     joins=joins,
+    most_streams=1 << 20,  # a launch costs more
 )  # fmt: skip
 
 

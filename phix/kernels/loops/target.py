@@ -50,6 +50,7 @@ class Target:
     ``convolution_parts(filters, places, taps)``: a convolution of floats is one call, whose sums
     over taps are cut into so many parts; None: it has no such call.
     ``joins(first, second, joined)``: whether two top-level loops that may become one should.
+    ``most_streams``: how many arrays a loop may go through that is made of two with none in common.
     ``accumulators(loop)``: how many sums its code keeps side by side where an innermost loop adds
     to one. ``foresees(library)`` is told of a call of a product as soon as it is sure that there
     will be one, so that its code can be made beside the lowering of all else.
@@ -67,6 +68,7 @@ class Target:
     attention_size: int = 0
     convolution_parts: Callable[[int | None, int | None, int | None], int] | None = None
     joins: Callable[[For, For, For], bool] = _always
+    most_streams: int = 16
     accumulators: Callable[[For], int] = _eight_lanes_of_four_vectors
     foresees: Callable[[str], None] = _unheard
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from phix.core import dtypes as dt
 from phix.core import stack
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.affine import linear_form
 from phix.kernels.loops.effects import effects_of, users_of
 from phix.kernels.loops.nodes import (
     Buffer,
@@ -93,9 +94,9 @@ def _drop_blocks(body: list[Statement]) -> None:
 
 def _forwarded(body: list[Statement], temps: set[Buffer]) -> list[Statement]:
     for block in _blocks(body):
-        for at, statement in enumerate(block):
+        for statement in list(block):
             if isinstance(statement, Store) and statement.buffer in temps:
-                _forward(body, block, at, statement)
+                _forward(body, block, block.index(statement), statement)
     return body
 
 
@@ -112,16 +113,10 @@ def _forward(body: list[Statement], block: list[Statement], at: int, store: Stor
         return
     if any(isinstance(s, LibraryCall) for s in ir.walk(body)):
         return
-    load = Expr("load", store.indices, ir.scalar_dtype(buffer.dtype), buffer)
-    every = [e for e in ir.loads(body) if e.data is buffer]
-    later = block[at + 1 :]
-    plain = [s for s in later if isinstance(s, (Store, ir.Assign, ir.Declare))]
-    count = sum(isinstance(s, Store) and s.buffer is buffer for s in ir.walk(body))
-    here = sum(1 for s in ir.walk(body) if _own_loads(s, load))
-    if count != 1 or any(e is not load for e in every):
+    if not _are_read_where_written(body, block, buffer):
         return
-    if here != sum(1 for s in plain if _own_loads(s, load)):
-        return
+    load = _load_of(store)
+    plain = _plain(block[at + 1 :])
     value = store.value
     if buffer.dtype in (dt.float16, dt.bfloat16):
         value = sc.cast(sc.cast(value, buffer.dtype), dt.float32)
@@ -136,6 +131,44 @@ def _forward(body: list[Statement], block: list[Statement], at: int, store: Stor
         else:
             s.values = tuple(substituted(v, {load: value}) for v in s.values)
     del block[at]
+
+
+def _are_read_where_written(body: list[Statement], block: list[Statement], buffer: Buffer) -> bool:
+    """Whether all stores into a buffer stand in one block, at places that are never the same, and
+    each load behind the store of its place."""
+    stores = {k: s for k, s in enumerate(block) if isinstance(s, Store) and s.buffer is buffer}
+    count = sum(isinstance(s, Store) and s.buffer is buffer for s in ir.walk(body))
+    if count != len(stores) or not _are_apart([s.indices for s in stores.values()]):
+        return False
+    left = {e for e in ir.loads(body) if e.data is buffer}
+    for at, store in stores.items():
+        load = _load_of(store)
+        left.discard(load)
+        here = sum(1 for s in ir.walk(body) if _own_loads(s, load))
+        if here != sum(1 for s in _plain(block[at + 1 :]) if _own_loads(s, load)):
+            return False
+    return not left
+
+
+def _load_of(store: Store) -> Expr:
+    return Expr("load", store.indices, ir.scalar_dtype(store.buffer.dtype), store.buffer)
+
+
+def _plain(statements: list[Statement]) -> list[Store | ir.Assign | ir.Declare]:
+    return [s for s in statements if isinstance(s, (Store, ir.Assign, ir.Declare))]
+
+
+def _are_apart(places: list[tuple[Expr, ...]]) -> bool:
+    """Whether places differ, and by numbers alone, whatever the loops around them are at."""
+    if len(places) == 1:
+        return True
+    if any(len(indices) != 1 for indices in places):
+        return False
+    forms = [linear_form(index, clamped=True) for (index,) in places]
+    known = [f for f in forms if f is not None and not any(names for names, _ in f[1])]
+    numbers = {sum(number for _, number in constants) for _, constants in known}
+    is_one_sum = all(terms == known[0][0] for terms, _ in known)
+    return len(numbers) == len(known) == len(places) and is_one_sum
 
 
 def _own_loads(statement: Statement, load: Expr) -> bool:

@@ -84,7 +84,7 @@ class _Joining:
             other = earlier.step
             has_shared = bool(earlier.effects.touched & new.effects.touched)
             if isinstance(other, Kernel) and (has_shared or not new.is_total):
-                why = self._join(other, step, conflicts)
+                why = self._strangers(earlier, new) or self._join(other, step, conflicts)
                 if self.tried is not None and has_shared:
                     self.tried(other, step, why)
                 if not why:
@@ -94,6 +94,18 @@ class _Joining:
             if conflicts or isinstance(other, ir.BindStep):
                 return False
         return False
+
+    def _strangers(self, earlier: _Placed, new: _Placed) -> str:
+        """Why two kernels stay two that have no array in common, else "": many arrays at once are
+        more than the caches and those who fetch ahead can follow."""
+        known, more = (
+            {b for b in placed.effects.touched if b.dims and not ir.is_tiny(b)}
+            for placed in (earlier, new)
+        )
+        most = self.target.most_streams
+        if len(known) + len(more) <= most or known & more:
+            return ""
+        return f"they share no array, and together touch more than {most}"
 
     def _join(self, first: Kernel, second: Kernel, conflicts: frozenset[Buffer]) -> str:
         """Make ``second`` a part of ``first``; why not, where that cannot be, else ""."""
