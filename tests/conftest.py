@@ -101,7 +101,7 @@ def machine_code_of_the_test(request: pytest.FixtureRequest) -> Iterator[None]:
     elif machine_code.is_optimised(request.node):
         yield
     else:
-        with machine_code.unoptimised():
+        with machine_code.unoptimised(bool(request.node.get_closest_marker("each_pass"))):
             yield
 
 
@@ -180,12 +180,14 @@ def rng(request: pytest.FixtureRequest, seed: int) -> np.random.Generator:
     return np.random.default_rng([seed, zlib.crc32(request.node.nodeid.encode())])
 
 
-@pytest.fixture(autouse=True)
-def nothing_learnt_before(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def nothing_learnt_before() -> Iterator[None]:
     """No test knows which sizes varied in another, or in an earlier run."""
     from phix.api.sizes import Sizes
 
-    monkeypatch.setattr(Sizes, "_key", lambda self, call: None)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Sizes, "_key", lambda self, call: None)
+        yield
 
 
 @pytest.fixture(autouse=True)

@@ -4,12 +4,17 @@ Most of the time of tests goes into LLVM. A test that is not about what its opti
 phix's code is marked ``unoptimised``: its programs are the same, and so is the text that LLVM is
 given, but LLVM keeps close to that text. One such test in so many has them optimised all the same,
 another one for each seed of the run, and all have under ``--optimise``.
+
+Nor is a marked test about single passes over loops: its programs are verified at the end of each
+list of passes, for what is wrong then was wrong after a pass. Where one breaks a rule,
+``--optimise`` verifies after each pass, and names it. Tests without the mark, and those marked
+``each_pass`` beside it, verify after each: those of the passes, and of programs drawn at random.
 """
 
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -36,10 +41,14 @@ _forgotten = 0
 
 
 @contextmanager
-def unoptimised() -> Iterator[None]:
-    """Inside a with block, LLVM leaves code much as it is; none is taken for optimised code."""
+def unoptimised(each_pass: bool = True) -> Iterator[None]:
+    """Inside a with block, LLVM leaves code much as it is; none is taken for optimised code.
+
+    Without ``each_pass``, loops are verified at the end of each list of passes alone.
+    """
     from phix.interpreters.eager import EAGER
     from phix.kernels.cpu import jit
+    from phix.kernels.loops import verifier
 
     global _forgotten
     identity, known = jit.identity(), jit._object
@@ -51,6 +60,8 @@ def unoptimised() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(jit, "identity", lambda: identity + _MARK)
         patch.setattr(jit, "_object", lambda t, final: known(t, True) if final else _object(t))
+        if not each_pass:
+            patch.setattr(verifier, "verify", _at_ends(verifier.verify))
         for name in STORES:
             patch.setattr(EAGER, name, _own.setdefault(name, {}))
         _forgotten = EAGER.forgotten
@@ -65,6 +76,18 @@ def unoptimised() -> Iterator[None]:
 
 
 _MARK = " unoptimised"
+
+
+def _at_ends(verify: Callable[[str, Any], None]) -> Callable[[str, Any], None]:
+    """The verifier, silent but after the last pass of each list."""
+    from phix.kernels.schedule.pipeline import PIPELINES
+
+    def verify_at_ends(after: str, program: Any) -> None:
+        made = ([row.name for row in rows if row.is_on] for rows in PIPELINES.values())
+        if after in {names[-1] for names in made if names}:
+            verify(after, program)
+
+    return verify_at_ends
 
 
 def _object(text: str) -> bytes:

@@ -11,6 +11,8 @@ import pytest
 import phix
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised
+
 NUMPY = {
     "asin": np.arcsin, "acos": np.arccos, "atan": np.arctan, "asinh": np.arcsinh,
     "acosh": np.arccosh, "atanh": np.arctanh, "log1p": np.log1p, "log2": np.log2,

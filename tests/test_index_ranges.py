@@ -13,6 +13,8 @@ import phix.nn.functional as F
 from phix import ops
 from phix.core.errors import ArgumentError, TensorIndexError
 
+pytestmark = pytest.mark.unoptimised
+
 X = phix.to_tensor(np.arange(12.0).reshape(3, 4))
 ROWS = phix.to_tensor(np.ones((2, 4)))
 # A function of an index tensor, and an index with one int out of range and what it is clamped to.

@@ -10,6 +10,8 @@ import pytest
 import phix
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised
+
 X = np.random.default_rng(0).normal(size=(1, 2, 5, 4)).astype(np.float32)
 
 

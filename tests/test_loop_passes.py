@@ -17,7 +17,7 @@ from phix.kernels.loops import nodes as ir
 from phix.kernels.schedule import joining, pipeline
 from tests import random_graphs
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.unoptimised, pytest.mark.each_pass]
 
 Function = Callable[..., Any]
 Shapes = tuple[Any, ...]

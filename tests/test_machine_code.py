@@ -10,8 +10,11 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core import rewrites
 from phix.interpreters.eager import EAGER
 from phix.kernels.cpu import jit
+from phix.kernels.loops import verifier
+from phix.kernels.schedule.pipeline import PIPELINES
 from tests import machine_code
 from tests.machine_code import unoptimised
 
@@ -69,3 +72,23 @@ def test_plans_that_hold_no_more_are_forgotten_in_both_kinds() -> None:
     EAGER.plans.clear()
     with unoptimised():
         assert not EAGER.plans
+
+
+def test_marked_tests_verify_at_the_ends_of_lists_of_passes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(verifier, "verify", lambda after, program: seen.append(after))
+
+    def verified(scale: float, **how: Any) -> list[str]:
+        seen.clear()
+        with unoptimised(**how):
+            phix.jit(lambda x: ops.tanh(x) * scale).lower(np.ones(3)).compile()
+        return list(seen)
+
+    ends = ["block_sums"]  # of a list for another engine
+    every = [row.name for name in ("every engine", "cpu") for row in PIPELINES[name]]
+    assert verified(1.4375) == ["lower", *every]
+    assert verified(2.4375, each_pass=False) == ["drop_temps", *ends, "stream_results"]
+    with rewrites.without(frozenset({"stream_results", "several_rows"})):
+        assert verified(3.4375, each_pass=False) == ["drop_temps", *ends, "share_loops"]

@@ -14,6 +14,7 @@ import numpy as np
 import pytest
 
 import phix
+from harness.cases import table_entries
 from phix import ops
 from phix.core import annotations, rules
 from phix.core.errors import OpTableError
@@ -48,7 +49,7 @@ def table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 # -- the table of the repository -------------------------------------------------------------
 def test_generated_functions_are_fresh() -> None:
-    assert generator.OPS_FILE.read_text() == codegen.render(read_table()), "run `make ops`"
+    assert generator.OPS_FILE.read_text() == codegen.render(table_entries()), "run `make ops`"
 
 
 def test_check_option_says_whether_the_functions_are_fresh(
@@ -71,7 +72,7 @@ def test_generator_runs_from_anywhere(tmp_path: Path) -> None:
 
 def test_an_entry_moves_little_of_the_generated_text() -> None:
     """What is there of other ops stays as it is: no line numbers, and names in short rows."""
-    entries = read_table()
+    entries = table_entries()
     before = codegen.render([e for e in entries if not e.name.startswith("softplus")]).splitlines()
     after = codegen.render(entries).splitlines()
     changed = difflib.SequenceMatcher(None, before, after, autojunk=False).get_opcodes()
@@ -81,14 +82,14 @@ def test_an_entry_moves_little_of_the_generated_text() -> None:
 
 
 def test_every_op_has_a_doc_and_plain_names() -> None:
-    for entry in read_table():
+    for entry in table_entries():
         assert entry.is_backward or entry.facts.get("doc"), f"{entry.where}: no doc"
         assert "forward_names" not in entry.facts, f"{entry.where}: names differ from the forward's"
         assert entry.facts.get("family"), f"{entry.where}: no family"
 
 
 def test_registry_holds_what_the_table_says() -> None:
-    for entry in read_table():
+    for entry in table_entries():
         op, said = rules.OPS[entry.name], entry.op()
         for fact in ("args", "outputs", "traits", "dtypes", "infer_meta_name", "backward"):
             assert getattr(op, fact) == getattr(said, fact), (entry.name, fact)
@@ -128,7 +129,7 @@ def test_signature_and_docstring() -> None:
 def test_slots_that_take_tensors_are_annotated_so() -> None:
     """Of a number that may be a tensor under a transformation; backward ops have no annotations."""
     found = set()
-    for entry in read_table():
+    for entry in table_entries():
         op = rules.OPS[entry.name]
         parameters = inspect.signature(getattr(ops, codegen.python_name(op.name))).parameters
         names = [op.attr_names[i] for i in op.number_slots if not op.forward]

@@ -10,6 +10,8 @@ import pytest
 import phix
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised
+
 ENDS = (-7, -3, -1, 0, 1, 3, 7)
 
 

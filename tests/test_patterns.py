@@ -18,6 +18,8 @@ from phix.core.rules import OPS
 from phix.passes.recognise import recognise, report
 from toy_device import Toy, toy
 
+pytestmark = pytest.mark.unoptimised
+
 RNG = np.random.default_rng(3)
 
 

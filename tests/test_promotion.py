@@ -12,6 +12,8 @@ import pytest
 import phix
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised
+
 KINDS = ("bool", "int", "float", "complex")
 INTS = [f"{sign}int{bits}" for bits in (8, 16, 32, 64) for sign in ("u", "")]
 # digits of the significand and of the exponent, in bits

@@ -10,6 +10,8 @@ import pytest
 import phix
 from phix import ops
 
+pytestmark = pytest.mark.unoptimised
+
 
 def test_halves_go_to_even_or_away_from_zero() -> None:
     x = np.array([7, -2.5, 1.5, -3, 0.5, 0.0], np.float32)

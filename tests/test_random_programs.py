@@ -6,7 +6,7 @@ import pytest
 
 from random_programs import TRANSFORMATIONS, run_draw
 
-pytestmark = pytest.mark.unoptimised
+pytestmark = [pytest.mark.unoptimised, pytest.mark.each_pass]
 
 GROUPS, EACH = 12, 4
 

@@ -21,6 +21,8 @@ from phix.core.errors import (
     TensorIndexError,
 )
 
+pytestmark = pytest.mark.unoptimised
+
 PLACES = np.array([[0, 2, 1, 2], [1, 0, 3, 0]])  # (2, 0) twice
 VALUES = np.array([0.5, 2.0, -0.25, -1.5])
 SHAPE = (3, 4)

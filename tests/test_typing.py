@@ -85,6 +85,7 @@ def _checked(program: Path, folder: Path) -> tuple[int, list[str]]:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("mypy")  # which finds what it knows of phix from the first
 def test_a_users_program_is_typed_and_runs(tmp_path: Path) -> None:
     """Each ``assert_type`` of the program holds for mypy; what it calls a tensor is one."""
     status, lines = _checked(PROGRAM, tmp_path)
@@ -117,6 +118,7 @@ def test_what_the_program_calls_a_tensor_is_one() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.xdist_group("mypy")
 def test_faults_of_a_users_program_are_seen(tmp_path: Path) -> None:
     program = tmp_path / "wrong.py"
     program.write_text(WRONG)

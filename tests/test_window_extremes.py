@@ -13,6 +13,8 @@ from phix import ops
 from phix.core.errors import AttributeValueError, OutOfMemoryError, PhixError
 from tests.spoiled_calls import limited
 
+pytestmark = pytest.mark.unoptimised
+
 X = np.arange(50, dtype=np.float32).reshape(1, 2, 5, 5)
 W = np.ones((3, 2, 3, 3), np.float32)
 LARGE = [2**62, 2**31 - 1]

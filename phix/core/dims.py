@@ -23,15 +23,12 @@ _counter = itertools.count()
 class Symbol:
     """One unknown size: named (``spec(["n"])``), anonymous (``spec([-1])``), or learnt by jit."""
 
-    __slots__ = ("learnt", "name", "number")
+    __slots__ = ("key", "learnt", "name", "number")
 
     def __init__(self, name: str | None = None, learnt: bool = False) -> None:
         self.name, self.learnt = name, learnt
         self.number = next(_counter)
-
-    @property
-    def key(self) -> tuple[Any, ...]:
-        return ("symbol", self.name or "", 0 if self.name else self.number)
+        self.key: tuple[Any, ...] = ("symbol", name or "", 0 if name else self.number)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Symbol) and self.key == other.key)
@@ -75,17 +72,18 @@ class Dim(UnknownSize):
 
     def __init__(self, terms: dict[Monomial, int], divides: bool = False) -> None:
         self.divides = divides  # no part of the key: the size is the same
-        ordered = sorted(
-            ((m, c) for m, c in terms.items() if c),
-            key=lambda term: (-len(term[0]), [a.key for a in term[0]]),
-        )
-        self.terms = tuple(ordered)
+        nonzero = [(m, c) for m, c in terms.items() if c]
+        if len(nonzero) > 1:
+            nonzero.sort(key=lambda term: (-len(term[0]), [a.key for a in term[0]]))
+        self.terms = tuple(nonzero)
         self.key = ("dim", tuple((tuple(a.key for a in m), c) for m, c in self.terms))
 
     # -- arithmetic ------------------------------------------------------------------------
     def __add__(self, other: Any) -> DimLike:
         if not isinstance(other, (int, Dim)):
             return NotImplemented
+        if isinstance(other, int) and other == 0 and not self.divides:
+            return self
         terms = dict(self.terms)
         for monomial, c in _terms(other):
             terms[monomial] = terms.get(monomial, 0) + c
@@ -94,9 +92,13 @@ class Dim(UnknownSize):
     def __mul__(self, other: Any) -> DimLike:
         if not isinstance(other, (int, Dim)):
             return NotImplemented
+        if isinstance(other, int):
+            if other == 1 and not self.divides:
+                return self
+            return _simplest({m: c * other for m, c in self.terms})
         terms: dict[Monomial, int] = {}
-        for (m1, c1), (m2, c2) in itertools.product(self.terms, _terms(other)):
-            monomial = tuple(sorted(m1 + m2, key=lambda a: a.key))
+        for (m1, c1), (m2, c2) in itertools.product(self.terms, other.terms):
+            monomial = tuple(sorted(m1 + m2, key=lambda a: a.key)) if m1 and m2 else m1 or m2
             terms[monomial] = terms.get(monomial, 0) + c1 * c2
         return _simplest(terms)
 

@@ -262,14 +262,14 @@ def kind_of(case: Case) -> str:
 
 
 @functools.cache
-def _entries() -> list[Entry]:
+def table_entries() -> list[Entry]:
     """The table, read once for all files of tests that go through it."""
     return read_table()
 
 
 def table_cases() -> list[Case]:
     """One case for every op of the table that has a ``test`` key."""
-    entries = ((entry.name, entry.test) for entry in _entries())
+    entries = ((entry.name, entry.test) for entry in table_entries())
     return [Case(get_op(name), dict(test)) for name, test in entries if test]
 
 
@@ -277,6 +277,6 @@ def entries_without_test() -> list[str]:
     """Where the entries stand that have no ``test``, backward ops left out."""
     return [
         f"{entry.file}:{entry.line}: {entry.name}"
-        for entry in _entries()
+        for entry in table_entries()
         if not entry.test and not get_op(entry.name).forward
     ]

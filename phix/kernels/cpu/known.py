@@ -17,6 +17,7 @@ from phix.kernels.cpu.llvm import Parameter
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
 from phix.kernels.loops.nodes import Buffer, Kernel, Step
 from phix.kernels.scalar import language as sc
+from phix.kernels.scalar.bottom_up import bottom_up
 from phix.kernels.schedule import workspace
 
 # PyArrayObject: object head, data, nd (padded), dims, strides.
@@ -145,11 +146,15 @@ class Known:
 
     def value(self, expr: sc.Expr) -> str:
         """The value of an expression of dims and indices."""
+        # each part once: a size that was divided stands in its quotient several times
+        return bottom_up(expr, {}, self._value)
+
+    def _value(self, expr: sc.Expr, operands: list[str]) -> str:
         if expr.fn == "const":
             return str(expr.data)
         if expr.fn == "var":
             return self.symbol(expr.data)
-        return ins.emit(self, expr, [self.value(a) for a in expr.args], None)
+        return ins.emit(self, expr, operands, None)
 
     # -- temps -----------------------------------------------------------------------------
     def allocate(self, steps: list[Step]) -> None:

@@ -56,7 +56,12 @@ class DimExpressions:
 
     def strides(self, dims: Shape) -> tuple[Expr, ...]:
         """Elements from one index to the next, by axis, in C order."""
-        return tuple(self.dim(dm.product(dims[k + 1 :])) for k in range(len(dims)))
+        strides: list[Expr] = []
+        size: DimLike = 1
+        for d in reversed(dims):
+            strides.append(self.dim(size))
+            size = d * size
+        return tuple(reversed(strides))
 
     def linear(self, indices: tuple[Expr, ...], dims: Shape) -> Expr:
         """The linear index of ``indices`` in an array of ``dims``."""
