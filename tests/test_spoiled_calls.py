@@ -57,6 +57,17 @@ def test_every_public_function_is_spoiled() -> None:
     } | {n for n in public if isinstance(getattr(phix, n), np.dtype)}  # fmt: skip
 
 
+@pytest.mark.parametrize("face", ["cupy", "kernels", "numba", "testing"])
+def test_every_function_of_what_takes_kernels_is_spoiled(face: str) -> None:
+    spoiled = {s.name for s in other_subjects()}
+    module = getattr(phix, face)
+    public = (n for n in module.__all__ if callable(getattr(module, n)))
+    assert not [
+        n for n in public if not isinstance(getattr(module, n), type)
+        and f"{face}.{n}" not in spoiled
+    ]  # fmt: skip
+
+
 X = phix.to_tensor([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 COUNTS = phix.to_tensor([1, 2])
 # What the issue lists, and what was found beside it: a call, its error, and a part of the message.

@@ -54,7 +54,8 @@ def while_loop(
 def while_loop(cond_fun: Callable[..., Any], body_fun: Callable[..., Any], init_val: Any) -> Any:
     """``val = body_fun(val)`` for as long as ``cond_fun(val)`` holds.
 
-    Reverse mode works: the steps are counted on the way forward.
+    Reverse mode works: the steps are counted on the way forward. On the CPU, Ctrl-C ends a loop
+    that goes on and on in the main thread of Python, as other signals do whose handlers raise.
 
     Args:
         cond_fun: of the carried tree, to one bool.

@@ -68,7 +68,7 @@ class KernelFunction:
             _fill(ctx, out, result.data)
 
     def _check(self, ctx: KernelContext, given: dict[str, Any]) -> None:
-        """Refuse what is no storage of the place, of a dtype of phix."""
+        """Refuse what is no storage of the place or the host, of a dtype of phix."""
         if not isinstance(ctx, KernelContext):
             raise KernelError(
                 f"the kernel of {self.op.name!r} takes a phix.kernels.KernelContext first, found "
@@ -77,7 +77,7 @@ class KernelFunction:
         storage = places.device_of(ctx.place.kind).storage
         attrs = set(self.op.attr_names)
         for name, entry in given.items():
-            odd = [x for x in flat((entry,)) if not isinstance(x, (storage, Unsized))]
+            odd = [x for x in flat((entry,)) if not isinstance(x, (storage, np.ndarray, Unsized))]
             odd += [x for x in flat((entry,)) if getattr(x, "dtype", None) not in dt.NATIVE]
             if odd and name not in attrs:
                 raise KernelError(

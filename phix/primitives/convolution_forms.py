@@ -64,19 +64,15 @@ def conv3d(
 
 
 @rules.decompose("depthwise_conv2d")
-def depthwise_conv2d(
-    input: Any,
-    filter: Any,
-    strides: Any,
-    paddings: Any,
-    padding_algorithm: str,
-    groups: int,
-    dilations: Any,
-    data_format: str,
-) -> Any:
-    return ops.conv2d(
-        input, filter, strides, paddings, padding_algorithm, dilations, groups, data_format
-    )
+def depthwise_conv2d(input: Any, filter: Any, *attrs: Any) -> Any:
+    return ops.conv2d(input, filter, *_as_of_conv2d(*attrs))
+
+
+def _as_of_conv2d(
+    strides: Any, paddings: Any, algorithm: str, groups: int, dilations: Any, data_format: str
+) -> tuple[Any, ...]:
+    """The attributes of depthwise convolutions in the order that others have."""
+    return strides, paddings, algorithm, dilations, groups, data_format
 
 
 # -- biases ------------------------------------------------------------------------------------
@@ -95,19 +91,8 @@ def _biased(out: Any, bias: Any, data_format: str) -> Any:
 
 @rules.decompose("depthwise_conv2d_bias")
 @rules.decompose("depthwise_conv3d_bias")
-def depthwise_bias(
-    input: Any,
-    filter: Any,
-    bias: Any,
-    strides: Any,
-    paddings: Any,
-    padding_algorithm: str,
-    groups: int,
-    dilations: Any,
-    data_format: str,
-) -> Any:
-    attrs = (strides, paddings, padding_algorithm, dilations, groups, data_format)
-    return _biased(convolved(input, filter, *attrs), bias, data_format)
+def depthwise_bias(input: Any, filter: Any, bias: Any, *attrs: Any) -> Any:
+    return _biased(convolved(input, filter, *_as_of_conv2d(*attrs)), bias, attrs[-1])
 
 
 @rules.decompose("conv2d_transpose_bias")

@@ -263,55 +263,22 @@ def check(
     return kernel, strides, paddings
 
 
-def _max_attrs(count: int) -> Any:
-    def rule(
-        x: MetaTensor,
-        kernel_size: Any,
-        strides: Any,
-        paddings: Any,
-        ceil_mode: bool,
-        data_format: str,
-        algorithm: str,
-    ) -> Any:
-        sizes = check(kernel_size, strides, paddings, data_format, algorithm, count)
-        return *sizes, ceil_mode, data_format, algorithm
-
-    return rule
-
-
-def _avg_attrs(count: int) -> Any:
-    def rule(
-        x: MetaTensor,
-        kernel_size: Any,
-        strides: Any,
-        paddings: Any,
-        ceil_mode: bool,
-        exclusive: bool,
-        data_format: str,
-        algorithm: str,
-    ) -> Any:
-        sizes = check(kernel_size, strides, paddings, data_format, algorithm, count)
-        return *sizes, ceil_mode, exclusive, data_format, algorithm
+def _attrs(count: int) -> Any:
+    def rule(x: MetaTensor, kernel_size: Any, strides: Any, paddings: Any, *how: Any) -> Any:
+        *_, data_format, algorithm = how
+        return *check(kernel_size, strides, paddings, data_format, algorithm, count), *how
 
     return rule
 
 
 for _count in (2, 3):
-    rules.normalize(f"max_pool{_count}d")(_max_attrs(_count))
-    rules.normalize(f"avg_pool{_count}d")(_avg_attrs(_count))
+    rules.normalize(f"max_pool{_count}d")(_attrs(_count))
+    rules.normalize(f"avg_pool{_count}d")(_attrs(_count))
 
 
 @rules.infer_meta("PoolWindowsInferMeta")
-def pool_meta(
-    x: MetaTensor,
-    kernel_size: Any,
-    strides: Any,
-    paddings: Any,
-    ceil_mode: bool,
-    data_format: str,
-    padding_algorithm: str,
-) -> MetaTensor:
-    windows = Windows(x, kernel_size, strides, paddings, ceil_mode, data_format, padding_algorithm)
+def pool_meta(x: MetaTensor, *attrs: Any) -> MetaTensor:
+    windows = Windows(x, *attrs)
     found = dict(zip(windows.axes, windows.counts))
     return x.with_dims([found.get(i, d) for i, d in enumerate(x.dims)])
 
@@ -329,19 +296,10 @@ def max_pool_grad(x: Any, out: Any, out_grad: Any, *attrs: Any) -> Any:
     return Windows(x, *attrs).back_to_largest(x, out, out_grad)
 
 
-def _averaging(
-    x: Any,
-    kernel_size: Any,
-    strides: Any,
-    paddings: Any,
-    ceil_mode: bool,
-    exclusive: bool,
-    data_format: str,
-    padding_algorithm: str,
-) -> tuple[Windows, bool]:
+def _averaging(x: Any, *attrs: Any) -> tuple[Windows, bool]:
     """The windows, and whether padding is left out of their sizes."""
-    sizes = (kernel_size, strides, paddings, ceil_mode)
-    return Windows(x, *sizes, data_format, padding_algorithm), exclusive
+    sizes, exclusive, layout = attrs[:4], attrs[4], attrs[5:]
+    return Windows(x, *sizes, *layout), exclusive
 
 
 @rules.decompose("avg_pool2d")

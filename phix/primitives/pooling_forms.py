@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 from phix import ops
 from phix.core import dims as dm
@@ -38,38 +38,43 @@ def _check_images(x: Any, count: int) -> None:
 _POOLING_TYPES = ("max", "avg")
 
 
+class _Pooling(NamedTuple):
+    """The attributes of the ops, in their order."""
+
+    kernel_size: Any
+    strides: Any
+    paddings: Any
+    ceil_mode: bool
+    exclusive: bool
+    data_format: str
+    pooling_type: str
+    global_pooling: bool
+    is_adaptive: bool
+    algorithm: str
+
+    def checked(self, count: int) -> _Pooling:
+        """The sizes of windows written out for each axis."""
+        kernel_size, strides, paddings = check(*self[:3], self.data_format, self.algorithm, count)
+        return self._replace(kernel_size=kernel_size, strides=strides, paddings=paddings)
+
+
 def _pool_attrs(count: int) -> Any:
-    def rule(
-        x: MetaTensor,
-        kernel_size: Any,
-        strides: Any,
-        paddings: Any,
-        ceil_mode: bool,
-        exclusive: bool,
-        data_format: str,
-        pooling_type: str,
-        global_pooling: bool,
-        is_adaptive: bool,
-        algorithm: str,
-    ) -> Any:
+    def rule(x: MetaTensor, *given: Any) -> Any:
         """Adaptive pooling whose windows part the image evenly becomes pooling by such windows."""
-        if pooling_type not in _POOLING_TYPES:
-            raise AttributeValueError(f"pooling_type must be max or avg, found {pooling_type!r}")
+        p = _Pooling(*given)
+        if p.pooling_type not in _POOLING_TYPES:
+            raise AttributeValueError(f"pooling_type must be max or avg, found {p.pooling_type!r}")
         _check_images(x, count)
-        kernel_size, strides, paddings = check(
-            kernel_size, strides, paddings, data_format, algorithm, count
-        )
-        if is_adaptive and not global_pooling:
-            size = tuple(x.dims[a] for a in spatial(x, data_format))
-            paddings, ceil_mode, algorithm = (0,) * count, False, "EXPLICIT"
-            known = dm.is_known(*size, *kernel_size)
-            if known and all(n and n % c == 0 for n, c in zip(size, kernel_size)):
-                kernel_size = strides = tuple(n // c for n, c in zip(size, kernel_size))
-                is_adaptive = False
-        return (
-            kernel_size, strides, paddings, ceil_mode, exclusive, data_format, pooling_type,
-            global_pooling, is_adaptive and not global_pooling, algorithm,
-        )  # fmt: skip
+        p = p.checked(count)
+        if not p.is_adaptive or p.global_pooling:
+            return tuple(p._replace(is_adaptive=False))
+        size = tuple(x.dims[a] for a in spatial(x, p.data_format))
+        p = p._replace(paddings=(0,) * count, ceil_mode=False, algorithm="EXPLICIT")
+        known = dm.is_known(*size, *p.kernel_size)
+        if known and all(n and n % c == 0 for n, c in zip(size, p.kernel_size)):
+            windows = tuple(n // c for n, c in zip(size, p.kernel_size))
+            p = p._replace(kernel_size=windows, strides=windows, is_adaptive=False)
+        return tuple(p)
 
     return rule
 
@@ -94,28 +99,17 @@ def _pool(count: int) -> Any:
     max_pool = ops.max_pool2d if count == 2 else ops.max_pool3d
     avg_pool = ops.avg_pool2d if count == 2 else ops.avg_pool3d
 
-    def rule(
-        x: Any,
-        kernel_size: Any,
-        strides: Any,
-        paddings: Any,
-        ceil_mode: bool,
-        exclusive: bool,
-        data_format: str,
-        pooling_type: str,
-        global_pooling: bool,
-        is_adaptive: bool,
-        algorithm: str,
-    ) -> Any:
-        is_max = pooling_type == "max"
-        if global_pooling:
-            return (ops.max if is_max else ops.mean)(x, spatial(x, data_format), True)
-        if is_adaptive:
-            return _adaptively(x, kernel_size, data_format, pooling_type)
-        windows = (kernel_size, strides, paddings, ceil_mode)
+    def rule(x: Any, *given: Any) -> Any:
+        p = _Pooling(*given)
+        is_max = p.pooling_type == "max"
+        if p.global_pooling:
+            return (ops.max if is_max else ops.mean)(x, spatial(x, p.data_format), True)
+        if p.is_adaptive:
+            return _adaptively(x, p.kernel_size, p.data_format, p.pooling_type)
+        windows = (p.kernel_size, p.strides, p.paddings, p.ceil_mode)
         if is_max:
-            return max_pool(x, *windows, data_format, algorithm)
-        return avg_pool(x, *windows, exclusive, data_format, algorithm)
+            return max_pool(x, *windows, p.data_format, p.algorithm)
+        return avg_pool(x, *windows, p.exclusive, p.data_format, p.algorithm)
 
     return rule
 
@@ -126,56 +120,31 @@ for _count in (2, 3):
 
 
 @rules.normalize("lp_pool2d")
-def lp_pool2d_attrs(
-    x: MetaTensor,
-    kernel_size: Any,
-    strides: Any,
-    paddings: Any,
-    ceil_mode: bool,
-    exclusive: bool,
-    data_format: str,
-    pooling_type: str,
-    global_pooling: bool,
-    is_adaptive: bool,
-    algorithm: str,
-    norm_type: Any,
-) -> Any:
+def lp_pool2d_attrs(x: MetaTensor, *given: Any) -> Any:
+    *pooling, norm_type = given
     if not dt.is_float(x.dtype):
         raise DTypeError(f"x must be floats, found {x}; cast it")
     _check_images(x, 2)
-    windows = check(kernel_size, strides, paddings, data_format, algorithm)
     if isinstance(norm_type, (int, float)) and not 0 < norm_type < math.inf:
         raise AttributeValueError(f"norm_type must be a number above 0, found {norm_type}")
-    return (
-        *windows, ceil_mode, exclusive, data_format, pooling_type, global_pooling, is_adaptive,
-        algorithm, norm_type,
-    )  # fmt: skip
+    return *_Pooling(*pooling).checked(2), norm_type
 
 
 @rules.decompose("lp_pool2d")
 @in_float32
-def lp_pool2d(
-    x: Any,
-    kernel_size: Any,
-    strides: Any,
-    paddings: Any,
-    ceil_mode: bool,
-    exclusive: bool,
-    data_format: str,
-    pooling_type: str,
-    global_pooling: bool,
-    is_adaptive: bool,
-    algorithm: str,
-    norm_type: Any,
-) -> Any:
+def lp_pool2d(x: Any, *given: Any) -> Any:
+    *pooling, norm_type = given
+    p = _Pooling(*pooling)
     powers = ops.pow(x, norm_type)
-    if global_pooling:
-        total = ops.sum(powers, spatial(x, data_format), keepdim=True)
-    elif is_adaptive:
-        spans = _adaptive_spans(x, kernel_size, data_format)
+    if p.global_pooling:
+        total = ops.sum(powers, spatial(x, p.data_format), keepdim=True)
+    elif p.is_adaptive:
+        spans = _adaptive_spans(x, p.kernel_size, p.data_format)
         total = ops.sum(gathered(powers, spans, 0), within(spans))
     else:
-        windows = Windows(x, kernel_size, strides, paddings, ceil_mode, data_format, algorithm)
+        windows = Windows(
+            x, p.kernel_size, p.strides, p.paddings, p.ceil_mode, p.data_format, p.algorithm
+        )
         total = windows.reduced(powers, 0.0, ops.sum, ops.add)
     # the root of 0 is 0, and so is its gradient, as that of norms
     zero = ops.full((), 0, x.dtype)

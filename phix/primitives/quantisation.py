@@ -177,36 +177,26 @@ def _averaged(
     return new_accum / new_state, *kept
 
 
-@rules.decompose("fake_quantize_moving_average_abs_max")
-@in_float32
-def fake_quantize_moving_average_abs_max(
-    x: Any,
-    in_scale: Any,
-    in_accum: Any,
-    in_state: Any,
-    moving_rate: float,
-    bit_length: int,
-    is_test: bool,
-    round_type: int,
-) -> Any:
-    scale, *states = _averaged(x, in_scale, in_accum, in_state, moving_rate, is_test)
-    return _quantised(x, scale, bit_length, round_type), scale, *states
+def _by_moving_average(quantised: Any) -> Any:
+    @in_float32
+    def rule(
+        x: Any,
+        in_scale: Any,
+        in_accum: Any,
+        in_state: Any,
+        moving_rate: float,
+        bit_length: int,
+        is_test: bool,
+        round_type: int,
+    ) -> Any:
+        scale, *states = _averaged(x, in_scale, in_accum, in_state, moving_rate, is_test)
+        return quantised(x, scale, bit_length, round_type), scale, *states
+
+    return rule
 
 
-@rules.decompose("fake_quantize_dequantize_moving_average_abs_max")
-@in_float32
-def fake_quantize_dequantize_moving_average_abs_max(
-    x: Any,
-    in_scale: Any,
-    in_accum: Any,
-    in_state: Any,
-    moving_rate: float,
-    bit_length: int,
-    is_test: bool,
-    round_type: int,
-) -> Any:
-    scale, *states = _averaged(x, in_scale, in_accum, in_state, moving_rate, is_test)
-    return _dequantised(x, scale, bit_length, round_type), scale, *states
+rules.decompose("fake_quantize_moving_average_abs_max")(_by_moving_average(_quantised))
+rules.decompose("fake_quantize_dequantize_moving_average_abs_max")(_by_moving_average(_dequantised))
 
 
 @rules.decompose("fake_quantize_range_abs_max")

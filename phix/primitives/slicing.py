@@ -133,67 +133,36 @@ def strided_slice_batch(
 # -- slice_put ---------------------------------------------------------------------------------
 @rules.normalize("slice_put")
 def slice_put_attrs(
-    x: MetaTensor,
-    value: MetaTensor,
-    axes: Any,
-    starts: Any,
-    ends: Any,
-    strides: Any,
-    accumulate: bool,
+    x: MetaTensor, value: Any, axes: Any, starts: Any, ends: Any, strides: Any, accumulate: bool
 ) -> Any:
     strides = strides or (1,) * len(axes)
     return *_bounds(x, axes, starts, ends, strides), accumulate
 
 
 @rules.infer_meta("SlicePutInferMeta")
-def slice_put_meta(
-    x: MetaTensor,
-    value: MetaTensor,
-    axes: Any,
-    starts: Any,
-    ends: Any,
-    strides: Any,
-    accumulate: bool,
-) -> MetaTensor:
-    dims = strided_slice_meta(x, axes, starts, ends, strides).dims
+def slice_put_meta(x: MetaTensor, value: MetaTensor, *attrs: Any) -> MetaTensor:
+    *bounds, _ = attrs
+    dims = strided_slice_meta(x, *bounds).dims
     check_fits(value, dims, "value")
     return x
 
 
 @rules.decompose("slice_put_grad")
-def slice_put_grad(
-    x: Any,
-    value: Any,
-    out_grad: Any,
-    axes: Any,
-    starts: Any,
-    ends: Any,
-    strides: Any,
-    accumulate: bool,
-) -> Any:
-    bounds = (axes, starts, ends, strides)
+def slice_put_grad(x: Any, value: Any, out_grad: Any, *attrs: Any) -> Any:
+    *bounds, accumulate = attrs
     zero = ops.full((), 0, out_grad.dtype)
     to_x = out_grad if accumulate else ops.slice_put(out_grad, zero, *bounds)
     return to_x, unbroadcast(ops.strided_slice(out_grad, *bounds), value)
 
 
 @rules.batch("slice_put")
-def slice_put_batch(
-    batched: Any,
-    x: Any,
-    value: Any,
-    axes: Any,
-    starts: Any,
-    ends: Any,
-    strides: Any,
-    accumulate: bool,
-) -> Any:
+def slice_put_batch(batched: Any, x: Any, value: Any, axes: Any, *attrs: Any) -> Any:
     of_x, of_value = batched
     size = (x if of_x else value).meta.dims[0]
     x = expanded(x, of_x, size)
     if of_value:
         value = behind(value, x.ndim - value.ndim)
-    return ops.slice_put(x, value, tuple(a + 1 for a in axes), starts, ends, strides, accumulate)
+    return ops.slice_put(x, value, tuple(a + 1 for a in axes), *attrs)
 
 
 def behind(x: Any, count: int) -> Any:

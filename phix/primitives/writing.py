@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -61,24 +61,31 @@ def index_add(x: Any, index: Any, add_value: Any, axis: int) -> Any:
 
 
 # -- slices ------------------------------------------------------------------------------------
+class _Slice(NamedTuple):
+    """Where values are written: attributes of the ops, in their order."""
+
+    starts: Any
+    ends: Any
+    steps: Any
+    axes: Any
+    decrease_axes: Any
+    none_axes: Any
+
+    @property
+    def bounds(self) -> tuple[Any, ...]:
+        """As the ops of slices take them."""
+        return self.axes, self.starts, self.ends, self.steps
+
+
 @rules.normalize("set_value_with_tensor")
-def set_value_attrs(
-    x: MetaTensor,
-    values: MetaTensor,
-    starts: Any,
-    ends: Any,
-    steps: Any,
-    axes: Any,
-    decrease_axes: Any,
-    none_axes: Any,
-) -> Any:
-    axes, starts, ends, steps = strided_slice_attrs(
-        x, axes, starts, ends, steps or (1,) * len(axes)
-    )
-    decrease = tuple(sorted(ax.all_positive(decrease_axes, x.ndim, "decrease_axes")))
-    if any(a < 0 for a in none_axes):
-        raise AttributeValueError(f"none_axes {none_axes} count from 0")
-    return starts, ends, steps, axes, decrease, tuple(sorted(none_axes))
+def set_value_attrs(x: MetaTensor, values: MetaTensor, *given: Any) -> Any:
+    at = _Slice(*given)
+    at = at._replace(steps=at.steps or (1,) * len(at.axes))
+    axes, starts, ends, steps = strided_slice_attrs(x, *at.bounds)
+    decrease = tuple(sorted(ax.all_positive(at.decrease_axes, x.ndim, "decrease_axes")))
+    if any(a < 0 for a in at.none_axes):
+        raise AttributeValueError(f"none_axes {at.none_axes} count from 0")
+    return starts, ends, steps, axes, decrease, tuple(sorted(at.none_axes))
 
 
 def _seen(dims: Any, decrease: Any, none_axes: Any) -> list[int | None]:
@@ -95,24 +102,16 @@ def _seen(dims: Any, decrease: Any, none_axes: Any) -> list[int | None]:
 
 
 @rules.infer_meta("SetValueInferMeta")
-def set_value_meta(
-    x: MetaTensor,
-    values: MetaTensor,
-    starts: Any,
-    ends: Any,
-    steps: Any,
-    axes: Any,
-    decrease_axes: Any,
-    none_axes: Any,
-) -> MetaTensor:
-    dims = strided_slice_meta(x, axes, starts, ends, steps).dims
-    for axis in decrease_axes:
+def set_value_meta(x: MetaTensor, values: MetaTensor, *given: Any) -> MetaTensor:
+    at = _Slice(*given)
+    dims = strided_slice_meta(x, *at.bounds).dims
+    for axis in at.decrease_axes:
         if not dm.may_equal(dims[axis], 1):
             raise ShapeError(
                 f"decrease_axes drops axis {axis}, of which {dm.dim_text(dims[axis])} elements are "
                 "taken; only an axis of one element can go (is an index out of range?)"
             )
-    seen = [1 if a is None else dims[a] for a in _seen(dims, decrease_axes, none_axes)]
+    seen = [1 if a is None else dims[a] for a in _seen(dims, at.decrease_axes, at.none_axes)]
     extra = max(values.ndim - len(seen), 0)
     if not all(dm.may_equal(d, 1) for d in values.dims[:extra]):
         raise ShapeError(f"values must broadcast to {dm.shape_text(tuple(seen))}, found {values}")
@@ -121,67 +120,39 @@ def set_value_meta(
 
 
 @rules.decompose("set_value_with_tensor")
-def set_value_with_tensor(
-    x: Any,
-    values: Any,
-    starts: Any,
-    ends: Any,
-    steps: Any,
-    axes: Any,
-    decrease_axes: Any,
-    none_axes: Any,
-) -> Any:
-    seen = _seen(x.meta.dims, decrease_axes, none_axes)
+def set_value_with_tensor(x: Any, values: Any, *given: Any) -> Any:
+    at = _Slice(*given)
+    seen = _seen(x.meta.dims, at.decrease_axes, at.none_axes)
     have = values.meta.dims
     have = (*(1,) * (len(seen) - len(have)), *have[max(len(have) - len(seen), 0) :])
     by_axis = {axis: size for axis, size in zip(seen, have) if axis is not None}
     values = ops.reshape(values, [by_axis.get(axis, 1) for axis in range(x.ndim)])
-    return ops.slice_put(x, values, axes, starts, ends, steps)
+    return ops.slice_put(x, values, *at.bounds)
 
 
 @rules.normalize("set_value")
-def set_value_of_numbers_attrs(
-    x: MetaTensor,
-    starts: Any,
-    ends: Any,
-    steps: Any,
-    axes: Any,
-    decrease_axes: Any,
-    none_axes: Any,
-    shape: Any,
-    values: Any,
-) -> Any:
+def set_value_of_numbers_attrs(x: MetaTensor, *given: Any) -> Any:
+    *at, shape, values = given
     if dm.product(shape) != len(values):
         raise ShapeError(
             f"shape {dm.shape_text(shape)} takes {dm.product(shape)} values, found {len(values)}"
         )
     for value in values:
         check_number(value, x.dtype)
-    bounds = (starts, ends, steps, axes, decrease_axes, none_axes)
-    return *set_value_attrs(x, x, *bounds), shape, values
+    return *set_value_attrs(x, x, *at), shape, values
 
 
 @rules.infer_meta("SetValueWithScalarsInferMeta")
-def set_value_of_numbers_meta(
-    x: MetaTensor,
-    starts: Any,
-    ends: Any,
-    steps: Any,
-    axes: Any,
-    decrease_axes: Any,
-    none_axes: Any,
-    shape: Any,
-    values: Any,
-) -> MetaTensor:
-    bounds = (starts, ends, steps, axes, decrease_axes, none_axes)
-    return set_value_meta(x, x.with_dims(shape), *bounds)
+def set_value_of_numbers_meta(x: MetaTensor, *given: Any) -> MetaTensor:
+    *at, shape, _ = given
+    return set_value_meta(x, x.with_dims(shape), *at)
 
 
 @rules.decompose("set_value")
 def set_value_of_numbers(x: Any, *attrs: Any) -> Any:
-    *bounds, shape, values = attrs
+    *at, shape, values = attrs
     numbers = Tensor(np.array(values).astype(x.dtype).reshape(shape))
-    return set_value_with_tensor(x, numbers, *bounds)
+    return set_value_with_tensor(x, numbers, *at)
 
 
 # -- rows of tables ----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ word of ``fault`` says (``faults.py``).
 from __future__ import annotations
 
 from phix.core import rewrites
-from phix.kernels.cpu import blas, faults, jit, product, streaming
+from phix.kernels.cpu import blas, faults, jit, long_loops, product, streaming
 from phix.kernels.cpu.advice import METADATA, crosses_lanes, fills_vectors
 from phix.kernels.cpu.known import Module
 from phix.kernels.cpu.native_segment import NativeSegment
@@ -24,13 +24,18 @@ _RAISE = """
 declare ptr @PyObject_CallMethod(ptr, ptr, ptr, ...)
 define internal ptr @raise(ptr %self, ptr %fault) noinline {
   %status = load i64, ptr %fault
+  %is_raised = icmp eq i64 %status, RAISED
+  br i1 %is_raised, label %done, label %report
+report:
   %info.at = getelementptr inbounds i64, ptr %fault, i64 1
   %info = load i64, ptr %info.at
   %title.at = getelementptr inbounds i64, ptr %fault, i64 2
   %title = load ptr, ptr %title.at
   %none = call ptr (ptr, ptr, ptr, ...) @PyObject_CallMethod(ptr %self, ptr @raise.name, ptr @raise.takes, i64 %status, i64 %info, ptr %title)
   ret ptr %none
-}"""  # noqa: E501
+done:
+  ret ptr null
+}""".replace("RAISED", str(long_loops.RAISED_IN_PYTHON))  # noqa: E501
 
 
 def native_text(segment: NativeSegment, is_plain: bool = False) -> str:
@@ -42,7 +47,7 @@ class _Entry(Steps):
     """Prints a segment as one module."""
 
     def __init__(self, segment: NativeSegment) -> None:
-        super().__init__(segment, Module())
+        super().__init__(segment, Module(may_ask_python=self.is_of_python))
         self.scopes[0][faults.KEY] = "%fault"
 
     def text(self) -> str:
@@ -89,6 +94,7 @@ class _Entry(Steps):
                 self.declare(f"declare void @{need}()")
 
     takes = "ptr @ENTRY(ptr %self, ptr %args, i64 %nargs)"
+    is_of_python = True
 
     def _returns(self) -> None:
         """The end of the entry, where all went well."""
@@ -127,6 +133,7 @@ class _PlainEntry(_Entry):
     """The entry that native code calls."""
 
     takes = "i64 @ENTRY(ptr %args, ptr %fault)"
+    is_of_python = False
 
     def _returns(self) -> None:
         self.lines.append("  ret i64 0")

@@ -40,6 +40,7 @@ class Module:
     libraries: set[str] = field(default_factory=set)
     inlined: list[Kernel] = field(default_factory=list)
     can_fail: bool = False
+    may_ask_python: bool = True  # whether it is Python that calls, and no other code
 
 
 class Known:
@@ -51,6 +52,7 @@ class Known:
         self.stack: list[str] = []
         self.scopes: list[dict[Any, str]] = [{}]
         self.held: list[str] = []  # the blocks of memory that are to be given back
+        self.done: str | None = None  # where the work since the last look for signals is counted
         self.label = "entry"
         self.count = 0
         self.depth = 0

@@ -218,13 +218,6 @@ class _Printer:
         for names, expr in self.scopes.pop():
             names.pop(expr, None)
 
-    def _changes(self, body: list[ir.Statement]) -> set[Any]:
-        changed: set[Any] = ir.writes(body) & self.changing
-        for s in ir.walk(body):
-            if isinstance(s, ir.Assign):
-                changed.update(s.targets)
-        return changed
-
     def _start(self, label: str) -> None:
         self.lines.append(f"{label}:")
         self.label = label
@@ -234,7 +227,7 @@ class _Printer:
         self.count += 1
         number = self.count
         index, head, end = f"%i{number}", f"loop{number}", f"end{number}"
-        changed = self._changes(loop.body)
+        changed = ir.changes(loop.body, self.changing)
         self.forget(changed)
         if loop.extent.fn == loop.start.fn == "const":
             if loop.extent.data <= loop.start.data:
@@ -268,12 +261,12 @@ class _Printer:
         self._inner(statement.body)
         self.lines.append(f"  br label %{end}")
         self._start(end)
-        self.forget(self._changes(statement.body))
+        self.forget(ir.changes(statement.body, self.changing))
 
     def _while(self, statement: ir.While) -> None:
         self.count += 1
         test, body, end = (f"{name}{self.count}" for name in ("test", "body", "end"))
-        changed = self._changes(statement.body)
+        changed = ir.changes(statement.body, self.changing)
         self.forget(changed)
         self.lines.append(f"  br label %{test}")
         self._start(test)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import settings, stack
-from phix.kernels.cpu import faults, threads
+from phix.kernels.cpu import faults, long_loops, threads
 from phix.kernels.cpu.known import DATA, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.loops import nodes as ir
@@ -79,7 +79,10 @@ class Steps(Known):
         self.module.libraries |= text.libraries
         if text.takes_memory:
             self._declare_pool()
-        is_tiny = len(text.text) < _TINY_TEXT and _trips(kernel.body) <= _TINY_TRIPS
+        is_tiny = (
+            len(text.text) < _TINY_TEXT
+            and long_loops.trips(kernel.body, _TINY_TRIPS + 1) <= _TINY_TRIPS
+        )
         inlined = self.depth > 0 and is_tiny
         if inlined:
             self.module.inlined.append(kernel)
@@ -148,7 +151,7 @@ class Steps(Known):
         self.lines.append(f"  br i1 {more}, label %{body}, label %{end}")
         pointers = self._swapped_names(loop.swaps, head)
         self.scopes.append({("dim", loop.index.data): index, **pointers})
-        self._body(body, loop.body)
+        self._body(body, loop, long_loops.work(loop.body))
         self.scopes.pop()
         self.lines.append(f"  {index}.next = add nuw nsw i64 {index}, 1")
         self.lines.append(f"  br label %{head}")
@@ -167,7 +170,7 @@ class Steps(Known):
         flag = self.let(f"load i8, ptr {self.data(loop.flag)}")
         more = self.let(f"icmp ne i8 {flag}, 0")
         self.lines.append(f"  br i1 {more}, label %{body}, label %{end}")
-        self._body(body, loop.body)
+        self._body(body, loop, long_loops.work([*loop.test, *loop.body]))
         self.scopes.pop()
         self.depth -= 1
         self.lines.append(f"  br label %{head}")
@@ -185,11 +188,39 @@ class Steps(Known):
         self.lines.append("")
         return before, first, len(self.lines) - 1
 
-    def _body(self, label: str, steps: list[Step]) -> None:
+    def _body(self, label: str, loop: ir.ForStep | ir.WhileStep, work: int) -> None:
+        """The body of a loop, whose iterations do so much."""
         self.start(label)
+        if self.module.may_ask_python and long_loops.work([loop]) > long_loops.SHORT:
+            self._look_for_signals(work)
         self.depth += 1
-        self.inner(steps)
+        self.inner(loop.body)
         self.depth -= 1
+
+    def _look_for_signals(self, work: int) -> None:
+        """Leave where a handler of a signal has raised something: see ``long_loops.py``."""
+        if work >= long_loops.BETWEEN_LOOKS:
+            self._ask_python()
+            return
+        if self.done is None:
+            self.done = f"%done{len(self.stack)}"
+            self.stack += [f"  {self.done} = alloca i64", f"  store i64 0, ptr {self.done}"]
+        look, go = self.labels("look", "go")
+        done = self.let(f"add nuw i64 {self.let(f'load i64, ptr {self.done}')}, {work}")
+        self.lines.append(f"  store i64 {done}, ptr {self.done}")
+        is_much = self.let(f"icmp ugt i64 {done}, {long_loops.BETWEEN_LOOKS}")
+        self.lines.append(f"  br i1 {is_much}, label %{look}, label %{go}")
+        self.start(look)
+        self.lines.append(f"  store i64 0, ptr {self.done}")
+        self._ask_python()
+        self.lines.append(f"  br label %{go}")
+        self.start(go)
+
+    def _ask_python(self) -> None:
+        self.declare(long_loops.DECLARATION)
+        raised = self.let("call i32 @PyErr_CheckSignals()")
+        with self._left(self.let(f"icmp ne i32 {raised}, 0")):
+            self.lines.append(faults.report(self.fault(), long_loops.RAISED_IN_PYTHON))
 
     def _swapped_names(self, swaps: list[tuple[Buffer, Buffer]], head: str) -> dict[Any, str]:
         """The pointers of buffers that exchange their memory, as phis of the block ``head``."""
@@ -308,15 +339,3 @@ class Part(Steps):
     def leave(self) -> None:
         """Return; who called looks whether there was a fault."""
         self.lines.append("  ret void")
-
-
-def _trips(body: list[ir.Statement]) -> int:
-    """How many iterations of its loops a block makes; very many where that is not known."""
-    total = 1
-    for s in body:
-        if isinstance(s, ir.For):
-            extent = s.extent.data if s.extent.fn == "const" else _TINY_TRIPS + 1
-            total += extent * _trips(s.body)
-        elif isinstance(s, (ir.If, ir.While)):
-            total += _trips(s.body)
-    return total

@@ -357,6 +357,15 @@ def writes(body: list[Statement]) -> set[Buffer]:
     return found
 
 
+def changes(body: list[Statement], among: set[Any]) -> set[Any]:
+    """The mutable scalars that a block sets, and the buffers it changes that are ``among`` some."""
+    changed: set[Any] = writes(body) & among
+    for s in walk(body):
+        if isinstance(s, Assign):
+            changed.update(s.targets)
+    return changed
+
+
 def blocks(step: Step) -> tuple[list[Step], ...]:
     """The lists of steps inside a step."""
     if isinstance(step, ForStep):
@@ -373,8 +382,9 @@ def walk_steps(steps: list[Step]) -> list[Step]:
     while left:
         step = left.pop()
         found.append(step)
-        for block in reversed(blocks(step)):
-            left += reversed(block)
+        if isinstance(step, (ForStep, WhileStep, SwitchStep)):
+            for block in reversed(blocks(step)):
+                left += reversed(block)
     return found
 
 
@@ -417,6 +427,8 @@ def step_uses(step: Step) -> set[Buffer]:
 
 def step_reads(step: Step) -> set[Buffer]:
     """The buffers a step reads, those inside it and the bases of slices included."""
+    if isinstance(step, Kernel):
+        return _own_reads(step)
     return set().union(*map(_own_reads, walk_steps([step])))
 
 
@@ -432,6 +444,8 @@ def _own_reads(step: Step) -> set[Buffer]:
 
 def step_writes(step: Step) -> set[Buffer]:
     """The buffers a step changes, those inside it and the bases of slices included."""
+    if isinstance(step, Kernel):
+        return _own_writes(step)
     return set().union(*map(_own_writes, walk_steps([step])))
 
 

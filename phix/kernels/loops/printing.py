@@ -87,11 +87,7 @@ class SourcePrinter:
 
     def changes(self, body: list[ir.Statement]) -> set[Any]:
         """What a block changes of that which values may depend on."""
-        changed: set[Any] = ir.writes(body) & self.changing
-        for s in ir.walk(body):
-            if isinstance(s, ir.Assign):
-                changed.update(s.targets)
-        return changed
+        return ir.changes(body, self.changing)
 
     # -- expressions -------------------------------------------------------------------------
     def count_uses(self, statement: ir.Statement) -> None:
