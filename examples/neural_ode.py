@@ -160,8 +160,8 @@ def path(f: Right, y0: Any, times: Any, params: Any) -> Any:
     return phix.scan(go_on, y0, ops.stack([times[:-1], times[1:]], 1))[1]
 
 
-def train(steps: int = 3000, batch: int = 32, hidden: int = 50, times: int = 120) -> Result:
-    at = phix.linspace(0.0, 12.0, times)
+def train(steps: int = 3000, batch: int = 32, hidden: int = 50, times: int = 300) -> Result:
+    at = phix.linspace(0.0, 6.0, times)
     matrix, y0 = phix.to_tensor([[-0.1, 2.0], [-2.0, -0.1]]), phix.to_tensor([2.0, 0.0])
     truth = ops.concat([y0[None], phix.jit(path, static_argnums=0)(spiral, y0, at, matrix)], 0)
     rates = optim.cosine_decay_schedule(5e-3, steps)
@@ -190,7 +190,7 @@ def train(steps: int = 3000, batch: int = 32, hidden: int = 50, times: int = 120
 def draw(axes: Any, result: Result) -> None:
     axes.plot(*result.truth.T, "o", color="#b8c4d0", markersize=3, label="the spiral")
     axes.plot(*result.learnt.T, color="#d1495b", linewidth=1.2, label="learnt")
-    axes.set_title("Neural ODE: a path of 120 points, from the first")
+    axes.set_title("Neural ODE: a path of 300 points, from the first")
     axes.legend()
 
 

@@ -216,7 +216,7 @@ def main(argv: list[str]) -> None:
     alike = vectors @ vectors.T
     for sentence, row in zip(sentences, alike):
         print(*(f"{value:5.2f}" for value in row), " ", sentence)
-    picture("sentences", draw, alike, sentences)
+    picture("sentences", draw, alike, sentences, wide=1.6)
 
 
 if __name__ == "__main__":
