@@ -199,7 +199,7 @@ class Sentences:
 
 
 def draw(axes: Any, alike: np.ndarray, sentences: Sequence[str]) -> None:
-    axes.imshow(alike, vmin=0, vmax=1, cmap="Blues")
+    axes.imshow(alike, vmin=0, vmax=1, cmap="Blues", aspect="auto")
     axes.set_xticks([])
     axes.set_yticks(range(len(sentences)), sentences)
     for (i, j), value in np.ndenumerate(alike):
