@@ -18,6 +18,7 @@ TOPICS = (
     "reductions",
     "networks",
     "models",
+    "science",
     "loops",
     "linalg",
     "indexing",

@@ -18,11 +18,14 @@ STYLE = {
 }
 
 
-def picture(name: str, draw: Callable[..., None], *shown: Any, columns: int = 1) -> None:
+def picture(
+    name: str, draw: Callable[..., None], *shown: Any, columns: int = 1, wide: float = 1.0
+) -> None:
     """Write pictures/name.png if ``--plot`` is asked for: ``draw(axes, *shown)`` fills the axes.
 
     Args:
         draw: takes one axes, or an array of them where there are several columns.
+        wide: how wide an axes is, against its height.
     """
     if "--plot" not in sys.argv:
         return
@@ -31,7 +34,7 @@ def picture(name: str, draw: Callable[..., None], *shown: Any, columns: int = 1)
     from PIL import Image
 
     with rc_context(STYLE):
-        figure = Figure(figsize=(1 + 3.2 * columns, 3.2), layout="constrained")
+        figure = Figure(figsize=(1 + 3.2 * columns * wide, 3.2), layout="constrained")
         draw(figure.subplots(1, columns), *shown)
         PICTURES.mkdir(exist_ok=True)
         path = PICTURES / f"{name}.png"

@@ -199,7 +199,7 @@ class Sentences:
 
 
 def draw(axes: Any, alike: np.ndarray, sentences: Sequence[str]) -> None:
-    axes.imshow(alike, vmin=0, vmax=1, cmap="Blues")
+    axes.imshow(alike, vmin=0, vmax=1, cmap="Blues", aspect="auto")
     axes.set_xticks([])
     axes.set_yticks(range(len(sentences)), sentences)
     for (i, j), value in np.ndenumerate(alike):
@@ -216,7 +216,7 @@ def main(argv: list[str]) -> None:
     alike = vectors @ vectors.T
     for sentence, row in zip(sentences, alike):
         print(*(f"{value:5.2f}" for value in row), " ", sentence)
-    picture("sentences", draw, alike, sentences)
+    picture("sentences", draw, alike, sentences, wide=1.6)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,9 @@ def test_page_shows_what_its_blocks_print(page: str) -> None:
     assert run.returncode == 0, f"write it anew with `make docs`\n{run.stdout}{run.stderr}"
 
 
-@pytest.mark.parametrize("page", [*PAGES, "CONTRIBUTING.md", "yaml/README.md"])
+@pytest.mark.parametrize(
+    "page", [*PAGES, "CONTRIBUTING.md", "yaml/README.md", "examples/README.md"]
+)
 def test_page_links_to_files_that_exist(page: str) -> None:
     text = (ROOT / page).read_text(encoding="utf-8")
     text = re.sub(r"```.*?```|`[^`]*`(?!\])", "", text, flags=re.DOTALL)

@@ -19,6 +19,12 @@ def pinns(monkeypatch: pytest.MonkeyPatch) -> Any:
     return __import__("pinns")
 
 
+@pytest.fixture
+def ode(monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.syspath_prepend(EXAMPLES)
+    return __import__("neural_ode")
+
+
 # -- networks for differential equations -----------------------------------------------------------
 def test_residuals_are_the_equations(pinns: Any) -> None:
     """Of a polynomial of degree 4 in both variables, whose derivatives NumPy knows."""
@@ -89,3 +95,64 @@ def test_laplace_is_solved(pinns: Any) -> None:
     assert losses.shape == (101,) and losses[-1] < 0.1 * losses[-2] < losses[0]
     assert np.abs(found - exact).max() < 0.02
     assert np.abs(pinns.cavity_by_differences(9)).max() == pytest.approx(0.08, abs=0.03)
+
+
+# -- a network for the right side ------------------------------------------------------------------
+def test_adaptive_steps_are_those_of_dormand_and_prince(ode: Any) -> None:
+    """A pendulum, beside SciPy's tighter solution; tolerances say how many steps are taken."""
+    from scipy.integrate import solve_ivp
+
+    phix, y0 = ode.phix, np.array([2.0, 0.0])
+
+    def pendulum(y: Any, t: Any, g: Any) -> Any:
+        return phix.ops.stack([y[1], -g * phix.ops.sin(y[0]) + 0.1 * t])
+
+    def right(t: float, y: np.ndarray) -> list[float]:
+        return [y[1], -3.0 * np.sin(y[0]) + 0.1 * t]
+
+    exact = solve_ivp(right, (0, 5), y0, rtol=1e-12, atol=1e-12).y[:, -1]
+    start, g, t = (phix.to_tensor(v, dtype="float64") for v in (y0, 3.0, [0.0, 5.0]))
+    run = phix.jit(lambda tolerance: ode.adaptive(pendulum, start, t[0], t[1], g, tolerance))
+    taken = []
+    for tolerance in (1e-4, 1e-7):
+        end = run(phix.to_tensor(tolerance, dtype="float64"))
+        np.testing.assert_allclose(end.y, exact, atol=50 * tolerance)
+        assert end.t.item() == 5.0 and end.taken.item() <= end.tried.item() < 500
+        taken.append(end.taken.item())
+    assert 2 < taken[1] / taken[0] < 8  # of order 5: 1000 ** (1 / 5) is 4
+
+
+def test_the_adjoint_gives_the_derivatives(ode: Any) -> None:
+    """Of y' = a y + b t, whose solution is known, and of the loop itself differentiated."""
+    phix = ode.phix
+
+    def linear(y: Any, t: Any, p: Any) -> Any:
+        return p["a"] * y + p["b"] * t
+
+    def exact(y0: Any, t0: Any, t1: Any, a: Any, b: Any) -> Any:
+        special = lambda t: -(t / a + 1 / a**2) * b  # noqa: E731
+        return special(t1) + (y0 - special(t0)) * phix.ops.exp(a * (t1 - t0))
+
+    def by(solver: Any) -> Any:
+        def loss(y0: Any, t0: Any, t1: Any, a: Any, b: Any) -> Any:
+            return solver(linear, y0, t0, t1, {"a": a, "b": b}, 1e-9)
+
+        return loss
+
+    at = [phix.to_tensor(v, dtype="float64") for v in (1.5, 0.3, 1.7, -0.8, 0.6)]
+    every = tuple(range(5))
+
+    def gradients(*at: Any) -> Any:
+        through = by(lambda *args: ode.adaptive(*args).y)
+        adjoint = phix.value_and_grad(by(ode.solve), every)(*at)
+        return adjoint, phix.value_and_grad(exact, every)(*at), phix.grad(through, (0, 3, 4))(*at)
+
+    adjoint, known, through = phix.jit(gradients)(*at)
+    np.testing.assert_allclose(phix.tree.leaves(adjoint), phix.tree.leaves(known), rtol=1e-6)
+    np.testing.assert_allclose(through, [known[1][n] for n in (0, 3, 4)], rtol=1e-5)
+
+
+def test_a_neural_ode_learns(ode: Any) -> None:
+    result = ode.train(steps=30, batch=8, hidden=8, times=20)
+    assert result.losses[-5:].mean() < 0.9 * result.losses[:5].mean()
+    assert result.truth.shape == (20, 2) and result.learnt.shape == (19, 2)
