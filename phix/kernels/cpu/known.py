@@ -39,6 +39,7 @@ class Module:
     libraries: set[str] = field(default_factory=set)
     inlined: list[Kernel] = field(default_factory=list)
     can_fail: bool = False
+    clock: Any = None  # see ``timed.Clock``
 
 
 class Known:

@@ -27,6 +27,7 @@ from phix.kernels.loops.target import CPU, Target
 from phix.kernels.lowering import fusion
 from phix.kernels.lowering.lower import stored_variables
 from phix.kernels.report import cost
+from phix.kernels.report.cost import StepCost
 from phix.kernels.scalar import registry
 from phix.kernels.scalar.language import Complex, Expr
 from phix.kernels.schedule.pipeline import Setting, lowered, run
@@ -259,6 +260,37 @@ class Explanation:
             traffic, setting = lowered(self.graph, self.contiguous, Builder)
             self.keep_local(traffic, setting)
         return cost.count(operations, traffic, sizes)
+
+    def step_costs(self, sizes: Mapping[dm.Symbol, int]) -> dict[ir.Step, StepCost]:
+        """What each kernel, and each step that Python runs, costs in one of its runs."""
+
+        def opaque(symbols: tuple[dm.Symbol, ...]) -> Builder:
+            made = Opaque(symbols)
+            made.target = self.target
+            return made
+
+        with self._as_made():
+            operations, setting = lowered(self.graph, self.contiguous, opaque)
+            run(self.pipeline, operations, setting)
+        return cost.by_step(operations, self.program, sizes)
+
+    def groups(self) -> list[tuple[ir.Step, str, tuple[Equation, ...]]]:
+        """Each kernel, and each step that Python runs: its name, and the equations it computes."""
+        record = self.record
+        order = {e: k for k, e in enumerate(e for g, _ in record.graphs for e in g.equations)}
+        found: list[tuple[ir.Step, str, tuple[Equation, ...]]] = []
+        kernels = 0
+        for step in ir.walk_steps(self.program.steps):
+            if isinstance(step, Kernel):
+                name, held = f"kernel {kernels}", [*record.held.get(step, {})]
+                kernels += 1
+            elif isinstance(step, ir.HostStep):
+                held = [*{record.makers[b]: None for b in step.outputs if b in record.makers}]
+                name = f"{step.name} (Python)"
+            else:
+                continue
+            found.append((step, name, tuple(sorted(held, key=order.__getitem__))))
+        return found
 
 
 def _all_kernels(program: LoopProgram) -> list[Kernel]:
