@@ -31,7 +31,7 @@ class ProfiledStep:
     """One step of a program: a kernel, or what Python runs between kernels.
 
     Attributes:
-        name: "kernel 3", in the order of ``Lowered.fusion()``, or the name of what Python runs.
+        name: "kernel 3", numbered in the order of the program, or the name of what Python runs.
         ops: the ops in it, in order.
         lines: the user's lines that these come from.
         seconds: of all its runs together, in one run of the function.
@@ -280,5 +280,8 @@ def _notes(
     if left > 0:
         notes.append(f"{left} runs of steps are in the table, and not in the trace: too many")
     if any(s.flops is None for s in steps):
-        notes.append("rates are missing where a count depends on the data")
+        notes.append(
+            "rates are missing where a count depends on the data, and of kernels that finish what "
+            "another one does: they are counted with that"
+        )
     return tuple(notes)

@@ -193,6 +193,9 @@ class TimedStep:
     cost: cost.StepCost
 
 
+_SEVERAL = cost.StepCost()  # of a kernel that is counted with another one
+
+
 class TimedProgram:
     """A graph compiled with a clock around each step; ``steps`` are what is timed."""
 
@@ -210,7 +213,9 @@ class TimedProgram:
         """What is timed, by number, with what it costs for inputs of these shapes."""
         env = environment(self.graph, self.solutions, shapes)
         costs = self.explained.step_costs(env)
-        return [TimedStep(name, held, costs[step]) for step, name, held in self.groups]
+        return [
+            TimedStep(name, held, costs.get(step, _SEVERAL)) for step, name, held in self.groups
+        ]
 
     def launcher(
         self, shapes: tuple[tuple[int, ...], ...]

@@ -52,22 +52,27 @@ class StepCost:
     bytes_accessed: float | None = None
 
 
-def by_step(operations: LoopProgram, traffic: LoopProgram, sizes: Sizes) -> dict[Step, StepCost]:
-    """The cost of each kernel and host step of ``traffic``: see :func:`count`.
+@dataclass(frozen=True)
+class StepCounts:
+    """The counts of one run of each step: operations and calls, and bytes."""
 
-    Operations are those of the step at the same place of ``operations``, if its steps are as many.
-    """
+    flops: dict[Step, tuple[float | None, float | None]]
+    bytes: dict[Step, float | None]
+
+
+def by_step(operations: LoopProgram, traffic: LoopProgram, sizes: Sizes) -> StepCounts:
+    """What each kernel and host step of the programs costs: see :func:`count`."""
     work, moved = _StepCounter(operations, sizes), _StepCounter(traffic, sizes)
     work.steps(operations.steps, 1)
     moved.steps(traffic.steps, 1)
-    are_alike = len(work.found) == len(moved.found)
-    found = {}
-    for one, other in zip(moved.found, work.found if are_alike else moved.found):
-        flops, calls, _, _ = (work if are_alike else moved).a_run(other)
-        _, _, read, written = moved.a_run(one)
-        total = None if read is None or written is None else read + written
-        found[one] = StepCost(flops, calls, total)
-    return found
+    flops, sums = {}, {}
+    for step in work.found:
+        operations_of_it, calls, _, _ = work.a_run(step)
+        flops[step] = operations_of_it, calls
+    for step in moved.found:
+        _, _, read, written = moved.a_run(step)
+        sums[step] = None if read is None or written is None else read + written
+    return StepCounts(flops, sums)
 
 
 # -- sizes -------------------------------------------------------------------------------------
@@ -350,9 +355,6 @@ class _StepCounter(_Counter):
         return tuple(int(t) / max(int(times), 1) if dm.is_known(t) else None for t in totals)
 
     def _kernel(self, kernel: Kernel, times: DimLike) -> None:
-        if kernel.shared is not None:  # all pieces together
-            whole = self._extent(kernel.shared.extent)
-            self.sizes[ir.PIECE_START.data], self.sizes[ir.PIECE_END.data] = 0, whole
         self._note(kernel, times, super()._kernel)
 
     def _host(self, step: ir.HostStep, times: DimLike) -> None:
