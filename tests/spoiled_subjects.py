@@ -251,6 +251,7 @@ FILES: dict[str, Row] = {
              {"path": ("b", "any"), "tree": ([X], "any")}),
     "load": (lambda path, like, classes: phix.load(_inside(path), like, classes=classes),
              {"path": ("a", "any"), "like": ([X], "any"), "classes": ((), "any")}),
+    "devices": (phix.devices, {"kind": ("cpu", "str")}),
     "load to a place": (lambda place: phix.load(_inside("a"), place=place),
                         {"place": ("cpu", "Place")}),
 }  # fmt: skip
