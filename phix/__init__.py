@@ -108,6 +108,7 @@ if _typing.TYPE_CHECKING:
     from phix import sparse as sparse
     from phix import strings as strings
     from phix import testing as testing
+    from phix.api.devices import devices as devices
     from phix.files.saving import load as load
     from phix.files.saving import save as save
 
@@ -143,6 +144,7 @@ __all__ = [
     "decompose",
     "derivative",
     "device",
+    "devices",
     "empty",
     "errors",
     "eval_shape",
@@ -230,7 +232,8 @@ __dir__ = _face(__all__)
 _LATER = {
     "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "numpy": "",
     "optim": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "", "strings": "",
-    "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
+    "testing": "", "devices": "phix.api.devices", "load": "phix.files.saving",
+    "save": "phix.files.saving",
 }  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these

@@ -15,12 +15,16 @@ from phix.api.comparison import compare as compare
 from phix.api.compilation import Compilation as Compilation
 from phix.api.compilation import compilation
 from phix.api.graphs import make_graph
+from phix.api.jit import jit
 from phix.api.jitted import Jitted
+from phix.api.profiling import Profile as Profile
+from phix.api.profiling import profiled
 from phix.core import context, pytrees
 from phix.core import rewrites as table
 from phix.core.errors import ArgumentError
 from phix.core.faces import face
 from phix.core.given import FUNCTION, at_least, takes
+from phix.core.graph import Graph
 from phix.core.index_ranges import Checking
 from phix.core.rewrites import Rewrite
 from phix.core.settings import Settings, changed, in_force
@@ -30,18 +34,22 @@ from phix.core.tracebacks import full_traceback
 from phix.interpreters.watch import Watch
 from phix.passes.recognise import report
 from phix.passes.simplify import simplify
+from phix.pictures.graph_picture import Picture as Picture
+from phix.pictures.graph_picture import picture
 
 __all__ = [
     "assert_max_traces",
     "callback",
     "check_indices",
     "compare",
+    "draw",
     "full_traceback",
     "leaks",
     "nans",
     "passes",
     "patterns",
     "print",
+    "profile",
     "settings",
     "why_retraced",
 ]
@@ -314,6 +322,84 @@ def passes(
         return compilation(function, args)
     order = table.STAGES.index
     return tuple(sorted(table.REWRITES.values(), key=lambda r: (order(r.stage), r.name)))
+
+
+@takes(function=FUNCTION, most=at_least(1))
+def draw(
+    function: Callable[..., Any], *args: Any, kernels: bool = True, most: int = 150, **kwargs: Any
+) -> Picture:
+    """A picture of the graph of a function: ops, the kernels that they are fused into, dims.
+
+    Each box is an op with its attributes and the user's line, each frame a kernel: the values
+    inside it have no buffer. Bodies of loops are frames with their own graph in them. Ops with a
+    dashed edge need no kernel. The pointer over a box or a line shows all that is known of it.
+
+    Args:
+        function: a function of trees of tensors, jitted or not, or a graph.
+        *args, **kwargs: its arguments, or specs of them; none for a graph.
+        kernels: whether to draw the compiled graph; else the ops as they were traced.
+        most: of a graph of more equations, each kernel is one box, and several where these are
+            more than 60.
+
+    Returns:
+        A :class:`Picture`: notebooks show it, ``save(path)`` writes an SVG, ``show()`` opens it in
+        a browser.
+
+    >>> import phix
+    >>> f = lambda x, w: phix.ops.tanh(x @ w).sum()
+    >>> found = phix.debug.draw(f, phix.spec([8, 16]), phix.spec([16, 4]))
+    >>> found
+    <picture of <lambda>, 3 equations: .save('graph.svg') or .show()>
+    >>> found.save("graph.svg")
+    """
+    name = "graph" if isinstance(function, Graph) else function_name(function)
+    if isinstance(function, Graph) and not args:
+        args = tuple(v.meta for v in function.inputs)
+    if not kernels:
+        made = function if isinstance(function, Graph) else make_graph(function)(*args, **kwargs)
+        return picture(name, made, (), most)
+    jitted = function if isinstance(function, Jitted) else jit(function)
+    lowered = jitted.lower(*args, **kwargs)
+    groups: list[Any] = getattr(lowered._explanation, "groups", list)()
+    # what only fills a total with zeros is not where the sum is
+    groups.sort(key=lambda group: getattr(group[0], "start", False))
+    return picture(name, lowered.graph, [(title, held) for _, title, held in groups], most)
+
+
+@takes(function=FUNCTION)
+def profile(function: Callable[..., Any]) -> Callable[..., Profile]:
+    """A function that gives the time of each step of a compiled function.
+
+    The program is compiled anew with the clock read around each kernel, and run some times, for
+    about half a second; shown is the quickest run. ``phix.debug.callback`` and ``print`` are called
+    in each of them; donated arguments are kept.
+
+    Args:
+        function: a function of trees of tensors, jitted or not.
+
+    Returns:
+        A function of the same arguments that gives a :class:`Profile`: ``print`` it for a table of
+        kernels with their ops, the user's lines, their share of the time, GFLOP/s and GB/s;
+        ``steps`` has the same as numbers, and ``chrome_trace(path)`` writes a file for
+        chrome://tracing and Perfetto.
+
+    Raises:
+        ArgumentError: the program does not run on the CPU.
+
+    >>> import phix
+    >>> f = lambda x, w: phix.ops.tanh(x @ w).sum()
+    >>> found = phix.debug.profile(f)(phix.ones([64, 64]), phix.ones([64, 64]))
+    >>> [step.ops for step in found.steps]
+    [('matmul',), ('tanh', 'sum')]
+    >>> found.steps[0].flops == 2 * 64**3, found.seconds > 0
+    (True, True)
+    >>> found.chrome_trace("trace.json")
+    """
+
+    def profiled_call(*args: Any, **kwargs: Any) -> Profile:
+        return profiled(function, args, kwargs)
+
+    return profiled_call
 
 
 @contextmanager

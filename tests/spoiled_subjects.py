@@ -252,6 +252,7 @@ FILES: dict[str, Row] = {
              {"path": ("b", "any"), "tree": ([X], "any")}),
     "load": (lambda path, like, classes: phix.load(_inside(path), like, classes=classes),
              {"path": ("a", "any"), "like": ([X], "any"), "classes": ((), "any")}),
+    "devices": (phix.devices, {"kind": ("cpu", "str")}),
     "load to a place": (lambda place: phix.load(_inside("a"), place=place),
                         {"place": ("cpu", "Place")}),
 }  # fmt: skip
@@ -262,6 +263,10 @@ DEBUG: dict[str, Row] = {
                     {"text": ("", "str"), "x": (X, "tree")}),
     "debug.patterns": (lambda function, x: phix.debug.patterns(function, x),
                        {"function": FUNCTION, "x": (X, "tree")}),
+    "debug.draw": (lambda function, x, most: phix.debug.draw(function, x, most=most),
+                   {"function": FUNCTION, "x": (X, "tree"), "most": (3, "int")}),
+    "debug.profile": (lambda function, x: phix.debug.profile(function)(x),
+                      {"function": FUNCTION, "x": (X, "tree")}),
     "debug.why_retraced": (phix.debug.why_retraced, {"function": (phix.jit(double), "Graph")}),
     "debug.assert_max_traces": (_entered(phix.debug.assert_max_traces),
                                 {"function": (phix.jit(double), "Graph"), "most": (1, "int")}),

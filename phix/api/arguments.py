@@ -29,12 +29,21 @@ def _tensor(
     """A leaf of the arguments as a tensor."""
     if isinstance(value, TensorBase):
         return value
-    if isinstance(value, (*_SCALARS, np.ndarray, np.generic)) or hasattr(value, "__dlpack__"):
+    is_array = isinstance(value, (*_SCALARS, np.ndarray, np.generic))
+    if is_array or hasattr(value, "__dlpack__") or _is_table(value):
         return make(value, place)
     raise ArgumentError(
         f"{where}: an argument holds {described(value)}, which is no tensor; "
         f"pass tensors, arrays or numbers, and other values as static arguments{_as_tree(value)}"
     )
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value is an array of another library by all but DLPack, as those of pandas are."""
+    kind = type(value)
+    if kind.__module__.partition(".")[0] == "phix":  # a kind of tensor, which is a tree
+        return False
+    return all(hasattr(kind, name) for name in ("__array__", "shape", "ndim"))
 
 
 def _as_tree(value: Any) -> str:

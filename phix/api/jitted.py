@@ -17,7 +17,7 @@ from phix.api.lowered import Lowered, Traced, places_of
 from phix.api.retracing import CallKind, explanation
 from phix.api.signatures import P, R
 from phix.api.sizes import Pattern, Sizes
-from phix.core import collector, context, pytrees, rewrites, stack
+from phix.core import collector, context, pickling, pytrees, rewrites, stack
 from phix.core.arrays import all_apart
 from phix.core.context import deciding
 from phix.core.errors import (
@@ -315,6 +315,27 @@ class Jitted(Generic[P, R]):
         with self._lock:
             self._known.clear()
             self._flat = ()
+
+    # -- copies and pickles ------------------------------------------------------------------
+    def __copy__(self) -> Jitted[P, R]:
+        return self  # as functions do
+
+    def __deepcopy__(self, memo: Any) -> Jitted[P, R]:
+        return self
+
+    def __reduce__(self) -> Any:
+        """By its name, where it has one in its module; else anew of its function, without its
+        programs, which the disk cache has."""
+        name = pickling.global_name(self)
+        if name is not None:
+            return name
+        what = f"jit of {function_name(self.function)}"
+        pickling.check(what, [self.function], "define it, or assign the jitted function, at the "
+                       "top of a module; or pickle phix.make_graph(f)(*args)")  # fmt: skip
+        return type(self), (
+            self.function, self.static_argnums, self.static_argnames, self.input_spec, self.off,
+            self.donated, self.library, self._sizes is not None or self.input_spec is not None,
+        )  # fmt: skip
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

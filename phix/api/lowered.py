@@ -8,7 +8,7 @@ from typing import Any
 
 from phix import ops
 from phix.api.arguments import flat_tensors, lent_tensors
-from phix.core import context, pytrees
+from phix.core import context, pickling, pytrees
 from phix.core.analysis import CostAnalysis, MemoryAnalysis
 from phix.core.arrays import all_apart
 from phix.core.dims import Symbol
@@ -94,6 +94,9 @@ class Lowered:
         self._treedef = treedef
         self._metas = metas
         self._places = places  # of the arguments, and of what follows none of them
+
+    def __reduce__(self) -> Any:
+        raise pickling.refused("the steps of a compilation", "pickle the jitted function")
 
     def compile(self) -> CompiledFunction:
         """The function compiled for these arguments alone.
@@ -237,6 +240,16 @@ class CompiledFunction:
     def __init__(self, lowered: Lowered) -> None:
         self._lowered = lowered
         self._traced, self._treedef = lowered._traced, lowered._treedef
+
+    def __reduce__(self) -> Any:
+        raise pickling.refused("a compiled function", "pickle the jitted function, whose programs "
+                               "are in the disk cache")  # fmt: skip
+
+    def __copy__(self) -> CompiledFunction:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> CompiledFunction:
+        return self
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         try:

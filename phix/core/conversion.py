@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core import places
+from phix.core import foreign, places
 from phix.core.arrays import plain_array
 from phix.core.dims import Dim
 from phix.core.errors import (
@@ -112,11 +112,14 @@ def values_of(data: Any, dtype: np.dtype) -> np.ndarray:
 
 
 def _asked(data: Any) -> np.ndarray:
-    """The array that NumPy makes of the data."""
+    """The array that NumPy makes of the data, or DLPack."""
     try:
         return np.asarray(data)
     except Exception:  # it asks the data many things
-        raise _no_array(data) from None
+        found = foreign.host_array(data)
+        if found is None:
+            raise _no_array(data) from None
+        return found
 
 
 def _has_numbers(array: np.ndarray) -> bool:
@@ -135,6 +138,9 @@ def _lost_ints(array: np.ndarray, data: Any) -> bool:
 
 
 def _no_array(data: Any) -> ArgumentError:
+    way = foreign.way(data)
+    if way:
+        return ArgumentError(f"found {described(data)}, which is no array of numbers: {way}")
     return ArgumentError(
         f"found {described(data)}, which is no array of numbers; pass a phix.Tensor, a NumPy "
         "array, a number, or nested lists of numbers with rows of one length"
@@ -153,7 +159,10 @@ def _array(data: Any) -> np.ndarray:
     elif hasattr(data, "__array__") or hasattr(data, "__array_interface__"):
         array = _asked(data)
     elif hasattr(data, "__dlpack__"):
-        array = np.from_dlpack(data)
+        found = foreign.host_array(data)
+        if found is None:
+            raise _no_array(data)
+        array = found
     else:
         if "numpy.ma" in sys.modules and isinstance(data, (list, tuple)):
             data = [plain_array(v) if isinstance(v, np.ma.MaskedArray) else v for v in data]
@@ -264,6 +273,7 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Tensor:
         data: a tensor, a NumPy array, anything with ``__array__`` or ``__dlpack__`` (arrays of
             CuPy and PyTorch on a GPU too), a Python scalar or nested lists of them. Python data
             become bool, int64, float32 (the default float) or complex64; arrays keep their dtype.
+            Of a tensor that PyTorch records gradients of, its values.
         dtype: the dtype to convert to.
         place: where the tensor is to live: by default where ``data`` is, if it is a tensor or an
             array on a GPU, else what the ``phix.device`` around says, else ``"cpu"``.
@@ -290,6 +300,7 @@ def _copied(data: Any, dtype: Any, place: Any) -> Any:
     if isinstance(data, (list, tuple)) and holds_tensors(data):
         data = stacked(data)
     if not isinstance(data, TensorBase):
+        data = foreign.without_gradients(data)
         on_device = places.storage_of(data, copy=True)
         data = data if on_device is None else tensor_of(on_device)
     is_elsewhere = isinstance(data, Tensor) and not isinstance(data.data, np.ndarray)

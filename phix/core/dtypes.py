@@ -50,6 +50,12 @@ _COMPLEX_OF: dict[np.dtype, np.dtype] = {
 }
 
 
+_TEXT = "; make numbers of text and objects first (in pandas: x.astype('category').cat.codes)"
+_DATES = "; make numbers of dates and times first: x.astype('int64')"
+# What data of no dtype of phix become numbers by; the kinds are NumPy's.
+_NUMBERS_OF = {"O": _TEXT, "U": _TEXT, "S": _TEXT, "T": _TEXT, "M": _DATES, "m": _DATES}
+
+
 def as_dtype(value: Any) -> np.dtype:
     """The dtype named by a string, a NumPy dtype or scalar type, or a Python scalar type."""
     if isinstance(value, np.dtype) and value in NATIVE:
@@ -74,6 +80,7 @@ def as_dtype(value: Any) -> np.dtype:
         dims = "; the dims of a shape go into one list, phix.zeros([2, 3])" if is_dim else ""
         raise DTypeError(
             f"{shown(value)} is not a dtype of phix; write one of {', '.join(BY_NAME)}{dims}"
+            f"{_NUMBERS_OF.get(getattr(value, 'kind', ''), '')}"
         )
     return dtype
 

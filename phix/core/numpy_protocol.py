@@ -7,6 +7,7 @@ happens when NumPy first meets a tensor.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from types import ModuleType
 from typing import Any
@@ -28,6 +29,13 @@ _tables: list[Mapping[Any, Function]] = []
 _SAYS_NOTHING = {"where": (True,), "order": ("K", "C"), "casting": ("same_kind",), "subok": (True,)}
 _PLAIN = (np.ndarray, np.generic, bool, int, float, complex, str, bytes, list, tuple, type(None))
 _COMMON = frozenset({Tensor, np.ndarray, np.float64, np.float32, bool, int, float, complex})
+
+
+# Libraries that write into what NumPy's functions give them, and hand it to code in C: to these
+# tensors are arrays. What they call of the user's, and the user's own calls, have tensors.
+_WORK_ON_ARRAYS = frozenset({
+    "matplotlib", "mpl_toolkits", "pandas", "scipy", "seaborn", "skimage", "sklearn", "statsmodels",
+})  # fmt: skip
 
 
 class NotOfferedError(Exception):
@@ -103,7 +111,20 @@ def __array_function__(
     if not all(issubclass(t, (TensorBase, np.ndarray)) for t in types):
         return NotImplemented
     module = function.__module__.replace("numpy", "np", 1)
+    if _is_asked_by_library() and not any(isinstance(v, Tracer) for v in _leaves((args, kwargs))):
+        return function(*_as_arrays(args), **_as_arrays(kwargs))
     return _call(function, function, f"{module}.{function.__name__}", args, kwargs)
+
+
+def _is_asked_by_library() -> bool:
+    """Whether NumPy's function is called by a library that works on NumPy's arrays."""
+    frame: Any = sys._getframe(2)
+    while frame is not None:
+        package = frame.f_globals.get("__name__", "").partition(".")[0]
+        if package != "numpy":
+            return package in _WORK_ON_ARRAYS
+        frame = frame.f_back
+    return False
 
 
 def _has_own(value: Any, name: str) -> bool:

@@ -16,7 +16,7 @@ from phix.core import dtypes as dt
 from phix.core import indexing, places
 from phix.core.annotations import DTypeLike, PlaceLike
 from phix.core.attrs import is_traced
-from phix.core.conversion import holds_tensors
+from phix.core.conversion import holds_tensors, tensor_place
 from phix.core.dims import DimLike
 from phix.core.dispatch import bind
 from phix.core.errors import AttributeValueError, DTypeError
@@ -95,6 +95,13 @@ def is_int(x: Any) -> bool:
     return isinstance(x, int) and not isinstance(x, bool)
 
 
+def _names_dtype(value: Any) -> bool:
+    """Whether what is given for a place is a dtype."""
+    if isinstance(value, str):
+        return value in dt.BY_NAME
+    return isinstance(value, (np.dtype, type))
+
+
 class _Members:
     """What is no single op on the operands as they are; ``self`` is a tensor."""
 
@@ -139,17 +146,38 @@ class _Members:
             )
         return _call("cast", self, attrs=(wanted,))
 
-    def to(self, place: PlaceLike) -> Tensor:
-        """The tensor on ``place``; itself, if it is there.
+    def to(
+        self,
+        place: PlaceLike | DTypeLike | Tensor | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> Tensor:
+        """The tensor on a place, or with a dtype, or both; itself, if it is so.
+
+        Args:
+            place: a place or its name; or a dtype, which is then what is changed; or a tensor,
+                whose place and dtype it gets.
+            dtype: what the values are converted to.
 
         Raises:
             DeviceError: no such device is here.
+            DTypeError: a dtype phix does not have.
 
         >>> import phix
-        >>> phix.zeros([2]).to("cpu").place
-        Place(kind='cpu', index=0)
+        >>> x = phix.zeros([2])
+        >>> x.to("cpu").place, x.to("float64").dtype, x.to("cpu", phix.int8).dtype
+        (Place(kind='cpu', index=0), dtype('float64'), dtype('int8'))
         """
-        return _call("io_copy", self, attrs=(places.as_place(place),))
+        there: Any = place
+        wanted = dtype
+        if isinstance(there, TensorBase):
+            wanted = there.dtype if dtype is None else dtype
+            there = tensor_place(there)
+        elif dtype is None and _names_dtype(there):
+            there, wanted = None, there
+        found: Any = self if wanted is None else self.astype(wanted)
+        if there is None:
+            return found
+        return _call("io_copy", found, attrs=(places.as_place(there),))
 
     def __getitem__(self: Any, index: Any) -> Tensor:
         return indexing.get(self, index)

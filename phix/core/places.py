@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -70,6 +71,10 @@ class Device:
         """The device in words, for ``python -m phix info``."""
         return type(self).__name__
 
+    def memory(self, index: int) -> int | None:
+        """The bytes that the device has; None where it does not tell."""
+        return None
+
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype, index: int) -> Any:
         """Storage whose values do not matter yet. Raises MemoryError where there is no room."""
         raise NotImplementedError
@@ -119,6 +124,12 @@ class Host(Device):
         import platform
 
         return platform.processor() or platform.machine()
+
+    def memory(self, index: int) -> int | None:
+        try:
+            return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+        except (AttributeError, ValueError, OSError):  # not every system tells
+            return None
 
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype, index: int) -> Any:
         return np.empty(shape, dtype)
@@ -252,6 +263,8 @@ def device_of(kind: str) -> Device:
     if module is not None and _is_installed(module):
         _add(kind, importlib.import_module(module).DEVICE)
     if kind not in _DEVICES:
+        if kind in ("cuda", "hip", "xpu"):
+            raise DeviceError(f"no place {kind!r}; write 'gpu', or 'gpu:1' for the second one")
         failed = "".join(f"; {name} failed to load: {why}" for name, why in FAILURES.items())
         raise DeviceError(
             f"no place {kind!r}; the places of this installation: {', '.join(kinds())}{failed}"
@@ -330,7 +343,10 @@ def storage_of(array: Any, copy: bool) -> Any:
     """
     if isinstance(array, np.ndarray) or not hasattr(array, "__dlpack_device__"):
         return None
-    number, _ = array.__dlpack_device__()
+    try:
+        number, _ = array.__dlpack_device__()
+    except Exception:  # of an array without values; who makes an array of it says so
+        return None
     if number in _READ_BY_THE_HOST:
         return None
     for kind in kinds():

@@ -96,7 +96,7 @@ NAMES: dict[str, str] = {
 
     "lax": "phix.cond, phix.scan, phix.while_loop, phix.fori_loop, phix.switch",
     "make_jaxpr": "phix.make_graph(f)(x)", "block_until_ready": "nothing: results are there",
-    "device_put": "x.to(place)", "device_get": "x.numpy()", "devices": "phix.device(place)",
+    "device_put": "x.to(place)", "device_get": "x.numpy()",
     "tree_map": "phix.tree.map(f, tree)", "tree_util": "phix.tree", "pytree": "phix.tree",
     "tree_flatten": "phix.tree.flatten(tree)", "tree_unflatten": "phix.tree.unflatten(treedef, xs)",
     "tree_leaves": "phix.tree.leaves(tree)", "structure": "phix.tree.flatten(tree)[1]",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core import places, refusals
+from phix.core import foreign, places, refusals
 from phix.core.arrays import plain_array, read_only
 from phix.core.dims import DimLike, Shape
 from phix.core.errors import (
@@ -259,8 +259,11 @@ class Tensor(TensorBase):
                     f"a tensor on {self.place} cannot be handed on as read-only memory; leave out "
                     "copy=False"
                 )
-            return read_only(data).__dlpack__(copy=False, **kwargs)
-        return data.copy().__dlpack__(**kwargs)
+            return foreign.exported(read_only(data), copy=False, **kwargs)
+        copied = data.copy()
+        if isinstance(copied, np.ndarray):
+            return foreign.exported(copied, **kwargs)
+        return copied.__dlpack__(**kwargs)
 
     def __dlpack_device__(self) -> tuple[int, int]:
         return self._exporting().__dlpack_device__()
@@ -273,6 +276,12 @@ class Tensor(TensorBase):
     def __repr__(self) -> str:
         values = np.array2string(self.host, separator=", ", prefix="Tensor(", threshold=100)
         return f"Tensor({values}, dtype={self.dtype}, shape={list(self.shape)}, place={self.place})"
+
+    def _repr_html_(self) -> str:
+        """The values as a table, for notebooks; those of more than two axes as text."""
+        from phix.core.tables import html  # who shows one needs it
+
+        return html(self)
 
     def __format__(self, spec: str) -> str:
         return format(self.item(), spec) if spec else repr(self)

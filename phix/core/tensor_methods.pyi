@@ -65,8 +65,12 @@ class TensorMethods:
         copy: bool = True,
     ) -> Tensor:
         """The values converted to ``dtype``; a complex number keeps its real part."""
-    def to(self, place: PlaceLike) -> Tensor:
-        """The tensor on ``place``; itself, if it is there."""
+    def to(
+        self,
+        place: PlaceLike | DTypeLike | Tensor | None = None,
+        dtype: DTypeLike | None = None,
+    ) -> Tensor:
+        """The tensor on a place, or with a dtype, or both; itself, if it is so."""
     def __getitem__(self, index: Any) -> Tensor: ...
     def __neg__(self) -> Tensor: ...
     def __pos__(self) -> Tensor: ...

@@ -12,7 +12,7 @@ import numpy as np
 from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core import pytrees, tensor_kinds
+from phix.core import pickling, pytrees, tensor_kinds
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DTypeError, ShapeError, described
 from phix.core.given import Kind, named, takes
@@ -20,6 +20,14 @@ from phix.core.tensor import Tensor, TensorBase
 
 Schedule = Callable[[Any], Any]
 RateLike = Union[float, Tensor, np.ndarray, Schedule]
+
+
+def _pickled(transformation: Any) -> Any:
+    pickling.check(
+        "an optimizer", transformation, "pickle its state, a tree of tensors, and make the "
+        "optimizer anew from its settings",
+    )  # fmt: skip
+    return type(transformation), tuple(transformation)
 
 
 class GradientTransformation(NamedTuple):
@@ -41,6 +49,15 @@ class GradientTransformation(NamedTuple):
     init: Callable[[Any], Any]
     update: Callable[..., tuple[Any, Any]]
 
+    def __reduce__(self) -> Any:
+        return _pickled(self)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
+
 
 class GradientTransformationExtraArgs(NamedTuple):
     """A :class:`GradientTransformation` whose ``update`` takes more by keyword, such as ``value``.
@@ -52,6 +69,15 @@ class GradientTransformationExtraArgs(NamedTuple):
 
     init: Callable[[Any], Any]
     update: Callable[..., tuple[Any, Any]]
+
+    def __reduce__(self) -> Any:
+        return _pickled(self)
+
+    def __copy__(self) -> Any:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self
 
 
 Transformation = Union[GradientTransformation, GradientTransformationExtraArgs]

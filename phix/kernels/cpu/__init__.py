@@ -15,6 +15,7 @@ from phix.kernels.engine_base import LoopEngine
 
 if TYPE_CHECKING:
     from phix.kernels.cpu.memory import CpuExplanation
+    from phix.kernels.cpu.timed import TimedProgram
 
 
 class CpuEngine(LoopEngine):
@@ -44,6 +45,12 @@ class CpuEngine(LoopEngine):
         from phix.kernels.cpu.memory import CpuExplanation  # needs all that makes code
 
         return CpuExplanation(graph, contiguous)
+
+    def timed(self, graph: Graph, contiguous: tuple[bool, ...]) -> TimedProgram:
+        """The program of a graph of primitives, with a clock around each of its steps."""
+        from phix.kernels.cpu.timed import TimedProgram  # who profiles needs it
+
+        return TimedProgram(graph, contiguous)
 
     def view(self, op_name: str, attrs: tuple[Any, ...]) -> Callable[..., Any] | None:
         """What makes an eager result that shares its input's memory; see ``views.py``."""

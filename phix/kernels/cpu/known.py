@@ -41,6 +41,7 @@ class Module:
     inlined: list[Kernel] = field(default_factory=list)
     can_fail: bool = False
     may_ask_python: bool = True  # whether it is Python that calls, and no other code
+    clock: Any = None  # see ``timed.Clock``
 
 
 class Known:

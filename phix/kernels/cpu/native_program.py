@@ -16,23 +16,24 @@ from phix.kernels.cpu.accumulators import accumulators
 from phix.kernels.cpu.advice import has_masked_stores
 from phix.kernels.cpu.entry import native_text
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
-from phix.kernels.cpu.stepwise import Stepwise, is_native
+from phix.kernels.cpu.stepwise import MakeSegment, Stepwise, is_native
 from phix.kernels.cpu.stored import NativeCall
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import text
 from phix.kernels.loops.builder import Builder
-from phix.kernels.loops.nodes import Kernel, LoopProgram
+from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram
 from phix.kernels.loops.target import CPU
 from phix.kernels.schedule import inplace
 from phix.kernels.schedule.pipeline import Setting, lowered, run
 
+# Products are compiled while lowering goes on, and this CPU is asked for the width of its vectors.
+TARGET = replace(
+    CPU, foresees=product_code.begin, accumulators=accumulators, factors_by_lapack=True
+)
+
 
 class _Builder(Builder):
-    """Has products compiled while it goes on, and asks this CPU for the width of its vectors."""
-
-    target = replace(
-        CPU, foresees=product_code.begin, accumulators=accumulators, factors_by_lapack=True
-    )
+    target = TARGET
 
 
 class NativeProgram:
@@ -41,20 +42,19 @@ class NativeProgram:
     def __init__(
         self, graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...] = ()
     ) -> None:
-        program, setting = lowered(graph, contiguous, _Builder, donated=donated)
-        self.loops, builder = program, setting.builder
+        program, builder = self._lowered(graph, contiguous, donated)
+        self.loops = program
         self.sizes = tuple((a.meta.dims, a.meta.dtype) for a in graph.outputs)
         self.values = program.constant_values
         self.constants = [as_array(v) for v in self.values]
         self.sources = _symbol_sources(program)
-        run("cpu", program, setting)
         names = {symbol: name for name, symbol in program.symbols.items()}
 
         def segment(
             steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any
         ) -> NativeSegment:
-            made = NativeSegment(steps, known, symbols, builder.dim, names)
-            made.text = stages.made(stages.CODE, "llvm", lambda: native_text(made))
+            made = NativeSegment(steps, [*known, *self.further], symbols, builder.dim, names)
+            made.text = stages.made(stages.CODE, "llvm", lambda: self._printed(made))
             return made
 
         self.stepwise: Stepwise | None = None
@@ -67,9 +67,26 @@ class NativeProgram:
             known = [*program.inputs, *constants, *made]
             self.segments = [segment(program.steps, self.sources, known)]
         else:
-            self.stepwise = Stepwise(program, self.sources, segment)
+            self.stepwise = self._walked(program, segment)
             self.segments = self.stepwise.segments
 
+    # -- what a program with more in it has of its own -----------------------------------------
+    further: tuple[Buffer, ...] = ()  # the last arguments of every native call
+
+    def _lowered(
+        self, graph: Graph, contiguous: tuple[bool, ...], donated: tuple[int, ...]
+    ) -> tuple[LoopProgram, Builder]:
+        program, setting = lowered(graph, contiguous, _Builder, donated=donated)
+        run("cpu", program, setting)
+        return program, setting.builder
+
+    def _printed(self, segment: NativeSegment) -> str:
+        return native_text(segment)
+
+    def _walked(self, program: LoopProgram, segment: MakeSegment) -> Stepwise:
+        return Stepwise(program, self.sources, segment)
+
+    # -- what it is asked ------------------------------------------------------------------------
     def _is_one_call(self) -> bool:
         """Whether native code runs all steps, with the sizes of the outputs known before."""
         steps = self.loops.steps

@@ -65,7 +65,11 @@ class Steps(Known):
             self.print(step)
 
     def print(self, step: Step) -> None:
+        clock = self.module.clock if isinstance(step, Kernel) else None
+        start = clock.read(self) if clock else ""
         getattr(self, f"_{type(step).__name__.lower()}")(step)
+        if clock:
+            clock.stamp(self, step, start)
 
     @stack.nests
     def inner(self, steps: list[Step]) -> None:

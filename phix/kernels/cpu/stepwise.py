@@ -8,7 +8,7 @@ when a step first needs them.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from phix.core import dims as dm
@@ -55,9 +55,15 @@ class Stepwise(HostWalk):
         share(program.steps)
         self.run = self.block(program.steps, sources)
 
-    def launcher(self, env: dict[dm.Symbol, Any], constants: list[Any]) -> Launcher:
+    def launcher(
+        self,
+        env: dict[dm.Symbol, Any],
+        constants: list[Any],
+        further: Mapping[Buffer, Any] | None = None,
+    ) -> Launcher:
+        """What runs the steps for these sizes; ``further`` are arrays besides the program's."""
         program, names = self.program, self.names
-        fixed = dict(zip(program.constants, constants))
+        fixed = {**dict(zip(program.constants, constants)), **(further or {})}
         known = {names[symbol]: size for symbol, size in env.items()}
 
         def launch(*inputs: Any) -> tuple[Any, ...]:

@@ -84,6 +84,10 @@ class GpuDevice(places.Device):
         text = name.decode() if isinstance(name, bytes) else str(name)
         return f"{text}, {properties['totalGlobalMem'] >> 20} MiB"
 
+    def memory(self, index: int) -> int | None:
+        """The bytes of a GPU's memory."""
+        return int(cupy().cuda.runtime.getDeviceProperties(index)["totalGlobalMem"])
+
     def allocate(self, shape: tuple[int, ...], dtype: np.dtype, index: int) -> Any:
         """A fresh array. Raises MemoryError where there is no room."""
         try:

@@ -42,6 +42,39 @@ def count(operations: LoopProgram, traffic: LoopProgram, sizes: Sizes) -> CostAn
     )
 
 
+@dataclass(frozen=True)
+class StepCost:
+    """What one run of a step costs, on average over the runs in one of the program; see
+    :class:`phix.core.analysis.CostAnalysis`. None where that cannot be told."""
+
+    flops: float | None = None
+    transcendentals: float | None = None
+    bytes_accessed: float | None = None
+
+
+@dataclass(frozen=True)
+class StepCounts:
+    """The counts of one run of each step: operations and calls, and bytes."""
+
+    flops: dict[Step, tuple[float | None, float | None]]
+    bytes: dict[Step, float | None]
+
+
+def by_step(operations: LoopProgram, traffic: LoopProgram, sizes: Sizes) -> StepCounts:
+    """What each kernel and host step of the programs costs: see :func:`count`."""
+    work, moved = _StepCounter(operations, sizes), _StepCounter(traffic, sizes)
+    work.steps(operations.steps, 1)
+    moved.steps(traffic.steps, 1)
+    flops, sums = {}, {}
+    for step in work.found:
+        operations_of_it, calls, _, _ = work.a_run(step)
+        flops[step] = operations_of_it, calls
+    for step in moved.found:
+        _, _, read, written = moved.a_run(step)
+        sums[step] = None if read is None or written is None else read + written
+    return StepCounts(flops, sums)
+
+
 # -- sizes -------------------------------------------------------------------------------------
 class _Unknown(Exception):
     """The value of an expression is not known before the program runs."""
@@ -305,6 +338,34 @@ class _Counter:
                 self.stores[buffer] = self.stores.get(buffer, 0) + size
             if buffer in call.updates or not is_written:
                 self.loads[buffer] = self.loads.get(buffer, 0) + size
+
+
+class _StepCounter(_Counter):
+    """Keeps what each step adds, too."""
+
+    def __init__(self, program: LoopProgram, sizes: Sizes) -> None:
+        super().__init__(program, sizes)
+        self.found: dict[Step, list[DimLike]] = {}
+
+    def a_run(self, step: Step) -> tuple[float | None, ...]:
+        """The counts of one run of a step."""
+        *totals, times = self.found[step]
+        if not dm.is_known(times):
+            return (None,) * len(totals)
+        return tuple(int(t) / max(int(times), 1) if dm.is_known(t) else None for t in totals)
+
+    def _kernel(self, kernel: Kernel, times: DimLike) -> None:
+        self._note(kernel, times, super()._kernel)
+
+    def _host(self, step: ir.HostStep, times: DimLike) -> None:
+        self._note(step, times, super()._host)
+
+    def _note(self, step: Any, times: DimLike, count: Callable[[Any, DimLike], None]) -> None:
+        before = self._totals()
+        count(step, times)
+        added = [a - b for a, b in zip((*self._totals(), times), (*before, 0))]
+        known = self.found.get(step, [0] * len(added))
+        self.found[step] = [a + b for a, b in zip(known, added)]
 
 
 def _gemm(

@@ -27,6 +27,7 @@ from phix.kernels.loops.target import CPU, Target
 from phix.kernels.lowering import fusion
 from phix.kernels.lowering.lower import stored_variables
 from phix.kernels.report import cost
+from phix.kernels.report.cost import StepCost
 from phix.kernels.scalar import registry
 from phix.kernels.scalar.language import Complex, Expr
 from phix.kernels.schedule.pipeline import Setting, lowered, run
@@ -213,8 +214,10 @@ class Explanation:
         record = self.record
         into = _joined(tries, record)
         before = _all_kernels(self.program)
+        self._joined = _timed(self.program)
         run(self.pipeline, self.program, setting)
-        into |= _follow(before, _all_kernels(self.program), record)
+        self._became: dict[Any, Kernel] = _follow(before, _all_kernels(self.program), record)
+        into |= self._became
         self.report = FusionReport(
             tuple(_kernels(self.program, record, tries, into)),
             tuple(_buffers(self.program, record)),
@@ -260,6 +263,64 @@ class Explanation:
             self.keep_local(traffic, setting)
         return cost.count(operations, traffic, sizes)
 
+    def step_costs(self, sizes: Mapping[dm.Symbol, int]) -> dict[ir.Step, StepCost]:
+        """What each kernel, and each step that Python runs, costs in one of its runs.
+
+        A kernel that is one of several made of one has no row; the first of them has it.
+        """
+
+        def counted(kind: type[Builder], is_local: bool) -> LoopProgram:
+            def builder(symbols: tuple[dm.Symbol, ...]) -> Builder:
+                made = kind(symbols)
+                made.target = self.target
+                return made
+
+            program, setting = lowered(self.graph, self.contiguous, builder)
+            if is_local:
+                self.keep_local(program, setting)
+            return program
+
+        with self._as_made():
+            # loops as they are before threads and blocks, which change no count, get to them
+            tries = [counted(*way) for way in ((Opaque, False), (Builder, True), (Builder, False))]
+        operations, local, plain = tries
+        wanted = len(self._joined)
+        traffic = local if len(_timed(local)) == wanted else plain
+        if len(_timed(operations)) != wanted:
+            operations = plain
+        found = {}
+        final = set(_timed(self.program))
+        rows = cost.by_step(operations, traffic, sizes)
+        for step, work, moved in zip(self._joined, _timed(operations), _timed(traffic)):
+            if work in rows.flops and moved in rows.bytes:
+                flops, calls = rows.flops[work]
+                row = StepCost(flops, calls, rows.bytes[moved])
+                found[step if step in final else self._became[step]] = row
+        return found
+
+    def groups(self) -> list[tuple[ir.Step, str, tuple[Equation, ...]]]:
+        """Each kernel, and each step that Python runs: its name, and the equations it computes."""
+        record = self.record
+        order = {e: k for k, e in enumerate(e for g, _ in record.graphs for e in g.equations)}
+        found: list[tuple[ir.Step, str, tuple[Equation, ...]]] = []
+        kernels = 0
+        for step in ir.walk_steps(self.program.steps):
+            if isinstance(step, Kernel):
+                name, held = f"kernel {kernels}", [*record.held.get(step, {})]
+                kernels += 1
+            elif isinstance(step, ir.HostStep):
+                held = [*{record.makers[b]: None for b in step.outputs if b in record.makers}]
+                name = f"{step.name} (Python)"
+            else:
+                continue
+            found.append((step, name, tuple(sorted(held, key=order.__getitem__))))
+        return found
+
+
+def _timed(program: LoopProgram) -> list[ir.Step]:
+    """The steps that do the work; those around them only say how often."""
+    return [s for s in ir.walk_steps(program.steps) if isinstance(s, (Kernel, ir.HostStep))]
+
 
 def _all_kernels(program: LoopProgram) -> list[Kernel]:
     return [s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)]
@@ -280,12 +341,12 @@ def _follow(before: list[Kernel], after: list[Kernel], record: Recorder) -> dict
 
     It holds what that held, those after it what they write of it.
     """
-    old, new = set(before), set(after)
-    gone = [k for k in before if k not in new]
-    made = [k for k in after if k not in old]
+    old, sources = set(before), _sources(before, after)
     into: dict[Kernel, Kernel] = {}
-    for number, kernel in enumerate(made):
-        source = gone[number * len(gone) // len(made)] if gone else _neighbour(kernel, after, old)
+    for kernel in after:
+        if kernel in old:
+            continue
+        source = sources.get(kernel) or _neighbour(kernel, after, old)
         held = record.held.get(source, {})
         if into.setdefault(source, kernel) is not kernel:
             held = {e: None for e in held if record.stored(e) & ir.writes(kernel.body)} or held
@@ -293,11 +354,40 @@ def _follow(before: list[Kernel], after: list[Kernel], record: Recorder) -> dict
     return into
 
 
+def _sources(before: list[Kernel], after: list[Kernel]) -> dict[Kernel, Kernel]:
+    """Which of the kernels that are gone each new one came of: of those between the same two
+    others, the one that has most buffers in common with it."""
+    kept = set(before) & set(after)
+    gone: dict[Kernel | None, list[Kernel]] = {}
+    last: Kernel | None = None
+    for kernel in before:
+        if kernel in kept:
+            last = kernel
+        else:
+            gone.setdefault(last, []).append(kernel)
+    every = [k for some in gone.values() for k in some]
+    touched = {k: ir.step_reads(k) | ir.step_writes(k) for k in (*every, *after)}
+    found: dict[Kernel, Kernel] = {}
+    last = None
+    for kernel in after:
+        if kernel in kept:
+            last = kernel
+            continue
+        near = gone.get(last) or every
+        if near:
+            found[kernel] = max(near, key=lambda k: len(touched[k] & touched[kernel]))
+    return found
+
+
 def _neighbour(kernel: Kernel, after: list[Kernel], old: set[Kernel]) -> Kernel:
-    """The kernel that a pass has put another one beside: the last before it, or else the next."""
+    """The kernel that a pass has put another one beside: the nearest that touches what it touches,
+    else the last before it, or else the next."""
     at = after.index(kernel)
-    near = (*reversed(after[:at]), *after[at + 1 :])
-    return next((k for k in near if k in old), kernel)
+    near = [k for k in (*reversed(after[:at]), *after[at + 1 :]) if k in old]
+    own = ir.step_reads(kernel) | ir.step_writes(kernel)
+    beside = sorted(near, key=lambda k: abs(after.index(k) - at))
+    alike = (k for k in beside if own & (ir.step_reads(k) | ir.step_writes(k)))
+    return next(alike, near[0])
 
 
 def _at(source: Source | None) -> str:

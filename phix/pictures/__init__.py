@@ -1,0 +1,1 @@
+"""Graphs as pictures: boxes in layers, with what flows between them."""
