@@ -100,7 +100,7 @@ def sem(a: TensorLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = 
     1.0
     """
     (x,) = floats(a)
-    if axis is None:
+    if axis is None or not x.ndim:
         x, axis = ops.reshape(x, [-1]), 0
     count = x.shape[axis]
     away = x - ops.mean(x, [axis], True)
