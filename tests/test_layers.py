@@ -41,7 +41,7 @@ ROOMS: dict[str, set[str]] = {
     "cupy": {"kernels", "core"},
     "files": {"core"},
     "optim": {"api", "ops", "core"},
-    "scipy": {"api", "ops", "core"},
+    "scipy": {"api", "primitives", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},
     "numpy": {"array_functions", "linalg", "fft", "api", "ops", "core"},
 }

@@ -260,6 +260,12 @@ SIGNATURES: dict[str, str] = {
                  "multiply_by_parameter_scale=True clipping_threshold=1.0 momentum=None "
                  "dtype_momentum=float32 weight_decay_rate=None eps=1e-30 factored=True "
                  "weight_decay_mask=None",
+    "lbfgs": "learning_rate=None memory_size=10 scale_init_precond=True",
+    "scale_by_lbfgs": "memory_size=10 scale_init_precond=True",
+    "scale_by_zoom_linesearch":
+        "max_linesearch_steps max_learning_rate=None tol=0.0 increase_factor=2.0 slope_rtol=0.0001 "
+        "curv_rtol=0.9 approx_dec_rtol=1e-06 stepsize_precision=1e-05 initial_guess_strategy=keep",
+    "value_and_grad_from_state": "value_fn",
     "scale": "step_size", "identity": "", "set_to_zero": "", "clip": "max_delta",
     "scale_by_schedule": "step_size_fn",
     "scale_by_learning_rate": "learning_rate=None flip_sign=True",
@@ -307,7 +313,7 @@ SIGNATURES: dict[str, str] = {
 }  # fmt: skip
 # What optax has beside, all of it with defaults.
 LEFT_OUT = {"mask_compatible_extra_args", "should_skip_update_fn", "mode", "smooth_beta",
-            "decay_rate_fn"}  # fmt: skip
+            "decay_rate_fn", "linesearch", "verbose"}  # fmt: skip
 
 
 def arguments(function: Any) -> str:

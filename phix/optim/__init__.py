@@ -65,6 +65,7 @@ from phix.optim.optimizers import (
     rprop,
     sgd,
 )
+from phix.optim.quasi_newton import lbfgs, scale_by_lbfgs
 from phix.optim.rates import (
     ema,
     scale,
@@ -95,6 +96,7 @@ from phix.optim.wrapping import (
     partition,
     set_to_zero,
 )
+from phix.optim.zoom import scale_by_zoom_linesearch, value_and_grad_from_state
 
 __all__ = [
     "EmptyState", "GradientTransformation", "GradientTransformationExtraArgs", "MultiSteps",
@@ -103,12 +105,13 @@ __all__ = [
     "clip", "clip_by_block_rms", "clip_by_global_norm", "constant_schedule",
     "cosine_decay_schedule", "dynamic_loss_scaling", "ema", "exponential_decay", "global_norm",
     "identity", "incremental_update", "inject_hyperparams", "join_schedules", "lamb",
-    "linear_schedule", "lion", "masked", "multi_transform", "nadam", "nadamw", "partition",
+    "lbfgs", "linear_schedule", "lion", "masked", "multi_transform", "nadam", "nadamw", "partition",
     "piecewise_constant_schedule", "polynomial_schedule", "radam", "rmsprop", "rprop", "scale",
     "scale_by_adadelta", "scale_by_adam", "scale_by_adamax", "scale_by_factored_rms",
-    "scale_by_learning_rate", "scale_by_lion", "scale_by_param_block_rms", "scale_by_radam",
-    "scale_by_rms", "scale_by_rprop", "scale_by_rss", "scale_by_schedule", "scale_by_stddev",
-    "scale_by_trust_ratio", "set_to_zero", "sgd", "trace", "warmup_constant_schedule",
+    "scale_by_lbfgs", "scale_by_learning_rate", "scale_by_lion", "scale_by_param_block_rms",
+    "scale_by_radam", "scale_by_rms", "scale_by_rprop", "scale_by_rss", "scale_by_schedule",
+    "scale_by_stddev", "scale_by_trust_ratio", "scale_by_zoom_linesearch", "set_to_zero", "sgd",
+    "trace", "value_and_grad_from_state", "warmup_constant_schedule",
     "warmup_cosine_decay_schedule", "warmup_exponential_decay_schedule",
     "with_extra_args_support",
 ]  # fmt: skip

@@ -61,15 +61,18 @@ def _log_gamma_of_one_more() -> list[float]:
     return found
 
 
-def _less_log(mu: Any) -> Any:
-    """mu - log(1 + mu), where that cancels by the series of the logarithm in mu / (2 + mu)."""
+def _less_log(mu: Any, one_more: Any) -> Any:
+    """mu - log(1 + mu), where that cancels by the series of the logarithm in mu / (2 + mu).
+
+    ``one_more`` is 1 + mu, of which next to mu = -1 the sum would have no digits.
+    """
     near = ops.abs(mu) < 0.5
     small = ops.where(near, mu, 0.0)
     s = small / (2 + small)
     square = s * s
     tail = _horner(square, [1 / (2 * k + 3) for k in range(15)])
-    large = ops.where(near, 1.0, mu)
-    return ops.where(near, small * s - 2 * s * square * tail, large - ops.log1p(large))
+    large = ops.where(near, 1.0, mu) - ops.log(ops.where(near, 2.0, one_more))
+    return ops.where(near, small * s - 2 * s * square * tail, large)
 
 
 def _exp_rest(w: Any) -> Any:
@@ -87,7 +90,8 @@ def _prefix(a: Any, y: Any) -> Any:
     wide = ops.where(large, a, _LARGE)
     inverse = 1 / wide
     stirling = inverse * _horner(inverse * inverse, _STIRLING)
-    far = -wide * _less_log((ops.where(large, y, _LARGE) - wide) / wide) - stirling
+    tall = ops.where(large, y, _LARGE)
+    far = -wide * _less_log((tall - wide) / wide, tall / wide) - stirling
     far = far + 0.5 * ops.log(wide / (2 * math.pi))
     few, height = ops.where(large, 1.0, a), ops.where(large, 1.0, y)
     near = few * ops.log(height) - height - ops.lgamma(few)

@@ -12,11 +12,27 @@ from phix.core.tensor import Tensor as _Tensor
 from phix.core.tensor import TensorLike as _TensorLike
 from phix.scipy.entropies import entr, kl_div, rel_entr, xlog1py, xlogy
 from phix.scipy.entropies import floats as _floats
+from phix.scipy.gammas import (
+    beta,
+    betaln,
+    comb,
+    factorial,
+    gamma,
+    gammainc,
+    gammaincc,
+    gammasgn,
+    multigammaln,
+    poch,
+)
+from phix.scipy.incomplete_beta import betainc
+from phix.scipy.integrals import dawsn, exp1, expi, expn, ndtri, owens_t, spence
+from phix.scipy.sums import bernoulli, boxcox, boxcox1p, log_softmax, logsumexp, softmax, zeta
 
 # Functions of one argument, by SciPy's name and the op's.
 _OF_ONE = {
     "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfcx": "erfcx", "erfinv": "erfinv",
-    "expit": "sigmoid", "gammaln": "lgamma", "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e",
+    "expit": "sigmoid", "gammaln": "lgamma", "loggamma": "lgamma",
+    "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e",
     "log_expit": "logsigmoid", "log_ndtr": "log_ndtr", "ndtr": "ndtr", "psi": "digamma",
 }  # fmt: skip
 
@@ -28,17 +44,6 @@ def _of_one(name: str, op: str) -> _Any:
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"scipy.special.{name}, elementwise, by :func:`phix.ops.{op}`."
     return _takes()(function)
-
-
-@_takes()
-def gammaincc(a: _TensorLike, x: _TensorLike) -> _Tensor:
-    """The regularised upper incomplete gamma function; it has a derivative in x alone.
-
-    >>> import phix
-    >>> round(phix.scipy.special.gammaincc(1.0, 2.0).item(), 5)
-    0.13534
-    """
-    return _ops.gammaincc(*_floats(a, x))
 
 
 @_takes()
@@ -65,6 +70,10 @@ def polygamma(n: int, x: _TensorLike) -> _Tensor:
 
 
 globals().update({name: _of_one(name, op) for name, op in _OF_ONE.items()})
-__all__ = [*_OF_ONE, "entr", "gammaincc", "kl_div", "logit", "polygamma", "rel_entr", "xlog1py",
-           "xlogy"]  # fmt: skip
+__all__ = [
+    *_OF_ONE, "bernoulli", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn",
+    "entr", "exp1", "expi", "expn", "factorial", "gamma", "gammainc", "gammaincc", "gammasgn",
+    "kl_div", "log_softmax", "logit", "logsumexp", "multigammaln", "ndtri", "owens_t", "poch",
+    "polygamma", "rel_entr", "softmax", "spence", "xlog1py", "xlogy", "zeta",
+]  # fmt: skip
 __dir__ = _face(__all__)

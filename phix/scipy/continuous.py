@@ -1,0 +1,212 @@
+"""The continuous distributions of ``phix.scipy.stats``, a row each, at loc 0 and scale 1."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from phix import ops
+from phix.scipy.distributions import Distribution, Row, distribution, log_less
+from phix.scipy.entropies import xlog1py, xlogy
+from phix.scipy.gammas import betaln, gammainc, gammaincc
+from phix.scipy.incomplete_beta import betainc
+from phix.scipy.integrals import ndtri
+
+_LOG_2PI, _LOG_PI = math.log(2 * math.pi), math.log(math.pi)
+
+
+def _from_zero(*shapes: Any) -> Any:
+    return 0.0, math.inf
+
+
+def _all_above_zero(*shapes: Any) -> Any:
+    found: Any = True
+    for s in shapes:
+        found = found & (s > 0)
+    return found
+
+
+# -- two-sided ones: what lies above z is what lies below -z --------------------------------------
+def _cauchy_quantile(q: Any) -> Any:
+    """-cot(pi q); next to the middle tan(pi (q - 1/2)), from 1/2 on by 1 - q, which is exact."""
+    part = ops.minimum(q, 1 - q)
+    near = part > 0.25
+    tail = -1 / ops.tan(math.pi * ops.where(near, 0.25, part))
+    middle = ops.tan(math.pi * (ops.where(near, part, 0.25) - 0.5))
+    size = ops.where(near, middle, tail)
+    return ops.where(q > 0.5, -size, size)
+
+
+def _laplace_below(z: Any) -> Any:
+    half = 0.5 * ops.exp(-ops.abs(z))
+    return ops.where(z < 0, half, 1 - half)
+
+
+def _laplace_log_below(z: Any) -> Any:
+    rest = ops.log1p(-0.5 * ops.exp(-ops.abs(z)))
+    return ops.where(z < 0, -ops.abs(z) - math.log(2), rest)
+
+
+def _laplace_quantile(q: Any) -> Any:
+    size = ops.log(2 * ops.minimum(q, 1 - q))
+    return ops.where(q > 0.5, -size, size)
+
+
+def _t_below(z: Any, df: Any) -> Any:
+    """Half of betainc(df / 2, 1 / 2, df / (df + z^2)), by the other end of it next to 0."""
+    square = z * z
+    near = square < df
+    far = 0.5 * betainc(0.5 * df, 0.5, ops.where(near, 0.5, df / (df + square)))
+    inner = 0.5 * betainc(0.5, 0.5 * df, ops.where(near, square / (df + square), 0.5))
+    tail = ops.where(near, 0.5 - inner, far)
+    return ops.where(z < 0, tail, 1 - tail)
+
+
+def _t_log_density(z: Any, df: Any) -> Any:
+    return -betaln(0.5, 0.5 * df) - 0.5 * (ops.log(df) + (df + 1) * ops.log1p(z * z / df))
+
+
+def _gennorm_below(z: Any, beta: Any) -> Any:
+    tail = 0.5 * gammaincc(1 / beta, ops.abs(z) ** beta)
+    return ops.where(z < 0, tail, 1 - tail)
+
+
+def _gennorm_log_density(z: Any, beta: Any) -> Any:
+    return ops.log(0.5 * beta) - ops.lgamma(1 / beta) - ops.abs(z) ** beta
+
+
+def _mirrored(row: Row) -> Row:
+    """With the functions from above, of a distribution that is its own mirror image."""
+    own = row.functions
+    for below, above in (("cdf", "sf"), ("logcdf", "logsf")):
+        if below in own:
+            own[above] = lambda z, *shapes, f=own[below]: f(-z, *shapes)
+    if "ppf" in own:
+        own["isf"] = lambda q, *shapes, f=own["ppf"]: -f(q, *shapes)
+    return row
+
+
+_MIRRORED = {
+    "norm": Row(
+        logpdf=lambda z: -0.5 * (z * z + _LOG_2PI), cdf=ops.ndtr, logcdf=ops.log_ndtr, ppf=ndtri
+    ),
+    "laplace": Row(
+        logpdf=lambda z: -ops.abs(z) - math.log(2), cdf=_laplace_below, ppf=_laplace_quantile,
+        logcdf=_laplace_log_below,
+    ),
+    "logistic": Row(
+        logpdf=lambda z: -ops.abs(z) - 2 * ops.log1p(ops.exp(-ops.abs(z))),
+        cdf=ops.sigmoid, logcdf=ops.logsigmoid, ppf=lambda q: ops.logit(q, 0.0),
+    ),
+    "cauchy": Row(
+        logpdf=lambda z: -_LOG_PI - ops.log1p(z * z),
+        cdf=lambda z: ops.atan2(ops.ones_like(z), -z) / math.pi, ppf=_cauchy_quantile,
+    ),
+    "t": Row("df", valid=_all_above_zero, logpdf=_t_log_density, cdf=_t_below),
+    "gennorm": Row("beta", valid=_all_above_zero, logpdf=_gennorm_log_density, cdf=_gennorm_below),
+}  # fmt: skip
+
+
+# -- truncated normal numbers ----------------------------------------------------------------------
+def _log_mass(a: Any, b: Any) -> Any:
+    """log of what lies between a and b, on the side of 0 where it is a difference of tails."""
+    turned = a > 0
+    low, high = ops.where(turned, -b, a), ops.where(turned, -a, b)
+    tails = high <= 0
+    upper = ops.log_ndtr(ops.where(tails, high, -1.0))
+    lower = ops.log_ndtr(ops.where(tails, low, -2.0))
+    gap = upper - lower
+    one_side = upper + log_less(ops.where(gap > 0, gap, 1.0))
+    one_side = ops.where(gap > 0, one_side, -math.inf)
+    out = ops.ndtr(ops.where(tails, -2.0, low)) + ops.ndtr(ops.where(tails, -2.0, -high))
+    return ops.where(tails, one_side, ops.log1p(-out))
+
+
+def _truncnorm_middle(a: Any, b: Any) -> Any:
+    low, high = ops.maximum(a, -1e4), ops.minimum(b, 1e4)
+    return ops.stop_gradient(0.5 * low + 0.5 * high)
+
+
+_TRUNCNORM = Row(
+    "a b", lambda a, b: (a, b), _truncnorm_middle, lambda a, b: a < b,
+    logpdf=lambda z, a, b: -0.5 * (z * z + _LOG_2PI) - _log_mass(a, b),
+    logcdf=lambda z, a, b: _log_mass(a, z) - _log_mass(a, b),
+    logsf=lambda z, a, b: _log_mass(z, b) - _log_mass(a, b),
+)  # fmt: skip
+
+
+# -- the others ------------------------------------------------------------------------------------
+def _gamma_log_density(z: Any, a: Any) -> Any:
+    return xlogy(a - 1, z) - z - ops.lgamma(a)
+
+
+def _chi2_log_density(z: Any, df: Any) -> Any:
+    return _gamma_log_density(0.5 * z, 0.5 * df) - math.log(2)
+
+
+def _beta_log_density(z: Any, a: Any, b: Any) -> Any:
+    return xlogy(a - 1, z) + xlog1py(b - 1, -z) - betaln(a, b)
+
+
+def _vonmises_log_density(z: Any, kappa: Any) -> Any:
+    sine = ops.sin(0.5 * z)
+    return -2 * kappa * sine * sine - ops.log(2 * math.pi * ops.i0e(kappa))
+
+
+def _wrapcauchy_log_density(z: Any, c: Any) -> Any:
+    sine = ops.sin(0.5 * z)  # 1 + c^2 - 2 c cos(z), in which next to z = 0 nothing cancels
+    rest = (1 - c) * (1 - c) + 4 * c * sine * sine
+    return ops.log1p(-c * c) - _LOG_2PI - ops.log(rest)
+
+
+_OTHERS = {
+    "beta": Row(
+        "a b", lambda a, b: (0.0, 1.0), valid=_all_above_zero, logpdf=_beta_log_density,
+        cdf=lambda z, a, b: betainc(a, b, z), sf=lambda z, a, b: betainc(b, a, 1 - z),
+    ),
+    "chi2": Row(
+        "df", _from_zero, valid=_all_above_zero, logpdf=_chi2_log_density,
+        cdf=lambda z, df: gammainc(0.5 * df, 0.5 * z),
+        sf=lambda z, df: gammaincc(0.5 * df, 0.5 * z),
+    ),
+    "expon": Row(
+        "", _from_zero, logpdf=lambda z: -z, cdf=lambda z: -ops.expm1(-z), logcdf=log_less,
+        logsf=lambda z: -z, ppf=lambda q: -ops.log1p(-q), isf=lambda q: -ops.log(q),
+    ),
+    "gamma": Row(
+        "a", _from_zero, valid=_all_above_zero, logpdf=_gamma_log_density,
+        cdf=lambda z, a: gammainc(a, z), sf=lambda z, a: gammaincc(a, z),
+    ),
+    "gumbel_l": Row(
+        logpdf=lambda z: z - ops.exp(z), cdf=lambda z: -ops.expm1(-ops.exp(z)),
+        logcdf=lambda z: log_less(ops.exp(z)), logsf=lambda z: -ops.exp(z),
+        ppf=lambda q: ops.log(-ops.log1p(-q)), isf=lambda q: ops.log(-ops.log(q)),
+    ),
+    "gumbel_r": Row(
+        logpdf=lambda z: -z - ops.exp(-z), logcdf=lambda z: -ops.exp(-z),
+        sf=lambda z: -ops.expm1(-ops.exp(-z)), logsf=lambda z: log_less(ops.exp(-z)),
+        ppf=lambda q: -ops.log(-ops.log(q)), isf=lambda q: -ops.log(-ops.log1p(-q)),
+    ),
+    "pareto": Row(
+        "b", lambda b: (1.0, math.inf), lambda b: 1.5, _all_above_zero,
+        logpdf=lambda z, b: ops.log(b) - (b + 1) * ops.log(z),
+        cdf=lambda z, b: -ops.expm1(-b * ops.log(z)), logcdf=lambda z, b: log_less(b * ops.log(z)),
+        logsf=lambda z, b: -b * ops.log(z), ppf=lambda q, b: ops.exp(-ops.log1p(-q) / b),
+        isf=lambda q, b: ops.exp(-ops.log(q) / b),
+    ),
+    "truncnorm": _TRUNCNORM,
+    "uniform": Row(
+        "", lambda: (0.0, 1.0), logpdf=lambda z: 0 * z, cdf=lambda z: z, sf=lambda z: 1 - z,
+        ppf=lambda q: q, isf=lambda q: 1 - q,
+    ),
+    "vonmises": Row("kappa", valid=lambda k: k >= 0, logpdf=_vonmises_log_density),
+    "wrapcauchy": Row(
+        "c", lambda c: (0.0, 2 * math.pi), valid=lambda c: (c > 0) & (c < 1),
+        logpdf=_wrapcauchy_log_density,
+    ),
+}  # fmt: skip
+
+CONTINUOUS: dict[str, Distribution] = {
+    name: distribution(name, row)
+    for name, row in {**{n: _mirrored(r) for n, r in _MIRRORED.items()}, **_OTHERS}.items()
+}

@@ -1,0 +1,160 @@
+"""The discrete distributions of ``phix.scipy.stats``, a row each, and those of vectors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from phix import ops
+from phix.core.errors import ShapeError
+from phix.core.given import takes
+from phix.core.tensor import Tensor, TensorLike
+from phix.scipy.distributions import Distribution, Row, distribution
+from phix.scipy.entropies import floats, xlog1py, xlogy
+from phix.scipy.gammas import betaln, gammainc, gammaincc
+
+
+def _is_part(p: Any) -> Any:
+    return (p >= 0) & (p <= 1)
+
+
+def _is_count(n: Any) -> Any:
+    return (n >= 0) & (n == ops.floor(n))
+
+
+def _log_choices(n: Any, k: Any) -> Any:
+    return -ops.log(n + 1) - betaln(n - k + 1, k + 1)
+
+
+def _up_to_count(n: Any, *shapes: Any) -> Any:
+    return 0.0, n
+
+
+def _from_zero(*shapes: Any) -> Any:
+    return 0.0, math.inf
+
+
+def _zero(*shapes: Any) -> float:
+    return 0.0
+
+
+def _bernoulli_log_mass(k: Any, p: Any) -> Any:
+    return xlogy(k, p) + xlog1py(1 - k, -p)
+
+
+def _betabinom_log_mass(k: Any, n: Any, a: Any, b: Any) -> Any:
+    return _log_choices(n, k) + betaln(k + a, n - k + b) - betaln(a, b)
+
+
+def _nbinom_log_mass(k: Any, n: Any, p: Any) -> Any:
+    return -ops.log(n + k) - betaln(k + 1, n) + n * ops.log(p) + xlog1py(k, -p)
+
+
+_ROWS = {
+    "bernoulli": Row(
+        "p", lambda p: (0.0, 1.0), _zero, _is_part, False, logpmf=_bernoulli_log_mass,
+        cdf=lambda k, p: ops.where(k < 1, 1 - p, 1.0), sf=lambda k, p: ops.where(k < 1, p, 0.0),
+        ppf=lambda q, p: ops.where(q > 1 - p, 1.0, ops.zeros_like(q)),
+    ),
+    "betabinom": Row(
+        "n a b", _up_to_count, _zero, lambda n, a, b: _is_count(n) & (a > 0) & (b > 0), False,
+        logpmf=_betabinom_log_mass,
+    ),
+    "binom": Row(
+        "n p", _up_to_count, _zero, lambda n, p: _is_count(n) & _is_part(p), False,
+        logpmf=lambda k, n, p: _log_choices(n, k) + xlogy(k, p) + xlog1py(n - k, -p),
+    ),
+    "geom": Row(
+        "p", lambda p: (1.0, math.inf), lambda p: 1.0, lambda p: (p > 0) & (p <= 1), False,
+        logpmf=lambda k, p: xlog1py(k - 1, -p) + ops.log(p),
+    ),
+    "nbinom": Row(
+        "n p", _from_zero, _zero, lambda n, p: (n > 0) & (p > 0) & (p <= 1), False,
+        logpmf=_nbinom_log_mass,
+    ),
+    "poisson": Row(
+        "mu", _from_zero, _zero, lambda mu: mu >= 0, False,
+        logpmf=lambda k, mu: xlogy(k, mu) - ops.lgamma(k + 1) - mu,
+        cdf=lambda k, mu: gammaincc(k + 1, mu), sf=lambda k, mu: gammainc(k + 1, mu),
+    ),
+}  # fmt: skip
+
+
+# -- distributions of vectors ----------------------------------------------------------------------
+@takes()
+def _dirichlet_logpdf(x: TensorLike, alpha: TensorLike) -> Tensor:
+    """log of the density at x, whose first axis has the parts; the last one may be left out.
+
+    alpha is a vector; x of more axes has a point in each column. It is -inf where the parts are
+    not from 0 to 1 or do not add to 1.
+    """
+    parts, shape = floats(x, alpha)
+    if shape.ndim != 1:
+        raise ShapeError(f"scipy.stats.dirichlet: alpha must be a vector, found {shape.meta}")
+    if parts.shape[0] == shape.shape[0] - 1:
+        parts = ops.concat([parts, 1 - ops.sum(parts, [0], keepdim=True)], 0)
+    if parts.shape[0] != shape.shape[0]:
+        raise ShapeError(f"scipy.stats.dirichlet: x must have as many parts along its first axis "
+                         f"as alpha, found {parts.meta} and {shape.meta}")  # fmt: skip
+    norm = ops.sum(ops.lgamma(shape)) - ops.lgamma(ops.sum(shape))
+    column = ops.reshape(shape, [shape.shape[0]] + [1] * (parts.ndim - 1))
+    close = 1e-5 if parts.dtype != "float64" else 1e-9
+    known = ops.all((parts >= 0) & (parts <= 1), 0)
+    known = known & (ops.abs(ops.sum(parts, [0]) - 1) < close)
+    value = ops.sum(xlogy(column - 1, ops.clip(parts, 0.0, 1.0)), [0]) - norm
+    valid = ops.all(shape > 0)
+    return ops.where(valid, ops.where(known, value, -math.inf), math.nan)
+
+
+@takes()
+def _multinomial_logpmf(x: TensorLike, n: TensorLike, p: TensorLike) -> Tensor:
+    """log of the probability of the counts x, along the last axis, of n draws of parts p."""
+    counts, total, parts = floats(x, n, p)
+    known = ops.all((counts >= 0) & (counts == ops.floor(counts)), -1)
+    known = known & (ops.sum(counts, [-1]) == total)
+    safe = ops.where(ops.unsqueeze(known, [-1]), counts, 0.0)
+    value = ops.lgamma(total + 1) + ops.sum(xlogy(safe, parts) - ops.lgamma(safe + 1), [-1])
+    return ops.where(known, value, -math.inf)
+
+
+@takes()
+def _normal_logpdf(x: TensorLike, mean: TensorLike = 0, cov: TensorLike = 1) -> Tensor:
+    """log of the density at x, whose last axis is that of mean, and of both of cov's.
+
+    Axes in front broadcast. A cov without axes is a number times the identity, a vector is the
+    diagonal; one that is not positive definite gives NaN.
+    """
+    point, middle, cov = floats(x, mean, cov)
+    if not (point.ndim or middle.ndim or cov.ndim):
+        z = point - middle
+        return -0.5 * (z * z / cov + ops.log(2 * math.pi * cov))
+    away = point - middle
+    n = away.shape[-1] if away.ndim else cov.shape[-1]
+    if cov.ndim < 2:
+        size = cov + ops.zeros([n], cov.dtype)
+        square = ops.sum(away * away / size, [-1])
+        return -0.5 * (square + n * math.log(2 * math.pi) + ops.sum(ops.log(size)))
+    if tuple(cov.shape[-2:]) != (n, n):
+        raise ShapeError(f"scipy.stats.multivariate_normal: cov must be [..., {n}, {n}], as x and "
+                         f"mean have {n} numbers, found {cov.meta}")  # fmt: skip
+    root = ops.cholesky(cov)
+    solved = ops.triangular_solve(root, ops.unsqueeze(away, [-1]), False)
+    square = ops.sum(solved * solved, [-2, -1])
+    scale = ops.sum(ops.log(ops.diagonal(root, 0, -2, -1)), [-1])
+    return -0.5 * (square + n * math.log(2 * math.pi)) - scale
+
+
+def _of_vectors(name: str, log: str, function: Any) -> Distribution:
+    def plain(*args: Any, **kwargs: Any) -> Any:
+        return ops.exp(function(*args, **kwargs))
+
+    plain.__name__, plain.__doc__ = log.removeprefix("log"), f"exp of {log}, which see."
+    return Distribution(name, {log: function, log.removeprefix("log"): plain})
+
+
+DISCRETE: dict[str, Distribution] = {name: distribution(name, row) for name, row in _ROWS.items()}
+VECTORS: dict[str, Distribution] = {
+    "dirichlet": _of_vectors("dirichlet", "logpdf", _dirichlet_logpdf),
+    "multinomial": _of_vectors("multinomial", "logpmf", _multinomial_logpmf),
+    "multivariate_normal": _of_vectors("multivariate_normal", "logpdf", _normal_logpdf),
+}

@@ -1,0 +1,319 @@
+"""The gamma and beta functions and their logarithms, and the incomplete gamma functions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.core.errors import AttributeValueError
+from phix.core.given import FLAG, at_least, takes
+from phix.core.tensor import Tensor, TensorLike
+from phix.primitives import incomplete_gamma as incomplete
+from phix.primitives.distributions import _gamma_slope as quantile_slope
+from phix.scipy.entropies import floats
+from phix.scipy.smoothness import in_float64, smooth
+
+_LARGE = 12.0  # from here on Stirling's series is right
+_SHIFT = 12
+_HALF_LOG_2PI = 0.5 * math.log(2 * math.pi)
+
+
+# -- what Stirling's formula lacks ---------------------------------------------------------------
+def _stirling(a: Any) -> Any:
+    """log gamma(a) less (a - 1/2) log(a) - a + log(2 pi) / 2, for a from 12 on."""
+    inverse = 1 / a
+    return inverse * incomplete._horner(inverse * inverse, incomplete._STIRLING)
+
+
+def remainder(a: Any) -> Any:
+    """What log gamma(a) has beside Stirling's formula, for a > 0."""
+    large = a >= _LARGE
+    few = ops.where(large, 1.0, a)
+    near = ops.lgamma(few) - ((few - 0.5) * ops.log(few) - few + _HALF_LOG_2PI)
+    return ops.where(large, _stirling(ops.where(large, a, _LARGE)), near)
+
+
+def log_ratio(a: Any, b: Any) -> Any:
+    """log(gamma(a + b) / gamma(a)) for a > 0 and b >= 0, right for a tiny b and a huge a too."""
+    small = a < _LARGE
+    wide = ops.where(small, a + _SHIFT, a)
+    relative = ops.log1p(b / wide)
+    change: Any = 0.0  # of Stirling's series from a to a + b
+    for k, c in enumerate(incomplete._STIRLING):
+        power = float(2 * k + 1)
+        change = change + c * ops.pow(wide, -power) * ops.expm1(-power * relative)
+    found = (wide - 0.5) * relative + (b * ops.log(wide + b) - b) + change
+    start, share = ops.where(small, a, 1.0), ops.where(small, b, 0.0)
+    for k in range(_SHIFT):
+        found = found - ops.log1p(share / (start + float(k)))
+    return found
+
+
+# -- gamma -----------------------------------------------------------------------------------------
+def _gamma_from_zero(x: Any) -> Any:
+    """gamma(x) for x > 0: (x / e)^x in two factors, and gamma(x + 12) over a product next to 0."""
+    small = x < _LARGE
+    product: Any = 1.0
+    for k in range(_SHIFT):
+        product = product * ops.where(small, x + float(k), 1.0)
+    wide = ops.minimum(ops.where(small, x + float(_SHIFT), x), 200.0)
+    power = wide ** (0.5 * wide - 0.25)
+    value = power * (power * ops.exp(_HALF_LOG_2PI - wide + _stirling(wide))) / product
+    whole = (x == ops.floor(x)) & (x < 20)
+    return ops.where(whole, ops.round(value), value)
+
+
+def _sine_of_pi(x: Any) -> Any:
+    return ops.sin(math.pi * (x - 2 * ops.round(0.5 * x)))
+
+
+def _gamma(x: Any) -> Any:
+    reflected = x < 0.5
+    value = _gamma_from_zero(ops.where(reflected, 1 - x, x))
+    sine = _sine_of_pi(ops.where(reflected, x, 0.5))
+    value = ops.where(reflected, math.pi / (sine * value), value)
+    value = ops.where((x < 0) & (x == ops.floor(x)), math.nan, value)
+    value = ops.where(x == 0, ops.copysign(ops.full_like(x, math.inf), x), value)
+    return ops.where(x == math.inf, math.inf, value)
+
+
+_smooth_gamma: Any = smooth(_gamma, lambda x: _smooth_gamma(x) * ops.digamma(x))
+
+
+@takes()
+def gamma(x: TensorLike) -> Tensor:
+    """The gamma function, the integral of t^(x - 1) exp(-t) over t > 0; NaN at the poles below 0.
+
+    >>> import phix
+    >>> phix.scipy.special.gamma([1.0, 5.0]).tolist()
+    [1.0, 24.0]
+    """
+    return in_float64(_smooth_gamma, x)
+
+
+@takes()
+def gammasgn(x: TensorLike) -> Tensor:
+    """The sign of the gamma function; NaN at its poles below 0.
+
+    >>> import phix
+    >>> phix.scipy.special.gammasgn([-0.5, 0.5]).tolist()
+    [-1.0, 1.0]
+    """
+    (a,) = floats(x)
+    below = ops.floor(a)
+    odd = below != 2 * ops.floor(0.5 * below)
+    sign = ops.where((a < 0) & odd, -1.0, ops.ones_like(a))
+    sign = ops.where((a < 0) & (a == below), math.nan, sign)
+    sign = ops.where(a == 0, ops.copysign(ops.ones_like(a), a), sign)
+    return ops.where(ops.isnan(a), math.nan, sign)
+
+
+@takes(exact=FLAG)
+def factorial(n: TensorLike, exact: bool = False) -> Tensor:
+    """gamma(n + 1), and 0 for negative n.
+
+    >>> import phix
+    >>> phix.scipy.special.factorial([0, 4, -1]).tolist()
+    [1.0, 24.0, 0.0]
+    """
+    _refuse_exact("factorial", exact)
+
+    def function(n: Any) -> Any:
+        return ops.where(n < 0, 0.0, _smooth_gamma(ops.where(n < 0, 0.0, n) + 1))
+
+    return in_float64(function, n)
+
+
+def _refuse_exact(name: str, exact: bool) -> None:
+    if exact:
+        raise AttributeValueError(
+            f"{name}: exact=True asks for Python's ints of any size, which tensors have not; "
+            f"leave it out, or write math.{'factorial' if name == 'factorial' else 'comb'}"
+        )
+
+
+@takes(exact=FLAG, repetition=FLAG)
+def comb(N: TensorLike, k: TensorLike, exact: bool = False, repetition: bool = False) -> Tensor:
+    """How many ways there are to take k of N things; 0 for k < 0 and k > N.
+
+    With ``repetition`` a thing may be taken again: comb(N + k - 1, k).
+
+    >>> import phix
+    >>> phix.scipy.special.comb(5, [0, 2, 6]).tolist()
+    [1.0, 10.0, 0.0]
+    """
+    _refuse_exact("comb", exact)
+
+    def function(n: Any, k: Any) -> Any:
+        n = ops.where((n == 0) & (k == 0), 0.0, n + k - 1) if repetition else n
+        inside = (k >= 0) & (k <= n) & (n >= 0)
+        n, k = ops.where(inside, n, 2.0), ops.where(inside, k, 1.0)
+        value = ops.exp(-_smooth_betaln(k + 1, n - k + 1)) / (n + 1)
+        whole = (n == ops.floor(n)) & (k == ops.floor(k)) & (value < 1e12)
+        return ops.where(inside, ops.where(whole, value + _to_whole(value), value), 0.0)
+
+    return in_float64(function, N, k)
+
+
+def _to_whole(value: Any) -> Any:
+    """What is missing to the nearest whole number, as a constant, so that slopes stay."""
+    return ops.stop_gradient(ops.round(value) - value)
+
+
+@takes()
+def poch(z: TensorLike, m: TensorLike) -> Tensor:
+    """gamma(z + m) / gamma(z), z (z + 1) ... (z + m - 1) for whole m.
+
+    >>> import phix
+    >>> phix.scipy.special.poch([2.0, -3.0], 2.0).tolist()
+    [6.0, 6.0]
+    """
+
+    def function(z: Any, m: Any) -> Any:
+        turned = (z <= 0) & (z == ops.floor(z)) & (m == ops.floor(m))
+        top, bottom = ops.where(turned, 1 - z, z + m), ops.where(turned, 1 - z - m, z)
+        vanishes = (bottom <= 0) & (bottom == ops.floor(bottom))
+        bottom = ops.where(vanishes, 1.0, bottom)
+        wide = (ops.abs(top) > 160) | (ops.abs(bottom) > 160)
+        direct = _smooth_gamma(ops.where(wide, 1.0, top)) / _smooth_gamma(
+            ops.where(wide, 1.0, bottom)
+        )
+        sign = gammasgn(top) * gammasgn(bottom)
+        far = sign * ops.exp(ops.lgamma(top) - ops.lgamma(bottom))
+        value = ops.where(vanishes, 0.0, ops.where(wide, far, direct))
+        odd = m != 2 * ops.floor(0.5 * m)
+        return ops.where(turned & odd, -value, value)
+
+    return in_float64(function, z, m)
+
+
+@takes(d=at_least(1))
+def multigammaln(a: TensorLike, d: int) -> Tensor:
+    """log of the gamma function of d dimensions: d (d - 1) / 4 log(pi) + the sum of
+    gammaln(a - j / 2) over j < d; for a > (d - 1) / 2.
+
+    >>> import phix
+    >>> phix.scipy.special.multigammaln(1.0, 1).item()
+    0.0
+    """
+
+    def function(a: Any) -> Any:
+        steps = Tensor(0.5 * np.arange(float(d)))
+        values = ops.lgamma(ops.unsqueeze(a, [-1]) - steps)
+        total = ops.sum(values, [-1]) + d * (d - 1) / 4 * math.log(math.pi)
+        return ops.where(a > 0.5 * (d - 1), total, math.nan)
+
+    return in_float64(function, a)
+
+
+# -- beta ------------------------------------------------------------------------------------------
+def _betaln(a: Any, b: Any) -> Any:
+    above = (a > 0) & (b > 0)
+    low = ops.where(above, ops.minimum(a, b), 1.0)
+    high = ops.where(above, ops.maximum(a, b), 1.0)
+    large = low >= _LARGE
+    few = ops.where(large, 1.0, low)
+    near = ops.lgamma(few) - log_ratio(high, few)
+    p, q = ops.where(large, low, _LARGE), ops.where(large, high, _LARGE)
+    far = (p - 0.5) * ops.log(p / (p + q)) - q * ops.log1p(p / q) - 0.5 * ops.log(q)
+    far = far + _HALF_LOG_2PI + (_stirling(p) + _stirling(q) - _stirling(p + q))
+    below = ops.lgamma(a) + (ops.lgamma(b) - ops.lgamma(a + b))
+    return ops.where(above, ops.where(large, far, near), below)
+
+
+def _of_first(a: Any, b: Any) -> Any:
+    return ops.digamma(a) - ops.digamma(a + b)
+
+
+_smooth_betaln = smooth(_betaln, _of_first, lambda a, b: _of_first(b, a))
+
+
+@takes()
+def betaln(a: TensorLike, b: TensorLike) -> Tensor:
+    """log of the absolute value of the beta function.
+
+    >>> import phix
+    >>> round(phix.scipy.special.betaln(2.0, 3.0).item(), 5)
+    -2.48491
+    """
+    return in_float64(_smooth_betaln, a, b)
+
+
+@takes()
+def beta(a: TensorLike, b: TensorLike) -> Tensor:
+    """gamma(a) gamma(b) / gamma(a + b).
+
+    >>> import phix
+    >>> round(phix.scipy.special.beta(2.0, 3.0).item(), 5)
+    0.08333
+    """
+
+    def function(a: Any, b: Any) -> Any:
+        sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
+        return sign * ops.exp(_smooth_betaln(a, b))
+
+    return in_float64(function, a, b)
+
+
+# -- the incomplete gamma functions ---------------------------------------------------------------
+def _lower(a: Any, x: Any) -> Any:
+    """The part below x: a series next to 0, elsewhere an integral, above x or below."""
+    inside = (a > 0) & (x > 0) & (a < math.inf) & (x < math.inf)
+    above = (x >= a) & (x >= incomplete._SMALL)
+    short = (x < incomplete._NEAR) & ~above
+
+    def safe(region: Any, of_a: float, of_x: float) -> tuple[Any, Any]:
+        return ops.where(region & inside, a, of_a), ops.where(region & inside, x, of_x)
+
+    near = incomplete._series(*safe(short, 2.0, 1.0))
+    far_a, far_x = safe(~short, 6.0, 5.0)
+    side = far_x >= far_a
+    integral = incomplete._prefix(far_a, far_x) * incomplete._integral(far_a, far_x, side)
+    far = ops.where(side, 1 - integral, integral)
+    edges = 1 - incomplete._at_edges(a, x, ops.zeros_like(a))
+    return ops.where(inside, ops.where(short, near, far), edges)
+
+
+def _density(a: Any, x: Any) -> Any:
+    return ops.gamma_density(a, x)
+
+
+def _lower_in_a(a: Any, x: Any) -> Any:
+    """What lies below x as a moves: at that part of all x would move by ``quantile_slope``."""
+    inside = (a > 0) & (x > 0) & (a < math.inf) & (x < math.inf)
+    few, height = ops.where(inside, a, 1.0), ops.where(inside, x, 1.0)
+    density = height * ops.gamma_density(few, height)
+    moved = ops.where(density == 0, 0.0, density * quantile_slope(few, ops.log(height)))
+    known = (a >= 0) & (x >= 0)
+    return ops.where(inside, -moved, ops.where(known, 0.0, math.nan))
+
+
+_smooth_lower = smooth(_lower, _lower_in_a, _density)
+_smooth_upper = smooth(ops.gammaincc, lambda a, x: -_lower_in_a(a, x), lambda a, x: -_density(a, x))
+
+
+@takes()
+def gammainc(a: TensorLike, x: TensorLike) -> Tensor:
+    """The regularised lower incomplete gamma function: 1 / gamma(a) times the integral of
+    t^(a - 1) exp(-t) over 0 < t < x, for a and x from 0 on, with derivatives in both.
+
+    >>> import phix
+    >>> round(phix.scipy.special.gammainc(1.0, 2.0).item(), 5)
+    0.86466
+    """
+    return in_float64(_smooth_lower, a, x)
+
+
+@takes()
+def gammaincc(a: TensorLike, x: TensorLike) -> Tensor:
+    """The regularised upper incomplete gamma function, 1 - gammainc(a, x), with derivatives in
+    both arguments.
+
+    >>> import phix
+    >>> round(phix.scipy.special.gammaincc(1.0, 2.0).item(), 5)
+    0.13534
+    """
+    return in_float64(_smooth_upper, a, x)

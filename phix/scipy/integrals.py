@@ -1,0 +1,321 @@
+"""Integrals of exponentials and logarithms: exponential integrals, Dawson's, Owen's, dilogarithms,
+and quantiles of the normal distribution. All is computed in float64."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.api.control_flow import while_loop
+from phix.core import dtypes as dt
+from phix.core.given import takes
+from phix.core.tensor import Tensor, TensorLike
+from phix.primitives import incomplete_gamma as incomplete
+from phix.scipy.smoothness import in_float64, smooth
+
+_EULER = 0.5772156649015329
+
+
+# -- exponential integrals -----------------------------------------------------------------------
+def _expn(n: Any, x: Any) -> Any:
+    n = ops.stop_gradient(ops.floor(n))
+    inside = (n >= 1) & (x > 0) & (x < math.inf)
+    far = inside & (x >= 1)
+    count, wide = ops.where(far, n, 1.0), ops.where(far, x, 2.0)
+    outer = ops.exp(-wide) * _expn_far(count, wide)
+    near = inside & (x < 1)
+    inner = _expn_near_zero(ops.where(near, n, 1.0), ops.where(near, x, 0.5))
+    some = (n == 0) & (x > 0)
+    height = ops.where(some, x, 1.0)
+    at_zero = ops.where(n > 1, 1 / ops.where(n > 1, n - 1, 1.0), math.inf)
+    out = ops.where(some, ops.exp(-height) / height, ops.where(x == 0, at_zero, 0.0))
+    out = ops.where(far, outer, ops.where(near, inner, out))
+    return ops.where((n < 0) | (x < 0) | ops.isnan(x) | ops.isnan(n), math.nan, out)
+
+
+_CUT = 40.0  # exp(-_CUT) is nothing beside 1
+
+
+def _expn_far(n: Any, x: Any) -> Any:
+    """Gauss' rule for exp(x) E_n(x), with t = exp(v) the integral of exp(-(x + n - 1) v - x
+    (exp(v) - 1 - v)) over v > 0, up to where the exponent is below -40 in any case."""
+    slope = x + (n - 1)
+    reach = ops.stop_gradient(2 * _CUT / (slope + ops.sqrt(slope * slope + 2 * _CUT * x)))
+    nodes, weights = np.polynomial.legendre.leggauss(48)
+    v = ops.unsqueeze(reach, [-1]) * Tensor(0.5 * (nodes + 1))
+    exponent = ops.unsqueeze(slope, [-1]) * v + ops.unsqueeze(x, [-1]) * incomplete._exp_rest(v)
+    return reach * ops.sum(ops.exp(-exponent) * Tensor(0.5 * weights), [-1])
+
+
+def _expn_near_zero(n: Any, x: Any) -> Any:
+    """(-x)^(n - 1) / (n - 1)! (digamma(n) - log(x)) less the sum of (-x)^m / (m! (m - n + 1))."""
+    odd = n - 1 != 2 * ops.floor(0.5 * (n - 1))
+    power = ops.exp((n - 1) * ops.log(x) - ops.lgamma(n))
+    found = ops.where(odd, -power, power) * (ops.digamma(n) - ops.log(x))
+    term: Any = 1.0
+    for m in range(20):
+        term = term * (-x / m) if m else term
+        meets = n == m + 1
+        found = found - ops.where(meets, 0.0, term / ops.where(meets, 1.0, m + 1 - n))
+    return found
+
+
+_smooth_expn = smooth(_expn, lambda n, x: ops.zeros_like(x))
+
+
+@takes()
+def expn(n: TensorLike, x: TensorLike) -> Tensor:
+    """The integral of exp(-x t) / t^n over t > 1, for whole n and x from 0 on; its derivative is
+    in x.
+
+    >>> import phix
+    >>> round(phix.scipy.special.expn(2, 1.0).item(), 5)
+    0.1485
+    """
+    return in_float64(_smooth_expn, n, x)
+
+
+@takes()
+def exp1(x: TensorLike) -> Tensor:
+    """The integral of exp(-t) / t over t > x, for x from 0 on.
+
+    >>> import phix
+    >>> round(phix.scipy.special.exp1(1.0).item(), 5)
+    0.21938
+    """
+    return in_float64(lambda x: _smooth_expn(ops.ones_like(x), x), x)
+
+
+_ASYMPTOTIC, _MOST_TERMS = 40.0, 160
+
+
+def _expi_above(x: Any) -> Any:
+    """Ei(x) for x > 0: log(x) and a series of positive terms, or the asymptotic one."""
+    near = x < _ASYMPTOTIC
+    few = ops.where(near, x, 1.0)
+
+    def step(carry: Any) -> Any:
+        k, term, total = carry
+        k = k + 1
+        term = term * (few / k)
+        return k, term, total + term / k
+
+    def goes_on(carry: Any) -> Any:
+        k, term, total = carry
+        return (k < _MOST_TERMS) & ops.any(term > 1e-17 * total)
+
+    zero = ops.full((), 0.0, dt.float64)
+    start = (zero, ops.ones_like(x), ops.zeros_like(x))
+    inner = while_loop(goes_on, step, start)[2] + ops.log(few) + _EULER
+    wide = ops.minimum(ops.where(near, _ASYMPTOTIC, x), 800.0)
+    total: Any = 1.0
+    for k in range(36, 0, -1):
+        total = 1 + k / wide * total
+    half = ops.exp(0.5 * wide)
+    return ops.where(near, inner, total / wide * half * half)
+
+
+def _expi(x: Any) -> Any:
+    above = x > 0
+    found = _expi_above(ops.where(above, x, 1.0))
+    below = -_expn(ops.ones_like(x), ops.where(above, 1.0, -x))
+    return ops.where(ops.isnan(x), math.nan, ops.where(above, found, below))
+
+
+_smooth_expi = smooth(_expi, lambda x: ops.exp(x) / x)
+
+
+@takes()
+def expi(x: TensorLike) -> Tensor:
+    """The integral of exp(t) / t over t < x, its principal value for x > 0.
+
+    Next to its zero, 0.3725, it has 16 digits behind the point.
+
+    >>> import phix
+    >>> round(phix.scipy.special.expi(1.0).item(), 5)
+    1.89512
+    """
+    return in_float64(_smooth_expi, x)
+
+
+# -- the dilogarithm -------------------------------------------------------------------------------
+def bernoulli_numbers(n: int) -> list[Fraction]:
+    """B_0 = 1, B_1 = -1/2, ..., B_n."""
+    found = [Fraction(1)]
+    for m in range(1, n + 1):
+        total = sum((math.comb(m + 1, k) * b for k, b in enumerate(found)), Fraction(0))
+        found.append(-total / (m + 1))
+    return found
+
+
+_DILOGARITHM = [float(b / math.factorial(k + 1)) for k, b in enumerate(bernoulli_numbers(24))]
+
+
+def _spence(x: Any) -> Any:
+    """For x from 1/2 to 2 the series of the dilogarithm of 1 - x in u = -log(x)."""
+    small, large = x < 0.5, x > 2
+    held = ops.where((x > 0) & (x < math.inf), x, 1.0)
+    y = ops.where(small, 1 - held, ops.where(large, 1 - 1 / held, held))
+    u = -ops.log(y)
+    series = u * incomplete._horner(u, _DILOGARITHM)
+    logs = ops.log(held)
+    found = ops.where(small, math.pi**2 / 6 - logs * ops.log(y) - series, series)
+    turned = series - math.pi**2 / 6 - logs * (0.5 * logs + ops.log(y))
+    found = ops.where(large, turned, found)
+    found = ops.where(x == 0, math.pi**2 / 6, ops.where(x == math.inf, -math.inf, found))
+    return ops.where((x < 0) | ops.isnan(x), math.nan, found)
+
+
+def _spence_slope(x: Any) -> Any:
+    """log(x) / (1 - x), in u = log(x) next to 1: u / expm1(u)."""
+    u = ops.log(x)
+    near = ops.abs(u) < 1
+    few = ops.where(near, u, 0.0)
+    one_more = incomplete._horner(few, [1 / math.factorial(k + 1) for k in range(20)])
+    return ops.where(near, -1 / one_more, u / (1 - ops.where(near, 0.5, x)))
+
+
+_smooth_spence = smooth(_spence, _spence_slope)
+
+
+@takes()
+def spence(x: TensorLike) -> Tensor:
+    """The integral of log(t) / (1 - t) from 1 to x, the dilogarithm of 1 - x; NaN for x < 0.
+
+    >>> import phix
+    >>> round(phix.scipy.special.spence(0.0).item(), 5)
+    1.64493
+    """
+    return in_float64(_smooth_spence, x)
+
+
+# -- Dawson's integral, Owen's function ----------------------------------------------------------
+_STEP = 0.2  # what the sum of `_dawsn` lacks is as exp(-(pi / 2 step)^2)
+
+
+def _dawsn(x: Any) -> Any:
+    """By G. Rybicki, "Dawson's integral and the sampling theorem", 1989: a sum over odd n of
+    exp(-(|x| - n step)^2) / n; next to 0 its power series."""
+    size = ops.abs(x)
+    near = size < 0.5
+    few = ops.where(near, x, 0.0)
+    series: Any = 1.0
+    for k in range(16, 0, -1):
+        series = 1 - few * few * (2 / (2 * k + 1)) * series
+    wide = ops.where(near | ~(size < 1e8), 1.0, size)
+    middle = 2 * ops.round(wide / (2 * _STEP))
+    odd = np.arange(-35.0, 36.0, 2)
+    n = ops.unsqueeze(middle, [-1]) + Tensor(odd)
+    away = ops.unsqueeze(wide - middle * _STEP, [-1]) - Tensor(odd * _STEP)
+    total = ops.sum(ops.exp(-away * away) / n, [-1]) / math.sqrt(math.pi)
+    far = ops.where(size < 1e8, total, 0.5 / size)
+    return ops.where(near, few * series, ops.copysign(far, x))
+
+
+_smooth_dawsn: Any = smooth(_dawsn, lambda x: 1 - 2 * x * _smooth_dawsn(x))
+
+
+@takes()
+def dawsn(x: TensorLike) -> Tensor:
+    """exp(-x^2) times the integral of exp(t^2) from 0 to x.
+
+    >>> import phix
+    >>> round(phix.scipy.special.dawsn(1.0).item(), 5)
+    0.53808
+    """
+    return in_float64(_smooth_dawsn, x)
+
+
+# -- quantiles of the normal distribution --------------------------------------------------------
+_NEWTON_STEPS = 4
+
+
+def _ndtri_tail(log_p: Any) -> Any:
+    """x with log_ndtr(x) = log_p, for log_p up to log(1/4), by Halley's method."""
+    x = -ops.sqrt(-2 * log_p - ops.log(2 * math.pi * (1 - 2 * log_p)))
+    x = ops.where(x <= -0.5, x, -0.5)
+    for _ in range(_NEWTON_STEPS):
+        rate = math.sqrt(2 / math.pi) / ops.erfcx(x * -math.sqrt(0.5))
+        newton = (ops.log_ndtr(x) - log_p) / rate
+        x = x - newton / (1 + 0.5 * newton * (x + rate))
+    return x
+
+
+def _ndtri(p: Any) -> Any:
+    central = (p >= 0.25) & (p <= 0.75)
+    inner = math.sqrt(2) * ops.erfinv(2 * ops.where(central, p, 0.5) - 1)
+    part = ops.minimum(p, 1 - p)
+    tail = (part > 0) & ~central
+    outer = _ndtri_tail(ops.log(ops.where(tail, part, 0.1)))
+    outer = ops.where(p > 0.5, -outer, outer)
+    found = ops.where(central, inner, outer)
+    found = ops.where(p == 0, -math.inf, ops.where(p == 1, math.inf, found))
+    return ops.where((p >= 0) & (p <= 1), found, math.nan)
+
+
+def _ndtri_slope(p: Any) -> Any:
+    x = _smooth_ndtri(p)
+    return math.sqrt(2 * math.pi) * ops.exp(0.5 * x * x)
+
+
+_smooth_ndtri: Any = smooth(_ndtri, _ndtri_slope)
+
+
+@takes()
+def ndtri(p: TensorLike) -> Tensor:
+    """The inverse of ndtr: x with a part p of the standard normal distribution below it.
+
+    >>> import phix
+    >>> phix.scipy.special.ndtri([0.0, 0.5, 1.0]).tolist()
+    [-inf, 0.0, inf]
+    """
+    return in_float64(_smooth_ndtri, p)
+
+
+def _owens_t(h: Any, a: Any) -> Any:
+    """Gauss' rule for 1 / 2 pi times the integral of exp(-h^2 (1 + t^2) / 2) / (1 + t^2) from 0
+    to a, for a up to 1; above that T(h, a) is given by T(a h, 1 / a)."""
+    height, size = ops.abs(h), ops.abs(a)
+    turned = size > 1
+    end = ops.where(turned, 1 / ops.where(turned, size, 1.0), size)
+    own = ops.where(turned, ops.where(height == 0, 0.0, height * size), height)
+    held = ops.minimum(own, 40.0)
+    reach = ops.minimum(end, 9 / ops.maximum(held, 1.0))
+    nodes, weights = np.polynomial.legendre.leggauss(40)
+    t = ops.unsqueeze(reach, [-1]) * Tensor(0.5 * (nodes + 1))
+    square = 1 + t * t
+    waves = ops.exp(-0.5 * ops.unsqueeze(held * held, [-1]) * square) / square
+    found = reach * ops.sum(waves * Tensor(0.5 * weights), [-1]) / (2 * math.pi)
+    below, other = ops.ndtr(-height), ops.ndtr(-own)
+    rest = 0.5 * below + 0.5 * other - below * other - found
+    found = ops.where(turned, rest, found)
+    found = ops.where(a < 0, -found, found)
+    return ops.where(ops.isnan(h) | ops.isnan(a), math.nan, found)
+
+
+def _owens_in_h(h: Any, a: Any) -> Any:
+    density = ops.exp(-0.5 * h * h) / math.sqrt(2 * math.pi)
+    return -0.5 * density * ops.erf(a * h * math.sqrt(0.5))
+
+
+def _owens_in_a(h: Any, a: Any) -> Any:
+    square = 1 + a * a
+    return ops.exp(-0.5 * h * h * square) / (2 * math.pi * square)
+
+
+_smooth_owens_t = smooth(_owens_t, _owens_in_h, _owens_in_a)
+
+
+@takes()
+def owens_t(h: TensorLike, a: TensorLike) -> Tensor:
+    """How likely it is for two standard normal numbers that x > h and 0 < y < a x.
+
+    >>> import phix
+    >>> phix.scipy.special.owens_t(0.0, 1.0).item()
+    0.125
+    """
+    return in_float64(_smooth_owens_t, h, a)

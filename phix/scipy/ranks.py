@@ -1,0 +1,108 @@
+"""What samples say: ranks, the most frequent number, the error of a mean."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from phix import ops
+from phix.core.conversion import owned_tensor
+from phix.core.given import FLAG, INT, NONE, one_of, takes
+from phix.core.tensor import TensorBase, TensorLike
+from phix.scipy.entropies import floats
+
+_AXIS = INT | NONE
+
+
+def _moved(x: Any, source: int, target: int) -> Any:
+    order = list(range(x.ndim))
+    order.insert(target % x.ndim, order.pop(source))
+    return ops.transpose(x, order)
+
+
+def _last(a: Any, axis: int | None) -> Any:
+    """The axis as the last one; None is all elements in order."""
+    x = a if isinstance(a, TensorBase) else owned_tensor(a)
+    if axis is None or not x.ndim:
+        return ops.reshape(x, [-1])
+    return _moved(x, axis, -1)
+
+
+def _around(ordered: Any, x: Any) -> tuple[Any, Any]:
+    """How many of the sorted numbers along the last axis are less than each of x, and how many are
+    not more."""
+    return ops.searchsorted(ordered, x), ops.searchsorted(ordered, x, right=True)
+
+
+@takes(axis=_AXIS, method=one_of("average", "min", "max", "dense", "ordinal"))
+def rankdata(a: TensorLike, method: str = "average", *, axis: int | None = None) -> Any:
+    """The ranks of numbers, from 1 on, of all in order or along an axis.
+
+    ``method`` says what equal ones get: their ranks' "average" (float32, float64 of float64), the
+    "min" or "max" of them; all the next one, "dense"; or each its own in order, "ordinal" (int64).
+
+    >>> import phix
+    >>> phix.scipy.stats.rankdata([3.0, 1.0, 3.0]).tolist()
+    [2.5, 1.0, 2.5]
+    """
+    x = _last(a, axis)
+    ordered, order = ops.argsort(x, -1, stable=True)
+    if method == "ordinal":
+        ranks = ops.argsort(order, -1)[1] + 1
+    elif method == "dense":
+        first = ops.searchsorted(ordered, ordered)
+        is_new = ops.cast(first == ops.arange(0, x.shape[-1], 1, "int64"), "int64")
+        ranks = ops.take_along_axis(ops.cumsum(is_new, -1), ops.searchsorted(ordered, x), -1)
+    else:
+        below, up_to = _around(ordered, x)
+        ranks = below + 1 if method == "min" else up_to
+        if method == "average":
+            wide = "float64" if x.dtype == "float64" else "float32"
+            ranks = (ops.cast(below + 1, wide) + ops.cast(up_to, wide)) * 0.5
+    return ranks if axis is None else _moved(ranks, -1, axis)
+
+
+class ModeResult(NamedTuple):
+    """What :func:`mode` found: the numbers, and how often each is there."""
+
+    mode: Any
+    count: Any
+
+
+@takes(axis=_AXIS, keepdims=FLAG)
+def mode(a: TensorLike, axis: int | None = 0, keepdims: bool = False) -> ModeResult:
+    """The most frequent number along an axis, the least of several, and how often it is there.
+
+    >>> import phix
+    >>> found = phix.scipy.stats.mode([1.0, 3.0, 3.0])
+    >>> found.mode.item(), found.count.item()
+    (3.0, 2)
+    """
+    x = _last(a, axis)
+    ordered = ops.sort(x, -1)
+    below, up_to = _around(ordered, ordered)
+    counts = up_to - below
+    place = ops.argmax(counts, -1, True)
+    found = [ops.take_along_axis(v, place, -1) for v in (ordered, counts)]
+    if not keepdims:
+        return ModeResult(*(ops.squeeze(v, [-1]) for v in found))
+    if axis is None:
+        rank = a.ndim if isinstance(a, TensorBase) else owned_tensor(a).ndim
+        return ModeResult(*(ops.reshape(v, [1] * rank) for v in found))
+    return ModeResult(*(_moved(v, -1, axis) for v in found))
+
+
+@takes(axis=_AXIS, ddof=INT, keepdims=FLAG)
+def sem(a: TensorLike, axis: int | None = 0, ddof: int = 1, *, keepdims: bool = False) -> Any:
+    """The standard error of the mean: the standard deviation, over n - ddof, by sqrt(n).
+
+    >>> import phix
+    >>> phix.scipy.stats.sem([1.0, 3.0]).item()
+    1.0
+    """
+    (x,) = floats(a)
+    if axis is None or not x.ndim:
+        x, axis = ops.reshape(x, [-1]), 0
+    count = x.shape[axis]
+    away = x - ops.mean(x, [axis], True)
+    square = ops.sum(away * away, [axis], keepdim=keepdims)
+    return ops.sqrt(square / (count - ddof) / count)

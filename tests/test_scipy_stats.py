@@ -1,0 +1,130 @@
+"""phix.scipy.stats beside scipy.stats: values in and beside the support, slopes at edges."""
+
+from __future__ import annotations
+
+import doctest
+
+import numpy as np
+import pytest
+import scipy.stats
+
+import phix
+from phix.core.errors import ArgumentError, ShapeError
+from phix.scipy import continuous, discrete, distributions, ranks, stats
+
+pytestmark = pytest.mark.unoptimised
+SHAPES: dict[str, list[float]] = {
+    "t": [2.5], "gennorm": [1.3], "beta": [0.7, 2], "chi2": [3], "gamma": [0.6], "pareto": [2.5],
+    "truncnorm": [-1, 2], "vonmises": [2], "wrapcauchy": [0.4], "bernoulli": [0.3],
+    "betabinom": [6, 2, 3], "binom": [7, 0.3], "geom": [0.3], "nbinom": [4.5, 0.3],
+    "poisson": [3.5],
+}  # fmt: skip
+INF, NAN = np.inf, np.nan
+X = np.concatenate([np.linspace(-9, 9, 24) + 0.013, [0, 0.3, 1.3, 2.3, NAN, -40, 40, 9.99]])
+K = np.concatenate([np.arange(-2.0, 10), [0.5, 2.5, NAN, 1e3]])
+Q = np.concatenate([np.linspace(0, 1, 12), [-0.1, 1.1, NAN, 1e-12]])
+
+
+@pytest.mark.parametrize("name", [*continuous.CONTINUOUS, *discrete.DISCRETE])
+def test_functions_are_scipys(name: str) -> None:
+    """In the support, at its ends, beside it, and for parameters that are none."""
+    ours, theirs = getattr(stats, name), getattr(scipy.stats, name)
+    is_continuous = name in continuous.CONTINUOUS
+    place = {"loc": 0.3, "scale": 1.7} if is_continuous else {"loc": 1.0}
+    for key in dir(ours):
+        x = Q if key in ("ppf", "isf") else X if is_continuous else K
+        with np.errstate(all="ignore"):
+            want = getattr(theirs, key)(x, *SHAPES.get(name, []), **place)
+        found = getattr(ours, key)(x, *map(np.float64, SHAPES.get(name, [])), **place)
+        assert found.dtype == "float64"
+        np.testing.assert_allclose(found, want, rtol=2e-12, atol=1e-300, err_msg=key)
+    if is_continuous:
+        assert np.isnan(ours.pdf(0.5, *SHAPES.get(name, []), scale=-1.0).item())
+    if name in SHAPES and name != "truncnorm":
+        bad = [-1.0] * len(SHAPES[name])
+        assert np.isnan(getattr(ours, "logpdf" if is_continuous else "logpmf")(0.0, *bad).item())
+
+
+EDGES = [
+    ("beta", "logpdf", 0.0, (1.0, 2.0)), ("beta", "pdf", 1.0, (2.0, 1.0)),
+    ("gamma", "logpdf", 0.0, (1.0,)), ("chi2", "logpdf", 0.0, (2.0,)),
+    ("expon", "logpdf", 0.0, ()), ("expon", "cdf", -1.0, ()), ("uniform", "cdf", 2.0, ()),
+    ("pareto", "logpdf", 1.0, (3.0,)), ("pareto", "logcdf", 0.5, (3.0,)),
+    ("laplace", "cdf", 0.0, ()), ("truncnorm", "logpdf", -1.0, (-1.0, 2.0)),
+    ("truncnorm", "logpdf", 31.0, (30.0, 40.0)), ("poisson", "logpmf", 0.0, (2.0,)),
+    ("binom", "logpmf", 0.0, (3.0, 0.5)), ("bernoulli", "logpmf", 1.0, (1.0,)),
+]  # fmt: skip
+
+
+def test_slopes_are_finite_at_the_edges_and_beside() -> None:
+    for name, key, x, shapes in EDGES:
+        function = getattr(getattr(stats, name), key)
+        is_continuous = name in continuous.CONTINUOUS
+        places = tuple(range(0 if is_continuous else 1, 1 + len(shapes)))
+        for slope in phix.grad(function, places)(x, *shapes):
+            assert np.isfinite(slope.item()), (name, key)
+
+
+def test_slopes_batched_compiled_and_of_unknown_dims() -> None:
+    x = np.array([0.2, 0.5, 0.9])
+    both = phix.vmap(phix.jit(phix.grad(stats.gamma.logcdf, (0, 1))), (0, None))(x, np.float64(2))
+    step = 1e-5
+    for place, found in enumerate(both):
+        a, b = ((x + step, x - step), (2.0, 2.0)) if place == 0 else ((x, x), (2 + step, 2 - step))
+        want = scipy.stats.gamma.logcdf(a[0], b[0]) - scipy.stats.gamma.logcdf(a[1], b[1])
+        np.testing.assert_allclose(found, want / (2 * step), rtol=1e-8)
+    graph = phix.make_graph(lambda x: stats.truncnorm.logpdf(x, 0.0, 1.0))(phix.spec(["n"]))
+    want = scipy.stats.truncnorm.logpdf(x, 0, 1)
+    np.testing.assert_allclose(graph(x.astype("float32"))[0], want, atol=5e-7)
+
+
+def test_distributions_of_vectors() -> None:
+    rng = np.random.default_rng(3)
+    x, mean = rng.normal(size=(4, 3)), rng.normal(size=3)
+    cov = np.eye(3) + 0.3
+    for ours in (cov, np.array([1.0, 2.0, 3.0]), np.float64(2.0)):
+        want = scipy.stats.multivariate_normal.logpdf(x, mean, ours)
+        np.testing.assert_allclose(
+            stats.multivariate_normal.logpdf(x, mean, ours), want, rtol=1e-12
+        )
+    p, alpha = np.array([0.2, 0.3, 0.5]), np.array([0.7, 2.0, 3.0])
+    for parts in (p, p[:2]):
+        want = scipy.stats.dirichlet.pdf(parts, alpha)
+        np.testing.assert_allclose(stats.dirichlet.pdf(parts, alpha), want, rtol=1e-12)
+    counts = np.array([[1.0, 2, 2], [1, 1, 1]])
+    np.testing.assert_allclose(
+        stats.multinomial.pmf(counts, 5, p), scipy.stats.multinomial.pmf(counts, 5, p), rtol=1e-12
+    )
+    with pytest.raises(ShapeError, match="dirichlet"):
+        stats.dirichlet.logpdf(p, alpha[:1])
+    with pytest.raises(ShapeError, match=r"multivariate_normal.*\[\.\.\., 3, 3\]"):
+        stats.multivariate_normal.logpdf(x, mean, cov[:2])
+
+
+def test_ranks_and_samples() -> None:
+    a = np.array([[3.0, 1, 3, 2], [0, 0, 5, 5], [2, 1, 3, 2]])
+    for method in ("average", "min", "max", "dense", "ordinal"):
+        for axis in (None, 0, 1):
+            np.testing.assert_array_equal(
+                np.reshape(stats.rankdata(a, method, axis=axis), -1),
+                np.reshape(scipy.stats.rankdata(a, method, axis=axis), -1),
+            )
+    for axis in (None, 0, 1):
+        for keep in (False, True):
+            found, want = (s.mode(a, axis=axis, keepdims=keep) for s in (stats, scipy.stats))
+            np.testing.assert_array_equal(found.mode, want.mode)
+            np.testing.assert_array_equal(found.count, want.count)
+        np.testing.assert_allclose(stats.sem(a, axis), scipy.stats.sem(a, axis), rtol=1e-14)
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(ArgumentError, match=r"norm\.pdf.*write pdf\(x, loc=0, scale=1\)"):
+        stats.norm.pdf()
+    with pytest.raises(AttributeError, match=r"vonmises has no 'cdf'; it has logpdf, pdf"):
+        stats.vonmises.cdf(0.0, 1.0)
+
+
+def test_the_examples_run() -> None:
+    for module in (distributions, ranks):
+        found = doctest.testmod(module)
+        assert found.attempted and not found.failed
