@@ -23,6 +23,7 @@ from phix.api.batching import (
     ppermute,
     psum,
     psum_scatter,
+    pvary,
     vmap,
 )
 from phix.api.branches import cond, select_n, switch
@@ -102,6 +103,7 @@ if _typing.TYPE_CHECKING:
     from phix import numba as numba
     from phix import numpy as numpy
     from phix import optim as optim
+    from phix import parallel as parallel
     from phix import random as random
     from phix import scipy as scipy
     from phix import selected_rows as selected_rows
@@ -186,6 +188,7 @@ __all__ = [
     "ones_like",
     "ops",
     "optim",
+    "parallel",
     "parse_graph",
     "pmax",
     "pmean",
@@ -193,6 +196,7 @@ __all__ = [
     "ppermute",
     "psum",
     "psum_scatter",
+    "pvary",
     "pure_callback",
     "random",
     "register_backend",
@@ -229,8 +233,8 @@ __dir__ = _face(__all__)
 # Imported when they are first used: modules, and functions with the modules that have them.
 _LATER = {
     "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "numpy": "",
-    "optim": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "", "strings": "",
-    "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
+    "optim": "", "parallel": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "",
+    "strings": "", "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
 }  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these
