@@ -44,9 +44,9 @@ class Ranks(Interpreter):
 
     name = "spmd"
 
-    def __init__(self, parent: Interpreter, axis_name: str, group: Any) -> None:
+    def __init__(self, parent: Interpreter, group: Any) -> None:
         super().__init__(parent)
-        self.axis_name = axis_name
+        self.axis_name = group.name
         self.size = group.size
         self.group = group
 
@@ -78,7 +78,7 @@ class Ranks(Interpreter):
         if joins and op.decomposition is not None and not op.has_graphs:
             outs = op.decomposition(*op.merge(inputs, attrs))
             return outs if op.single_output else tuple(outs)
-        if op.rank_rule is not None:
+        if op.rank_rule is not None and (joins or op.has_graphs):
             values = map_entries(self.lower, inputs)
             with context.active(parent):
                 varies = map_entries(self.owns, inputs)
@@ -94,7 +94,7 @@ class Ranks(Interpreter):
         assert self.parent is not None
         outs = infer(op, map_entries(lambda x: x.meta, inputs), attrs)
         wanted = [self.axis_name in m.varying for m in flat(outs)]
-        bound = map_attrs(lambda g: self.bound(g, wanted), attrs)
+        graphs = map_attrs(lambda g: bound(g, wanted, self.group), attrs)
         first = next(graphs_in(attrs))
         lists = sum(len(x) for x in inputs if isinstance(x, tuple))
         taken = iter(first.inputs[len(first.inputs) - lists :])
@@ -108,38 +108,37 @@ class Ranks(Interpreter):
             )
 
         with context.active(self.parent):
-            found = self.parent.process(op, tuple(map(one, inputs)), bound)
+            found = self.parent.process(op, tuple(map(one, inputs)), graphs)
         flags = iter(wanted)
-        return map_entries(lambda x: self.wrap(x, next(flags)), found) if isinstance(
-            found, tuple
-        ) else self.wrap(found, wanted[0])
+        if not isinstance(found, tuple):
+            return self.wrap(found, next(flags))
+        return map_entries(lambda x: self.wrap(x, next(flags)), found)
 
-    def bound(self, graph: Graph, wanted: Sequence[bool]) -> Graph:
-        """The graph on this rank; ``wanted``: the outputs that differ, whatever gives them."""
-        axis = self.axis_name or ""
-        is_test = len(wanted) != len(graph.outputs)
-        key = ("ranks", self.group, () if is_test else tuple(wanted))
-        found: Graph | None = graph.memo.get(key)
-        if found is None:
-            varies = [axis in v.meta.varying for v in graph.inputs]
-            metas = [v.meta.with_varying(v.meta.varying - {axis}) for v in graph.inputs]
 
-            def run(*args: Any) -> list[Any]:
-                outs, owned = on_ranks(graph, args, varies, axis, self.group)
-                if is_test:
-                    return outs
-                return [
-                    vary(o, self.group) if w and not own else o
-                    for o, w, own in zip(outs, wanted, owned)
-                ]
-
-            made, closed = transforms().trace(run, metas)
-            count = len(metas)
-            constants = tuple(map(Constant, made.inputs[count:], closed))
-            found = Graph(made.inputs[:count], constants, made.equations, made.outputs)
-            if not any(isinstance(c, Tracer) for c in closed):
-                graph.memo[key] = found
+def bound(graph: Graph, wanted: Sequence[bool], group: Any) -> Graph:
+    """The graph on this rank. ``wanted``: which outputs are to be taken for such that differ between
+    the ranks; those of a test, of which there is another number, are as they are."""
+    is_test = len(wanted) != len(graph.outputs)
+    key = ("ranks", group, () if is_test else tuple(wanted))
+    found: Graph | None = graph.memo.get(key)
+    if found is not None:
         return found
+    varies = [group.name in v.meta.varying for v in graph.inputs]
+    metas = [v.meta.with_varying(v.meta.varying - {group.name}) for v in graph.inputs]
+
+    def run(*args: Any) -> list[Any]:
+        outs, owned = on_ranks(graph, args, varies, group)
+        if is_test:
+            return outs
+        return [vary(o, group) if w and not own else o for o, w, own in zip(outs, wanted, owned)]
+
+    made, closed = transforms().trace(run, metas)
+    count = len(metas)
+    constants = tuple(map(Constant, made.inputs[count:], closed))
+    found = Graph(made.inputs[:count], constants, made.equations, made.outputs)
+    if not any(isinstance(c, Tracer) for c in closed):
+        graph.memo[key] = found
+    return found
 
 
 def vary(value: Any, group: Any) -> Any:
@@ -154,14 +153,13 @@ def on_ranks(
     function: Callable[..., Sequence[Any]],
     args: Sequence[Any],
     varies: Sequence[bool],
-    axis_name: str,
     group: Any,
 ) -> tuple[list[Any], list[bool]]:
     """``function`` on this rank's parts, and which of its outputs may differ between the ranks."""
-    interpreter = Ranks(context.current(), axis_name, group)
-    with context.transformation(interpreter), context.tracking((axis_name,)):
+    interpreter = Ranks(context.current(), group)
+    with context.transformation(interpreter), context.tracking((group.name,)):
         outs = list(function(*map(interpreter.wrap, args, varies)))
         return [interpreter.lower(o) for o in outs], [interpreter.owns(o) for o in outs]
 
 
-__all__ = ["RankTracer", "Ranks", "on_ranks", "vary"]
+__all__ = ["RankTracer", "Ranks", "bound", "on_ranks", "vary"]

@@ -118,7 +118,7 @@ def _along(
         outs = _lanes(name, mesh.axes[name], inner, args, specs, divide, wanted, where)
     else:
         group = mesh.groups[name]
-        outs, varies = ranks.on_ranks(inner, args, divide, name, group)
+        outs, varies = ranks.on_ranks(inner, args, divide, group)
         _check_outputs(name, wanted, varies, where)
         outs = [
             ranks.vary(x, group) if name in dims and not v else x
