@@ -12,7 +12,6 @@ from phix.core.dtypes import as_dtype
 from phix.core.errors import DTypeError, ShapeError, described, shown
 from phix.core.given import is_int
 
-
 _NO_AXES: frozenset[str] = frozenset()
 
 

@@ -11,6 +11,7 @@ are written down meanwhile.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from phix.core.context import context
@@ -92,7 +93,7 @@ def prepared(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[A
     control = _control(op, inputs, attrs)
     count = len(carried(op, inputs))
     while True:
-        attrs = map_attrs(lambda g: _retyped(g, lists, control), attrs)
+        attrs = map_attrs(partial(_retyped, lists=lists, control=control), attrs)
         wider = list(lists)
         for graph in _bodies(op, attrs) if count else ():
             for k in range(count):

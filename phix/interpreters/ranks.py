@@ -71,7 +71,7 @@ class Ranks(Interpreter):
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         parent = self.parent
         assert parent is not None
-        joins = self.axis_name in named_axes(op, attrs)
+        joins = self.group.name in named_axes(op, attrs)
         if not joins and not any(map(self.owns, flat(inputs))):
             with context.active(parent):
                 return parent.process(op, inputs, attrs)
@@ -116,8 +116,8 @@ class Ranks(Interpreter):
 
 
 def bound(graph: Graph, wanted: Sequence[bool], group: Any) -> Graph:
-    """The graph on this rank. ``wanted``: which outputs are to be taken for such that differ between
-    the ranks; those of a test, of which there is another number, are as they are."""
+    """The graph on this rank. ``wanted``: which outputs are to be taken for such that differ
+    between the ranks; those of a test, of which there is another number, are as they are."""
     is_test = len(wanted) != len(graph.outputs)
     key = ("ranks", group, () if is_test else tuple(wanted))
     found: Graph | None = graph.memo.get(key)

@@ -14,6 +14,11 @@ from phix.core.errors import CollectiveError
 
 _LENGTH = 256  # bytes of what a rank says
 _PATIENCE = 8.0  # seconds that a rank is waited for
+_DIFFERENT = (
+    "the ranks are about to do different collectives",
+    "every rank must come to the same ones, in the same order, on tensors of the same shape and "
+    "dtype",
+)
 
 
 class Watch:
@@ -31,8 +36,8 @@ class Watch:
             what += f" {list(detail)}"
         self.compare(group.comm, what)
 
-    def compare(self, comm: Any, what: str) -> None:
-        """Raise CollectiveError unless all ranks of a communicator are about to do the same."""
+    def compare(self, comm: Any, what: str, complaint: tuple[str, str] = _DIFFERENT) -> None:
+        """Raise CollectiveError unless all ranks of a communicator say the same."""
         sent = np.zeros(_LENGTH, np.uint8)
         text = what.encode()[:_LENGTH]
         sent[: len(text)] = np.frombuffer(text, np.uint8)
@@ -53,18 +58,20 @@ class Watch:
                 list(range(comm.Get_size())), self.comm.Get_group()
             )
             listed = "; ".join(f"rank {r}: {s}" for r, s in zip(ranks, said))
-            raise CollectiveError(
-                f"the ranks are about to do different collectives: {listed}; every rank must come "
-                "to the same ones, in the same order, on tensors of the same shape and dtype"
-            )
+            raise CollectiveError(f"{complaint[0]}: {listed}; {complaint[1]}")
 
-    def same(self, comm: Any, what: str, arrays: Sequence[np.ndarray]) -> None:
-        """Raise CollectiveError unless arrays are the same on all ranks of a communicator."""
+    def same(self, group: Any, where: str, arrays: Sequence[np.ndarray]) -> None:
+        """Raise CollectiveError unless arrays are the same on all ranks of a group."""
         digest = hashlib.sha256()
         for array in arrays:
             digest.update(f"{array.dtype}{array.shape}".encode())
             digest.update(np.ascontiguousarray(array).tobytes())
-        self.compare(comm, f"{what} {digest.hexdigest()[:12]}")
+        what = f"{where}: in_specs says that arguments are the same along {group.name!r}"
+        self.compare(
+            group.comm,
+            f"digest {digest.hexdigest()[:12]}",
+            (f"{what}, and they are not", "give them from one rank to all, or name the axis"),
+        )
 
 
 _NAMES = {

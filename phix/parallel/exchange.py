@@ -6,6 +6,7 @@ the ranks: every rank has the same result, to the bit, and so has the next run.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -80,7 +81,7 @@ def _sum(group: Group, detail: Any, x: np.ndarray, out: np.ndarray) -> None:
     flat = _contiguous(x).reshape(-1)
     ends = [flat.size * k // group.size for k in range(group.size + 1)]
     width = x.dtype.itemsize
-    counts = [(b - a) * width for a, b in zip(ends, ends[1:])]
+    counts = [(b - a) * width for a, b in itertools.pairwise(ends)]
     starts = [e * width for e in ends[:-1]]
     own = counts[group.index]
     pieces = np.empty((group.size, own // width), x.dtype)

@@ -120,8 +120,8 @@ def _filled(axes: dict[str, int], count: int) -> dict[str, int]:
     known = math.prod(s for s in axes.values() if s != -1)
     if (-1 in axes.values() and count % known) or (-1 not in axes.values() and known != count):
         raise ArgumentError(
-            f"mesh: the axes {axes} are of {known} processes{' each' if -1 in axes.values() else ''}"
-            f", and there are {count}; start as many (mpiexec -n {known} ...), or give sizes whose "
+            f"mesh: the axes {axes} are of {known} processes, or a multiple where one is -1, and "
+            f"there are {count}; start as many (mpiexec -n {known} ...), or give sizes whose "
             f"product is {count}; virtual=True makes a mesh without processes"
         )
     return {name: count // known if size == -1 else size for name, size in axes.items()}

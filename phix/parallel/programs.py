@@ -61,7 +61,9 @@ def spmd(
         where = f"spmd of {function_name(function)}"
         taken = [n for n in mesh.axes if any(n == bound for bound, *_ in context.bound_axes())]
         if taken:
-            raise ArgumentError(f"{where}: the axis {taken[0]!r} is bound already; rename one of them")
+            raise ArgumentError(
+                f"{where}: the axis {taken[0]!r} is bound already; rename one of them"
+            )
         flat, treedef = flat_tensors((args, kwargs), where)
         specs = _argument_specs(in_specs, args, mesh, f"{where}: in_specs")
         specs += [()] * (len(flat) - len(specs))
@@ -107,7 +109,8 @@ def _along(
     """The function over the axes of those names, the first outermost."""
     if not names:
         return function(*args)
-    name, wanted = names[0], []
+    name = names[0]
+    wanted: list[Dims] = []
 
     def inner(*parts: Any) -> list[Any]:
         outs, wanted[:] = _along(names[1:], mesh, function, parts, specs, where)
@@ -161,9 +164,9 @@ def _check_outputs(name: str, wanted: Sequence[Dims], varies: Sequence[bool], wh
     for number, (dims, varied) in enumerate(zip(wanted, varies)):
         if varied and name not in dims:
             raise ArgumentError(
-                f"{where}: out_specs says that result {number} is the same along {name!r}, and that "
-                f"is not proved: it may depend on what differs there; name {name!r} in its spec, or "
-                f"bring it together by psum, pmean, pmax, pmin or all_gather over {name!r}"
+                f"{where}: out_specs says that result {number} is the same along {name!r}, and "
+                "that is not proved: it may depend on what differs there; name the axis in its "
+                "spec, or bring it together by psum, pmean, pmax, pmin or all_gather over it"
             )
 
 
@@ -177,7 +180,7 @@ def _check_same(mesh: Mesh, flat: Sequence[Any], specs: Sequence[Dims], where: s
     for name, group in (mesh.groups or {}).items():
         if group.watch is not None and group.comm is not None and _runs(flat):
             alike = [x.numpy() for x, d in zip(flat, specs) if name not in d and type(x) is Tensor]
-            group.watch.same(group.comm, f"{where}, with arguments without {name!r}", alike)
+            group.watch.same(group, where, alike)
 
 
 def _check_end(mesh: Mesh, flat: Sequence[Any], where: str) -> None:

@@ -41,9 +41,13 @@ def _checked(spec: Any, mesh: Mesh, what: str) -> Dims:
     names = [n for n in dims if n is not None]
     wrong = next((n for n in names if n not in mesh.axes), None)
     if wrong is not None:
-        raise ArgumentError(f"{what}: {wrong!r} is no axis of {mesh}; write one of its axes, or None")
+        raise ArgumentError(
+            f"{what}: {wrong!r} is no axis of {mesh}; write one of its axes, or None"
+        )
     if len(set(names)) != len(names):
-        raise ArgumentError(f"{what}: the spec {shown(spec)} has an axis twice; divide one dim by it")
+        raise ArgumentError(
+            f"{what}: the spec {shown(spec)} has an axis twice; divide one dim by it"
+        )
     return dims
 
 
@@ -61,7 +65,7 @@ def divided(x: Any, at: int, count: Any, what: str) -> Any:
     dims = x.shape
     if dm.is_known(dims[at], count) and dims[at] % count:
         raise ShapeError(
-            f"{what}: dim {at} of {x.meta} cannot be divided among {count} parts of the mesh; pad it"
+            f"{what}: dim {at} of {x.meta} cannot be divided among {count} parts; pad it"
         )
     return ops.reshape(x, (*dims[:at], count, dims[at] // count, *dims[at + 1 :]))
 
@@ -124,9 +128,7 @@ def gather(tree: Any, mesh: Mesh, specs: Any) -> Any:
         for at, name in enumerate(dims if mesh.groups is not None else ()):
             if name is not None and mesh.axes[name] > 1:
                 part = np.asarray(x.numpy())
-                rows = np.empty(
-                    (*part.shape[:at], mesh.axes[name], *part.shape[at:]), part.dtype
-                )
+                rows = np.empty((*part.shape[:at], mesh.axes[name], *part.shape[at:]), part.dtype)
                 mesh.groups[name].run("gather", (at,), part, rows)  # type: ignore[index]
                 x = merged(owned_tensor(rows), at)
         wholes.append(x)

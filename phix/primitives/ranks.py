@@ -92,9 +92,7 @@ def psum_ranks(group: Any, varies: Any, x: Any, axis_name: str) -> Any:
 
 
 @rules.ranks("all_gather")
-def all_gather_ranks(
-    group: Any, varies: Any, x: Any, axis_name: str, size: Any, axis: int
-) -> Any:
+def all_gather_ranks(group: Any, varies: Any, x: Any, axis_name: str, size: Any, axis: int) -> Any:
     if group.size == 1 or not varies[0]:
         dims = x.meta.dims
         row = ops.unsqueeze(x, [axis])
