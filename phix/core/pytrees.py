@@ -353,10 +353,10 @@ def broadcast_prefix(prefix: Any, tree: Any, what: str) -> list[Any]:
     Raises:
         ArgumentError: ``prefix`` is no prefix of the structure; ``what`` opens the message.
     """
-    return prefix_entries(prefix, tree, what, lambda n, _: n is None or isinstance(n, int))
+    return _prefix_entries(prefix, tree, what, lambda n, _: n is None or isinstance(n, int))
 
 
-def prefix_entries(
+def _prefix_entries(
     prefix: Any, tree: Any, what: str, is_entry: Callable[[Any, Any], bool]
 ) -> list[Any]:
     """As ``broadcast_prefix``; ``is_entry(node, tree below)`` says what stands for all leaves."""

@@ -59,25 +59,14 @@ def spmd(
     @named("spmd")
     def on_mesh(*args: Any, **kwargs: Any) -> Any:
         where = f"spmd of {function_name(function)}"
-        taken = [n for n in mesh.axes if any(n == bound for bound, *_ in context.bound_axes())]
-        if taken:
-            raise ArgumentError(
-                f"{where}: the axis {taken[0]!r} is bound already; rename one of them"
-            )
+        _check_free(mesh, where)
         flat, treedef = flat_tensors((args, kwargs), where)
-        specs = _argument_specs(in_specs, args, mesh, f"{where}: in_specs")
-        specs += [()] * (len(flat) - len(specs))
-        for x, dims in zip(flat, specs):
-            check_rank(dims, x, f"{where}: in_specs")
+        specs = _argument_specs(in_specs, args, flat, mesh, f"{where}: in_specs")
         run = Flattened(function, treedef, f"the result of {function_name(function)}")
 
         def whole(*parts: Any) -> Outputs:
             outs = run(*parts)
-            tree = pytrees.unflatten(run.out_tree, outs)
-            wanted = spread(out_specs, tree, mesh, f"{where}: out_specs")
-            for x, dims in zip(outs, wanted):
-                check_rank(dims, x, f"{where}: out_specs")
-            return outs, wanted
+            return outs, _result_specs(out_specs, run, outs, mesh, f"{where}: out_specs")
 
         _check_same(mesh, flat, specs, where)
         outs, _ = _along(list(mesh.axes), mesh, whole, flat, specs, where)
@@ -87,15 +76,37 @@ def spmd(
     return on_mesh
 
 
-def _argument_specs(in_specs: Any, args: Any, mesh: Mesh, what: str) -> list[Dims]:
+def _check_free(mesh: Mesh, where: str) -> None:
+    bound = {name for name, *_ in context.bound_axes()}
+    taken = sorted(bound & mesh.axes.keys())
+    if taken:
+        raise ArgumentError(f"{where}: the axis {taken[0]!r} is bound already; rename one of them")
+
+
+def _argument_specs(
+    in_specs: Any, args: Any, flat: Sequence[Any], mesh: Mesh, what: str
+) -> list[Dims]:
+    """The spec of each tensor of the arguments; those by keyword are whole."""
     if type(in_specs) is tuple and len(in_specs) != len(args):
         raise ArgumentError(
             f"{what}: a tuple has an entry an argument, found {len(in_specs)} for {len(args)}; a "
             "tuple of dims stands inside that tuple, as in ((None, 'data'),)"
         )
-    if type(in_specs) is not tuple:
-        in_specs = (in_specs,) * len(args)
-    return [s for one, arg in zip(in_specs, args) for s in spread(one, arg, mesh, what)]
+    each = in_specs if type(in_specs) is tuple else (in_specs,) * len(args)
+    specs = [s for one, arg in zip(each, args) for s in spread(one, arg, mesh, what)]
+    specs += [()] * (len(flat) - len(specs))
+    for x, dims in zip(flat, specs):
+        check_rank(dims, x, what)
+    return specs
+
+
+def _result_specs(
+    out_specs: Any, run: Flattened, outs: Sequence[Any], mesh: Mesh, what: str
+) -> list[Dims]:
+    wanted = spread(out_specs, pytrees.unflatten(run.out_tree, outs), mesh, what)
+    for x, dims in zip(outs, wanted):
+        check_rank(dims, x, what)
+    return wanted
 
 
 def _along(

@@ -32,7 +32,7 @@ def _is_spec(node: Any, below: Any) -> bool:
 
 def spread(specs: Any, tree: Any, mesh: Mesh, what: str) -> list[Dims]:
     """The spec of each leaf of a tree, of a prefix of it."""
-    found = pytrees.prefix_entries(specs, tree, what, _is_spec)
+    found = pytrees._prefix_entries(specs, tree, what, _is_spec)
     return [_checked(s, mesh, what) for s in found]
 
 
