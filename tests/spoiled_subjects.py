@@ -72,10 +72,6 @@ def _lanes(collective: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
-def _virtual(axes: Any, comm: Any, virtual: Any, checks: Any) -> Any:
-    return phix.parallel.mesh(axes, comm=comm, virtual=virtual, checks=checks)
-
-
 MESH = phix.parallel.mesh({"data": 2}, virtual=True)
 FUNCTION = (total, "function")
 LAZY: dict[str, Row] = {
@@ -649,9 +645,8 @@ TRAINING: dict[str, Row] = {
                                 {"fun": FUNCTION, "x0": (VECTOR, "Tensor"), "*": (None, ""),
                                  "method": ("BFGS", "str"), "tol": (1e-3, "any"),
                                  "options": ({"maxiter": 2}, "any")}),
-    "parallel.mesh": (_virtual, {"axes": ({"data": 2}, "any"), "*": (None, ""),
-                                 "comm": (None, "any"), "virtual": (True, "any"),
-                                 "checks": (False, "bool")}),
+    "parallel.mesh": (phix.parallel.mesh, {"axes": ({"data": 2}, "any"), "comm": (None, "any"),
+                                           "virtual": (True, "any"), "checks": (False, "bool")}),
     "parallel.spmd": (_of(phix.parallel.spmd, VECTOR),
                       {"function": (double, "function"), "mesh": (MESH, "any"),
                        "in_specs": (None, "any"), "out_specs": (None, "any")}),

@@ -17,7 +17,7 @@ from phix.parallel.failures import end_all_on_errors
 # What launchers of MPI say to the processes they start: how many there are.
 _COUNTS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
 _AXES = Kind("a dict of axis names and sizes", lambda v: isinstance(v, Mapping))
-_ANY = Kind("anything", lambda v: True)
+_COMM = Kind("an mpi4py communicator or None", lambda v: v is None or hasattr(v, "Get_size"))
 
 
 class Mesh:
@@ -52,7 +52,7 @@ class Mesh:
         return f"<{kind} {self.axes}>"
 
 
-@takes(axes=_AXES, comm=_ANY, virtual=FLAG, checks=FLAG)
+@takes(axes=_AXES, comm=_COMM, virtual=FLAG, checks=FLAG)
 def mesh(
     axes: Mapping[str, int], *, comm: Any = None, virtual: bool = False, checks: bool = False
 ) -> Mesh:
