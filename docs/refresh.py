@@ -131,7 +131,7 @@ def _row(op: Any) -> str:
     kind = "primitive" if op.is_primitive else "composite"
     if "nondifferentiable" in op.traits:
         gradient = "zero"
-    elif op.backward or not op.is_primitive:
+    elif op.backward or op.vjp_rule or not op.is_primitive:
         gradient = "yes"
     else:
         gradient = "none"

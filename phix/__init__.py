@@ -23,6 +23,7 @@ from phix.api.batching import (
     ppermute,
     psum,
     psum_scatter,
+    pvary,
     vmap,
 )
 from phix.api.branches import cond, select_n, switch
@@ -102,6 +103,7 @@ if _typing.TYPE_CHECKING:
     from phix import numba as numba
     from phix import numpy as numpy
     from phix import optim as optim
+    from phix import parallel as parallel
     from phix import random as random
     from phix import scipy as scipy
     from phix import selected_rows as selected_rows
@@ -188,6 +190,7 @@ __all__ = [
     "ones_like",
     "ops",
     "optim",
+    "parallel",
     "parse_graph",
     "pmax",
     "pmean",
@@ -196,6 +199,7 @@ __all__ = [
     "psum",
     "psum_scatter",
     "pure_callback",
+    "pvary",
     "random",
     "register_backend",
     "remat",
@@ -234,6 +238,8 @@ _LATER = {
     "optim": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "", "strings": "",
     "testing": "", "devices": "phix.api.devices", "load": "phix.files.saving",
     "save": "phix.files.saving",
+    "optim": "", "parallel": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "",
+    "strings": "", "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
 }  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these

@@ -25,7 +25,7 @@ __all__ = [
     "adadelta_", "adagrad_", "adam_", "adamax_", "adamw_", "add", "add_", "add_grad", "add_n",
     "add_position_encoding", "addmm", "addmm_",
     "affine_channel", "affine_channel_", "affine_grid",
-    "all", "all_gather", "all_gather_grad", "all_to_all", "all_to_all_grad", "allclose",
+    "all", "all_gather", "all_to_all", "all_to_all_grad", "allclose",
     "amax", "amin",
     "angle", "any",
     "apply_per_channel_scale",
@@ -185,12 +185,14 @@ __all__ = [
     "pow_grad",
     "ppermute", "ppermute_grad",
     "prelu", "prior_box", "prod", "prod_grad", "prune_gate_by_capacity",
-    "psroi_pool", "psroi_pool_double_grad", "psroi_pool_grad", "psum", "psum_grad", "psum_scatter",
+    "psroi_pool", "psroi_pool_double_grad", "psroi_pool_grad", "psum", "psum_scatter",
     "psum_scatter_grad",
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
+    "pvary", "pvary_grad",
     "qr", "qr_grad",
     "radam_", "randint", "random", "random_", "random_bits", "random_loggamma",
     "random_loggamma_grad", "random_routing", "random_routing_", "randperm", "range_v2",
+    "rank_step", "rank_vary",
     "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
     "reduce_as_grad", "reindex_graph", "relu", "relu6", "relu6_grad", "relu_", "relu_grad",
     "remainder", "remainder_", "remainder_grad", "renorm", "renorm_", "repeat_interleave",
@@ -12695,8 +12697,8 @@ def checkpoint_name_grad(out_grad):
 
 _all_gather = define(
     "all_gather", "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)", "Tensor(out)",
-    infer_meta=("AllGatherInferMeta", ("x", "axis_size", "axis")), backward="all_gather_grad",
-    jvp="linear", traits=("collective",)
+    infer_meta=("AllGatherInferMeta", ("x", "axis_size", "axis")), jvp="linear",
+    traits=("collective", "uniform")
 )
 def all_gather(x: TensorLike, axis_name: str, axis_size: DimLike = -1, axis: int = 0) -> Tensor:
     """The values of all lanes, stacked along axis; every lane has the same result.
@@ -12707,15 +12709,6 @@ def all_gather(x: TensorLike, axis_name: str, axis_size: DimLike = -1, axis: int
         axis_size, axis: int.
     """
     return bind(_all_gather, (x,), (axis_name, axis_size, axis))
-
-_all_gather_grad = define(
-    "all_gather_grad", "(Tensor out_grad, str axis_name, int64_t axis_size, int axis)",
-    "Tensor(x_grad)", invoke="psum_scatter(out_grad, axis_name, axis_size, axis)",
-    forward="all_gather"
-)
-def all_gather_grad(out_grad, axis_name, axis_size, axis):
-    """Backward of :func:`all_gather`."""
-    return bind(_all_gather_grad, (out_grad,), (axis_name, axis_size, axis))
 
 _psum_scatter = define(
     "psum_scatter", "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)", "Tensor(out)",
@@ -12743,7 +12736,7 @@ def psum_scatter_grad(out_grad, axis_name, axis_size, axis):
 
 _psum = define(
     "psum", "(Tensor x, str axis_name)", "Tensor(out)", infer_meta=("UnchangedInferMeta", ("x",)),
-    backward="psum_grad", jvp="linear", traits=("collective",)
+    jvp="linear", traits=("collective", "uniform")
 )
 def psum(x: TensorLike, axis_name: str) -> Tensor:
     """The sum of x over the lanes; every lane has the same result.
@@ -12753,14 +12746,6 @@ def psum(x: TensorLike, axis_name: str) -> Tensor:
         axis_name: str.
     """
     return bind(_psum, (x,), (axis_name,))
-
-_psum_grad = define(
-    "psum_grad", "(Tensor out_grad, str axis_name)", "Tensor(x_grad)",
-    invoke="psum(out_grad, axis_name)", forward="psum"
-)
-def psum_grad(out_grad, axis_name):
-    """Backward of :func:`psum`."""
-    return bind(_psum_grad, (out_grad,), (axis_name,))
 
 _ppermute = define(
     "ppermute", "(Tensor x, str axis_name, int[] sources, int[] targets)", "Tensor(out)",
@@ -12821,6 +12806,55 @@ def axis_index(axis_name: str) -> Tensor:
         axis_name: str.
     """
     return bind(_axis_index, (), (axis_name,))
+
+_pvary = define(
+    "pvary", "(Tensor x, str axis_name)", "Tensor(out)", infer_meta=("UnchangedInferMeta", ("x",)),
+    backward="pvary_grad", jvp="linear", traits=("collective",)
+)
+def pvary(x: TensorLike, axis_name: str) -> Tensor:
+    """x, a value of each lane's own from here on: derivatives with respect to it are not summed
+    over the axis.
+
+    Args:
+        x: tensor.
+        axis_name: str.
+    """
+    return bind(_pvary, (x,), (axis_name,))
+
+_pvary_grad = define("pvary_grad", "(Tensor out_grad)", "Tensor(x_grad)", forward="pvary")
+def pvary_grad(out_grad):
+    """Backward of :func:`pvary`."""
+    return bind(_pvary_grad, (out_grad,), ())
+
+_rank_step = define(
+    "rank_step", "(Tensor x, Object group, str kind, int[] detail)", "Tensor(out)",
+    infer_meta=("RankStepInferMeta", None), jvp="linear"
+)
+def rank_step(x: TensorLike, group: object, kind: str, detail: IntArrayLike) -> Tensor:
+    """What the ranks of the group give each other of their x: kind sum, gather, own, scatter, rows,
+    exchange, permute or index; detail has the axes, or who sends to whom.
+
+    Args:
+        x: tensor.
+        group: hashable Python object.
+        kind: str.
+        detail: sequence of ints.
+    """
+    return bind(_rank_step, (x,), (group, kind, detail))
+
+_rank_vary = define(
+    "rank_vary", "(Tensor x, Object group)", "Tensor(out)",
+    infer_meta=("UnchangedInferMeta", ("x",)), jvp="linear"
+)
+def rank_vary(x: TensorLike, group: object) -> Tensor:
+    """x, the same on all ranks of the group, where each goes on with it by itself; cotangents of
+    all ranks are summed.
+
+    Args:
+        x: tensor.
+        group: hashable Python object.
+    """
+    return bind(_rank_vary, (x,), (group,))
 
 _pure_callback = define(
     "pure_callback",

@@ -73,6 +73,7 @@ def _lanes(collective: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+MESH = phix.parallel.mesh({"data": 2}, virtual=True)
 FUNCTION = (total, "function")
 LAZY: dict[str, Row] = {
     name: (_of(getattr(phix, name), VECTOR),
@@ -175,7 +176,7 @@ CONTROL: dict[str, Row] = {
 }  # fmt: skip
 COLLECTIVES: dict[str, Row] = {
     **{name: (_lanes(getattr(phix, name)), {"axis_name": ("i", "any")})
-       for name in ("psum", "pmean", "pmax", "pmin")},
+       for name in ("psum", "pmean", "pmax", "pmin", "pvary")},
     "all_gather": (_lanes(phix.all_gather), {"axis_name": ("i", "str"), "axis": (0, "int"),
                                              "tiled": (False, "bool")}),
     "psum_scatter": (_lanes(phix.psum_scatter), {"axis_name": ("i", "str"),
@@ -672,6 +673,15 @@ TRAINING: dict[str, Row] = {
                                 {"fun": FUNCTION, "x0": (VECTOR, "Tensor"), "*": (None, ""),
                                  "method": ("BFGS", "str"), "tol": (1e-3, "any"),
                                  "options": ({"maxiter": 2}, "any")}),
+    "parallel.mesh": (phix.parallel.mesh, {"axes": ({"data": 2}, "any"), "comm": (None, "any"),
+                                           "virtual": (True, "any"), "checks": (False, "bool")}),
+    "parallel.spmd": (_of(phix.parallel.spmd, VECTOR),
+                      {"function": (double, "function"), "mesh": (MESH, "any"),
+                       "in_specs": (None, "any"), "out_specs": (None, "any")}),
+    "parallel.shard": (phix.parallel.shard, {"tree": (X, "tree"), "mesh": (MESH, "any"),
+                                             "specs": (None, "any")}),
+    "parallel.gather": (phix.parallel.gather, {"tree": (X, "tree"), "mesh": (MESH, "any"),
+                                               "specs": (None, "any")}),
     "nn.parameter_count": (phix.nn.parameter_count, {"tree": ([X], "any")}),
 }  # fmt: skip
 

@@ -42,6 +42,8 @@ ROOMS: dict[str, set[str]] = {
     "files": {"core"},
     "optim": {"api", "ops", "core"},
     "scipy": {"api", "primitives", "ops", "core"},
+    "parallel": {"api", "interpreters", "ops", "core"},
+    "scipy": {"api", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},
     "numpy": {"array_functions", "linalg", "fft", "api", "ops", "core"},
 }
@@ -55,7 +57,7 @@ SHARED_KERNELS = {
     "report",
 }  # folders of kernels/ that are no engine
 LONGEST_FILE, LONGEST_FUNCTION = 500, 60
-LAZY = ENGINE_LIBRARIES | {"yaml", "jax", "torch", "safetensors"}
+LAZY = ENGINE_LIBRARIES | {"yaml", "jax", "torch", "safetensors", "mpi4py"}
 
 
 def module_of(path: Path) -> str:

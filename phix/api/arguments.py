@@ -114,7 +114,8 @@ class FlattenedDense(Flattened):
 
 def meta_key(meta: MetaTensor) -> tuple[Any, ...]:
     """What is equal for metas of which one trace serves both."""
-    return (meta.dtype, *(d if isinstance(d, int) else d.key for d in meta.dims))
+    dims = (d if isinstance(d, int) else d.key for d in meta.dims)
+    return (meta.dtype, meta.varying, *dims) if meta.varying else (meta.dtype, *dims)
 
 
 class Graphs:

@@ -81,6 +81,8 @@ def vmap(
     @named("vmap")
     def mapped(*args: Any, **kwargs: Any) -> Any:
         where = f"vmap of {function_name(function)}"
+        if axis_name is not None and context.is_tracked(axis_name):
+            raise ArgumentError(f"{where}: a mesh has the axis {axis_name!r}; take another name")
         flat, treedef = flat_tensors((args, kwargs), where)
         prefix = in_axes if isinstance(in_axes, int) or in_axes is None else tuple(in_axes)
         axes = pytrees.broadcast_prefix(prefix, args, f"{where}: in_axes")
@@ -360,6 +362,32 @@ def ppermute(x: X, axis_name: str, perm: Sequence[tuple[int, int]]) -> X:
     return _each(x, "ppermute", lambda v: ops.ppermute(v, axis_name, sources, targets))
 
 
+@takes(axis_name=NAMES)
+def pvary(x: X, axis_name: AxisNames) -> X:
+    """``x``, a value of each part's own from here on, in a function on a mesh.
+
+    There the derivative with respect to a value that is the same on all parts is summed over them
+    (see :func:`phix.parallel.spmd`); with respect to ``pvary(x, axis_name)`` each part has its own.
+    Lanes of a plain ``vmap`` have that in any case.
+
+    Args:
+        x: a tree of tensors.
+        axis_name: the name of the axis, or several.
+
+    >>> import phix
+    >>> own = phix.vmap(lambda x: phix.pvary(2.0, "i") * x, axis_name="i")
+    >>> own(phix.to_tensor([1.0, 2.0])).tolist()
+    [2.0, 4.0]
+    """
+
+    def over(v: Any) -> Any:
+        for name in _names(axis_name):
+            v = ops.pvary(v, name)
+        return v
+
+    return _each(x, "pvary", over)
+
+
 @takes(axis_name=TEXT)
 def axis_index(axis_name: str) -> Tensor:
     """The number of the lane along a named axis, an int64.
@@ -394,5 +422,6 @@ __all__ = [
     "ppermute",
     "psum",
     "psum_scatter",
+    "pvary",
     "vmap",
 ]

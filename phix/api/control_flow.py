@@ -10,9 +10,9 @@ from phix import ops
 from phix.api.arguments import Flattened, flat_tensors, function_name
 from phix.api.branches import check_tree, single, taking_all, traced_like
 from phix.api.signatures import ArrayOrNumber, C, R, X, Y
+from phix.core import context, pytrees
 from phix.core import dims as dm
 from phix.core import dtypes as dt
-from phix.core import pytrees
 from phix.core.conversion import owned_tensor, tensor_from_scalar
 from phix.core.errors import ArgumentError, DTypeError, ShapeError
 from phix.core.given import FLAG, FUNCTION, INT, NONE, SIZE, at_least, takes
@@ -85,7 +85,7 @@ def _body(function: Callable[..., Any], before: tuple[Any, ...], init: Any, wher
     The body takes the tensors ``before`` and the carry, and gives back the carry.
     """
     leaves, tree = flat_tensors(init, where)
-    for _ in builtins.range(2):  # once more where a Python number takes the dtype of the carry
+    for _ in _rounds(leaves):
         graph, closed, out_tree = traced_like(
             function, (*before, init), [*before, *leaves], function_name(function)
         )
@@ -96,8 +96,15 @@ def _body(function: Callable[..., Any], before: tuple[Any, ...], init: Any, wher
     return leaves, graph, closed, tree
 
 
+def _rounds(leaves: Sequence[Any]) -> range:
+    """How often a body is traced at most: once more where a Python number takes the dtype of the
+    carry, and as often as a carry turns out to differ along one more axis of a mesh."""
+    return builtins.range(2 + len(leaves) * len(context.context.tracked))
+
+
 def _met(init: Any, leaves: list[Any], graph: Graph, where: str) -> tuple[list[Any], bool]:
-    """Initial values that are Python numbers take the dtype the body gives back.
+    """Initial values that are Python numbers take the dtype the body gives back; those that are the
+    same on all parts of a mesh, where the body's are not, are each part's own from the start.
 
     Raises:
         DTypeError: a float would lose its fraction, or a real number become a complex one, which
@@ -117,6 +124,10 @@ def _met(init: Any, leaves: list[Any], graph: Graph, where: str) -> tuple[list[A
                 )
             leaves[i] = tensor_from_scalar(value, dtype)
             changed = True
+        if context.context.tracked:
+            for axis in sorted(out.meta.varying - leaves[i].meta.varying):
+                leaves[i] = ops.pvary(leaves[i], axis)
+                changed = True
     return leaves, changed
 
 
@@ -243,7 +254,7 @@ def scan(
     if unroll > 1 and isinstance(steps, int) and steps % unroll == 0 and steps > unroll:
         return _unrolled(f, init, xs, steps, reverse, unroll)
     slices = [x.meta.with_dims(x.meta.dims[1:]) for x in rows]
-    for _ in builtins.range(2):  # once more where a Python number takes the dtype of the carry
+    for _ in _rounds(leaves):
         run = Flattened(f, pytrees.flatten(((init, xs), {}))[1], "the result of scan's f")
         graph, closed = transforms().trace(run, [*(c.meta for c in leaves), *slices])
         carry_tree, y_tree = _pair(run.out_tree)

@@ -7,7 +7,7 @@ a further stack of the same caller (``core.stack``) can have all of them.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +23,7 @@ class Context(threading.local):
     # what gives ops a meaning here; the class's own is the base of every thread's chain
     interpreter: Interpreter
     mapped_axis: str | None = None  # the named axis that the batching rule at work maps over
+    tracked: frozenset[str] = frozenset()  # the named axes of meshes in scope: see core.varying
     is_inside = False  # whether ops are called by rules or graphs that run again
     rewrites_left_out: frozenset[str] = frozenset()  # core.rewrites
     settings: Any = None  # core.settings; None are those shipped
@@ -158,9 +159,13 @@ def is_inside() -> bool:
 
 
 # -- named axes ------------------------------------------------------------------------------
-def bound_axes() -> tuple[tuple[str, Any], ...]:
-    """The named axes in scope with their sizes, innermost first."""
-    return tuple((i.axis_name, i.size) for i in chain() if i.axis_name is not None)
+def bound_axes() -> tuple[tuple[str, Any, bool], ...]:
+    """The named axes in scope, innermost first: name, size, and whether a mesh has it."""
+    return tuple(
+        (i.axis_name, i.size, i.axis_name in context.tracked)
+        for i in chain()
+        if i.axis_name is not None
+    )
 
 
 def axis_size(axis_name: str) -> Any:
@@ -170,14 +175,30 @@ def axis_size(axis_name: str) -> Any:
         ArgumentError: no vmap around binds the name.
     """
     bound = bound_axes()
-    for name, size in bound:
+    for name, size, _ in bound:
         if name == axis_name:
             return size
-    known = ", ".join(repr(n) for n, _ in bound) or "none"
+    known = ", ".join(repr(n) for n, _, _ in bound) or "none"
     raise ArgumentError(
         f"no axis {axis_name!r} is bound here (bound: {known}); call the function under "
-        f"phix.vmap(..., axis_name={axis_name!r})"
+        f"phix.vmap(..., axis_name={axis_name!r}), or phix.parallel.spmd with a mesh that has it"
     )
+
+
+def is_tracked(axis_name: str) -> bool:
+    """Whether the axis is one of a mesh, for which is known what may differ along it."""
+    return axis_name in context.tracked
+
+
+@contextmanager
+def tracking(axis_names: Iterable[str]) -> Iterator[None]:
+    """A function at work on every part of a mesh with these axes."""
+    before = context.tracked
+    context.tracked = before.union(axis_names)
+    try:
+        yield
+    finally:
+        context.tracked = before
 
 
 def mapped_axis() -> str | None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from phix.core import attrs as at
-from phix.core import donation, later, operands, refusals, tensor_kinds
+from phix.core import donation, later, operands, refusals, tensor_kinds, varying
 from phix.core.arrays import apart
 from phix.core.context import context, inside, is_eager
 from phix.core.conversion import home, lent_tensor
@@ -68,6 +68,8 @@ def _bound(
     attrs = at.normalize(op, inputs, attrs)
     if op.index_rule is not None and not context.is_inside:
         check_call(op, inputs, attrs)
+    if op.has_graphs and context.tracked:
+        attrs = varying.prepared(op, inputs, attrs)
     interpreter.examine(op, inputs, attrs)
     with inside():
         try:

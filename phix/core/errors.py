@@ -10,6 +10,7 @@ from phix.core.faces import face
 __all__ = [
     "ArgumentError",
     "AttributeValueError",
+    "CollectiveError",
     "ConcretizationError",
     "DTypeError",
     "DeviceError",
@@ -114,6 +115,10 @@ class NestingError(PhixError, RecursionError):
 
 class RetraceError(PhixError, RuntimeError):
     """A jitted function was traced more often than ``phix.debug.assert_max_traces`` allows."""
+
+
+class CollectiveError(PhixError, RuntimeError):
+    """The ranks of a mesh were about to do different collectives, or one of them did not come."""
 
 
 class DifferentiationError(PhixError, TypeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from phix.core import context, stack
+from phix.core import context, stack, varying
 from phix.core import dims as dm
 from phix.core.attrs import as_dim
 from phix.core.conversion import owned_tensor, tensor_from_scalar
@@ -74,6 +74,8 @@ def __call__(graph: Graph, *args: Any) -> tuple[Any, ...]:
 
 def _perform(equation: Equation, inputs: Any, env: Any, values: dict[Variable, Any]) -> None:
     attrs = substitute_attrs(equation.attrs, env)
+    if equation.op.has_graphs and context.context.tracked:
+        attrs = varying.prepared(equation.op, inputs, attrs)
     outs = context.current().process(equation.op, inputs, attrs)
     for variable, value in zip(equation.outputs, (outs,) if len(equation.outputs) == 1 else outs):
         if isinstance(variable, tuple):

@@ -12,6 +12,8 @@ from phix.core.dtypes import as_dtype
 from phix.core.errors import DTypeError, ShapeError, described, shown
 from phix.core.given import is_int
 
+_NO_AXES: frozenset[str] = frozenset()
+
 
 class MetaTensor:
     """Dims, dtype and layout of a tensor. A dim unknown at compile time is a ``Dim``.
@@ -25,7 +27,10 @@ class MetaTensor:
     4*n
     """
 
-    __slots__ = ("dims", "dtype", "layout")
+    __slots__ = ("dims", "dtype", "layout", "varying")
+    # The axes of meshes along which the value may differ: see core.varying. Equal metas may differ
+    # in it.
+    varying: frozenset[str]
 
     def __init__(self, dims: Shape, dtype: Any, layout: str = "any") -> None:
         self.dims = dims if type(dims) is tuple else _listed(dims, "MetaTensor")
@@ -34,6 +39,7 @@ class MetaTensor:
         except DTypeError as error:
             raise DTypeError(f"MetaTensor: {error}") from None
         self.layout = layout
+        self.varying = _NO_AXES
 
     @property
     def shape(self) -> Shape:
@@ -55,10 +61,22 @@ class MetaTensor:
         return dm.is_known(*self.dims)
 
     def with_dims(self, dims: Sequence[DimLike]) -> MetaTensor:
-        return MetaTensor(tuple(dims), self.dtype, self.layout)
+        made = MetaTensor(tuple(dims), self.dtype, self.layout)
+        made.varying = self.varying
+        return made
 
     def with_dtype(self, dtype: Any) -> MetaTensor:
-        return MetaTensor(self.dims, dtype, self.layout)
+        made = MetaTensor(self.dims, dtype, self.layout)
+        made.varying = self.varying
+        return made
+
+    def with_varying(self, axes: frozenset[str]) -> MetaTensor:
+        """The same, differing along those axes of meshes and no others."""
+        if axes == self.varying:
+            return self
+        made = MetaTensor(self.dims, self.dtype, self.layout)
+        made.varying = axes
+        return made
 
     def substitute(self, env: Mapping[Symbol, DimLike]) -> MetaTensor:
         return self.with_dims([dm.substitute(d, env) for d in self.dims])

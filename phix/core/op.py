@@ -87,6 +87,7 @@ class Op:
     jet_rule: Callable[..., Any] | None = None
     batch_rule: Callable[..., Any] | None = None
     collective_rule: Callable[..., Any] | None = None
+    rank_rule: Callable[..., Any] | None = None
     normalize: Callable[..., Any] | None = None
     index_rule: Callable[..., Any] | None = None
     operand_rule: Callable[..., Any] | None = None

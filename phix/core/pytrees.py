@@ -353,10 +353,17 @@ def broadcast_prefix(prefix: Any, tree: Any, what: str) -> list[Any]:
     Raises:
         ArgumentError: ``prefix`` is no prefix of the structure; ``what`` opens the message.
     """
+    return _prefix_entries(prefix, tree, what, lambda n, _: n is None or isinstance(n, int))
+
+
+def _prefix_entries(
+    prefix: Any, tree: Any, what: str, is_entry: Callable[[Any, Any], bool]
+) -> list[Any]:
+    """As ``broadcast_prefix``; ``is_entry(node, tree below)`` says what stands for all leaves."""
     out: list[Any] = []
 
     def walk(node: Any, below: Any) -> None:
-        if node is None or isinstance(node, int):
+        if is_entry(node, below):
             out.extend([node] * len(leaves(below)))
             return
         nodes, _ = optree.tree_flatten(

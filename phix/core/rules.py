@@ -26,6 +26,7 @@ _RULES: dict[str, dict[str, Callable[..., Any]]] = {
     "jet_rule": {},
     "batch_rule": {},
     "collective_rule": {},
+    "rank_rule": {},
     "normalize": {},
     "index_rule": {},
     "operand_rule": {},
@@ -227,6 +228,15 @@ def collective(op_name: str) -> Callable[[Rule], Rule]:
     whether out has it in front, or is the same for all.
     """
     return _register("collective_rule", op_name)
+
+
+def ranks(op_name: str) -> Callable[[Rule], Rule]:
+    """Register what an op does between the ranks of a group, of which this process is one.
+
+    ``rule(group, varies, *args) -> (out, varies)``: args in the op's order; ``varies`` says of
+    each input (of each of a list) whether it differs between the ranks, and whether out does.
+    """
+    return _register("rank_rule", op_name)
 
 
 def normalize(op_name: str) -> Callable[[Rule], Rule]:

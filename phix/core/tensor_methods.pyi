@@ -3660,6 +3660,15 @@ class TensorMethods:
     def all_to_all(self, axis_name: str, split_axis: int, concat_axis: int) -> Tensor:
         """Lane i has row i along split_axis of every lane's x, stacked at concat_axis; split_axis,
         whose size is the number of lanes, goes."""
+    def pvary(self, axis_name: str) -> Tensor:
+        """x, a value of each lane's own from here on: derivatives with respect to it are not summed
+        over the axis."""
+    def rank_step(self, group: object, kind: str, detail: IntArrayLike) -> Tensor:
+        """What the ranks of the group give each other of their x: kind sum, gather, own, scatter,
+        rows, exchange, permute or index; detail has the axes, or who sends to whom."""
+    def rank_vary(self, group: object) -> Tensor:
+        """x, the same on all ranks of the group, where each goes on with it by itself; cotangents
+        of all ranks are summed."""
     def as_real(self) -> Tensor:
         """The real and imaginary parts of x, side by side on a new last axis of 2."""
     def as_complex(self) -> Tensor:

@@ -67,6 +67,15 @@ class Transforms(Protocol):
     ) -> Any:
         """Outputs for a batch in front of the batched args, and which of them have a batch."""
 
+    def on_ranks(
+        self, function: Function, args: Sequence[Any], varies: Sequence[bool], group: Any
+    ) -> Any:
+        """Outputs on this rank of a group, of parts that may differ between the ranks where
+        ``varies`` says so, and which outputs may."""
+
+    def ranked(self, graph: Graph, group: Any) -> tuple[Graph, list[bool]]:
+        """A graph on this rank of a group, and which outputs may differ between the ranks."""
+
 
 _provided: list[Transforms] = []
 

@@ -38,7 +38,11 @@ class BatchTracer(Tracer):
 
     @property
     def meta(self) -> MetaTensor:
-        return self.value.meta.with_dims(self.value.meta.dims[1:])
+        meta = self.value.meta.with_dims(self.value.meta.dims[1:])
+        axis = self.interpreter.axis_name
+        if axis is None or axis not in context.context.tracked:
+            return meta
+        return meta.with_varying(meta.varying | {axis})
 
     def concrete(self, asked: str) -> Tensor:
         raise no_value(self, asked)
@@ -101,7 +105,26 @@ class Batch(Interpreter):
                 values = map_entries(self.whole, values)
                 batched = map_entries(lambda _: True, values)
             outs = self.run(op, batched, values, attrs)
+        if op.has_graphs and self.axis_name in context.context.tracked:
+            outs = self.told_apart(op, inputs, attrs, outs)
         return outs[0] if len(outs) == 1 else outs
+
+    def told_apart(self, op: Op, inputs: Any, attrs: Any, outs: Any) -> Any:
+        """Outputs that are the same in all lanes of a mesh, as such: rules give all of a graph's
+        outputs a batch."""
+        metas = infer(op, map_entries(lambda x: x.meta, inputs), attrs)
+
+        def one(out: Any, meta: Any) -> Any:
+            if self.owns(out) and self.axis_name not in meta.varying:
+                assert self.parent is not None
+                with context.active(self.parent):
+                    return bind(OPS["index_select"], (out.value, [0]), (0,))[0]
+            return out
+
+        return tuple(
+            tuple(map(one, o, m)) if isinstance(o, tuple) else one(o, m)
+            for o, m in zip(outs, metas)
+        )
 
     def whole(self, value: Any) -> Any:
         return bind(OPS["expand"], (value,), ((self.size, *value.meta.dims),))

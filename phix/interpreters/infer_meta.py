@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from phix.core import context, later, size_checks
+from phix.core import context, later, size_checks, varying
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import normalize, with_call
@@ -83,7 +83,7 @@ def infer(
                 check_size(meta)
     except PhixError as error:
         raise with_call(error, op, metas) from None
-    return outs
+    return varying.typed(op, metas, attrs, outs) if context.context.tracked else outs
 
 
 _MOST_AXES = 64  # of NumPy's arrays

@@ -19,6 +19,7 @@ from phix.core.dispatch import bind
 from phix.core.errors import DifferentiationError
 from phix.core.graph import flat, map_entries
 from phix.core.interpreter import Interpreter
+from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.rules import OPS, get_op
 from phix.core.source import at, derivation, is_recording, user_source
@@ -44,6 +45,13 @@ class JVPTracer(ValueTracer):
         self.interpreter = interpreter
         self.value = value
         self.tangent = tangent
+
+    @property
+    def meta(self) -> MetaTensor:
+        meta = self.value.meta
+        if not context.context.tracked:
+            return meta
+        return meta.with_varying(meta.varying | self.tangent.meta.varying)
 
 
 class JVP(Interpreter):

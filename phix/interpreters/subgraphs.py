@@ -26,7 +26,7 @@ from phix.core.graph import (
 from phix.core.meta import MetaTensor
 from phix.core.transforms import Split, provide
 from phix.interpreters import batch as batching
-from phix.interpreters import jet, stage
+from phix.interpreters import jet, ranks, stage
 from phix.interpreters import jvp as forward
 from phix.interpreters import vjp as reverse
 
@@ -68,6 +68,15 @@ class Provided:
         self, function: Function, args: Sequence[Any], batched: Sequence[bool], size: DimLike
     ) -> Any:
         return batching.batch_mapped(function, args, batched, size, context.mapped_axis())
+
+    def on_ranks(
+        self, function: Function, args: Sequence[Any], varies: Sequence[bool], group: Any
+    ) -> Any:
+        return ranks.on_ranks(function, args, varies, group)
+
+    def ranked(self, graph: Graph, group: Any) -> tuple[Graph, list[bool]]:
+        flags = [group.name in a.meta.varying for a in graph.outputs]
+        return ranks.bound(graph, flags, group), flags
 
 
 @stack.nests

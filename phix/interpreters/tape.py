@@ -52,9 +52,15 @@ class Pullback:
     in_rule = False  # whether it serves the rule of an op, and is no pass of its own
 
     def __init__(
-        self, tape: list[Record], inputs: list[Any], outputs: Sequence[Any], place: Place | None
+        self,
+        tape: list[Record],
+        inputs: list[Any],
+        outputs: Sequence[Any],
+        place: Place | None,
+        axes: dict[int, frozenset[str]] | None = None,
     ) -> None:
         self.tape = tape
+        self.axes = axes  # along which each node's value differs, where a mesh is at work
         self.place = place  # where the inputs are, if not on the CPU
         self.inputs = inputs  # (node, meta) of each input
         self.outputs = outputs  # node of each output, -1 where it does not depend on the inputs
@@ -71,7 +77,7 @@ class Pullback:
         grads: dict[int, Any] = {}
         for node, ct in zip(self.outputs, cotangents):
             if node >= 0 and ct is not None:
-                grads[node] = add(grads.get(node), ct)
+                grads[node] = add(grads.get(node), self.whole(node, ct))
         pull = self.watched if is_recording() else _pulled
         if not is_host_alone():
             pull = _following(pull)
@@ -109,8 +115,18 @@ class Pullback:
                 continue
             for node, value in zip(nodes, grad) if isinstance(nodes, tuple) else ((nodes, grad),):
                 if node >= 0 and value is not None:
+                    value = value if self.axes is None else self.whole(node, value)
                     known = grads.get(node)
                     grads[node] = value if known is None else add(known, value)
+
+    def whole(self, node: int, ct: Any) -> Any:
+        """A cotangent of a node; summed over the axes of a mesh along which it differs and the
+        node's value does not, since that value is used everywhere along them."""
+        if self.axes is None:
+            return ct
+        for axis in sorted(dense(ct).meta.varying - self.axes[node]):
+            ct = dispatch.bind(OPS["psum"], (dense(ct),), (axis,))
+        return ct
 
     def watched(self, record: Record, cts: list[Any]) -> Sequence[Any]:
         """The pull, where what it does is known to come from the line of the record's op."""

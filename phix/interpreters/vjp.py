@@ -60,8 +60,11 @@ class VJP(Interpreter):
         self.nodes = 0
         # (inputs, outputs) of calls by what equal ones have in common
         self.calls: dict[Any, Any] | None = None if context.runs_at_once() else {}
+        self.axes: dict[int, frozenset[str]] | None = {} if context.context.tracked else None
 
     def new(self, value: TensorBase) -> VJPTracer:
+        if self.axes is not None:
+            self.axes[self.nodes] = value.meta.varying
         self.nodes += 1
         return VJPTracer(self, value, self.nodes - 1)
 
@@ -179,4 +182,4 @@ def vjp(
         tracers = [interpreter.new(p) for p in primals]
         nodes, values, _ = interpreter.taken(tuple(function(*tracers)))
     inputs = [(t.node, t.meta) for t in tracers]
-    return list(values), Pullback(interpreter.tape, inputs, nodes, home(primals))
+    return list(values), Pullback(interpreter.tape, inputs, nodes, home(primals), interpreter.axes)

@@ -114,6 +114,13 @@ def debug_callback(program: Any, operands: Storages, function: Any) -> tuple[Any
     return (places.moved(np.zeros((), dt.int32), program.ctx.place),)
 
 
+def rank_step(program: Any, x: Any, group: Any, kind: str, detail: Any) -> tuple[Any, ...]:
+    given = np.asarray(places.to_host(x))
+    out = np.empty(group.shape(kind, detail, given.shape), given.dtype)
+    group.run(kind, detail, given, out)
+    return (places.moved(out, program.ctx.place),)
+
+
 # op -> the primitives that it calls
 PARTS = {"scan": ("slice", "reshape", "concat")}
 RUNS: dict[str, Callable[..., tuple[Any, ...]]] = {
@@ -122,6 +129,7 @@ RUNS: dict[str, Callable[..., tuple[Any, ...]]] = {
     "branch": branch,
     "pure_callback": pure_callback,
     "debug_callback": debug_callback,
+    "rank_step": rank_step,
     "dim_value": lambda program, x, *attrs: (x,),
     "optimization_barrier": lambda program, xs: tuple(xs),
     "io_copy": lambda program, x, place: (x,),

@@ -59,6 +59,7 @@ from phix.primitives import pooling_forms as pooling_forms
 from phix.primitives import proposals as proposals
 from phix.primitives import quantisation as quantisation
 from phix.primitives import random as random
+from phix.primitives import ranks as ranks
 from phix.primitives import rearrangement as rearrangement
 from phix.primitives import recognition as recognition
 from phix.primitives import rectifier as rectifier

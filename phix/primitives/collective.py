@@ -13,7 +13,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.context import axis_size
+from phix.core.context import axis_size, is_tracked
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives.flat import expanded, zeros
@@ -28,6 +28,12 @@ def _axis(axis: int, rank: int, what: str) -> int:
 
 @rules.normalize("psum")
 def psum_attrs(x: MetaTensor, axis_name: str) -> Any:
+    axis_size(axis_name)
+    return (axis_name,)
+
+
+@rules.normalize("pvary")
+def pvary_attrs(x: MetaTensor, axis_name: str) -> Any:
     axis_size(axis_name)
     return (axis_name,)
 
@@ -156,10 +162,54 @@ def axis_index_lanes(size: Any, batched: Any, axis_name: str) -> Any:
     return ops.arange(0, size, 1, dt.int64), True
 
 
+@rules.collective("pvary")
+def pvary_lanes(size: Any, batched: Any, x: Any, axis_name: str) -> Any:
+    return _lanes(x, batched, size), True
+
+
+# -- reverse mode --------------------------------------------------------------------------------
+# Of a function on the parts of a mesh, a result that is the same in all of them is one result, and
+# a cotangent comes as its value does: summed where that is the same (interpreters.tape). Of a
+# function of lanes what is differentiated is the sum of the results of all.
+@rules.vjp("psum")
+def psum_vjp(active: Any, x: Any, axis_name: str) -> Any:
+    varies = is_tracked(axis_name) and axis_name in x.meta.varying
+
+    def pull(ct: Any) -> Any:
+        return (ct if varies else ops.psum(ct, axis_name),)
+
+    return ops.psum(x, axis_name), pull
+
+
+@rules.vjp("all_gather")
+def all_gather_vjp(active: Any, x: Any, axis_name: str, size: Any, axis: int) -> Any:
+    tracked, varies = is_tracked(axis_name), axis_name in x.meta.varying
+
+    def pull(ct: Any) -> Any:
+        if not tracked:
+            return (ops.psum_scatter(ct, axis_name, size, axis),)
+        if not varies:
+            return (ops.sum(ct, axis, ct.dtype),)
+        own = ops.reshape(ops.axis_index(axis_name), (1,))
+        return (ops.squeeze(ops.index_select(ct, own, axis), [axis]),)
+
+    return ops.all_gather(x, axis_name, size, axis), pull
+
+
+@rules.decompose("pvary_grad")
+def pvary_grad(out_grad: Any) -> Any:
+    return out_grad
+
+
 # -- under a batch of another axis ---------------------------------------------------------------
 @rules.batch("psum")
 def psum_batch(batched: Any, x: Any, axis_name: str) -> Any:
     return ops.psum(x, axis_name)
+
+
+@rules.batch("pvary")
+def pvary_batch(batched: Any, x: Any, axis_name: str) -> Any:
+    return ops.pvary(x, axis_name)
 
 
 @rules.batch("all_gather")

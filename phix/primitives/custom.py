@@ -12,7 +12,7 @@ from phix.core.errors import DifferentiationError
 from phix.core.graph import Graph
 from phix.core.transforms import transforms
 from phix.primitives.flat import are_floats, are_given, batch_size, expanded, select, spread, zeros
-from phix.primitives.transformation import batched_graph
+from phix.primitives.transformation import as_output, batched_graph
 
 
 class VJPRule(Protocol):
@@ -113,6 +113,8 @@ class Batched:
     flags: tuple[bool, ...]
     size: Any
     axis_name: str | None
+    is_mesh: bool  # whether the lanes are the parts of a mesh
+    alike: tuple[bool, ...]  # which outputs are the same in all of those
 
     @property
     def count(self) -> int:
@@ -124,8 +126,13 @@ class Batched:
 
     def batch(self, run: Any, args: Sequence[Any], flags: Sequence[bool]) -> Any:
         """``run`` over the batch, and which of its outputs have one."""
-        with context.mapping(self.axis_name):
+        tracked = (self.axis_name or "",) if self.is_mesh else ()
+        with context.mapping(self.axis_name), context.tracking(tracked):
             return transforms().batch(run, args, flags, self.size)
+
+    def as_outs(self, values: Sequence[Any], mapped: Sequence[bool]) -> list[Any]:
+        """Outputs as the graph gives them: with a batch in front, but for those that are alike."""
+        return [as_output(*each, self.size) for each in zip(values, mapped, self.alike)]
 
 
 class BatchedVJP(Batched):
@@ -141,10 +148,10 @@ class BatchedVJP(Batched):
 
         found, mapped = self.batch(run, operands, self.flags)
         count, backward = made
-        outs = [o if m else expanded(o, self.size) for o, m in zip(found[:count], mapped)]
+        outs = self.as_outs(found[:count], mapped)
 
         def pulled(residuals: Any, cts: Any) -> Any:
-            on = [*mapped[count:], *(True for _ in cts)]
+            on = [*mapped[count:], *(not a for a in self.alike)]
             return self.backward(backward, residuals, cts, on)
 
         return outs, found[count:], pulled
@@ -163,6 +170,8 @@ class BatchedVJP(Batched):
 
     def _of(self, grad: Any, mapped: bool, wanted: bool) -> Any:
         """A cotangent with a batch, or, of an operand without one, summed over it."""
+        if not wanted and not mapped and self.is_mesh:
+            return grad  # of all parts together
         whole = grad if mapped else expanded(grad, self.size)
         return whole if wanted else ops.sum(whole, 0)
 
@@ -180,15 +189,19 @@ class BatchedJVP(Batched):
             return [*outs, *ts]
 
         found, mapped = self.batch(run, [*primals, *tangents], [*self.flags, *self.flags])
-        whole = [o if m else expanded(o, self.size) for o, m in zip(found, mapped)]
-        return whole[: outputs[0]], whole[outputs[0] :]
+        at = outputs[0]
+        return self.as_outs(found[:at], mapped), self.as_outs(found[at:], mapped[at:])
 
 
 def _batched_rule(op: Any, kind: Any, batched: Any, operands: Any, graph: Graph, rule: Any) -> Any:
     flags, size = tuple(batched[0]), batch_size(operands, batched[0])
-    made = batched_graph(graph, flags, size)
-    whole = kind(rule, flags[: rule.count], size, context.mapped_axis())
-    return op([*operands, *made.closed], made.graph, whole)
+    axis = context.mapped_axis()
+    is_mesh = context.is_tracked(axis or "")
+    alike = tuple(is_mesh and axis not in a.meta.varying for a in graph.outputs)
+    made = batched_graph(graph, flags, size, alike)
+    whole = kind(rule, flags[: rule.count], size, axis, is_mesh, alike)
+    outs = op([*operands, *made.closed], made.graph, whole)
+    return [expanded(o, size) if a else o for o, a in zip(outs, alike)]
 
 
 @rules.batch("custom_vjp_call")

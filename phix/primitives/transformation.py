@@ -118,15 +118,27 @@ def jvp_graph(graph: Graph, on: tuple[bool, ...]) -> Derived:
     return found
 
 
-def batched_graph(graph: Graph, flags: tuple[bool, ...], size: Any) -> Derived:
-    """The graph on a batch, every output with the batch in front."""
-    key = ("batch", flags, getattr(size, "key", size), context.mapped_axis())
+def as_output(value: Any, mapped: bool, alike: bool, size: Any) -> Any:
+    """An output with a batch in front; without one if it is to be alike in all lanes."""
+    if alike:
+        return value[0] if mapped else value
+    return value if mapped else expanded(value, size)
+
+
+def batched_graph(
+    graph: Graph, flags: tuple[bool, ...], size: Any, alike: tuple[bool, ...] = ()
+) -> Derived:
+    """The graph on a batch, every output with the batch in front but for those ``alike``."""
+    alike = alike or (False,) * len(graph.outputs)
+    key = ("batch", flags, getattr(size, "key", size), context.mapped_axis(), alike)
 
     def whole(*args: Any) -> list[Any]:
         outs, mapped = transforms().batch(graph, args, flags, size)
-        return [o if m else expanded(o, size) for o, m in zip(outs, mapped)]
+        return [as_output(o, m, a, size) for o, m, a in zip(outs, mapped, alike)]
 
-    metas = [m.with_dims((size, *m.dims)) if f else m for m, f in zip(_input_metas(graph), flags)]
+    axis = {context.mapped_axis() or ""}
+    metas = [m.with_varying(m.varying - axis) for m in _input_metas(graph)]
+    metas = [m.with_dims((size, *m.dims)) if f else m for m, f in zip(metas, flags)]
     found: Derived = _remembered(graph, key, lambda: _traced(whole, metas))
     return found
 

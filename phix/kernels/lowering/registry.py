@@ -16,6 +16,7 @@ from phix.kernels.loops.builder import Builder
 _FAMILIES = (
     "shape",
     "boxes",
+    "ranks",
     "reduction",
     "scan",
     "recurrence",

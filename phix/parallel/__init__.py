@@ -1,0 +1,24 @@
+"""Programs on several processes: each runs the same function, on its own part of the data.
+
+A mesh gives the processes of ``mpiexec`` named axes; a function on the mesh joins them by the
+collectives that lanes of ``phix.vmap`` know::
+
+    mesh = phix.parallel.mesh({"data": -1})  # all processes; without mpiexec, this one
+
+    def step(w, x, y):
+        loss = lambda w: phix.pmean(phix.ops.mean((x @ w - y) ** 2), "data")
+        return w - 0.1 * phix.grad(loss)(w)
+
+    step = phix.jit(phix.parallel.spmd(step, mesh, (None, "data", "data"), None))
+
+docs/parallel.md says what derivatives mean there. mpi4py is imported when a mesh of several
+processes is asked for. Imported on first use.
+"""
+
+from phix.core.faces import face
+from phix.parallel.meshes import Mesh, mesh
+from phix.parallel.programs import spmd
+from phix.parallel.specs import gather, shard
+
+__all__ = ["Mesh", "gather", "mesh", "shard", "spmd"]
+__dir__ = face(__all__)

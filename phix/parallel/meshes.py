@@ -1,0 +1,152 @@
+"""Meshes: the processes of a program, arranged along named axes."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from phix.core.errors import ArgumentError, shown
+from phix.core.given import FLAG, Kind, is_int, takes
+from phix.parallel.checking import Watch
+from phix.parallel.exchange import Group
+from phix.parallel.failures import end_all_on_errors
+
+# What launchers of MPI say to the processes they start: how many there are.
+_COUNTS = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "MV2_COMM_WORLD_SIZE", "MPI_LOCALNRANKS")
+_AXES = Kind("a dict of axis names and sizes", lambda v: isinstance(v, Mapping))
+_COMM = Kind("an mpi4py communicator or None", lambda v: v is None or hasattr(v, "Get_size"))
+
+
+class Mesh:
+    """Processes along named axes; made by :func:`mesh`.
+
+    ``axes`` has the size of each axis, ``size`` is the number of parts, ``index`` says where along
+    each axis this process is (None of a virtual mesh), ``rank`` its number among all.
+    """
+
+    def __init__(self, axes: dict[str, int], groups: dict[str, Group] | None, rank: int) -> None:
+        self.axes = axes
+        self.groups = groups
+        self.rank = rank
+
+    @property
+    def size(self) -> int:
+        return math.prod(self.axes.values())
+
+    @property
+    def is_virtual(self) -> bool:
+        """Whether one process does the work of all parts."""
+        return self.groups is None
+
+    @property
+    def index(self) -> dict[str, int] | None:
+        if self.groups is None:
+            return None
+        return {name: group.index for name, group in self.groups.items()}
+
+    def __repr__(self) -> str:
+        kind = "virtual mesh" if self.is_virtual else "mesh"
+        return f"<{kind} {self.axes}>"
+
+
+@takes(axes=_AXES, comm=_COMM, virtual=FLAG, checks=FLAG)
+def mesh(
+    axes: Mapping[str, int], *, comm: Any = None, virtual: bool = False, checks: bool = False
+) -> Mesh:
+    """The processes of this program along named axes, the last of which varies fastest.
+
+    All processes call it, with the same arguments.
+
+    Args:
+        axes: the size of each axis by its name; -1 for one of them is what is left of the
+            processes. Their product is the number of processes.
+        comm: an mpi4py communicator whose processes they are; None: all of the program, or this
+            process alone where no launcher of MPI has started it.
+        virtual: let this one process do the work of all parts, as lanes of ``phix.vmap``: for
+            tests, and to try out meshes that are not there.
+        checks: compare every collective among its ranks before it begins, and what is said to be
+            the same on all of them: a mismatch is an error that names the ranks. Slow.
+
+    Raises:
+        ArgumentError: the sizes do not give the number of processes, or mpi4py is not there.
+
+    >>> import phix
+    >>> phix.parallel.mesh({"data": 1, "model": 1}).index
+    {'data': 0, 'model': 0}
+    >>> phix.parallel.mesh({"data": 4, "model": 2}, virtual=True)
+    <virtual mesh {'data': 4, 'model': 2}>
+    """
+    named = dict(axes)
+    _check_axes(named)
+    if virtual:
+        if -1 in named.values():
+            raise ArgumentError("mesh: a virtual mesh has no processes to count; give all sizes")
+        return Mesh(named, None, 0)
+    count = _process_count() if comm is None else comm.Get_size()
+    named = _filled(named, count)
+    if math.prod(named.values()) == 1:
+        return Mesh(named, {name: Group(name, 1, 0, None) for name in named}, 0)
+    return _over_ranks(named, comm, checks)
+
+
+def _check_axes(axes: dict[str, int]) -> None:
+    if not axes:
+        raise ArgumentError("mesh: axes is empty; name one axis at least, as in {'data': -1}")
+    for name, size in axes.items():
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"mesh: an axis is named by a str, found {shown(name)}")
+        if not is_int(size) or (size < 1 and size != -1):
+            raise ArgumentError(
+                f"mesh: the size of the axis {name!r} is an int from 1, or -1 for what is left, "
+                f"found {shown(size)}"
+            )
+    if list(axes.values()).count(-1) > 1:
+        raise ArgumentError("mesh: one axis alone can have what is left of the processes (-1)")
+
+
+def _process_count() -> int:
+    """How many processes a launcher has started, by what it says in their environment."""
+    for name in _COUNTS:
+        text = os.environ.get(name, "")
+        if text.isdigit():
+            return int(text)
+    return 1
+
+
+def _filled(axes: dict[str, int], count: int) -> dict[str, int]:
+    known = math.prod(s for s in axes.values() if s != -1)
+    if (-1 in axes.values() and count % known) or (-1 not in axes.values() and known != count):
+        raise ArgumentError(
+            f"mesh: the axes {axes} are of {known} processes, or a multiple where one is -1, and "
+            f"there are {count}; start as many (mpiexec -n {known} ...), or give sizes whose "
+            f"product is {count}; virtual=True makes a mesh without processes"
+        )
+    return {name: count // known if size == -1 else size for name, size in axes.items()}
+
+
+def _over_ranks(axes: dict[str, int], comm: Any, checks: bool) -> Mesh:
+    try:
+        from mpi4py import MPI
+    except ImportError as error:
+        raise ArgumentError(
+            f"mesh: {axes} is a mesh of several processes, which needs mpi4py and an MPI "
+            f"({error}): pip install phix[mpi]"
+        ) from None
+    whole = (comm or MPI.COMM_WORLD).Dup()
+    end_all_on_errors(MPI.COMM_WORLD)
+    rank = whole.Get_rank()
+    places = list(itertools.product(*map(range, axes.values())))
+    here = places[rank]
+    watch = Watch(whole, places) if checks else None
+    groups: dict[str, Group] = {}
+    for number, (name, size) in enumerate(axes.items()):
+        others = [p for k, p in enumerate(here) if k != number]
+        colour = 0
+        for place, extent in zip(others, [s for n, s in axes.items() if n != name]):
+            colour = colour * extent + place
+        part = whole.Split(colour, here[number]) if size > 1 else None
+        groups[name] = Group(name, size, here[number], part, watch)
+    return Mesh(axes, groups, rank)

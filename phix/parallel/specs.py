@@ -1,0 +1,138 @@
+"""Specs: along which axes of a mesh the dims of a tensor are divided."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from phix import ops
+from phix.api.arguments import flat_tensors
+from phix.core import dims as dm
+from phix.core import pytrees
+from phix.core.conversion import owned_tensor
+from phix.core.errors import ArgumentError, ShapeError, shown
+from phix.core.given import Kind, takes
+from phix.parallel.meshes import Mesh
+
+# The axis name of each dim, None where it is whole; dims behind the last are whole.
+Dims = tuple[Any, ...]
+
+MESH = Kind("a phix.parallel.mesh", lambda v: isinstance(v, Mesh))
+SPECS = Kind("specs: None, axis names, or trees of them", lambda v: True)
+
+
+def _is_spec(node: Any, below: Any) -> bool:
+    if node is None or isinstance(node, str):
+        return True
+    if type(node) is not tuple or not all(n is None or isinstance(n, str) for n in node):
+        return False
+    return not (isinstance(below, (tuple, list)) and len(below) == len(node))
+
+
+def spread(specs: Any, tree: Any, mesh: Mesh, what: str) -> list[Dims]:
+    """The spec of each leaf of a tree, of a prefix of it."""
+    found = pytrees._prefix_entries(specs, tree, what, _is_spec)
+    return [_checked(s, mesh, what) for s in found]
+
+
+def _checked(spec: Any, mesh: Mesh, what: str) -> Dims:
+    dims = () if spec is None else (spec,) if isinstance(spec, str) else tuple(spec)
+    names = [n for n in dims if n is not None]
+    wrong = next((n for n in names if n not in mesh.axes), None)
+    if wrong is not None:
+        raise ArgumentError(
+            f"{what}: {wrong!r} is no axis of {mesh}; write one of its axes, or None"
+        )
+    if len(set(names)) != len(names):
+        raise ArgumentError(
+            f"{what}: the spec {shown(spec)} has an axis twice; divide one dim by it"
+        )
+    return dims
+
+
+def check_rank(dims: Dims, x: Any, what: str) -> None:
+    """Raise ShapeError where a spec has more dims than a tensor."""
+    if len(dims) > x.ndim:
+        raise ShapeError(
+            f"{what}: the spec {dims} is of {len(dims)} dims, and the tensor is {x.meta}; give a "
+            "spec of as many dims, or None"
+        )
+
+
+def divided(x: Any, at: int, count: Any, what: str) -> Any:
+    """Dim ``at`` as ``count`` rows, in front of what is left of it."""
+    dims = x.shape
+    if dm.is_known(dims[at], count) and dims[at] % count:
+        raise ShapeError(
+            f"{what}: dim {at} of {x.meta} cannot be divided among {count} parts; pad it"
+        )
+    return ops.reshape(x, (*dims[:at], count, dims[at] // count, *dims[at + 1 :]))
+
+
+def merged(x: Any, at: int) -> Any:
+    """Dim ``at`` and the one behind it as one."""
+    dims = x.shape
+    return ops.reshape(x, (*dims[:at], dims[at] * dims[at + 1], *dims[at + 2 :]))
+
+
+@takes(mesh=MESH, specs=SPECS)
+def shard(tree: Any, mesh: Mesh, specs: Any) -> Any:
+    """This process's part of tensors that it has whole.
+
+    Args:
+        tree: a tree of tensors, the same on all processes.
+        mesh: of the processes; of a virtual mesh one process has all parts, so nothing changes.
+        specs: for each tensor None (all of it), an axis name (dim 0 is divided along that axis) or
+            a tuple with an axis name or None a dim; or a prefix of the tree with those.
+
+    Raises:
+        ShapeError: a dim is no multiple of the size of its axis.
+
+    >>> import phix
+    >>> mesh = phix.parallel.mesh({"data": 1})
+    >>> phix.parallel.shard(phix.to_tensor([[1, 2], [3, 4]]), mesh, "data").tolist()
+    [[1, 2], [3, 4]]
+    """
+    flat, treedef = flat_tensors(tree, "shard")
+    parts = []
+    for x, dims in zip(flat, spread(specs, tree, mesh, "shard: specs")):
+        check_rank(dims, x, "shard")
+        for at, name in enumerate(dims if mesh.index is not None else ()):
+            if name is not None and mesh.axes[name] > 1:
+                rows = divided(x, at, mesh.axes[name], "shard")
+                x = rows[(*(slice(None),) * at, mesh.index[name])]  # type: ignore[index]
+        parts.append(x)
+    return pytrees.unflatten(treedef, parts)
+
+
+@takes(mesh=MESH, specs=SPECS)
+def gather(tree: Any, mesh: Mesh, specs: Any) -> Any:
+    """Tensors whole, on every process, of the part that each has: the inverse of :func:`shard`.
+
+    All processes call it, with parts of one shape.
+
+    Args:
+        tree: a tree of tensors, each process's part.
+        mesh, specs: as of ``shard``.
+
+    >>> import phix
+    >>> mesh = phix.parallel.mesh({"data": 1})
+    >>> phix.parallel.gather(phix.to_tensor([1.0, 2.0]), mesh, "data").tolist()
+    [1.0, 2.0]
+    """
+    flat, treedef = flat_tensors(tree, "gather")
+    wholes = []
+    for x, dims in zip(flat, spread(specs, tree, mesh, "gather: specs")):
+        check_rank(dims, x, "gather")
+        for at, name in enumerate(dims if mesh.groups is not None else ()):
+            if name is not None and mesh.axes[name] > 1:
+                part = np.asarray(x.numpy())
+                rows = np.empty((*part.shape[:at], mesh.axes[name], *part.shape[at:]), part.dtype)
+                mesh.groups[name].run("gather", (at,), part, rows)  # type: ignore[index]
+                x = merged(owned_tensor(rows), at)
+        wholes.append(x)
+    return pytrees.unflatten(treedef, wholes)
+
+
+__all__ = ["gather", "shard"]

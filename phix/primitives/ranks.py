@@ -1,0 +1,244 @@
+"""Collectives between ranks: what ops over a mesh's axis become in each process, and the steps.
+
+Transposes are those of one program on all ranks, of values that are the same on all of them and
+values that are not: what takes the one to the other has as its transpose what goes back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from phix import ops
+from phix.core import dtypes as dt
+from phix.core import rules
+from phix.core.graph import Graph
+from phix.core.meta import MetaTensor
+from phix.core.transforms import transforms
+from phix.primitives.flat import are_given, select, spread
+
+# kind of step -> the kind of its transpose
+_TRANSPOSES = {
+    "gather": "own", "own": "gather", "scatter": "rows", "rows": "scatter",
+    "exchange": "exchange", "permute": "permute",
+}  # fmt: skip
+
+
+# -- the step ------------------------------------------------------------------------------------
+@rules.infer_meta("RankStepInferMeta")
+def rank_step_meta(x: MetaTensor, group: Any, kind: str, detail: Any) -> MetaTensor:
+    return x.with_dims(group.shape(kind, detail, x.dims))
+
+
+@rules.vjp("rank_step")
+def rank_step_vjp(active: Any, x: Any, group: Any, kind: str, detail: Any) -> Any:
+    out = ops.rank_step(x, group, kind, detail)
+    if kind == "sum":
+        return out, lambda ct: (ops.rank_vary(ct, group),)
+    turned = {"exchange": detail[::-1], "permute": (*_halves(detail)[1], *_halves(detail)[0])}
+    back = turned.get(kind, detail)
+    return out, lambda ct: (ops.rank_step(ct, group, _TRANSPOSES[kind], back),)
+
+
+def _halves(detail: Any) -> tuple[Any, Any]:
+    half = len(detail) // 2
+    return detail[:half], detail[half:]
+
+
+@rules.batch("rank_step")
+def rank_step_batch(batched: Any, x: Any, group: Any, kind: str, detail: Any) -> Any:
+    if kind not in ("sum", "permute"):
+        detail = [axis + 1 for axis in detail]
+    return ops.rank_step(x, group, kind, detail)
+
+
+@rules.decompose("rank_vary")
+def rank_vary(x: Any, group: Any) -> Any:
+    return x
+
+
+@rules.vjp("rank_vary")
+def rank_vary_vjp(active: Any, x: Any, group: Any) -> Any:
+    return ops.rank_vary(x, group), lambda ct: (ops.rank_step(ct, group, "sum", ()),)
+
+
+@rules.batch("rank_vary")
+def rank_vary_batch(batched: Any, x: Any, group: Any) -> Any:
+    return ops.rank_vary(x, group)
+
+
+# -- ops over the axis, on this rank -------------------------------------------------------------
+def _alone(op_name: str, x: Any, attrs: Any) -> tuple[Any, bool]:
+    """The op over an axis with one rank: that of one lane."""
+    rule = rules.OPS[op_name].collective_rule
+    assert rule is not None
+    out, mapped = rule(1, (True,), ops.unsqueeze(x, [0]), *attrs)
+    return (ops.squeeze(out, [0]) if mapped else out), mapped
+
+
+def _wide(x: Any, varies: bool, group: Any) -> Any:
+    """x as a value of this rank's own."""
+    return x if varies or not dt.is_differentiable(x.dtype) else ops.rank_vary(x, group)
+
+
+@rules.ranks("psum")
+def psum_ranks(group: Any, varies: Any, x: Any, axis_name: str) -> Any:
+    if group.size == 1:
+        return x, False
+    if not varies[0]:
+        return ops.scale(x, group.size) if dt.is_differentiable(x.dtype) else x * group.size, False
+    return ops.rank_step(x, group, "sum", ()), False
+
+
+@rules.ranks("all_gather")
+def all_gather_ranks(group: Any, varies: Any, x: Any, axis_name: str, size: Any, axis: int) -> Any:
+    if group.size == 1 or not varies[0]:
+        dims = x.meta.dims
+        row = ops.unsqueeze(x, [axis])
+        return ops.expand(row, (*dims[:axis], group.size, *dims[axis:])), False
+    return ops.rank_step(x, group, "gather", (axis,)), False
+
+
+@rules.ranks("psum_scatter")
+def psum_scatter_ranks(
+    group: Any, varies: Any, x: Any, axis_name: str, size: Any, axis: int
+) -> Any:
+    if group.size == 1:
+        return _alone("psum_scatter", x, (axis_name, size, axis))
+    return ops.rank_step(_wide(x, varies[0], group), group, "scatter", (axis,)), True
+
+
+@rules.ranks("ppermute")
+def ppermute_ranks(
+    group: Any, varies: Any, x: Any, axis_name: str, sources: Any, targets: Any
+) -> Any:
+    if group.size == 1:
+        return _alone("ppermute", x, (axis_name, sources, targets))
+    x = _wide(x, varies[0], group)
+    return ops.rank_step(x, group, "permute", (*sources, *targets)), True
+
+
+@rules.ranks("all_to_all")
+def all_to_all_ranks(
+    group: Any, varies: Any, x: Any, axis_name: str, split_axis: int, concat_axis: int
+) -> Any:
+    if group.size == 1:
+        return _alone("all_to_all", x, (axis_name, split_axis, concat_axis))
+    x = _wide(x, varies[0], group)
+    return ops.rank_step(x, group, "exchange", (split_axis, concat_axis)), True
+
+
+@rules.ranks("axis_index")
+def axis_index_ranks(group: Any, varies: Any, axis_name: str) -> Any:
+    zero = ops.full((), 0, dt.int64)
+    if group.size == 1:
+        return zero, True
+    return ops.rank_step(zero, group, "index", ()), True
+
+
+@rules.ranks("pvary")
+def pvary_ranks(group: Any, varies: Any, x: Any, axis_name: str) -> Any:
+    return _wide(x, varies[0], group), True
+
+
+# -- derivatives of the user's own ---------------------------------------------------------------
+@dataclass(frozen=True)
+class Ranked:
+    """A derivative of the user's own on this rank; ``varies``: which operands differ, ``outs``:
+    which outputs."""
+
+    rule: Any
+    varies: tuple[bool, ...]
+    outs: tuple[bool, ...]
+    group: Any
+
+    @property
+    def count(self) -> int:
+        return int(self.rule.count)
+
+    @property
+    def __name__(self) -> str:
+        return str(self.rule.__name__)
+
+    def run(self, function: Any, args: Sequence[Any], varies: Sequence[bool]) -> Any:
+        return transforms().on_ranks(function, args, varies, self.group)
+
+    def as_outs(self, values: Sequence[Any], owned: Sequence[bool]) -> list[Any]:
+        """Outputs as the graph gives them: some for each rank to go on with by itself."""
+        return [_wide(v, o or not w, self.group) for v, o, w in zip(values, owned, self.outs)]
+
+
+class RankedVJP(Ranked):
+    """A backward; see ``phix.primitives.custom.VJPRule``."""
+
+    def forward(self, *operands: Any) -> Any:
+        made: list[Any] = []
+
+        def run(*args: Any) -> list[Any]:
+            outs, residuals, backward = self.rule.forward(*args)
+            made[:] = [len(outs), backward]
+            return [*outs, *residuals]
+
+        found, owned = self.run(run, operands, self.varies)
+        count, backward = made
+        outs = self.as_outs(found[:count], owned)
+
+        def pulled(residuals: Any, cts: Any) -> Any:
+            return self.backward(backward, residuals, cts, [*owned[count:], *self.outs])
+
+        return outs, found[count:], pulled
+
+    def backward(self, backward: Any, residuals: Any, cts: Any, on: list[bool]) -> Any:
+        given: list[bool] = []
+
+        def run(*args: Any) -> list[Any]:
+            grads = backward(args[: len(residuals)], args[len(residuals) :])
+            given[:] = are_given(grads)
+            return select(grads, given)
+
+        found, owned = self.run(run, [*residuals, *cts], on)
+        back = spread(list(zip(found, owned)), given)
+        return [None if g is None else self._of(g[0], g[1], v) for g, v in zip(back, self.varies)]
+
+    def _of(self, grad: Any, owned: bool, varies: bool) -> Any:
+        """A cotangent as its operand: of one that is the same on all ranks it is their sum."""
+        if owned and not varies:
+            return ops.rank_step(grad, self.group, "sum", ())
+        return _wide(grad, owned or not varies, self.group)
+
+
+class RankedJVP(Ranked):
+    """A tangent; see ``phix.primitives.custom.JVPRule``."""
+
+    def tangents(self, primals: Any, tangents: Any) -> Any:
+        count = len(primals)
+        outputs: list[int] = []
+
+        def run(*args: Any) -> list[Any]:
+            outs, ts = self.rule.tangents(args[:count], args[count:])
+            outputs[:] = [len(outs)]
+            return [*outs, *ts]
+
+        found, owned = self.run(run, [*primals, *tangents], [*self.varies, *self.varies])
+        at = outputs[0]
+        return self.as_outs(found[:at], owned), self.as_outs(found[at:], owned[at:])
+
+
+def _ranked_rule(op: Any, kind: Any, group: Any, varies: Any, operands: Any, graph: Graph,
+                 rule: Any) -> Any:  # fmt: skip
+    made, outs = transforms().ranked(graph, group)
+    flags = [group.name in v.meta.varying for v in graph.inputs]
+    values = [_wide(x, v or not f, group) for x, v, f in zip(operands, varies[0], flags)]
+    whole = kind(rule, tuple(flags[: rule.count]), tuple(outs), group)
+    return op(values, made, whole), outs
+
+
+@rules.ranks("custom_vjp_call")
+def custom_vjp_ranks(group: Any, varies: Any, operands: Any, graph: Graph, rule: Any) -> Any:
+    return _ranked_rule(ops.custom_vjp_call, RankedVJP, group, varies, operands, graph, rule)
+
+
+@rules.ranks("custom_jvp_call")
+def custom_jvp_ranks(group: Any, varies: Any, operands: Any, graph: Graph, rule: Any) -> Any:
+    return _ranked_rule(ops.custom_jvp_call, RankedJVP, group, varies, operands, graph, rule)

@@ -1,0 +1,206 @@
+"""Meshes: functions on all parts of one, virtual ones in this process, and ranks of mpiexec."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core.errors import ArgumentError, ShapeError
+from tests import parallel_cases
+
+pytestmark = pytest.mark.unoptimised
+
+ROOT = Path(__file__).resolve().parent.parent
+X = np.arange(1.0, 9.0)
+
+
+def virtual(**axes):
+    return phix.parallel.mesh(axes, virtual=True)
+
+
+def on_data(f, in_specs="data", out_specs=None, n=4):
+    return phix.parallel.spmd(f, virtual(data=n), in_specs, out_specs)
+
+
+# -- one process ---------------------------------------------------------------------------------
+def test_cases_on_a_virtual_mesh():
+    on = virtual(data=4)
+    for number, (name, case) in enumerate(parallel_cases.cases(4).items()):
+        parallel_cases.check(name, case, on, jitted=number % 4 == 0)
+
+
+def test_cases_on_a_virtual_mesh_of_two_axes():
+    axes, cases = parallel_cases.two_axes()
+    for name, case in cases.items():
+        parallel_cases.check(name, case, virtual(**axes), jitted=False)
+
+
+def test_cases_on_a_mesh_of_one():
+    on = phix.parallel.mesh({"data": 1})
+    for name, case in list(parallel_cases.cases(1).items())[:26:2]:
+        parallel_cases.check(name, case, on, jitted=False)
+
+
+def test_64_parts():
+    on = virtual(data=64)
+    cases = parallel_cases.cases(64)
+    for name in ("scan", "grad of gather", "outside", "ppermute", "all_to_all", "psum_scatter"):
+        parallel_cases.check(name, cases[name], on, jitted=name == "scan")
+
+
+def test_lanes_of_vmap_have_the_same_results():
+    """Of functions without derivatives inside; and of derivatives outside."""
+
+    def f(w, x):
+        shares = ops.tanh(w * x) / phix.psum(ops.exp(x), "data")
+        moved = phix.ppermute(shares, "data", [(0, 1), (1, 0)])
+        return phix.pmax(x, "data") * moved + phix.all_gather(shares, "data").sum()
+
+    on_mesh = on_data(f, (None, "data"), "data")
+    lanes = phix.vmap(f, in_axes=(None, 0), axis_name="data")
+    both = [lambda w, x: on_mesh(w, x), lambda w, x: lanes(w, x.reshape((4, 2))).reshape((8,))]
+    one, other = (run(1.5, phix.to_tensor(X)) for run in both)
+    np.testing.assert_allclose(one, other, rtol=1e-12)
+    one, other = (
+        phix.grad(lambda w, x, run=run: (run(w, x) ** 2).sum(), argnums=(0, 1))(
+            phix.to_tensor(1.5, "float64"), phix.to_tensor(X)
+        )
+        for run in both
+    )
+    for a, b in zip(one, other):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_loops_inside_derivatives_inside():
+    """Derivatives with respect to a value that is the same on all parts, through loops."""
+
+    def powers(run):
+        return on_data(lambda w, x: phix.grad(lambda w: run(w, x))(w), (None, "data"))
+
+    total = X.sum() / 10
+    step = lambda w, x: lambda c: c * phix.psum((w * x).sum(), "data") / 10  # noqa: E731
+    ways = {
+        "while": lambda w, x: phix.while_loop(lambda c: c < 40.0, step(w, x), 1.0),
+        "fori": lambda w, x: phix.fori_loop(0, 2, lambda i, c: step(w, x)(c), 1.0),
+        "scan": lambda w, x: phix.scan(lambda c, _: (step(w, x)(c), None), 1.0, length=2)[0],
+        # each step adds what differs, and what is summed comes behind the loop
+        "late": lambda w, x: phix.psum(
+            phix.scan(lambda c, v: (c + w**2 * v, None), 0.0, x)[0], "data") * total / 10,
+    }  # fmt: skip
+    w = phix.to_tensor(2.0, "float64")
+    for name, run in ways.items():
+        assert powers(run)(w, X).item() == pytest.approx(2 * 2.0 * total**2), name
+
+
+def test_results_that_are_not_proved_to_be_alike():
+    with pytest.raises(ArgumentError, match=r"result 0 is the same along 'data', and that is not"):
+        on_data(lambda x: x.sum())(X)
+    with pytest.raises(ArgumentError, match=r"result 1 is the same"):
+        on_data(lambda x: (phix.psum(x, "data"), phix.axis_index("data")))(X)
+    with pytest.raises(ArgumentError, match="not proved"):
+        on_data(lambda x: phix.cond(x.sum() > 9, lambda: 1.0, lambda: 2.0))(X)
+    two = phix.parallel.spmd(lambda x: phix.psum(x, "a"), virtual(a=2, b=2), (("a", "b"),), None)
+    with pytest.raises(ArgumentError, match="same along 'b'"):
+        two(X.reshape(2, 4))
+
+
+def test_collectives_that_not_all_parts_come_to():
+    bad = lambda x: phix.cond(x.sum() > 3, lambda x: phix.psum(x, "data"), lambda x: x, x)  # noqa: E731
+    with pytest.raises(ArgumentError, match="differs along the axis 'data', and a collective over"):
+        on_data(bad, out_specs="data")(X)
+    bad = lambda x: phix.while_loop(lambda c: c < 9, lambda c: c + phix.pmax(c, "data"), x.sum())  # noqa: E731
+    with pytest.raises(ArgumentError, match="some parts would wait"):
+        phix.jit(on_data(bad))(X)
+
+
+def test_specs_that_do_not_fit():
+    with pytest.raises(ArgumentError, match="'model' is no axis of <virtual mesh"):
+        on_data(lambda x: x, "model")(X)
+    with pytest.raises(ArgumentError, match="has an axis twice"):
+        on_data(lambda x: x, (("data", "data"),))(X)
+    with pytest.raises(ArgumentError, match="an entry an argument, found 2 for 1"):
+        on_data(lambda x: x, ("data", None))(X)
+    with pytest.raises(ShapeError, match="of 2 dims, and the tensor is"):
+        on_data(lambda x: x, (("data", None),))(X)
+    with pytest.raises(ShapeError, match="cannot be divided among 4 parts"):
+        on_data(lambda x: x)(X[:3])
+    with pytest.raises(ArgumentError, match="take another name"):
+        on_data(lambda x: phix.vmap(lambda v: v, axis_name="data")(x))(X)
+    with pytest.raises(ArgumentError, match="the axis 'data' is bound already"):
+        on_data(lambda x: on_data(lambda x: x)(x))(X)
+    tree = on_data(lambda t: {"a": t["a"].sum()[None]}, ({"a": "data", "b": None},), {"a": "data"})
+    assert tree({"a": X, "b": 1.0})["a"].tolist() == [3.0, 7.0, 11.0, 15.0]
+
+
+def test_meshes_that_are_not_there():
+    for axes, text in (({"data": 3}, "and there are 1; start as many"), ({}, "axes is empty"),
+                       ({"data": 0}, "an int from 1"), ({"a": -1, "b": -1}, "one axis alone"),
+                       ({1: 1}, "named by a str")):  # fmt: skip
+        with pytest.raises(ArgumentError, match=text):
+            phix.parallel.mesh(axes)
+    with pytest.raises(ArgumentError, match="no processes to count"):
+        virtual(data=-1)
+    assert phix.parallel.mesh({"a": -1, "b": 1}).axes == {"a": 1, "b": 1}
+    assert "mpi4py" not in sys.modules or os.environ.get("PMI_SIZE")
+
+
+# -- several processes ---------------------------------------------------------------------------
+def launched(ranks: int, what: str, seconds: float) -> subprocess.CompletedProcess[str]:
+    """A program of tests/parallel_cases.py by mpiexec; all its processes end with the time."""
+    pytest.importorskip("mpi4py", reason="no mpi4py here: pip install phix[mpi]")
+    beside = Path(sys.executable).parent
+    mpiexec = shutil.which("mpiexec", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
+    if mpiexec is None:
+        pytest.skip("no mpiexec here: pip install phix[mpi]")
+    command = [mpiexec, "-n", str(ranks), sys.executable, "-m", "tests.parallel_cases", what]
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+        start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    try:
+        out, _ = process.communicate(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        out, _ = process.communicate()
+        pytest.fail(f"{what} on {ranks} ranks was not done in {seconds} seconds:\n{out[-2000:]}")
+    return subprocess.CompletedProcess(command, process.returncode, out)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_cases_on_ranks(ranks):
+    found = launched(ranks, "cases", 150)
+    assert found.returncode == 0, found.stdout[-3000:]
+    assert f"cases on {ranks} ranks are right" in found.stdout
+
+
+def test_a_rank_that_fails_ends_all():
+    start = time.monotonic()
+    found = launched(2, "failing", 40)
+    assert found.returncode
+    assert "rank 1 of 2 ended with ValueError: the data of this rank are gone" in found.stdout
+    assert time.monotonic() - start < 20
+
+
+def test_ranks_that_do_not_do_the_same():
+    found = launched(2, "mismatches", 60)
+    assert found.returncode == 0, found.stdout[-3000:]
+    for text in (
+        "order: the ranks are about to do different collectives: rank 0: psum of float64[2] over "
+        "'data'; rank 1: all_gather of float64[2] over 'data' [0]; every rank must",
+        "shape: the ranks are about to do different collectives: rank 0: psum of float64[1] over "
+        "'data'; rank 1: psum of float64[2]",
+        "rank 0: psum of float32[2] over 'data'; rank 1: psum of float64[2]",
+        "in_specs says that arguments are the same along 'data', and they are not: rank 0: digest",
+        "rank 1: the end of spmd of program",
+    ):
+        assert text in found.stdout, found.stdout
