@@ -30,16 +30,17 @@ from phix.interpreters.infer_meta import infer
 class BatchTracer(Tracer):
     """A value with a batch dim in front, seen without it."""
 
-    __slots__ = ("value",)
+    __slots__ = ("axis_name", "value")
 
     def __init__(self, interpreter: Interpreter, value: TensorBase) -> None:
         self.interpreter = interpreter
+        self.axis_name = interpreter.axis_name  # known when the interpreter is not, at its end
         self.value = value
 
     @property
     def meta(self) -> MetaTensor:
         meta = self.value.meta.with_dims(self.value.meta.dims[1:])
-        axis = self.interpreter.axis_name
+        axis = self.axis_name
         if axis is None or axis not in context.context.tracked:
             return meta
         return meta.with_varying(meta.varying | {axis})
