@@ -156,7 +156,7 @@ def train(epochs: int = 8, batch: int = 64, widths: tuple[int, ...] = (16, 16, 3
     return Result(np.array(losses), float((scores.numpy().argmax(1) == test_labels).mean()))
 
 
-def memory(batch: int = 64, widths: tuple[int, ...] = (16, 16, 32, 64)) -> dict[str, int]:
+def memory(batch: int = 128, widths: tuple[int, ...] = (32,) * 7) -> dict[str, int]:
     """The bytes that a gradient needs at its peak, arguments too, by how batch norm is written:
     ``jit(f).lower(...).memory_analysis()`` plans them, nothing is run."""
     net = ResNet.create(phix.random.key(0), widths)

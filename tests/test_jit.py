@@ -210,6 +210,8 @@ def test_an_argument_without_input_spec_is_as_it_is_given():
     assert scaled({"scale": phix.full([], 3.0, "float64")}, np.ones(2, "f")).dtype == "float64"
     assert scaled({"scale": phix.full([1], 4.0)}, np.ones(4, "f")).tolist() == [4.0] * 4
     assert scaled.trace_count == 2
+    named = phix.jit(lambda x, y: x + y.sum(), input_spec=[phix.spec(["n"])])
+    assert [named(np.zeros(2, "f"), y=np.ones(n, "f")).tolist()[0] for n in (1, 3)] == [1.0, 3.0]
 
 
 def test_buffers_of_a_size_but_not_of_a_shape_are_not_exchanged():

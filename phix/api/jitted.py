@@ -243,8 +243,9 @@ class Jitted(Generic[P, R]):
     def _trace_key(self, call: CallKind) -> Any:
         metas: Any = call.metas
         if self.input_spec is not None:  # one trace for every size of what is declared
-            args = pytrees.unflatten(call.treedef, metas)[0]
-            metas = pytrees.leaves([a for a, d in zip(args, self.input_spec) if d is None])
+            args, kwargs = pytrees.unflatten(call.treedef, metas)
+            as_given = [a for a, d in zip(args, self.input_spec) if d is None]
+            metas = pytrees.leaves((as_given, kwargs))
         kinds = tuple(map(meta_key, metas))
         return (call.treedef, call.static, kinds, *call.around())
 
