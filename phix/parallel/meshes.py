@@ -25,6 +25,11 @@ class Mesh:
 
     ``axes`` has the size of each axis, ``size`` is the number of parts, ``index`` says where along
     each axis this process is (None of a virtual mesh), ``rank`` its number among all.
+
+    >>> import phix
+    >>> mesh = phix.parallel.mesh({"data": 1, "model": 1})
+    >>> mesh.size, mesh.rank, mesh.is_virtual
+    (1, 0, False)
     """
 
     def __init__(self, axes: dict[str, int], groups: dict[str, Group] | None, rank: int) -> None:
