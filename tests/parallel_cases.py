@@ -9,6 +9,7 @@ under a virtual mesh as well, by tests/test_parallel.py.
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -535,6 +536,7 @@ def failing() -> None:
 
     def program(x: Any) -> Any:
         if on.rank == 1:
+            print(f"failing at {time.time()}", flush=True)
             raise ValueError("the data of this rank are gone")
         return psum(x, "data")
 

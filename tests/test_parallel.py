@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -178,21 +179,22 @@ def launched(ranks: int, what: str, seconds: float) -> subprocess.CompletedProce
 
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_cases_on_ranks(ranks):
-    found = launched(ranks, "cases", 150)
+    found = launched(ranks, "cases", 400)
     assert found.returncode == 0, found.stdout[-3000:]
     assert f"cases on {ranks} ranks are right" in found.stdout
 
 
 def test_a_rank_that_fails_ends_all():
-    start = time.monotonic()
-    found = launched(2, "failing", 40)
+    found = launched(2, "failing", 200)
+    ended = time.time()
     assert found.returncode
     assert "rank 1 of 2 ended with ValueError: the data of this rank are gone" in found.stdout
-    assert time.monotonic() - start < 20
+    failed = float(re.search(r"failing at ([\d.]+)", found.stdout)[1])
+    assert ended - failed < 10
 
 
 def test_ranks_that_do_not_do_the_same():
-    found = launched(2, "mismatches", 60)
+    found = launched(2, "mismatches", 200)
     assert found.returncode == 0, found.stdout[-3000:]
     for text in (
         "order: the ranks are about to do different collectives: rank 0: psum of float64[2] over "

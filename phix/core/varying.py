@@ -90,6 +90,9 @@ def prepared(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[A
             decides.
     """
     lists = [x.meta.varying for a, e in zip(op.inputs, inputs) if a.is_list for x in e or ()]
+    for graph in graphs_in(attrs):  # those of one call are all for the same inputs
+        own = graph.inputs[len(graph.inputs) - len(lists) :]
+        lists = [a | v.meta.varying for a, v in zip(lists, own)]
     control = _control(op, inputs, attrs)
     count = len(carried(op, inputs))
     while True:

@@ -13,7 +13,8 @@ from phix.core import dims as dm
 from phix.core.errors import CollectiveError
 
 _LENGTH = 256  # bytes of what a rank says
-_PATIENCE = 8.0  # seconds that a rank is waited for
+# Seconds that a rank is waited for: it may be compiling what others have compiled.
+_PATIENCE = 60.0
 _DIFFERENT = (
     "the ranks are about to do different collectives",
     "every rank must come to the same ones, in the same order, on tensors of the same shape and "

@@ -30,6 +30,8 @@ class Mesh:
     >>> mesh = phix.parallel.mesh({"data": 1, "model": 1})
     >>> isinstance(mesh, phix.parallel.Mesh), mesh.size, mesh.axes
     (True, 1, {'data': 1, 'model': 1})
+    >>> mesh.size, mesh.rank, mesh.is_virtual
+    (1, 0, False)
     """
 
     def __init__(self, axes: dict[str, int], groups: dict[str, Group] | None, rank: int) -> None:
