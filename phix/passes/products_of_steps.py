@@ -22,6 +22,7 @@ from phix.core import dtypes as dt
 from phix.core import rewrites, stack
 from phix.core.graph import Constant, Equation, Graph, Variable, flat, map_attrs, map_entries
 from phix.core.meta import MetaTensor
+from phix.core.rules import OPS
 from phix.interpreters.stage import finish, trace
 
 _NAME = "products_of_steps"
@@ -42,7 +43,7 @@ def _changed(graph: Graph) -> Graph:
     for equation in graph.equations:
         if equation.op.has_graphs:
             equation = replace(equation, attrs=map_attrs(_changed, equation.attrs))
-        found = _sums_of(equation) if equation.op.name == "scan" else []
+        found = _sums_of(equation) if equation.op is OPS["scan"] else []
         if not found:
             equations.append(equation)
             continue
@@ -92,11 +93,16 @@ class _Body:
         """The carry of that number as a sum of products, if it is one."""
         old, new = self.graph.inputs[number], self.graph.outputs[number]
         sum_ = self.made.get(new)
-        if sum_ is None or sum_.op.name != "add" or self.reads[old] != 1 or self.reads[new] != 1:
+        if (
+            sum_ is None
+            or sum_.op is not OPS["add"]
+            or self.reads[old] != 1
+            or self.reads[new] != 1
+        ):
             return None
         terms = [v for v in flat(sum_.inputs) if v is not old]
         product = self.made.get(terms[0]) if len(terms) == 1 else None
-        if product is None or product.op.name != "matmul" or self.reads[terms[0]] != 1:
+        if product is None or product.op is not OPS["matmul"] or self.reads[terms[0]] != 1:
             return None
         a, b = flat(product.inputs)
         if tuple(product.attrs) != (True, False) or not self._is_plain(a, b, terms[0], old):
