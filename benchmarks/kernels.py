@@ -52,13 +52,13 @@ def _watched_text(segment: Any, counts: int) -> str:
             if len(self.scopes) == 1:
                 self.mark()
 
-        def step(self, kind: str, step: Any) -> None:
+        def marked(self, kind: str, step: Any) -> None:
             if self.depth == 0:
                 self.mark()
             getattr(super(), kind)(step)
 
     for kind in ("_kernel", "_bindstep", "_forstep", "_whilestep", "_switchstep"):
-        setattr(Watched, kind, partialmethod(Watched.step, kind))
+        setattr(Watched, kind, partialmethod(Watched.marked, kind))
     return Watched(segment).text()
 
 

@@ -122,6 +122,14 @@ def class_gradient(x, labels):
     return phix.value_and_grad(lambda x: -ops.mean(ops.log_softmax(x)[np.arange(9), labels]))(x)
 
 
+def recurrent_gradient(w, xs):
+    def loss(w):
+        first = ops.full((4, 6), 0.0)
+        return ops.sum(phix.scan(lambda h, x: (ops.tanh(x + h @ w), h), first, xs)[0] ** 2.0)
+
+    return phix.grad(loss)(w)
+
+
 def loop_with_a_row(x):
     return phix.fori_loop(0, 5, lambda i, v: v.at[i].set(ops.sin(v[i]) + v[0]), x)
 
@@ -172,6 +180,7 @@ PROGRAMS = {
         lambda x, i, j: x[i, j] * 2.0 + x[j, i],
         [normal(9, 9), np.arange(9)[::-1].copy(), np.arange(9) % 4 - 2],
     ),
+    "recurrent": (recurrent_gradient, [normal(6, 6), normal(5, 4, 6)]),
     "two readers": (lambda x: (ops.tanh(x) * 2.0, ops.tanh(x) + 1.0), [normal(90)]),
     "unread rows": (
         lambda x: phix.scan(lambda c, r: (ops.tanh(c * r), ops.exp(c)), x[0], x)[0],

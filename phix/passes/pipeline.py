@@ -20,6 +20,7 @@ from phix.interpreters.decompose import decompose
 from phix.passes.assign_kernels import assign_kernels
 from phix.passes.check import check
 from phix.passes.hoist import hoist
+from phix.passes.products_of_steps import products_of_steps
 from phix.passes.recognise import recognise
 from phix.passes.simplify import simplify
 
@@ -63,7 +64,7 @@ PIPELINES: dict[str, tuple[GraphPass, ...]] = {
     "cpu": (
         SIMPLIFY,
         GraphPass("decompose", lambda graph, _: decompose(graph)),
-        HOIST,
+        GraphPass(HOIST.name, lambda graph, _: products_of_steps(hoist(graph))),
         SIMPLIFY_PRIMITIVES,
     ),
     # libraries' kernels, or other places; at the end all variables have places and layouts
