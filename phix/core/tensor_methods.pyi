@@ -3661,8 +3661,8 @@ class TensorMethods:
     def as_complex(self) -> Tensor:
         """x[..., 0] + 1j * x[..., 1]: the last axis holds real and imaginary parts."""
     def bitcast(self, dtype: DTypeLike) -> Tensor:
-        """The bits of each element read as another dtype of that width, 32 or 64 bits; view_dtype
-        reads any as any."""
+        """The bits of each element read as another dtype of that width, 32 or 64 bits, or uint8 and
+        a dtype of storage; view_dtype reads any as any."""
     def view_dtype(self, dtype: DTypeLike) -> Tensor:
         """The memory of input read as dtype: the last axis grows or shrinks by the quotient of the
         widths. A gradient passes between a complex dtype and that of its parts; through bits it is
