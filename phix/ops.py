@@ -5501,7 +5501,8 @@ _solve = define(
 )
 def solve(x: TensorLike, y: TensorLike, transpose: bool = False) -> Tensor:
     """The solution z of the linear system x z = y, by LU factorisation with pivoting; transpose: of
-    x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front broadcast.
+    x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front broadcast. A y with all
+    dims of x but the last is refused: Paddle takes it for vectors, NumPy for matrices.
 
     Args:
         x, y: tensor, float32, float64 or complex.

@@ -1996,7 +1996,8 @@ class TensorMethods:
     def solve(self, y: TensorLike, transpose: bool = False) -> Tensor:
         """The solution z of the linear system x z = y, by LU factorisation with pivoting;
         transpose: of x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front
-        broadcast."""
+        broadcast. A y with all dims of x but the last is refused: Paddle takes it for vectors,
+        NumPy for matrices."""
     def inverse(self) -> Tensor:
         """The matrix with x @ out = out @ x = I, by LU factorisation with pivoting."""
     def det(self) -> Tensor:
