@@ -215,3 +215,16 @@ REFUSED: dict[str, Callable[[], Any]] = {
 def test_nothing_computes_with_them(what: str) -> None:
     with pytest.raises(phix.errors.PhixError, match=r"cast|float dtype|real number|scalar"):
         REFUSED[what]()
+
+
+def test_what_numpys_names_say_of_them() -> None:
+    held = ml_dtypes.finfo("float8_e5m2")
+    found = phix.numpy.finfo("float8_e5m2")
+    assert (found.max, found.eps, found.bits) == (float(held.max), float(held.eps), 8)
+    limits = phix.numpy.iinfo("int4")
+    assert (limits.min, limits.max, limits.bits) == (-8, 7, 4)
+    assert phix.numpy.issubdtype("float8_e4m3fn", np.floating)
+    assert phix.numpy.issubdtype("int4", np.integer)
+    assert phix.numpy.can_cast("float8_e4m3fn", "float32")
+    assert not phix.numpy.can_cast("float32", "float8_e4m3fn")
+    assert not phix.numpy.can_cast("bfloat16", "float8_e5m2")
