@@ -3,7 +3,8 @@
 Tensors and where they live: Tensor, to_tensor, zeros, ..., device. Transformations: grad, vjp, jvp,
 vmap, jit, jet, ... Ops: ``phix.ops``, as functions, and most as methods of tensors, too. Dtypes,
 which are NumPy's: bool_, int8 to int64, uint8 to uint64, float16, bfloat16, float32, float64,
-complex64, complex128; the strings of their names do as well.
+complex64, complex128, and for storage float8_e4m3fn, float8_e5m2, int4; the strings of their names
+do as well.
 """
 
 import importlib as _importlib
@@ -64,9 +65,12 @@ from phix.core.dtypes import (
     bool_,
     complex64,
     complex128,
+    float8_e4m3fn,
+    float8_e5m2,
     float16,
     float32,
     float64,
+    int4,
     int8,
     int16,
     int32,
@@ -152,6 +156,8 @@ __all__ = [
     "eval_shape",
     "eye",
     "fft",
+    "float8_e4m3fn",
+    "float8_e5m2",
     "float16",
     "float32",
     "float64",
@@ -162,6 +168,7 @@ __all__ = [
     "hessian",
     "hvp",
     "infer_meta",
+    "int4",
     "int8",
     "int16",
     "int32",

@@ -195,3 +195,14 @@ def test_taylor_series_of_a_solution() -> None:
         lambda t: phix.jet(solution, (t,), ([np.float64(1.0), None, None, None],))
     )(phix.spec([], "float64"))
     assert str(one_factorisation).count(" = lu(") == 1
+
+
+def test_a_vector_for_each_matrix_or_matrices_for_all() -> None:
+    """NumPy's function takes NumPy's reading; the op, of which Paddle has another, takes none."""
+    a = np.random.default_rng(0).normal(size=(2, 2, 2)) + 3 * np.eye(2)
+    b = np.array([[1.0, 2.0], [-3.0, 0.5]])
+    near(phix.numpy.linalg.solve(a, b), np.linalg.solve(a, b))
+    near(phix.ops.solve(a, b[..., None])[..., 0], np.linalg.solve(a, b[..., None])[..., 0])
+    near(phix.linalg.inv(a), np.linalg.inv(a))
+    with pytest.raises(phix.errors.ShapeError, match=r"unsqueeze\(y, \[-1\]\) for vectors"):
+        phix.ops.solve(a, b)

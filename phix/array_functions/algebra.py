@@ -236,8 +236,11 @@ def pinv(a: Any, rcond: Any = None, hermitian: bool = False, *, rtol: Any = None
 
 
 def solve(a: Any, b: Any) -> Any:
-    """The x with a @ x == b."""
-    return linalg.solve(floating(a), floating(b))
+    """The x with a @ x == b; a b of one axis is a vector, others are matrices."""
+    x, y = floating(a), floating(b)
+    if 1 < y.ndim < x.ndim:
+        y = ops.unsqueeze(y, list(range(x.ndim - y.ndim)))
+    return linalg.solve(x, y)
 
 
 def inv(a: Any) -> Any:

@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from phix.core.conversion import out_of_range
 from phix.core.dims import Dim
-from phix.core.dtypes import as_dtype, kind
+from phix.core.dtypes import as_dtype, has_ints_alone, kind
 from phix.core.errors import (
     ArgumentError,
     ConcretizationError,
@@ -287,9 +288,9 @@ def check_number(value: Any, dtype: np.dtype, name: str = "value") -> None:
     """
     if isinstance(value, complex) and kind(dtype) != "complex":
         raise DTypeError(f"{name} {value} is complex, and is to be {dtype}; cast to a complex one")
-    if kind(dtype) != "int" or isinstance(value, Dim):
+    if not has_ints_alone(dtype) or isinstance(value, Dim):
         return
-    limits = np.iinfo(dtype)
+    limits = ml_dtypes.iinfo(dtype)
     if not limits.min <= value <= limits.max:  # NaN is not, either
         raise out_of_range(value, dtype)
 

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from phix.core import dtypes as dt
@@ -39,8 +40,8 @@ def _scalar_tensor(value: Any, kind: Any, text: str, dtype: np.dtype) -> Tensor:
 
 def out_of_range(value: Any, dtype: np.dtype) -> NumberRangeError:
     """What a number that the dtype does not have is answered with."""
-    if dt.kind(dtype) == "int":
-        limits = np.iinfo(dtype)
+    if dt.has_ints_alone(dtype):
+        limits = ml_dtypes.iinfo(dtype)
         has = f"has the ints from {limits.min} to {limits.max}"
     else:
         has = f"ends at {np.finfo(np.float64).max:.4g}"
@@ -123,7 +124,7 @@ def _asked(data: Any) -> np.ndarray:
 
 
 def _has_numbers(array: np.ndarray) -> bool:
-    return array.dtype.kind in "biufc" or array.dtype == dt.bfloat16
+    return array.dtype.kind in "biufc" or array.dtype in dt.FOREIGN
 
 
 def _are_ints(array: np.ndarray) -> bool:

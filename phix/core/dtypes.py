@@ -17,6 +17,8 @@ uint8, uint16, uint32, uint64 = (np.dtype(f"uint{n}") for n in (8, 16, 32, 64))
 int8, int16, int32, int64 = (np.dtype(f"int{n}") for n in (8, 16, 32, 64))
 float16, float32, float64 = (np.dtype(f"float{n}") for n in (16, 32, 64))
 bfloat16 = np.dtype(ml_dtypes.bfloat16)
+float8_e4m3fn, float8_e5m2 = np.dtype(ml_dtypes.float8_e4m3fn), np.dtype(ml_dtypes.float8_e5m2)
+int4 = np.dtype(ml_dtypes.int4)
 complex64, complex128 = np.dtype("complex64"), np.dtype("complex128")
 
 BOOL = (bool_,)
@@ -31,8 +33,12 @@ GROUPS: dict[str, tuple[np.dtype, ...]] = {
     "complex": COMPLEX,
 }
 ALL = BOOL + UNSIGNED + SIGNED + FLOAT + COMPLEX
-BY_NAME = {str(d): d for d in ALL}
-NATIVE = frozenset(ALL)
+# What tensors may hold and nothing computes with: it is moved, and cast to a dtype above.
+STORAGE = (float8_e4m3fn, float8_e5m2, int4)
+BY_NAME = {str(d): d for d in ALL + STORAGE}
+NATIVE = frozenset(ALL + STORAGE)
+# Dtypes that NumPy itself has not: its interfaces show raw bytes of them.
+FOREIGN = frozenset((bfloat16, *STORAGE))
 
 # By NumPy's letter; bfloat16, which NumPy has no letter for, is a float too.
 _KINDS = {"b": "bool", "i": "int", "u": "int", "c": "complex"}
@@ -86,8 +92,12 @@ def as_dtype(value: Any) -> np.dtype:
 
 
 def kind(dtype: np.dtype) -> str:
-    """``bool``, ``int``, ``float`` or ``complex``."""
-    return _KINDS.get(dtype.kind, "float")
+    """``bool``, ``int``, ``float`` or ``complex``, or ``storage`` of what is no such number."""
+    return "storage" if dtype in STORAGE else _KINDS.get(dtype.kind, "float")
+
+
+def has_ints_alone(dtype: np.dtype) -> bool:
+    return dtype.kind in "iu" or dtype == int4
 
 
 def is_float(dtype: np.dtype) -> bool:
@@ -100,7 +110,7 @@ def is_complex(dtype: np.dtype) -> bool:
 
 def is_differentiable(dtype: np.dtype) -> bool:
     """Whether tensors of this dtype carry derivatives (floats and complex numbers do)."""
-    return dtype.kind not in "biu"
+    return dtype.kind not in "biu" and dtype != int4
 
 
 def real_dtype(dtype: np.dtype) -> np.dtype:
@@ -118,6 +128,12 @@ def promote(a: np.dtype, b: np.dtype) -> np.dtype:
     """The dtype two tensors meet in; float16 with bfloat16 gives float32."""
     if a == b:
         return a
+    for stored, other in ((a, b), (b, a)):
+        if stored in STORAGE:
+            raise DTypeError(
+                f"{stored} is a dtype of storage, which meets no other, found {other} beside it; "
+                f"cast the tensor first, x.astype('{other if other not in STORAGE else 'float32'}')"
+            )
     kinds = {kind(a), kind(b)}
     if kinds <= {"bool", "int"}:
         if {a, b} & set(UNSIGNED) and np.promote_types(a, b).kind == "f":
@@ -137,7 +153,7 @@ def promote_weak(dtype: np.dtype, python_type: Any) -> np.dtype:
     """The dtype a tensor of ``dtype`` meets a Python scalar in; the scalar is weak."""
     order = {"bool": 0, "int": 1, "float": 2, "complex": 3}
     scalar = {bool: "bool", int: "int", float: "float", complex: "complex"}[python_type]
-    if order[kind(dtype)] >= order[scalar]:
+    if dtype in STORAGE or order[kind(dtype)] >= order[scalar]:
         return dtype
     if scalar == "int":
         return DEFAULT_INT
@@ -155,4 +171,4 @@ def default_dtype(python_type: type) -> np.dtype:
 
 def float_of(dtype: np.dtype) -> np.dtype:
     """``dtype`` if it is a float or complex dtype, else the default float."""
-    return dtype if is_differentiable(dtype) else DEFAULT_FLOAT
+    return dtype if is_differentiable(dtype) or dtype in STORAGE else DEFAULT_FLOAT

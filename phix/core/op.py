@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from phix.core.dtypes import STORAGE
+
 
 class _Required:
     def __repr__(self) -> str:
@@ -130,6 +132,12 @@ class Op:
     @property
     def is_pointwise(self) -> bool:
         return "pointwise" in self.traits
+
+    def takes(self, dtype: np.dtype) -> bool:
+        """Whether the op claims a dtype of its promoted inputs."""
+        if not self.dtypes or dtype in self.dtypes:
+            return True
+        return "stores" in self.traits and dtype in STORAGE
 
     def takes_none(self, attr: Arg) -> bool:
         """Whether an attribute may be None by what the table says of it, not by its type."""

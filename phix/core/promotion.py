@@ -67,7 +67,7 @@ def _meeting_dtype(op: Op, values: list[Any]) -> Any:
     dtype = common_dtype(values)
     if dtype is not None and "promote_float" in op.traits:
         dtype = dt.float_of(dtype)
-    if dtype is not None and op.dtypes and dtype not in op.dtypes:
+    if dtype is not None and not op.takes(dtype):
         dtype = _widen(op, dtype)
     return dtype
 
@@ -89,7 +89,7 @@ def _have_met(op: Op, inputs: tuple[Any, ...]) -> bool:
         if own is not dtype and dtype is not None:
             return False
         dtype = own
-    if op.dtypes and dtype not in op.dtypes:
+    if dtype is not None and not op.takes(dtype):
         return "promote" not in op.traits
     return "promote_float" not in op.traits or dtype is None or dt.is_differentiable(dtype)
 

@@ -238,9 +238,9 @@ class Tensor(TensorBase):
 
     @property
     def __array_interface__(self) -> dict[str, Any]:
-        if self.dtype == dt.bfloat16 or not isinstance(self.data, np.ndarray):
-            # The interface has no bfloat16, only raw bytes, and does not keep a copy of what
-            # another device holds alive; without it NumPy asks __array__.
+        if self.dtype in dt.FOREIGN or not isinstance(self.data, np.ndarray):
+            # The interface has only raw bytes of bfloat16 and the like, and does not keep a copy of
+            # what another device holds alive; without it NumPy asks __array__.
             raise AttributeError("__array_interface__")
         # The array made from it refers to this tensor, not to the memory: the view does.
         self._shown = self.numpy()

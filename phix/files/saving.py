@@ -81,7 +81,8 @@ def save(path: Any, tree: Any) -> None:
     Tensors keep dtype, shape and every bit; the tree keeps its structure: lists, tuples, dicts,
     namedtuples, classes registered with ``phix.tree``, None, numbers and strings. Arrays of NumPy
     count as tensors. Other readers of the format find each tensor under the path to it
-    ("layers.0.weight"); complex128, which the format has not, as float64 with a last axis of 2.
+    ("layers.0.weight"); complex128, which the format has not, as float64 with a last axis of 2, and
+    int4 as the uint8 of its bits.
 
     The file appears whole or not at all: it is written beside the old one, brought to the disk and
     renamed. Of a process that is killed at it stays a file ``.NAME.*.tmp``, which nothing reads.
@@ -198,12 +199,30 @@ def _content(file: str) -> tuple[dict[str, Any], str | None]:
                 try:
                     arrays[name] = content.get_tensor(name)
                 except (KeyError, TypeError, AttributeError, safetensors.SafetensorError):
-                    arrays[name] = content.get_slice(name).get_dtype()
+                    found = content.get_slice(name).get_dtype()
+                    arrays[name] = (
+                        _bytes_of(file, name, _BYTES[found]) if found in _BYTES else found
+                    )
     except safetensors.SafetensorError as error:
         raise FileFormatError(
             f"load: {file} is torn, or no safetensors file: {error}; read another copy of it"
         ) from error
     return arrays, text
+
+
+# What the format has and its reader for NumPy has no dtype for.
+_BYTES = {"F8_E4M3": dt.float8_e4m3fn, "F8_E5M2": dt.float8_e5m2}
+
+
+def _bytes_of(file: str, name: str, dtype: np.dtype) -> np.ndarray:
+    """A tensor of one byte an element: the file has the size of its head, its head as JSON, and
+    then the bytes of all tensors, which the head has the shapes and the places of."""
+    with open(file, "rb") as content:
+        size = int.from_bytes(content.read(8), "little")
+        entry = json.loads(content.read(size))[name]
+        start, end = entry["data_offsets"]
+        content.seek(8 + size + start)
+        return np.frombuffer(content.read(end - start), dtype).reshape(entry["shape"])
 
 
 class _Tensors:
@@ -224,8 +243,10 @@ class _Tensors:
 
 
 def _paired(array: np.ndarray, dtype: Any, path: tuple[Any, ...]) -> np.ndarray:
+    if dtype == "int4" and array.dtype == dt.uint8:
+        return array.view(dt.int4)
     is_pair = array.ndim and array.shape[-1] == 2 and array.dtype == dt.float64
     if dtype != "complex128" or not is_pair:
-        raise FileFormatError(f"load: the tensor {where(path)} is no {dtype} of two floats each")
+        raise FileFormatError(f"load: the tensor {where(path)} is no {dtype} as save writes it")
     whole = np.array(array, order="C")
     return whole.reshape(-1).view(np.complex128).reshape(array.shape[:-1])

@@ -180,6 +180,9 @@ class Writer:
         if values.dtype == dt.complex128:  # which the format has not
             self.tensors[name] = values.reshape(-1).view(np.float64).reshape(*values.shape, 2)
             return {"tensor": name, "dtype": "complex128"}
+        if values.dtype == dt.int4:  # nor this
+            self.tensors[name] = values.view(dt.uint8)
+            return {"tensor": name, "dtype": "int4"}
         self.tensors[name] = values
         return {"tensor": name}
 

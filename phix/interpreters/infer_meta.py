@@ -12,7 +12,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import normalize, with_call
 from phix.core.errors import DTypeError, OpTableError, PhixError, ShapeError
-from phix.core.graph import Equation, map_entries, substitute_attrs
+from phix.core.graph import Equation, flat, map_entries, substitute_attrs
 from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaConfig, MetaTensor
 from phix.core.op import REQUIRED, Op
@@ -74,6 +74,7 @@ def infer(
     """
     try:
         check_dtypes(op, metas)
+        _check_storage(op, metas)
         if op.infer_meta_name is None and op.decomposition is not None:
             outs = _infer_decomposed(op, metas, attrs, config)
         else:
@@ -109,6 +110,19 @@ def check_size(meta: MetaTensor | None) -> None:
         )
 
 
+def _check_storage(op: Op, metas: tuple[Any, ...]) -> None:
+    """Raise DTypeError where a primitive that does more than move its inputs is given numbers of a
+    dtype of storage; a composite is looked at in what it is made of."""
+    if op.decomposition is not None or "stores" in op.traits:
+        return
+    for meta in flat(metas):
+        if meta.dtype in dt.STORAGE:
+            raise DTypeError(
+                f"{meta.dtype} is a dtype of storage: tensors of it are moved and cast, and "
+                "nothing computes with them; cast the input first, x.astype('float32')"
+            )
+
+
 def check_dtypes(op: Op, metas: tuple[Any, ...]) -> None:
     """Raise DTypeError where a promoted input's dtype is not one the op claims, or they differ."""
     if "promote" not in op.traits:
@@ -120,7 +134,7 @@ def check_dtypes(op: Op, metas: tuple[Any, ...]) -> None:
         for meta in entry if isinstance(entry, tuple) else () if entry is None else (entry,):
             if meta.dtype is found:
                 continue
-            if op.dtypes and meta.dtype not in op.dtypes:
+            if not op.takes(meta.dtype):
                 names = ", ".join(n for n, d in dt.BY_NAME.items() if d in op.dtypes)
                 raise DTypeError(f"{arg.name} must be one of {names}, found {meta.dtype}; cast it")
             if found is not None and meta.dtype != found:

@@ -153,7 +153,7 @@ class Stage(Interpreter):
             return value.variable
         if isinstance(value, Tracer) and not value.interpreter.alive:
             raise refusals.leaked(value, "the graph being made")
-        if isinstance(value, Tensor) and value.ndim == 0 and value.dtype != dt.bfloat16:
+        if isinstance(value, Tensor) and value.ndim == 0 and value.dtype not in dt.FOREIGN:
             return Literal(value.host.item(), value.meta)
         known = self.constants.get(id(value))
         if known is None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from phix.core import context, dispatch
+from phix.core import dtypes as dt
 from phix.core.conversion import following
 from phix.core.graph import flat
 from phix.core.meta import MetaTensor
@@ -39,6 +40,9 @@ def zeros(meta: MetaTensor) -> Any:
 def add(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return b if a is None else a
+    if a.dtype in dt.STORAGE:  # derivatives add up in a dtype that there is a sum of
+        wide = (dispatch.bind(OPS["cast"], (x,), (dt.float32,)) for x in (a, b))
+        return dispatch.bind(OPS["cast"], (dispatch.bind(OPS["add"], tuple(wide), ()),), (a.dtype,))
     return dispatch.bind(OPS["add"], (a, b), ())
 
 

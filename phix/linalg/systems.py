@@ -59,7 +59,8 @@ def solve(a: TensorLike, b: TensorLike) -> Tensor:
         [..., n] or [..., n, k]; inf or nan where a is singular.
 
     Raises:
-        ShapeError: a does not hold square matrices, or b has another number of rows.
+        ShapeError: a does not hold square matrices, b has another number of rows, or has all dims
+            of a but the last, which Paddle takes for vectors and NumPy for matrices.
 
     >>> import phix
     >>> phix.linalg.solve([[2.0, 0.0], [1.0, 4.0]], [2.0, 5.0]).tolist()

@@ -119,7 +119,9 @@ def issubdtype(arg1: Any, arg2: Any) -> bool:
     """Whether a dtype is one of a class of NumPy's: ``issubdtype(x.dtype, np.floating)``."""
     first = arg1 if isinstance(arg1, type) else as_dtype(arg1)
     second = arg2 if isinstance(arg2, type) else as_dtype(arg2)
-    if first == dt.bfloat16:
+    if first == dt.int4:
+        return second in (np.generic, np.number, np.integer, np.signedinteger) or second == first
+    if first in dt.FOREIGN:
         return second in (np.generic, np.number, np.inexact, np.floating) or second == first
     return bool(np.issubdtype(first, second))
 
@@ -152,7 +154,8 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
     goes, no value lost."""
     own = from_.dtype if hasattr(from_, "dtype") and hasattr(from_, "shape") else as_dtype(from_)
     target = as_dtype(to)
-    if dt.bfloat16 in (own, target) and casting == "safe":
+    is_stored = own in dt.STORAGE or target in dt.STORAGE
+    if dt.bfloat16 in (own, target) and not is_stored and casting == "safe":
         return dt.promote(own, target) == target
     return bool(np.can_cast(own, target, casting))  # type: ignore[arg-type]
 
@@ -178,7 +181,7 @@ class finfo:
         if not dt.is_differentiable(own):
             raise DTypeError(f"finfo takes floats and complex numbers, found {own}; use iinfo")
         real = dt.real_dtype(own)
-        held: Any = ml_dtypes.finfo(real) if real == dt.bfloat16 else np.finfo(real)
+        held: Any = ml_dtypes.finfo(real) if real in dt.FOREIGN else np.finfo(real)
         self.dtype = real
         self.bits = int(held.bits)
         for name in ("eps", "epsneg", "max", "min", "resolution", "smallest_normal",
@@ -201,9 +204,9 @@ class iinfo:
 
     def __init__(self, type: Any) -> None:
         own = _own_dtype(type)
-        if dt.kind(own) != "int":
+        if not dt.has_ints_alone(own):
             raise DTypeError(f"iinfo takes ints, found {own}; use finfo")
-        held = np.iinfo(own)
+        held = ml_dtypes.iinfo(own)
         self.dtype, self.bits = own, int(held.bits)
         self.min, self.max = int(held.min), int(held.max)
 

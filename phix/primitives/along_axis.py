@@ -12,7 +12,7 @@ from phix.core.dims import Shape
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
-from phix.primitives.broadcasting import check_fits, unbroadcast
+from phix.primitives.broadcasting import check_computes, check_fits, unbroadcast
 from phix.primitives.indexing import check_index
 from phix.primitives.pointwise import broadcast_shapes
 from phix.primitives.positions import masked, nothing, numbers_along
@@ -99,6 +99,8 @@ def put_along_axis_meta(
     if dm.is_zero(arr.dims[axis]) and dm.is_known(indices.size) and not dm.is_zero(indices.size):
         raise ShapeError(f"axis {axis} of {arr} is empty, so nothing can be put there")
     check_fits(values, indices.dims, "values")
+    if reduce != "assign":
+        check_computes(arr, f"reduce={reduce!r}")
     return arr
 
 

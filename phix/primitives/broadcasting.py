@@ -6,8 +6,9 @@ from typing import Any
 
 from phix import ops
 from phix.core import dims as dm
+from phix.core import dtypes as dt
 from phix.core.dims import Shape
-from phix.core.errors import ShapeError
+from phix.core.errors import DTypeError, ShapeError
 from phix.core.meta import MetaTensor
 
 
@@ -37,3 +38,12 @@ def check_fits(x: MetaTensor, dims: Shape, name: str) -> None:
         dm.is_one(v) or dm.may_equal(v, d) for v, d in zip(x.dims, behind)
     ):
         raise ShapeError(f"{name} must broadcast to {dm.shape_text(dims)}, found {x}")
+
+
+def check_computes(x: MetaTensor, what: str) -> None:
+    """Refuse dtypes of storage where an op does not only move what it is given."""
+    if x.dtype in dt.STORAGE:
+        raise DTypeError(
+            f"{x.dtype} is a dtype of storage, which {what} computes with; cast the input first, "
+            "x.astype('float32')"
+        )

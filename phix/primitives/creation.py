@@ -13,7 +13,7 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.attrs import as_dim, check_number
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import Tensor, TensorBase
 from phix.primitives.widening import as_dtype, widened
@@ -128,6 +128,8 @@ def arange_attrs(start: Any, end: Any, step: Any, dtype: Any, place: Any) -> Any
         raise AttributeValueError(f"step must be a known number other than 0, found {step}")
     if dtype is None:
         dtype = dt.DEFAULT_FLOAT if any(isinstance(v, float) for v in numbers) else dt.int64
+    if dtype in dt.STORAGE:
+        raise DTypeError(f"arange counts in ints or floats, found {dtype}; cast what it gives")
     return start, end, step, dtype, place
 
 

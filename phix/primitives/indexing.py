@@ -18,7 +18,7 @@ from phix.core.errors import AttributeValueError, DTypeError, ShapeError, Unknow
 from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
-from phix.primitives.broadcasting import check_fits, unbroadcast
+from phix.primitives.broadcasting import check_computes, check_fits, unbroadcast
 from phix.primitives.pointwise import broadcast_shapes
 from phix.primitives.positions import joined, masked, nothing, numbers, to_axis
 from phix.primitives.slicing import behind, expanded
@@ -26,7 +26,7 @@ from phix.primitives.slicing import behind, expanded
 
 def check_index(index: MetaTensor, name: str = "index") -> None:
     """Refuse what is no tensor of ints."""
-    if dt.kind(index.dtype) != "int":
+    if dt.kind(index.dtype) != "int" or index.dtype in dt.STORAGE:
         raise DTypeError(f"{name} must be an int tensor, found {index}; cast it")
 
 
@@ -227,6 +227,8 @@ def index_put_meta(
     if is_empty and dm.is_known(count) and not dm.is_zero(count):
         raise ShapeError(f"{x} is empty along the axes that the indices name")
     check_fits(value, (*batch, *_rest(x, axes)), "value")
+    if accumulate:
+        check_computes(x, "accumulate")
     return x
 
 

@@ -310,6 +310,12 @@ def lu_solve_batch(batched: Any, b: Any, lu: Any, pivots: Any, trans: str) -> An
 @rules.decompose("solve")
 def solve(x: Any, y: Any, transpose: bool) -> Any:
     check_square(x)
+    if y.ndim > 1 and dm.same_shape(y.meta.dims, x.meta.dims[:-1]):
+        raise ShapeError(
+            f"y {y.meta} may be a vector for each of x {x.meta}, or matrices for all of it; write "
+            "ops.unsqueeze(y, [-1]) for vectors, which come out as columns, or "
+            "ops.unsqueeze(y, [0]) for matrices"
+        )
     factors, pivots, _ = ops.lu(x)
     return solved(factors, pivots, y, transpose)
 
@@ -365,10 +371,16 @@ def solve_jvp(primals: Any, tangents: Any, transpose: bool) -> Any:
     return out, ops.reshape(found, out.meta.dims) if y.ndim == 1 else found
 
 
+def _identity_for(x: Any) -> Any:
+    """The identity of as many axes, which is no batch of vectors beside ``x``."""
+    n = x.meta.dims[-1]
+    return ops.reshape(identity(n, x.dtype), (*(1,) * (x.ndim - 2), n, n))
+
+
 @rules.decompose("inverse")
 def inverse(x: Any) -> Any:
     check_square(x)
-    return ops.solve(x, identity(x.meta.dims[-1], x.dtype))
+    return ops.solve(x, _identity_for(x))
 
 
 @rules.decompose("inverse_grad")
@@ -431,7 +443,7 @@ def det_grad(x: Any, out: Any, out_grad: Any) -> Any:
         cofactors = [_cross(rows[i - 2], rows[i - 1]) for i in range(3)]
         return grad * ops.stack(cofactors, -2)
     scaled = ops.reshape(out_grad * conj(out), grad.meta.dims)
-    return scaled * ops.solve(xc, identity(x.meta.dims[-1], x.dtype), True)
+    return scaled * ops.solve(xc, _identity_for(x), True)
 
 
 @rules.decompose("slogdet_v2")
@@ -453,7 +465,7 @@ def slogdet_v2_grad(x: Any, sign: Any, sign_grad: Any, logdet_grad: Any) -> Any:
         turn = ops.imag(conj(sign) * sign_grad)
         weight = ops.complex(logdet_grad, turn)
     weight = ops.reshape(weight, (*weight.meta.dims, 1, 1))
-    return weight * ops.solve(conj(x), identity(x.meta.dims[-1], x.dtype), True)
+    return weight * ops.solve(conj(x), _identity_for(x), True)
 
 
 @rules.decompose("slogdet")

@@ -13,7 +13,7 @@ from phix.core.attrs import check_number
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.core.tensor import TensorBase
-from phix.primitives.broadcasting import unbroadcast
+from phix.primitives.broadcasting import check_computes, unbroadcast
 from phix.primitives.widening import as_dtype, in_float32
 
 
@@ -331,6 +331,7 @@ def pow_attrs(x: MetaTensor, y: Any) -> Any:
 def scale_attrs(x: MetaTensor, scale: Any, bias: Any, after: bool) -> Any:
     """Both numbers as x's own kind; ints cut off the fraction, as Paddle does."""
     kind = dt.kind(x.dtype)
+    check_computes(x, "scale")
     dtype = dt.int64 if kind == "int" else x.dtype  # -1 times unsigned ints wraps around
     check_number(scale, dtype, "scale")
     check_number(bias, dtype, "bias")

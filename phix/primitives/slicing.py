@@ -13,7 +13,7 @@ from phix.core.dims import DimLike
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
-from phix.primitives.broadcasting import check_fits, unbroadcast
+from phix.primitives.broadcasting import check_computes, check_fits, unbroadcast
 
 
 # -- slice -------------------------------------------------------------------------------------
@@ -144,6 +144,8 @@ def slice_put_meta(x: MetaTensor, value: MetaTensor, *attrs: Any) -> MetaTensor:
     *bounds, _ = attrs
     dims = strided_slice_meta(x, *bounds).dims
     check_fits(value, dims, "value")
+    if accumulate:
+        check_computes(x, "accumulate")
     return x
 
 

@@ -46,10 +46,11 @@ def as_complex(x: Any) -> Any:
 @rules.infer_meta("BitcastInferMeta")
 def bitcast_meta(x: MetaTensor, dtype: Any) -> MetaTensor:
     fits = x.dtype.itemsize == dtype.itemsize and dtype.itemsize in (4, 8)
+    fits = fits or {x.dtype, dtype} <= {dt.uint8, *dt.STORAGE}
     if not fits or dt.is_complex(x.dtype) or dt.is_complex(dtype):
         raise DTypeError(
-            f"bitcast is between real dtypes of 32 bits, or of 64; found {x.dtype} to {dtype}; "
-            "view_dtype takes others"
+            "bitcast is between real dtypes of 32 bits, or of 64, or uint8 and dtypes of storage; "
+            f"found {x.dtype} to {dtype}; view_dtype takes others"
         )
     return x.with_dtype(dtype)
 
@@ -125,6 +126,8 @@ def _regrouped(words: Any, size: int) -> Any:
 def _to_bits(x: Any) -> Any:
     """Real numbers as unsigned words of their width."""
     bits = _uint(x.dtype.itemsize)
+    if x.dtype in dt.STORAGE:
+        return ops.bitcast(x, bits)
     if not dt.is_float(x.dtype):
         return ops.cast(x, bits)
     if x.dtype.itemsize > 2:
@@ -146,6 +149,8 @@ def _to_bits(x: Any) -> Any:
 
 def _from_bits(words: Any, dtype: Any) -> Any:
     """Unsigned words as the real numbers that they are the bits of."""
+    if dtype in dt.STORAGE:
+        return ops.bitcast(words, dtype)
     if dtype == dt.bool_:
         return words != 0
     if not dt.is_float(dtype):

@@ -43,6 +43,7 @@ TRAITS: dict[str, str] = {
     "invariant": "its graphs take the tensors of the list in parentheses last, each time the same",
     "whole": "a backward op that graphs hold as it is until they are lowered",
     "own_derivative": "its derivative is not that of its decomposition; phix.decompose keeps it",
+    "stores": "it takes dtypes of storage too, whose bytes it moves or casts",
     "restates": "the values of its input, in another dtype or on another place",
 }
 PRECISIONS = {"low_precision", "full_precision"}

@@ -33,6 +33,7 @@ TYPES: dict[np.dtype, str] = {
     dt.bool_: "i1", dt.int8: "i8", dt.uint8: "i8", dt.int16: "i16", dt.uint16: "i16",
     dt.int32: "i32", dt.uint32: "i32", dt.int64: "i64", dt.uint64: "i64",
     dt.bfloat16: "i16", dt.float16: "half", dt.float32: "float", dt.float64: "double",
+    **dict.fromkeys(dt.STORAGE, "i8"),
 }  # fmt: skip
 
 

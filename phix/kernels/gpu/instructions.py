@@ -21,9 +21,12 @@ _FLOATS = {4: "float", 8: "double"}
 
 
 def type_of(dtype: np.dtype) -> str:
-    """The C++ type of a scalar in a register; a 16-bit float is its bits."""
+    """The C++ type of a scalar in a register; a 16-bit float is its bits, and so are dtypes
+    of storage."""
     if dtype in (dt.float16, dt.bfloat16):
         return "unsigned short"
+    if dtype in dt.STORAGE:
+        return "unsigned char"
     table = {"b": {1: "bool"}, "i": _INTS, "u": _UNSIGNED, "f": _FLOATS}[dtype.kind]
     return table[dtype.itemsize]
 

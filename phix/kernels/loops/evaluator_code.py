@@ -307,7 +307,8 @@ def array_of(memory: list[Any], dtype: np.dtype) -> np.ndarray:
     for x in memory:
         if type(x) is scalars.Poison:
             x.found()
-    return np.array(memory, dt.real_dtype(dtype)).view(dtype)
+    held = dt.uint8 if dtype in dt.STORAGE else dt.real_dtype(dtype)
+    return np.array(memory, held).view(dtype)
 
 
 def scalars_of(array: np.ndarray) -> list[Any]:
@@ -315,5 +316,7 @@ def scalars_of(array: np.ndarray) -> list[Any]:
     flat = np.ascontiguousarray(array).reshape(-1)
     if dt.is_complex(flat.dtype):
         flat = flat.view(dt.real_dtype(flat.dtype))
+    if flat.dtype in dt.STORAGE:
+        flat = flat.view(dt.uint8)
     wide = ir.scalar_dtype(flat.dtype)
     return flat.tolist() if wide != dt.float32 else list(flat.astype(wide))

@@ -268,6 +268,8 @@ def _named(e: Expr) -> Function:
 
 
 def _reread(source: np.dtype, target: np.dtype) -> Function:
+    if source in dt.STORAGE or target in dt.STORAGE:
+        return lambda x: x  # a byte
     return lambda x: constant(np.array([x], source).view(target)[0], target)
 
 

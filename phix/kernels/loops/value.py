@@ -88,6 +88,8 @@ def constant(value: Any, dtype: np.dtype) -> Element:
     """A Python number as an element of ``dtype``, rounded to it."""
     scalar = ir.scalar_dtype(dtype)
     rounded = np.asarray(value).astype(dtype)
+    if dtype in dt.STORAGE:
+        return sc.bitcast(sc.const(int(rounded.view(dt.uint8)), dt.uint8), dtype)
     if dt.is_complex(dtype):
         parts = (sc.const(float(p), scalar) for p in (rounded.real, rounded.imag))
         return Complex(*parts)

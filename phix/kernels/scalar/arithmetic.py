@@ -29,6 +29,7 @@ from phix.kernels.scalar.language import copysign as with_sign
 from phix.kernels.scalar.language import floor as round_down
 from phix.kernels.scalar.language import trunc as round_to_zero
 from phix.kernels.scalar.registry import Scalar, body
+from phix.kernels.scalar.storage import number_of, stored
 
 
 def _is_float(x: Expr) -> bool:
@@ -435,6 +436,8 @@ def where(condition: Expr, x: Scalar, y: Scalar) -> Scalar:
 @body("cast")
 def cast(x: Scalar, dtype: np.dtype) -> Scalar:
     """x as another dtype; complex to real takes the real part, to bool asks for x != 0."""
+    if not isinstance(x, Complex) and x.dtype in dt.STORAGE:
+        return x if x.dtype == dtype else cast(number_of(x), dtype)
     if isinstance(x, Complex):
         if dtype == dt.bool_:
             return truth(x)
@@ -445,6 +448,8 @@ def cast(x: Scalar, dtype: np.dtype) -> Scalar:
     if dtype.kind == "c":
         part = dt.real_dtype(dtype)
         return Complex(convert(x, part), const(0.0, part))
+    if dtype in dt.STORAGE:
+        return stored(x, dtype)
     if dtype in (dt.float16, dt.bfloat16):  # these are dtypes of memory alone
         # a float32 in between would round twice
         is_wide = dtype == dt.float16 and x.dtype == dt.float64

@@ -308,5 +308,10 @@ def axes(array, name, dtype, dims):
         raise ValueError(f"{name} is {array.dtype}{list(array.shape)}, not {dtype}{list(dims)}")
     if dtype.startswith("complex"):
         return array[..., None].view(array.real.dtype)
-    return array.view(np.uint16) if dtype in ("float16", "bfloat16") else array
+    bits = _BITS.get(dtype)
+    return array if bits is None else array.view(bits)
+
+
+_BITS = {"float16": np.uint16, "bfloat16": np.uint16, "float8_e4m3fn": np.uint8,
+         "float8_e5m2": np.uint8, "int4": np.uint8}
 '''

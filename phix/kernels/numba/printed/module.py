@@ -295,7 +295,7 @@ class _Entry(_Steps):
         return all(map(self.has, names))
 
     def _result(self, buffer: Buffer) -> str:
-        word = "ml_dtypes" if buffer.dtype == dt.bfloat16 else "np"
+        word = "ml_dtypes" if buffer.dtype in dt.FOREIGN else "np"
         is_itself = scalars.word(buffer.dtype) == f"np.{buffer.dtype}" or buffer.dtype.kind == "b"
         view = "" if is_itself else f".view({word}.{buffer.dtype})"
         sizes = ", ".join(map(self.size, buffer.dims))
@@ -328,4 +328,6 @@ def flat(array: np.ndarray) -> np.ndarray:
     found = np.ascontiguousarray(array).reshape(-1)
     if dt.is_complex(found.dtype):
         return found.view(dt.real_dtype(found.dtype)).reshape(-1, 2)
+    if found.dtype in dt.STORAGE:
+        return found.view(np.uint8)
     return found.view(np.uint16) if found.dtype in (dt.float16, dt.bfloat16) else found

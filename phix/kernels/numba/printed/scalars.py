@@ -50,6 +50,8 @@ def word(dtype: np.dtype) -> str:
     """The name of a dtype in memory; complex numbers are pairs, narrow floats are bits."""
     if dtype in _NARROW:
         return "np.uint16"
+    if dtype in dt.STORAGE:
+        return "np.uint8"
     return "np.bool_" if dtype.kind == "b" else f"np.{dt.real_dtype(dtype)}"
 
 
@@ -151,6 +153,8 @@ def _shift(prelude: Prelude, e: Expr, operands: list[str]) -> str:
 
 def _bitcast(prelude: Prelude, e: Expr, operands: list[str]) -> str:
     source, (x,) = e.args[0], operands
+    if source.dtype in dt.STORAGE or e.dtype in dt.STORAGE:
+        return x
     if source.dtype in _NARROW or e.dtype in _NARROW:
         return x if e.dtype != dt.int16 else f"np.int16({x})"
     # Numba wants to see the dtype of what is viewed
