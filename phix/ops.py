@@ -2114,7 +2114,7 @@ define = definer("yaml/control_flow.yaml", family="control_flow")
 
 _branch = define(
     "branch", "(Tensor index, Tensor[] operands, Graph[] branches)", "Tensor[](out)",
-    infer_meta=("BranchInferMeta", None), traits=("invariant(operands)",)
+    infer_meta=("BranchInferMeta", None), traits=("invariant(operands)", "stores")
 )
 def branch(
     index: TensorLike, operands: Sequence[TensorLike], branches: Sequence[Graph]
@@ -2145,7 +2145,7 @@ def select_n(which: TensorLike, cases: Sequence[TensorLike]) -> Tensor:
 
 _while_loop = define(
     "while_loop", "(Tensor[] carry, Tensor[] constants, Graph cond, Graph body)", "Tensor[](out)",
-    infer_meta=("WhileInferMeta", None), traits=("invariant(constants)",)
+    infer_meta=("WhileInferMeta", None), traits=("invariant(constants)", "stores")
 )
 def while_loop(
     carry: Sequence[TensorLike], constants: Sequence[TensorLike], cond: Graph, body: Graph
@@ -2181,7 +2181,7 @@ def fori_loop(
 _scan = define(
     "scan", "(Tensor[] carry, Tensor[] xs, Tensor[] constants, Graph body, int64_t length, "
     "bool reverse=false)", "Tensor[](final), Tensor[](ys)", infer_meta=("ScanInferMeta", None),
-    traits=("invariant(constants)",)
+    traits=("invariant(constants)", "stores")
 )
 def scan(
     carry: Sequence[TensorLike], xs: Sequence[TensorLike], constants: Sequence[TensorLike],
@@ -4781,7 +4781,7 @@ define = definer("yaml/indexing.yaml", family="indexing")
 
 _gather = define(
     "gather", "(Tensor x, Tensor index, Scalar(int) axis=0)", "Tensor(out)",
-    infer_meta=("GatherInferMeta", None), backward="gather_grad", jvp="linear"
+    infer_meta=("GatherInferMeta", None), backward="gather_grad", jvp="linear", traits=("stores",)
 )
 def gather(x: TensorLike, index: TensorLike, axis: ScalarLike = 0) -> Tensor:
     """The slices of x at index along axis: out[..., i, ...] = x[..., index[i], ...]. The axes of
@@ -4805,7 +4805,7 @@ def gather_grad(x, index, out_grad, axis=0):
 
 _gather_nd = define(
     "gather_nd", "(Tensor x, Tensor index)", "Tensor(out)", infer_meta=("GatherNdInferMeta", None),
-    backward="gather_nd_grad", jvp="linear"
+    backward="gather_nd_grad", jvp="linear", traits=("stores",)
 )
 def gather_nd(x: TensorLike, index: TensorLike) -> Tensor:
     """out[i] = x[index[i, 0], index[i, 1], ...]: the last axis of index names the first axes of x.
@@ -4874,7 +4874,8 @@ def scatter_(
 
 _take_along_axis = define(
     "take_along_axis", "(Tensor arr, Tensor indices, int axis)", "Tensor(out)",
-    infer_meta=("TakeAlongAxisInferMeta", None), backward="take_along_axis_grad", jvp="linear"
+    infer_meta=("TakeAlongAxisInferMeta", None), backward="take_along_axis_grad", jvp="linear",
+    traits=("stores",)
 )
 def take_along_axis(arr: TensorLike, indices: TensorLike, axis: int) -> Tensor:
     """out[..., i, ...] = arr[..., indices[..., i, ...], ...] along axis; the other dims broadcast.
@@ -4898,7 +4899,8 @@ def take_along_axis_grad(arr, indices, out_grad, axis):
 _put_along_axis = define(
     "put_along_axis", '(Tensor arr, Tensor indices, Tensor values, int axis, str reduce="assign", '
     "bool include_self=true)", "Tensor(out)", infer_meta=("PutAlongAxisInferMeta", None),
-    backward="put_along_axis_grad", traits=("promote(arr, values)",), inplace=(("arr", "out"),)
+    backward="put_along_axis_grad", traits=("promote(arr, values)", "stores"),
+    inplace=(("arr", "out"),)
 )
 def put_along_axis(
     arr: TensorLike, indices: TensorLike, values: TensorLike, axis: int, reduce: str = "assign",
@@ -4940,7 +4942,7 @@ def put_along_axis_grad(arr, indices, values, out, out_grad, axis, reduce, inclu
 _index_put = define(
     "index_put", "(Tensor x, Tensor[] indices, Tensor value, bool accumulate=false, int[] axes={})",
     "Tensor(out)", infer_meta=("IndexPutInferMeta", None), backward="index_put_grad", jvp="linear",
-    traits=("promote(x, value)",), inplace=(("x", "out"),)
+    traits=("promote(x, value)", "stores"), inplace=(("x", "out"),)
 )
 def index_put(
     x: TensorLike, indices: Sequence[TensorLike], value: TensorLike, accumulate: bool = False,
@@ -5501,7 +5503,8 @@ _solve = define(
 )
 def solve(x: TensorLike, y: TensorLike, transpose: bool = False) -> Tensor:
     """The solution z of the linear system x z = y, by LU factorisation with pivoting; transpose: of
-    x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front broadcast.
+    x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front broadcast. A y with all
+    dims of x but the last is refused: Paddle takes it for vectors, NumPy for matrices.
 
     Args:
         x, y: tensor, float32, float64 or complex.
@@ -7152,7 +7155,7 @@ define = definer("yaml/placement.yaml", family="placement")
 
 _io_copy = define(
     "io_copy", "(Tensor x, Place place)", "Tensor(out)", infer_meta=("UnchangedInferMeta", ("x",)),
-    backward="io_copy_grad", jvp="linear", traits=("moves", "restates")
+    backward="io_copy_grad", jvp="linear", traits=("moves", "restates", "stores")
 )
 def io_copy(x: TensorLike, place: PlaceLike | None) -> Tensor:
     """The values of x on another device, out = x; x itself where it is there already.
@@ -8575,7 +8578,7 @@ def isfinite(x: TensorLike) -> Tensor:
 _where = define(
     "where", "(Tensor condition, Tensor x, Tensor y)", "Tensor(out)",
     infer_meta=("WhereInferMeta", None), backward="where_grad", jvp="linear",
-    traits=("pointwise", "promote(x, y)"), dtypes=("bool", "int", "float", "complex"),
+    traits=("pointwise", "promote(x, y)", "stores"), dtypes=("bool", "int", "float", "complex"),
     inplace=(("x", "out"),)
 )
 def where(condition: TensorLike, x: TensorLike, y: TensorLike) -> Tensor:
@@ -8601,7 +8604,7 @@ def where_grad(condition, x, y, out_grad):
 
 _cast = define(
     "cast", "(Tensor x, DataType dtype)", "Tensor(out)", infer_meta=("CastInferMeta", None),
-    backward="cast_grad", jvp="linear", traits=("pointwise", "restates"),
+    backward="cast_grad", jvp="linear", traits=("pointwise", "restates", "stores"),
     dtypes=("bool", "int", "float", "complex"), inplace=(("x", "out"),)
 )
 def cast(x: TensorLike, dtype: DTypeLike) -> Tensor:
@@ -11377,7 +11380,8 @@ define = definer("yaml/shape.yaml", family="shape")
 
 _reshape = define(
     "reshape", "(Tensor x, IntArray shape)", "Tensor(out)", infer_meta=("ReshapeInferMeta", None),
-    backward="reshape_grad", jvp="linear", inplace=(("x", "out"),), view=(("x", "out"),)
+    backward="reshape_grad", jvp="linear", traits=("stores",), inplace=(("x", "out"),),
+    view=(("x", "out"),)
 )
 def reshape(x: TensorLike, shape: IntArrayLike) -> Tensor:
     """The elements of x, in order, in another shape; one dim may be -1, and 0 copies the dim of x
@@ -11403,7 +11407,7 @@ def reshape_grad(x, out_grad):
 
 _expand = define(
     "expand", "(Tensor x, IntArray shape={})", "Tensor(out)", infer_meta=("ExpandInferMeta", None),
-    backward="expand_grad", jvp="linear"
+    backward="expand_grad", jvp="linear", traits=("stores",)
 )
 def expand(x: TensorLike, shape: IntArrayLike | None = ()) -> Tensor:
     """x broadcast to shape; -1 keeps the dim of x.
@@ -11424,7 +11428,8 @@ def expand_grad(x, out_grad, shape):
 
 _transpose = define(
     "transpose", "(Tensor x, int[] perm)", "Tensor(out)", infer_meta=("TransposeInferMeta", None),
-    backward="transpose_grad", jvp="linear", inplace=(("x", "out"),), view=(("x", "out"),)
+    backward="transpose_grad", jvp="linear", traits=("stores",), inplace=(("x", "out"),),
+    view=(("x", "out"),)
 )
 def transpose(x: TensorLike, perm: IntArrayLike) -> Tensor:
     """The axes of x in the order perm: out.shape[i] = x.shape[perm[i]].
@@ -11448,7 +11453,8 @@ def transpose_grad(out_grad, perm):
 
 _concat = define(
     "concat", "(Tensor[] x, Scalar(int) axis=0)", "Tensor(out)",
-    infer_meta=("ConcatInferMeta", None), backward="concat_grad", jvp="linear", traits=("promote",)
+    infer_meta=("ConcatInferMeta", None), backward="concat_grad", jvp="linear",
+    traits=("promote", "stores")
 )
 def concat(x: Sequence[TensorLike], axis: ScalarLike = 0) -> Tensor:
     """The tensors of x end to end along axis.
@@ -11514,7 +11520,7 @@ _slice = define(
     "slice",
     "(Tensor input, int64_t[] axes, IntArray starts, IntArray ends, int64_t[] infer_flags={}, "
     "int64_t[] decrease_axis={})", "Tensor(out)", infer_meta=("SliceRawInferMeta", None),
-    backward="slice_grad", jvp="linear", view=(("input", "out"),)
+    backward="slice_grad", jvp="linear", traits=("stores",), view=(("input", "out"),)
 )
 def slice(
     input: TensorLike, axes: IntArrayLike, starts: IntArrayLike, ends: IntArrayLike,
@@ -11543,7 +11549,7 @@ def slice_grad(input, out_grad, axes, starts, ends, infer_flags, decrease_axis):
 _strided_slice = define(
     "strided_slice", "(Tensor x, int[] axes, IntArray starts, IntArray ends, IntArray strides)",
     "Tensor(out)", infer_meta=("StridedSliceInferMeta", None), backward="strided_slice_grad",
-    jvp="linear", view=(("x", "out"),)
+    jvp="linear", traits=("stores",), view=(("x", "out"),)
 )
 def strided_slice(
     x: TensorLike, axes: IntArrayLike, starts: IntArrayLike, ends: IntArrayLike,
@@ -11572,7 +11578,7 @@ _slice_put = define(
     "slice_put", "(Tensor x, Tensor value, int64_t[] axes, IntArray starts, IntArray ends, "
     "IntArray strides={}, bool accumulate=false)", "Tensor(out)",
     infer_meta=("SlicePutInferMeta", None), backward="slice_put_grad", jvp="linear",
-    traits=("promote(x, value)",)
+    traits=("promote(x, value)", "stores")
 )
 def slice_put(
     x: TensorLike, value: TensorLike, axes: IntArrayLike, starts: IntArrayLike, ends: IntArrayLike,
@@ -11602,7 +11608,7 @@ def slice_put_grad(x, value, out_grad, axes, starts, ends, strides, accumulate):
 
 _pad = define(
     "pad", "(Tensor x, int[] paddings, Scalar pad_value=0)", "Tensor(out)",
-    infer_meta=("PadInferMeta", None), backward="pad_grad"
+    infer_meta=("PadInferMeta", None), backward="pad_grad", traits=("stores",)
 )
 def pad(x: TensorLike, paddings: IntArrayLike, pad_value: ScalarLike = 0) -> Tensor:
     """x with pad_value added: paddings[2i] elements before and paddings[2i + 1] behind axis i;
@@ -11625,7 +11631,7 @@ def pad_grad(x, out_grad, paddings, pad_value):
 
 _flip = define(
     "flip", "(Tensor x, int[] axis)", "Tensor(out)", infer_meta=("UnchangedInferMeta", None),
-    backward="flip_grad", jvp="linear", view=(("x", "out"),)
+    backward="flip_grad", jvp="linear", traits=("stores",), view=(("x", "out"),)
 )
 def flip(x: TensorLike, axis: IntArrayLike) -> Tensor:
     """x with the order along each of axis turned round.
@@ -11646,7 +11652,7 @@ def flip_grad(out_grad, axis):
 
 _roll = define(
     "roll", "(Tensor x, IntArray shifts={}, int64_t[] axis={})", "Tensor(out)",
-    infer_meta=("UnchangedInferMeta", None), backward="roll_grad", jvp="linear"
+    infer_meta=("UnchangedInferMeta", None), backward="roll_grad", jvp="linear", traits=("stores",)
 )
 def roll(x: TensorLike, shifts: IntArrayLike | None = (), axis: IntArrayLike | None = ()) -> Tensor:
     """x moved by shifts[i] places along axis[i]; what leaves at one end comes in at the other.
@@ -11670,7 +11676,7 @@ def roll_grad(x, out_grad, shifts, axis):
 _diagonal = define(
     "diagonal", "(Tensor x, int offset=0, int axis1=0, int axis2=1)", "Tensor(out)",
     infer_meta=("DiagonalInferMeta", None), backward="diagonal_grad", jvp="linear",
-    view=(("x", "out"),)
+    traits=("stores",), view=(("x", "out"),)
 )
 def diagonal(x: TensorLike, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
     """The elements x[..., i, ..., i + offset, ...] of axis1 and axis2, on a last axis over i.
@@ -12652,7 +12658,8 @@ def custom_jvp_call(
     return bind(_custom_jvp_call, (operands,), (graph, rule))
 
 _optimization_barrier = define(
-    "optimization_barrier", "(Tensor[] x)", "Tensor[](out)", infer_meta=("SameListInferMeta", None)
+    "optimization_barrier", "(Tensor[] x)", "Tensor[](out)", infer_meta=("SameListInferMeta", None),
+    traits=("stores",)
 )
 def optimization_barrier(x: Sequence[TensorLike]) -> tuple[Tensor, ...]:
     """The tensors themselves. What is computed from them is never merged with what is computed from
@@ -12921,11 +12928,11 @@ def as_complex(x: TensorLike) -> Tensor:
 
 _bitcast = define(
     "bitcast", "(Tensor x, DataType dtype)", "Tensor(out)", infer_meta=("BitcastInferMeta", None),
-    traits=("pointwise", "nondifferentiable", "full_precision")
+    traits=("pointwise", "nondifferentiable", "full_precision", "stores")
 )
 def bitcast(x: TensorLike, dtype: DTypeLike) -> Tensor:
-    """The bits of each element read as another dtype of that width, 32 or 64 bits; view_dtype reads
-    any as any.
+    """The bits of each element read as another dtype of that width, 32 or 64 bits, or uint8 and a
+    dtype of storage; view_dtype reads any as any.
 
     Args:
         x: tensor.

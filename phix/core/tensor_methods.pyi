@@ -2000,7 +2000,8 @@ class TensorMethods:
     def solve(self, y: TensorLike, transpose: bool = False) -> Tensor:
         """The solution z of the linear system x z = y, by LU factorisation with pivoting;
         transpose: of x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front
-        broadcast."""
+        broadcast. A y with all dims of x but the last is refused: Paddle takes it for vectors,
+        NumPy for matrices."""
     def inverse(self) -> Tensor:
         """The matrix with x @ out = out @ x = I, by LU factorisation with pivoting."""
     def det(self) -> Tensor:
@@ -3674,8 +3675,8 @@ class TensorMethods:
     def as_complex(self) -> Tensor:
         """x[..., 0] + 1j * x[..., 1]: the last axis holds real and imaginary parts."""
     def bitcast(self, dtype: DTypeLike) -> Tensor:
-        """The bits of each element read as another dtype of that width, 32 or 64 bits; view_dtype
-        reads any as any."""
+        """The bits of each element read as another dtype of that width, 32 or 64 bits, or uint8 and
+        a dtype of storage; view_dtype reads any as any."""
     def view_dtype(self, dtype: DTypeLike) -> Tensor:
         """The memory of input read as dtype: the last axis grows or shrinks by the quotient of the
         widths. A gradient passes between a complex dtype and that of its parts; through bits it is
