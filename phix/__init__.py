@@ -94,6 +94,7 @@ from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
 
 if _typing.TYPE_CHECKING:
+    from phix import autograd as autograd
     from phix import cupy as cupy
     from phix import debug as debug
     from phix import fft as fft
@@ -123,6 +124,7 @@ __all__ = [
     "arange",
     "associative_scan",
     "autocast",
+    "autograd",
     "axis_index",
     "axis_size",
     "bfloat16",
@@ -228,9 +230,9 @@ __dir__ = _face(__all__)
 
 # Imported when they are first used: modules, and functions with the modules that have them.
 _LATER = {
-    "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "numpy": "",
-    "optim": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "", "strings": "",
-    "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
+    "autograd": "", "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "",
+    "numpy": "", "optim": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "",
+    "strings": "", "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
 }  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these

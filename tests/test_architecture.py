@@ -56,7 +56,7 @@ def test_the_page_names_every_room() -> None:
     folders = [p.parent for p in (ROOT / "phix").rglob("__init__.py") if p.parent != ROOT / "phix"]
     faces = {
         "nn", "fft", "linalg", "random", "sparse", "lod", "selected_rows", "strings",
-        "array_functions", "numba", "numpy", "optim", "scipy", "testing",
+        "array_functions", "autograd", "numba", "numpy", "optim", "scipy", "testing",
     }  # fmt: skip
     for folder in folders:
         name = folder.relative_to(ROOT / "phix").as_posix()

@@ -42,6 +42,7 @@ ROOMS: dict[str, set[str]] = {
     "optim": {"api", "ops", "core"},
     "scipy": {"api", "primitives", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},
+    "autograd": {"scipy", "numpy", "api", "ops", "core"},
     "numpy": {"array_functions", "linalg", "fft", "api", "ops", "core"},
 }
 ENGINE_LIBRARIES = {"numba", "llvmlite", "cupy", "cupyx", "scipy"}
