@@ -99,6 +99,7 @@ from phix.kernels.plugins import register_backend
 from phix.table.extension import load_ops
 
 if _typing.TYPE_CHECKING:
+    from phix import autograd as autograd
     from phix import cupy as cupy
     from phix import debug as debug
     from phix import fft as fft
@@ -130,6 +131,7 @@ __all__ = [
     "arange",
     "associative_scan",
     "autocast",
+    "autograd",
     "axis_index",
     "axis_size",
     "bfloat16",
@@ -246,6 +248,8 @@ _LATER = {
     "testing": "", "devices": "phix.api.devices", "load": "phix.files.saving",
     "save": "phix.files.saving",
     "optim": "", "parallel": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "",
+    "autograd": "", "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "",
+    "numpy": "", "optim": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "",
     "strings": "", "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
 }  # fmt: skip
 

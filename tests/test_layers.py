@@ -45,6 +45,7 @@ ROOMS: dict[str, set[str]] = {
     "parallel": {"api", "interpreters", "ops", "core"},
     "scipy": {"api", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},
+    "autograd": {"scipy", "numpy", "api", "ops", "core"},
     "numpy": {"array_functions", "linalg", "fft", "api", "ops", "core"},
 }
 ENGINE_LIBRARIES = {"numba", "llvmlite", "cupy", "cupyx", "scipy"}

@@ -70,7 +70,6 @@ NAMES: dict[str, str] = {
     "no_grad": "nothing: derivatives are taken by phix.grad alone; phix.stop_gradient(x) makes a "
                "constant of x",
     "enable_grad": "phix.grad(f)", "inference_mode": "nothing: derivatives are taken by phix.grad",
-    "autograd": "phix.grad(f), phix.vjp(f, x), phix.jacrev(f) or phix.custom_vjp(f)",
     "Function": "phix.custom_vjp(f)", "func": "phix.grad, phix.vmap, phix.jacrev",
     "functional_call": "f(parameters, x): a model is a function of its parameters",
     "compile": "phix.jit(f)", "einsum_path": "phix.ops.einsum([x, y], text)",

@@ -247,6 +247,29 @@ def _own_arguments(function: Callable[..., Any], extra: dict[str, Any]) -> dict[
     return extra
 
 
+def _updated(
+    settings: Settings, keeps: bool, updates: Any, state: Any, params: Any, *, value: Any = None,
+    grad: Any = None, value_fn: Any = None, **extra: Any,
+) -> Any:  # fmt: skip
+    """What ``update`` gives: the updates times the length that is found, and the state."""
+    if value is None or grad is None or not callable(value_fn):
+        raise ArgumentError(
+            "the search needs the value, the gradient and the function; write update(grad, "
+            "state, params, value=value, grad=grad, value_fn=f)"
+        )
+    params, dtype = mapped(lambda p: p, needed(params)), real_dtype_of(params)
+    own = _own_arguments(value_fn, extra)
+    evaluate = _along(value_and_grad(lambda p: value_fn(p, **own)), params, updates, dtype)
+    first = state.learning_rate if keeps else ops.full((), 1.0, dtype)
+    grad = mapped(lambda g, p: to_dtype(g, p.dtype), grad, params)
+    value = to_dtype(as_tensor(value), dtype)
+    end = _search(value, grad, updates, first, evaluate, settings)
+    length = end.last.length
+    scaled = mapped(lambda u: to_dtype(to_dtype(length, wide(u).dtype) * wide(u), u.dtype), updates)
+    info = ZoomLinesearchInfo(end.count, end.decrease, end.curvature)
+    return scaled, ScaleByZoomLinesearchState(length, end.last.value, end.grad, info)
+
+
 @takes(max_linesearch_steps=at_least(1), max_learning_rate=NUMBER | NONE, tol=NUMBER,
        increase_factor=NUMBER, slope_rtol=NUMBER, curv_rtol=NUMBER,
        approx_dec_rtol=NUMBER | NO_TREE, stepsize_precision=NUMBER,
@@ -295,6 +318,7 @@ def scale_by_zoom_linesearch(
     """
     settings = Settings(max_linesearch_steps, max_learning_rate, tol, increase_factor, slope_rtol,
                         curv_rtol, approx_dec_rtol, stepsize_precision)  # fmt: skip
+    keeps = initial_guess_strategy == "keep"
 
     def init(params: Any) -> ScaleByZoomLinesearchState:
         dtype = real_dtype_of(params)
@@ -302,29 +326,8 @@ def scale_by_zoom_linesearch(
         info = ZoomLinesearchInfo(ops.full((), 0, dt.int32), infinite, infinite)
         return ScaleByZoomLinesearchState(ops.full((), 1.0, dtype), infinite, zeros(params), info)
 
-    def update(
-        updates: Any, state: Any, params: Any = None, *, value: Any = None, grad: Any = None,
-        value_fn: Any = None, **extra: Any,
-    ) -> Any:  # fmt: skip
-        if value is None or grad is None or not callable(value_fn):
-            raise ArgumentError(
-                "the search needs the value, the gradient and the function; write update(grad, "
-                "state, params, value=value, grad=grad, value_fn=f)"
-            )
-        params, dtype = mapped(lambda p: p, needed(params)), real_dtype_of(params)
-        own = _own_arguments(value_fn, extra)
-        evaluate = _along(value_and_grad(lambda p: value_fn(p, **own)), params, updates, dtype)
-        keeps = initial_guess_strategy == "keep"
-        first = state.learning_rate if keeps else ops.full((), 1.0, dtype)
-        grad = mapped(lambda g, p: to_dtype(g, p.dtype), grad, params)
-        value = to_dtype(as_tensor(value), dtype)
-        end = _search(value, grad, updates, first, evaluate, settings)
-        info = ZoomLinesearchInfo(end.count, end.decrease, end.curvature)
-        length = end.last.length
-        scaled = mapped(
-            lambda u: to_dtype(to_dtype(length, wide(u).dtype) * wide(u), u.dtype), updates
-        )
-        return scaled, ScaleByZoomLinesearchState(length, end.last.value, end.grad, info)
+    def update(updates: Any, state: Any, params: Any = None, **given: Any) -> Any:
+        return _updated(settings, keeps, updates, state, params, **given)
 
     return pair("scale_by_zoom_linesearch", init, update)
 

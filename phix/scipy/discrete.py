@@ -118,26 +118,26 @@ def _multinomial_logpmf(x: TensorLike, n: TensorLike, p: TensorLike) -> Tensor:
 
 
 @takes()
-def _normal_logpdf(x: TensorLike, mean: TensorLike = 0, cov: TensorLike = 1) -> Tensor:
+def _normal_logpdf(x: TensorLike, mean: TensorLike = 0, cov: TensorLike = 1) -> Any:
     """log of the density at x, whose last axis is that of mean, and of both of cov's.
 
     Axes in front broadcast. A cov without axes is a number times the identity, a vector is the
     diagonal; one that is not positive definite gives NaN.
     """
-    point, middle, cov = floats(x, mean, cov)
-    if not (point.ndim or middle.ndim or cov.ndim):
+    point, middle, spread = floats(x, mean, cov)
+    if not (point.ndim or middle.ndim or spread.ndim):
         z = point - middle
-        return -0.5 * (z * z / cov + ops.log(2 * math.pi * cov))
+        return -0.5 * (z * z / spread + ops.log(2 * math.pi * spread))
     away = point - middle
-    n = away.shape[-1] if away.ndim else cov.shape[-1]
-    if cov.ndim < 2:
-        size = cov + ops.zeros([n], cov.dtype)
+    n = away.shape[-1] if away.ndim else spread.shape[-1]
+    if spread.ndim < 2:
+        size = spread + ops.zeros([n], spread.dtype)
         square = ops.sum(away * away / size, [-1])
         return -0.5 * (square + n * math.log(2 * math.pi) + ops.sum(ops.log(size)))
-    if tuple(cov.shape[-2:]) != (n, n):
+    if tuple(spread.shape[-2:]) != (n, n):
         raise ShapeError(f"scipy.stats.multivariate_normal: cov must be [..., {n}, {n}], as x and "
-                         f"mean have {n} numbers, found {cov.meta}")  # fmt: skip
-    root = ops.cholesky(cov)
+                         f"mean have {n} numbers, found {spread.meta}")  # fmt: skip
+    root = ops.cholesky(spread)
     solved = ops.triangular_solve(root, ops.unsqueeze(away, [-1]), False)
     square = ops.sum(solved * solved, [-2, -1])
     scale = ops.sum(ops.log(ops.diagonal(root, 0, -2, -1)), [-1])

@@ -1,0 +1,5 @@
+"""What autograd has in ``autograd.extend``."""
+
+from phix.autograd.differential import defvjp, primitive
+
+__all__ = ["defvjp", "primitive"]

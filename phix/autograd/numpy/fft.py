@@ -1,0 +1,9 @@
+"""The functions of ``numpy.fft``: NumPy's of arrays, phix's of tensors."""
+
+import numpy.fft as _numpy
+
+from phix.autograd.dispatch import by_kind as _by_kind
+from phix.numpy import fft as _phix
+
+__all__ = [n for n in dir(_phix) if callable(getattr(_numpy, n, None))]
+globals().update({n: _by_kind(f"fft.{n}", getattr(_numpy, n), getattr(_phix, n)) for n in __all__})
