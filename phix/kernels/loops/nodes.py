@@ -299,24 +299,26 @@ def walk(body: list[Statement]) -> list[Statement]:
     while left:
         statement = left.pop()
         found.append(statement)
-        if isinstance(statement, (For, If, While)):
-            left += reversed(statement.body)
+        if type(statement) in _WITH_BODY:
+            left += statement.body[::-1]  # type: ignore[union-attr]
     return found
+
+
+_WITH_BODY = frozenset({For, If, While})
+_ROOTS: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Store: lambda s: (*s.indices, s.value),
+    For: lambda s: (s.start, s.extent),
+    Declare: lambda s: (s.value,),
+    Assign: lambda s: s.values,
+    If: lambda s: (s.condition,),
+    While: lambda s: (s.condition,),
+    LibraryCall: lambda s: tuple([a.offset if isinstance(a, Pointer) else a for a in s.arguments]),
+}
 
 
 def roots(statement: Statement) -> tuple[Expr, ...]:
     """The expressions that stand in a statement itself."""
-    if isinstance(statement, For):
-        return (statement.start, statement.extent)
-    if isinstance(statement, Store):
-        return (*statement.indices, statement.value)
-    if isinstance(statement, Declare):
-        return (statement.value,)
-    if isinstance(statement, Assign):
-        return statement.values
-    if isinstance(statement, (If, While)):
-        return (statement.condition,)
-    return tuple([a.offset if isinstance(a, Pointer) else a for a in statement.arguments])
+    return _ROOTS[type(statement)](statement)
 
 
 def expressions(body: list[Statement]) -> Collection[Expr]:
@@ -368,6 +370,8 @@ def changes(body: list[Statement], among: set[Any]) -> set[Any]:
 
 def blocks(step: Step) -> tuple[list[Step], ...]:
     """The lists of steps inside a step."""
+    if type(step) is Kernel:
+        return ()
     if isinstance(step, ForStep):
         return (step.body,)
     if isinstance(step, WhileStep):
