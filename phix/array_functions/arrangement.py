@@ -15,6 +15,7 @@ from phix.array_functions.numpy_arguments import (
     operand,
     refuse,
     refuse_casting,
+    some,
     tensor,
 )
 from phix.array_functions.numpy_arguments import with_dtype as cast
@@ -35,7 +36,7 @@ def concatenate(
     """The arrays one behind the other along an axis; flattened for axis=None."""
     refuse(out=out)
     refuse_casting(casting)
-    parts = [tensor(a) for a in arrays]
+    parts = [tensor(a) for a in some(arrays, "concatenate")]
     if axis is None:
         parts, axis = [ops.reshape(p, [-1]) for p in parts], 0
     return cast(ops.concat(parts, axis_of(axis, parts[0].ndim)), dtype)
@@ -57,7 +58,7 @@ def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
 
 def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """The arrays side by side."""
-    parts = [atleast_1d(a) for a in tup]
+    parts = [atleast_1d(a) for a in some(tup, "hstack")]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 
