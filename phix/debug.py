@@ -23,7 +23,7 @@ from phix.core import context, pytrees
 from phix.core import rewrites as table
 from phix.core.errors import ArgumentError
 from phix.core.faces import face
-from phix.core.given import FUNCTION, at_least, takes
+from phix.core.given import FUNCTION, at_least, named, takes
 from phix.core.graph import Graph
 from phix.core.index_ranges import Checking
 from phix.core.rewrites import Rewrite
@@ -396,6 +396,7 @@ def profile(function: Callable[..., Any]) -> Callable[..., Profile]:
     >>> found.chrome_trace("trace.json")
     """
 
+    @named("debug.profile")
     def profiled_call(*args: Any, **kwargs: Any) -> Profile:
         return profiled(function, args, kwargs)
 

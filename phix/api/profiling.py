@@ -243,7 +243,7 @@ def _profile(
     noted, spent = int(times[0]), times[1 : 1 + 2 * (count + 1)].reshape(-1, 2)
     clock = spent[count, 0] / max(1, spent[count, 1])  # of one reading, which each step has in it
     own = np.maximum(spent[:count, 0] - clock * spent[:count, 1], 0) / 1e9
-    total = max(own.sum(), 1e-12)
+    total = max(float(own.sum()), 1e-12)
     made = []
     for step, taken, runs in zip(steps, own.tolist(), spent[:count, 1].tolist()):
         ops = tuple(dict.fromkeys(e.op.name for e in step.equations))
@@ -255,7 +255,7 @@ def _profile(
     kept = [(int(k), s / 1e9, e / 1e9) for k, s, e in events.tolist() if k < count]
     # each run of a step reads the clock twice, and the clock itself was timed
     taken_off = 2 * clock * (spent[:, 1].sum()) / 1e9
-    timed_seconds = max(whole - taken_off, float(total))
+    timed_seconds = max(whole - float(taken_off), total)
     notes = _notes(noted - len(events), made, seconds, timed_seconds)
     return Profile(name, tuple(made), seconds, timed_seconds, measured, notes, tuple(kept))
 

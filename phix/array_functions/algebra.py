@@ -14,6 +14,7 @@ from phix.array_functions.arrangement import ravel as flat
 from phix.array_functions.numpy_arguments import (
     axes_of,
     floating,
+    of_truths,
     operand,
     refuse,
     tensor,
@@ -36,14 +37,14 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
     if not x.ndim or not y.ndim:
         return x * y
     if x.ndim <= 2 and y.ndim <= 2:
-        return ops.matmul(x, y)
-    return ops.tensordot(x, y, [x.ndim - 1], [max(y.ndim - 2, 0)])
+        return of_truths(ops.matmul(x, y), x, y)
+    return of_truths(ops.tensordot(x, y, [x.ndim - 1], [max(y.ndim - 2, 0)]), x, y)
 
 
 def vdot(a: Any, b: Any, /) -> Any:
     """The sum of conj(a) * b over all elements."""
     x, y = flat(a), flat(b)
-    return ops.matmul(ops.conj(x) if dt.is_complex(x.dtype) else x, y)
+    return of_truths(ops.matmul(ops.conj(x) if dt.is_complex(x.dtype) else x, y), x, y)
 
 
 def inner(a: Any, b: Any, /) -> Any:
@@ -51,7 +52,7 @@ def inner(a: Any, b: Any, /) -> Any:
     x, y = tensor(a), tensor(b)
     if not x.ndim or not y.ndim:
         return x * y
-    return ops.tensordot(x, y, [x.ndim - 1], [y.ndim - 1])
+    return of_truths(ops.tensordot(x, y, [x.ndim - 1], [y.ndim - 1]), x, y)
 
 
 def outer(a: Any, b: Any, out: Any = None) -> Any:
@@ -64,8 +65,10 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """The sums of products over axes of both: the last and the first ``axes``, or two lists."""
     x, y = tensor(a), tensor(b)
     if isinstance(axes, int):
-        return ops.tensordot(x, y, range(x.ndim - axes, x.ndim), range(axes))
-    return ops.tensordot(x, y, axes_of(axes[0], x.ndim), axes_of(axes[1], y.ndim))
+        found = ops.tensordot(x, y, range(x.ndim - axes, x.ndim), range(axes))
+    else:
+        found = ops.tensordot(x, y, axes_of(axes[0], x.ndim), axes_of(axes[1], y.ndim))
+    return of_truths(found, x, y)
 
 
 def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
@@ -73,12 +76,14 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
     refuse(out=out)
     if not isinstance(operands[0], str):
         raise NotOfferedError("axes as lists of ints")
-    return ops.einsum([tensor(x) for x in operands[1:]], operands[0])
+    factors = [tensor(x) for x in operands[1:]]
+    return of_truths(ops.einsum(factors, operands[0]), *factors)
 
 
 def kron(a: Any, b: Any) -> Any:
     """The Kronecker product: each element of a times all of b."""
-    return ops.kron(tensor(a), tensor(b))
+    x, y = tensor(a), tensor(b)
+    return of_truths(ops.kron(x, y), x, y)
 
 
 def cross(
@@ -178,7 +183,8 @@ def matrix_diagonal(x: Any, /, *, offset: int = 0) -> Any:
 
 def matmul(x1: Any, x2: Any, /) -> Any:
     """The product of matrices, the last two axes; those before broadcast."""
-    return ops.matmul(operand(x1), operand(x2))
+    x, y = operand(x1), operand(x2)
+    return of_truths(ops.matmul(x, y), x, y)
 
 
 def matrix_vecdot(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:

@@ -15,6 +15,8 @@ from phix.array_functions.numpy_arguments import (
     cast_as_allowed,
     operand,
     refuse,
+    refuse_casting,
+    some,
     tensor,
 )
 from phix.array_functions.numpy_arguments import with_dtype as cast
@@ -35,6 +37,8 @@ def concatenate(
     """The arrays one behind the other along an axis; flattened for axis=None."""
     refuse(out=out)
     parts = [tensor(a) for a in arrays]
+    refuse_casting(casting)
+    parts = [tensor(a) for a in some(arrays, "concatenate")]
     if axis is None:
         parts, axis = [ops.reshape(p, [-1]) for p in parts], 0
     return cast_as_allowed(ops.concat(parts, axis_of(axis, parts[0].ndim)), dtype, casting)
@@ -55,7 +59,7 @@ def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
 
 def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """The arrays side by side."""
-    parts = [atleast_1d(a) for a in tup]
+    parts = [atleast_1d(a) for a in some(tup, "hstack")]
     return concatenate(parts, 0 if parts[0].ndim == 1 else 1, dtype=dtype, casting=casting)
 
 

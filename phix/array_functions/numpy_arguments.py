@@ -73,6 +73,31 @@ def floating(value: Any) -> Any:
     return x if dt.is_differentiable(x.dtype) else x.astype(_FLOATS.default)
 
 
+def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:
+    """As :func:`axes_of`; reductions of NumPy take the axes 0 and -1 of a single value, too."""
+    is_named = not rank and not isinstance(axis, Sequence) and axis is not None
+    return () if is_named and operator.index(axis) in (0, -1) else axes_of(axis, rank)
+
+
+def some(arrays: Any, name: str) -> list[Any]:
+    """The arrays that a function joins.
+
+    Raises:
+        ShapeError: there is none.
+    """
+    found = list(arrays)
+    if not found:
+        raise ShapeError(f"{name} needs at least one array, found none; for an empty one, write "
+                         "phix.zeros([0])")  # fmt: skip
+    return found
+
+
+def of_truths(product: Any, *factors: Any) -> Any:
+    """A sum of products in ints; where all factors are bools, whether one of the products holds."""
+    are_bools = all(getattr(f, "dtype", None) == dt.bool_ for f in factors)
+    return product.astype(dt.bool_) if are_bools else product
+
+
 def given(value: Any) -> bool:
     """Whether an argument says something."""
     return value is not None and value is not np._NoValue

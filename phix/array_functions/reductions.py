@@ -16,6 +16,7 @@ from phix.array_functions.numpy_arguments import (
     floating,
     given,
     operand,
+    reduced_axes,
     refuse,
     tensor,
     with_dtype,
@@ -35,7 +36,7 @@ def kept(keepdims: Any) -> bool:
 
 def over(reduce: Function, x: Any, axis: Any, keepdims: Any) -> Any:
     """``reduce(x, axes, keepdim)``, or x where there are no axes, which phix takes for all."""
-    axes = axes_of(axis, x.ndim)
+    axes = reduced_axes(axis, x.ndim)
     return reduce(x, list(axes), kept(keepdims)) if axes else x
 
 
@@ -110,7 +111,7 @@ def var(
         return var(ops.real(x), axis, None, None, less, keepdims) + var(
             ops.imag(x), axis, None, None, less, keepdims
         )
-    if not axes_of(axis, x.ndim):
+    if not reduced_axes(axis, x.ndim):
         return x * 0 / (1 - less if less < 1 else 0) if less else x * 0
     return over(lambda x, axes, keep: ops.var(x, axes, keep, True, less), x, axis, keepdims)
 
@@ -216,7 +217,7 @@ def _extreme(name: str, doc: str, reduce: Function, pair: Function) -> Function:
         if not given(initial):
             return over(reduce, x, axis, keepdims)
         start = tensor(initial).astype(x.dtype)
-        axes = axes_of(axis, x.ndim)
+        axes = reduced_axes(axis, x.ndim)
         if 0 in [x.shape[i] for i in axes if isinstance(x.shape[i], int)]:
             dims = [1 if i in axes else d for i, d in enumerate(x.shape)]
             found = ops.expand(start, [d for i, d in enumerate(dims)
@@ -244,7 +245,7 @@ def _arg(name: str, doc: str, find: Function, worst: float | None = None) -> Fun
         x, keep = tensor(a), kept(keepdims)
         if worst is not None and dt.is_float(x.dtype):
             x = ops.where(ops.isnan(x), worst, x)
-        if axis is not None:
+        if axis is not None and (x.ndim or reduced_axes(axis, 0)):
             return find(x, axis_of(axis, x.ndim), keep)
         found = find(ops.reshape(x, [-1]), 0)
         return ops.reshape(found, (1,) * x.ndim) if keep else found
@@ -282,7 +283,7 @@ def _cumulated(name: str, doc: str, function: Function, instead: float | None = 
         refuse(out=out)
         x = with_dtype(tensor(a), dtype)
         x = x if dtype is not None else _summable(x)
-        if axis is None:
+        if axis is None or (not x.ndim and not reduced_axes(axis, 0)):
             x, axis = ops.reshape(x, [-1]), 0
         if instead is not None and dt.is_differentiable(x.dtype):
             x = ops.where(ops.isnan(x), instead, x)

@@ -8,7 +8,14 @@ from typing import Any, NamedTuple
 
 from phix import ops
 from phix.array_functions import bits
-from phix.array_functions.numpy_arguments import floating, given, operand, tensor, with_dtype
+from phix.array_functions.numpy_arguments import (
+    floating,
+    given,
+    of_truths,
+    operand,
+    tensor,
+    with_dtype,
+)
 from phix.core import dtypes as dt
 from phix.core.numpy_protocol import NotOfferedError
 from phix.core.operators import check_powers, is_int
@@ -101,14 +108,19 @@ def _vecdot(x: Any, y: Any) -> Any:
     return ops.sum(_summands(first, y), [-1], dt.promote(x.dtype, y.dtype), False)
 
 
+def _matmul(x: Any, y: Any) -> Any:
+    return of_truths(ops.matmul(x, y), x, y)
+
+
 def _matvec(x: Any, y: Any) -> Any:
-    return ops.matmul(tensor(x), ops.unsqueeze(tensor(y), [-1]))[..., 0]
+    x, y = tensor(x), tensor(y)
+    return of_truths(ops.matmul(x, ops.unsqueeze(y, [-1]))[..., 0], x, y)
 
 
 def _vecmat(x: Any, y: Any) -> Any:
-    x = tensor(x)
+    x, y = tensor(x), tensor(y)
     first = ops.conj(x) if dt.is_complex(x.dtype) else x
-    return ops.matmul(ops.unsqueeze(first, [-2]), tensor(y))[..., 0, :]
+    return of_truths(ops.matmul(ops.unsqueeze(first, [-2]), y)[..., 0, :], x, y)
 
 
 def _summands(x: Any, y: Any) -> Any:
@@ -202,7 +214,7 @@ _TABLE: dict[str, _Ufunc] = {
         bitwise_xor=(ops.bitwise_xor, "x1 ^ x2."),
         left_shift=(ops.bitwise_left_shift, "x1 << x2."),
         right_shift=(ops.bitwise_right_shift, "x1 >> x2."),
-        matmul=(ops.matmul, "The product of matrices, the last two axes; those before broadcast."),
+        matmul=(_matmul, "The product of matrices, the last two axes; those before broadcast."),
         matvec=(_matvec, "A matrix, the last two axes of x1, times a vector, the last of x2."),
         vecmat=(_vecmat, "The conjugate of a vector times a matrix."),
     ),

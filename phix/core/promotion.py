@@ -99,7 +99,11 @@ def _widen(op: Op, dtype: Any) -> Any:
     if dtype == dt.bool_ and dt.int64 in op.dtypes:
         return dt.int64
     names = ", ".join(d for d in dt.BY_NAME if dt.BY_NAME[d] in op.dtypes)
-    raise DTypeError(f"the op takes {names}; found {dtype}; cast the input first (phix.ops.cast)")
+    way = "cast the input first (phix.ops.cast)"
+    if dt.is_complex(dtype):  # a cast would drop a part
+        way = ("take x.real, x.imag or phix.ops.abs(x) first (phix.numpy.sort orders complex "
+               "numbers, by their real parts first)")  # fmt: skip
+    raise DTypeError(f"the op takes {names}; found {dtype}; {way}")
 
 
 def _strong(value: Any) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 # A name of NumPy, torch, JAX, TensorFlow, Paddle or autograd -> what to write.
 NAMES: dict[str, str] = {
     # NumPy's names of functions
+    "clone": "x itself: tensors are immutable", "distributions": "phix.random",
+    "get_default_dtype": "phix.float32, which Python's floats become",
     "arccos": "phix.ops.acos(x)", "arccosh": "phix.ops.acosh(x)", "arcsin": "phix.ops.asin(x)",
     "arcsinh": "phix.ops.asinh(x)", "arctan": "phix.ops.atan(x)", "arctan2": "phix.ops.atan2(y, x)",
     "arctanh": "phix.ops.atanh(x)", "power": "phix.ops.elementwise_pow(x, y), or x ** y",
@@ -151,6 +153,17 @@ OF_TENSORS: dict[str, str] = {
     "resize": "tensors are immutable; write x = x.reshape(shape), or np.resize(x, shape)",
     "setflags": "tensors are immutable; write np.array(x) for an array to write to",
     "flags": "write x.numpy().flags", "strides": "write x.numpy().strides",
+    "tostring": "write x.numpy().tobytes()",
+    # torch.Tensor's
+    "deg2rad": "write phix.numpy.deg2rad(x)", "detach_": "write x.detach()",
+    "layout": "all tensors are dense; phix.sparse has others",
+    "put_": "tensors are immutable; write x = x.at[index].set(values)",
+    "split_with_sizes": "write phix.ops.split(x, sizes, axis)",
+    "stack": "write phix.ops.stack([x, y])", "xlogy": "write phix.scipy.special.xlogy(x, y)",
+    "addcmul": "write x + value * a * b", "addcdiv": "write x + value * a / b",
+    "cdist": "write phix.ops.sqrt(((x[:, None] - y) ** 2).sum(-1))",
+    "corrcoef": "write phix.numpy.corrcoef(x)", "ldexp": "write phix.numpy.ldexp(x, n)",
+    "histc": "write phix.numpy.histogram(x, bins)", "special": "write phix.scipy.special",
     "getfield": "tensors have no fields; write x.view(dtype)",
     "setfield": "tensors are immutable and have no fields; write x.at[index].set(value)",
     "newbyteorder": "write x.numpy().view(x.dtype.newbyteorder())",
