@@ -71,7 +71,7 @@ def kernel(
     ['GPU, any, float32']
     """
 
-    @named("phix.cupy.kernel", of_ops=True)
+    @named("kernel", of_ops=True)
     def decorator(function: Function) -> Function:
         from phix.kernels.gpu.cupy_kernels import register
 

@@ -74,7 +74,7 @@ def kernel(
     array([2., 6., 6.], dtype=float32)
     """
 
-    @named("phix.numba.kernel", of_ops=True)
+    @named("kernel", of_ops=True)
     def decorator(function: Function) -> Function:
         from phix.kernels.numba.kernel import register
 
@@ -125,7 +125,7 @@ def scalar(
     (0.334512, 1.0)
     """
 
-    @named("phix.numba.scalar", of_ops=True)
+    @named("scalar", of_ops=True)
     def decorator(function: Callable[..., Any]) -> Callable[..., Any]:
         from phix.numba.scalars import define
 
