@@ -15,7 +15,6 @@ from phix.array_functions.numpy_arguments import (
     cast_as_allowed,
     operand,
     refuse,
-    refuse_casting,
     some,
     tensor,
 )
@@ -36,8 +35,6 @@ def concatenate(
 ) -> Any:
     """The arrays one behind the other along an axis; flattened for axis=None."""
     refuse(out=out)
-    parts = [tensor(a) for a in arrays]
-    refuse_casting(casting)
     parts = [tensor(a) for a in some(arrays, "concatenate")]
     if axis is None:
         parts, axis = [ops.reshape(p, [-1]) for p in parts], 0

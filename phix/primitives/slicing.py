@@ -141,7 +141,7 @@ def slice_put_attrs(
 
 @rules.infer_meta("SlicePutInferMeta")
 def slice_put_meta(x: MetaTensor, value: MetaTensor, *attrs: Any) -> MetaTensor:
-    *bounds, _ = attrs
+    *bounds, accumulate = attrs
     dims = strided_slice_meta(x, *bounds).dims
     check_fits(value, dims, "value")
     if accumulate:
