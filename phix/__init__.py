@@ -243,14 +243,10 @@ __dir__ = _face(__all__)
 
 # Imported when they are first used: modules, and functions with the modules that have them.
 _LATER = {
-    "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "", "numpy": "",
-    "optim": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "", "strings": "",
-    "testing": "", "devices": "phix.api.devices", "load": "phix.files.saving",
-    "save": "phix.files.saving",
-    "optim": "", "parallel": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "",
     "autograd": "", "cupy": "", "debug": "", "fft": "", "linalg": "", "lod": "", "numba": "",
-    "numpy": "", "optim": "", "random": "", "scipy": "", "selected_rows": "", "sparse": "",
-    "strings": "", "testing": "", "load": "phix.files.saving", "save": "phix.files.saving",
+    "numpy": "", "optim": "", "parallel": "", "random": "", "scipy": "", "selected_rows": "",
+    "sparse": "", "strings": "", "testing": "", "devices": "phix.api.devices",
+    "load": "phix.files.saving", "save": "phix.files.saving",
 }  # fmt: skip
 
 if not _typing.TYPE_CHECKING:  # which would take every name for one of these

@@ -43,7 +43,6 @@ ROOMS: dict[str, set[str]] = {
     "optim": {"api", "ops", "core"},
     "scipy": {"api", "primitives", "ops", "core"},
     "parallel": {"api", "interpreters", "ops", "core"},
-    "scipy": {"api", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},
     "autograd": {"scipy", "numpy", "api", "ops", "core"},
     "numpy": {"array_functions", "linalg", "fft", "api", "ops", "core"},
