@@ -75,10 +75,7 @@ def jit(
             of which makes its own program.
         static_argnames: the same for keyword arguments. One of the two is enough.
         input_spec: one ``phix.spec`` (or tree of them) for each positional argument, None for one
-            that is as given. The function is then compiled once, for every size of unknown dims.
-        input_spec: one ``phix.spec`` (or tree of them) for each positional argument, or None
-            for one that is as it is given, such as a model; so are those given by name. The
-            function is then traced and compiled once, for every size of the dims left unknown.
+            that is as given, as those by name are. One program then serves all unknown sizes.
         donate_argnums: arguments the caller will not use again: the tensors in them are dead
             after a call, and results of their sizes and dtypes take their memory where the program
             is done with it, and no array, view or other tensor shares it; never that of arrays.
