@@ -30,22 +30,35 @@ CASES = {
 }
 
 
+COMPOSITES = {name: case for name, case in CASES.items() if not case.op.is_primitive}
+
+
 def lowered(function: Any, *args: Any) -> ir.LoopProgram:
     graph = graph_of(function, *args)
     return pipeline.lowered(graph, (True,) * len(graph.inputs))[0]
 
 
 # -- an engine of its own ------------------------------------------------------------------------
-@pytest.mark.one_in(3)
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_loops_of_an_op_mean_what_its_reference_says(case: Case, seed: int) -> None:
-    """In every dtype, with no printer and no machine code on the way: of composites in the dtypes
-    of their samples, for the loops of the others are those of the primitives in them."""
-    case = dataclasses.replace(case, seed=seed)
-    for call in case.sweep() if case.op.is_primitive else case.calls():
+def check_loops(case: Case, is_whole: bool) -> None:
+    """They mean what the reference says, with no printer and no machine code on the way: in every
+    dtype the op claims, or in those of its samples."""
+    for call in case.sweep() if is_whole else case.calls():
         with about(call):
             found = evaluate(lowered(call.fn, *call.arrays), call.arrays)
             assert_close(found, call.reference(), case.tolerance(*dtypes_of(call, found)))
+
+
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_loops_of_an_op_mean_what_its_reference_says(case: Case, seed: int) -> None:
+    """The loops of a composite in other dtypes are those of the primitives in it."""
+    check_loops(dataclasses.replace(case, seed=seed), case.op.is_primitive)
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("case", COMPOSITES.values(), ids=COMPOSITES.keys())
+def test_loops_of_a_composite_mean_it_in_every_dtype(case: Case, seed: int) -> None:
+    check_loops(dataclasses.replace(case, seed=seed), True)
 
 
 @pytest.mark.parametrize("seed", range(40))

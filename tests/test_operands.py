@@ -83,9 +83,9 @@ OTHERS = {
     ("update_loss_scaling_", "stop_update"),
 }
 # Where an attribute of that value is no number among others: no difference can be taken there.
-# Of the first sample in every run, of the next two as proofs: how a number becomes an operand is
+# Of the first sample in every run, of the next three as proofs: how a number becomes an operand is
 # decided once for all samples of an op.
-SAMPLES = [slice(0, 1), pytest.param(slice(1, 3), marks=pytest.mark.prove)]
+SAMPLES = [slice(0, 1), pytest.param(slice(1, 4), marks=pytest.mark.prove)]
 SINGULAR = {("p_norm", "porder"): (0.0, np.inf, -np.inf)}
 
 
