@@ -3,7 +3,8 @@
     mpiexec -n 4 python -m tests.parallel_cases
 
 A case is a function of parts, its specs, its whole arguments and the whole result expected. Run
-under a virtual mesh as well, by tests/test_parallel.py.
+under a virtual mesh as well, by tests/test_parallel.py. Between ranks every collective is the
+primitive ``rank_step``, and what is the same on all of them is used in parts by ``rank_vary``.
 """
 
 from __future__ import annotations

@@ -80,11 +80,16 @@ def test_hops_go_on_from_new_nodes() -> None:
             assert sum(owner == node) == min(3, ENDS[node + 1] - ENDS[node])
 
 
-def test_edges_beyond_the_rows_are_none() -> None:
-    found = ops.graph_sample_neighbors(
-        keys(1)[0], ROW[:2], ENDS, np.array([0, 3]), None, None, 5, False, False
-    )
-    np.testing.assert_array_equal(found[1], [2, 0])
+def test_edges_beyond_the_rows_are_none_in_programs_and_refused_at_once() -> None:
+    def counts(ends: Any) -> Any:
+        nodes = np.array([0, 3])
+        return ops.graph_sample_neighbors(
+            keys(1)[0], ROW[:2], ends, nodes, None, None, 5, False, False
+        )[1]
+
+    np.testing.assert_array_equal(phix.jit(counts)(ENDS), [2, 0])
+    with pytest.raises(phix.errors.TensorValueError, match="there are 2 edges"):
+        counts(ENDS)
 
 
 def test_classes_that_labels_name_come_first() -> None:

@@ -124,12 +124,20 @@ class Pullback:
                     grads[node] = value if known is None else add(known, value)
 
     def whole(self, node: int, ct: Any) -> Any:
-        """A cotangent of a node; summed over the axes of a mesh along which it differs and the
-        node's value does not, since that value is used everywhere along them."""
+        """A cotangent of a node, which varies along the axes of a mesh as the node's value does.
+
+        Summed over those along which it differs and the value does not, since that value is used
+        everywhere along them. One that is the same along an axis where the value differs is each
+        part's own from here on, to be summed where it meets what is the same."""
         if self.axes is None:
             return ct
-        for axis in sorted(dense(ct).meta.varying - self.axes[node]):
-            ct = dispatch.bind(OPS["psum"], (dense(ct),), (axis,))
+        ct = dense(ct)
+        for op, axes in (
+            ("psum", ct.meta.varying - self.axes[node]),
+            ("pvary", self.axes[node] - ct.meta.varying),
+        ):
+            for axis in sorted(axes):
+                ct = dispatch.bind(OPS[op], (ct,), (axis,))
         return ct
 
     def watched(self, record: Record, cts: list[Any]) -> Sequence[Any]:
