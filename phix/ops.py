@@ -186,7 +186,6 @@ __all__ = [
     "ppermute", "ppermute_grad",
     "prelu", "prior_box", "prod", "prod_grad", "prune_gate_by_capacity",
     "psroi_pool", "psroi_pool_double_grad", "psroi_pool_grad", "psum", "psum_scatter",
-    "psum_scatter_grad",
     "pure_callback", "put_along_axis", "put_along_axis_", "put_along_axis_grad",
     "pvary", "pvary_grad",
     "qr", "qr_grad",
@@ -12719,8 +12718,8 @@ def all_gather(x: TensorLike, axis_name: str, axis_size: DimLike = -1, axis: int
 
 _psum_scatter = define(
     "psum_scatter", "(Tensor x, str axis_name, int64_t axis_size=-1, int axis=0)", "Tensor(out)",
-    infer_meta=("PsumScatterInferMeta", ("x", "axis_size", "axis")), backward="psum_scatter_grad",
-    jvp="linear", traits=("collective",)
+    infer_meta=("PsumScatterInferMeta", ("x", "axis_size", "axis")), jvp="linear",
+    traits=("collective",)
 )
 def psum_scatter(x: TensorLike, axis_name: str, axis_size: DimLike = -1, axis: int = 0) -> Tensor:
     """Lane i has the sum over all lanes of row i of x along axis, whose size is that of the lanes.
@@ -12731,15 +12730,6 @@ def psum_scatter(x: TensorLike, axis_name: str, axis_size: DimLike = -1, axis: i
         axis_size, axis: int.
     """
     return bind(_psum_scatter, (x,), (axis_name, axis_size, axis))
-
-_psum_scatter_grad = define(
-    "psum_scatter_grad", "(Tensor out_grad, str axis_name, int64_t axis_size, int axis)",
-    "Tensor(x_grad)", invoke="all_gather(out_grad, axis_name, axis_size, axis)",
-    forward="psum_scatter"
-)
-def psum_scatter_grad(out_grad, axis_name, axis_size, axis):
-    """Backward of :func:`psum_scatter`."""
-    return bind(_psum_scatter_grad, (out_grad,), (axis_name, axis_size, axis))
 
 _psum = define(
     "psum", "(Tensor x, str axis_name)", "Tensor(out)", infer_meta=("UnchangedInferMeta", ("x",)),

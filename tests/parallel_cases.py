@@ -38,6 +38,14 @@ class Case:
     outside: Callable[[Callable[..., Any]], Callable[..., Any]] = lambda f: f
 
 
+LANES = np.array([1.0, -2.0, 0.5, 3.0, 1.5, -1.0, 2.0, 0.25] * 8)
+
+
+def either(s: Any, x: Any) -> Any:
+    """Which of the two is taken, differs between the parts."""
+    return phix.cond(x.sum() > 0, lambda: s * x.sum(), lambda: s * s * x.mean())
+
+
 def trained(w: Any, x: Any, y: Any) -> Any:
     """Three steps of gradient descent inside a scan, and the losses."""
 
@@ -209,6 +217,35 @@ def inside_cases(data: Data) -> dict[str, Case]:
             D,
             (s, x),
             parts.sum((1, 2)),
+        ),
+        "grad of what meets parts in a sum": Case(
+            lambda s, x: grad(lambda s: psum((s + x).sum() + 0.5 * s**2, D))(s),
+            (R, D),
+            R,
+            (s, x),
+            x.size + n * s,
+        ),
+        "grad of a scattered sum": Case(
+            lambda s, x: grad(lambda s: (phix.psum_scatter(s * LANES[:n], D) * x.sum()).sum())(s),
+            (R, D),
+            R,
+            (s, x),
+            (n * LANES[:n] * parts.sum((1, 2))).sum(),
+        ),
+        "grad of branches that parts take or not": Case(
+            lambda s, x: grad(lambda s: psum(either(s, x), D))(s),
+            (R, D),
+            R,
+            (s, x),
+            sum(p.sum() if p.sum() > 0 else 2 * s * p.mean() for p in parts),
+        ),
+        "grad outside, of branches": Case(
+            lambda s, x: psum(either(s, x), D),
+            (R, D),
+            R,
+            (s, x),
+            sum(p.sum() if p.sum() > 0 else 2 * s * p.mean() for p in parts),
+            grad,
         ),
         "second": Case(
             lambda s, x: grad(grad(lambda s: psum((ops.sin(s * x)).sum(), D)))(s),

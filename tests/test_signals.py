@@ -98,3 +98,14 @@ def test_short_loops_do_not_ask_nor_programs_in_code_that_is_not_pythons() -> No
     assert "PyErr_CheckSignals" in endless.as_text("llvm")
     (segment,) = NativeProgram(phix.decompose(until)(3, 1.0), (True, True)).segments
     assert "PyErr_CheckSignals" not in native_text(segment, is_plain=True)
+
+
+def test_what_was_donated_to_a_loop_that_was_ended_is_gone(soon: Callable[[], None]) -> None:
+    """The loop wrote over it."""
+    program = phix.jit(lambda x, steps: until(steps, x)[0], donate_argnums=0)
+    given = program(phix.full([64, 64], 1.0), 3)
+    with pytest.raises(KeyboardInterrupt):
+        soon()
+        program(given, LONG)
+    with pytest.raises(phix.errors.DonatedTensorError):
+        given.numpy()

@@ -164,6 +164,17 @@ def test_reads_in_the_own_row_go_along_an_axis(number):
     np.testing.assert_array_equal(raw(function, ROWS, PLACES), wanted)
 
 
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "bool", "float16"])
+def test_numbers_of_rows_that_a_dtype_does_not_hold_are_not_the_own_rows(dtype):
+    """They wrap around or are rounded, and so name other rows."""
+    x = phix.to_tensor(np.arange(900.0).reshape(300, 3))
+    columns = phix.to_tensor(np.arange(300) % 3)
+    wrapped = np.arange(300).astype(dtype).astype("int64") % 300
+    numbers = lambda: ops.arange(0, 300, 1, "int64").astype(dtype).astype("int64")  # noqa: E731
+    picked = phix.jit(lambda x: x[numbers(), columns])
+    np.testing.assert_array_equal(picked(x), np.asarray(x)[wrapped, np.arange(300) % 3])
+
+
 OTHER_ROWS = {
     "a later row": lambda x, j: x[phix.arange(1, 3), j],
     "every second row": lambda x, j: x[phix.arange(0, 4, 2), j],

@@ -46,15 +46,22 @@ class Donating(Jitted[P, R]):
             found = self._found(call, ready)
             if found.launch is None:
                 return self._call(args, kwargs)
-            outs = found.launch(*[x.data for x in tensors])
+            outs = self._launched(found, tensors, gifts)
             self._learn(call, found.pattern)
             self._known[key] = found
         else:
-            outs = found.launch(*[x.data for x in tensors])
-        where = f"{function_name(self.function)}{at_user_line()}"
-        for x in gifts:
-            donation.end(x, where, "leave the argument out of donate_argnums")
+            outs = self._launched(found, tensors, gifts)
         return found.traced.rebuild([tensor_of(o) for o in outs])
+
+    def _launched(self, found: Known, tensors: list[Any], gifts: list[Tensor]) -> Any:
+        """Run the program; the gifts end however it does: it may have written into them."""
+        where = f"{function_name(self.function)}{at_user_line()}"
+        assert found.launch is not None
+        try:
+            return found.launch(*[x.data for x in tensors])
+        finally:
+            for x in gifts:
+                donation.end(x, where, "leave the argument out of donate_argnums")
 
     def _gifts(self, args: tuple[Any, ...]) -> list[Tensor]:
         """The tensors among the donated arguments; arrays, numbers and constants stay."""

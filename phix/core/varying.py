@@ -85,6 +85,9 @@ def _typed_by_graphs(op: Op, metas: Any, attrs: Any, outs: Any) -> Any:
 def prepared(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[Any, ...]:
     """The attributes with graphs whose inputs vary at least as what they are given does.
 
+    Where parts go different ways, all that the graphs are given is each part's own, so that the
+    cotangents of what is the same are summed outside, where every part comes by.
+
     Raises:
         ArgumentError: parts along an axis would join a collective of the graphs, or not, as each
             decides.
@@ -96,13 +99,14 @@ def prepared(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[A
     control = _control(op, inputs, attrs)
     count = len(carried(op, inputs))
     while True:
+        lists = [a | control for a in lists]
         attrs = map_attrs(partial(_retyped, lists=lists, control=control), attrs)
         wider = list(lists)
         for graph in _bodies(op, attrs) if count else ():
             for k in range(count):
                 wider[k] |= graph.outputs[k].meta.varying | control
         control = _control(op, inputs, attrs) | control
-        if wider == lists:
+        if wider == lists and all(control <= a for a in lists):
             break
         lists = wider
     _check_control(op, attrs, control)

@@ -196,6 +196,17 @@ def all_gather_vjp(active: Any, x: Any, axis_name: str, size: Any, axis: int) ->
     return ops.all_gather(x, axis_name, size, axis), pull
 
 
+@rules.vjp("psum_scatter")
+def psum_scatter_vjp(active: Any, x: Any, axis_name: str, size: Any, axis: int) -> Any:
+    is_one = is_tracked(axis_name) and axis_name not in x.meta.varying  # the x of all parts
+
+    def pull(ct: Any) -> Any:
+        rows = ops.all_gather(ct, axis_name, size, axis)
+        return (ops.psum(rows, axis_name) if is_one else rows,)
+
+    return ops.psum_scatter(x, axis_name, size, axis), pull
+
+
 @rules.decompose("pvary_grad")
 def pvary_grad(out_grad: Any) -> Any:
     return out_grad

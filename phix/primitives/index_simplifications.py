@@ -81,9 +81,16 @@ def _along_axis(x: Any, index: Any) -> tuple[int, Call] | None:
     return None
 
 
+def _holds(dtype: Any, size: dm.DimLike) -> bool:
+    """Whether a dtype has all ints from 0 to ``size``: others wrap around or are rounded."""
+    if dt.kind(dtype) != "int" or dtype in dt.STORAGE:
+        return False
+    return dtype.itemsize == 8 or (isinstance(size, int) and size <= np.iinfo(dtype).max)
+
+
 def _is_own_number(x: Any, axis: int, size: dm.DimLike) -> bool:
     """Whether ``x[..., i, ...]`` is ``i``, the index of that axis, which has that size."""
-    if not dm.same(x.meta.dims[axis], size):
+    if not dm.same(x.meta.dims[axis], size) or not _holds(x.dtype, size):
         return False
     expanded = made_by(x, "expand")
     if expanded is not None:
