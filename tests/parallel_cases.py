@@ -239,6 +239,17 @@ def inside_cases(data: Data) -> dict[str, Case]:
             (s, x),
             sum(p.sum() if p.sum() > 0 else 2 * s * p.mean() for p in parts),
         ),
+        "grad of a loop whose carry becomes the same": Case(
+            lambda s, x: grad(
+                lambda s: psum(
+                    phix.scan(lambda c, _: (pmean(c, D) * s, None), x.sum() * s, None, 3)[0], D
+                )
+            )(s),
+            (R, D),
+            R,
+            (s, x),
+            4 * s**3 * total,
+        ),
         "grad outside, of branches": Case(
             lambda s, x: psum(either(s, x), D),
             (R, D),

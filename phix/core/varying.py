@@ -17,6 +17,7 @@ from typing import Any
 from phix.core.context import context
 from phix.core.errors import ArgumentError
 from phix.core.graph import Constant, Graph, flat, graphs_in, map_attrs, map_entries
+from phix.core.later import call_op
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.transforms import transforms
@@ -110,7 +111,27 @@ def prepared(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> tuple[A
             break
         lists = wider
     _check_control(op, attrs, control)
-    return attrs
+    return _with_results_alike(op, attrs, [*lists[:count]], control)
+
+
+def _with_results_alike(
+    op: Op, attrs: tuple[Any, ...], start: Sequence[Axes], control: Axes
+) -> tuple[Any, ...]:
+    """Graphs whose results vary as those of the op do, so that their cotangents do."""
+    bodies = _bodies(op, attrs)
+    count = max((len(g.outputs) for g in bodies), default=0)
+    wanted = [
+        control | union(g.outputs[k] for g in bodies) | (start[k] if k < len(start) else _NONE)
+        for k in range(count)
+    ]
+
+    def alike(graph: Graph) -> Graph:
+        if not any(graph is g for g in bodies):
+            return graph
+        missing = [sorted(w - v.meta.varying) for v, w in zip(graph.outputs, wanted)]
+        return _traced(graph, [v.meta for v in graph.inputs], missing) if any(missing) else graph
+
+    return map_attrs(alike, attrs)
 
 
 def _retyped(graph: Graph, lists: Sequence[Axes], control: Axes) -> Graph:
@@ -119,11 +140,24 @@ def _retyped(graph: Graph, lists: Sequence[Axes], control: Axes) -> Graph:
     wanted = [v.meta.varying | a for v, a in zip(graph.inputs, [*own, *lists])]
     if all(v.meta.varying == w for v, w in zip(graph.inputs, wanted)):
         return graph
-    key = ("varying", *wanted)
+    metas = [v.meta.with_varying(w) for v, w in zip(graph.inputs, wanted)]
+    return _traced(graph, metas, [[]] * len(graph.outputs))
+
+
+def _traced(graph: Graph, metas: Sequence[MetaTensor], missing: Sequence[Sequence[str]]) -> Graph:
+    """The graph for inputs of these metas, its results made each part's own along some axes."""
+    key = ("varying", *(m.varying for m in metas), *map(tuple, missing))
     found: Graph | None = graph.memo.get(key)
     if found is None:
-        metas = [v.meta.with_varying(w) for v, w in zip(graph.inputs, wanted)]
-        made, closed = transforms().trace(graph, metas)
+
+        def run(*inputs: Any) -> list[Any]:
+            outs = list(graph(*inputs))
+            for k, axes in enumerate(missing):
+                for axis in axes:
+                    outs[k] = call_op("pvary", outs[k], attrs=(axis,))
+            return outs
+
+        made, closed = transforms().trace(run, metas)
         count = len(graph.inputs)
         constants = tuple(map(Constant, made.inputs[count:], closed))
         found = Graph(made.inputs[:count], constants, made.equations, made.outputs)
