@@ -112,6 +112,8 @@ LIKE_NUMPY: dict[str, Call] = {
     )[0],
     "searchsorted": lambda np, t: np.searchsorted(t(HIGH), t(HIGH - np.uint64(1))),
     "searchsorted right": lambda np, t: np.searchsorted(t(HIGH), t(HIGH), "right"),
+    "searchsorted of signed ones": lambda np, t: np.searchsorted(t(HIGH), t([-1, 2, 7]), "right"),
+    "searchsorted in signed ones": lambda np, t: np.searchsorted(t([-2, -1, 0, 7]), t(HIGH - HIGH)),
     "isin": lambda np, t: np.isin(t(HIGH), t(HIGH)),
     "digitize": lambda np, t: np.digitize(t(HIGH), t(HIGH)),
     "digitize down": lambda np, t: np.digitize(t([0.5, 1.0, 3.0]), t([2.0, 1.0, 1.0, 0.0])),

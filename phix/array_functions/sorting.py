@@ -117,9 +117,19 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     dtype = dt.promote(x.dtype, values.dtype)
     if dt.is_complex(dtype):
         raise NotOfferedError("complex numbers")
+    if dtype == dt.int64 and dt.uint64 in (x.dtype, values.dtype):
+        return _searched_beside_signed(x, values, side)
     flat = ops.reshape(_key(values, dtype), [-1])
     found = ops.searchsorted(_key(x, dtype), flat, False, side == "right")
     return ops.reshape(found, values.shape)
+
+
+def _searched_beside_signed(x: Any, values: Any, side: str) -> Any:
+    """As :func:`searchsorted`, where one is uint64, the other signed: negative ones are first."""
+    first, second = (ops.where(ops.less_than(v, 0), 0, v).astype(dt.uint64) for v in (x, values))
+    found = searchsorted(first, second, side)
+    negative = ops.sum(ops.less_than(x, 0).astype(dt.int64))
+    return ops.where(ops.less_than(values, 0), 0, ops.maximum(found, negative))
 
 
 def is_rising(edges: Any) -> bool | None:
