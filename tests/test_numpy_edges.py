@@ -94,3 +94,101 @@ def test_refusals_say_the_way(name: str) -> None:
     call, said = REFUSED[name]
     with pytest.raises(errors.PhixError, match=said):
         call()
+
+
+# -- values near the ends of dtypes and bins -------------------------------------------------------
+HIGH = np.array([2, 2**63 + 6], np.uint64)
+NEAR = np.array([1 - 1e-12, 2 - 1e-12])
+EDGES = np.array([0, 1, 2], np.float32)
+LONG = np.array([2**40 + 1], np.int64)
+POINTS = np.array([0.1, 0.5, 0.9, 0.4]), np.array([0.2, 0.3, 0.8, 0.9])
+
+Call = Callable[[Any, Callable[[Any], Any]], Any]
+LIKE_NUMPY: dict[str, Call] = {
+    "histogram of int edges": lambda np, t: np.histogram(t([-0.5, 0.5, 1.5]), bins=[0, 1, 2])[0],
+    "histogram of float32 edges": lambda np, t: np.histogram(t(NEAR), bins=t(EDGES))[0],
+    "histogram of uint8 edges": lambda np, t: np.histogram(
+        t([1, 257, -255]), bins=t(EDGES.astype("uint8"))
+    )[0],
+    "searchsorted": lambda np, t: np.searchsorted(t(HIGH), t(HIGH - np.uint64(1))),
+    "searchsorted right": lambda np, t: np.searchsorted(t(HIGH), t(HIGH), "right"),
+    "searchsorted of signed ones": lambda np, t: np.searchsorted(t(HIGH), t([-1, 2, 7]), "right"),
+    "searchsorted in signed ones": lambda np, t: np.searchsorted(t([-2, -1, 0, 7]), t(HIGH - HIGH)),
+    "isin": lambda np, t: np.isin(t(HIGH), t(HIGH)),
+    "digitize": lambda np, t: np.digitize(t(HIGH), t(HIGH)),
+    "digitize down": lambda np, t: np.digitize(t([0.5, 1.0, 3.0]), t([2.0, 1.0, 1.0, 0.0])),
+    "concatenate": lambda np, t: np.concatenate([t(LONG), t(EDGES)], dtype=np.float64),
+    "stack": lambda np, t: np.stack([t(LONG), t(EDGES[:1])], dtype=np.float64),
+    "vstack": lambda np, t: np.vstack([t(LONG), t(EDGES[:1])], dtype=np.float64),
+    "hstack": lambda np, t: np.hstack([t(LONG), t(EDGES)], dtype=np.float64),
+    "diff": lambda np, t: np.diff(t([1, 2]), prepend=0.5),
+    "diff of truths": lambda np, t: np.diff(t([True, False]), append=2),
+    "diff of truths and one": lambda np, t: np.diff(t([True, False]), append=True),
+    "ediff1d": lambda np, t: np.ediff1d(t([1, 2]), to_end=3, to_begin=t([4, 5])),
+    "histogram2d of two counts": lambda np, t: np.histogram2d(
+        *map(t, POINTS), bins=np.array([2, 3])
+    )[0],
+    "histogram2d of int edges": lambda np, t: np.histogram2d(*map(t, POINTS), bins=[0, 1, 2])[0],
+    "histogramdd of counts": lambda np, t: np.histogramdd(
+        list(map(t, POINTS)), np.array([2, 3])
+    )[0],
+    "histogramdd of one count": lambda np, t: np.histogramdd(list(map(t, POINTS)), np.array(2))[0],
+    "interp": lambda np, t: np.interp(t([0.5, 1.0, 1.5]), [0.0, 1.0, 1.0], [0.0, 1.0, 2.0]),
+    "interp of one point": lambda np, t: np.interp(t([0.5, 1.5]), [1.0], [2.0]),
+    "delete nothing": lambda np, t: np.delete(t([1, 2, 3]), []),
+    "convolve": lambda np, t: np.convolve(t(ROW), t(ROW)),
+    "correlate": lambda np, t: np.correlate(t(ROW), t(ROW), "full"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LIKE_NUMPY)
+def test_the_result_is_as_of_numpy(name: str) -> None:
+    wanted = LIKE_NUMPY[name](np, np.asarray)
+    found = LIKE_NUMPY[name](phix.numpy, lambda v: phix.numpy.asarray(v))
+    assert isinstance(found, phix.Tensor)
+    assert found.dtype.kind == wanted.dtype.kind and found.tolist() == wanted.tolist()
+
+
+NOT_TAKEN: dict[str, Call] = {
+    "searchsorted": lambda np, t: np.searchsorted(t([1j, 2j]), t(1j)),
+    "ediff1d": lambda np, t: np.ediff1d(t([1, 2]), to_end=0.5),
+    "concatenate": lambda np, t: np.concatenate([t([1]), t([0.5])], dtype=np.int64),
+    "array_split in 0": lambda np, t: np.array_split(t([1, 2]), 0),
+    "array_split in -2": lambda np, t: np.array_split(t([1, 2]), -2),
+    "split in 0": lambda np, t: np.split(t([1, 2]), 0),
+    "delete": lambda np, t: np.delete(t([1, 2, 3]), [1.7]),
+    "insert": lambda np, t: np.insert(t([1, 2, 3]), [1.7], 4),
+    "digitize": lambda np, t: np.digitize(t([1.0]), [0.0, 2.0, 1.0]),
+    "histogram": lambda np, t: np.histogram(t([1.0]), [2.0, 1.0]),
+    "histogramdd": lambda np, t: np.histogramdd(t([[1.0, 2.0]]), np.array([1, 2, 3])),
+}
+
+
+@pytest.mark.parametrize("name", NOT_TAKEN)
+def test_what_numpy_refuses_is_refused(name: str) -> None:
+    if name != "searchsorted":
+        with pytest.raises((TypeError, ValueError, IndexError, ZeroDivisionError)):
+            NOT_TAKEN[name](np, np.asarray)
+    with pytest.raises(errors.PhixError):
+        NOT_TAKEN[name](phix.numpy, phix.numpy.asarray)
+
+
+def test_the_slope_of_interp_is_a_number_where_points_repeat() -> None:
+    for points, values in (([0.0, 1.0, 1.0], [0.0, 1.0, 2.0]), ([1.0], [2.0])):
+        slope = phix.grad(lambda x, p=points, v=values: phix.numpy.interp(x, p, v))
+        assert slope(phix.to_tensor(1.5)).tolist() == 0.0
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {
+    "copy": phix.numpy.copy,
+    "asarray": lambda x: phix.numpy.asarray(x, copy=True),
+    "array": phix.numpy.array,
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_copy_lives_on_where_the_tensor_is_donated(name: str) -> None:
+    x = phix.to_tensor([1.0, 2.0])
+    copied = COPIES[name](x)
+    phix.jit(lambda v: v + 1, donate_argnums=0)(x)
+    assert copied.tolist() == [1.0, 2.0]

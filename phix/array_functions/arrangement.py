@@ -35,10 +35,10 @@ def concatenate(
 ) -> Any:
     """The arrays one behind the other along an axis; flattened for axis=None."""
     refuse(out=out)
-    parts = [tensor(a) for a in some(arrays, "concatenate")]
+    parts = [cast_as_allowed(tensor(a), dtype, casting) for a in some(arrays, "concatenate")]
     if axis is None:
         parts, axis = [ops.reshape(p, [-1]) for p in parts], 0
-    return cast_as_allowed(ops.concat(parts, axis_of(axis, parts[0].ndim)), dtype, casting)
+    return ops.concat(parts, axis_of(axis, parts[0].ndim))
 
 
 def stack(
@@ -46,7 +46,7 @@ def stack(
 ) -> Any:
     """The arrays along a new axis."""
     refuse(out=out)
-    return cast_as_allowed(ops.stack([tensor(a) for a in arrays], axis), dtype, casting)
+    return ops.stack([cast_as_allowed(tensor(a), dtype, casting) for a in arrays], axis)
 
 
 def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
@@ -93,6 +93,13 @@ atleast_3d = _at_least(
 
 
 # -- apart ---------------------------------------------------------------------------------------
+def _section_count(sections: Any) -> int:
+    count = operator.index(sections)
+    if count < 1:
+        raise AttributeValueError(f"an array is split in at least 1 part, found {count}")
+    return count
+
+
 def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     """The array in parts along an axis, the first ones longer where they cannot be equal."""
     x = tensor(ary)
@@ -101,7 +108,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     if isinstance(indices_or_sections, (Sequence, np.ndarray)):
         ends = [operator.index(i) for i in indices_or_sections]
     else:
-        count = operator.index(indices_or_sections)
+        count = _section_count(indices_or_sections)
         each, more = divmod(size, count)
         ends = [(each + 1) * k if k < more else each * k + more for k in range(1, count)]
     bounds = [slice(*pair) for pair in zip([0, *ends], [*ends, size])]
@@ -113,7 +120,7 @@ def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     x = tensor(ary)
     if not isinstance(indices_or_sections, (Sequence, np.ndarray)):
         size = x.shape[axis_of(axis, x.ndim)]
-        if size % operator.index(indices_or_sections):
+        if size % _section_count(indices_or_sections):
             raise ShapeError(
                 f"split: {size} elements do not make {indices_or_sections} equal parts; use "
                 "np.array_split"

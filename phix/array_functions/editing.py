@@ -10,11 +10,23 @@ import numpy as np
 
 from phix import ops
 from phix.array_functions.arrangement import concatenate
-from phix.array_functions.numpy_arguments import axis_of, operand, refuse, tensor
+from phix.array_functions.numpy_arguments import (
+    axis_of,
+    cast_as_allowed,
+    operand,
+    refuse,
+    tensor,
+)
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
-from phix.core.errors import ArgumentError, AttributeValueError, ConcretizationError, ShapeError
+from phix.core.errors import (
+    ArgumentError,
+    AttributeValueError,
+    ConcretizationError,
+    DTypeError,
+    ShapeError,
+)
 from phix.core.tensor import TensorBase
 
 Function = Callable[..., Any]
@@ -47,6 +59,8 @@ def _positions(name: str, obj: Any, size: Any) -> np.ndarray:
                 f"{name}: a mask over {size} elements has that shape, not {found.shape}"
             )
         return np.flatnonzero(found)
+    if found.size and found.dtype.kind not in "iu":
+        raise DTypeError(f"{name}: places are ints or a mask of bools, found {obj!r:.80}")
     return found.astype(np.int64)
 
 
@@ -225,8 +239,10 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """The differences of neighbours among all elements, with more in front and behind."""
     x = ops.reshape(tensor(ary), [-1])
-    parts = [None if v is None else ops.reshape(tensor(v).astype(x.dtype), [-1])
-             for v in (to_begin, to_end)]  # fmt: skip
+    parts = [
+        None if v is None else ops.reshape(cast_as_allowed(tensor(v), x.dtype, "same_kind"), [-1])
+        for v in (to_begin, to_end)
+    ]
     whole = [parts[0], x[1:] - x[:-1], parts[1]]
     return concatenate([p for p in whole if p is not None])
 

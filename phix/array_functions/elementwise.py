@@ -22,6 +22,7 @@ from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
+from phix.core.tensor import TensorBase
 
 Function = Callable[..., Any]
 
@@ -147,7 +148,8 @@ def interp(
     passed = ops.cast(ops.greater_equal(ops.unsqueeze(at, [-1]), points), dt.int64)
     number = ops.minimum(ops.maximum(ops.sum(passed, [-1]) - 1, 0), count - 2)
     x0, x1, y0, y1 = (v[n] for v in (points, values) for n in (number, number + 1))
-    inside = y0 + (at - x0) * ((y1 - y0) / (x1 - x0))
+    width = ops.where(x1 == x0, 1, x1 - x0)  # where points repeat, no slope is used
+    inside = y0 + (at - x0) * ((y1 - y0) / width)
     low, high = (values[0] if left is None else left), (values[-1] if right is None else right)
     found = ops.where(ops.less_than(at, points[0]), low, inside)
     found = ops.where(ops.greater_equal(at, points[-1]), values[-1], found)
@@ -198,7 +200,7 @@ def size(a: Any, axis: Any = None) -> Any:
 
 def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
     """A copy."""
-    return owned_tensor(a)
+    return ops.assign(a) if isinstance(a, TensorBase) else owned_tensor(a)
 
 
 NAMES: dict[str, Function] = {

@@ -10,11 +10,12 @@ import numpy as np
 
 from phix import ops
 from phix.array_functions.numpy_arguments import floating, tensor
-from phix.array_functions.sorting import searchsorted
+from phix.array_functions.sorting import is_rising, searchsorted
 from phix.core import dtypes as dt
 from phix.core.attrs import is_traced
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError
+from phix.core.tensor import TensorBase
 
 Function = Callable[..., Any]
 
@@ -29,8 +30,12 @@ def _edges(name: str, x: Any, bins: Any, ends: Any) -> Any:
         raise NotOfferedError(f"bins={bins!r}")
     if not _is_count(bins):
         edges = tensor(bins)
+        if not edges.ndim and dt.has_ints_alone(edges.dtype) and not is_traced(edges):
+            return _edges(name, x, int(edges), ends)
         if edges.ndim != 1:
             raise ShapeError(f"{name}: bins are an int or a vector of edges, found {edges.meta}")
+        if is_rising(edges) is False:
+            raise AttributeValueError(f"{name}: edges go up, found {bins!r:.80}")
         return edges
     if bins < 1:
         raise AttributeValueError(f"{name}: bins is at least 1, found {bins}")
@@ -72,7 +77,7 @@ def _numbers(x: Any, edges: Any) -> Any:
     """The bin of each element, from 0; -1 and one more than there are outside. The last edge is
     in the last bin."""
     count = edges.shape[0] - 1
-    found = searchsorted(edges, x.astype(edges.dtype), "right") - 1
+    found = searchsorted(edges, x, "right") - 1
     found = ops.where(x == edges[-1], count - 1, found)
     return ops.where(ops.isnan(x), -1, found) if dt.is_float(x.dtype) else found
 
@@ -101,6 +106,13 @@ def histogram(
     return found / (edges[1:] - edges[:-1]) / ops.sum(found), edges
 
 
+def _length(bins: Any) -> Any:
+    """For how many axes ``bins`` speak, one by one; None where for all at once."""
+    if isinstance(bins, (TensorBase, np.ndarray)):
+        return bins.shape[0] if bins.ndim else None
+    return len(bins) if isinstance(bins, Sequence) and not isinstance(bins, str) else None
+
+
 def histogramdd(
     sample: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, tuple[Any, ...]]:
@@ -112,8 +124,7 @@ def histogramdd(
     if points.ndim != 2:
         raise ShapeError(f"histogramdd: a sample has a row for each point, found {points.meta}")
     rank = points.shape[1]
-    several = isinstance(bins, Sequence) and not isinstance(bins, str)
-    each = list(bins) if several else [bins] * rank
+    each = list(bins) if _length(bins) is not None else [bins] * rank
     if len(each) != rank or (range is not None and len(range) != rank):
         raise AttributeValueError(f"histogramdd: {rank} axes, found bins for {len(each)}")
     ends = [None] * rank if range is None else list(range)
@@ -126,7 +137,7 @@ def histogramdd(
         inside = ops.logical_and(inside, ops.logical_and(number >= 0, number < size))
     w = None if weights is None else ops.reshape(tensor(weights), [-1])
     found = ops.reshape(_summed(place, inside, math.prod(sizes), w), sizes)
-    found = found if w is not None else found.astype(edges[0].dtype)
+    found = floating(found)
     if density:
         total = ops.sum(found)
         for i, e in enumerate(edges):
@@ -143,8 +154,7 @@ def histogram2d(
     x: Any, y: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None
 ) -> tuple[Any, Any, Any]:
     """How many of the points (x, y) lie in each rectangle, and the edges along both axes."""
-    given = isinstance(bins, (list, tuple)) and len(bins) == 2
-    each = bins if given or _is_count(bins) else [bins, bins]
+    each = bins if _length(bins) in (None, 2) else [bins, bins]
     found, edges = histogramdd([x, y], each, range, density, weights)
     return found, edges[0], edges[1]
 

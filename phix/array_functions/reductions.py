@@ -196,7 +196,10 @@ def _as_part(value: Any, x: Any, at: int) -> Any:
     """What stands before or behind x along the axis ``at``; a number in each row."""
     if not given(value):
         return None
-    part = tensor(value).astype(x.dtype) if isinstance(value, (int, float)) else tensor(value)
+    part = tensor(value)
+    python_type = next((t for t in (bool, int, float) if isinstance(value, t)), None)
+    if python_type is not None and dt.promote_weak(x.dtype, python_type) == x.dtype:
+        part = part.astype(x.dtype)
     rest = [1 if i == at else d for i, d in enumerate(x.shape)]
     return ops.expand(part, rest) if not part.ndim else part
 

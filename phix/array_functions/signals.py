@@ -65,7 +65,7 @@ def _sums(x: Any, y: Any) -> Any:
     rows = ops.pad(rows, [0, 0, 0, m], 0)
     flat = ops.reshape(rows, (-1,))[: m * (n + m - 1)]
     summed = ops.sum(ops.reshape(flat, (m, n + m - 1)), [0])
-    return summed.astype(x.dtype) if dt.kind(x.dtype) == "int" else summed
+    return summed.astype(x.dtype) if dt.kind(x.dtype) in ("bool", "int") else summed
 
 
 # -- windows -------------------------------------------------------------------------------------

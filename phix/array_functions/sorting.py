@@ -8,7 +8,9 @@ from typing import Any
 from phix import ops
 from phix.array_functions.numpy_arguments import axes_of, axis_of, given, refuse, tensor
 from phix.core import dtypes as dt
+from phix.core.attrs import is_traced
 from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
 
@@ -92,6 +94,16 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
     return found
 
 
+def _key(x: Any, dtype: Any) -> Any:
+    """Numbers in the order of x that the op takes, for what is compared in ``dtype``."""
+    if dtype == dt.uint64:
+        held = ops.bitcast(x.astype(dtype), dt.int64)
+        return ops.bitwise_xor(held, ops.full((), -(2**63), dt.int64))
+    if dtype in (dt.int32, dt.int64, dt.float32, dt.float64):
+        return x.astype(dtype)
+    return x.astype(dt.float32 if dt.is_float(dtype) else dt.int64)
+
+
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     """Where in the sorted vector a each element of v belongs: before (left) or behind (right)
     equal ones."""
@@ -103,11 +115,29 @@ def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
     if given(sorter):
         x = ops.gather(x, tensor(sorter), 0)
     dtype = dt.promote(x.dtype, values.dtype)
-    if dtype not in (dt.int32, dt.int64, dt.float32, dt.float64):
-        dtype = dt.float32 if dt.is_float(dtype) else dt.int64
-    flat = ops.reshape(values.astype(dtype), [-1])
-    found = ops.searchsorted(x.astype(dtype), flat, False, side == "right")
+    if dt.is_complex(dtype):
+        raise NotOfferedError("complex numbers")
+    if dtype == dt.int64 and dt.uint64 in (x.dtype, values.dtype):
+        return _searched_beside_signed(x, values, side)
+    flat = ops.reshape(_key(values, dtype), [-1])
+    found = ops.searchsorted(_key(x, dtype), flat, False, side == "right")
     return ops.reshape(found, values.shape)
+
+
+def _searched_beside_signed(x: Any, values: Any, side: str) -> Any:
+    """As :func:`searchsorted`, where one is uint64, the other signed: negative ones are first."""
+    first, second = (ops.where(ops.less_than(v, 0), 0, v).astype(dt.uint64) for v in (x, values))
+    found = searchsorted(first, second, side)
+    negative = ops.sum(ops.less_than(x, 0).astype(dt.int64))
+    return ops.where(ops.less_than(values, 0), 0, ops.maximum(found, negative))
+
+
+def is_rising(edges: Any) -> bool | None:
+    """Whether no edge is below the one before it; None where that is not known yet."""
+    if is_traced(edges):
+        return None
+    known = edges.numpy()
+    return not bool((known[1:] < known[:-1]).any())
 
 
 def digitize(x: Any, bins: Any, right: bool = False) -> Any:
@@ -115,6 +145,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     edges, values = tensor(bins), tensor(x)
     if edges.ndim != 1:
         raise ShapeError(f"digitize: bins are a vector, found {edges.meta}")
+    if is_rising(edges) is False and is_rising(ops.flip(edges, [0])) is False:
+        raise AttributeValueError(f"digitize: bins go up or down, found {bins!r:.80}")
     side = "left" if right else "right"
     up = searchsorted(edges, values, side)
     if edges.shape[0] == 0:

@@ -74,7 +74,7 @@ def asarray(
         if copy is False:
             raise AttributeValueError(f"asarray: copy=False, but {found.meta} must be cast")
         found = found.astype(wanted)
-    return _on(found, device)
+    return _on(ops.assign(found) if copy and found is a else found, device)
 
 
 def _of_python(value: Any, wanted: Any) -> Any:
@@ -92,7 +92,7 @@ def array(
 ) -> Any:  # fmt: skip
     """A tensor of an array, a number, or nested lists of them, with ``ndmin`` axes at least."""
     refuse(ndmax=ndmax or None)
-    found = asarray(object, dtype, order, copy=None if copy else copy, like=like)
+    found = asarray(object, dtype, order, copy=copy, like=like)
     more = ndmin - found.ndim
     return ops.reshape(found, (*(1,) * more, *found.shape)) if more > 0 else found
 
