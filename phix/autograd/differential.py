@@ -411,7 +411,8 @@ class primitive:
 
         values, rebuilt = _split(args)
         count = len(values)
-        places = {**dict(enumerate(rebuilt(values))), **kwargs}
+        places: dict[Any, Any] = dict(enumerate(rebuilt(values)))
+        places |= kwargs
         guards = self._refused({p: v for p, v in places.items() if p not in self.makers})
 
         def whole(*own: Any) -> Any:
