@@ -108,6 +108,113 @@ def test_functions_with_derivatives_of_their_own() -> None:
     onp.testing.assert_allclose(ag.grad(kept)(0.3), onp.sin(0.6), rtol=1e-14)
 
 
+def test_primitives_have_cotangents_and_settings_of_autograd() -> None:
+    square = ag.primitive(lambda z: z * z)
+    ag.defvjp(square, lambda ans, z: lambda g: g * 2 * z)
+    c = 0.3 - 0.7j
+    found = ag.grad(lambda x: np.real(c * square(x + 2j * x)))(1.5)
+    assert found == pytest.approx((c * (1 + 2j) ** 2).real * 3.0, abs=1e-14)
+    of_z = ag.grad(lambda z: np.real(c * square(z)))(1 + 2j)
+    assert of_z == pytest.approx(2 * c * (1 + 2j))  # df/dx - i df/dy
+
+    @ag.primitive
+    def power(x: Any, n: int, how: str = "up", p: Any = None) -> Any:
+        assert type(n) is int and how == "up"
+        for _ in range(n - 1):
+            x = x * (1.0 if p is None else p["a"] + p["n"])
+        return x * x
+
+    ag.defvjp(power, lambda ans, x, n, how="up", p=None: lambda g: g * n * x,
+              lambda ans, x, n, how="up", p=None: lambda g: g)  # fmt: skip
+    assert ag.grad(power)(2.0, 3) == 6.0
+    assert ag.grad(lambda x: power(x, 3))(2.0) == 6.0
+    ag.defvjp(power, lambda ans, *own: lambda g: {"a": g * 7.0, "n": 0}, argnums=[3])
+    assert ag.grad(lambda a: power(2.0, 3, "up", {"a": a, "n": 2}))(1.0) == 7.0
+    kept = ag.checkpoint(lambda x, n, scale=1: sum(x**i for i in range(n)) * range(5)[scale])
+    assert ag.grad(lambda x: kept(x, 3, scale=2))(2.0) == 10.0
+    thirds = ag.grad(lambda x: ag.checkpoint(lambda x, y: x + y * y)(x, 0.1) * x)(0.0)
+    assert thirds == pytest.approx(0.01, rel=1e-15)
+
+
+def test_primitives_without_derivatives_are_refused() -> None:
+    product = ag.primitive(lambda x, y, scale=1.0: x * y * scale)
+    with pytest.raises(DifferentiationError, match="has no VJP for argument 0"):
+        ag.grad(product)(2.0, 3.0)
+    ag.defvjp(product, lambda ans, x, y, scale=1.0: lambda g: g * y * scale)
+    assert ag.grad(product)(2.0, 3.0) == 3.0
+    assert ag.grad(lambda y: ag.grad(product)(2.0, y))(3.0) == 1.0
+    with pytest.raises(NotImplementedError, match="has no VJP for argument 1; give one"):
+        ag.grad(lambda x: product(x, x))(2.0)
+    with pytest.raises(DifferentiationError):
+        ag.grad(lambda x: product(x, 2.0, scale=x))(2.0)
+    ag.defvjp(product, None, argnums=[1])
+    assert ag.grad(lambda x: product(x, x))(2.0) == 2.0
+
+
+# Of x = 1.0 -> what is computed of masks and ints, and its derivative.
+OF_INTS: dict[str, Any] = {
+    "where": (lambda x: np.where(x > 0, 0.1, 0.2) * x, 0.1),
+    "multiply": (lambda x: np.multiply(0.1, x > 0) * x, 0.1),
+    "mean": (lambda x: np.mean(np.stack([x, -x, -x]) > 0) * x, 1 / 3),
+    "exp": (lambda x: np.exp(np.sum(x > 0)) * x, onp.exp(1.0)),
+    "sqrt": (lambda x: np.sqrt(np.sum(x > 0) + 1) * x, onp.sqrt(2.0)),
+    "arctan2": (lambda x: np.arctan2(x > 0, np.sum(x > 0) + 2) * x, onp.arctan2(1, 3)),
+    "norm": (lambda x: np.linalg.norm(np.stack([x, x]) > 0) * x, onp.sqrt(2.0)),
+    "list": (lambda x: np.sum(np.array([x > 0, 0.1])) * x, 1.1),
+    "narrow": (lambda x: np.full_like(x > 0, 2.0, dtype=np.float32) * x, 2.0),
+    "dtype": (lambda x: np.full_like(x > 0, 0.1, dtype=float) * x, 0.1),
+    "numpy's float": (lambda x: np.float64(0.1) * (x > 0) * x, 0.1),
+    "float first": (lambda x: 0.1 * x * (x > 0), 0.1),
+    "special": (lambda x: phix.autograd.scipy.special.expit(x > 0) * x, scipy.special.expit(1.0)),
+}
+
+
+@pytest.mark.parametrize("name", OF_INTS)
+def test_floats_of_masks_and_ints_are_float64(name: str) -> None:
+    function, want = OF_INTS[name]
+    assert ag.grad(function)(1.0) == pytest.approx(want, rel=1e-15)
+    narrow = ag.grad(lambda x: np.multiply(0.1, x) ** 2)(onp.float32(1.0))
+    assert narrow.dtype == "float32"
+
+
+def test_scipy_of_ints_is_float64() -> None:
+    special, stats = phix.autograd.scipy.special, phix.autograd.scipy.stats
+    ints = onp.arange(3) + 10
+    for found, want in [
+        (special.gammaln(ints), scipy.special.gammaln(ints)),
+        (special.expit(1), scipy.special.expit(1)),
+        (special.expit(True), scipy.special.expit(1)),
+        (special.logsumexp(ints), scipy.special.logsumexp(ints)),
+        (special.logsumexp([[1, 2]], 1), scipy.special.logsumexp([[1, 2]], 1)),
+        (special.logsumexp(ints, axis=0, b=ints), scipy.special.logsumexp(ints, axis=0, b=ints)),
+        (special.polygamma(1, 2), scipy.special.polygamma(1, 2)),
+        (special.multigammaln(5, 2), scipy.special.multigammaln(5, 2)),
+        (stats.norm.logpdf(1), scipy.stats.norm.logpdf(1)),
+        (stats.norm.logpdf(1, loc=2, scale=3), scipy.stats.norm.logpdf(1, loc=2, scale=3)),
+        (stats.poisson.logpmf(ints, 3), scipy.stats.poisson.logpmf(ints, 3)),
+        (stats.multinomial.logpmf([1, 2], 3, [0.25, 0.75]),
+         scipy.stats.multinomial.logpmf([1, 2], 3, [0.25, 0.75])),
+        (stats.dirichlet.pdf([0.3, 0.7], [1, 2]), scipy.stats.dirichlet.pdf([0.3, 0.7], [1, 2])),
+        (stats.dirichlet.pdf([0.3, 0.7], alpha=[1, 2]), 1.4),
+        (stats.sem(ints), scipy.stats.sem(ints)),
+    ]:  # fmt: skip
+        assert onp.asarray(found).dtype == "float64"
+        onp.testing.assert_allclose(found, want, rtol=1e-12)
+    assert stats.mode(ints)[0].dtype == "int64"
+
+
+def test_derivatives_are_the_callers() -> None:
+    slope = ag.grad(lambda x: np.sum(x**2))(X)
+    slope *= 2.0
+    onp.testing.assert_allclose(slope, 4 * X)
+    slope, aux = ag.grad_and_aux(lambda x: (x**2, x**3))(2.0)
+    assert (slope, aux) == (4.0, 8.0) and isinstance(aux, onp.generic)
+    slope, aux = ag.grad_and_aux(lambda x: (x**2, {"a": [x, "more", 3]}))(2.0)
+    assert (slope, aux) == (4.0, {"a": [2.0, "more", 3]})
+    assert ag.grad(lambda x: ag.grad_and_aux(lambda y: (x * y**2, y))(x)[0])(3.0) == 12.0
+    assert ag.grad(lambda x: ag.grad_and_aux(lambda y: (y**2, y**3))(x)[1])(2.0) == 12.0
+
+
 def test_optimizers_go_down_from_trees() -> None:
     goal = {"a": onp.array([1.0, 2.0]), "b": [3.0]}
     seen: list[int] = []

@@ -25,13 +25,15 @@ from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor
 from phix.core.errors import ArgumentError, DifferentiationError
-from phix.core.tensor import TensorBase
+from phix.core.tensor import TensorBase, Tracer
 
 Function = Callable[..., Any]
 
 
 # -- one argument of many --------------------------------------------------------------------------
-def _unary(fun: Function, argnum: Any, args: Any, kwargs: Any) -> tuple[Function, Any]:
+def _unary(
+    fun: Function, argnum: Any, args: Any, kwargs: Any, result: Function = entered
+) -> tuple[Function, Any]:
     """``fun`` of the arguments of these places alone, as tensors to tensors, and those."""
     places = tuple(argnum) if isinstance(argnum, (tuple, list)) else (argnum,)
     if not all(isinstance(p, (int, np.integer)) and -len(args) <= p < len(args) for p in places):
@@ -43,7 +45,7 @@ def _unary(fun: Function, argnum: Any, args: Any, kwargs: Any) -> tuple[Function
         own = list(args)
         for place, value in zip(places, (x,) if is_one else x):
             own[place] = value
-        return entered(fun(*own, **kwargs))
+        return result(fun(*own, **kwargs))
 
     chosen = tuple(args[p] for p in places)
     return function, entered(chosen[0] if is_one else chosen)
@@ -124,24 +126,12 @@ def grad_and_aux(fun: Function, argnum: Any = 0) -> Function:
     """
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        kept: list[Any] = []
-
-        def first(*own: Any, **more: Any) -> Any:
-            out, aux = fun(*own, **more)
-            kept.append(aux)
-            return out
-
-        slope = grad(first, argnum)(*args, **kwargs)
-        return slope, kept[-1] if isinstance(kept[-1], str) else _detached(kept[-1])
+        function, x = _unary(fun, argnum, args, kwargs, lambda both: (entered(both[0]), both[1]))
+        out, pull, aux = _vjp(function, x, has_aux=True)
+        one = _one_number(out, "grad_and_aux")
+        return left((_conjugate(pull(one)[0]), aux))
 
     return called
-
-
-def _detached(tree: Any) -> Any:
-    def leaf(x: Any) -> Any:
-        return left(ops.stop_gradient(x)) if isinstance(x, TensorBase) else x
-
-    return pytrees.map(leaf, tree)
 
 
 def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
@@ -351,13 +341,48 @@ def checkpoint(fun: Function) -> Function:
     >>> float(grad(checkpoint(lambda x: x**2))(3.0))
     6.0
     """
-    kept = _checkpoint(fun)
 
     def called(*args: Any, **kwargs: Any) -> Any:
-        is_traced = has_tensor(args) or has_tensor(kwargs)
-        return kept(*args, **kwargs) if is_traced else fun(*args, **kwargs)
+        if not (has_tensor(args) or has_tensor(kwargs)):
+            return fun(*args, **kwargs)
+        values, rebuilt = _split((args, kwargs))
+
+        def of_values(*own: Any) -> Any:
+            rest, more = rebuilt(own)
+            return fun(*rest, **more)
+
+        return _checkpoint(of_values)(*values)
 
     return called
+
+
+def _split(tree: Any) -> tuple[list[Any], Function]:
+    """The tensors, floats and complex numbers of a tree, as tensors, and what makes the tree of
+    others in their places; ints, bools and all else are settings, which stay what they are."""
+    leaves, treedef = pytrees.flatten(tree)
+    places = [i for i, v in enumerate(leaves) if _is_value(v)]
+
+    def rebuilt(values: Any) -> Any:
+        found = list(leaves)
+        for place, value in zip(places, values):
+            found[place] = value
+        return pytrees.unflatten(treedef, found)
+
+    return [entered(leaves[i]) for i in places], rebuilt
+
+
+def _is_value(leaf: Any) -> bool:
+    if isinstance(leaf, (TensorBase, float, complex)):
+        return True
+    return isinstance(leaf, (np.ndarray, np.generic)) and leaf.dtype.kind in "fc"
+
+
+def _has_slope(leaf: Any) -> bool:
+    return isinstance(leaf, TensorBase) and dt.is_differentiable(leaf.dtype)
+
+
+class NoVJPError(DifferentiationError, NotImplementedError):
+    """A derivative in an argument that a primitive has none for."""
 
 
 class primitive:
@@ -377,15 +402,21 @@ class primitive:
     """
 
     def __init__(self, fun: Function) -> None:
-        self.fun, self.makers = fun, dict[int, Function]()
+        self.fun, self.makers = fun, dict[int, Function | None]()
         self.__name__, self.__doc__ = getattr(fun, "__name__", "primitive"), fun.__doc__
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not (has_tensor(args) or has_tensor(kwargs)):
             return self.fun(*args, **kwargs)
 
+        values, rebuilt = _split(args)
+        count = len(values)
+        places: dict[Any, Any] = dict(enumerate(rebuilt(values)))
+        places |= kwargs
+        guards = self._refused({p: v for p, v in places.items() if p not in self.makers})
+
         def whole(*own: Any) -> Any:
-            return entered(self.fun(*own, **kwargs))
+            return entered(self.fun(*rebuilt(own[:count]), **kwargs))
 
         def forward(*own: Any) -> Any:
             out = whole(*own)
@@ -393,18 +424,42 @@ class primitive:
 
         def backward(kept: Any, g: Any) -> Any:
             out, own = kept
+            full = rebuilt(own[:count])
             found: list[Any] = []
-            for place, x in enumerate(own):
-                if place in self.makers:
-                    slope = self.makers[place](out, *own, **kwargs)(g)
-                    found.append(ops.cast(slope, x.dtype))
-                else:
-                    found.append(None)
-            return tuple(found)
+            for place, arg in enumerate(full):
+                leaves = pytrees.leaves(arg)
+                slopes: list[Any] = [None] * len(leaves)
+                maker = self.makers.get(place)
+                if maker is not None and any(map(_has_slope, leaves)):
+                    slope = _conjugate(entered(maker(out, *full, **kwargs)(_conjugate(g))))
+                    slopes = pytrees.aligned(slope, arg, f"the VJP of {self.__name__}")
+                found += [ops.cast(s, v.dtype) if s is not None and _has_slope(v) else None
+                          for s, v in zip(slopes, leaves) if _is_value(v)]  # fmt: skip
+            return (*found, *map(ops.zeros_like, own[count:]))
 
         ruled: Any = custom_vjp(whole)
         ruled.defvjp(forward, backward)
-        return ruled(*entered(args))
+        return ruled(*values, *guards)
+
+    def _refused(self, arguments: dict[Any, Any]) -> list[Any]:
+        """The traced tensors of these arguments, of which no derivative can be taken: a primitive
+        takes them besides, so that one is asked for where it is of the arguments."""
+        found = []
+        for place, tree in arguments.items():
+            traced = (x for x in pytrees.leaves(tree) if isinstance(x, Tracer) and _has_slope(x))
+            found += [self._guarded(x, place) for x in traced]
+        return found
+
+    def _guarded(self, x: Any, place: Any) -> Any:
+        def backward(kept: Any, g: Any) -> Any:
+            raise NoVJPError(
+                f"primitive {self.__name__} has no VJP for argument {place!r}; give one for its "
+                "place with defvjp, or None where the derivative is 0"
+            )
+
+        same: Any = custom_vjp(lambda x: x)
+        same.defvjp(lambda x: (x, None), backward)
+        return same(x)
 
 
 def defvjp(fun: primitive, *makers: Function | None, argnums: Any = None) -> None:
@@ -423,5 +478,4 @@ def defvjp(fun: primitive, *makers: Function | None, argnums: Any = None) -> Non
         raise ArgumentError("defvjp: the first argument must be what phix.autograd.primitive made, "
                             f"found {type(fun).__name__}")  # fmt: skip
     for place, maker in zip(argnums or range(len(makers)), makers):
-        if maker is not None:
-            fun.makers[place] = maker
+        fun.makers[place] = maker

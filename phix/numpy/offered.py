@@ -34,12 +34,15 @@ _WAYS = {
 }
 
 
-def offered(name: str, function: Function, runs_functions: bool = False) -> Function:
-    """``function`` as the public one of that name, which makes floats of phix's default dtype.
+def offered(
+    name: str, function: Function, runs_functions: bool = False, floats: Any = dt.DEFAULT_FLOAT
+) -> Function:
+    """``function`` as the public one of that name, which makes floats of phix's default dtype, or
+    of another.
 
     Errors of functions of the user's that it runs stay what they are.
     """
-    computed = in_floats(dt.DEFAULT_FLOAT, function)
+    computed = in_floats(floats, function)
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
@@ -61,7 +64,16 @@ def offered(name: str, function: Function, runs_functions: bool = False) -> Func
     call.__qualname__ = call.__name__ = name.rpartition(".")[2]
     call.__dict__.pop("__wrapped__", None)
     call.__dict__["__wrapped__"] = function
+    call.__dict__["_runs_functions"] = runs_functions
     return call
+
+
+def in_double(name: str, public: Function) -> Function:
+    """What :func:`offered` made, making floats of float64, as NumPy does."""
+    function = public.__dict__.get("__wrapped__")
+    if function is None:
+        return public
+    return offered(name, function, public.__dict__["_runs_functions"], dt.float64)
 
 
 def _typed(name: str, error: Exception) -> PhixError | None:

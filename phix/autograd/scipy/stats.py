@@ -9,7 +9,7 @@ from phix.scipy import stats as _stats
 
 def _of_arrays(found: _Any) -> _Any:
     if callable(found):
-        return _evaluated(found)
+        return _evaluated(found, keeps_ints=found.__name__ == "mode")
     return _types.SimpleNamespace(**{n: _evaluated(getattr(found, n)) for n in dir(found)})
 
 
