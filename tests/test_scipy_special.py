@@ -157,6 +157,66 @@ def test_slopes_in_every_argument_are_those_of_mpmath(name: str, at: Any) -> Non
         np.testing.assert_allclose(found[place].item(), float(want), rtol=1e-12)
 
 
+# Values far out and at limits, beside 50 digits of mpmath or a closed form.
+FAR = [
+    ("poch", (1e12, 1.0), 1e12), ("poch", (1e12 + 3, -3.0), 1 / (1e12 * (1e12 + 1) * (1e12 + 2))),
+    ("poch", (-3.0, 5.0), 0.0), ("poch", (-2e4, 2.0), 2e4 * (2e4 - 1)),
+    ("zeta", (-1e-20,), -0.5), ("zeta", (-1e-10,), -0.49999999990810616), ("zeta", (-200.0,), 0.0),
+    ("zeta", (-2.0,), 0.0), ("zeta", (-200.5,), -2.3200006633528991e215),
+    ("beta", (-0.5, 1e10), -2 * np.sqrt(np.pi) * 1e5 * (1 - 3 / 8e10)),
+    ("beta", (-3.0, 2.0), 1 / 6), ("beta", (2.0, -3.0), 1 / 6), ("beta", (-3.0, 1.0), -1 / 3),
+    ("beta", (-3.0, 5.0), INF), ("betaln", (-3.0, 2.0), -np.log(6.0)),
+    ("betaln", (-3.0, -2.0), INF),
+    ("loggamma", (-0.5,), NAN), ("loggamma", (0.0,), INF), ("loggamma", (0.5,), np.log(np.pi) / 2),
+    ("rel_entr", (1e-300, 1e300), -1e-300 * 600 * np.log(10)),
+    ("rel_entr", (1e300, 1e-5), 1e300 * 305 * np.log(10)),
+    ("kl_div", (1e-300, 1.0), 1.0),
+    ("boxcox", (0.0, 2.0), -0.5), ("boxcox1p", (-1.0, 2.0), -0.5), ("boxcox", (0.0, -2.0), -INF),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "at", "want"), FAR)
+def test_values_far_out_and_at_limits(name: str, at: Any, want: float) -> None:
+    found = getattr(special, name)(*map(np.float64, at)).item()
+    np.testing.assert_allclose(found, want, rtol=1e-12)
+
+
+# Slopes where the formulas have none, in closed form.
+AT_LIMITS = [
+    ("poch", 0, (-3.0, 5.0), -6.0), ("poch", 0, (-3.0, 2.0), -5.0), ("poch", 1, (-3.0, 5.0), 0.0),
+    ("poch", 0, (0.0, 3.0), 2.0), ("poch", 0, (1e12, 1.0), 1.0),
+    ("expn", 1, (3.0, 0.0), -1.0), ("expn", 1, (2.0, 0.0), -INF), ("exp1", 0, (0.0,), -INF),
+    ("expn", 1, (0.0, 2.0), -0.75 * np.exp(-2.0)),
+    ("boxcox", 0, (0.0, 2.0), 0.0), ("boxcox", 1, (0.0, 2.0), 0.25),
+    ("boxcox1p", 0, (-1.0, 2.0), 0.0), ("boxcox1p", 1, (-1.0, 2.0), 0.25),
+    ("zeta", 0, (0.0,), -0.5 * np.log(2 * np.pi)), ("zeta", 0, (-2.0,), -0.030448457058393272),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "place", "at", "want"), AT_LIMITS)
+def test_slopes_where_the_formulas_have_none(name: str, place: int, at: Any, want: float) -> None:
+    function = phix.grad(getattr(special, name), place)
+    for slope in (function, phix.jit(function)):
+        np.testing.assert_allclose(slope(*map(np.float64, at)).item(), want, rtol=1e-12)
+
+
+def test_slopes_of_slopes_of_expn_and_poch() -> None:
+    second = phix.grad(phix.grad(lambda x: special.expn(3.0, x)))  # exp1
+    np.testing.assert_allclose(second(np.float64(0.5)).item(), scipy.special.exp1(0.5), rtol=1e-12)
+    third = phix.grad(phix.grad(phix.grad(special.exp1)))(np.float64(0.5)).item()
+    np.testing.assert_allclose(third, -np.exp(-0.5) * 26, rtol=1e-12)
+    curve = phix.grad(phix.grad(special.poch))(np.float64(-1.0), np.float64(3.0)).item()
+    np.testing.assert_allclose(curve, 0.0, atol=1e-13)  # z^3 + 3 z^2 + 2 z
+
+
+def test_entropies_of_narrow_numbers_keep_their_sign() -> None:
+    x, y = np.float32(1), np.float32(1.0001)
+    for name in TWO:
+        found, want = getattr(special, name)(x, y), getattr(scipy.special, name)(1.0, float(y))
+        assert found.dtype == "float32"
+        np.testing.assert_allclose(found.item(), want, rtol=1e-7)
+
+
 def test_slopes_batched_and_compiled_and_of_slopes() -> None:
     """betainc(a, 1, x) = x^a, and at a = 1 the density of gammainc is known in a too."""
     a, x = np.array([0.7, 2.0, 5.0]), np.array([0.2, 0.5, 0.9])
@@ -197,7 +257,11 @@ def test_sums_of_exponentials() -> None:
     np.testing.assert_allclose(
         special.multigammaln(X[-1:] + 2, 3), scipy.special.multigammaln(2.9, 3)
     )
-    np.testing.assert_allclose(special.bernoulli(12), scipy.special.bernoulli(12), rtol=1e-6)
+    np.testing.assert_allclose(special.bernoulli(12), scipy.special.bernoulli(12), rtol=1e-11)
+    found, want = special.bernoulli(300), scipy.special.bernoulli(300)
+    assert found.dtype == want.dtype
+    np.testing.assert_allclose(found[:259], want[:259], rtol=1e-11)
+    assert np.isinf(found[260::2]).all()
     with pytest.raises(AttributeValueError, match=r"comb.*math\.comb"):
         special.comb(3, 2, exact=True)
 

@@ -65,6 +65,56 @@ def test_slopes_are_finite_at_the_edges_and_beside() -> None:
             assert np.isfinite(slope.item()), (name, key)
 
 
+# Slopes in one place and values, where the formulas have none; in closed form.
+ROOT = np.sqrt(2 * np.pi)
+LIMITS = [
+    (0, stats.laplace.cdf, (0.0,), 0.5), (0, stats.laplace.logcdf, (0.0,), 1.0),
+    (0, stats.laplace.sf, (0.0,), -0.5), (0, stats.laplace.cdf, (-900.0,), 0.0),
+    (0, phix.grad(stats.logistic.logpdf), (0.0,), -0.5),
+    (0, stats.t.cdf, (0.0, 3.0), 2 / (np.pi * np.sqrt(3))), (1, stats.t.cdf, (0.0, 3.0), 0.0),
+    (0, stats.t.cdf, (1.0, INF), np.exp(-0.5) / ROOT), (0, stats.t.logpdf, (1.0, INF), -1.0),
+    (0, stats.gennorm.cdf, (0.0, 2.0), 1 / np.sqrt(np.pi)), (1, stats.gennorm.cdf, (0.0, 2.0), 0.0),
+    (1, stats.vonmises.logpdf, (0.3, 0.0), np.cos(0.3)),
+    (0, stats.gumbel_r.cdf, (-800.0,), 0.0), (0, stats.gumbel_r.pdf, (-800.0,), 0.0),
+    (0, stats.gumbel_r.sf, (-800.0,), 0.0), (0, stats.gumbel_r.logsf, (-800.0,), 0.0),
+    (0, stats.gumbel_l.cdf, (800.0,), 0.0), (0, stats.gumbel_l.pdf, (800.0,), 0.0),
+    (0, stats.gumbel_l.sf, (800.0,), 0.0), (0, stats.gumbel_l.logcdf, (800.0,), 0.0),
+]  # fmt: skip
+VALUES = [
+    (stats.t.cdf(1.0, np.float64(INF)), 0.8413447460685429),
+    (stats.t.logpdf(1.0, np.float64(INF)), -0.5 - np.log(ROOT)),
+    (stats.t.sf(1.0, np.float64(INF)), 0.15865525393145707),
+    (stats.multinomial.logpmf([1.0, 1.0], 2, [1.2, -0.2]), NAN),
+    (stats.multinomial.pmf([3.0, 1.0], 2, [0.5, 0.5]), 0.0),
+]  # fmt: skip
+
+
+def test_slopes_and_values_where_the_formulas_have_none() -> None:
+    for place, function, at, want in LIMITS:
+        slope = phix.grad(function, place)
+        for found in (slope, phix.jit(slope)):
+            value = found(*map(np.float64, at)).item()
+            np.testing.assert_allclose(value, want, rtol=1e-12, err_msg=f"{function} {at}")
+        narrow = slope(*map(np.float32, at)).item()
+        np.testing.assert_allclose(narrow, want, rtol=1e-6, err_msg=f"{function} {at}")
+    for found, want in VALUES:
+        np.testing.assert_allclose(found.item(), want, rtol=1e-6)
+
+
+def test_truncated_normal_numbers_without_an_end_have_slopes() -> None:
+    """logpdf(x, -inf, b - m, loc=m) = -(x - m)^2 / 2 - log ndtr(b - m), and mirrored."""
+
+    def below(m: float) -> phix.Tensor:
+        return stats.truncnorm.logpdf(np.float64(-0.5), -INF - m, -0.2 - m, loc=m)
+
+    def above(m: float) -> phix.Tensor:
+        return stats.truncnorm.logpdf(np.float64(0.5), 0.2 - m, INF - m, loc=m)
+
+    rate = scipy.stats.norm.pdf(0.2) / scipy.stats.norm.cdf(-0.2)
+    for function, want in ((below, -0.5 + rate), (above, 0.5 - rate)):
+        np.testing.assert_allclose(phix.grad(function)(np.float64(0)).item(), want, rtol=1e-12)
+
+
 def test_slopes_batched_compiled_and_of_unknown_dims() -> None:
     x = np.array([0.2, 0.5, 0.9])
     both = phix.vmap(phix.jit(phix.grad(stats.gamma.logcdf, (0, 1))), (0, None))(x, np.float64(2))
@@ -87,6 +137,8 @@ def test_distributions_of_vectors() -> None:
         np.testing.assert_allclose(
             stats.multivariate_normal.logpdf(x, mean, ours), want, rtol=1e-12
         )
+    want = scipy.stats.multivariate_normal.logpdf(mean)
+    np.testing.assert_allclose(stats.multivariate_normal.logpdf(mean), want, rtol=1e-12)
     p, alpha = np.array([0.2, 0.3, 0.5]), np.array([0.7, 2.0, 3.0])
     for parts in (p, p[:2]):
         want = scipy.stats.dirichlet.pdf(parts, alpha)
@@ -109,6 +161,10 @@ def test_ranks_and_samples() -> None:
                 np.reshape(stats.rankdata(a, method, axis=axis), -1),
                 np.reshape(scipy.stats.rankdata(a, method, axis=axis), -1),
             )
+    holed = np.where(a == 5, NAN, a)
+    for axis in (None, 0, 1):
+        found, want = (s.rankdata(holed, axis=axis) for s in (stats, scipy.stats))
+        np.testing.assert_array_equal(np.reshape(found, -1), np.reshape(want, -1))
     for axis in (None, 0, 1):
         for keep in (False, True):
             found, want = (s.mode(a, axis=axis, keepdims=keep) for s in (stats, scipy.stats))

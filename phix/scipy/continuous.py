@@ -11,6 +11,7 @@ from phix.scipy.entropies import xlog1py, xlogy
 from phix.scipy.gammas import betaln, gammainc, gammaincc
 from phix.scipy.incomplete_beta import betainc
 from phix.scipy.integrals import ndtri
+from phix.scipy.smoothness import in_float64, smooth
 
 _LOG_2PI, _LOG_PI = math.log(2 * math.pi), math.log(math.pi)
 
@@ -26,6 +27,10 @@ def _all_above_zero(*shapes: Any) -> Any:
     return found
 
 
+def _normal_log_density(z: Any) -> Any:
+    return -0.5 * (z * z + _LOG_2PI)
+
+
 # -- two-sided ones: what lies above z is what lies below -z --------------------------------------
 def _cauchy_quantile(q: Any) -> Any:
     """-cot(pi q); next to the middle tan(pi (q - 1/2)), from 1/2 on by 1 - q, which is exact."""
@@ -38,13 +43,13 @@ def _cauchy_quantile(q: Any) -> Any:
 
 
 def _laplace_below(z: Any) -> Any:
-    half = 0.5 * ops.exp(-ops.abs(z))
-    return ops.where(z < 0, half, 1 - half)
+    below, above = ops.where(z < 0, z, 0.0), ops.where(z < 0, 0.0, z)
+    return ops.where(z < 0, 0.5 * ops.exp(below), 1 - 0.5 * ops.exp(-above))
 
 
 def _laplace_log_below(z: Any) -> Any:
-    rest = ops.log1p(-0.5 * ops.exp(-ops.abs(z)))
-    return ops.where(z < 0, -ops.abs(z) - math.log(2), rest)
+    rest = ops.log1p(-0.5 * ops.exp(-ops.where(z < 0, 0.0, z)))
+    return ops.where(z < 0, z - math.log(2), rest)
 
 
 def _laplace_quantile(q: Any) -> Any:
@@ -54,25 +59,37 @@ def _laplace_quantile(q: Any) -> Any:
 
 def _t_below(z: Any, df: Any) -> Any:
     """Half of betainc(df / 2, 1 / 2, df / (df + z^2)), by the other end of it next to 0."""
-    square = z * z
+    is_normal, apart = df == math.inf, z != 0
+    df, square = ops.where(is_normal, 1.0, df), ops.where(apart, z * z, 1.0)
     near = square < df
     far = 0.5 * betainc(0.5 * df, 0.5, ops.where(near, 0.5, df / (df + square)))
     inner = 0.5 * betainc(0.5, 0.5 * df, ops.where(near, square / (df + square), 0.5))
-    tail = ops.where(near, 0.5 - inner, far)
-    return ops.where(z < 0, tail, 1 - tail)
+    tail = ops.where(apart, ops.where(near, 0.5 - inner, far), 0.5)
+    return ops.where(is_normal, ops.ndtr(z), ops.where(z < 0, tail, 1 - tail))
 
 
 def _t_log_density(z: Any, df: Any) -> Any:
-    return -betaln(0.5, 0.5 * df) - 0.5 * (ops.log(df) + (df + 1) * ops.log1p(z * z / df))
+    is_normal = df == math.inf
+    df = ops.where(is_normal, 1.0, df)
+    found = -betaln(0.5, 0.5 * df) - 0.5 * (ops.log(df) + (df + 1) * ops.log1p(z * z / df))
+    return ops.where(is_normal, _normal_log_density(z), found)
 
 
 def _gennorm_below(z: Any, beta: Any) -> Any:
-    tail = 0.5 * gammaincc(1 / beta, ops.abs(z) ** beta)
+    apart = z != 0
+    tail = 0.5 * gammaincc(1 / beta, ops.abs(ops.where(apart, z, 1.0)) ** beta)
+    tail = ops.where(apart, tail, 0.5)
     return ops.where(z < 0, tail, 1 - tail)
 
 
 def _gennorm_log_density(z: Any, beta: Any) -> Any:
     return ops.log(0.5 * beta) - ops.lgamma(1 / beta) - ops.abs(z) ** beta
+
+
+def _with_slope(below: Any, log_density: Any) -> Any:
+    """What lies below z, with the density as its slope there, also where the formula has none."""
+    whole = smooth(below, lambda z, shape: ops.exp(log_density(z, shape)))
+    return lambda z, shape: in_float64(whole, z, shape)
 
 
 def _mirrored(row: Row) -> Row:
@@ -88,22 +105,28 @@ def _mirrored(row: Row) -> Row:
 
 _MIRRORED = {
     "norm": Row(
-        logpdf=lambda z: -0.5 * (z * z + _LOG_2PI), cdf=ops.ndtr, logcdf=ops.log_ndtr, ppf=ndtri
+        logpdf=_normal_log_density, cdf=ops.ndtr, logcdf=ops.log_ndtr, ppf=ndtri
     ),
     "laplace": Row(
         logpdf=lambda z: -ops.abs(z) - math.log(2), cdf=_laplace_below, ppf=_laplace_quantile,
         logcdf=_laplace_log_below,
     ),
     "logistic": Row(
-        logpdf=lambda z: -ops.abs(z) - 2 * ops.log1p(ops.exp(-ops.abs(z))),
+        logpdf=lambda z: ops.logsigmoid(z) + ops.logsigmoid(-z),
         cdf=ops.sigmoid, logcdf=ops.logsigmoid, ppf=lambda q: ops.logit(q, 0.0),
     ),
     "cauchy": Row(
         logpdf=lambda z: -_LOG_PI - ops.log1p(z * z),
         cdf=lambda z: ops.atan2(ops.ones_like(z), -z) / math.pi, ppf=_cauchy_quantile,
     ),
-    "t": Row("df", valid=_all_above_zero, logpdf=_t_log_density, cdf=_t_below),
-    "gennorm": Row("beta", valid=_all_above_zero, logpdf=_gennorm_log_density, cdf=_gennorm_below),
+    "t": Row(
+        "df", valid=_all_above_zero, logpdf=_t_log_density,
+        cdf=_with_slope(_t_below, _t_log_density),
+    ),
+    "gennorm": Row(
+        "beta", valid=_all_above_zero, logpdf=_gennorm_log_density,
+        cdf=_with_slope(_gennorm_below, _gennorm_log_density),
+    ),
 }  # fmt: skip
 
 
@@ -112,11 +135,11 @@ def _log_mass(a: Any, b: Any) -> Any:
     """log of what lies between a and b, on the side of 0 where it is a difference of tails."""
     turned = a > 0
     low, high = ops.where(turned, -b, a), ops.where(turned, -a, b)
-    tails = high <= 0
+    tails, is_all = high <= 0, low == -math.inf
     upper = ops.log_ndtr(ops.where(tails, high, -1.0))
-    lower = ops.log_ndtr(ops.where(tails, low, -2.0))
-    gap = upper - lower
-    one_side = upper + log_less(ops.where(gap > 0, gap, 1.0))
+    lower = ops.log_ndtr(ops.where(tails & ~is_all, low, -2.0))
+    gap = ops.where(is_all, 1.0, upper - lower)
+    one_side = upper + ops.where(is_all, 0.0, log_less(ops.where(gap > 0, gap, 1.0)))
     one_side = ops.where(gap > 0, one_side, -math.inf)
     out = ops.ndtr(ops.where(tails, -2.0, low)) + ops.ndtr(ops.where(tails, -2.0, -high))
     return ops.where(tails, one_side, ops.log1p(-out))
@@ -129,7 +152,7 @@ def _truncnorm_middle(a: Any, b: Any) -> Any:
 
 _TRUNCNORM = Row(
     "a b", lambda a, b: (a, b), _truncnorm_middle, lambda a, b: a < b,
-    logpdf=lambda z, a, b: -0.5 * (z * z + _LOG_2PI) - _log_mass(a, b),
+    logpdf=lambda z, a, b: _normal_log_density(z) - _log_mass(a, b),
     logcdf=lambda z, a, b: _log_mass(a, z) - _log_mass(a, b),
     logsf=lambda z, a, b: _log_mass(z, b) - _log_mass(a, b),
 )  # fmt: skip
@@ -149,8 +172,20 @@ def _beta_log_density(z: Any, a: Any, b: Any) -> Any:
 
 
 def _vonmises_log_density(z: Any, kappa: Any) -> Any:
+    small = kappa < 1
+    few, many = ops.where(small, kappa, 0.5), ops.where(small, 1.0, kappa)
     sine = ops.sin(0.5 * z)
-    return -2 * kappa * sine * sine - ops.log(2 * math.pi * ops.i0e(kappa))
+    far = -2 * many * sine * sine - ops.log(2 * math.pi * ops.i0e(many))
+    return ops.where(small, few * ops.cos(z) - ops.log(2 * math.pi * ops.i0(few)), far)
+
+
+def _held_exp(z: Any) -> Any:
+    """exp(z), held where exp of -exp(z) is 0, in any dtype, so that its slope is too."""
+    return ops.exp(ops.minimum(z, 8.0))
+
+
+def _gumbel_density(z: Any) -> Any:
+    return ops.exp(ops.minimum(z, 8.0) - _held_exp(z))
 
 
 def _wrapcauchy_log_density(z: Any, c: Any) -> Any:
@@ -178,13 +213,15 @@ _OTHERS = {
         cdf=lambda z, a: gammainc(a, z), sf=lambda z, a: gammaincc(a, z),
     ),
     "gumbel_l": Row(
-        logpdf=lambda z: z - ops.exp(z), cdf=lambda z: -ops.expm1(-ops.exp(z)),
-        logcdf=lambda z: log_less(ops.exp(z)), logsf=lambda z: -ops.exp(z),
+        logpdf=lambda z: z - ops.exp(z), pdf=_gumbel_density,
+        cdf=lambda z: -ops.expm1(-_held_exp(z)), logcdf=lambda z: log_less(_held_exp(z)),
+        sf=lambda z: ops.exp(-_held_exp(z)), logsf=lambda z: -ops.exp(z),
         ppf=lambda q: ops.log(-ops.log1p(-q)), isf=lambda q: ops.log(-ops.log(q)),
     ),
     "gumbel_r": Row(
-        logpdf=lambda z: -z - ops.exp(-z), logcdf=lambda z: -ops.exp(-z),
-        sf=lambda z: -ops.expm1(-ops.exp(-z)), logsf=lambda z: log_less(ops.exp(-z)),
+        logpdf=lambda z: -z - ops.exp(-z), pdf=lambda z: _gumbel_density(-z),
+        cdf=lambda z: ops.exp(-_held_exp(-z)), logcdf=lambda z: -ops.exp(-z),
+        sf=lambda z: -ops.expm1(-_held_exp(-z)), logsf=lambda z: log_less(_held_exp(-z)),
         ppf=lambda q: -ops.log(-ops.log(q)), isf=lambda q: -ops.log(-ops.log1p(-q)),
     ),
     "pareto": Row(

@@ -114,7 +114,8 @@ def _multinomial_logpmf(x: TensorLike, n: TensorLike, p: TensorLike) -> Tensor:
     known = known & (ops.sum(counts, [-1]) == total)
     safe = ops.where(ops.unsqueeze(known, [-1]), counts, 0.0)
     value = ops.lgamma(total + 1) + ops.sum(xlogy(safe, parts) - ops.lgamma(safe + 1), [-1])
-    return ops.where(known, value, -math.inf)
+    valid = ops.all(_is_part(parts), -1)
+    return ops.where(valid, ops.where(known, value, -math.inf), math.nan)
 
 
 @takes()
@@ -122,10 +123,11 @@ def _normal_logpdf(x: TensorLike, mean: TensorLike = 0, cov: TensorLike = 1) -> 
     """log of the density at x, whose last axis is that of mean, and of both of cov's.
 
     Axes in front broadcast. A cov without axes is a number times the identity, a vector is the
-    diagonal; one that is not positive definite gives NaN.
+    diagonal; one that is not positive definite gives NaN. Where neither mean nor cov has axes, the
+    distribution is that of numbers, and each in x has its own density.
     """
     point, middle, spread = floats(x, mean, cov)
-    if not (point.ndim or middle.ndim or spread.ndim):
+    if not (middle.ndim or spread.ndim):
         z = point - middle
         return -0.5 * (z * z / spread + ops.log(2 * math.pi * spread))
     away = point - middle

@@ -1,4 +1,4 @@
-"""Entropies, with the limits that their formulas miss.
+"""Entropies, computed in float64, with the limits that their formulas miss.
 
 At those limits themselves, where the functions are chosen values, the slopes are those of these
 values: that of ``entr`` at 0 is 0, not infinite, so that gradients of sums stay finite.
@@ -32,6 +32,12 @@ def floats(*values: Any) -> list[Any]:
     return [ops.full((), v, dtype) if _is_weak(v) else ops.cast(v, dtype) for v in tensors]
 
 
+def _wide(*values: Any) -> tuple[list[Any], Any]:
+    """The values in float64, and the dtype that they have together."""
+    own = floats(*values)
+    return [ops.cast(v, dt.float64) for v in own], own[0].dtype
+
+
 def _is_weak(value: Any) -> bool:
     return isinstance(value, (bool, int, float)) and not isinstance(value, np.generic)
 
@@ -44,9 +50,9 @@ def xlogy(x: TensorLike, y: TensorLike) -> Tensor:
     >>> phix.scipy.special.xlogy([0.0, 2.0], [0.0, 1.0]).tolist()
     [0.0, 0.0]
     """
-    a, b = floats(x, y)
+    (a, b), dtype = _wide(x, y)
     none = (a == 0) & ((b <= 0) | ops.isinf(b))  # elsewhere the product is 0, with its slopes
-    return ops.where(none, 0.0, a * ops.log(ops.where(none, 1.0, b)))
+    return ops.cast(ops.where(none, 0.0, a * ops.log(ops.where(none, 1.0, b))), dtype)
 
 
 @takes()
@@ -57,9 +63,9 @@ def xlog1py(x: TensorLike, y: TensorLike) -> Tensor:
     >>> phix.scipy.special.xlog1py([0.0, 2.0], [-1.0, 0.0]).tolist()
     [0.0, 0.0]
     """
-    a, b = floats(x, y)
+    (a, b), dtype = _wide(x, y)
     none = (a == 0) & ((b <= -1) | ops.isinf(b))
-    return ops.where(none, 0.0, a * ops.log1p(ops.where(none, 0.0, b)))
+    return ops.cast(ops.where(none, 0.0, a * ops.log1p(ops.where(none, 0.0, b))), dtype)
 
 
 @takes()
@@ -70,10 +76,11 @@ def entr(x: TensorLike) -> Tensor:
     >>> phix.scipy.special.entr([0.0, -1.0]).tolist()
     [0.0, -inf]
     """
-    (a,) = floats(x)
+    (a,), dtype = _wide(x)
     known = (a > 0) | ops.isnan(a)
     safe = ops.where(known, a, 1.0)
-    return ops.where(known, -safe * ops.log(safe), ops.where(a == 0, 0.0, -math.inf))
+    edge = ops.where(a == 0, 0.0, -math.inf)
+    return ops.cast(ops.where(known, -safe * ops.log(safe), edge), dtype)
 
 
 @takes()
@@ -84,8 +91,8 @@ def rel_entr(x: TensorLike, y: TensorLike) -> Tensor:
     >>> phix.scipy.special.rel_entr([0.0, 1.0, 1.0], [0.0, 1.0, 0.0]).tolist()
     [0.0, 0.0, inf]
     """
-    a, b = floats(x, y)
-    return _relative(a, b, ops.zeros_like(a + b))
+    (a, b), dtype = _wide(x, y)
+    return ops.cast(_relative(a, b, ops.zeros_like(a + b)), dtype)
 
 
 @takes()
@@ -96,12 +103,16 @@ def kl_div(x: TensorLike, y: TensorLike) -> Tensor:
     >>> phix.scipy.special.kl_div([0.0, 1.0, 1.0], [3.0, 1.0, 0.0]).tolist()
     [3.0, 0.0, inf]
     """
-    a, b = floats(x, y)
-    return _relative(a, b, b - a)
+    (a, b), dtype = _wide(x, y)
+    return ops.cast(_relative(a, b, b - a), dtype)
 
 
 def _relative(a: Any, b: Any, more: Any) -> Any:
     known = ((a > 0) & (b > 0)) | ops.isnan(a) | ops.isnan(b)
     p, q = ops.where(known, a, 1.0), ops.where(known, b, 1.0)
     edge = (a == 0) & (b >= 0)
-    return ops.where(known, p * ops.log(p / q) + more, ops.where(edge, more, math.inf))
+    ratio = p / q
+    near = (ratio > 1e-300) & (ratio < 1e300)
+    log = ops.log(ops.where(near, p, 1.0) / ops.where(near, q, 1.0))
+    log = ops.where(near, log, ops.log(p) - ops.log(q))
+    return ops.where(known, p * log + more, ops.where(edge, more, math.inf))

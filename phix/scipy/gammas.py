@@ -67,7 +67,9 @@ def _gamma_from_zero(x: Any) -> Any:
 
 
 def _sine_of_pi(x: Any) -> Any:
-    return ops.sin(math.pi * (x - 2 * ops.round(0.5 * x)))
+    whole = ops.round(x)
+    sine = ops.sin(math.pi * (x - whole))
+    return ops.where(whole == 2 * ops.round(0.5 * whole), sine, -sine)
 
 
 def _gamma(x: Any) -> Any:
@@ -182,10 +184,19 @@ def poch(z: TensorLike, m: TensorLike) -> Tensor:
             ops.where(wide, 1.0, bottom)
         )
         sign = gammasgn(top) * gammasgn(bottom)
-        far = sign * ops.exp(ops.lgamma(top) - ops.lgamma(bottom))
-        value = ops.where(vanishes, 0.0, ops.where(wide, far, direct))
+        grows, low = m >= 0, ops.where(m >= 0, bottom, top)
+        above = low > 0
+        size = log_ratio(ops.where(above, low, 1.0), ops.where(grows, m, -m))
+        log = ops.where(grows, size, -size)
+        log = ops.where(above, log, ops.lgamma(top) - ops.lgamma(bottom))
+        value = ops.where(wide, sign * ops.exp(log), direct)
         odd = m != 2 * ops.floor(0.5 * m)
-        return ops.where(turned & odd, -value, value)
+        value = ops.where(turned & odd, -value, value)
+        # There it is 0, and gamma(z + m) gamma(1 - z) sin(pi z) / pi beside it.
+        few = vanishes & (1 - z < 160) & (z + m < 160)
+        own, count = ops.where(few, z, 0.0), ops.where(few, m, 1.0)
+        beside = _smooth_gamma(own + count) * (_smooth_gamma(1 - own) * _sine_of_pi(own) / math.pi)
+        return ops.where(vanishes, ops.where(few, beside, 0.0), value)
 
     return in_float64(function, z, m)
 
@@ -220,12 +231,29 @@ def _betaln(a: Any, b: Any) -> Any:
     p, q = ops.where(large, low, _LARGE), ops.where(large, high, _LARGE)
     far = (p - 0.5) * ops.log(p / (p + q)) - q * ops.log1p(p / q) - 0.5 * ops.log(q)
     far = far + _HALF_LOG_2PI + (_stirling(p) + _stirling(q) - _stirling(p + q))
-    below = ops.lgamma(a) + (ops.lgamma(b) - ops.lgamma(a + b))
+    least, most = ops.minimum(a, b), ops.maximum(a, b)
+    mixed = (least < 0) & (least + most > 0)
+    start, share = ops.where(mixed, least + most, 1.0), ops.where(mixed, -least, 0.0)
+    ratio = ops.where(mixed, log_ratio(start, share), ops.lgamma(most) - ops.lgamma(a + b))
+    below = ops.lgamma(least) + ratio
     return ops.where(above, ops.where(large, far, near), below)
 
 
 def _of_first(a: Any, b: Any) -> Any:
     return ops.digamma(a) - ops.digamma(a + b)
+
+
+def _is_pole(x: Any) -> Any:
+    return (x <= 0) & (x == ops.floor(x))
+
+
+def _at_poles(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """Where of whole a and b one is not above 0 and the other is, but not their sum, B(a, b) is
+    finite, (-1)^b B(1 - a - b, b) for b above 0. Whether so, and these arguments."""
+    low, high = ops.minimum(a, b), ops.maximum(a, b)
+    whole = (low == ops.floor(low)) & (high == ops.floor(high))
+    turned = whole & (low <= 0) & (high > 0) & (low + high <= 0)
+    return turned, ops.where(turned, 1 - low - high, a), ops.where(turned, high, b)
 
 
 _smooth_betaln = smooth(_betaln, _of_first, lambda a, b: _of_first(b, a))
@@ -239,7 +267,12 @@ def betaln(a: TensorLike, b: TensorLike) -> Tensor:
     >>> round(phix.scipy.special.betaln(2.0, 3.0).item(), 5)
     -2.48491
     """
-    return in_float64(_smooth_betaln, a, b)
+
+    def function(a: Any, b: Any) -> Any:
+        _, p, q = _at_poles(a, b)
+        return ops.where(_is_pole(p) | _is_pole(q), math.inf, _smooth_betaln(p, q))
+
+    return in_float64(function, a, b)
 
 
 @takes()
@@ -252,8 +285,11 @@ def beta(a: TensorLike, b: TensorLike) -> Tensor:
     """
 
     def function(a: Any, b: Any) -> Any:
-        sign = gammasgn(a) * gammasgn(b) * gammasgn(a + b)
-        return sign * ops.exp(_smooth_betaln(a, b))
+        turned, p, q = _at_poles(a, b)
+        sign = gammasgn(p) * gammasgn(q) * gammasgn(p + q)
+        sign = ops.where(turned & (q != 2 * ops.floor(0.5 * q)), -1.0, sign)
+        value = sign * ops.exp(_smooth_betaln(p, q))
+        return ops.where(_is_pole(p) | _is_pole(q), math.inf, value)
 
     return in_float64(function, a, b)
 

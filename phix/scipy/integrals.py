@@ -64,7 +64,15 @@ def _expn_near_zero(n: Any, x: Any) -> Any:
     return found
 
 
-_smooth_expn = smooth(_expn, lambda n, x: ops.zeros_like(x))
+def _expn_slope(n: Any, x: Any) -> Any:
+    """-E_(n - 1)(x); that of exp(-x) / x for n = 0."""
+    least = n < 1
+    height = ops.where(least, x, 1.0)
+    of_least = ops.exp(-height) * (1 / height + 1 / (height * height))
+    return -ops.where(least, of_least, _smooth_expn(ops.where(least, 1.0, n) - 1, x))
+
+
+_smooth_expn: Any = smooth(_expn, lambda n, x: ops.zeros_like(x), _expn_slope)
 
 
 @takes()

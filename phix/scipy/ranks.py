@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 from phix import ops
+from phix.core import dtypes as dt
 from phix.core.conversion import owned_tensor
 from phix.core.given import FLAG, INT, NONE, one_of, takes
 from phix.core.tensor import TensorBase, TensorLike
@@ -39,6 +41,7 @@ def rankdata(a: TensorLike, method: str = "average", *, axis: int | None = None)
 
     ``method`` says what equal ones get: their ranks' "average" (float32, float64 of float64), the
     "min" or "max" of them; all the next one, "dense"; or each its own in order, "ordinal" (int64).
+    A NaN makes all averages along the axis NaN; ints have none, and rank it last.
 
     >>> import phix
     >>> phix.scipy.stats.rankdata([3.0, 1.0, 3.0]).tolist()
@@ -58,6 +61,8 @@ def rankdata(a: TensorLike, method: str = "average", *, axis: int | None = None)
         if method == "average":
             wide = "float64" if x.dtype == "float64" else "float32"
             ranks = (ops.cast(below + 1, wide) + ops.cast(up_to, wide)) * 0.5
+            if dt.is_float(x.dtype):
+                ranks = ops.where(ops.any(ops.isnan(x), -1, True), math.nan, ranks)
     return ranks if axis is None else _moved(ranks, -1, axis)
 
 

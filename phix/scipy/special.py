@@ -31,7 +31,7 @@ from phix.scipy.sums import bernoulli, boxcox, boxcox1p, log_softmax, logsumexp,
 # Functions of one argument, by SciPy's name and the op's.
 _OF_ONE = {
     "digamma": "digamma", "erf": "erf", "erfc": "erfc", "erfcx": "erfcx", "erfinv": "erfinv",
-    "expit": "sigmoid", "gammaln": "lgamma", "loggamma": "lgamma",
+    "expit": "sigmoid", "gammaln": "lgamma",
     "i0": "i0", "i0e": "i0e", "i1": "i1", "i1e": "i1e",
     "log_expit": "logsigmoid", "log_ndtr": "log_ndtr", "ndtr": "ndtr", "psi": "digamma",
 }  # fmt: skip
@@ -57,6 +57,18 @@ def logit(x: _TensorLike) -> _Tensor:
     return _ops.logit(_floats(x)[0], 0.0)
 
 
+@_takes()
+def loggamma(x: _TensorLike) -> _Tensor:
+    """log of the gamma function of real numbers; NaN below 0, where it is no real number.
+
+    >>> import phix
+    >>> phix.scipy.special.loggamma([1.0, -0.5]).tolist()
+    [0.0, nan]
+    """
+    (value,) = _floats(x)
+    return _ops.where(value < 0, float("nan"), _ops.lgamma(value))
+
+
 @_takes(n=_INT)
 def polygamma(n: int, x: _TensorLike) -> _Tensor:
     """The derivative of order n of digamma.
@@ -73,7 +85,7 @@ globals().update({name: _of_one(name, op) for name, op in _OF_ONE.items()})
 __all__ = [
     *_OF_ONE, "bernoulli", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn",
     "entr", "exp1", "expi", "expn", "factorial", "gamma", "gammainc", "gammaincc", "gammasgn",
-    "kl_div", "log_softmax", "logit", "logsumexp", "multigammaln", "ndtri", "owens_t", "poch",
-    "polygamma", "rel_entr", "softmax", "spence", "xlog1py", "xlogy", "zeta",
+    "kl_div", "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtri", "owens_t",
+    "poch", "polygamma", "rel_entr", "softmax", "spence", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
 __dir__ = _face(__all__)

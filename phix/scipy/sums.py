@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from phix import ops
-from phix.core import dtypes as dt
 from phix.core.given import FLAG, INTS, NONE, at_least, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.primitives import incomplete_gamma as incomplete
@@ -133,13 +133,18 @@ _smooth_hurwitz: Any = smooth(_hurwitz, None, lambda s, q: -s * _smooth_hurwitz(
 
 
 def _riemann(s: Any) -> Any:
-    """Below 0 by the functional equation."""
-    reflected = s < 0
+    """Below -1/2 by the functional equation."""
+    reflected = s < -0.5
     t = ops.where(reflected, 1 - s, s)
     regular = (t != 1) & (t < math.inf)
     found = _zeta(ops.where(regular, t, 2.0), ops.ones_like(s))
-    turned = 2 * (2 * math.pi) ** (-ops.minimum(t, 200.0)) * _gamma(ops.where(reflected, t, 1.0))
-    found = ops.where(reflected, turned * _sine_of_pi(0.5 * s) * found, found)
+    wide, sine = t > 150, _sine_of_pi(0.5 * s)
+    few, many = ops.where(reflected & ~wide, t, 1.0), ops.where(reflected & wide, t, 1.0)
+    turned = 2 * (2 * math.pi) ** -few * _gamma(few)
+    far = 2 * ops.exp(ops.lgamma(many) - many * math.log(2 * math.pi))
+    turned = ops.where(wide, far, turned) * found
+    turned = ops.where((sine == 0) & ops.isinf(turned), 0.0, turned)
+    found = ops.where(reflected, turned * sine, found)
     found = ops.where(s == 1, math.inf, ops.where(s == math.inf, 1.0, found))
     return ops.where(ops.isnan(s) | (s == -math.inf), math.nan, found)
 
@@ -163,25 +168,40 @@ def zeta(x: TensorLike, q: TensorLike | None = None) -> Tensor:
 
 @takes(n=at_least(0))
 def bernoulli(n: int) -> Tensor:
-    """Bernoulli's numbers B_0 to B_n, float32[n + 1].
+    """Bernoulli's numbers B_0 to B_n, float64[n + 1]; those that it has not are infinite.
 
     >>> import phix
     >>> phix.scipy.special.bernoulli(2).tolist()[:2]
     [1.0, -0.5]
     """
-    return ops.cast(Tensor(np.array(bernoulli_numbers(n), float)), dt.DEFAULT_FLOAT)
+    return Tensor(np.array([_as_float(b) for b in bernoulli_numbers(n)]))
+
+
+def _as_float(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 # -- powers ----------------------------------------------------------------------------------------
 def _of_log(log_x: Any, power: Any) -> Any:
     """(exp(power log_x) - 1) / power, log_x for the power 0."""
+    gone = (log_x == -math.inf) & (power > 0)
+    limit = -1 / ops.where(gone, power, 1.0)
+    log_x = ops.where(gone, 0.0, log_x)
     z = log_x * power
     near = ops.abs(z) < 1
     few = ops.where(near, z, 0.0)
     series = incomplete._horner(few, [1 / math.factorial(k + 1) for k in range(20)])
     far = ops.expm1(ops.where(near, 1.0, z)) / ops.where(near, 1.0, power)
     found = ops.where(near, log_x * series, far)
-    return ops.where((power == 0) & ops.isinf(log_x), log_x, found)
+    found = ops.where((power == 0) & ops.isinf(log_x), log_x, found)
+    return ops.where(gone, limit, found)
+
+
+_smooth_boxcox = smooth(lambda x, p: _of_log(ops.log(x), p), lambda x, p: ops.pow(x, p - 1))
+_smooth_boxcox1p = smooth(lambda x, p: _of_log(ops.log1p(x), p), lambda x, p: ops.pow(1 + x, p - 1))
 
 
 @takes()
@@ -192,7 +212,7 @@ def boxcox(x: TensorLike, lmbda: TensorLike) -> Tensor:
     >>> phix.scipy.special.boxcox([1.0, 4.0], 0.5).tolist()
     [0.0, 2.0]
     """
-    return in_float64(lambda x, p: _of_log(ops.log(x), p), x, lmbda)
+    return in_float64(_smooth_boxcox, x, lmbda)
 
 
 @takes()
@@ -203,4 +223,4 @@ def boxcox1p(x: TensorLike, lmbda: TensorLike) -> Tensor:
     >>> phix.scipy.special.boxcox1p([0.0, 3.0], 0.5).tolist()
     [0.0, 2.0]
     """
-    return in_float64(lambda x, p: _of_log(ops.log1p(x), p), x, lmbda)
+    return in_float64(_smooth_boxcox1p, x, lmbda)
