@@ -36,7 +36,7 @@ def test_logistic_regression_finds_what_newtons_method_does(port: Any) -> None:
 
 
 def test_a_gaussian_process_is_fitted_and_predicts(port: Any) -> None:
-    module = port("gaussian_process")
+    module = port("gaussian_regression")
     x, y = module.data(8)
     found = module.fit(x, y, 25)
     best = np.array([found.x[k].item() for k in ("log_length", "log_height", "log_noise")])
@@ -115,3 +115,8 @@ def test_private_gradients_are_clipped_one_by_one_and_noisy(port: Any) -> None:
     trained = module.train(x, y, 10, steps=25, noise=0.1)
     scores = x @ trained["w"].numpy() + trained["b"].numpy()
     assert np.mean(np.argmax(scores, 1) == y) > 0.85
+
+
+def test_no_port_has_the_name_of_an_example() -> None:
+    """Both are imported by their names, which one process keeps."""
+    assert not {p.name for p in PORTS.glob("*.py")} & {p.name for p in PORTS.parent.glob("*.py")}
