@@ -41,6 +41,7 @@ _ROOMS = ("core", "interpreters", "kernels", "numba", "passes", "primitives", "t
 _IMPORTED = time.time_ns()
 
 _counts = {"hits": 0, "misses": 0, "writes": 0}
+_trims_due: dict[str, int] = {}  # by folder: at which write of this process it is looked through
 
 
 @dataclass(frozen=True)
@@ -152,9 +153,19 @@ def save(key: str, body: bytes) -> None:
             os.unlink(temporary)
         return
     _counts["writes"] += 1
-    bounds = settings.current()
-    if _counts["writes"] % bounds.writes_between_trims == 1:
-        trim(folder, bounds.most_cache_bytes)
+    _trim_if_due(folder)
+
+
+def _trim_if_due(folder: str) -> None:
+    """Trim a folder after so many writes, or an eighth of what is in it: looking through it takes
+    some microseconds an entry, which so many writes are to share. Processes that write little
+    share it too: a process begins anywhere between two trims."""
+    bounds, count = settings.current(), _counts["writes"]
+    if folder not in _trims_due:
+        _trims_due[folder] = count + time.time_ns() // 1000 % bounds.writes_between_trims
+    if count >= _trims_due[folder]:
+        found = trim(folder, bounds.most_cache_bytes)
+        _trims_due[folder] = count + max(bounds.writes_between_trims, found // 8)
 
 
 def _entries(folder: str, suffix: str = _SUFFIX) -> Iterator[tuple[float, int, str]]:
@@ -171,8 +182,9 @@ def _entries(folder: str, suffix: str = _SUFFIX) -> Iterator[tuple[float, int, s
                     yield status.st_mtime, status.st_size, path
 
 
-def trim(folder: str, largest: int) -> None:
-    """Delete the least recently used entries if they are more than ``largest`` bytes together."""
+def trim(folder: str, largest: int) -> int:
+    """Delete the least recently used entries if they are more than ``largest`` bytes together; how
+    many there were."""
     found = sorted(_entries(folder))
     total = sum(size for _, size, _ in found)
     wanted = total if total <= largest else largest * 3 // 4
@@ -183,6 +195,7 @@ def trim(folder: str, largest: int) -> None:
     for written, _, path in _entries(folder, _UNFINISHED):
         if written < time.time() - _STALE_SECONDS:
             _delete(path)
+    return len(found)
 
 
 def _delete(path: str) -> bool:

@@ -98,7 +98,9 @@ class Settings:
     )
     most_cudnn_plans: int = _kept(256, "plans", "descriptors of convolutions by cuDNN")
     most_cache_bytes: int = _kept(512 << 20, "bytes", "programs in the folder of the disk cache")
-    writes_between_trims: int = _kept(64, "writes", "how often that folder is looked through")
+    writes_between_trims: int = _kept(
+        64, "writes", "after which that folder is looked through; an eighth of its entries, if more"
+    )
 
     def __str__(self) -> str:
         lines = (

@@ -45,18 +45,22 @@ class Samples:
         """The samples for which a condition is known to hold."""
         holds = self.of(condition)
         is_real = np.zeros_like(self.is_real) if holds is None else self.is_real & holds
-        return Samples(self.known, is_real)
+        return Samples(self.known, is_real, self.found)
 
     def fixed(self, index: Expr, number: int) -> Samples:
         """The samples of one iteration of a loop."""
         return self._with(index, np.full(self.is_real.shape, number), self.is_real)
 
     def _with(self, index: Expr, values: Values, is_real: np.ndarray) -> Samples:
-        return Samples({**self.known, index: values}, is_real)
+        inside = {e: v for e, v in self.found.items() if v is not None}  # none is of the index
+        return Samples({**self.known, index: values}, is_real, inside)
 
     def of(self, root: Expr) -> Values:
         """The values of an expression; None where they are not known."""
-        return bottom_up(root, self.found, self._value)
+        if root in self.found:
+            return self.found[root]
+        with np.errstate(all="ignore"):
+            return bottom_up(root, self.found, self._value)
 
     def _value(self, e: Expr, operands: list[Values]) -> Values:
         if e.fn == "const":
@@ -69,8 +73,7 @@ class Samples:
         rule = _RULES.get(e.fn)
         if rule is None or any(o is None for o in operands):
             return None
-        with np.errstate(all="ignore"):
-            return np.asarray(rule(*operands) if e.fn != "cast" else operands[0]).astype(e.dtype)
+        return np.asarray(rule(*operands) if e.fn != "cast" else operands[0], e.dtype)
 
     def values(self, index: Expr) -> np.ndarray:
         """The values of an index in iterations that take place, as far as they are known."""
@@ -84,8 +87,8 @@ class Samples:
         found = self.of(index)
         if found is None:
             return None
-        outside = found[self.is_real & ((found < 0) | (found >= limit))]
-        return int(outside.min()) if outside.size else None
+        outside = ((found < 0) | (found >= limit)) & self.is_real
+        return int(found[outside].min()) if outside.any() else None
 
 
 def start(kernel: Kernel, count: int = _COUNT, sizes: Mapping[str, int] | None = None) -> Samples:

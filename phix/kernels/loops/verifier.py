@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
 
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -61,14 +61,13 @@ def verify_bounds(program: LoopProgram, sizes: Mapping[dm.Symbol, int]) -> None:
     """
     known = {name: sizes[s] for name, s in program.symbols.items() if s in sizes}
     for kernel in (s for s in ir.walk_steps(program.steps) if isinstance(s, Kernel)):
-        site = Site(kernel, frozenset(), sampling.start(kernel, sizes=known), sizes)
-        for rule, fault in _walked(site):
-            if rule in BOUNDS:
-                text = ", ".join(f"{name} = {size}" for name, size in known.items())
-                _report(f"compiling, where {text}", rule, program, fault)
+        site = Site(kernel, sampling.start(kernel, sizes=known), sizes)
+        for rule, fault in _first_fault(site, BOUNDS):
+            text = ", ".join(f"{name} = {size}" for name, size in known.items())
+            _report(f"compiling, where {text}", rule, program, fault)
 
 
-Rule = Callable[..., Iterator[str]]
+Rule = Callable[..., Any]
 
 # Kernels that were right, and what each reads that it has not written: most passes leave most
 # kernels as they are.
@@ -78,7 +77,7 @@ _MOST_CHECKED = 1024
 
 def _faults(kernel: Kernel) -> Iterator[tuple[Rule, str]]:
     yield from ((rule, fault) for rule in KERNEL_RULES for fault in rule(kernel))
-    yield from _walked(Site(kernel, frozenset(), sampling.start(kernel)))
+    yield from _first_fault(Site(kernel, sampling.start(kernel)), PLACE_RULES)
     _needs(kernel)
 
 
@@ -183,125 +182,165 @@ def outputs_are_apart(program: LoopProgram) -> Iterator[str]:
 
 
 # -- rules of statements and expressions -------------------------------------------------------
-@dataclass(frozen=True)
+# Each gives the fault, or None: they are asked of everything that stands in a program.
+@dataclass
 class Site:
-    """Where a rule is asked: the kernel, the scalars with a value there, and samples of indices."""
+    """Where a rule is asked: the kernel, samples of indices, and the scalars with a value there."""
 
     kernel: Kernel
-    scalars: frozenset[Expr]
     at: Samples
     sizes: Mapping[dm.Symbol, int] = field(default_factory=dict)  # of unknown dims, where tried
+    scalars: set[Expr] = field(default_factory=set)
+    limits: dict[Buffer, list[int]] = field(default_factory=dict)  # of indices, where known
+
+    def inside(self, at: Samples) -> Site:
+        """The site of a block inside, of which samples are these."""
+        return Site(self.kernel, at, self.sizes, self.scalars, self.limits)
 
 
-def _walked(start: Site) -> Iterator[tuple[Rule, str]]:
-    """Ask the rules of statements and expressions, once for each in each block."""
+class PlaceRules(NamedTuple):
+    """The rules to ask, by the kind of statement, and by the function that an expression applies:
+    each is asked where it has something to say."""
+
+    of_statements: dict[type, tuple[Rule, ...]]
+    of_expressions: dict[str, tuple[Rule, ...]]
+
+
+def _first_fault(start: Site, rules: PlaceRules) -> list[tuple[Rule, str]]:
+    """The first fault of the kernel, if any; expressions are asked about once in each block."""
     seen: set[Expr] = set()  # in this block and those around it
+    scalars = start.scalars
 
-    def visit(body: list[Statement], site: Site) -> Iterator[tuple[Rule, str]]:
+    def visit(body: list[Statement], site: Site) -> list[tuple[Rule, str]]:
         new: list[Expr] = []
+        own: list[Expr] = []
+        found: list[tuple[Rule, str]] = []
         for s in body:
-            for e in _below(ir.roots(s), seen):
-                new.append(e)
-                for rule in EXPRESSION_RULES.get(e.fn, ()):
-                    yield from ((rule, fault) for fault in rule(e, site))
-            for rule in STATEMENT_RULES:
-                yield from ((rule, fault) for fault in rule(s, site))
+            stack = list(ir.roots(s))
+            while stack:
+                e = stack.pop()
+                if e not in seen:
+                    seen.add(e)
+                    new.append(e)
+                    stack += e.args
+                    for rule in rules.of_expressions.get(e.fn, ()):
+                        if fault := rule(e, site):
+                            return [(rule, fault)]
+            for rule in rules.of_statements.get(type(s), ()):
+                if fault := rule(s, site):
+                    return [(rule, fault)]
             if isinstance(s, ir.Declare):
-                site = replace(site, scalars=site.scalars | {s.target})
+                own += () if s.target in scalars else (s.target,)
+                scalars.add(s.target)
             elif isinstance(s, For):
-                scalars = site.scalars | {s.index}
-                inside = replace(site, scalars=scalars, at=site.at.through(s))
-                yield from visit(s.body, inside)
+                is_new = s.index not in scalars
+                scalars.add(s.index)
+                found = visit(s.body, site.inside(site.at.through(s)))
+                scalars.difference_update([s.index] if is_new else ())
             elif isinstance(s, (ir.If, ir.While)):
-                inside = replace(site, at=site.at.where(s.condition))
-                yield from visit(s.body, inside)
+                found = visit(s.body, site.inside(site.at.where(s.condition)))
+            if found:
+                return found
         seen.difference_update(new)
+        scalars.difference_update(own)
+        return []
 
-    yield from visit(start.kernel.body, start)
-
-
-def _below(roots: Iterable[Expr], seen: set[Expr]) -> Iterator[Expr]:
-    """The expressions below, but for those seen; ``seen`` gets them."""
-    stack = list(roots)
-    while stack:
-        e = stack.pop()
-        if e not in seen:
-            seen.add(e)
-            yield e
-            stack.extend(e.args)
+    return visit(start.kernel.body, start)
 
 
-def scalars_have_values(e: Expr, site: Site) -> Iterator[str]:
+def scalars_have_values(e: Expr, site: Site) -> str | None:
     """Indices and mutable scalars are used inside their loop or block alone."""
     if e in site.scalars:
-        return
+        return None
     name = str(e.data)
     if name[0] in "ia" and name[1:].isdigit():
-        yield f"{name} is used where it has no value"
+        return f"{name} is used where it has no value"
     if e in (ir.PIECE_START, ir.PIECE_END) and site.kernel.shared is None:
-        yield f"{name} is used in a kernel that no threads share"
+        return f"{name} is used in a kernel that no threads share"
+    return None
 
 
 _SAME = {"add", "sub", "mul", "div", "fma", "maximum", "minimum", "quotient", "rest", "copysign"}
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
 
 
-def types_fit(e: Expr, _: Site) -> Iterator[str]:
-    """Operands have one dtype, conditions are bools, indices int64, loads what memory gives."""
+def types_fit(e: Expr, _: Site) -> str | None:
+    """Operands have one dtype, conditions are bools."""
     kinds = [a.dtype for a in e.args]
     if e.fn in _SAME and any(k != e.dtype for k in kinds):
-        yield f"{e.fn} of {kinds} makes {e.dtype}"
-    elif e.fn in _COMPARISONS and (len(set(kinds)) > 1 or e.dtype != dt.bool_):
-        yield f"{e.fn} compares {kinds}, as {e.dtype}"
-    elif e.fn == "select" and (kinds[0] != dt.bool_ or any(k != e.dtype for k in kinds[1:])):
-        yield f"select of {kinds} makes {e.dtype}"
-    elif e.fn == "load":
-        if e.dtype != ir.scalar_dtype(e.data.dtype):
-            yield f"{e.data} of {e.data.dtype} is loaded as {e.dtype}"
-        if any(k != dt.int64 for k in kinds):
-            yield f"{e.data} has an index that is no int64: {kinds}"
+        return f"{e.fn} of {kinds} makes {e.dtype}"
+    if e.fn in _COMPARISONS and (any(k != kinds[0] for k in kinds) or e.dtype != dt.bool_):
+        return f"{e.fn} compares {kinds}, as {e.dtype}"
+    if e.fn == "select" and (kinds[0] != dt.bool_ or any(k != e.dtype for k in kinds[1:])):
+        return f"select of {kinds} makes {e.dtype}"
+    return None
 
 
-def loads_stay_inside(e: Expr, site: Site) -> Iterator[str]:
+def loads_fit(e: Expr, _: Site) -> str | None:
+    """Indices are int64, and loads give what memory holds."""
+    if e.dtype != ir.scalar_dtype(e.data.dtype):
+        return f"{e.data} of {e.data.dtype} is loaded as {e.dtype}"
+    if any(a.dtype != dt.int64 for a in e.args):
+        return f"{e.data} has an index that is no int64: {[a.dtype for a in e.args]}"
+    return None
+
+
+def loads_stay_inside(e: Expr, site: Site) -> str | None:
     """Every index at which a buffer is read is inside it."""
-    yield from _outside(e.data, e.args, site)
+    return _outside(e.data, e.args, site)
 
 
-def stores_stay_inside(s: Statement, site: Site) -> Iterator[str]:
+def stores_stay_inside(s: ir.Store, site: Site) -> str | None:
     """Every index at which a buffer is written is inside it."""
-    if isinstance(s, ir.Store):
-        yield from _outside(s.buffer, s.indices, site)
+    return _outside(s.buffer, s.indices, site)
 
 
-def _outside(buffer: Buffer, indices: tuple[Expr, ...], site: Site) -> Iterator[str]:
-    dims = [dm.substitute(d, site.sizes) for d in buffer.dims]
-    sizes = [d for d in dims if isinstance(d, int)]
-    if buffer.kind in ("local", "slice") or len(sizes) < len(dims):
-        return
-    for index, limit in zip(indices, sizes if buffer.strided else [math.prod(sizes)]):
+def _outside(buffer: Buffer, indices: tuple[Expr, ...], site: Site) -> str | None:
+    limits = site.limits.get(buffer)
+    if limits is None:
+        limits = site.limits[buffer] = _limits(buffer, site.sizes)
+    for index, limit in zip(indices, limits):
         found = site.at.violation(index, limit)
         if found is not None:
-            yield f"{buffer}[{index!r}] is element {found} of {limit}"
+            return f"{buffer}[{index!r}] is element {found} of {limit}"
+    return None
 
 
-def values_fit(s: Statement, site: Site) -> Iterator[str]:
-    """What is stored or set has the dtype of where it goes."""
-    if isinstance(s, ir.Store):
-        if s.value.dtype != ir.scalar_dtype(s.buffer.dtype):
-            yield f"{s.value.dtype} is stored in {s.buffer} of {s.buffer.dtype}"
-        if any(i.dtype != dt.int64 for i in s.indices):
-            yield f"{s.buffer} is stored at an index that is no int64"
-    elif isinstance(s, ir.Assign):
-        for target, value in zip(s.targets, s.values):
-            if target.dtype != value.dtype:
-                yield f"{target.data} of {target.dtype} is set to {value.dtype}"
-            if target not in site.scalars:
-                yield f"{target.data} is set where it is not declared"
-    elif isinstance(s, For):
-        if s.index in site.scalars:
-            yield f"{s.index.data} counts two loops at once"
-        if s.extent.dtype != dt.int64 or s.start.dtype != dt.int64:
-            yield f"the loop over {s.index.data} has bounds that are no int64"
+def _limits(buffer: Buffer, sizes: Mapping[dm.Symbol, int]) -> list[int]:
+    """What the indices of a buffer stay below; none where they are not all known."""
+    dims = [dm.substitute(d, sizes) for d in buffer.dims]
+    known = [d for d in dims if isinstance(d, int)]
+    if buffer.kind in ("local", "slice") or len(known) < len(dims):
+        return []
+    return known if buffer.strided else [math.prod(known)]
+
+
+def stores_fit(s: ir.Store, _: Site) -> str | None:
+    """What is stored has the dtype of where it goes."""
+    if s.value.dtype != ir.scalar_dtype(s.buffer.dtype):
+        return f"{s.value.dtype} is stored in {s.buffer} of {s.buffer.dtype}"
+    if any(i.dtype != dt.int64 for i in s.indices):
+        return f"{s.buffer} is stored at an index that is no int64"
+    return None
+
+
+def assignments_fit(s: ir.Assign, site: Site) -> str | None:
+    """What is set is declared, and has the dtype of what it is set to."""
+    for target, value in zip(s.targets, s.values):
+        if target.dtype != value.dtype:
+            return f"{target.data} of {target.dtype} is set to {value.dtype}"
+        if target not in site.scalars:
+            return f"{target.data} is set where it is not declared"
+    return None
+
+
+def loops_fit(s: For, site: Site) -> str | None:
+    """An index counts one loop at a time, between bounds that are int64."""
+    if s.index in site.scalars:
+        return f"{s.index.data} counts two loops at once"
+    if s.extent.dtype != dt.int64 or s.start.dtype != dt.int64:
+        return f"the loop over {s.index.data} has bounds that are no int64"
+    return None
 
 
 # -- rules of kernels ------------------------------------------------------------------------
@@ -371,11 +410,16 @@ def _touched(
 
 PROGRAM_RULES = (buffers_have_values, outputs_are_apart)
 KERNEL_RULES = (memory_has_one_name, threads_stay_apart)
-# By the function that an expression applies: a rule is asked where it has something to say.
-EXPRESSION_RULES: dict[str, tuple[Rule, ...]] = {
-    **dict.fromkeys((*_SAME, *_COMPARISONS, "select"), (types_fit,)),
-    "load": (types_fit, loads_stay_inside),
-    "var": (scalars_have_values,),
-}
-STATEMENT_RULES = (values_fit, stores_stay_inside)
-BOUNDS = (loads_stay_inside, stores_stay_inside)
+PLACE_RULES = PlaceRules(
+    {
+        ir.Store: (stores_fit, stores_stay_inside),
+        ir.Assign: (assignments_fit,),
+        For: (loops_fit,),
+    },
+    {
+        **dict.fromkeys((*_SAME, *_COMPARISONS, "select"), (types_fit,)),
+        "load": (loads_fit, loads_stay_inside),
+        "var": (scalars_have_values,),
+    },
+)
+BOUNDS = PlaceRules({ir.Store: (stores_stay_inside,)}, {"load": (loads_stay_inside,)})
