@@ -9,6 +9,7 @@ import pytest
 
 import phix
 from phix import ops
+from phix.core.errors import ArgumentError, PhixError
 from phix.parallel.exchange import Group
 from tests.mirrored import mirrored
 
@@ -102,19 +103,19 @@ class Room:
         mine[number:] = [x.copy()]
         return [s[number] for s in self.sent] if number < self.is_known else None
 
-    def Allgather(self, x: np.ndarray, out: np.ndarray) -> None:  # noqa: N802
+    def Allgather(self, x: np.ndarray, out: np.ndarray) -> None:
         found = self._next(x)
         out[...] = 0
         if found is not None:
             out[...] = np.concatenate(found)
 
-    def Alltoall(self, x: np.ndarray, out: np.ndarray) -> None:  # noqa: N802
+    def Alltoall(self, x: np.ndarray, out: np.ndarray) -> None:
         found = self._next(x)
         out[...] = 0
         if found is not None:
             out[...] = np.concatenate([f.reshape(self.size, -1)[self.rank] for f in found])
 
-    def Allreduce(self, x: np.ndarray, out: np.ndarray) -> None:  # noqa: N802
+    def Allreduce(self, x: np.ndarray, out: np.ndarray) -> None:
         found = self._next(x)
         if found is not None:
             out[...] = sum(found)
@@ -145,3 +146,79 @@ def test_sums_are_made_in_the_order_of_the_ranks(size, dtype, rng):
         assert made == (1 if size == 2 and dtype != "float16" else calls)
         for out in outs:
             np.testing.assert_array_equal(out, total.astype(dtype))
+
+
+# -- Paddle's names ------------------------------------------------------------------------------
+def refused(match, f, *args, **axes):
+    mesh = phix.parallel.mesh(axes or {"data": 2}, virtual=True)
+    with pytest.raises(PhixError, match=match):
+        phix.parallel.spmd(f, mesh, "data", "data")(*args)
+
+
+def test_rings_that_are_not_there():
+    with pytest.raises(
+        ArgumentError, match=r"all_reduce.*ring_id 0 is an axis of a mesh, and there"
+    ):
+        ops.all_reduce(np.ones(2))
+    x = np.ones((2, 3))
+    refused(r"barrier.*ring_id is in \[0, 1\), since there are the axes data, found 1",
+            lambda x: ops.barrier(x, 1), x)  # fmt: skip
+    refused("nranks is the size of the axis 'data', 2, found 3", lambda x: ops.c_split(x, 0, 3), x)
+    refused("nranks is the size", lambda x: ops.c_concat(x, 0, 1, 0, True, True), x)
+    refused(r"rank is in \[0, 2\), found 2", lambda x: ops.partial_allgather(x, 2, 2), x)
+    refused(r"root_id is in \[0, 2\), found -1", lambda x: ops.reduce(x, 0, -1), x)
+    refused(r"root is in \[0, 2\), found 2", lambda x: ops.broadcast(x, root=2), x)
+    lanes = phix.vmap(lambda x: ops.mp_allreduce_sum(x), axis_name="i")
+    np.testing.assert_array_equal(lanes(x), np.full((2, 3), 2.0))
+
+
+def test_calls_of_communication_that_do_not_fit():
+    x = np.ones((2, 3))
+    refused("dim 1 of float64.1, 3. is divided among the 2", lambda x: ops.c_split(x, 0, 2), x)
+    refused("dim 0 of float64.1, 3. is divided", lambda x: ops.reduce_scatter(x), x)
+    refused("dim 0 of float64.1, 3. is divided", lambda x: ops.c_scatter(x), x)
+    refused("has a dim that is divided", lambda x: ops.c_split(x.sum()), x)
+    refused("has a dim along which", lambda x: ops.c_concat(x.sum(), 0, 2, 0, True, True), x)
+    refused("reduce_type is 0 .sum.", lambda x: ops.all_reduce(x, 0, 7), x)
+    refused("bools are brought together by any", lambda x: ops.all_reduce(x > 0), x)
+    refused("bools are brought together by any", lambda x: ops.all_reduce(x, 0, 6), x)
+    refused(
+        "the mean .reduce_type 4. is one of floats",
+        lambda x: ops.all_reduce(x, 0, 4),
+        x.astype(int),
+    )
+    entropy = ops.c_softmax_with_cross_entropy
+    refused("label has classes, ints", lambda x: entropy(x, x)[1], x)
+    refused("label has a class for each row", lambda x: entropy(x, np.arange(2))[1], x)
+
+
+def test_labels_that_are_no_class_and_low_precision():
+    mesh = phix.parallel.mesh({"data": 2}, virtual=True)
+    label = np.array([0, 4, -1, 7])
+    logits = np.arange(16.0).reshape(4, 4) % 5
+    run = phix.parallel.spmd(
+        lambda x: ops.c_softmax_with_cross_entropy(x, label, ignore_index=7),
+        mesh, ((None, "data"),), ((None, "data"), None),
+    )  # fmt: skip
+    loss = np.asarray(run(logits)[1])[:, 0]
+    shares = np.exp(logits[0]) / np.exp(logits[0]).sum()
+    np.testing.assert_allclose(loss, [-np.log(shares[0]), np.nan, np.nan, 0])
+    wide = np.full((4, 30000), 9.0, np.float16)
+    softmax, loss = run(wide)
+    assert softmax.dtype == loss.dtype == np.float16
+    assert loss[0].item() == pytest.approx(np.log(30000), rel=1e-3)
+
+
+def test_rows_of_a_table_in_parts(rng):
+    mesh = phix.parallel.mesh({"data": 2}, virtual=True)
+    table, ids = rng.normal(size=(6, 2)), np.array([[0, 5], [3, 2]])
+
+    def rows(table, ids):
+        here = ids - phix.axis_index("data") * table.shape[0]
+        return phix.psum(ops.c_embedding(table, here), "data")
+
+    run = phix.parallel.spmd(rows, mesh, ("data", None), None)
+    np.testing.assert_array_equal(run(table, ids), table[ids])
+    slopes = phix.grad(lambda t: (run(t, ids) ** 2).sum())(table)
+    expected = np.where(np.isin(np.arange(6), ids)[:, None], 2 * table, 0)
+    np.testing.assert_allclose(slopes, expected)
