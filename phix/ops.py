@@ -25,7 +25,7 @@ __all__ = [
     "adadelta_", "adagrad_", "adam_", "adamax_", "adamw_", "add", "add_", "add_grad", "add_n",
     "add_position_encoding", "addmm", "addmm_",
     "affine_channel", "affine_channel_", "affine_grid",
-    "all", "all_gather", "all_to_all", "all_to_all_grad", "allclose",
+    "all", "all_gather", "all_reduce", "all_reduce_", "all_to_all", "all_to_all_grad", "allclose",
     "amax", "amin",
     "angle", "any",
     "apply_per_channel_scale",
@@ -37,7 +37,7 @@ __all__ = [
     "auc",
     "average_accumulates_", "avg_pool2d", "avg_pool2d_grad", "avg_pool3d", "avg_pool3d_grad",
     "axis_index",
-    "baddbmm", "baddbmm_", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
+    "baddbmm", "baddbmm_", "barrier", "batch_fc", "batch_norm", "batch_norm_grad", "batched_gemm",
     "bce_loss", "bce_loss_", "bce_loss_grad",
     "bernoulli", "bessel_ratio", "bessel_ratio_grad",
     "bicubic_interp", "bilinear", "bilinear_interp", "bincount", "binomial", "bipartite_match",
@@ -46,9 +46,10 @@ __all__ = [
     "bitwise_right_shift_", "bitwise_xor", "bitwise_xor_",
     "bmm",
     "box_clip", "box_coder",
-    "branch", "broadcast_tensors",
+    "branch", "broadcast", "broadcast_", "broadcast_tensors",
     "build_src_rank_and_local_expert_id",
-    "c_identity", "c_identity_",
+    "c_allreduce_sum", "c_allreduce_sum_", "c_concat", "c_embedding", "c_identity", "c_identity_",
+    "c_scatter", "c_softmax_with_cross_entropy", "c_split",
     "cal_aux_loss", "calc_reduced_attn_scores", "call", "cast", "cast_", "cast_grad",
     "ceil", "ceil_", "celu",
     "channel_shuffle", "check_finite_and_unscale_", "check_numerics", "checkpoint",
@@ -163,6 +164,7 @@ __all__ = [
     "mode", "moe_combine", "moe_combine_auto", "moe_combine_no_weight", "moe_dispatch", "moe_ffn",
     "moe_gate_dispatch", "moe_gate_dispatch_auto", "moe_permute", "moe_reduce", "moe_unpermute",
     "momentum_",
+    "mp_allreduce_sum", "mp_allreduce_sum_",
     "mse_loss",
     "multi_dot", "multiclass_nms3", "multinomial", "multiplex", "multiply", "multiply_",
     "multiply_grad",
@@ -179,7 +181,8 @@ __all__ = [
     "optimization_barrier",
     "overlap_add", "overlap_add_grad",
     "p_norm", "p_norm_grad",
-    "pad", "pad3d", "pad_grad", "partial_concat", "partial_sum",
+    "pad", "pad3d", "pad_grad", "partial_allgather", "partial_allgather_", "partial_concat",
+    "partial_sum",
     "pinv", "pinv_grad", "pixel_shuffle", "pixel_unshuffle",
     "poisson", "polygamma", "polygamma_", "polygamma_grad", "pool2d", "pool3d", "pow", "pow_",
     "pow_grad",
@@ -192,11 +195,11 @@ __all__ = [
     "radam_", "randint", "random", "random_", "random_bits", "random_loggamma",
     "random_loggamma_grad", "random_routing", "random_routing_", "randperm", "range_v2",
     "rank_step", "rank_vary",
-    "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce_as",
-    "reduce_as_grad", "reindex_graph", "relu", "relu6", "relu6_grad", "relu_", "relu_grad",
-    "remainder", "remainder_", "remainder_grad", "renorm", "renorm_", "repeat_interleave",
-    "repeat_interleave_with_tensor_index", "reshape", "reshape_", "reshape_grad",
-    "restrict_nonzero", "reverse",
+    "real", "real_grad", "reciprocal", "reciprocal_", "reciprocal_grad", "reduce", "reduce_",
+    "reduce_as", "reduce_as_grad", "reduce_scatter", "reindex_graph", "relu", "relu6", "relu6_grad",
+    "relu_", "relu_grad", "remainder", "remainder_", "remainder_grad", "renorm", "renorm_",
+    "repeat_interleave", "repeat_interleave_with_tensor_index", "reshape", "reshape_",
+    "reshape_grad", "restrict_nonzero", "reverse",
     "rint", "rint_",
     "rms_norm", "rms_norm_grad", "rmsprop_",
     "rnn",
@@ -228,7 +231,7 @@ __all__ = [
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
     "svd", "svd_grad", "svdvals", "svdvals_grad",
     "swiglu", "swiglu_grad", "swish", "swish_grad",
-    "sync_batch_norm_", "sync_calc_stream", "sync_calc_stream_",
+    "sync_batch_norm_", "sync_calc_stream", "sync_calc_stream_", "sync_comm_stream",
     "take_along_axis", "take_along_axis_grad", "tan", "tan_", "tan_grad", "tanh", "tanh_",
     "tanh_grad", "tanh_shrink", "tanh_shrink_grad",
     "temporal_shift", "tensor_unfold", "tensor_unfold_grad", "tensordot",
@@ -1721,6 +1724,262 @@ def class_center_sample(
         _class_center_sample, (key, label),
         (num_classes, num_samples, ring_id, rank, nranks, fix_seed, seed)
     )
+
+
+# -- yaml/communication.yaml -----------------------------------------------------------------------
+define = definer("yaml/communication.yaml", family="communication")
+
+_all_reduce = define(
+    "all_reduce", "(Tensor x, int ring_id = 0, int reduce_type = 0)", "Tensor(out)",
+    traits=("ring",), inplace=(("x", "out"),)
+)
+def all_reduce(x: TensorLike, ring_id: int = 0, reduce_type: int = 0) -> Tensor:
+    """The x of all processes of the ring brought together, on each of them. reduce_type is 0 for
+    the sum, 1 for the largest, 2 for the smallest, 3 for the product, 4 for the mean, and of bools
+    5 for any, 6 for all.
+
+    Args:
+        x: tensor.
+        ring_id, reduce_type: int.
+    """
+    return bind(_all_reduce, (x,), (ring_id, reduce_type))
+
+def all_reduce_(x: TensorLike, ring_id: int = 0, reduce_type: int = 0) -> Tensor:
+    """:func:`all_reduce` in the memory of x, not to be used after it."""
+    return bind_in_place(_all_reduce, (x,), (ring_id, reduce_type))
+
+_reduce = define(
+    "reduce", "(Tensor x, int ring_id = 0, int root_id = 0, int reduce_type = 0)", "Tensor(out)",
+    traits=("ring",), inplace=(("x", "out"),)
+)
+def reduce(x: TensorLike, ring_id: int = 0, root_id: int = 0, reduce_type: int = 0) -> Tensor:
+    """What all_reduce gives, on the process root_id of the ring; the others have their x.
+
+    Args:
+        x: tensor.
+        ring_id, root_id, reduce_type: int.
+    """
+    return bind(_reduce, (x,), (ring_id, root_id, reduce_type))
+
+def reduce_(x: TensorLike, ring_id: int = 0, root_id: int = 0, reduce_type: int = 0) -> Tensor:
+    """:func:`reduce` in the memory of x, not to be used after it."""
+    return bind_in_place(_reduce, (x,), (ring_id, root_id, reduce_type))
+
+_broadcast = define(
+    "broadcast", "(Tensor x, int ring_id = 0, int root = 0)", "Tensor(out)", traits=("ring",),
+    inplace=(("x", "out"),)
+)
+def broadcast(x: TensorLike, ring_id: int = 0, root: int = 0) -> Tensor:
+    """The x of process root of the ring, on each of them.
+
+    Args:
+        x: tensor.
+        ring_id, root: int.
+    """
+    return bind(_broadcast, (x,), (ring_id, root))
+
+def broadcast_(x: TensorLike, ring_id: int = 0, root: int = 0) -> Tensor:
+    """:func:`broadcast` in the memory of x, not to be used after it."""
+    return bind_in_place(_broadcast, (x,), (ring_id, root))
+
+_reduce_scatter = define(
+    "reduce_scatter", "(Tensor x, int ring_id = 0, int nranks = 1)", "Tensor(out)", traits=("ring",)
+)
+def reduce_scatter(x: TensorLike, ring_id: int = 0, nranks: int = 1) -> Tensor:
+    """Each process of the ring has its rows of the sum of all x: dim 0 is divided among them.
+    nranks is their number, or 1 for whatever that is.
+
+    Args:
+        x: tensor.
+        ring_id, nranks: int.
+    """
+    return bind(_reduce_scatter, (x,), (ring_id, nranks))
+
+_barrier = define("barrier", "(Tensor x, int ring_id=0)", "Tensor(out)", traits=("ring",))
+def barrier(x: TensorLike, ring_id: int = 0) -> Tensor:
+    """x, once all processes of the ring have come here. In a compiled program nothing waits where
+    out is not used.
+
+    Args:
+        x: tensor.
+        ring_id: int.
+    """
+    return bind(_barrier, (x,), (ring_id,))
+
+_c_allreduce_sum = define(
+    "c_allreduce_sum", "(Tensor x, int ring_id, bool use_calc_stream, bool use_model_parallel)",
+    "Tensor(out)", traits=("ring",), inplace=(("x", "out"),)
+)
+def c_allreduce_sum(
+    x: TensorLike, ring_id: int, use_calc_stream: bool, use_model_parallel: bool
+) -> Tensor:
+    """The sum of the x of all processes of the ring, on each of them. There are no streams to
+    choose from.
+
+    Args:
+        x: tensor.
+        ring_id: int.
+        use_calc_stream, use_model_parallel: bool.
+    """
+    return bind(_c_allreduce_sum, (x,), (ring_id, use_calc_stream, use_model_parallel))
+
+def c_allreduce_sum_(
+    x: TensorLike, ring_id: int, use_calc_stream: bool, use_model_parallel: bool
+) -> Tensor:
+    """:func:`c_allreduce_sum` in the memory of x, not to be used after it."""
+    return bind_in_place(_c_allreduce_sum, (x,), (ring_id, use_calc_stream, use_model_parallel))
+
+_mp_allreduce_sum = define(
+    "mp_allreduce_sum", "(Tensor x, int ring_id = 0)", "Tensor(out)", traits=("ring",),
+    inplace=(("x", "out"),)
+)
+def mp_allreduce_sum(x: TensorLike, ring_id: int = 0) -> Tensor:
+    """The sum of the x of all processes of the ring, on each of them.
+
+    Args:
+        x: tensor.
+        ring_id: int.
+    """
+    return bind(_mp_allreduce_sum, (x,), (ring_id,))
+
+def mp_allreduce_sum_(x: TensorLike, ring_id: int = 0) -> Tensor:
+    """:func:`mp_allreduce_sum` in the memory of x, not to be used after it."""
+    return bind_in_place(_mp_allreduce_sum, (x,), (ring_id,))
+
+_c_concat = define(
+    "c_concat",
+    "(Tensor x, int rank, int nranks, int ring_id, bool use_calc_stream, bool use_model_parallel)",
+    "Tensor(out)", traits=("ring",)
+)
+def c_concat(
+    x: TensorLike, rank: int, nranks: int, ring_id: int, use_calc_stream: bool,
+    use_model_parallel: bool
+) -> Tensor:
+    """The x of all processes of the ring, joined along the last dim, on each of them. nranks is
+    their number. Which one a process is, is known: rank is checked to be one of them, and says no
+    more.
+
+    Args:
+        x: tensor.
+        rank, nranks, ring_id: int.
+        use_calc_stream, use_model_parallel: bool.
+    """
+    return bind(_c_concat, (x,), (rank, nranks, ring_id, use_calc_stream, use_model_parallel))
+
+_c_split = define(
+    "c_split",
+    "(Tensor x, int rank = 0, int nranks = 1, int ring_id = 0, bool use_model_parallel = true)",
+    "Tensor(out)", traits=("ring",)
+)
+def c_split(
+    x: TensorLike, rank: int = 0, nranks: int = 1, ring_id: int = 0, use_model_parallel: bool = True
+) -> Tensor:
+    """Each process of the ring has its part of x along the last dim. nranks is their number, or 1
+    for whatever that is. Which one a process is, is known: rank is checked to be one of them, and
+    says no more.
+
+    Args:
+        x: tensor.
+        rank, nranks, ring_id: int.
+        use_model_parallel: bool.
+    """
+    return bind(_c_split, (x,), (rank, nranks, ring_id, use_model_parallel))
+
+_c_scatter = define(
+    "c_scatter",
+    "(Tensor x, int ring_id = 0, int root = 0, int nranks = 0, bool use_calc_stream = false)",
+    "Tensor(out)", traits=("ring",)
+)
+def c_scatter(
+    x: TensorLike, ring_id: int = 0, root: int = 0, nranks: int = 0, use_calc_stream: bool = False
+) -> Tensor:
+    """Each process of the ring has its rows of the x of process root: dim 0 is divided among them.
+    nranks is their number, or 0 for whatever that is.
+
+    Args:
+        x: tensor.
+        ring_id, root, nranks: int.
+        use_calc_stream: bool.
+    """
+    return bind(_c_scatter, (x,), (ring_id, root, nranks, use_calc_stream))
+
+_partial_allgather = define(
+    "partial_allgather", "(Tensor x, int nranks, int rank, int ring_id = 0)", "Tensor(out)",
+    traits=("ring",), inplace=(("x", "out"),)
+)
+def partial_allgather(x: TensorLike, nranks: int, rank: int, ring_id: int = 0) -> Tensor:
+    """A tensor like x, on each process of the ring: the elements of x in C order, divided evenly
+    among the processes, come each from the process whose part they are. nranks is the number of
+    processes. Which one a process is, is known: rank is checked to be one of them, and says no
+    more.
+
+    Args:
+        x: tensor.
+        nranks, rank, ring_id: int.
+    """
+    return bind(_partial_allgather, (x,), (nranks, rank, ring_id))
+
+def partial_allgather_(x: TensorLike, nranks: int, rank: int, ring_id: int = 0) -> Tensor:
+    """:func:`partial_allgather` in the memory of x, not to be used after it."""
+    return bind_in_place(_partial_allgather, (x,), (nranks, rank, ring_id))
+
+_c_softmax_with_cross_entropy = define(
+    "c_softmax_with_cross_entropy",
+    "(Tensor logits, Tensor label, int64_t ignore_index=-100, int ring_id=0, int rank=0, "
+    "int nranks=0)", "Tensor(softmax), Tensor(loss)",
+    traits=("ring", "full_precision", "promote_float(logits)"), dtypes=("float",)
+)
+def c_softmax_with_cross_entropy(
+    logits: TensorLike, label: TensorLike, ignore_index: DimLike = -100, ring_id: int = 0,
+    rank: int = 0, nranks: int = 0
+) -> tuple[Tensor, Tensor]:
+    """The softmax of logits whose last dim is divided among the processes of the ring, each its
+    part, and the loss -log softmax[label], on each of them. label has the classes, [...] or [...,
+    1], the same on all; loss is [..., 1], and 0 where a label is ignore_index, NaN where it is no
+    class. nranks is the number of processes, or 0 for whatever that is. Which one a process is, is
+    known: rank is checked to be one of them, and says no more.
+
+    Args:
+        logits: tensor, float.
+        label: tensor.
+        ignore_index, ring_id, rank, nranks: int.
+
+    Returns:
+        softmax, loss.
+    """
+    return bind(
+        _c_softmax_with_cross_entropy, (logits, label), (ignore_index, ring_id, rank, nranks)
+    )
+
+_c_embedding = define(
+    "c_embedding", "(Tensor weight, Tensor x, int64_t start_index=0, int64_t vocab_size=-1)",
+    "Tensor(out)"
+)
+def c_embedding(
+    weight: TensorLike, x: TensorLike, start_index: DimLike = 0, vocab_size: DimLike = -1
+) -> Tensor:
+    """weight[x - start_index]: the rows of a table of which weight has those from start_index on,
+    and zeros for those that it has not; the sum over all processes is that of the whole table.
+    start_index is a number, the same on all; on a mesh pass x minus what stands before a process's
+    rows. vocab_size, the rows of the whole table, says no more.
+
+    Args:
+        weight, x: tensor.
+        start_index, vocab_size: int.
+    """
+    return bind(_c_embedding, (weight, x), (start_index, vocab_size))
+
+_sync_comm_stream = define(
+    "sync_comm_stream", "(Tensor[] x, int ring_id = 0)", "Tensor[](out){x.size()}"
+)
+def sync_comm_stream(x: Sequence[TensorLike], ring_id: int = 0) -> tuple[Tensor, ...]:
+    """The tensors themselves: what the processes exchange is there when the next op takes it.
+
+    Args:
+        x: sequence of tensors.
+        ring_id: int.
+    """
+    return bind(_sync_comm_stream, (x,), (ring_id,))
 
 
 # -- yaml/comparison.yaml --------------------------------------------------------------------------
@@ -4641,8 +4900,8 @@ _c_identity = define(
 def c_identity(
     x: TensorLike, ring_id: int, use_calc_stream: bool, use_model_parallel: bool
 ) -> Tensor:
-    """x, as on each process of a ring; here is one process, and its gradient has nothing to be
-    summed with.
+    """x, as on each process of a ring; gradients are summed over the processes where x is the same
+    on them anyway.
 
     Args:
         x: tensor.

@@ -119,8 +119,12 @@ def cube(v: Any) -> Any:
 
 def cases(n: int) -> dict[str, Case]:
     """By name, for a mesh of n parts along "data"."""
+    from tests.communication_cases import communication_cases
+
     made = Data(n)
-    families = (collective_cases, inside_cases, loop_cases, outside_cases, dtype_cases)
+    families = (
+        collective_cases, inside_cases, loop_cases, outside_cases, dtype_cases, communication_cases,
+    )  # fmt: skip
     return {name: case for family in families for name, case in family(made).items()}
 
 
@@ -491,6 +495,13 @@ def two_axes() -> tuple[dict[str, int], dict[str, Case]]:
         "two axes, outside": Case(
             loss, specs, None, (u, v, x), grads, lambda f: lambda *a: grad(f, argnums=(0, 1))(*a)
         ),
+        "rings": Case(
+            lambda x: (ops.all_reduce(x, 1), ops.mp_allreduce_sum(x)),
+            (("data", "model"),),
+            (("data",), (None, "model")),
+            (x[:, :2],),
+            (x[:, :1] + x[:, 1:2], x[:2, :2] + x[2:, :2]),
+        ),
         "both": Case(
             lambda x: psum(x.sum(), ("data", "model")),
             (("data", "model"),),
@@ -603,4 +614,6 @@ def main(what: str = "cases") -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    from tests import parallel_cases  # by its name: cases in other files are of its classes
+
+    parallel_cases.main(*sys.argv[1:])

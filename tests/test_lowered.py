@@ -14,6 +14,7 @@ from phix.core.errors import ArgumentError
 from phix.kernels.loops.builder import Builder
 from phix.kernels.schedule import ordering
 from phix.kernels.schedule.pipeline import Setting
+from tests.mirrored import mirrored
 
 
 def normal(*shape, dtype="float32", seed=0):
@@ -155,7 +156,25 @@ def descent_of_layers(weights, x):
     return [w - 0.001 * g for w, g in zip(weights, phix.grad(loss)(weights))]
 
 
+MESH = mirrored(data=2)
+
+
+def gradients_on_ranks(weights, x):
+    loss = lambda weights: phix.pmean(ops.mean(network(weights, x) ** 2), "data")  # noqa: E731
+    return phix.grad(loss)(weights)
+
+
+def network(weights, x):
+    for w in weights:
+        x = ops.tanh(x @ w)
+    return x
+
+
 PROGRAMS = {
+    "ranks": (
+        phix.parallel.spmd(gradients_on_ranks, MESH, (None, "data"), None),
+        [[normal(5, 4), normal(4, 3)], normal(6, 5)],
+    ),
     "algebra": (every_pattern, [normal(7, 6)]),
     "large sum": (lambda x: (ops.sum(ops.tanh(x)), ops.tanh(x) + 1.0), [normal(500, 700)]),
     "large and plain": (lambda x: x + 1.0, [normal(600, 600)]),

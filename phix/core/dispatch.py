@@ -70,9 +70,12 @@ def _bound(
         check_call(op, inputs, attrs)
     if op.has_graphs and context.tracked:
         attrs = varying.prepared(op, inputs, attrs)
-    interpreter.examine(op, inputs, attrs)
+    if not op.is_ring:
+        interpreter.examine(op, inputs, attrs)
     with inside():
         try:
+            if op.is_ring:
+                return op.decomposition(*op.merge(inputs, attrs))  # type: ignore[misc]
             outs = interpreter.process(op, inputs, attrs)
         except PhixError as error:  # of an op that this one is made of
             if op.decomposition is None or op.has_graphs:

@@ -31,6 +31,7 @@ __all__ = [
     "PhixError",
     "RetraceError",
     "ShapeError",
+    "TaskError",
     "TensorIndexError",
     "TensorValueError",
     "UnknownDimError",
@@ -119,6 +120,18 @@ class RetraceError(PhixError, RuntimeError):
 
 class CollectiveError(PhixError, RuntimeError):
     """The ranks of a mesh were about to do different collectives, or one of them did not come."""
+
+
+class TaskError(PhixError, RuntimeError):
+    """A function that ``phix.parallel.map`` ran has raised; ``index`` is the number of the input,
+    ``__cause__`` the error."""
+
+    def __init__(self, message: str, index: int = -1) -> None:
+        super().__init__(message)
+        self.index = index
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.args[0], self.index)
 
 
 class DifferentiationError(PhixError, TypeError):

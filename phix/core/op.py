@@ -122,6 +122,8 @@ class Op:
         self.binds_dim = "binds_dim" in self.traits
         # A traced program has what the op is made of: the size of its result is computed there.
         self.is_written_out = "data_dependent" in self.traits
+        # Run as what it is made of wherever it is called: that depends on the mesh around.
+        self.is_ring = "ring" in self.traits
         self.has_effect = "side_effect" in self.traits and not self.binds_dim
         self.single_output = len(self.outputs) == 1 and not self.outputs[0].is_list
 

@@ -40,6 +40,7 @@ for _row in (
     ("common_subexpressions", "graph", "equal calls are made once"),
     ("hoist", "graph", "casts and copies of what a loop does not change are made before it"),
     ("products_of_steps", "graph", "products that a loop sums up are one product behind it"),
+    ("bundle_sums", "graph", "small sums over the ranks of a mesh are one exchange"),
     ("keep_layouts", "places", "pointwise ops and reductions take tensors as they lie"),
     ("fuse", "fusion", "a value that one kernel reads is computed in it, and has no buffer"),
     ("recompute_cheap", "fusion", "a value of few operations is computed again, not stored"),

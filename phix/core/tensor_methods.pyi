@@ -811,6 +811,105 @@ class TensorMethods:
         leaves, or path [n, l] has the nodes, ended by a negative one, and code [n, l] the bits.
         pre_out [n, l] is softplus(z), and log(2) behind the end of a path, which counts, as in
         Paddle. w_out is w; is_sparse says nothing."""
+    def all_reduce(self, ring_id: int = 0, reduce_type: int = 0) -> Tensor:
+        """The x of all processes of the ring brought together, on each of them. reduce_type is 0
+        for the sum, 1 for the largest, 2 for the smallest, 3 for the product, 4 for the mean, and
+        of bools 5 for any, 6 for all."""
+    def all_reduce_(self, ring_id: int = 0, reduce_type: int = 0) -> Tensor:
+        """:func:`all_reduce` in the memory of x, not to be used after it."""
+    def reduce(self, ring_id: int = 0, root_id: int = 0, reduce_type: int = 0) -> Tensor:
+        """What all_reduce gives, on the process root_id of the ring; the others have their x."""
+    def reduce_(self, ring_id: int = 0, root_id: int = 0, reduce_type: int = 0) -> Tensor:
+        """:func:`reduce` in the memory of x, not to be used after it."""
+    def broadcast(self, ring_id: int = 0, root: int = 0) -> Tensor:
+        """The x of process root of the ring, on each of them."""
+    def broadcast_(self, ring_id: int = 0, root: int = 0) -> Tensor:
+        """:func:`broadcast` in the memory of x, not to be used after it."""
+    def reduce_scatter(self, ring_id: int = 0, nranks: int = 1) -> Tensor:
+        """Each process of the ring has its rows of the sum of all x: dim 0 is divided among them.
+        nranks is their number, or 1 for whatever that is."""
+    def barrier(self, ring_id: int = 0) -> Tensor:
+        """x, once all processes of the ring have come here. In a compiled program nothing waits
+        where out is not used."""
+    def c_allreduce_sum(
+        self,
+        ring_id: int,
+        use_calc_stream: bool,
+        use_model_parallel: bool,
+    ) -> Tensor:
+        """The sum of the x of all processes of the ring, on each of them. There are no streams to
+        choose from."""
+    def c_allreduce_sum_(
+        self,
+        ring_id: int,
+        use_calc_stream: bool,
+        use_model_parallel: bool,
+    ) -> Tensor:
+        """:func:`c_allreduce_sum` in the memory of x, not to be used after it."""
+    def mp_allreduce_sum(self, ring_id: int = 0) -> Tensor:
+        """The sum of the x of all processes of the ring, on each of them."""
+    def mp_allreduce_sum_(self, ring_id: int = 0) -> Tensor:
+        """:func:`mp_allreduce_sum` in the memory of x, not to be used after it."""
+    def c_concat(
+        self,
+        rank: int,
+        nranks: int,
+        ring_id: int,
+        use_calc_stream: bool,
+        use_model_parallel: bool,
+    ) -> Tensor:
+        """The x of all processes of the ring, joined along the last dim, on each of them. nranks is
+        their number. Which one a process is, is known: rank is checked to be one of them, and says
+        no more."""
+    def c_split(
+        self,
+        rank: int = 0,
+        nranks: int = 1,
+        ring_id: int = 0,
+        use_model_parallel: bool = True,
+    ) -> Tensor:
+        """Each process of the ring has its part of x along the last dim. nranks is their number, or
+        1 for whatever that is. Which one a process is, is known: rank is checked to be one of them,
+        and says no more."""
+    def c_scatter(
+        self,
+        ring_id: int = 0,
+        root: int = 0,
+        nranks: int = 0,
+        use_calc_stream: bool = False,
+    ) -> Tensor:
+        """Each process of the ring has its rows of the x of process root: dim 0 is divided among
+        them. nranks is their number, or 0 for whatever that is."""
+    def partial_allgather(self, nranks: int, rank: int, ring_id: int = 0) -> Tensor:
+        """A tensor like x, on each process of the ring: the elements of x in C order, divided
+        evenly among the processes, come each from the process whose part they are. nranks is the
+        number of processes. Which one a process is, is known: rank is checked to be one of them,
+        and says no more."""
+    def partial_allgather_(self, nranks: int, rank: int, ring_id: int = 0) -> Tensor:
+        """:func:`partial_allgather` in the memory of x, not to be used after it."""
+    def c_softmax_with_cross_entropy(
+        self,
+        label: TensorLike,
+        ignore_index: DimLike = -100,
+        ring_id: int = 0,
+        rank: int = 0,
+        nranks: int = 0,
+    ) -> tuple[Tensor, Tensor]:
+        """The softmax of logits whose last dim is divided among the processes of the ring, each its
+        part, and the loss -log softmax[label], on each of them. label has the classes, [...] or
+        [..., 1], the same on all; loss is [..., 1], and 0 where a label is ignore_index, NaN where
+        it is no class. nranks is the number of processes, or 0 for whatever that is. Which one a
+        process is, is known: rank is checked to be one of them, and says no more."""
+    def c_embedding(
+        self,
+        x: TensorLike,
+        start_index: DimLike = 0,
+        vocab_size: DimLike = -1,
+    ) -> Tensor:
+        """weight[x - start_index]: the rows of a table of which weight has those from start_index
+        on, and zeros for those that it has not; the sum over all processes is that of the whole
+        table. start_index is a number, the same on all; on a mesh pass x minus what stands before a
+        process's rows. vocab_size, the rows of the whole table, says no more."""
     def isclose(
         self,
         y: TensorLike,
@@ -1728,8 +1827,8 @@ class TensorMethods:
     def sync_calc_stream_(self) -> Tensor:
         """:func:`sync_calc_stream` in the memory of x, not to be used after it."""
     def c_identity(self, ring_id: int, use_calc_stream: bool, use_model_parallel: bool) -> Tensor:
-        """x, as on each process of a ring; here is one process, and its gradient has nothing to be
-        summed with."""
+        """x, as on each process of a ring; gradients are summed over the processes where x is the
+        same on them anyway."""
     def c_identity_(self, ring_id: int, use_calc_stream: bool, use_model_parallel: bool) -> Tensor:
         """:func:`c_identity` in the memory of x, not to be used after it."""
     def depend(self, dep: Sequence[TensorLike]) -> Tensor:

@@ -45,7 +45,8 @@ class StepRun:
 
     def shape(self, dims: dm.Shape) -> tuple[int, ...]:
         """The sizes of dims."""
-        return tuple(int(dm.substitute(d, self.env)) for d in dims)
+        env = self.env
+        return tuple([d if type(d) is int else int(dm.substitute(d, env)) for d in dims])
 
     def number(self, expr: Expr) -> int:
         """The value of a slice's index or a loop's extent."""

@@ -19,6 +19,7 @@ from phix.core.faces import face
 from phix.parallel.meshes import Mesh, mesh
 from phix.parallel.programs import spmd
 from phix.parallel.specs import gather, shard
+from phix.parallel.sweeps import map
 
-__all__ = ["Mesh", "gather", "mesh", "shard", "spmd"]
+__all__ = ["Mesh", "gather", "map", "mesh", "shard", "spmd"]
 __dir__ = face(__all__)

@@ -18,6 +18,7 @@ from phix.core.op import Op
 from phix.core.places import CPU, Place
 from phix.interpreters.decompose import decompose
 from phix.passes.assign_kernels import assign_kernels
+from phix.passes.bundle import bundle
 from phix.passes.check import check
 from phix.passes.hoist import hoist
 from phix.passes.products_of_steps import products_of_steps
@@ -63,7 +64,7 @@ PIPELINES: dict[str, tuple[GraphPass, ...]] = {
     # what the CPU's engine generates does all of it
     "cpu": (
         SIMPLIFY,
-        GraphPass("decompose", lambda graph, _: decompose(graph)),
+        GraphPass("decompose", lambda graph, _: bundle(decompose(graph))),
         GraphPass(HOIST.name, lambda graph, _: products_of_steps(hoist(graph))),
         SIMPLIFY_PRIMITIVES,
     ),
@@ -71,7 +72,7 @@ PIPELINES: dict[str, tuple[GraphPass, ...]] = {
     "placed": (
         SIMPLIFY,
         GraphPass("recognise", lambda graph, around: recognise(graph, around.keeps)),
-        GraphPass("decompose", lambda graph, around: decompose(graph, around.keeps)),
+        GraphPass("decompose", lambda graph, around: bundle(decompose(graph, around.keeps))),
         SIMPLIFY_PRIMITIVES,
         GraphPass("choose kernels", lambda graph, a: assign_kernels(graph, a.homes, a.main)),
         HOIST,

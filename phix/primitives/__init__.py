@@ -12,6 +12,7 @@ from phix.primitives import branches as branches
 from phix.primitives import callback as callback
 from phix.primitives import class_loss as class_loss
 from phix.primitives import collective as collective
+from phix.primitives import communication as communication
 from phix.primitives import comparison as comparison
 from phix.primitives import contraction as contraction
 from phix.primitives import control_flow as control_flow

@@ -1,0 +1,120 @@
+"""Collectives between ranks beside mpi4py's own calls on the same buffers.
+
+``python -m benchmarks.parallel`` starts two ranks by mpiexec; ``--ranks 4`` as many. Each line is a
+buffer of every rank. Both take turns in each round, and the medians of the rounds are shown: on a
+machine that does other things as well, a rank waits for the other to come by, and single rounds
+take a hundred times as long.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import phix
+
+SIZES = tuple(1 << k for k in range(12, 25, 2))  # bytes: 4 KB to 16 MB
+_SPAN = 0.005  # seconds of calls in a round, where one call is no longer
+_AS_RANK = "PHIX_BENCHMARK_RANK"
+
+Calls = dict[str, Callable[[], Any]]
+
+
+def rows(mesh: Any, size: int) -> dict[str, Calls]:
+    """For a buffer of that many bytes the calls of both, by collective."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    x = np.random.default_rng(comm.Get_rank()).normal(size=size // 4).astype(np.float32)
+    mine = phix.to_tensor(x)
+    total, parts = np.empty_like(x), np.empty((comm.Get_size(), *x.shape), x.dtype)
+
+    def on_mesh(function: Callable[[Any], Any]) -> Callable[[], Any]:
+        run = phix.jit(phix.parallel.spmd(function, mesh, "data", None))
+        return lambda: run(mine)
+
+    def all_reduce() -> np.ndarray:
+        comm.Allreduce(x, total)
+        return total
+
+    def all_gather() -> np.ndarray:
+        comm.Allgather(x, parts)
+        return parts
+
+    return {
+        "all-reduce": {"mpi4py": all_reduce, "phix": on_mesh(lambda v: phix.psum(v, "data"))},
+        "all-gather": {"mpi4py": all_gather, "phix": on_mesh(lambda v: phix.all_gather(v, "data"))},
+    }
+
+
+def measured(calls: Calls, rounds: int) -> dict[str, float]:
+    """The median seconds of a call of each, in turns; every rank makes as many."""
+    from mpi4py import MPI
+
+    comm = MPI.COMM_WORLD
+    results = [np.asarray(call()) for call in calls.values()]
+    np.testing.assert_allclose(results[0], results[1], rtol=1e-5)
+    times: dict[str, list[float]] = {name: [] for name in calls}
+
+    def one(name: str, repeats: int) -> float:
+        comm.Barrier()
+        start = time.perf_counter()
+        for _ in range(repeats):
+            calls[name]()
+        return (time.perf_counter() - start) / repeats
+
+    least = min(one(name, 3) for name in calls for _ in range(3))
+    repeats = comm.bcast(max(1, min(200, int(_SPAN / least))))
+    for _ in range(rounds):
+        for name in calls:
+            times[name].append(one(name, repeats))
+    return {name: statistics.median(found) for name, found in times.items()}
+
+
+def compare(sizes: tuple[int, ...], rounds: int) -> None:
+    """Print a line a collective and size; only the first rank does."""
+    mesh = phix.parallel.mesh({"data": -1})
+    if mesh.rank == 0:
+        print(f"{mesh.size} ranks, {rounds} rounds, load {os.getloadavg()[0]:.1f}")
+        print(f"{'':24}{'mpi4py':>10}{'phix':>10}  phix / mpi4py")
+    for size in sizes:
+        for name, calls in rows(mesh, size).items():
+            found = measured(calls, rounds)
+            if mesh.rank == 0:
+                raw, own = found["mpi4py"], found["phix"]
+                shown = f"{name} of {size >> 10} KB"
+                print(
+                    f"{shown:24}{raw * 1e6:8.0f}us{own * 1e6:8.0f}us  {own / raw:.2f}", flush=True
+                )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--sizes", type=int, nargs="*", default=SIZES, help="bytes of a rank")
+    given = parser.parse_args()
+    if os.environ.get(_AS_RANK):
+        compare(tuple(given.sizes), given.rounds)
+        return
+    beside = Path(sys.executable).parent
+    found = shutil.which("mpiexec", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
+    if found is None:
+        sys.exit("no mpiexec here: pip install phix[mpi]")
+    command = [found, "-n", str(given.ranks), sys.executable, "-m", "benchmarks.parallel"]
+    environment = {**os.environ, _AS_RANK: "1", "OMP_NUM_THREADS": "1"}
+    sys.exit(subprocess.call([*command, *sys.argv[1:]], env=environment))
+
+
+if __name__ == "__main__":
+    main()

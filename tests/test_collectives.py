@@ -1,0 +1,224 @@
+"""What collectives between ranks become: bundles of small sums, and the steps of exchanges."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import phix
+from phix import ops
+from phix.core.errors import ArgumentError, PhixError
+from phix.parallel.exchange import Group
+from tests.mirrored import mirrored
+
+pytestmark = pytest.mark.unoptimised
+
+
+def on(mesh, f, in_specs="data", out_specs=None, **options):
+    return phix.jit(phix.parallel.spmd(f, mesh, in_specs, out_specs), **options)
+
+
+def steps(mesh, run, *args):
+    """Results of a run, and the collectives that it does."""
+    mesh.groups["data"].steps.clear()
+    found = [np.asarray(v) for v in phix.tree.leaves(run(*args))]
+    return found, list(mesh.groups["data"].steps)
+
+
+# -- bundles -------------------------------------------------------------------------------------
+def test_gradients_of_many_parameters_are_one_exchange(rng):
+    mesh = mirrored(data=2)
+    weights = [rng.normal(size=s) for s in ((3, 4), (4,), (4, 2), (2,))]
+    x = rng.normal(size=(5, 3))
+
+    def loss(weights, x):
+        w1, b1, w2, b2 = weights
+        y = ops.tanh(x @ w1 + b1) @ w2 + b2
+        return phix.pmean(ops.mean(y**2), "data")
+
+    step = lambda weights, x: phix.value_and_grad(loss)(weights, x)  # noqa: E731
+    apart, several = steps(mesh, on(mesh, step, (None, "data"), disable="bundle_sums"), weights, x)
+    together, one = steps(mesh, on(mesh, step, (None, "data")), weights, x)
+    assert len(several) == 5 and one == [("sum", 1 + sum(w.size for w in weights))]
+    for a, b in zip(apart, together):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_sums_that_need_each_other_and_other_collectives_keep_their_order(rng):
+    mesh = mirrored(data=2)
+    seen: list[float] = []
+
+    def program(x):
+        a = phix.psum(x, "data")
+        phix.debug.callback(lambda v: seen.append(float(v)), a.sum())
+        b = phix.psum(a.sum() * x, "data")  # needs a
+        c = phix.psum(x * x, "data")  # and this one needs nobody
+        phix.debug.callback(lambda v: seen.append(float(v)), x.sum())
+        d = phix.all_gather(c * x, "data")  # behind all sums before it
+        e = phix.psum(ops.cast(x, "float32"), "data")  # of another dtype
+        return b, c, d, e, phix.psum(3.0 * x, "data")
+
+    x = rng.normal(size=4)
+    found, done = steps(mesh, on(mesh, program), x)
+    assert done == [("sum", 4), ("sum", 8), ("gather", 4), ("sum", 4), ("sum", 4)]
+    expected = (4 * x.sum() * x, 2 * x * x, np.stack([2 * x**3] * 2), 2 * x, 6 * x)
+    for one, other in zip(found, expected):
+        np.testing.assert_allclose(one, other, rtol=1e-6)
+    np.testing.assert_allclose(seen, [2 * x.sum(), x.sum()])
+
+
+def test_bundles_inside_loops_and_none_of_large_or_unknown_sizes(rng):
+    mesh = mirrored(data=2)
+
+    def step(c, row):
+        return c + phix.psum(row, "data").sum() * phix.psum(row * row, "data").sum(), None
+
+    x = rng.normal(size=(3, 4))
+    found, done = steps(mesh, on(mesh, lambda x: phix.scan(step, 0.0, x)[0], "data"), x)
+    assert done == [("sum", 8)] * 3
+    np.testing.assert_allclose(found[0], 4 * (x.sum(1) * (x * x).sum(1)).sum())
+    pair = lambda x: (phix.psum(x, "data"), phix.psum(x * x, "data"))  # noqa: E731
+    large = np.ones(1 << 14)
+    assert len(steps(mesh, on(mesh, pair), large)[1]) == 2
+    unknown = on(mesh, pair, input_spec=[phix.spec(["n"], "float64")])
+    assert len(steps(mesh, unknown, x[0])[1]) == 2
+    assert len(steps(mesh, on(mesh, pair), x[0, :0])[1]) == 2
+
+
+# -- the steps -----------------------------------------------------------------------------------
+class Room:
+    """A communicator of ranks that come one after the other: the first round says what each sends,
+    the second what each receives."""
+
+    def __init__(self, size: int) -> None:
+        self.size, self.rank, self.calls = size, 0, 0
+        self.sent: list[list[np.ndarray]] = [[] for _ in range(size)]
+        self.is_known = 0  # how many calls of all ranks are known
+
+    def _next(self, x: np.ndarray) -> list[np.ndarray] | None:
+        number, self.calls = self.calls, self.calls + 1
+        mine = self.sent[self.rank]
+        mine[number:] = [x.copy()]
+        return [s[number] for s in self.sent] if number < self.is_known else None
+
+    def Allgather(self, x: np.ndarray, out: np.ndarray) -> None:
+        found = self._next(x)
+        out[...] = 0
+        if found is not None:
+            out[...] = np.concatenate(found)
+
+    def Alltoall(self, x: np.ndarray, out: np.ndarray) -> None:
+        found = self._next(x)
+        out[...] = 0
+        if found is not None:
+            out[...] = np.concatenate([f.reshape(self.size, -1)[self.rank] for f in found])
+
+    def Allreduce(self, x: np.ndarray, out: np.ndarray) -> None:
+        found = self._next(x)
+        if found is not None:
+            out[...] = sum(found)
+
+
+def summed(parts: list[np.ndarray]) -> tuple[list[np.ndarray], int]:
+    """What each rank has of a sum, and how many calls of MPI it takes."""
+    size = len(parts)
+    room: Any = Room(size)
+    outs = [np.full_like(p, 7) for p in parts]
+    for known in range(5):
+        room.is_known = known
+        for rank, (part, out) in enumerate(zip(parts, outs)):
+            room.rank, room.calls = rank, 0
+            Group("data", size, rank, room).run("sum", (), part, out)
+    return outs, room.calls
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+@pytest.mark.parametrize("dtype", ["float32", "float16", "complex128", "int32"])
+def test_sums_are_made_in_the_order_of_the_ranks(size, dtype, rng):
+    for count, calls in ((5, 1), (20001, 3 if 20001 % size else 2)):
+        parts = [(90 * rng.normal(size=count)).astype(dtype) for _ in range(size)]
+        total = parts[0].astype("float32" if dtype == "float16" else dtype)
+        for part in parts[1:]:
+            total = total + part
+        outs, made = summed(parts)
+        assert made == (1 if size == 2 and dtype != "float16" else calls)
+        for out in outs:
+            np.testing.assert_array_equal(out, total.astype(dtype))
+
+
+# -- Paddle's names ------------------------------------------------------------------------------
+def refused(match, f, *args, **axes):
+    mesh = phix.parallel.mesh(axes or {"data": 2}, virtual=True)
+    with pytest.raises(PhixError, match=match):
+        phix.parallel.spmd(f, mesh, "data", "data")(*args)
+
+
+def test_rings_that_are_not_there():
+    with pytest.raises(
+        ArgumentError, match=r"all_reduce.*ring_id 0 is an axis of a mesh, and there"
+    ):
+        ops.all_reduce(np.ones(2))
+    x = np.ones((2, 3))
+    refused(r"barrier.*ring_id is in \[0, 1\), since there are the axes data, found 1",
+            lambda x: ops.barrier(x, 1), x)  # fmt: skip
+    refused("nranks is the size of the axis 'data', 2, found 3", lambda x: ops.c_split(x, 0, 3), x)
+    refused("nranks is the size", lambda x: ops.c_concat(x, 0, 1, 0, True, True), x)
+    refused(r"rank is in \[0, 2\), found 2", lambda x: ops.partial_allgather(x, 2, 2), x)
+    refused(r"root_id is in \[0, 2\), found -1", lambda x: ops.reduce(x, 0, -1), x)
+    refused(r"root is in \[0, 2\), found 2", lambda x: ops.broadcast(x, root=2), x)
+    lanes = phix.vmap(lambda x: ops.mp_allreduce_sum(x), axis_name="i")
+    np.testing.assert_array_equal(lanes(x), np.full((2, 3), 2.0))
+
+
+def test_calls_of_communication_that_do_not_fit():
+    x = np.ones((2, 3))
+    refused("dim 1 of float64.1, 3. is divided among the 2", lambda x: ops.c_split(x, 0, 2), x)
+    refused("dim 0 of float64.1, 3. is divided", lambda x: ops.reduce_scatter(x), x)
+    refused("dim 0 of float64.1, 3. is divided", lambda x: ops.c_scatter(x), x)
+    refused("has a dim that is divided", lambda x: ops.c_split(x.sum()), x)
+    refused("has a dim along which", lambda x: ops.c_concat(x.sum(), 0, 2, 0, True, True), x)
+    refused("reduce_type is 0 .sum.", lambda x: ops.all_reduce(x, 0, 7), x)
+    refused("bools are brought together by any", lambda x: ops.all_reduce(x > 0), x)
+    refused("bools are brought together by any", lambda x: ops.all_reduce(x, 0, 6), x)
+    refused(
+        "the mean .reduce_type 4. is one of floats",
+        lambda x: ops.all_reduce(x, 0, 4),
+        x.astype(int),
+    )
+    entropy = ops.c_softmax_with_cross_entropy
+    refused("label has classes, ints", lambda x: entropy(x, x)[1], x)
+    refused("label has a class for each row", lambda x: entropy(x, np.arange(2))[1], x)
+
+
+def test_labels_that_are_no_class_and_low_precision():
+    mesh = phix.parallel.mesh({"data": 2}, virtual=True)
+    label = np.array([0, 4, -1, 7])
+    logits = np.arange(16.0).reshape(4, 4) % 5
+    run = phix.parallel.spmd(
+        lambda x: ops.c_softmax_with_cross_entropy(x, label, ignore_index=7),
+        mesh, ((None, "data"),), ((None, "data"), None),
+    )  # fmt: skip
+    loss = np.asarray(run(logits)[1])[:, 0]
+    shares = np.exp(logits[0]) / np.exp(logits[0]).sum()
+    np.testing.assert_allclose(loss, [-np.log(shares[0]), np.nan, np.nan, 0])
+    wide = np.full((4, 30000), 9.0, np.float16)
+    softmax, loss = run(wide)
+    assert softmax.dtype == loss.dtype == np.float16
+    assert loss[0].item() == pytest.approx(np.log(30000), rel=1e-3)
+
+
+def test_rows_of_a_table_in_parts(rng):
+    mesh = phix.parallel.mesh({"data": 2}, virtual=True)
+    table, ids = rng.normal(size=(6, 2)), np.array([[0, 5], [3, 2]])
+
+    def rows(table, ids):
+        here = ids - phix.axis_index("data") * table.shape[0]
+        return phix.psum(ops.c_embedding(table, here), "data")
+
+    run = phix.parallel.spmd(rows, mesh, ("data", None), None)
+    np.testing.assert_array_equal(run(table, ids), table[ids])
+    slopes = phix.grad(lambda t: (run(t, ids) ** 2).sum())(table)
+    expected = np.where(np.isin(np.arange(6), ids)[:, None], 2 * table, 0)
+    np.testing.assert_allclose(slopes, expected)
