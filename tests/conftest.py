@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
 
 import proofs
 from tests import machine_code
@@ -30,7 +30,14 @@ os.environ.setdefault("PHIX_VERIFY", "1")
 # A fault of phix is found by the frames inside it.
 os.environ.setdefault("PHIX_TRACEBACK", "full")
 
-settings.register_profile("phix", derandomize=True, deadline=None, max_examples=25)
+# How quickly a machine draws numbers beside other work says nothing of phix.
+settings.register_profile(
+    "phix",
+    derandomize=True,
+    deadline=None,
+    max_examples=25,
+    suppress_health_check=[HealthCheck.too_slow],
+)
 settings.load_profile("phix")
 
 
@@ -127,6 +134,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 _folder = pytest.StashKey[tuple[str, bool]]()
+_ran = pytest.StashKey[int]()
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
@@ -146,9 +154,13 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     proofs.choose(config, items)
 
 
+TESTS_BETWEEN_FREEZES = 200
+
+
 def pytest_collection_finish() -> None:
     """Tests that collect garbage look for their own: not among all that was made for 20,000 tests,
-    of which nothing goes before the end of the run."""
+    of which nothing goes before the end of the run. Nor among what earlier tests have left, the
+    programs and plans that phix keeps; see ``pytest_runtest_protocol``."""
     gc.freeze()
 
 
@@ -160,6 +172,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     with proofs.timed(item):
         yield
+    ran = item.config.stash[_ran] = item.config.stash.get(_ran, 0) + 1
+    if ran % TESTS_BETWEEN_FREEZES == 0:
+        gc.collect()
+        gc.freeze()
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -21,7 +21,7 @@ from typing import Any
 
 import pytest
 
-SHARE = 12  # one in so many of the tests that are marked is optimised
+SHARE = 40  # one in so many of the tests that are marked is optimised
 
 
 def is_optimised(item: pytest.Item) -> bool:
