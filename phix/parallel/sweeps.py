@@ -114,7 +114,7 @@ def _sendable(error: Exception) -> Exception:
         if type(found) is type(error):
             if hasattr(found, "add_note"):
                 found.add_note(lines)
-            return found  # type: ignore[no-any-return]
+            return found
     except Exception:  # whatever its class does with its arguments
         pass
     return RuntimeError(lines)
