@@ -248,7 +248,16 @@ def _inside(path: Any) -> Any:
 
 
 phix.save(_inside("a"), [X])
+phix.parallel.save(_inside("parts"), [X], MESH, None)
 FILES: dict[str, Row] = {
+    "parallel.save": (lambda path, tree, mesh, specs: phix.parallel.save(
+                          _inside(path), tree, mesh, specs),
+                      {"path": ("more", "any"), "tree": ([X], "any"), "mesh": (MESH, "any"),
+                       "specs": (None, "any")}),
+    "parallel.load": (lambda path, mesh, specs, classes: phix.parallel.load(
+                          _inside(path), mesh, specs, None, classes),
+                      {"path": ("parts", "any"), "mesh": (MESH, "any"), "specs": (None, "any"),
+                       "classes": ((), "any")}),
     "save": (lambda path, tree: phix.save(_inside(path), tree),
              {"path": ("b", "any"), "tree": ([X], "any")}),
     "load": (lambda path, like, classes: phix.load(_inside(path), like, classes=classes),
@@ -680,6 +689,8 @@ TRAINING: dict[str, Row] = {
                        "in_specs": (None, "any"), "out_specs": (None, "any")}),
     "parallel.shard": (phix.parallel.shard, {"tree": (X, "tree"), "mesh": (MESH, "any"),
                                              "specs": (None, "any")}),
+    "parallel.map": (phix.parallel.map, {"f": (double, "function"), "xs": ([X], "any"),
+                                         "executor": (None, "any")}),
     "parallel.gather": (phix.parallel.gather, {"tree": (X, "tree"), "mesh": (MESH, "any"),
                                                "specs": (None, "any")}),
     "nn.parameter_count": (phix.nn.parameter_count, {"tree": ([X], "any")}),

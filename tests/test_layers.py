@@ -42,7 +42,7 @@ ROOMS: dict[str, set[str]] = {
     "files": {"core"},
     "optim": {"api", "ops", "core"},
     "scipy": {"api", "primitives", "ops", "core"},
-    "parallel": {"api", "interpreters", "ops", "core"},
+    "parallel": {"api", "files", "interpreters", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},
     "autograd": {"scipy", "numpy", "api", "ops", "core"},
     "numpy": {"array_functions", "linalg", "fft", "api", "ops", "core"},

@@ -135,7 +135,7 @@ def test_errors_of_tasks_say_which_input():
 
 
 def test_functions_that_cannot_be_sent():
-    with pytest.raises(ArgumentError, match="cannot be sent: no pickle holds it .* be traced"):
+    with pytest.raises(ArgumentError, match=r"cannot be sent: no pickle holds it .* be traced"):
         phix.parallel.map(lambda x: float(x.sum()), XS, Recorder())
     with pytest.raises(ArgumentError, match="map: executor must be an executor"):
         phix.parallel.map(squares, XS, 3)

@@ -10,7 +10,7 @@ import contextlib
 import json
 import os
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ _LONGEST = 200  # bytes of the file's name in the name of the one beside it
 _DEEPEST = "the tree is nested too deeply, or holds itself; write a finite tree"
 
 
-def _file(path: Any, name: str) -> str:
+def checked_path(path: Any, name: str) -> str:
     """The file of a path; a link leads to the file that it names."""
     if not isinstance(path, (str, os.PathLike)):
         raise ArgumentError(f"{name}: path must be a str or a path, found {described(path)}")
@@ -44,7 +44,8 @@ def _file(path: Any, name: str) -> str:
 
 
 @contextlib.contextmanager
-def _about(name: str, path: str) -> Iterator[None]:
+def about(name: str, path: str) -> Iterator[None]:
+    """A block whose errors of the system are FileErrors that name the call and the file."""
     try:
         yield
     except FileError:  # it names the file already
@@ -100,32 +101,44 @@ def save(path: Any, tree: Any) -> None:
     >>> phix.load("weights.safetensors")["step"]
     3
     """
-    import safetensors.numpy
-
-    file = _file(path, "save")
+    file = checked_path(path, "save")
     writer = Writer()
     try:
         text = json.dumps(writer.text(tree), separators=(",", ":"), allow_nan=False)
     except RecursionError:
         raise ArgumentError(f"save: {_DEEPEST}") from None
-    with _about("save", file):
+    with about("save", file):
         if os.path.isdir(file):
             raise FileError(f"save: {file} is a folder; write the name of a file in it")
-        temporary = _temporary(file)
-        try:
-            rights = os.stat(temporary).st_mode & 0o777
-            safetensors.numpy.save_file(writer.tensors, temporary, metadata={KEY: text})
-            os.chmod(temporary, rights)  # the library may have put a file of its own there
-            _to_disk(temporary)
-            os.replace(temporary, file)
-        except BaseException as error:
-            with contextlib.suppress(OSError):
-                os.unlink(temporary)
-            if isinstance(error, safetensors.SafetensorError):
-                raise FileError(f"save: {file}: {error}") from error
-            raise
-        with contextlib.suppress(OSError):  # not every system lets folders be opened
-            _to_disk(os.path.dirname(file))
+        write_tensors(file, writer.tensors, text)
+
+
+def write_tensors(file: str, tensors: dict[str, Any], text: str | None = None) -> None:
+    """A file of tensors, with the text of a structure if there is one, whole or not at all."""
+    import safetensors.numpy
+
+    metadata = None if text is None else {KEY: text}
+    try:
+        write_whole(file, lambda n: safetensors.numpy.save_file(tensors, n, metadata=metadata))
+    except safetensors.SafetensorError as error:
+        raise FileError(f"save: {file}: {error}") from error
+
+
+def write_whole(file: str, write: Callable[[str], None]) -> None:
+    """Let ``write`` fill a file of another name, which takes that name once it is on the disk."""
+    temporary = _temporary(file)
+    try:
+        rights = os.stat(temporary).st_mode & 0o777
+        write(temporary)
+        os.chmod(temporary, rights)  # a library may have put a file of its own there
+        _to_disk(temporary)
+        os.replace(temporary, file)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            os.unlink(temporary)
+        raise
+    with contextlib.suppress(OSError):  # not every system lets folders be opened
+        _to_disk(os.path.dirname(file))
 
 
 @takes()
@@ -160,21 +173,31 @@ def load(
     >>> phix.load("pair.safetensors", like=(phix.spec([2], "bfloat16"), None))[0].tolist()
     [1.0, 1.0]
     """
-    file, home = _file(path, "load"), as_place(place)
-    listed = list(classes) if isinstance(classes, (list, tuple, set, frozenset)) else [None]
-    if not all(isinstance(cls, type) for cls in listed):
-        raise ArgumentError(f"load: classes must be a list of classes, found {described(classes)}")
-    with _about("load", file):
+    file, home = checked_path(path, "load"), as_place(place)
+    listed = checked_classes(classes)
+    with about("load", file):
         if os.path.isdir(file):
             raise FileError(f"load: {file} is a folder; write the name of a file in it")
-        arrays, text = _content(file)
-    reader = Reader(_Tensors(arrays, home), file, listed)
+        arrays, text = content_of(file)
+    reader = Reader(Tensors(arrays, home), file, listed)
     try:
         if text is not None:
             return reader.tree(_parsed(text, file), like)
         return reader.by_paths(like) if like is not None else reader.all()
     except RecursionError:
         raise FileFormatError(f"load: {file}: {_DEEPEST}") from None
+
+
+def checked_classes(classes: Any) -> list[type]:
+    """The classes that ``load`` is given.
+
+    Raises:
+        ArgumentError: they are no list of classes.
+    """
+    listed = list(classes) if isinstance(classes, (list, tuple, set, frozenset)) else [None]
+    if not all(isinstance(cls, type) for cls in listed):
+        raise ArgumentError(f"load: classes must be a list of classes, found {described(classes)}")
+    return listed  # type: ignore[return-value]
 
 
 def _parsed(text: str, file: str) -> Any:
@@ -184,7 +207,7 @@ def _parsed(text: str, file: str) -> Any:
         raise FileFormatError(f"load: {file}: the text of its structure is none: {error}") from None
 
 
-def _content(file: str) -> tuple[dict[str, Any], str | None]:
+def content_of(file: str) -> tuple[dict[str, Any], str | None]:
     """The tensors of a file, and the text of its structure, if it has one.
 
     A tensor that this reader has no dtype for is given as the error that says so.
@@ -225,7 +248,7 @@ def _bytes_of(file: str, name: str, dtype: np.dtype) -> np.ndarray:
         return np.frombuffer(content.read(end - start), dtype).reshape(entry["shape"])
 
 
-class _Tensors:
+class Tensors:
     """The tensors of a file, by name, made on a place when they are asked for."""
 
     def __init__(self, arrays: dict[str, Any], place: Place | None) -> None:

@@ -18,8 +18,9 @@ processes is asked for. Imported on first use.
 from phix.core.faces import face
 from phix.parallel.meshes import Mesh, mesh
 from phix.parallel.programs import spmd
+from phix.parallel.saving import load, save
 from phix.parallel.specs import gather, shard
 from phix.parallel.sweeps import map
 
-__all__ = ["Mesh", "gather", "map", "mesh", "shard", "spmd"]
+__all__ = ["Mesh", "gather", "load", "map", "mesh", "save", "shard", "spmd"]
 __dir__ = face(__all__)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import itertools
 import os
 import pickle
 import traceback
@@ -55,8 +56,9 @@ def map(f: Callable[[Any], Any], xs: Iterable[Any], executor: Any = None) -> lis
 
     >>> import phix
     >>> from concurrent.futures import ThreadPoolExecutor
+    >>> xs = [phix.ones([n]) for n in (3, 4)]
     >>> with ThreadPoolExecutor(2) as pool:
-    ...     found = phix.parallel.map(lambda x: (x**2).sum(), [phix.ones([n]) for n in (3, 4)], pool)
+    ...     found = phix.parallel.map(lambda x: (x**2).sum(), xs, pool)
     >>> [v.item() for v in found]
     [3.0, 4.0]
     """
@@ -112,7 +114,7 @@ def _sendable(error: Exception) -> Exception:
         if type(found) is type(error):
             if hasattr(found, "add_note"):
                 found.add_note(lines)
-            return found  # type: ignore[no-any-return]
+            return found
     except Exception:  # whatever its class does with its arguments
         pass
     return RuntimeError(lines)
@@ -192,7 +194,7 @@ def _pieces(inputs: Sequence[Any], count: int) -> list[list[Any]]:
     """The inputs in so many pieces at most, which differ by one in length."""
     count = min(count, len(inputs))
     ends = [len(inputs) * k // count for k in range(count + 1)]
-    return [list(inputs[a:b]) for a, b in zip(ends, ends[1:])]
+    return [list(inputs[a:b]) for a, b in itertools.pairwise(ends)]
 
 
 def _sent(executor: Any, payload: Any, pieces: Sequence[list[Any]]) -> list[list[Outcome]]:

@@ -1,0 +1,95 @@
+"""Saves that are killed at random moments, in a process of its own:
+
+    python -m tests.killed_saves forks FOLDER COUNT SEED
+    mpiexec -n 2 python -m tests.killed_saves ranks FOLDER SECONDS
+
+``forks`` starts processes that save one version after the other, kills each, and loads what is
+there: it must be one version, whole, and none older than the last that was known to be saved.
+With ``ranks`` the second rank kills itself after some seconds of saves.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import phix
+from phix.parallel import load, mesh, save
+
+SPECS = {"w": "data", "b": None, "version": None}
+
+
+def tree(version: int, rows: int) -> Any:
+    return {
+        "w": np.full((rows, 300), version),
+        "b": np.full(500, float(version)),
+        "version": version,
+    }
+
+
+def version_of(folder: str) -> int:
+    """The version in a folder, all of it."""
+    found = load(folder, mesh({"all": 1}), None)
+    version = int(found["version"])
+    for name in ("w", "b"):
+        assert (np.asarray(found[name]) == version).all(), f"torn: {name} of {version}"
+    return version
+
+
+def saving(folder: str, first: int) -> None:
+    """Versions from ``first``, for ever; each is noted when it is saved."""
+    on = mesh({"data": 1})
+    for version in range(first, first + 10**6):
+        save(folder, tree(version, 40), on, SPECS)
+        Path(f"{folder}.saved").write_text(str(version))
+
+
+def forks(folder: str, count: int, seed: int) -> None:
+    draw = random.Random(seed)
+    save(folder, tree(0, 40), mesh({"data": 1}), SPECS)
+    known = version = 0
+    for _ in range(count):
+        child = os.fork()
+        if child == 0:
+            try:
+                saving(folder, version + 1)
+            finally:
+                os._exit(1)
+        time.sleep(draw.uniform(0.0, 0.02))
+        os.kill(child, signal.SIGKILL)
+        assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        text = Path(f"{folder}.saved").read_text() if os.path.exists(f"{folder}.saved") else ""
+        known = int(text) if text else known  # killed while it wrote the note
+        version = version_of(folder)
+        assert version >= known, (version, known)
+    save(folder, tree(version + 1, 40), mesh({"data": 1}), SPECS)
+    left = sorted(os.listdir(folder))
+    assert len(left) == 2 and left[0] == "index.json", left
+    print(f"{count} kills, {version} versions")
+
+
+def ranks(folder: str, seconds: float) -> None:
+    on = mesh({"data": -1})
+    save(folder, tree(0, 20), on, SPECS)
+    print("saved", flush=True)
+    if on.rank == 1:
+        pid = os.getpid()
+        threading.Timer(seconds, lambda: os.kill(pid, signal.SIGKILL)).start()
+    for version in range(1, 10**6):
+        save(folder, tree(version, 20), on, SPECS)
+
+
+if __name__ == "__main__":
+    assert phix.__file__
+    if sys.argv[1] == "forks":
+        forks(sys.argv[2], int(sys.argv[3]), int(sys.argv[4]))
+    else:
+        ranks(sys.argv[2], float(sys.argv[3]))
