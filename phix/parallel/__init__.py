@@ -18,7 +18,8 @@ processes is asked for. Imported on first use.
 from phix.core.faces import face
 from phix.parallel.meshes import Mesh, mesh
 from phix.parallel.programs import spmd
-from phix.parallel.specs import gather, shard
+from phix.parallel.sharded import shard
+from phix.parallel.specs import gather, local_parts
 
-__all__ = ["Mesh", "gather", "mesh", "shard", "spmd"]
+__all__ = ["Mesh", "gather", "local_parts", "mesh", "shard", "spmd"]
 __dir__ = face(__all__)
