@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from phix.core.graph import Literal, flat
 from phix.core.source import Source
-from phix.parallel.forms import Form, Move
+from phix.parallel.forms import Move
 from phix.parallel.meshes import Mesh
 from phix.parallel.planning import Convert, GraphPlan, Run, joined_move
 
@@ -93,7 +93,7 @@ def _often(step: Run) -> int | None:
     name = step.equation.op.name
     if name == "scan":
         length = step.equation.attrs[1]
-        return int(length)
+        return length if isinstance(length, int) else None
     return None if name == "while_loop" else 1
 
 

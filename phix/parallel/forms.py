@@ -6,6 +6,7 @@ piece of one dim) or pending (the sum of what the parts have is the value).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -24,6 +25,7 @@ LATENCY = 16384.0
 # one multiplication with its addition.
 TOUCHED = 0.02
 MULTIPLIED = 0.01
+_UNKNOWN = 32  # stands for a size that is not known, in costs
 
 
 @dataclass(frozen=True)
@@ -93,9 +95,7 @@ class Move:
         return self.bytes + LATENCY if self.is_step else self.bytes
 
 
-def moves(
-    meta: MetaTensor, before: Form, after: Form, sizes: Mapping[str, int]
-) -> list[Move]:
+def moves(meta: MetaTensor, before: Form, after: Form, sizes: Mapping[str, int]) -> list[Move]:
     """What takes a value from one form to another, in order."""
     found: list[Move] = []
     now = before
@@ -138,10 +138,12 @@ def _add(
 
 def local_bytes(meta: MetaTensor, form: Form, sizes: Mapping[str, int]) -> float:
     """The bytes of a part."""
-    total = float(meta.dtype.itemsize)
-    for dim in form.dims(meta.dims, sizes):
-        total *= dim
-    return total
+    return meta.dtype.itemsize * elements(form.dims(meta.dims, sizes))
+
+
+def elements(dims: Sequence[Any]) -> float:
+    """How many elements a value of these dims has, those that are not known guessed."""
+    return float(math.prod(d if isinstance(d, int) else _UNKNOWN for d in dims))
 
 
 def fits(meta: MetaTensor, form: Form, sizes: Mapping[str, int]) -> bool:
@@ -149,7 +151,11 @@ def fits(meta: MetaTensor, form: Form, sizes: Mapping[str, int]) -> bool:
     dims = [(w, sizes[a]) for a, w in form.places if w != PENDING]
     if len({w for w, _ in dims}) != len(dims):
         return False
-    return all(meta.dims[w] >= n and meta.dims[w] % n == 0 for w, n in dims)
+    return all(_divides(n, meta.dims[w]) for w, n in dims)
+
+
+def _divides(n: int, dim: Any) -> bool:
+    return isinstance(dim, int) and dim >= n and dim % n == 0
 
 
 # -- on the parts ----------------------------------------------------------------------------------
@@ -170,5 +176,5 @@ def move(x: Any, step: Move, sizes: Mapping[str, int]) -> Any:
     return ops.gather(rows_of(x, step.to, n, "shard"), here, step.to)
 
 
-__all__ = ["LATENCY", "MULTIPLIED", "PENDING", "TOUCHED", "WHOLE", "Form", "Move", "Where", "fits",
+__all__ = ["LATENCY", "MULTIPLIED", "PENDING", "TOUCHED", "WHOLE", "Form", "Move", "Where", "elements", "fits",
            "local_bytes", "move", "moves"]  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from phix.parallel.sharding_rules import (
 )
 
 
-def _pieces(dims: Sequence[int], labels: Labels, cut: Cut) -> tuple[int, ...]:
+def _pieces(dims: Sequence[Any], labels: Labels, cut: Cut) -> tuple[int, ...]:
     """The dims of a part."""
     return tuple(d // cut[x][1] if x in cut else d for d, x in zip(dims, labels))
 
@@ -49,8 +50,11 @@ def reshape(call: Call) -> Rule:
     return Rule((tuple(labels),), (tuple(outs),), linear=each(0), attrs=attrs)
 
 
-def _leads(before: Sequence[int], after: Sequence[int]) -> list[tuple[int, int]]:
+def _leads(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[int, int]]:
     """The first dims, other than 1, of the groups of dims that hold the same elements."""
+    if not all(isinstance(d, int) for d in (*before, *after)):
+        alike = itertools.takewhile(lambda p: p[0] == p[1], zip(before, after))
+        return [(k, k) for k, _ in enumerate(alike)]
     xs = [(k, d) for k, d in enumerate(before) if d != 1]
     ys = [(k, d) for k, d in enumerate(after) if d != 1]
     found: list[tuple[int, int]] = []
@@ -103,9 +107,7 @@ def _slice(call: Call) -> tuple[Labels, Any]:
     labels = dropped(range(len(dims)), short)
 
     def attrs(given: tuple[Any, ...], cut: Cut) -> tuple[Any, ...]:
-        found = tuple(
-            dims[a] // cut[a][1] if a in cut else end for a, end in zip(axes, ends)
-        )
+        found = tuple(dims[a] // cut[a][1] if a in cut else end for a, end in zip(axes, ends))
         return call.with_attr(given, "ends", found)
 
     return labels, attrs
@@ -129,8 +131,7 @@ def slice_put(call: Call) -> Rule:
     )
     start = x.ndim - value.ndim
     of_value = tuple(
-        labels[start + k] if d == where.dims[start + k] else None
-        for k, d in enumerate(value.dims)
+        labels[start + k] if d == where.dims[start + k] else None for k, d in enumerate(value.dims)
     )
     return Rule((labels, of_value), (labels,), linear=together(0, 1), attrs=attrs)
 
@@ -229,9 +230,7 @@ def index_put(call: Call) -> Rule:
         return tuple(None if k is None else names[k] for k in aligned(meta, like))
 
     is_one = adds and len(axes) == 1 and not value.ndim < shape.ndim
-    of_x = tuple(
-        ("x", k) if k in rest else "at" if is_one else None for k in range(x.ndim)
-    )
+    of_x = tuple(("x", k) if k in rest else "at" if is_one else None for k in range(x.ndim))
 
     def local(cut: Cut, values: Any, attrs: Any) -> Any:
         mine, index = _own(values[1], x.dims[axes[0]], *cut["at"])
@@ -277,11 +276,9 @@ def put_along_axis(call: Call) -> Rule:
     axis = call.attr("axis")
     adds = call.attr("reduce") == "add" and call.attr("include_self")
     alike = [k for k in range(arr.ndim) if k != axis and arr.dims[k] == indices.dims[k]]
-    of_arr = tuple(k if k in alike else None for k in range(arr.ndim))
+    of_arr: Labels = tuple(k if k in alike else None for k in range(arr.ndim))
     of_index = tuple("a" if k == axis and adds else of_arr[k] for k in range(arr.ndim))
-    of_values = tuple(
-        None if k is None else of_index[k] for k in aligned(values, indices)
-    )
+    of_values = tuple(None if k is None else of_index[k] for k in aligned(values, indices))
     is_one = adds and values.ndim == indices.ndim
     if is_one:
         of_arr = tuple("at" if k == axis else x for k, x in enumerate(of_arr))

@@ -8,9 +8,11 @@ from typing import Any
 import phix
 from phix import ops
 from phix.core import context
+from phix.core import dims as dm
 from phix.core import dtypes as dt
+from phix.core.attrs import as_dim
 from phix.core.conversion import tensor_from_scalar
-from phix.core.graph import Literal, flat, map_entries
+from phix.core.graph import Literal, flat, map_entries, substitute_attrs
 from phix.core.source import replay
 from phix.parallel.forms import WHOLE, Form, move
 from phix.parallel.planning import Convert, GraphPlan, Run
@@ -19,8 +21,11 @@ from phix.parallel.planning import Convert, GraphPlan, Run
 class Parts:
     """A plan at work on one part: the values that are there, by variable and form."""
 
-    def __init__(self, plan: GraphPlan, sizes: Mapping[str, int]) -> None:
+    def __init__(
+        self, plan: GraphPlan, sizes: Mapping[str, int], env: Mapping[Any, Any] | None = None
+    ) -> None:
         self.plan, self.sizes = plan, sizes
+        self.env = dict(env or {})  # sizes that are found on the way
         self.values: dict[Any, Any] = {}
 
     def run(self, inputs: Sequence[Any]) -> list[Any]:
@@ -49,7 +54,7 @@ class Parts:
             op, attrs = step.filled.op, step.filled.attrs
             at = op.attr_names.index("shape")
             inputs = map_entries(lambda a: self.read(a, WHOLE), step.filled.inputs)
-            attrs = (*attrs[:at], dims, *attrs[at + 1 :])
+            attrs = substitute_attrs((*attrs[:at], dims, *attrs[at + 1 :]), self.env)
             return context.current().process(op, inputs, attrs)
         x = self.read(step.atom, step.before)
         for one in step.moves:
@@ -61,21 +66,27 @@ class Parts:
         forms = iter(step.operands)
         inputs = map_entries(lambda a: self.read(a, next(forms)), equation.inputs)
         if step.inner:
-            outs = _BY_GRAPHS[equation.op.name](step, inputs, self.sizes)
+            outs = _BY_GRAPHS[equation.op.name](step, inputs, self)
+        elif equation.op.binds_dim:  # each run has a size of its own
+            (dim,) = dm.symbols(equation.attrs[0])
+            self.env[dim] = as_dim(flat(inputs)[0], *equation.attrs[1:])
+            outs = inputs
         else:
             outs = self.called(step, inputs)
             for kind, axis in step.joined:
                 outs = _joined(outs, kind, axis)
-            if len(equation.outputs) == 1:
+            if len(equation.outputs) == 1 and not isinstance(outs, tuple):
                 outs = (outs,)
         for variable, form, value in zip(flat(equation.outputs), step.outs, flat(tuple(outs))):
             self.values[variable, form] = value
 
     def called(self, step: Run, inputs: Any) -> Any:
         op, attrs, rule = step.equation.op, step.equation.attrs, step.rule
-        assert rule is not None
+        if rule is None:
+            return _barrier(op, flat(inputs), step.operands)
         if rule.attrs is not None and step.cut:
             attrs = rule.attrs(attrs, step.cut)
+        attrs = substitute_attrs(attrs, self.env)
         if rule.local is not None and not rule.looked_up.isdisjoint(step.cut):
             return rule.local(step.cut, flat(inputs), attrs)
         return context.current().process(op, inputs, attrs)
@@ -84,6 +95,25 @@ class Parts:
 def run(plan: GraphPlan, inputs: Sequence[Any], sizes: Mapping[str, int]) -> list[Any]:
     """The parts of what a plan gives."""
     return Parts(plan, sizes).run(inputs)
+
+
+def _inside(plan: GraphPlan, inputs: Sequence[Any], around: Parts) -> tuple[Any, ...]:
+    """The parts of what the plan of a graph inside gives."""
+    return tuple(Parts(plan, around.sizes, around.env).run(inputs))
+
+
+def _barrier(op: Any, values: Sequence[Any], forms: Sequence[Form]) -> Any:
+    """Values as they are; those that differ along other axes of the mesh by themselves, since what
+    comes out of one call differs along all of them."""
+    groups: dict[Any, list[int]] = {}
+    for number, form in enumerate(forms):
+        groups.setdefault(frozenset(a for a, _ in form.places), []).append(number)
+    found = list(values)
+    for numbers in groups.values():
+        outs = context.current().process(op, (tuple(values[k] for k in numbers),), ())
+        for k, out in zip(numbers, flat(outs if isinstance(outs, tuple) else (outs,))):
+            found[k] = out
+    return (tuple(found),)
 
 
 def _joined(x: Any, kind: str, axis: str) -> Any:
@@ -95,34 +125,33 @@ def _joined(x: Any, kind: str, axis: str) -> Any:
 
 
 # -- graphs inside ---------------------------------------------------------------------------------
-def _scan(step: Run, inputs: Any, sizes: Any) -> Any:
+def _scan(step: Run, inputs: Any, around: Parts) -> Any:
     carry, xs, constants = inputs
     _, length, reverse = step.equation.attrs
+    length = dm.substitute(length, around.env)
     count = len(carry)
 
     def body(c: Any, rows: Any) -> Any:
-        outs = run(step.inner[0], [*c, *rows, *constants], sizes)
-        return tuple(outs[:count]), tuple(outs[count:])
+        outs = _inside(step.inner[0], [*c, *rows, *constants], around)
+        return outs[:count], outs[count:]
 
     final, ys = phix.scan(body, tuple(carry), tuple(xs), length=length, reverse=reverse)
     return (final, ys)
 
 
-def _while(step: Run, inputs: Any, sizes: Any) -> Any:
+def _while(step: Run, inputs: Any, around: Parts) -> Any:
     carry, constants = inputs
     cond, body = step.inner
     return phix.while_loop(
-        lambda c: run(cond, [*c, *constants], sizes)[0],
-        lambda c: tuple(run(body, [*c, *constants], sizes)),
+        lambda c: _inside(cond, [*c, *constants], around)[0],
+        lambda c: _inside(body, [*c, *constants], around),
         tuple(carry),
     )
 
 
-def _branch(step: Run, inputs: Any, sizes: Any) -> Any:
+def _branch(step: Run, inputs: Any, around: Parts) -> Any:
     index, operands = inputs
-    branches = [
-        lambda *values, one=one: tuple(run(one, values, sizes)) for one in step.inner
-    ]
+    branches = [lambda *values, one=one: _inside(one, values, around) for one in step.inner]
     return phix.switch(index, branches, *operands)
 
 

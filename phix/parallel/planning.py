@@ -16,7 +16,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from phix.core import dtypes as dt
-from phix.core.graph import Equation, Graph, Literal, Variable, flat
+from phix.core.errors import ArgumentError
+from phix.core.graph import Equation, Graph, Literal, flat
 from phix.core.meta import MetaTensor
 from phix.core.source import Source
 from phix.parallel import sharding_rules as rules
@@ -113,7 +114,8 @@ class Planner:
         found = []
         for atom, wanted in zip(self.graph.outputs, outputs):
             form = self.best(atom) if wanted is None else wanted
-            self.bring(atom, form, None, "the result")
+            source = self.made[atom].source if atom in self.made else None
+            self.bring(atom, form, source, "the result")
             found.append(form)
         return GraphPlan(
             self.graph, self.inputs, tuple(found), tuple(self.steps), self.cost,
@@ -126,9 +128,9 @@ class Planner:
         self.made.update(dict.fromkeys(outs, equation))
         if name == "full" and equation.op.attr("value", equation.attrs) == 0:
             self.zeros.update(outs)
-        if name in ("reshape", "expand", "transpose", "cast", "slice"):
-            if self.is_zero(flat(equation.inputs)[0]):
-                self.zeros.update(outs)
+        moves = ("reshape", "expand", "transpose", "cast", "slice")
+        if name in moves and self.is_zero(flat(equation.inputs)[0]):
+            self.zeros.update(outs)
 
     # -- values --------------------------------------------------------------------------------
     def known(self, atom: Any) -> list[Form]:
@@ -186,10 +188,16 @@ class Planner:
     # -- equations -----------------------------------------------------------------------------
     def equation(self, equation: Equation) -> None:
         if equation.op.has_graphs:
+            if equation.op.name not in _BY_GRAPHS:
+                raise ArgumentError(f"shard: {equation.op.name} has graphs that no rule covers")
             self.run(equation, *_BY_GRAPHS[equation.op.name](self, equation))
             return
-        rule = rules.rule_of(equation)
         atoms = flat(equation.inputs)
+        if equation.op.name == "optimization_barrier":  # each operand as it comes
+            forms = [self.best(a) for a in atoms]
+            self.run(equation, forms, forms)
+            return
+        rule = rules.rule_of(equation)
         if rule is None:
             rule = rules.whole(rules.Call(equation))
             if any(self.best(a) != WHOLE for a in atoms):
@@ -236,8 +244,7 @@ class Planner:
                 for k in range(len(atoms))
             ]
             outs = [
-                Form.of({a: _out(m, rule, k) for a, m in by_axis.items()})
-                for k in range(len(made))
+                Form.of({a: _out(m, rule, k) for a, m in by_axis.items()}) for k in range(len(made))
             ]
             pairs = [*zip(atoms, forms), *zip(made, outs)]
             if not all(self.allowed(x, f) for x, f in pairs):
@@ -282,14 +289,16 @@ class Planner:
         for _, n in cut.values():
             total /= n
         for atom, form in zip(atoms, forms):
-            cost = self.way(atom, form)[0]
-            pends = any(f.pending for f in self.known(atom)) and not form.pending
-            total += cost / max(1, self.uses[atom]) if pends else cost
+            for move in self.way(atom, form)[2]:
+                # a sum is there for all who want it
+                shared = self.uses[atom] if move.kind in ("psum", "psum_scatter") else 1
+                total += move.cost / shared
             total += TOUCHED * local_bytes(atom.meta, form, self.sizes)
         for out, form in zip(made, outs):
             size = local_bytes(out.meta, form, self.sizes)
             total += TOUCHED * size
-            total += sum(2 * size * (n - 1) / n + LATENCY for n in map(self.sizes.get, form.pending))
+            counts = [self.sizes[a] for a in form.pending]
+            total += sum(2 * size * (n - 1) / n + LATENCY for n in counts)
         return total + sum(
             joined_move(k, a, made[0].meta, outs[0], self.sizes).cost for k, a in joined
         )
@@ -337,6 +346,11 @@ def _settled(planner: Planner, atoms: Sequence[Any]) -> list[Form]:
         form = planner.best(atom)
         found.append(Form.of({a: w for a, w in form.places if w != PENDING}))
     return found
+
+
+def _lists(equation: Equation) -> list[Any]:
+    """What an op with graphs takes, lists as such."""
+    return list(equation.inputs)
 
 
 def _shifted(form: Form, by: int) -> Form:
@@ -387,7 +401,7 @@ def _loop(
 
 
 def _scan(planner: Planner, equation: Equation) -> Any:
-    carry, xs, constants = equation.inputs
+    carry, xs, constants = _lists(equation)
     body, length = equation.attrs[:2]
     rows = [f if f.holder(0) is None else f.put(f.holder(0), None)  # type: ignore[arg-type]
             for f in _settled(planner, xs)]  # fmt: skip
@@ -398,14 +412,15 @@ def _scan(planner: Planner, equation: Equation) -> Any:
         free = [None] * (len(body.outputs) - len(forms))
         return [plan(body, [*forms, *slices, *given], [*wanted, *free], planner.sizes)]
 
-    forms, plans = _loop(planner, carry, run, float(length))
+    steps = float(length) if isinstance(length, int) else _STEPS_OF_WHILE
+    forms, plans = _loop(planner, carry, run, steps)
     ys = [_shifted(f, 1) for f in plans[0].outputs[len(forms) :]]
     planner.uncovered += plans[0].uncovered
     return [*forms, *rows, *given], [*forms, *ys], None, None, (), plans
 
 
 def _while(planner: Planner, equation: Equation) -> Any:
-    carry, constants = equation.inputs
+    carry, constants = _lists(equation)
     cond, body = equation.attrs
     given = _settled(planner, constants)
 
@@ -422,7 +437,7 @@ def _while(planner: Planner, equation: Equation) -> Any:
 
 
 def _branch(planner: Planner, equation: Equation) -> Any:
-    _, operands = equation.inputs
+    _, operands = _lists(equation)
     given = _settled(planner, operands)
     branches = equation.attrs[0]
     free = [None] * len(branches[0].outputs)

@@ -8,12 +8,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
 import phix
-from phix.api.arguments import Flattened, flat_specs, flat_tensors, function_name
+from phix.api.arguments import Flattened, argument_names, flat_specs, flat_tensors, function_name
 from phix.api.signatures import P, R
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, GatheredWarning, ShapeError
 from phix.core.given import FUNCTION, named, takes
-from phix.core.graph import Graph, graphs_inside
+from phix.core.graph import graphs_inside
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.transforms import transforms
@@ -62,7 +62,7 @@ class Sharded(Generic[P, R]):
             tuple(specs),
             tuple(map(_dims, plan.outputs)),
         )(*inputs)
-        return pytrees.unflatten(made.out_tree, list(outs))  # type: ignore[no-any-return]
+        return pytrees.unflatten(made.out_tree, list(outs))
 
     def explain(self, *args: Any, **kwargs: Any) -> Plan:
         """The plan for arguments like these, which prints: each value's sharding, each step between
@@ -81,15 +81,20 @@ class Sharded(Generic[P, R]):
         wholes = [self._whole(m, s) for m, s in zip(metas, specs)]
         run = Flattened(self.function, treedef, f"the result of {function_name(self.function)}")
         graph, closed = transforms().trace(run, wholes)
+        for variable, name in zip(graph.inputs, argument_names(self.function, args, kwargs)):
+            variable.name = name
         own = any(
             "own_derivative" in e.op.traits and not _stays(e.op)
             for g in graphs_inside(graph) for e in g.equations
         )  # fmt: skip
         graph = decompose(graph, _stays)
-        _check_sizes(graph, self.where)
         inputs = [*(_form(s) for s in specs), *(Form() for _ in closed)]
         out_specs = result_specs(
-            self.out_shardings, run, [a.meta for a in graph.outputs], self.mesh, f"{self.where}: out_shardings"
+            self.out_shardings,
+            run,
+            [a.meta for a in graph.outputs],
+            self.mesh,
+            f"{self.where}: out_shardings",
         )
         wanted = [self._result(a.meta, s) for a, s in zip(graph.outputs, out_specs)]
         found = planning.plan(graph, inputs, wanted, self.mesh.axes)
@@ -99,7 +104,7 @@ class Sharded(Generic[P, R]):
         """The meta of an argument whole: between processes each has its part of it."""
         dims = list(meta.dims)
         for at, name in enumerate(spec):
-            if not isinstance(dims[at], int):
+            if name is not None and not isinstance(dims[at], int):
                 raise _unknown(self.where, meta)
             if name is not None and not self.mesh.is_virtual:
                 dims[at] *= self.mesh.axes[name]
@@ -173,17 +178,9 @@ def _dims(form: Form) -> tuple[Any, ...]:
 
 def _unknown(where: str, meta: MetaTensor) -> ArgumentError:
     return ArgumentError(
-        f"{where}: plans are made for sizes that are known, found {meta}; call it with tensors of "
-        "known sizes, without unknown dims in specs or in what jit is told of"
+        f"{where}: in_shardings divides a dim of {meta} whose size is not known; call it with "
+        "tensors of known sizes, or leave the dim whole (None)"
     )
-
-
-def _check_sizes(graph: Graph, where: str) -> None:
-    for inside in graphs_inside(graph):
-        for equation in inside.equations:
-            for meta in (v.meta for o in equation.outputs for v in (o if type(o) is tuple else (o,))):
-                if not meta.is_static() or equation.op.binds_dim:
-                    raise _unknown(f"{where}, {equation.op.name} at {equation.source}", meta)
 
 
 def _warn(equation: Any) -> None:

@@ -15,6 +15,7 @@ from phix.core import dtypes as dt
 from phix.core.graph import Equation, Literal, flat
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
+from phix.parallel.forms import elements
 
 Labels = tuple[Any, ...]
 Cut = Mapping[Any, tuple[str, int]]  # label -> the axis that divides it, and among how many
@@ -103,7 +104,7 @@ def whole(call: Call) -> Rule:
     )
 
 
-for _name in ("full", "arange", "random_bits"):
+for _name in ("full", "arange", "random_bits", "dim_value"):
     RULES[_name] = whole
 
 
@@ -178,12 +179,6 @@ def same(call: Call) -> Rule:
     return Rule((labels,), (labels,), linear=each(0))
 
 
-@rule("optimization_barrier")
-def barrier(call: Call) -> Rule:
-    labels = tuple(tuple((k, i) for i in range(m.ndim)) for k, m in enumerate(call.metas))
-    return Rule(labels, labels)
-
-
 # -- reductions ------------------------------------------------------------------------------------
 def _reduced(rank: int, axes: Sequence[int], keepdim: bool) -> Labels:
     return tuple(None if k in axes else k for k in range(rank) if keepdim or k not in axes)
@@ -221,9 +216,7 @@ def product(call: Call) -> Rule:
 def extreme_index(call: Call) -> Rule:
     rank = call.metas[0].ndim
     axes = range(rank) if call.attr("flatten") or not rank else (call.attr("axis"),)
-    return Rule(
-        (dropped(range(rank), axes),), (_reduced(rank, axes, call.attr("keepdims")),)
-    )
+    return Rule((dropped(range(rank), axes),), (_reduced(rank, axes, call.attr("keepdims")),))
 
 
 @rule("reduce_as")
@@ -312,26 +305,26 @@ def matmul(call: Call) -> Rule:
         return (*aligned(front, batch), *last)
 
     ends = (*range(lead), *(["m"] if rows else []), *(["n"] if columns else []))
-    depth = x.dims[xs.index("k") - len(xs)]
+    depth = elements(x.dims[xs.index("k") - len(xs) :][:1])
     is_number = out.dtype != dt.bool_
     return Rule(
         (labels(x, xs), labels(y, ys)),
         (ends,),
         sums=frozenset({"k"}) if is_number else frozenset(),
         linear=each(0, 1),
-        flops=float(out.size) * depth,  # type: ignore[arg-type]
+        flops=elements(out.dims) * depth,
     )
 
 
 @rule("conv2d")
 def conv2d(call: Call) -> Rule:
-    x, w = call.metas
+    w = call.metas[1]
     is_last = call.attr("data_format") == "NHWC"
     is_grouped = call.attr("groups") != 1
     c, o = (None, None) if is_grouped else ("c", "o")
     image = lambda k: ("n", None, None, k) if is_last else ("n", k, None, None)  # noqa: E731
     taps = (o, c, None, None)
-    flops = float(call.outs[0].size) * w.dims[1] * w.dims[2] * w.dims[3]  # type: ignore[arg-type]
+    flops = elements(call.outs[0].dims) * elements(w.dims[1:])
     return Rule(
         (image(c), taps), (image(o),), sums=frozenset({"c"}), linear=each(0, 1), flops=flops
     )

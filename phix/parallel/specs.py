@@ -108,7 +108,7 @@ def local_parts(tree: Any, mesh: Mesh, specs: Any) -> Any:
 
 @takes(mesh=MESH, specs=SPECS)
 def gather(tree: Any, mesh: Mesh, specs: Any) -> Any:
-    """Tensors whole, on every process, of the part that each has: the inverse of :func:`local_parts`.
+    """Tensors whole, on every process, of the part that each has: what undoes :func:`local_parts`.
 
     All processes call it, with parts of one shape.
 
