@@ -21,7 +21,7 @@ import numpy as np
 import phix
 from phix import ops
 from phix.parallel import gather, local_parts, mesh, spmd
-from tests import machine_code
+from tests import machine_code, sharding_cases
 
 psum, pmean, pmax, grad = phix.psum, phix.pmean, phix.pmax, phix.grad
 
@@ -545,6 +545,7 @@ def all_cases() -> None:
                 assert all(map(np.array_equal, first, second)), "not the same twice"
         except Exception as error:
             raise RuntimeError(f"{name}, rank {plain.rank}: {error}") from error
+    sharding_cases.on_ranks(mesh, plain.size)
     if plain.rank == 0:
         print(f"{len(todo)} cases on {plain.size} ranks are right")
 

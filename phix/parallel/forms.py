@@ -176,5 +176,7 @@ def move(x: Any, step: Move, sizes: Mapping[str, int]) -> Any:
     return ops.gather(rows_of(x, step.to, n, "shard"), here, step.to)
 
 
-__all__ = ["LATENCY", "MULTIPLIED", "PENDING", "TOUCHED", "WHOLE", "Form", "Move", "Where", "elements", "fits",
-           "local_bytes", "move", "moves"]  # fmt: skip
+__all__ = [
+    "LATENCY", "MULTIPLIED", "PENDING", "TOUCHED", "WHOLE", "Form", "Move", "Where", "elements",
+    "fits", "local_bytes", "move", "moves",
+]  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 
 import phix
 from phix import ops
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.meta import MetaTensor
 from phix.parallel.sharding_rules import (
@@ -22,6 +23,11 @@ from phix.parallel.sharding_rules import (
     rule,
     together,
 )
+
+
+def same(one: Any, other: Any) -> bool:
+    """Whether two dims are known, and equal."""
+    return isinstance(one, int) and isinstance(other, int) and one == other
 
 
 def _pieces(dims: Sequence[Any], labels: Labels, cut: Cut) -> tuple[int, ...]:
@@ -53,7 +59,7 @@ def reshape(call: Call) -> Rule:
 def _leads(before: Sequence[Any], after: Sequence[Any]) -> list[tuple[int, int]]:
     """The first dims, other than 1, of the groups of dims that hold the same elements."""
     if not all(isinstance(d, int) for d in (*before, *after)):
-        alike = itertools.takewhile(lambda p: p[0] == p[1], zip(before, after))
+        alike = itertools.takewhile(lambda p: same(*p), zip(before, after))
         return [(k, k) for k, _ in enumerate(alike)]
     xs = [(k, d) for k, d in enumerate(before) if d != 1]
     ys = [(k, d) for k, d in enumerate(after) if d != 1]
@@ -102,7 +108,7 @@ def _slice(call: Call) -> tuple[Labels, Any]:
     steps = call.attr("strides") if has_steps else (1,) * len(axes)
     short = [
         a for a, start, end, step in zip(axes, starts, ends, steps)
-        if (start, end, step) != (0, dims[a], 1)
+        if not (same(start, 0) and same(end, dims[a]) and same(step, 1))
     ]  # fmt: skip
     labels = dropped(range(len(dims)), short)
 
@@ -126,13 +132,9 @@ def cut_out(call: Call) -> Rule:
 def slice_put(call: Call) -> Rule:
     labels, attrs = _slice(call)
     x, value = call.metas
-    where = MetaTensor(
-        tuple(-1 if label is None else d for d, label in zip(x.dims, labels)), x.dtype
-    )
-    start = x.ndim - value.ndim
-    of_value = tuple(
-        labels[start + k] if d == where.dims[start + k] else None for k, d in enumerate(value.dims)
-    )
+    behind = x.ndim - value.ndim  # a dim cut short has no label, one of 1 stands for all
+    pairs = zip(value.dims, x.dims[behind:], labels[behind:])
+    of_value = tuple(label if same(d, wide) else None for d, wide, label in pairs)
     return Rule((labels, of_value), (labels,), linear=together(0, 1), attrs=attrs)
 
 
@@ -220,7 +222,7 @@ def index_put(call: Call) -> Rule:
     dims = [1] * rank
     for i in indices:
         for k, d in enumerate(i.dims, rank - i.ndim):
-            dims[k] = d if dims[k] == 1 else dims[k]
+            dims[k] = d if dm.is_one(dims[k]) else dims[k]
     rest = [k for k in range(x.ndim) if k not in axes]
     batch = MetaTensor(tuple(dims), dt.int64)
     shape = MetaTensor((*dims, *(x.dims[k] for k in rest)), x.dtype)
@@ -275,7 +277,7 @@ def put_along_axis(call: Call) -> Rule:
     arr, indices, values = call.metas
     axis = call.attr("axis")
     adds = call.attr("reduce") == "add" and call.attr("include_self")
-    alike = [k for k in range(arr.ndim) if k != axis and arr.dims[k] == indices.dims[k]]
+    alike = [k for k in range(arr.ndim) if k != axis and same(arr.dims[k], indices.dims[k])]
     of_arr: Labels = tuple(k if k in alike else None for k in range(arr.ndim))
     of_index = tuple("a" if k == axis and adds else of_arr[k] for k in range(arr.ndim))
     of_values = tuple(None if k is None else of_index[k] for k in aligned(values, indices))

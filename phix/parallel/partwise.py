@@ -127,8 +127,8 @@ def _joined(x: Any, kind: str, axis: str) -> Any:
 # -- graphs inside ---------------------------------------------------------------------------------
 def _scan(step: Run, inputs: Any, around: Parts) -> Any:
     carry, xs, constants = inputs
-    _, length, reverse = step.equation.attrs
-    length = dm.substitute(length, around.env)
+    _, given, reverse = step.equation.attrs
+    length: Any = dm.substitute(given, around.env)
     count = len(carry)
 
     def body(c: Any, rows: Any) -> Any:

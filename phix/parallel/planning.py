@@ -38,6 +38,7 @@ from phix.parallel.sharding_rules import Rule
 Sizes = Mapping[str, int]
 # How one axis of the mesh takes part in an op: None, ("cut", a label) or ("sum", a set of operands)
 Mode = Any
+_TURNS = 4  # how many forms of what a loop carries are tried on the way to one that stays
 _STEPS_OF_WHILE = 8  # how often a loop runs of which that is not known, for its cost
 
 
@@ -372,32 +373,56 @@ def _carried(before: Sequence[Form], after: Sequence[Form], metas: Any, sizes: S
 
 
 def _loop(
-    planner: Planner, init: Sequence[Any], run: Any, steps: float
+    planner: Planner, init: Sequence[Any], body: Graph, run: Any, steps: float
 ) -> tuple[list[Form], list[GraphPlan]]:
     """The forms of what a loop carries, and the plans of its graphs: the cheapest of those tried.
 
     ``run(forms, wanted)`` plans the graphs for a carry of these forms, the body's as the last.
     """
+
+    def priced(forms: list[Form]) -> tuple[float, list[Form], list[GraphPlan]]:
+        plans = run(forms, forms)
+        total = steps * sum(p.cost for p in plans)
+        for atom, form in zip(init, forms):
+            total += planner.way(atom, form)[0]
+            if form.pending:
+                total += 2 * local_bytes(atom.meta, form, planner.sizes) + LATENCY
+        return total, forms, plans
+
     forms = _settled(planner, init)
     tried: list[list[Form]] = []
-    while forms not in tried and len(tried) < 4:
+    while forms not in tried and len(tried) < _TURNS:
         tried.append(forms)
-        body = run(forms, [None] * len(forms))[-1]
-        forms = _carried(forms, body.outputs, [a.meta for a in init], planner.sizes)
+        given = run(forms, [None] * len(forms))[-1].outputs
+        forms = _carried(forms, given, [a.meta for a in init], planner.sizes)
     if [WHOLE] * len(init) not in tried:
         tried.append([WHOLE] * len(init))
-    found = []
-    for forms in tried:
-        plans = run(forms, forms)
-        start = sum(planner.way(a, f)[0] for a, f in zip(init, forms))
-        end = sum(
-            2 * local_bytes(a.meta, f, planner.sizes) + LATENCY for a, f in zip(init, forms)
-            if f.pending
-        )  # fmt: skip
-        found.append((start + end + steps * sum(p.cost for p in plans), forms, plans))
-    _, forms, plans = min(found, key=lambda x: x[0])
+    best = min(map(priced, tried), key=lambda x: x[0])
+    adding = _added_up(body, len(init))
+    for axis in planner.sizes if adding else ():  # what is added up may pend until the end
+        pends = [
+            f.put(axis, PENDING) if k in adding and f.at(axis) is None else f
+            for k, f in enumerate(best[1])
+        ]
+        if pends != best[1] and all(map(planner.allowed, init, pends)):
+            best = min(best, priced(pends), key=lambda x: x[0])
+    _, forms, plans = best
     planner.cost += steps * sum(p.cost for p in plans)
     return forms, plans
+
+
+def _added_up(body: Graph, count: int) -> set[int]:
+    """Which of the values that a loop carries are used by its body for nothing but a sum."""
+    uses = Counter(a for e in body.equations for a in flat(e.inputs))
+    uses.update(body.outputs)
+    made = {v: e for e in body.equations for v in flat(e.outputs)}
+    found = set()
+    for number, (before, after) in enumerate(zip(body.inputs[:count], body.outputs)):
+        maker = made.get(after)
+        adds = maker is not None and maker.op.name == "add" and before in maker.inputs
+        if adds and uses[before] == 1 and uses[after] == 1 and before.meta.dtype != dt.bool_:
+            found.add(number)
+    return found
 
 
 def _scan(planner: Planner, equation: Equation) -> Any:
@@ -413,7 +438,7 @@ def _scan(planner: Planner, equation: Equation) -> Any:
         return [plan(body, [*forms, *slices, *given], [*wanted, *free], planner.sizes)]
 
     steps = float(length) if isinstance(length, int) else _STEPS_OF_WHILE
-    forms, plans = _loop(planner, carry, run, steps)
+    forms, plans = _loop(planner, carry, body, run, steps)
     ys = [_shifted(f, 1) for f in plans[0].outputs[len(forms) :]]
     planner.uncovered += plans[0].uncovered
     return [*forms, *rows, *given], [*forms, *ys], None, None, (), plans
@@ -431,7 +456,7 @@ def _while(planner: Planner, equation: Equation) -> Any:
             plan(body, inputs, wanted, planner.sizes),
         ]
 
-    forms, plans = _loop(planner, carry, run, _STEPS_OF_WHILE)
+    forms, plans = _loop(planner, carry, body, run, _STEPS_OF_WHILE)
     planner.uncovered += [e for p in plans for e in p.uncovered]
     return [*forms, *given], forms, None, None, (), plans
 

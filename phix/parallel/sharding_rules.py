@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.graph import Equation, Literal, flat
 from phix.core.meta import MetaTensor
@@ -112,7 +113,7 @@ def aligned(meta: MetaTensor, out: MetaTensor) -> Labels:
     """Numbers of the dims of ``out`` that the dims of a broadcast operand are."""
     start = out.ndim - meta.ndim
     return tuple(
-        None if dim == 1 and out.dims[start + k] != 1 else start + k
+        None if dm.is_one(dim) and not dm.is_one(out.dims[start + k]) else start + k
         for k, dim in enumerate(meta.dims)
     )
 
@@ -276,7 +277,8 @@ def matrices(call: Call) -> Rule:
     """Matrices in the last two dims, of which what stands in front is a batch."""
     ranks = [m.ndim for m in call.metas]
     lead = ranks[0] - 2
-    is_alike = all(m.dims[:lead] == call.metas[0].dims[:lead] for m in [*call.metas, *call.outs])
+    front = call.metas[0].dims[: max(lead, 0)]
+    is_alike = all(dm.same_shape(m.dims[: len(front)], front) for m in [*call.metas, *call.outs])
     if not is_alike:
         return whole(call)
     cut = lambda m: tuple(k if k < lead else None for k in range(m.ndim))  # noqa: E731
