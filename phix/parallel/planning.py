@@ -38,6 +38,8 @@ from phix.parallel.sharding_rules import Rule
 Sizes = Mapping[str, int]
 # How one axis of the mesh takes part in an op: None, ("cut", a label) or ("sum", a set of operands)
 Mode = Any
+# What a step costs that is left for later: another value may be added before, and share it.
+_LATER = 0.99 * LATENCY
 _TURNS = 4  # how many forms of what a loop carries are tried on the way to one that stays
 _STEPS_OF_WHILE = 8  # how often a loop runs of which that is not known, for its cost
 
@@ -299,7 +301,7 @@ class Planner:
             size = local_bytes(out.meta, form, self.sizes)
             total += TOUCHED * size
             counts = [self.sizes[a] for a in form.pending]
-            total += sum(2 * size * (n - 1) / n + LATENCY for n in counts)
+            total += sum(2 * size * (n - 1) / n + _LATER for n in counts)
         return total + sum(
             joined_move(k, a, made[0].meta, outs[0], self.sizes).cost for k, a in joined
         )

@@ -40,6 +40,7 @@ class Sharded(Generic[P, R]):
         functools.update_wrapper(self, function)
         self.function, self.mesh = function, mesh
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
+        self.sizes = {name: n for name, n in mesh.axes.items() if n > 1}
 
     def __repr__(self) -> str:
         return f"<{function_name(self.function)} sharded on {self.mesh}>"
@@ -57,7 +58,7 @@ class Sharded(Generic[P, R]):
         inputs = _guarded([*flat, *closed]) if made.is_own_derivative else [*flat, *closed]
         specs = [_dims(f) for f in plan.inputs]
         outs = spmd(
-            lambda *parts: tuple(partwise.run(plan, parts, self.mesh.axes)),
+            lambda *parts: tuple(partwise.run(plan, parts, self.sizes)),
             self.mesh,
             tuple(specs),
             tuple(map(_dims, plan.outputs)),
@@ -88,7 +89,7 @@ class Sharded(Generic[P, R]):
             for g in graphs_inside(graph) for e in g.equations
         )  # fmt: skip
         graph = decompose(graph, _stays)
-        inputs = [*(_form(s) for s in specs), *(Form() for _ in closed)]
+        inputs = [*(self._form(s) for s in specs), *(Form() for _ in closed)]
         out_specs = result_specs(
             self.out_shardings,
             run,
@@ -97,7 +98,7 @@ class Sharded(Generic[P, R]):
             f"{self.where}: out_shardings",
         )
         wanted = [self._result(a.meta, s) for a, s in zip(graph.outputs, out_specs)]
-        found = planning.plan(graph, inputs, wanted, self.mesh.axes)
+        found = planning.plan(graph, inputs, wanted, self.sizes)
         return Plan(self.where, self.mesh, found, run.out_tree, closed, own)
 
     def _whole(self, meta: MetaTensor, spec: Dims) -> MetaTensor:
@@ -114,10 +115,13 @@ class Sharded(Generic[P, R]):
 
     def _result(self, meta: MetaTensor, spec: Dims) -> Form:
         self._check(meta, spec, "out_shardings")
-        return _form(spec)
+        return self._form(spec)
+
+    def _form(self, spec: Dims) -> Form:
+        return Form.of({name: at for at, name in enumerate(spec) if name in self.sizes})
 
     def _check(self, meta: MetaTensor, spec: Dims, what: str) -> None:
-        if not fits(meta, _form(spec), self.mesh.axes):
+        if not fits(meta, self._form(spec), self.sizes):
             raise ShapeError(
                 f"{self.where}: {what} says {spec} of {meta}, whose dims cannot be divided evenly "
                 f"so on {self.mesh}; pad the dim, or leave it whole (None)"
@@ -164,10 +168,6 @@ def shard(
     ['psum']
     """
     return Sharded(function, mesh, in_shardings, out_shardings)
-
-
-def _form(spec: Dims) -> Form:
-    return Form.of({name: at for at, name in enumerate(spec) if name is not None})
 
 
 def _dims(form: Form) -> tuple[Any, ...]:
