@@ -22,9 +22,10 @@ Where = Any  # of one axis: None (whole), the number of a dim, or PENDING
 # What a step between the parts costs besides its bytes, in bytes that could be moved meanwhile.
 LATENCY = 16384.0
 # What reading or writing a byte of one's own memory costs, in bytes moved between the parts; and
-# one multiplication with its addition.
-TOUCHED = 0.02
-MULTIPLIED = 0.01
+# one multiplication with its addition: of cores at some 30 GFLOP/s, whose parts tell each other
+# some 3 GB/s.
+TOUCHED = 0.05
+MULTIPLIED = 0.2
 _UNKNOWN = 32  # stands for a size that is not known, in costs
 
 
