@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import phix
 from phix import ops
+from phix.api import batching
 from phix.core.meta import MetaTensor
 from phix.parallel.specs import divided as rows_of
 
@@ -164,14 +164,14 @@ def move(x: Any, step: Move, sizes: Mapping[str, int]) -> Any:
     """A move of a part; within a function on the mesh."""
     axis, n = step.axis, sizes[step.axis]
     if step.kind == "psum":
-        return phix.psum(x, axis)
+        return batching.psum(x, axis)
     if step.kind == "all_gather":
-        return phix.all_gather(x, axis, axis=step.dim, tiled=True)
+        return batching.all_gather(x, axis, axis=step.dim, tiled=True)
     if step.kind == "psum_scatter":
-        return phix.psum_scatter(x, axis, scatter_dimension=step.dim, tiled=True)
+        return batching.psum_scatter(x, axis, scatter_dimension=step.dim, tiled=True)
     if step.kind == "all_to_all":
-        return phix.all_to_all(x, axis, step.to, step.dim, tiled=True)
-    here = phix.axis_index(axis)
+        return batching.all_to_all(x, axis, step.to, step.dim, tiled=True)
+    here = batching.axis_index(axis)
     if step.kind == "one":
         return ops.where(here == 0, x, ops.full((), 0, x.dtype))
     return ops.gather(rows_of(x, step.to, n, "shard"), here, step.to)

@@ -6,8 +6,8 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
-import phix
 from phix import ops
+from phix.api.batching import axis_index
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.meta import MetaTensor
@@ -156,7 +156,7 @@ def triangular_solve(call: Call) -> Rule:
 def _own(index: Any, size: int, axis_name: str, count: int) -> tuple[Any, Any]:
     """Which indices into a dim of ``size`` point into this part's piece, and where in it; 0 of the
     others. What is beyond the ends stays so, and is what the op makes of it."""
-    here, piece = phix.axis_index(axis_name), size // count
+    here, piece = axis_index(axis_name), size // count
     index = ops.cast(index, dt.int64)
     index = ops.where(index < 0, index + size, index)
     first = here * piece

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import phix
 from phix import ops
+from phix.api.batching import pmax, pmin
+from phix.api.branches import switch
+from phix.api.control_flow import scan, while_loop
 from phix.core import context
 from phix.core import dims as dm
 from phix.core import dtypes as dt
@@ -121,7 +123,7 @@ def _joined(x: Any, kind: str, axis: str) -> Any:
     if x.dtype == dt.bool_:
         found = _joined(ops.cast(x, dt.int32), {"any": "max", "all": "min"}.get(kind, kind), axis)
         return ops.cast(found, dt.bool_)
-    return phix.pmax(x, axis) if kind == "max" else phix.pmin(x, axis)
+    return pmax(x, axis) if kind == "max" else pmin(x, axis)
 
 
 # -- graphs inside ---------------------------------------------------------------------------------
@@ -135,14 +137,14 @@ def _scan(step: Run, inputs: Any, around: Parts) -> Any:
         outs = _inside(step.inner[0], [*c, *rows, *constants], around)
         return outs[:count], outs[count:]
 
-    final, ys = phix.scan(body, tuple(carry), tuple(xs), length=length, reverse=reverse)
+    final, ys = scan(body, tuple(carry), tuple(xs), length=length, reverse=reverse)
     return (final, ys)
 
 
 def _while(step: Run, inputs: Any, around: Parts) -> Any:
     carry, constants = inputs
     cond, body = step.inner
-    return phix.while_loop(
+    return while_loop(
         lambda c: _inside(cond, [*c, *constants], around)[0],
         lambda c: _inside(body, [*c, *constants], around),
         tuple(carry),
@@ -152,7 +154,7 @@ def _while(step: Run, inputs: Any, around: Parts) -> Any:
 def _branch(step: Run, inputs: Any, around: Parts) -> Any:
     index, operands = inputs
     branches = [lambda *values, one=one: _inside(one, values, around) for one in step.inner]
-    return phix.switch(index, branches, *operands)
+    return switch(index, branches, *operands)
 
 
 _BY_GRAPHS = {"scan": _scan, "while_loop": _while, "branch": _branch}

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from typing import Any, Generic
 
-import phix
 from phix.api.arguments import Flattened, argument_names, flat_specs, flat_tensors, function_name
+from phix.api.custom import custom_jvp
 from phix.api.signatures import P, R
 from phix.core import pytrees
 from phix.core.errors import ArgumentError, GatheredWarning, ShapeError
@@ -201,7 +201,7 @@ def _guarded(values: Sequence[Any]) -> list[Any]:
     return [_guard(x) for x in values]
 
 
-@phix.custom_jvp
+@custom_jvp
 def _guard(x: Any) -> Any:
     return x
 
