@@ -20,8 +20,8 @@ import numpy as np
 
 import phix
 from phix import ops
-from phix.parallel import gather, mesh, shard, spmd
-from tests import machine_code
+from phix.parallel import gather, local_parts, mesh, spmd
+from tests import machine_code, sharding_cases
 
 psum, pmean, pmax, grad = phix.psum, phix.pmean, phix.pmax, phix.grad
 
@@ -525,7 +525,7 @@ def wholes(found: Any, case: Case, on: Any) -> list[np.ndarray]:
 
 def check(name: str, case: Case, on: Any, jitted: bool) -> list[np.ndarray]:
     """Run a case and compare; the results, whole."""
-    args = shard(tuple(map(phix.to_tensor, case.args)), on, tuple(case.in_specs))
+    args = local_parts(tuple(map(phix.to_tensor, case.args)), on, tuple(case.in_specs))
     function = case.outside(spmd(case.function, on, case.in_specs, case.out_specs))
     found = wholes((phix.jit(function) if jitted else function)(*args), case, on)
     expected = [np.asarray(e) for e in phix.tree.leaves(case.expected)]
@@ -556,6 +556,7 @@ def all_cases() -> None:
                 assert all(map(np.array_equal, first, second)), "not the same twice"
         except Exception as error:
             raise RuntimeError(f"{name}, rank {plain.rank}: {error}") from error
+    sharding_cases.on_ranks(mesh, plain.size)
     if plain.rank == 0:
         print(f"{len(todo)} cases on {plain.size} ranks are right")
 

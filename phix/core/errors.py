@@ -18,6 +18,7 @@ __all__ = [
     "DonatedTensorError",
     "FileError",
     "FileFormatError",
+    "GatheredWarning",
     "GraphError",
     "KernelError",
     "KernelNotFoundError",
@@ -152,6 +153,10 @@ class UnknownOpError(PhixError, LookupError):
 
 class GraphError(PhixError, ValueError):
     """A graph is ill-formed, or its text does not parse."""
+
+
+class GatheredWarning(UserWarning):
+    """What no rule of sharding covers is made whole on every part of a mesh."""
 
 
 class KernelError(PhixError, RuntimeError):

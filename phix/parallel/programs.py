@@ -61,12 +61,12 @@ def spmd(
         where = f"spmd of {function_name(function)}"
         _check_free(mesh, where)
         flat, treedef = flat_tensors((args, kwargs), where)
-        specs = _argument_specs(in_specs, args, flat, mesh, f"{where}: in_specs")
+        specs = argument_specs(in_specs, args, flat, mesh, f"{where}: in_specs")
         run = Flattened(function, treedef, f"the result of {function_name(function)}")
 
         def whole(*parts: Any) -> Outputs:
             outs = run(*parts)
-            return outs, _result_specs(out_specs, run, outs, mesh, f"{where}: out_specs")
+            return outs, result_specs(out_specs, run, outs, mesh, f"{where}: out_specs")
 
         _check_same(mesh, flat, specs, where)
         outs, _ = _along(list(mesh.axes), mesh, whole, flat, specs, where)
@@ -83,7 +83,7 @@ def _check_free(mesh: Mesh, where: str) -> None:
         raise ArgumentError(f"{where}: the axis {taken[0]!r} is bound already; rename one of them")
 
 
-def _argument_specs(
+def argument_specs(
     in_specs: Any, args: Any, flat: Sequence[Any], mesh: Mesh, what: str
 ) -> list[Dims]:
     """The spec of each tensor of the arguments; those by keyword are whole."""
@@ -100,7 +100,7 @@ def _argument_specs(
     return specs
 
 
-def _result_specs(
+def result_specs(
     out_specs: Any, run: Flattened, outs: Sequence[Any], mesh: Mesh, what: str
 ) -> list[Dims]:
     wanted = spread(out_specs, pytrees.unflatten(run.out_tree, outs), mesh, what)
@@ -200,4 +200,4 @@ def _check_end(mesh: Mesh, flat: Sequence[Any], where: str) -> None:
             group.watch.compare(group.comm, f"the end of {where}")
 
 
-__all__ = ["spmd"]
+__all__ = ["argument_specs", "result_specs", "spmd"]

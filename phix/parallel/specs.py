@@ -77,7 +77,7 @@ def merged(x: Any, at: int) -> Any:
 
 
 @takes(mesh=MESH, specs=SPECS)
-def shard(tree: Any, mesh: Mesh, specs: Any) -> Any:
+def local_parts(tree: Any, mesh: Mesh, specs: Any) -> Any:
     """This process's part of tensors that it has whole.
 
     Args:
@@ -91,16 +91,16 @@ def shard(tree: Any, mesh: Mesh, specs: Any) -> Any:
 
     >>> import phix
     >>> mesh = phix.parallel.mesh({"data": 1})
-    >>> phix.parallel.shard(phix.to_tensor([[1, 2], [3, 4]]), mesh, "data").tolist()
+    >>> phix.parallel.local_parts(phix.to_tensor([[1, 2], [3, 4]]), mesh, "data").tolist()
     [[1, 2], [3, 4]]
     """
-    flat, treedef = flat_tensors(tree, "shard")
+    flat, treedef = flat_tensors(tree, "local_parts")
     parts = []
-    for x, dims in zip(flat, spread(specs, tree, mesh, "shard: specs")):
-        check_rank(dims, x, "shard")
+    for x, dims in zip(flat, spread(specs, tree, mesh, "local_parts: specs")):
+        check_rank(dims, x, "local_parts")
         for at, name in enumerate(dims if mesh.index is not None else ()):
             if name is not None and mesh.axes[name] > 1:
-                rows = divided(x, at, mesh.axes[name], "shard")
+                rows = divided(x, at, mesh.axes[name], "local_parts")
                 x = rows[(*(slice(None),) * at, mesh.index[name])]  # type: ignore[index]
         parts.append(x)
     return pytrees.unflatten(treedef, parts)
@@ -108,13 +108,13 @@ def shard(tree: Any, mesh: Mesh, specs: Any) -> Any:
 
 @takes(mesh=MESH, specs=SPECS)
 def gather(tree: Any, mesh: Mesh, specs: Any) -> Any:
-    """Tensors whole, on every process, of the part that each has: the inverse of :func:`shard`.
+    """Tensors whole, on every process, of the part that each has: what undoes :func:`local_parts`.
 
     All processes call it, with parts of one shape.
 
     Args:
         tree: a tree of tensors, each process's part.
-        mesh, specs: as of ``shard``.
+        mesh, specs: as of ``local_parts``.
 
     >>> import phix
     >>> mesh = phix.parallel.mesh({"data": 1})
@@ -135,4 +135,4 @@ def gather(tree: Any, mesh: Mesh, specs: Any) -> Any:
     return pytrees.unflatten(treedef, wholes)
 
 
-__all__ = ["gather", "shard"]
+__all__ = ["gather", "local_parts"]
