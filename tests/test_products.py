@@ -43,19 +43,19 @@ def native(dtype: str, machine: tuple[int, int]) -> Any:
 @pytest.mark.parametrize(
     ("shapes", "dtype", "told"),
     [
-        ([(20, 30), (30, 40)], "float32", ["gemm_float32"]),
-        ([(20, 30), (30, 40)], "float64", ["gemm_float64"]),
+        ([(20, 30), (30, 40)], "float32", [("gemm_float32", (20, 40, 30))]),
+        ([(7, 20, 30), (30, -1)], "float64", [("gemm_float64", (140, None, 30))]),
         ([(4, 4), (4, 4)], "float32", []),  # a loop
         ([(20, 30), (30, 1)], "float32", []),  # a loop of sums
     ],
 )
 def test_a_product_is_foreseen_where_it_will_be_called(
-    shapes: list[tuple[int, int]], dtype: str, told: list[str]
+    shapes: list[tuple[int, int]], dtype: str, told: list[tuple[str, Any]]
 ) -> None:
-    heard: list[str] = []
+    heard: list[tuple[str, Any]] = []
 
     class Hearing(Builder):
-        target = replace(CPU, foresees=heard.append)
+        target = replace(CPU, foresees=lambda *told: heard.append(told))
 
     graph = phix.make_graph(ops.matmul)(*(phix.spec(s, dtype) for s in shapes))
     lowered(graph, (True, True), Hearing)

@@ -51,6 +51,7 @@ for _row in (
     ("dot_products", "fusion", "a product with one column, or of one, is a loop of sums, or terms"),
     ("joined_columns", "fusion", "one matrix times many columns, one by one, is one product"),
     ("own_products", "fusion", "products of real matrices run in the engine's threads, not BLAS's"),
+    ("direct_products", "fusion", "a product of small matrices is written out for its sizes"),
     ("winograd", "fusion", "convolutions by 3 x 3 filters take fewer products, tile by tile"),
     ("tiles", "fusion", "loops that read across memory go in tiles"),
     ("merge_copies", "loops", "what is only copied is computed where the copy goes"),

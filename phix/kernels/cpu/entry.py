@@ -9,7 +9,7 @@ word of ``fault`` says (``faults.py``).
 from __future__ import annotations
 
 from phix.core import rewrites
-from phix.kernels.cpu import blas, faults, jit, long_loops, product, streaming
+from phix.kernels.cpu import blas, direct_products, faults, jit, long_loops, product, streaming
 from phix.kernels.cpu.advice import METADATA, crosses_lanes, fills_vectors
 from phix.kernels.cpu.known import Module
 from phix.kernels.cpu.native_segment import NativeSegment
@@ -62,11 +62,12 @@ class _Entry(Steps):
         parts = []
         for library in sorted(module.libraries):
             own = _declared(library) or streaming.wrapper(library)
+            own = own or direct_products.wrapper(library)
             if own is None and rewrites.is_on("own_products"):
                 own = product.wrapper(library)
             text_of, needs = own or blas.wrapper(library)
             parts.append(text_of)
-            module.declarations.add(needs)
+            module.declarations |= set(needs.splitlines())
         self._declare_needs()
         self._returns()
         parts += [f"define internal void {name}{t}" for (t, _), name in module.functions.items()]

@@ -14,7 +14,7 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.kernels.cpu import faults, streaming
+from phix.kernels.cpu import direct_products, faults, streaming
 from phix.kernels.cpu import instructions as ins
 from phix.kernels.cpu.advice import advice
 from phix.kernels.loops import linked
@@ -316,17 +316,27 @@ class _Printer:
         self.forget(set(statement.targets))
 
     def _librarycall(self, statement: ir.LibraryCall) -> None:
-        arguments = []
-        for a in statement.arguments:
-            if isinstance(a, Pointer):
-                arguments.append("ptr " + self.address(a.buffer, (a.offset,)))
-            else:
-                arguments.append("i64 " + self.index(a))
+        direct = direct_products.name_of(statement)
+        if direct is not None:
+            self._direct_product(direct, statement)
+            return
+        arguments = list(map(self._passed, statement.arguments))
         if linked.is_linked(statement.name) or statement.name in faults.ROUTINES:
             arguments.append(f"ptr {self.fault()}")
         self.out.libraries.add(statement.name)
         self.lines.append(f"  call void @{statement.name}({', '.join(arguments)})")
         self.forget(set(statement.writes) & self.changing)
+
+    def _direct_product(self, name: str, call: ir.LibraryCall) -> None:
+        passed = ", ".join(map(self._passed, direct_products.arguments_of(call)))
+        self.out.libraries.add(name)
+        self.lines.append(f"  call void @{name}({passed})")
+        self.forget(set(call.writes) & self.changing)
+
+    def _passed(self, argument: Pointer | Expr) -> str:
+        if isinstance(argument, Pointer):
+            return "ptr " + self.address(argument.buffer, (argument.offset,))
+        return "i64 " + self.index(argument)
 
     # -- expressions -----------------------------------------------------------------------
     def index(self, expr: Expr) -> str:

@@ -28,7 +28,11 @@ from phix.kernels.schedule.pipeline import Setting, lowered, run
 
 # Products are compiled while lowering goes on, and this CPU is asked for the width of its vectors.
 TARGET = replace(
-    CPU, foresees=product_code.begin, accumulators=accumulators, factors_by_lapack=True
+    CPU,
+    is_direct=product_code.is_direct,
+    foresees=product_code.begin,
+    accumulators=accumulators,
+    factors_by_lapack=True,
 )
 
 

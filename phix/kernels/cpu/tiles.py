@@ -74,7 +74,9 @@ class Text:
         self.put(f"store {kind} {value}, ptr {address}, align {self.size}")
 
     @contextmanager
-    def loop(self, start: str | int, end: str | int, step: str | int = 1) -> Iterator[str]:
+    def loop(
+        self, start: str | int, end: str | int, step: str | int = 1, advice: str = ""
+    ) -> Iterator[str]:
         self.count += 1
         n = self.count
         self.head.append(f"  %slot{n} = alloca i64")
@@ -87,7 +89,7 @@ class Text:
         self.lines.append(f"body{n}:")
         yield index
         self.put(f"store i64 {self.op('add nsw', index, step)}, ptr %slot{n}")
-        self.put(f"br label %test{n}")
+        self.put(f"br label %test{n}{advice and ', '}{advice}")
         self.lines.append(f"end{n}:")
 
     @contextmanager
@@ -127,7 +129,8 @@ def _pack(kind: str, size: int, lanes: int) -> str:
     with t.loop(wide, fours, 4) as r:
         source = t.at("%from", t.op("mul", r, "%row"))
         with t.loop(0, squares, 4) as q:
-            _transpose(t, t.at(source, q), t.at("%to", r, t.op("mul", q, "%width")))
+            to = t.at("%to", r, t.op("mul", q, "%width"))
+            transposed(t, t.at(source, q), "%row", to, "%width")
         with t.where(unit), t.loop(0, "%k") as q:
             value = t.load(t.at(source, t.op("mul", q, "%inner")), 4)
             t.store(value, t.at("%to", r, t.op("mul", q, "%width")), 4)
@@ -153,10 +156,10 @@ def _pack_rest(t: Text, first: str, end: str, start: str) -> None:
         t.store(value, t.at("%to", r, t.op("mul", q, "%width")))
 
 
-def _transpose(t: Text, source: str, to: str) -> None:
-    """Four elements of each of four rows, as four columns."""
+def transposed(t: Text, source: str, row: str | int, to: str, width: str | int) -> None:
+    """Four elements of each of four rows, ``row`` apart, as four columns ``width`` apart."""
     four = f"<4 x {t.kind}>"
-    rows = [t.load(t.at(source, t.op("mul", "%row", r)), 4) for r in range(4)]
+    rows = [t.load(t.at(source, t.op("mul", row, r)), 4) for r in range(4)]
 
     def shuffled(a: str, b: str, *order: int) -> str:
         mask = ", ".join(f"i32 {n}" for n in order)
@@ -167,7 +170,7 @@ def _transpose(t: Text, source: str, to: str) -> None:
     orders = ((0, 1, 4, 5), (2, 3, 6, 7))
     columns = [shuffled(a, b, *order) for a, b in (low, high) for order in orders]
     for q, column in enumerate(columns):
-        t.store(column, t.at(to, t.op("mul", "%width", q)), 4)
+        t.store(column, t.at(to, t.op("mul", width, q)), 4)
 
 
 # -- one tile --------------------------------------------------------------------------------------
@@ -197,9 +200,9 @@ def _tile_function(kind: str, size: int, rows: int, columns: tuple[int, ...]) ->
     for r in range(rows):
         factor = t.load(t.at(a, offsets[r]))
         for c, (vector, lanes) in enumerate(zip(vectors, columns)):
-            spread = _spread(t, kind, factor, lanes)
-            terms = f"{vector} {spread}, {vector} {row[c]}, {vector} %s{r}.{c}"
-            t.put(f"%n{r}.{c} = call {vector} @llvm.fmuladd.{_mangled(kind, lanes)}({terms})")
+            factors = spread(t, kind, factor, lanes)
+            terms = f"{vector} {factors}, {vector} {row[c]}, {vector} %s{r}.{c}"
+            t.put(f"%n{r}.{c} = call {vector} @llvm.fmuladd.{mangled(kind, lanes)}({terms})")
     t.put("%q.next = add nuw nsw i64 %q, 1")
     t.put("br label %test")
     t.lines.append("sum:")
@@ -207,11 +210,13 @@ def _tile_function(kind: str, size: int, rows: int, columns: tuple[int, ...]) ->
     return t.function(f"@tile_{rows}_{sum(columns)}({_ARGUMENTS}) noinline")
 
 
-def _mangled(kind: str, lanes: int) -> str:
-    return f"v{lanes}f{32 if kind == 'float' else 64}"
+def mangled(kind: str, lanes: int) -> str:
+    """A type of vectors, or of one number, in the name of an intrinsic."""
+    return f"{f'v{lanes}' if lanes > 1 else ''}f{32 if kind == 'float' else 64}"
 
 
-def _spread(t: Text, kind: str, scalar: str, lanes: int) -> str:
+def spread(t: Text, kind: str, scalar: str, lanes: int) -> str:
+    """One number in all lanes."""
     vector = f"<{lanes} x {kind}>"
     one = t.let(f"insertelement {vector} poison, {kind} {scalar}, i64 0")
     return t.let(f"shufflevector {vector} {one}, {vector} poison, <{lanes} x i32> zeroinitializer")
@@ -224,7 +229,7 @@ def _store_tile(t: Text, rows: int, columns: tuple[int, ...]) -> None:
     masks = []
     for at, lanes in zip(starts, columns):
         steps = ", ".join(f"i32 {at + n}" for n in range(lanes))
-        every = _spread(t, "i32", wide, lanes)
+        every = spread(t, "i32", wide, lanes)
         masks.append(t.let(f"icmp slt <{lanes} x i32> <{steps}>, {every}"))
     # what is not added to is not read: it may just have been written, by a store of other bytes
     t.put("br i1 %add, label %added, label %set0")
@@ -255,14 +260,14 @@ def _add_tile(t: Text, rows: int, parts: list[tuple[int, int, str]]) -> None:
         for at, lanes, mask in parts:
             vector, place = f"<{lanes} x {t.kind}>", t.at(to, at)
             known = f"ptr {place}, i32 {t.size}, <{lanes} x i1> {mask}, {vector} zeroinitializer"
-            old = t.let(f"call {vector} @llvm.masked.load.{_mangled(t.kind, lanes)}.p0({known})")
+            old = t.let(f"call {vector} @llvm.masked.load.{mangled(t.kind, lanes)}.p0({known})")
             new = t.let(f"fadd {vector} {old}, {t.load(t.at(sums, at), lanes)}")
             _masked_store(t, new, place, lanes, mask)
 
 
 def _masked_store(t: Text, value: str, address: str, lanes: int, mask: str) -> None:
     place = f"ptr {address}, i32 {t.size}, <{lanes} x i1> {mask}"
-    name = f"@llvm.masked.store.{_mangled(t.kind, lanes)}.p0"
+    name = f"@llvm.masked.store.{mangled(t.kind, lanes)}.p0"
     t.put(f"call void {name}(<{lanes} x {t.kind}> {value}, {place})")
 
 
@@ -282,7 +287,7 @@ def functions(dtype: str, tile: Tile) -> list[str]:
     kind, size = KINDS[dtype]
     parts = []
     for lanes in sorted(set(chain(*tile.columns))):
-        vector, suffix = f"<{lanes} x {kind}>", _mangled(kind, lanes)
+        vector, suffix = f"<{lanes} x {kind}>", mangled(kind, lanes)
         masked = f"ptr, i32, <{lanes} x i1>"
         parts += [
             f"declare {vector} @llvm.fmuladd.{suffix}({vector}, {vector}, {vector})",

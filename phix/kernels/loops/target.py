@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Union
 
 import numpy as np
 
@@ -14,8 +14,16 @@ if TYPE_CHECKING:
     from phix.kernels.loops.nodes import For
 
 
-def _unheard(library: str) -> None:
+# Rows, columns and terms of a product; None: not known.
+Sizes = tuple[Union[int, None], ...]
+
+
+def _unheard(library: str, sizes: Sizes) -> None:
     pass
+
+
+def _never(library: str, sizes: Sizes) -> bool:
+    return False
 
 
 def _always(first: For, second: For, joined: For) -> bool:
@@ -26,7 +34,7 @@ def _eight_lanes_of_four_vectors(loop: For) -> int:
     return 32
 
 
-def _all_small(sizes: tuple[int | None, ...]) -> bool:
+def _all_small(sizes: Sizes) -> bool:
     return all(size is not None and size <= 8 for size in sizes)
 
 
@@ -52,14 +60,17 @@ class Target:
     ``joins(first, second, joined)``: whether two top-level loops that may become one should.
     ``most_streams``: how many arrays a loop may go through that is made of two with none in common.
     ``accumulators(loop)``: how many sums its code keeps side by side where an innermost loop adds
-    to one. ``foresees(library)`` is told of a call of a product as soon as it is sure that there
-    will be one, so that its code can be made beside the lowering of all else.
+    to one. ``is_direct(library, sizes)``: whether a product of so many rows, columns and terms is
+    code of its own for these sizes, so that one of more rows is best cut into blocks of so many.
+    ``foresees(library, sizes)`` is told of a call of a product, its rows, columns and terms
+    where they are known, as soon as it is sure that there will be one, so that its code can be made
+    beside the lowering of all else.
     """
 
     sums_in_memory: bool = True
     product_dtypes: tuple[np.dtype, ...] = (dt.float32, dt.float64, dt.complex64, dt.complex128)
     own_products: tuple[np.dtype, ...] = (dt.float32, dt.float64)
-    multiplies_in_loops: Callable[[tuple[int | None, ...]], bool] = _all_small
+    multiplies_in_loops: Callable[[Sizes], bool] = _all_small
     block_bytes: int = 8 << 20
     reuses_planes: bool = True
     tiles_in_loops: bool = True
@@ -70,7 +81,8 @@ class Target:
     joins: Callable[[For, For, For], bool] = _always
     most_streams: int = 16
     accumulators: Callable[[For], int] = _eight_lanes_of_four_vectors
-    foresees: Callable[[str], None] = _unheard
+    is_direct: Callable[[str, Sizes], bool] = _never
+    foresees: Callable[[str, Sizes], None] = _unheard
 
 
 CPU = Target()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,6 +24,17 @@ from phix.kernels.scalar.language import Expr
 
 BLAS_DTYPES = (dt.float32, dt.float64, dt.complex64, dt.complex128)
 provides("matmul", "BLAS", BLAS_DTYPES)
+
+
+# Rows of a block of a product, and what may take their place where it divides all rows.
+_BLOCKS, _EQUAL_BLOCKS = (48, 24), range(12, 65)
+
+
+def _rows_of_blocks(rows: dm.DimLike) -> list[int]:
+    """Rows that blocks may have, the best first: equal ones, in tiles of 12, 8 or 4 rows."""
+    equal = [n for n in _EQUAL_BLOCKS if isinstance(rows, int) and rows % n == 0]
+    best = sorted(equal, key=lambda n: (n % 12 == 0, n % 8 == 0, n % 4 == 0, n), reverse=True)
+    return [*best, *_BLOCKS]
 
 
 @dataclass(frozen=True)
@@ -79,7 +92,7 @@ def _product(
     is_narrow = meta.dtype in (dt.float16, dt.bfloat16)  # a loop would sum in the wider dtype
     in_loops = (product.is_small or product.is_dots) and not is_narrow
     if meta.dtype in b.target.product_dtypes and not in_loops:
-        b.target.foresees(f"gemm_{meta.dtype}")
+        b.target.foresees(f"gemm_{meta.dtype}", product.sizes(product.block))
         return b.written((meta,), product.by_library)[0]
     if is_narrow:
         wide = MetaTensor(meta.dims, dt.float32)
@@ -113,6 +126,31 @@ class _Product:
         self.n = yd[-2] if self.transpose_y else yd[-1]
         self.batch = meta.dims[: len(meta.dims) - (len(x.dims) > 1) - (len(y.dims) > 1)]
 
+    def sizes(self, rows: dm.DimLike) -> tuple[int | None, ...]:
+        """Rows, columns and terms of a product of so many rows; None where they are not known."""
+        return tuple(d if isinstance(d, int) else None for d in (rows, self.n, self.k))
+
+    @property
+    def block(self) -> dm.DimLike:
+        """Rows of the products that are made, one after the other: all, or blocks of some, where
+        code of its own is written for these and not for all."""
+        _, rows, _ = self._stacked()
+
+        def is_direct(some: dm.DimLike) -> bool:
+            return self.b.target.is_direct(f"gemm_{self.meta.dtype}", self.sizes(some))
+
+        if self.transpose_x or is_direct(rows):
+            return rows
+        return next(filter(is_direct, _rows_of_blocks(rows)), rows)
+
+    def _stacked(self) -> tuple[dm.Shape, dm.DimLike, dm.Shape]:
+        """The batch, the rows of a matrix of it, and the dims of the left operand: all rows that
+        meet one right operand are rows of one matrix."""
+        if len(self.yd) > 2 or self.transpose_x or not self.batch:
+            return self.batch, self.m, self.xd
+        rows = dm.product((*self.batch, self.m))
+        return (), rows, (rows, self.k)
+
     @property
     def is_small(self) -> bool:
         sizes = tuple(d if isinstance(d, int) else None for d in (self.m, self.n, self.k))
@@ -136,22 +174,43 @@ class _Product:
         """One gemm for each matrix of the batch; a shared right operand makes it one gemm."""
         b = self.b
         dtype = out.dtype
+        batch, m, xd = self._stacked()
+        block = self.block
+        if block is not m and self.transpose_y:
+            self._put_in_order()
         left, right = (self._operand(v, dtype) for v in (self.x, self.y))
-        batch, m, xd = self.batch, self.m, self.xd
-        if len(self.yd) == 2 and not self.transpose_x and batch:
-            m, batch, xd = dm.product((*batch, m)), (), (self.m, self.k)
-        rows, columns, inner = (b.dim(d) for d in (m, self.n, self.k))
+        every, columns, inner = (b.dim(d) for d in (m, self.n, self.k))
         is_own = dtype in b.target.own_products and rewrites.is_on("own_products")
         kind = "independent" if is_own else "parallel"
-        with b.kernel(), b.loops(batch, kind) as indices:
-            x_at = b.linear((*self._stack_index(xd, indices), ZERO, ZERO), xd)
+        with b.kernel(), b.loops(batch, kind) as indices, self._rows(m, block) as (first, rows):
+            x_at = b.linear((*self._stack_index(xd, indices), first, ZERO), xd)
             y_at = b.linear((*self._stack_index(self.yd, indices), ZERO, ZERO), self.yd)
-            at = b.linear((*indices, ZERO, ZERO), (*batch, m, self.n))
+            at = b.linear((*indices, first, ZERO), (*batch, m, self.n))
             multiply(
-                b, Matrix(left, x_at, rows if self.transpose_x else inner, self.transpose_x),
+                b, Matrix(left, x_at, every if self.transpose_x else inner, self.transpose_x),
                 Matrix(right, y_at, inner if self.transpose_y else columns, self.transpose_y),
                 Matrix(out, at, columns), (rows, columns, inner),
             )  # fmt: skip
+
+    @contextmanager
+    def _rows(self, rows: dm.DimLike, block: dm.DimLike) -> Iterator[tuple[Expr, Expr]]:
+        """A loop over blocks of rows: the first row of one, and how many there are."""
+        b, every, some = self.b, self.b.dim(rows), self.b.dim(block)
+        if block is rows:
+            yield ZERO, every
+            return
+        is_whole = every.fn == "const" and every.data % some.data == 0
+        count = sc.binary("quotient", every + (some.data - 1), some)
+        if every.fn == "const":
+            count = sc.const(-(-every.data // some.data), dt.int64)
+        with b.loop(count, "independent") as number:
+            first = number * some
+            yield first, some if is_whole else sc.binary("minimum", every - first, some)
+
+    def _put_in_order(self) -> None:
+        """Read the right operand, if it is transposed, as it lies when it is not."""
+        self.y = buffer_value(self.b.contiguous(swapped(self.b, self.y)))
+        self.yd, self.transpose_y = self.y.dims, False
 
     def _operand(self, v: Value, dtype: Any) -> Buffer:
         """A contiguous buffer of the dtype computed in."""
@@ -173,8 +232,7 @@ class _Product:
         """Rows of the result, to which rows of the right operand are added, as they lie."""
         b, dims = self.b, (*self.batch, self.m, self.n)
         if self.transpose_y:
-            self.y, self.transpose_y = buffer_value(b.contiguous(swapped(b, self.y))), False
-            self.yd = self.y.dims
+            self._put_in_order()
         with b.kernel(), b.loops((*self.batch, self.m)) as indices:
             *batch, i = indices
             with b.loops((self.n,)) as (j,):
