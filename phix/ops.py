@@ -5502,8 +5502,8 @@ _solve = define(
 )
 def solve(x: TensorLike, y: TensorLike, transpose: bool = False) -> Tensor:
     """The solution z of the linear system x z = y, by LU factorisation with pivoting; transpose: of
-    x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front broadcast. A y with all
-    dims of x but the last is refused: Paddle takes it for vectors, NumPy for matrices.
+    x^T z = y. y is a vector [n], or holds a vector for each matrix if its dims are those of x but
+    for the last, as in Paddle; else matrices [..., n, k], and axes in front broadcast.
 
     Args:
         x, y: tensor, float32, float64 or complex.
@@ -5544,8 +5544,9 @@ _det = define(
 )
 def det(x: TensorLike) -> Tensor:
     """The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1,
-    p_(n-1)]. Written out up to n = 3, where all its derivatives exist, else from the LU factors;
-    there its gradient det(x) inverse(x)^T is nan where x is singular.
+    p_(n-1)]. Written out up to n = 3, else from the LU factors. Its gradient, the cofactors, is
+    that of a singular matrix too, by its singular values, and so are higher derivatives: of
+    matrices of rank n - 4 and below up to the third.
 
     Args:
         x: tensor, float32, float64 or complex.

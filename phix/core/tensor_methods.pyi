@@ -1999,15 +1999,16 @@ class TensorMethods:
         T: of A^T z = b, C: of A^H z = b. Axes in front broadcast."""
     def solve(self, y: TensorLike, transpose: bool = False) -> Tensor:
         """The solution z of the linear system x z = y, by LU factorisation with pivoting;
-        transpose: of x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front
-        broadcast. A y with all dims of x but the last is refused: Paddle takes it for vectors,
-        NumPy for matrices."""
+        transpose: of x^T z = y. y is a vector [n], or holds a vector for each matrix if its dims
+        are those of x but for the last, as in Paddle; else matrices [..., n, k], and axes in front
+        broadcast."""
     def inverse(self) -> Tensor:
         """The matrix with x @ out = out @ x = I, by LU factorisation with pivoting."""
     def det(self) -> Tensor:
         """The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1,
-        p_(n-1)]. Written out up to n = 3, where all its derivatives exist, else from the LU
-        factors; there its gradient det(x) inverse(x)^T is nan where x is singular."""
+        p_(n-1)]. Written out up to n = 3, else from the LU factors. Its gradient, the cofactors, is
+        that of a singular matrix too, by its singular values, and so are higher derivatives: of
+        matrices of rank n - 4 and below up to the third."""
     def slogdet(self) -> Tensor:
         """Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant,
         one behind the other: [2, ...]. Of a singular matrix 0 and -inf."""

@@ -27,6 +27,14 @@ def triangular_solve(
     return np.linalg.solve(np.swapaxes(triangle, -1, -2) if transpose else triangle, y)
 
 
+def solved(x: np.ndarray, y: np.ndarray, transpose: bool) -> np.ndarray:
+    """The solutions of systems: of vectors where y has the dims of x but for the last."""
+    x = np.swapaxes(x, -1, -2) if transpose else x
+    if y.ndim > 1 and y.shape == x.shape[:-1]:
+        return np.linalg.solve(x, y[..., None])[..., 0]
+    return np.linalg.solve(x, y)
+
+
 def lu(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gaussian elimination, row by row, with the largest element of the column as pivot."""
     out = np.array(x)
