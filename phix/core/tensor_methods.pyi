@@ -1287,6 +1287,18 @@ class TensorMethods:
         use_pad: bool,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """:func:`moe_gate_dispatch` by its other name."""
+    def moe_gate_dispatch_permute(
+        self,
+        gate_logits: TensorLike,
+        corr_bias: TensorLike | None,
+        k: DimLike,
+        capacity: DimLike,
+        world_size: DimLike,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """:func:`moe_gate_dispatch` with y in the order of what an exchange between world_size
+        processes gives each of them, which hold experts / world_size experts: y[e, r] [capacity,
+        size] has the tokens for expert e of process r, number r * experts / world_size + e of all.
+        scatter_index counts rows as moe_gate_dispatch has them."""
     def cal_aux_loss(
         self,
         dispatch_mask: TensorLike,
@@ -2280,6 +2292,10 @@ class TensorMethods:
     def expm(self) -> Tensor:
         """The exponential of a matrix, the sum of x^k / k!, by a Pade approximant of x / 2^s,
         squared s times."""
+    def sqrtm(self) -> Tensor:
+        """The principal square root of a matrix, out @ out = x with eigenvalues to the right of the
+        imaginary axis, by Denman and Beavers' iteration. nan where x is singular, or has an
+        eigenvalue below 0."""
     def auc(
         self,
         label: TensorLike,

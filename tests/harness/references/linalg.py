@@ -132,6 +132,13 @@ def expm(x: np.ndarray) -> np.ndarray:
     return found.astype(x.dtype)
 
 
+def sqrtm(x: np.ndarray) -> np.ndarray:
+    """By eigenvectors, as these are independent."""
+    values, vectors = np.linalg.eig(x)
+    found = vectors * np.sqrt(values.astype(complex))[..., None, :] @ np.linalg.inv(vectors)
+    return found if np.iscomplexobj(x) else found.real
+
+
 def spectral_norm(
     weight: np.ndarray, u: np.ndarray, v: np.ndarray, dim: int, power_iters: int, eps: float
 ) -> np.ndarray:
