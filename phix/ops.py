@@ -162,8 +162,8 @@ __all__ = [
     "merged_adam_", "merged_momentum_", "meshgrid",
     "min", "min_grad", "min_with_index", "minimum", "minimum_grad", "mish",
     "mode", "moe_combine", "moe_combine_auto", "moe_combine_no_weight", "moe_dispatch", "moe_ffn",
-    "moe_gate_dispatch", "moe_gate_dispatch_auto", "moe_permute", "moe_reduce", "moe_unpermute",
-    "momentum_",
+    "moe_gate_dispatch", "moe_gate_dispatch_auto", "moe_gate_dispatch_permute", "moe_permute",
+    "moe_reduce", "moe_unpermute", "momentum_",
     "mp_allreduce_sum", "mp_allreduce_sum_",
     "mse_loss",
     "multi_dot", "multiclass_nms3", "multinomial", "multiplex", "multiply", "multiply_",
@@ -224,8 +224,8 @@ __all__ = [
     "softsign_grad", "solve", "solve_grad", "sort", "sort_grad",
     "sparse_attention", "spectral_norm", "split", "split_grad", "split_with_num",
     "split_with_num_grad",
-    "sqrt", "sqrt_", "sqrt_grad", "square", "square_", "square_grad", "squared_l2_norm",
-    "squared_l2_norm_grad", "squeeze", "squeeze_",
+    "sqrt", "sqrt_", "sqrt_grad", "sqrtm", "sqrtm_grad", "square", "square_", "square_grad",
+    "squared_l2_norm", "squared_l2_norm_grad", "squeeze", "squeeze_",
     "stack", "standard_gamma", "stanh", "std", "stft", "stop_gradient", "strided_slice",
     "strided_slice_grad",
     "subtract", "subtract_", "subtract_grad", "sum", "sum_grad",
@@ -3691,6 +3691,33 @@ def moe_gate_dispatch_auto(
     """
     return bind(_moe_gate_dispatch_auto, (x, gate_logits, corr_bias), (k, capacity, use_pad))
 
+_moe_gate_dispatch_permute = define(
+    "moe_gate_dispatch_permute",
+    "(Tensor x, Tensor gate_logits, Tensor corr_bias, int64_t k, int64_t capacity, "
+    "int64_t world_size)",
+    "Tensor(y), Tensor(combine_weights), Tensor(scatter_index), Tensor(expert_offset), "
+    "Tensor(expert_id)", traits=("promote_float(x, gate_logits, corr_bias)",), dtypes=("float",),
+    optional=("corr_bias",)
+)
+def moe_gate_dispatch_permute(
+    x: TensorLike, gate_logits: TensorLike, corr_bias: TensorLike | None, k: DimLike,
+    capacity: DimLike, world_size: DimLike
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """:func:`moe_gate_dispatch` with y in the order of what an exchange between world_size
+    processes gives each of them, which hold experts / world_size experts: y[e, r] [capacity, size]
+    has the tokens for expert e of process r, number r * experts / world_size + e of all.
+    scatter_index counts rows as moe_gate_dispatch has them.
+
+    Args:
+        x, gate_logits: tensor, float.
+        corr_bias: tensor, float, may be None.
+        k, capacity, world_size: int.
+
+    Returns:
+        y, combine_weights, scatter_index, expert_offset, expert_id.
+    """
+    return bind(_moe_gate_dispatch_permute, (x, gate_logits, corr_bias), (k, capacity, world_size))
+
 _cal_aux_loss = define(
     "cal_aux_loss",
     "(Tensor gate_prob, Tensor dispatch_mask, Tensor tokens_mask, Tensor dispatch_tokens_mask, "
@@ -5761,8 +5788,8 @@ _solve = define(
 )
 def solve(x: TensorLike, y: TensorLike, transpose: bool = False) -> Tensor:
     """The solution z of the linear system x z = y, by LU factorisation with pivoting; transpose: of
-    x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front broadcast. A y with all
-    dims of x but the last is refused: Paddle takes it for vectors, NumPy for matrices.
+    x^T z = y. y is a vector [n], or holds a vector for each matrix if its dims are those of x but
+    for the last, as in Paddle; else matrices [..., n, k], and axes in front broadcast.
 
     Args:
         x, y: tensor, float32, float64 or complex.
@@ -5803,8 +5830,9 @@ _det = define(
 )
 def det(x: TensorLike) -> Tensor:
     """The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1,
-    p_(n-1)]. Written out up to n = 3, where all its derivatives exist, else from the LU factors;
-    there its gradient det(x) inverse(x)^T is nan where x is singular.
+    p_(n-1)]. Written out up to n = 3, else from the LU factors. Its gradient, the cofactors, is
+    that of a singular matrix too, by its singular values, and so are higher derivatives: of
+    matrices of rank n - 4 and below up to the third.
 
     Args:
         x: tensor, float32, float64 or complex.
@@ -6534,6 +6562,25 @@ _expm_grad = define("expm_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)"
 def expm_grad(x, out_grad):
     """Backward of :func:`expm`."""
     return bind(_expm_grad, (x, out_grad), ())
+
+_sqrtm = define(
+    "sqrtm", "(Tensor x)", "Tensor(out)", backward="sqrtm_grad",
+    traits=("promote_float", "matrices"), dtypes=("float32", "float64", "complex")
+)
+def sqrtm(x: TensorLike) -> Tensor:
+    """The principal square root of a matrix, out @ out = x with eigenvalues to the right of the
+    imaginary axis, by Denman and Beavers' iteration. nan where x is singular, or has an eigenvalue
+    below 0.
+
+    Args:
+        x: tensor, float32, float64 or complex.
+    """
+    return bind(_sqrtm, (x,), ())
+
+_sqrtm_grad = define("sqrtm_grad", "(Tensor x, Tensor out_grad)", "Tensor(x_grad)", forward="sqrtm")
+def sqrtm_grad(x, out_grad):
+    """Backward of :func:`sqrtm`."""
+    return bind(_sqrtm_grad, (x, out_grad), ())
 
 
 # -- yaml/measures.yaml ----------------------------------------------------------------------------

@@ -301,6 +301,7 @@ LINALG: dict[str, Row] = {
     "linalg.eig": (phix.linalg.eig, {"a": (SQUARE, "Tensor")}),
     "linalg.eigvals": (phix.linalg.eigvals, {"a": (SQUARE, "Tensor")}),
     "linalg.expm": (phix.linalg.expm, {"A": (SQUARE, "Tensor")}),
+    "linalg.sqrtm": (phix.linalg.sqrtm, {"A": (SQUARE, "Tensor")}),
     "linalg.pinv": (phix.linalg.pinv, {"a": (SQUARE, "Tensor"), "rcond": (0.1, "Tensor"),
                                        "hermitian": (False, "bool")}),
     "linalg.matrix_rank": (phix.linalg.matrix_rank,

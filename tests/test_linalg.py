@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.linalg
 
 import phix
 from phix import ops
-from phix.core.errors import ArgumentError, PhixError
+from phix.core.errors import ArgumentError, PhixError, ShapeError
 
 pytestmark = pytest.mark.unoptimised
 
@@ -108,13 +110,60 @@ def test_pivots_of_no_factorisation_touch_no_other_memory() -> None:
     assert order.tolist() == list(range(9))
 
 
-def test_the_gradient_of_a_determinant_of_zero() -> None:
-    a = np.array([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [0.0, 1.0, 5.0]])
-    cofactors = [
-        [(-1) ** (i + j) * np.linalg.det(np.delete(np.delete(a, i, 0), j, 1)) for j in range(3)]
-        for i in range(3)
-    ]
-    near(phix.grad(phix.linalg.det)(a), np.array(cofactors))
+def rows_replaced(x: np.ndarray, *rates: np.ndarray) -> float:
+    """A derivative of det along ``rates``: the sum over ways to take one row of each of them."""
+    total = 0.0
+    for rows in itertools.permutations(range(len(x)), len(rates)):
+        replaced = x.copy()
+        for row, rate in zip(rows, rates):
+            replaced[row] = rate[row]
+        total += np.linalg.det(replaced)
+    return total
+
+
+def cofactors(x: np.ndarray) -> np.ndarray:
+    units = np.eye(x.size).reshape(x.size, *x.shape)
+    return np.array([rows_replaced(x, unit) for unit in units]).reshape(x.shape)
+
+
+@pytest.mark.parametrize("rank", [1, 3, 4])
+def test_derivatives_of_the_determinant_of_a_singular_matrix(rank: int) -> None:
+    x = RNG.normal(size=(5, rank)) @ RNG.normal(size=(rank, 5))
+    a, b, c = RNG.normal(size=(3, 5, 5))
+    slope = phix.grad(phix.linalg.det)
+    curve = phix.grad(lambda x: (slope(x) * a).sum())
+    near(slope(x), cofactors(x))
+    near((curve(x) * b).sum(), rows_replaced(x, a, b))
+    near(phix.jvp(phix.linalg.det, (x,), (a,))[1], rows_replaced(x, a))
+    if rank == 3:
+        third = phix.grad(lambda x: (curve(x) * b).sum())
+        near((third(x) * c).sum(), rows_replaced(x, a, b, c))
+
+
+def test_determinants_of_zero_in_batches_and_for_unknown_sizes() -> None:
+    slope = phix.grad(lambda x: phix.linalg.det(x).sum())
+    for n in (3, 4):
+        x = np.stack([np.zeros((n, n)), RNG.normal(size=(n, n)), np.diag([*range(1, n), 0.0])])
+        wanted = np.stack(list(map(cofactors, x)))
+        near(slope(x), wanted)
+        near(phix.vmap(phix.grad(phix.linalg.det))(x), wanted)
+    scaled = phix.vmap(lambda v: phix.grad(lambda x: v * phix.linalg.det(x))(x[2]))(np.arange(3.0))
+    near(scaled, np.arange(3.0)[:, None, None] * wanted[2])
+    unknown = phix.jit(slope, input_spec=[phix.spec([-1, -1], "float64")])
+    for n in (0, 1, 2, 5):
+        x = RNG.normal(size=(n, n))
+        x[:, -1:] = 0
+        near(unknown(x), cofactors(x))
+    z = RNG.normal(size=(4, 4)) + 1j * RNG.normal(size=(4, 4))
+    z[3] = 2j * z[0]
+    near(phix.vjp(phix.linalg.det, z)[1](1.0 + 0j)[0], np.conj(cofactors(z)))
+
+
+def test_a_determinant_of_rows_of_other_sizes_is_not_taken_for_zero() -> None:
+    for scale in (np.diag([1e20, 1, 1, 1, 1]), np.diag([1e60, 1e-60, 1e30, 1e-30, 1.0])):
+        for x in (scale, scale @ regular(5, 5) @ scale):
+            wanted = np.linalg.det(x) * np.linalg.inv(x).T
+            np.testing.assert_allclose(phix.grad(phix.linalg.det)(x), wanted, rtol=1e-9)
 
 
 @pytest.mark.parametrize("f", [phix.linalg.inv, phix.linalg.det, phix.linalg.cholesky])
@@ -198,11 +247,37 @@ def test_taylor_series_of_a_solution() -> None:
 
 
 def test_a_vector_for_each_matrix_or_matrices_for_all() -> None:
-    """NumPy's function takes NumPy's reading; the op, of which Paddle has another, takes none."""
-    a = np.random.default_rng(0).normal(size=(2, 2, 2)) + 3 * np.eye(2)
-    b = np.array([[1.0, 2.0], [-3.0, 0.5]])
-    near(phix.numpy.linalg.solve(a, b), np.linalg.solve(a, b))
-    near(phix.ops.solve(a, b[..., None])[..., 0], np.linalg.solve(a, b[..., None])[..., 0])
+    """The op takes Paddle's reading, NumPy's function that of NumPy 2."""
+    a = RNG.normal(size=(2, 3, 2, 2)) + 3 * np.eye(2)
+    b = RNG.normal(size=(2, 3, 2))
+    wanted = np.linalg.solve(a, b[..., None])[..., 0]
+    named = [phix.spec(["m", "k", "n", "n"], "float64"), phix.spec(["m", "k", "n"], "float64")]
+    for run in (ops.solve, phix.jit(ops.solve, input_spec=named), phix.vmap(ops.solve)):
+        near(run(a, b), wanted)
+    near(
+        ops.solve(a[:, 0], b[:, 0], True),
+        np.linalg.solve(a[:, 0].swapaxes(1, 2), b[:, 0, :, None])[..., 0],
+    )
+    rates = RNG.normal(size=a.shape), RNG.normal(size=b.shape)
+    moved = np.linalg.solve(a, rates[1][..., None] - rates[0] @ wanted[..., None])[..., 0]
+    near(phix.jvp(ops.solve, (a, b), rates)[1], moved)
+    near(phix.jet(ops.solve, (a, b), ([rates[0]], [rates[1]]))[1][0], moved)
+    found = phix.vjp(ops.solve, a, b)[1](rates[1])
+    near((found[0] * rates[0]).sum() + (found[1] * rates[1]).sum(), (moved * rates[1]).sum())
+    square = a[0, :2]
+    near(phix.numpy.linalg.solve(square, b[0, :2]), np.linalg.solve(square, b[0, None, :2]))
     near(phix.linalg.inv(a), np.linalg.inv(a))
-    with pytest.raises(phix.errors.ShapeError, match=r"unsqueeze\(y, \[-1\]\) for vectors"):
-        phix.ops.solve(a, b)
+
+
+def test_vectors_or_matrices_that_hang_on_unknown_dims_are_refused() -> None:
+    a = np.stack([np.eye(2)] * 3)
+    unknown = [phix.spec([-1, 2, 2], "float64"), phix.spec([2, -1], "float64")]
+    with pytest.raises(PhixError, match=r"unsqueeze\(y, \[-1\]\)"):
+        phix.jit(ops.solve, input_spec=unknown)(a[:2], np.ones((2, 2)))
+    matrices = phix.jit(lambda a, b: ops.solve(a, b[None]), input_spec=unknown)
+    assert matrices(a, np.ones((2, 5))).shape == (3, 2, 5)
+    learnt = phix.jit(ops.solve)
+    for count in (3, 2, 4):
+        assert learnt(np.stack([np.eye(2)] * count), np.ones((count, 2))).shape == (count, 2)
+    with pytest.raises(ShapeError, match=r"write b\[..., None\] for vectors"):
+        phix.linalg.solve(a, np.ones((3, 2)))

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,8 @@ import phix
 from emulated_gpu import emulated
 from phix import ops
 from phix.core.errors import ConcretizationError, ShapeError
+from phix.core.size_checks import SizeCheck
+from phix.kernels.cpu.native_program import NativeProgram
 
 pytestmark = pytest.mark.unoptimised
 
@@ -489,6 +492,86 @@ def test_gradients_of_rows_of_an_embedding_used_once() -> None:
              wanted=wanted)  # fmt: skip
 
 
+# -- native programs ---------------------------------------------------------------------------
+def is_native(f: Callable[..., Any], *args: Any) -> bool:
+    """Whether one native call runs everything."""
+    graph = phix.decompose(f)(*args)
+    return NativeProgram(graph, (True,) * len(args)).stepwise is None
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: x[x > 0] * 2.0,
+        lambda x: (x.sum(), x[x > 0], x * 2.0, ops.nonzero(x > 1)),
+        lambda x: x[x > 0].max() + x[x > 0][0],
+        lambda x: x[x > 0] * x[x > -9][: (x > 0).sum()],
+        lambda x: ops.reshape(x, (x[:2] * 0.0).astype("int64") + np.array([3, 4]))[:, 0],
+        lambda x: phix.scan(lambda c, v: (c + x[x >= v].max(), None), 0.0, x)[0],
+        lambda x: ops.full([(x > 0).sum()], 1.5),
+    ],
+)
+def test_one_native_call_runs_it_all(f: Callable[[Any], Any]) -> None:
+    first = np.array([0.5, -1.0, 2.0, 0.0, 3.0, -2.0, 1.0, 1.0, -3.0, 4.0, 0.0, 1.0])
+    assert is_native(f, first)
+    run = phix.jit(f)
+    for x in (first, np.abs(first) + 1, -first):
+        same(run(x), phix.tree.map(np.asarray, f(phix.to_tensor(x))))
+
+
+def test_sizes_that_fit_are_asked_about_once() -> None:
+    """Every size of a loop is looked at, however many there are, and errors end the program."""
+    seen: list[tuple[int, ...]] = []
+    look = SizeCheck.look
+
+    def watched(self: SizeCheck, env: Any) -> bool:
+        seen.append(tuple(env.values()))
+        return look(self, env)
+
+    def largest(x: Any, sizes: Any) -> Any:
+        return phix.scan(lambda c, n: (c + x[:n].max(), None), 0.0, sizes)[0]
+
+    run, x = phix.jit(largest), np.arange(1.0, 201.0)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SizeCheck, "look", watched)
+        for sizes in (np.arange(1, 201), np.flip(np.arange(1, 201)).copy(), np.full(200, 67)):
+            assert run(x, sizes).item() == sizes.sum()
+        assert len(seen) == 200
+        assert run(x, np.array([200, 64, 200, 64])).item() == 528
+        with pytest.raises(ShapeError, match=r"max.*test_run_time_sizes\.py"):
+            run(x, np.array([3, 0, 3]))
+    assert run(x, np.array([5])).item() == 5
+
+
+def test_a_negative_size_ends_a_native_program() -> None:
+    for f in (
+        lambda n: ops.full([n, 2], 1.0),
+        lambda n: ops.full([n], 1.0).sum(),
+        lambda n: phix.fori_loop(0, 3, lambda i, c: c + ops.full([n - i], 1.0).sum(), 0.0),
+        lambda n: np.repeat(phix.ones([2]), ops.stack([n, n])),
+    ):
+        run = phix.jit(f)
+        assert is_native(f, np.int64(3))
+        for _ in range(2):
+            run(np.int64(4))
+            with pytest.raises(ShapeError, match="found -1"):
+                run(np.int64(-1))
+    counted = phix.jit(lambda n: ops.full([n], 1.0).sum() + ops.full([n - 2**62], 1.0).sum())
+    with pytest.raises(ShapeError):
+        counted(np.int64(-(2**62)))
+
+
+def test_calls_of_one_program_do_not_share_what_they_computed() -> None:
+    """Memory of results is made for each call, for calls of a callback in the middle as well."""
+    f = phix.jit(lambda x: (x[x > 0], x[x < 0] * 2.0))
+    found = [f(x) for x in X]
+    for (above, below), x in zip(found, X):
+        same((above, below), (x[x > 0], x[x < 0] * 2))
+    with ThreadPoolExecutor(4) as pool:
+        for x, (above, _) in zip([*X] * 50, pool.map(f, [*X] * 50)):
+            np.testing.assert_array_equal(above, x[x > 0])
+
+
 # -- one program for all sizes ---------------------------------------------------------------
 def test_other_sizes_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from phix.kernels.cpu import jit as machine
@@ -515,7 +598,7 @@ print(*found[0].tolist(), *found[1].tolist(), "hits", phix.cache_info().hits > 0
 
 
 def test_another_process_takes_the_code_from_disk(tmp_path: Path) -> None:
-    """Python runs the steps between, so it is the code of each segment that is there."""
+    """With the numbers of the results that the program makes memory for."""
     environment = os.environ | {"PHIX_CACHE_DIR": str(tmp_path)}
     environment.pop("PHIX_CACHE", None)
     for hits in ("False", "True"):

@@ -320,6 +320,31 @@ def test_expm_is_that_of_scipy(dtype: str) -> None:
     assert np.isnan(np.asarray(phix.linalg.expm(np.full((2, 2), np.nan)))).all()
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_sqrtm_is_that_of_scipy(dtype: str) -> None:
+    a = normal(2, 3, 3, dtype=dtype)
+    a = 4 * np.eye(3) + a / np.abs(a).max()  # rows sum up to less than 4: no eigenvalue is below 0
+    a[1] = np.diag([1e-8, 1.0, 1e8]) + np.diag([1.0], 2)
+    for found, x in zip(np.asarray(phix.linalg.sqrtm(a)), a):
+        near(found, scipy.linalg.sqrtm(x), 1e-8)
+    if dtype == "float64":
+        x, v = a[0], normal(3, 3)
+        root = scipy.linalg.sqrtm(x)
+        rate = phix.jvp(ops.sqrtm, (x,), (v,))[1]
+        near(rate, scipy.linalg.solve_sylvester(root, root, v), 1e-9)
+        check_derivatives(lambda a: _squares(phix.linalg.sqrtm(a)), x[:2, :2])
+
+
+def test_what_has_no_principal_square_root_has_none() -> None:
+    none = np.array(
+        [[[-1.0, 0], [0, 2]], [[1, 1], [1, 1]], [[0, 0], [0, 0]], [[np.nan, 1], [0, 1]]]
+    )
+    assert np.isnan(np.asarray(phix.linalg.sqrtm(none))).any((1, 2)).all()
+    turn = np.array([[0.0, -1.0], [1.0, 0.0]])
+    near(phix.linalg.sqrtm(turn), (turn + np.eye(2)) / np.sqrt(2))
+    assert phix.linalg.sqrtm(np.zeros((0, 0))).shape == (0, 0)
+
+
 ORDERS: list[Any] = [None, "fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf]
 
 

@@ -11,7 +11,7 @@ no size in particular.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Union
 
 from phix.core import dims as dm
 from phix.core.dims import Symbol
@@ -22,7 +22,6 @@ from phix.core.settings import most_sizes
 from phix.core.source import at_source
 
 Infer = Callable[[Equation, Mapping[Symbol, Any]], Any]
-Check = Callable[[Mapping[Symbol, Any]], None]
 _infer: list[Infer] = []
 # Sizes to try: one for all unknown dims, or one for each.
 _ALIKE = (0, 1)
@@ -71,9 +70,10 @@ def size_bound(equation: Equation, size: int) -> int:
 class Bound:
     """Raises where a run binds a negative size that the equation refuses; then the check looks."""
 
-    def __init__(self, equation: Equation, check: Check | None) -> None:
+    def __init__(self, equation: Equation, check: SizeCheck | None) -> None:
         (self.symbol,) = dm.symbols(equation.attrs[0])
         self.equation, self.check = equation, check
+        self.symbols = [self.symbol] if check is None else check.symbols
         self.refusal: str = equation.attrs[2]
 
     def __call__(self, env: Mapping[Symbol, Any]) -> None:
@@ -82,12 +82,15 @@ class Bound:
             self.check(env)
 
 
+Check = Union[SizeCheck, Bound]
+
+
 def size_checks(graph: Graph) -> dict[Symbol, Check]:
     """What is to be looked at where the graph binds a dim, for those that need a look."""
     bound = graph.bound_symbols
     if not bound or not _infer:
         return {}
-    found: dict[Symbol, Check] = {}
+    found: dict[Symbol, Any] = {}
     unsure = [e for e in _equations(graph) if not bound.isdisjoint(_symbols(e)) and _is_unsure(e)]
     for symbol in bound:
         own = [e for e in unsure if symbol in _symbols(e)]

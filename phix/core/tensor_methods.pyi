@@ -1386,6 +1386,18 @@ class TensorMethods:
         use_pad: bool,
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
         """:func:`moe_gate_dispatch` by its other name."""
+    def moe_gate_dispatch_permute(
+        self,
+        gate_logits: TensorLike,
+        corr_bias: TensorLike | None,
+        k: DimLike,
+        capacity: DimLike,
+        world_size: DimLike,
+    ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """:func:`moe_gate_dispatch` with y in the order of what an exchange between world_size
+        processes gives each of them, which hold experts / world_size experts: y[e, r] [capacity,
+        size] has the tokens for expert e of process r, number r * experts / world_size + e of all.
+        scatter_index counts rows as moe_gate_dispatch has them."""
     def cal_aux_loss(
         self,
         dispatch_mask: TensorLike,
@@ -2098,15 +2110,16 @@ class TensorMethods:
         T: of A^T z = b, C: of A^H z = b. Axes in front broadcast."""
     def solve(self, y: TensorLike, transpose: bool = False) -> Tensor:
         """The solution z of the linear system x z = y, by LU factorisation with pivoting;
-        transpose: of x^T z = y. y is a vector [n], or matrices [..., n, k]; axes in front
-        broadcast. A y with all dims of x but the last is refused: Paddle takes it for vectors,
-        NumPy for matrices."""
+        transpose: of x^T z = y. y is a vector [n], or holds a vector for each matrix if its dims
+        are those of x but for the last, as in Paddle; else matrices [..., n, k], and axes in front
+        broadcast."""
     def inverse(self) -> Tensor:
         """The matrix with x @ out = out @ x = I, by LU factorisation with pivoting."""
     def det(self) -> Tensor:
         """The determinant: the sum over permutations p of sign(p) x[..., 0, p_0] ... x[..., n-1,
-        p_(n-1)]. Written out up to n = 3, where all its derivatives exist, else from the LU
-        factors; there its gradient det(x) inverse(x)^T is nan where x is singular."""
+        p_(n-1)]. Written out up to n = 3, else from the LU factors. Its gradient, the cofactors, is
+        that of a singular matrix too, by its singular values, and so are higher derivatives: of
+        matrices of rank n - 4 and below up to the third."""
     def slogdet(self) -> Tensor:
         """Sign (of a complex matrix: phase) and logarithm of the absolute value of the determinant,
         one behind the other: [2, ...]. Of a singular matrix 0 and -inf."""
@@ -2378,6 +2391,10 @@ class TensorMethods:
     def expm(self) -> Tensor:
         """The exponential of a matrix, the sum of x^k / k!, by a Pade approximant of x / 2^s,
         squared s times."""
+    def sqrtm(self) -> Tensor:
+        """The principal square root of a matrix, out @ out = x with eigenvalues to the right of the
+        imaginary axis, by Denman and Beavers' iteration. nan where x is singular, or has an
+        eigenvalue below 0."""
     def auc(
         self,
         label: TensorLike,

@@ -10,9 +10,10 @@ Derivatives of singular vectors and eigenvectors divide by the differences of si
 eigenvalues. Where two are equal, vectors for them can be chosen in many ways. First derivatives of
 functions of the values alone, as sums of them and nuclear norms, are right there. What depends on
 these vectors is nan, and so are second derivatives: the factors do not determine them, though the
-function may have them, as v diag(f(w)) v^H has. ``expm``, ``pinv`` and ``matrix_power`` have
-derivatives of their own, which are right there too. Signs and phases of vectors are LAPACK's; a
-function of them that depends on these has no derivative that means anything.
+function may have them, as v diag(f(w)) v^H has. ``det``, ``expm``, ``sqrtm``, ``pinv`` and
+``matrix_power`` have derivatives of their own, which are right there too. Signs and phases of
+vectors are LAPACK's; a function of them that depends on these has no derivative that means
+anything.
 """
 
 from phix.core.faces import face
@@ -31,6 +32,7 @@ from phix.linalg.factors import (
     matrix_rank,
     pinv,
     qr,
+    sqrtm,
     svd,
     svdvals,
 )
@@ -51,6 +53,7 @@ __all__ = [
     "EigResult", "EighResult", "LstsqResult", "QRResult", "SVDResult", "SlogdetResult", "cholesky",
     "cond", "cross", "det", "eig", "eigh", "eigvals", "eigvalsh", "expm", "inv", "lstsq",
     "matrix_norm", "matrix_power", "matrix_rank", "multi_dot", "norm", "outer", "pinv", "qr",
-    "slogdet", "solve", "solve_triangular", "svd", "svdvals", "tensordot", "trace", "vector_norm",
+    "slogdet", "solve", "solve_triangular", "sqrtm", "svd", "svdvals", "tensordot", "trace",
+    "vector_norm",
 ]  # fmt: skip
 __dir__ = face(__all__)

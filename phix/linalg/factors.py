@@ -309,3 +309,27 @@ def expm(A: TensorLike) -> Tensor:
     [[1.0, 3.0], [0.0, 1.0]]
     """
     return ops.expm(A)
+
+
+@takes()
+def sqrtm(A: TensorLike) -> Tensor:
+    """The principal square root of a matrix: R R = A, R's eigenvalues having positive real parts.
+
+    By Denman and Beavers' iteration. Derivatives of any order are those of the block above in the
+    root of [[A, dA], [0, A]]. SciPy's function gives other matrices roots too, complex ones of real
+    matrices as well.
+
+    Args:
+        A: [..., n, n].
+
+    Returns:
+        [..., n, n] in the dtype of A; nan where A is singular, or has an eigenvalue below 0.
+
+    Raises:
+        ShapeError: A does not hold square matrices.
+
+    >>> import phix
+    >>> phix.linalg.sqrtm([[4.0, 4.0], [0.0, 4.0]]).tolist()
+    [[2.0, 1.0], [0.0, 2.0]]
+    """
+    return ops.sqrtm(A)

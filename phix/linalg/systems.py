@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from phix import ops
-from phix.core.errors import ArgumentError
+from phix.core import dims as dm
+from phix.core.errors import ArgumentError, ShapeError
 from phix.core.given import FLAG, INT, one_of, takes
 from phix.core.tensor import Tensor, TensorLike
 from phix.linalg.arguments import tensor
@@ -60,7 +61,8 @@ def solve(a: TensorLike, b: TensorLike) -> Tensor:
 
     Raises:
         ShapeError: a does not hold square matrices, b has another number of rows, or has all dims
-            of a but the last, which Paddle takes for vectors and NumPy for matrices.
+            of a but the last, which NumPy took for vectors once and for matrices now;
+            ``phix.ops.solve`` takes them for vectors, as Paddle does.
 
     >>> import phix
     >>> phix.linalg.solve([[2.0, 0.0], [1.0, 4.0]], [2.0, 5.0]).tolist()
@@ -69,7 +71,15 @@ def solve(a: TensorLike, b: TensorLike) -> Tensor:
     >>> phix.grad(total)(phix.to_tensor([2.0, 5.0])).tolist()
     [0.5, 0.25]
     """
-    return ops.solve(a, b)
+    matrix, sides = tensor(a), tensor(b)
+    dims, lead = sides.meta.dims, matrix.meta.dims[:-1]
+    if len(dims) == len(lead) > 1 and all(map(dm.may_equal, dims, lead)):
+        raise ShapeError(
+            f"solve: b {sides.meta} may be a vector for each of a {matrix.meta}, or matrices for "
+            "all of it; write b[..., None] for vectors, which come out as columns, or b[None] for "
+            "matrices"
+        )
+    return ops.solve(matrix, sides)
 
 
 @takes(lower=FLAG, trans=one_of("N", "T", "C"), unit_diagonal=FLAG)
@@ -135,8 +145,8 @@ def inv(a: TensorLike) -> Tensor:
 def det(a: TensorLike) -> Tensor:
     """The determinant.
 
-    Up to n = 3 it is written out, and all its derivatives exist; above, its gradient
-    det(a) inv(a)^T is nan where a is singular.
+    Its gradient, the matrix of cofactors, is right for singular matrices too, and so are its higher
+    derivatives: of matrices of rank n - 4 and below those up to the third, which are all 0.
 
     Args:
         a: [..., n, n].

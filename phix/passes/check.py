@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from phix.core.dims import Dim, Shape, Symbol, shape_text
-from phix.core.errors import GraphError
+from phix.core.errors import GraphError, ShapeError
 from phix.core.graph import (
     Equation,
     Graph,
@@ -117,9 +117,20 @@ def infer_again(graph: Graph, shapes: Sequence[Shape], config: MetaConfig = RUN_
             )
         except Exception as error:
             raise _as_traced(at_source(error, e.source), e, env) from None
-        known.update(zip(flat(e.outputs), flat(found)))
+        for variable, meta in zip(flat(e.outputs), flat(found)):
+            if variable.meta.ndim != meta.ndim:
+                raise at_source(_another_meaning(e, variable.meta, meta), e.source)
+            known[variable] = meta
     check_inside(graph, env)
     return [meta_of(a) for a in graph.outputs]
+
+
+def _another_meaning(equation: Equation, traced: MetaTensor, here: MetaTensor) -> ShapeError:
+    return ShapeError(
+        f"{equation.op.name}: for these sizes the result is {here}, but it was traced as {traced}, "
+        "with unknown dims that were not known to be equal; name those alike that are, or trace "
+        "with known sizes"
+    )
 
 
 def _as_traced(error: Exception, equation: Equation, env: Mapping[Symbol, Any]) -> Exception:

@@ -22,6 +22,7 @@ from phix.primitives import creation as creation
 from phix.primitives import custom as custom
 from phix.primitives import decoding as decoding
 from phix.primitives import detection as detection
+from phix.primitives import determinants as determinants
 from phix.primitives import distributions as distributions
 from phix.primitives import einsum as einsum
 from phix.primitives import expert_order as expert_order

@@ -238,6 +238,31 @@ def moe_gate_dispatch(
     return y, weights, as_dtype(index, dt.int32), offset, as_dtype(chosen, dt.int32)
 
 
+@rules.normalize("moe_gate_dispatch_permute")
+def dispatch_permute_attrs(
+    x: MetaTensor, gate_logits: MetaTensor, corr_bias: Any, k: int, capacity: int, world_size: int
+) -> Any:
+    moe_gate_dispatch_attrs(x, gate_logits, corr_bias, k, capacity, True)
+    if world_size < 1:
+        raise AttributeValueError(f"world_size must be 1 or more, found {world_size}")
+    return k, capacity, world_size
+
+
+@rules.decompose("moe_gate_dispatch_permute")
+def moe_gate_dispatch_permute(
+    x: Any, gate_logits: Any, corr_bias: Any, k: int, capacity: int, world_size: int
+) -> Any:
+    y, *rest = moe_gate_dispatch(x, gate_logits, corr_bias, k, capacity, True)
+    experts, size = gate_logits.meta.dims[1], x.meta.dims[1]
+    if dm.is_known(experts) and experts % world_size:
+        raise ShapeError(
+            f"each of {world_size} processes has as many experts, found {gate_logits.meta}; write "
+            "a world_size that divides their number"
+        )
+    apart = ops.reshape(y, (world_size, experts // world_size, capacity, size))
+    return (ops.transpose(apart, (1, 0, 2, 3)), *rest)
+
+
 def _placed(rows: Any, at: Any, count: dm.DimLike) -> Any:
     """Rows put where ``at`` says, zeros elsewhere; -1 is nowhere."""
     last = ops.full((), count, dt.int64)

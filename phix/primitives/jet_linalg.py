@@ -15,6 +15,8 @@ from phix.core import rules
 from phix.primitives.jet_series import Series, constant, each, is_constant, plus
 from phix.primitives.linalg import (
     adjoint,
+    are_vectors,
+    as_column,
     check_square,
     from_right,
     half_lower,
@@ -51,9 +53,9 @@ def _solved(solve: Callable[[Any], Any], a: Series, y: Series, transpose: bool) 
 def solve_jet(x: Series, y: Series, transpose: bool) -> Series:
     check_square(x[0])
     factors, pivots, _ = ops.lu(x[0])
-    is_vector = y[0].ndim == 1
-    sides = each(lambda c: ops.reshape(c, (*c.meta.dims, 1)), y) if is_vector else y
-    found = _solved(lambda s: solved(factors, pivots, s, transpose), x, sides, transpose)
+    is_vector = are_vectors(x[0], y[0])
+    sides = each(as_column, y) if is_vector else y
+    found = _solved(lambda s: solved(factors, pivots, s, transpose, False), x, sides, transpose)
     if not is_vector:
         return found
     return each(lambda c: ops.reshape(c, c.meta.dims[:-1]), found)

@@ -8,7 +8,7 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
-from phix.core.errors import AttributeValueError, ShapeError
+from phix.core.errors import AttributeValueError, ShapeError, UnknownDimError
 from phix.core.meta import MetaTensor
 from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.pointwise import broadcast_shapes, conj
@@ -307,32 +307,54 @@ def lu_solve_batch(batched: Any, b: Any, lu: Any, pivots: Any, trans: str) -> An
 
 
 # -- solve, inverse ------------------------------------------------------------------------------
+def are_vectors(x: Any, y: Any) -> bool:
+    """Whether the right-hand sides are vectors, one for all matrices or one for each of them.
+
+    Raises:
+        UnknownDimError: that hangs on the values of unknown dims.
+    """
+    dims, lead = y.meta.dims, x.meta.dims[:-1]
+    if len(dims) == 1 or dm.same_shape(dims, lead):
+        return True
+    if len(dims) != len(lead) or not all(map(dm.may_equal, dims, lead)):
+        return False
+    if not dm.may_equal(dims[-2], lead[-1]):
+        return True  # no matrices with as many rows: a run looks whether there are as many vectors
+    raise UnknownDimError(
+        f"y {y.meta} may be a vector for each of x {x.meta}, or matrices for all of it: that hangs "
+        "on unknown dims; name those alike that are equal, or write ops.unsqueeze(y, [-1]) for "
+        "vectors, which come out as columns, and ops.unsqueeze(y, [0]) for matrices"
+    )
+
+
+def as_column(x: Any) -> Any:
+    """Vectors as matrices of one column."""
+    return ops.reshape(x, (*x.meta.dims, 1))
+
+
+def _from_column(x: Any) -> Any:
+    return ops.reshape(x, x.meta.dims[:-1])
+
+
 @rules.decompose("solve")
 def solve(x: Any, y: Any, transpose: bool) -> Any:
     check_square(x)
-    if y.ndim > 1 and dm.same_shape(y.meta.dims, x.meta.dims[:-1]):
-        raise ShapeError(
-            f"y {y.meta} may be a vector for each of x {x.meta}, or matrices for all of it; write "
-            "ops.unsqueeze(y, [-1]) for vectors, which come out as columns, or "
-            "ops.unsqueeze(y, [0]) for matrices"
-        )
     factors, pivots, _ = ops.lu(x)
-    return solved(factors, pivots, y, transpose)
+    return solved(factors, pivots, y, transpose, are_vectors(x, y))
 
 
-def solved(factors: Any, pivots: Any, y: Any, transpose: bool) -> Any:
-    """The solution for y, a vector or matrices, from the factors of the matrix."""
+def solved(factors: Any, pivots: Any, y: Any, transpose: bool, is_vector: bool) -> Any:
+    """The solution for y, vectors or matrices, from the factors of the matrix."""
     trans = "T" if transpose else "N"
-    if y.ndim != 1:
+    if not is_vector:
         return ops.lu_solve(y, factors, pivots, trans)
-    out = ops.lu_solve(ops.reshape(y, (*y.meta.dims, 1)), factors, pivots, trans)
-    return ops.reshape(out, out.meta.dims[:-1])
+    return _from_column(ops.lu_solve(as_column(y), factors, pivots, trans))
 
 
 def _outer(a: Any, b: Any, as_vectors: bool) -> Any:
     """a b^T, summed over the columns of matrices."""
     if as_vectors:
-        a, b = (ops.reshape(t, (*t.meta.dims, 1)) for t in (a, b))
+        a, b = as_column(a), as_column(b)
     return ops.matmul(a, b, False, True)
 
 
@@ -342,12 +364,10 @@ def solve_grad(x: Any, y: Any, out: Any, out_grad: Any, transpose: bool) -> Any:
 
     In one program with the forward op, x is factored once: the factorisation is the same.
     """
-    is_vector = y.ndim == 1
-    if is_vector:  # a batch of matrices makes it a batch of vectors, no matrix
-        out_grad = ops.reshape(out_grad, (*out_grad.meta.dims, 1))
+    is_vector = are_vectors(x, y)
+    out_grad = as_column(out_grad) if is_vector else out_grad
     to_y = conj(ops.solve(x, conj(out_grad), not transpose))
-    if is_vector:
-        to_y = ops.reshape(to_y, to_y.meta.dims[:-1])
+    to_y = _from_column(to_y) if is_vector else to_y
     if transpose:
         to_x = -_outer(conj(out), to_y, is_vector)
     else:
@@ -363,15 +383,15 @@ def solve_jvp(primals: Any, tangents: Any, transpose: bool) -> Any:
     out = ops.solve(x, y, transpose)
     if dx is None:
         return out, ops.solve(x, dy, transpose)
-    column = ops.reshape(out, (*out.meta.dims, 1)) if y.ndim == 1 else out
-    rate = -ops.matmul(dx, column, transpose, False)
+    is_vector = are_vectors(x, y)
+    rate = -ops.matmul(dx, as_column(out) if is_vector else out, transpose, False)
     if dy is not None:
-        rate = rate + (ops.reshape(dy, (*dy.meta.dims, 1)) if y.ndim == 1 else dy)
+        rate = rate + (as_column(dy) if is_vector else dy)
     found = ops.solve(x, rate, transpose)
-    return out, ops.reshape(found, out.meta.dims) if y.ndim == 1 else found
+    return out, _from_column(found) if is_vector else found
 
 
-def _identity_for(x: Any) -> Any:
+def identity_for(x: Any) -> Any:
     """The identity of as many axes, which is no batch of vectors beside ``x``."""
     n = x.meta.dims[-1]
     return ops.reshape(identity(n, x.dtype), (*(1,) * (x.ndim - 2), n, n))
@@ -380,98 +400,13 @@ def _identity_for(x: Any) -> Any:
 @rules.decompose("inverse")
 def inverse(x: Any) -> Any:
     check_square(x)
-    return ops.solve(x, _identity_for(x))
+    return ops.solve(x, identity_for(x))
 
 
 @rules.decompose("inverse_grad")
 def inverse_grad(out: Any, out_grad: Any) -> Any:
     """-out^H g out^H."""
     return -ops.matmul(ops.matmul(conj(out), out_grad, True, False), conj(out), False, True)
-
-
-# -- det, slogdet --------------------------------------------------------------------------------
-@rules.decompose("det")
-def det(x: Any) -> Any:
-    check_square(x)
-    rows = [x[..., i, :] for i in range(_written_out(x))]
-    if len(rows) == 1:
-        return x[..., 0, 0]
-    if len(rows) == 2:
-        return x[..., 0, 0] * x[..., 1, 1] - x[..., 0, 1] * x[..., 1, 0]
-    if len(rows) == 3:
-        return ops.sum(rows[0] * _cross(rows[1], rows[2]), [-1])
-    factors, pivots, _ = ops.lu(x)
-    parity = ops.cast(_parity(pivots), x.dtype)
-    return parity * ops.prod(ops.diagonal(factors, 0, -2, -1), [-1])
-
-
-def _written_out(x: Any) -> int:
-    """The size of a matrix whose determinant is a formula; 0 for others."""
-    size = next((d for d in x.meta.dims[-2:] if dm.is_known(d)), 0)
-    return int(size) if size <= 3 else 0
-
-
-def _cross(a: Any, b: Any) -> Any:
-    """The vector product along the last axis."""
-
-    def turned(t: Any, by: int) -> Any:
-        return ops.roll(t, (by,), (-1,))
-
-    return turned(a, -1) * turned(b, 1) - turned(a, 1) * turned(b, -1)
-
-
-def _parity(pivots: Any) -> Any:
-    """-1 to the number of exchanges."""
-    steps = pivots.meta.dims[-1]
-    stays = pivots == ops.arange(1, steps + 1, 1, pivots.dtype)
-    return ops.prod(ops.where(stays, 1, -1), [-1])
-
-
-@rules.decompose("det_grad")
-def det_grad(x: Any, out: Any, out_grad: Any) -> Any:
-    """The cofactors, conjugated: written out for small matrices, else det(x) inverse(x)^T."""
-    size, xc = _written_out(x), conj(x)
-    grad = ops.reshape(out_grad, (*out_grad.meta.dims, 1, 1))
-    if size == 1:
-        return grad
-    if size == 2:
-        swapped = ops.flip(ops.flip(xc, (-1,)), (-2,))
-        signs = 2 * identity(2, x.dtype) - 1
-        return grad * (swapped * signs)
-    if size == 3:
-        rows = [xc[..., i, :] for i in range(3)]
-        cofactors = [_cross(rows[i - 2], rows[i - 1]) for i in range(3)]
-        return grad * ops.stack(cofactors, -2)
-    scaled = ops.reshape(out_grad * conj(out), grad.meta.dims)
-    return scaled * ops.solve(xc, _identity_for(x), True)
-
-
-@rules.decompose("slogdet_v2")
-def slogdet_v2(x: Any) -> Any:
-    check_square(x)
-    factors, pivots, _ = ops.lu(x)
-    diagonal = ops.diagonal(factors, 0, -2, -1)
-    sizes = ops.abs(diagonal)
-    phases = diagonal / ops.where(sizes == 0, 1.0, sizes)
-    sign = ops.cast(_parity(pivots), x.dtype) * ops.prod(phases, [-1])
-    return sign, ops.sum(ops.log(sizes), [-1])
-
-
-@rules.decompose("slogdet_v2_grad")
-def slogdet_v2_grad(x: Any, sign: Any, sign_grad: Any, logdet_grad: Any) -> Any:
-    """With c = trace(x^-1 dx): dlogdet = Re c, and dsign = i Im(c) sign."""
-    weight = logdet_grad
-    if dt.is_complex(x.dtype):
-        turn = ops.imag(conj(sign) * sign_grad)
-        weight = ops.complex(logdet_grad, turn)
-    weight = ops.reshape(weight, (*weight.meta.dims, 1, 1))
-    return weight * ops.solve(conj(x), _identity_for(x), True)
-
-
-@rules.decompose("slogdet")
-def slogdet(x: Any) -> Any:
-    sign, logdet = ops.slogdet_v2(x)
-    return ops.stack([sign, ops.cast(logdet, sign.dtype)], 0)
 
 
 # -- matrix_power --------------------------------------------------------------------------------

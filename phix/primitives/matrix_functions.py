@@ -1,5 +1,5 @@
 """What is made of singular values and eigenvalues: ranks, least squares, pseudoinverses; and the
-exponential of a matrix."""
+exponential and the square root of a matrix."""
 
 from __future__ import annotations
 
@@ -223,10 +223,10 @@ def _pade(x: Any) -> Any:
     return ops.solve(even - odd, even + odd)
 
 
-def _with_rate(x: Any, rate: Any) -> tuple[Any, Any]:
-    """exp(x) and its derivative along ``rate``: the blocks above in exp([[x, rate], [0, x]]).
+def _with_rate(function: Any, x: Any, rate: Any) -> tuple[Any, Any]:
+    """f(x) and its derivative along ``rate``: the blocks above in f([[x, rate], [0, x]]).
 
-    The rate is brought to size 1, as it would else be what the number of squarings is chosen by.
+    The rate is brought to size 1, as it would else be what the number of steps is chosen by.
     """
     size = x.meta.dims[-1]
     largest = ops.stop_gradient(greatest(ops.max(_with_zero_row(ops.abs(rate)), [-2])))
@@ -234,7 +234,7 @@ def _with_rate(x: Any, rate: Any) -> tuple[Any, Any]:
     nothing = ops.full(x.meta.dims, 0, x.dtype)
     above = ops.concat([x, rate / ops.cast(unit, x.dtype)], -1)
     below = ops.concat([nothing, x], -1)
-    found = ops.expm(ops.concat([above, below], -2))
+    found = function(ops.concat([above, below], -2))
     return found[..., :size, :size], found[..., :size, size:] * ops.cast(unit, x.dtype)
 
 
@@ -246,9 +246,69 @@ def _with_zero_row(x: Any) -> Any:
 @rules.decompose("expm_grad")
 def expm_grad(x: Any, out_grad: Any) -> Any:
     """The derivative of exp at x^H along the cotangent."""
-    return _with_rate(adjoint(x), out_grad)[1]
+    return _with_rate(ops.expm, adjoint(x), out_grad)[1]
 
 
 @rules.jvp("expm")
 def expm_jvp(primals: Any, tangents: Any) -> Any:
-    return _with_rate(primals[0], tangents[0])
+    return _with_rate(ops.expm, primals[0], tangents[0])
+
+
+# -- sqrtm ---------------------------------------------------------------------------------------
+_MOST_STEPS = 60
+_NEAR = 1e-2  # how near 1 the iteration is where it needs no scaling any more
+
+
+@rules.decompose("sqrtm")
+def sqrtm(x: Any) -> Any:
+    """Denman and Beavers' iteration in its product form, scaled by determinants: Higham, Functions
+    of Matrices, 6.29. m goes to 1, and root to the square root of x.
+
+    What does not get there, or whose square is not x, is nan.
+    """
+    check_square(x)
+    real = dt.real_dtype(x.dtype)
+    one = identity(x.meta.dims[-1], x.dtype)
+    size = ops.full((), x.meta.dims[-1], real)
+    eps = float(np.finfo(real).eps)
+
+    def distance(m: Any) -> Any:
+        return _size(m - one)
+
+    def test(k: Any, m: Any, root: Any, gap: Any) -> list[Any]:
+        is_far = ops.any(gap > eps * size, list(range(gap.ndim)), False)
+        return [ops.logical_and(k < _MOST_STEPS, is_far)]
+
+    def step(k: Any, m: Any, root: Any, gap: Any) -> list[Any]:
+        inverse = ops.inverse(m)
+        logarithm = column(column(ops.slogdet_v2(m)[1]))
+        scale = ops.where(gap > _NEAR, ops.exp(-0.5 * logarithm / size), 1.0)
+        scale = ops.cast(scale, x.dtype)
+        turned = inverse / (scale * scale)
+        root = 0.5 * scale * ops.matmul(root, one + turned)
+        m = 0.5 * (one + 0.5 * (scale * scale * m + turned))
+        return [k + 1, m, root, distance(m)]
+
+    start = [ops.full((), 0, dt.int64), x, x, ops.full_like(distance(x), np.inf)]
+    _, _, root, gap = looped(test, step, start, [])
+    rest = _size(ops.matmul(root, root) - x)
+    most = float(np.sqrt(eps))
+    is_root = ops.logical_and(gap <= most, rest <= most * ops.square(_size(root)))
+    return ops.where(is_root, root, float("nan"))
+
+
+def _size(x: Any) -> Any:
+    """The norm of Frobenius, [..., 1, 1]."""
+    sizes = ops.abs(x)
+    return ops.sqrt(ops.sum(sizes * sizes, [-2, -1], None, True))
+
+
+@rules.decompose("sqrtm_grad")
+def sqrtm_grad(x: Any, out_grad: Any) -> Any:
+    """The derivative of the root at x^H along the cotangent."""
+    return _with_rate(ops.sqrtm, adjoint(x), out_grad)[1]
+
+
+@rules.jvp("sqrtm")
+def sqrtm_jvp(primals: Any, tangents: Any) -> Any:
+    return _with_rate(ops.sqrtm, primals[0], tangents[0])

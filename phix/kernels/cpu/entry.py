@@ -9,9 +9,9 @@ word of ``fault`` says (``faults.py``).
 from __future__ import annotations
 
 from phix.core import rewrites
-from phix.kernels.cpu import blas, direct_products, faults, jit, long_loops, product, streaming
+from phix.kernels.cpu import asking, blas, direct_products, faults, jit, long_loops, product, streaming
 from phix.kernels.cpu.advice import METADATA, crosses_lanes, fills_vectors
-from phix.kernels.cpu.known import Module
+from phix.kernels.cpu.known import DATA, Module
 from phix.kernels.cpu.native_segment import NativeSegment
 from phix.kernels.cpu.steps import Steps
 from phix.kernels.loops import linked
@@ -120,6 +120,15 @@ class _Entry(Steps):
                 self.strides(buffer)
         for name in self.segment.symbols:
             self.symbol(name)
+        if self.segment.asking is None:
+            return
+        for number, key in enumerate(asking.KEYS, len(self.segment.arguments)):
+            at = self.let(f"getelementptr inbounds ptr, ptr %args, i64 {number}")
+            found = self.let(f"load ptr, ptr {at}")
+            if key == asking.TABLE:  # an array, of which the elements are asked for
+                at = self.let(f"getelementptr inbounds i8, ptr {found}, i64 {DATA}")
+                found = self.let(f"load ptr, ptr {at}")
+            self.scopes[0][key] = found
 
     def _stays_scalar(self) -> bool:
         """Whether LLVM should leave the bodies of small loops as they are, without vectors.

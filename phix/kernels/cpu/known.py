@@ -183,8 +183,7 @@ class Known:
 
     def check_room(self, memory: str) -> None:
         """Leave with a fault where there was no room for a block."""
-        with self._left(self.let(f"icmp eq ptr {memory}, null")):
-            self.lines.append(faults.report(self.fault(), faults.NO_ROOM))
+        self.leave_where(f"icmp eq ptr {memory}, null", faults.NO_ROOM)
 
     # -- faults ----------------------------------------------------------------------------
     def fault(self) -> str:
@@ -193,6 +192,12 @@ class Known:
         found = self.known(faults.KEY)
         assert found is not None
         return found
+
+    def leave_where(self, condition: str, status: int) -> None:
+        """Leave with a fault where a condition holds."""
+        fault = self.fault()
+        with self._left(self.let(condition)):
+            self.lines.append(faults.report(fault, status))
 
     def leave_if_failed(self) -> None:
         """Leave where what was called last had a fault."""
@@ -225,11 +230,18 @@ class Known:
 
     def _is_wanted(self, buffer: Buffer) -> bool:
         """Whether a temp has no memory yet, and its size is known."""
-        names = (self.segment.symbol_names[s] for d in buffer.dims for s in dm.symbols(d))
         is_here = self.known((buffer, DATA)) is None and buffer not in self.module.own
-        return is_here and all(
-            n in self.segment.symbols or self.known(("dim", n)) is not None for n in names
-        )
+        return is_here and self.has_dims(buffer)
+
+    def has_dims(self, buffer: Buffer) -> bool:
+        """Whether the dims of a buffer are known."""
+        names = (self.segment.symbol_names[s] for d in buffer.dims for s in dm.symbols(d))
+        return all(n in self.segment.symbols or self.known(("dim", n)) is not None for n in names)
+
+    def note_array(self, buffer: Buffer, array: str) -> None:
+        """Take a buffer's elements to be those of an array object."""
+        at = self.let(f"getelementptr inbounds i8, ptr {array}, i64 {DATA}")
+        self.scopes[-1][buffer, DATA] = self.let(f"load ptr, ptr {at}")
 
     def _sum(self, a: str, b: str) -> str:
         if a.isdigit() and b.isdigit():

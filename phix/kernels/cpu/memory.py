@@ -11,6 +11,7 @@ from phix.core.dims import Symbol
 from phix.kernels.cpu import stepwise
 from phix.kernels.cpu.llvm import MOST_ON_STACK
 from phix.kernels.loops import nodes as ir
+from phix.kernels.loops.effects import has_host_step
 from phix.kernels.loops.nodes import Buffer, LoopProgram, Step
 from phix.kernels.report import cost
 from phix.kernels.report.explanation import Explanation
@@ -45,7 +46,7 @@ class _Planner:
 
     def analysis(self) -> MemoryAnalysis:
         program = self.program
-        if all(map(stepwise.is_native, program.steps)):
+        if not has_host_step(program.steps):
             temps = self._workspace(program.steps)
         else:
             stepwise.share(program.steps)

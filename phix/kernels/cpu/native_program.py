@@ -14,13 +14,16 @@ from phix.core.graph import Graph
 from phix.kernels.cpu import jit, product_code
 from phix.kernels.cpu.accumulators import accumulators
 from phix.kernels.cpu.advice import has_masked_stores
+from phix.kernels.cpu.asking import Asking
 from phix.kernels.cpu.entry import native_text
 from phix.kernels.cpu.native_segment import NativeSegment, SymbolSource
-from phix.kernels.cpu.stepwise import MakeSegment, Stepwise, is_native
+from phix.kernels.cpu.questions import questions
+from phix.kernels.cpu.stepwise import MakeSegment, Stepwise
 from phix.kernels.cpu.stored import NativeCall
 from phix.kernels.loops import nodes as ir
 from phix.kernels.loops import text
 from phix.kernels.loops.builder import Builder
+from phix.kernels.loops.effects import has_host_step
 from phix.kernels.loops.nodes import Buffer, Kernel, LoopProgram
 from phix.kernels.loops.target import CPU
 from phix.kernels.schedule import inplace
@@ -54,10 +57,16 @@ class NativeProgram:
         self.sources = _symbol_sources(program)
         names = {symbol: name for name, symbol in program.symbols.items()}
 
+        self.asked = questions(program, {program.symbols[name] for name in self.sources})
+
         def segment(
-            steps: list[ir.Step], symbols: dict[str, SymbolSource], known: Any
+            steps: list[ir.Step],
+            symbols: dict[str, SymbolSource],
+            known: Any,
+            asking: Asking | None = None,
         ) -> NativeSegment:
-            made = NativeSegment(steps, [*known, *self.further], symbols, builder.dim, names)
+            arguments = [*known, *self.further]
+            made = NativeSegment(steps, arguments, symbols, builder.dim, names, asking)
             made.text = stages.made(stages.CODE, "llvm", lambda: self._printed(made))
             return made
 
@@ -67,9 +76,11 @@ class NativeProgram:
             # the numbers of the constants that the steps use
             self.kept = [k for k, b in enumerate(program.constants) if b in touched]
             constants = [program.constants[k] for k in self.kept]
-            made = [b for b in program.outputs if b not in program.inputs]
+            computed = {program.outputs[n] for n in self.asked.results}
+            made = [b for b in program.outputs if b not in program.inputs and b not in computed]
             known = [*program.inputs, *constants, *made]
-            self.segments = [segment(program.steps, self.sources, known)]
+            asking = Asking(self.asked, program) if self.asked else None
+            self.segments = [segment(program.steps, self.sources, known, asking)]
         else:
             self.stepwise = self._walked(program, segment)
             self.segments = self.stepwise.segments
@@ -92,11 +103,9 @@ class NativeProgram:
 
     # -- what it is asked ------------------------------------------------------------------------
     def _is_one_call(self) -> bool:
-        """Whether native code runs all steps, with the sizes of the outputs known before."""
+        """Whether native code runs all steps."""
         steps = self.loops.steps
-        sized = {s for b in self.loops.outputs for d in b.dims for s in dm.symbols(d)}
-        known = {self.loops.symbols[name] for name in self.sources}
-        return bool(steps) and all(map(is_native, steps)) and sized <= known
+        return bool(steps) and not has_host_step(steps)
 
     def native_call(self) -> NativeCall | None:
         """The one native call that runs everything; None where Python has steps to run."""
@@ -109,6 +118,7 @@ class NativeProgram:
             self.sizes,
             tuple(self.values[k] for k in self.kept),
             self.loops.reused,
+            self.asked,
         )
 
     def launcher(self, env: dict[dm.Symbol, int]) -> Launcher:

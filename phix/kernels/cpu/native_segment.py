@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from phix.core import dims as dm
 from phix.kernels.loops.nodes import Buffer, Step
@@ -30,8 +31,10 @@ class NativeSegment:
         symbols: dict[str, SymbolSource],
         dim_expr: Callable[[dm.DimLike], sc.Expr],
         symbol_names: dict[dm.Symbol, str],
+        asking: Any = None,
     ) -> None:
         self.steps, self.arguments, self.symbols = steps, arguments, symbols
         self.dim_expr, self.symbol_names = dim_expr, symbol_names
+        self.asking = asking  # an ``Asking``, where Python is asked: three more arguments then
         self.places = {buffer: k for k, buffer in enumerate(arguments)}
         self.text = ""  # once it is printed

@@ -103,10 +103,9 @@ class CpuProgram:
         if call is None:
             launch = self.source.launcher(env)
             return _reshaped(launch, self.graph, env) if self.donated else launch
-        outputs = [
-            _result(tuple(int(dm.substitute(d, env)) for d in dims), dtype)
-            for dims, dtype in call.outputs
-        ]
+        if call.asked:
+            return _asking(call, env)
+        outputs = [_result(_sized(dims, env), dtype) for dims, dtype in call.outputs]
         if any(n is not None for n in call.reused):
             return _reusing(call.function, call.constants, outputs, call.reused)
         return _single(call.function, call.constants, outputs)
@@ -128,6 +127,10 @@ def _reshaped(launch: Launcher, graph: Graph, env: dict[dm.Symbol, int]) -> Laun
 
 
 Result = tuple[Allocator, tuple[int, ...], np.dtype]
+
+
+def _sized(dims: dm.Shape, env: dict[dm.Symbol, Any]) -> tuple[int, ...]:
+    return tuple(int(dm.substitute(d, env)) for d in dims)
 
 
 def _result(shape: tuple[int, ...], dtype: np.dtype) -> Result:
@@ -162,6 +165,32 @@ def _single(
         made = tuple([empty(shape, dtype) for empty, shape, dtype in outputs])
         native(*inputs, *constants, *made)
         return made
+
+    return launch
+
+
+def _asking(call: NativeCall, env: dict[dm.Symbol, Any]) -> Launcher:
+    """The launcher of a program that asks for memory for results, or whether sizes fit."""
+    native, constants, asked = call.function, call.constants, call.asked
+    before = [
+        None if n in asked.results else _result(_sized(dims, env), dtype)
+        for n, (dims, dtype) in enumerate(call.outputs)
+    ]
+    answer, table = asked.answers(env, [dtype for _, dtype in call.outputs]), asked.table()
+    if not any(before):
+
+        def launch_computed(*inputs: Any) -> tuple[Any, ...]:
+            made: list[Any] = [None] * len(before)
+            native(*inputs, *constants, answer, table, made)
+            return tuple(made)
+
+        return launch_computed
+
+    def launch(*inputs: Any) -> tuple[Any, ...]:
+        made = [r and r[0](r[1], r[2]) for r in before]
+        known = [out for out in made if out is not None]
+        native(*inputs, *constants, *known, answer, table, made)
+        return tuple(made)
 
     return launch
 

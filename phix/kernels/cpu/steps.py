@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from phix.core import settings, stack
-from phix.kernels.cpu import faults, long_loops, threads
+from phix.kernels.cpu import asking, faults, long_loops, threads
 from phix.kernels.cpu.known import DATA, Known
 from phix.kernels.cpu.llvm import KernelText, Parameter
 from phix.kernels.loops import nodes as ir
@@ -19,6 +19,8 @@ from phix.kernels.loops.nodes import Buffer, Kernel, Step
 # A kernel of at most this many iterations is put into the loop around it.
 _TINY_TRIPS = 64
 _TINY_TEXT = 8000
+# What the functions of parts are passed besides dims and buffers.
+_PASSED = (faults.KEY, *asking.KEYS)
 # What a piece of a shared loop is told, by the names its kernel has for it.
 _PIECE = {ir.PIECE_START.data: "%from", ir.PIECE_END.data: "%to"}
 
@@ -45,6 +47,8 @@ class Steps(Known):
             self.step(steps[at])
             at += 1
             if isinstance(steps[at - 1], ir.BindStep):
+                if is_outermost and self.segment.asking:
+                    self.segment.asking.for_results(self)
                 self.allocate(steps[at:])
         self.give(self.held[before:])
         del self.held[before:]
@@ -145,6 +149,9 @@ class Steps(Known):
 
     def _bindstep(self, step: ir.BindStep) -> None:
         self.scopes[-1]["dim", step.name] = self.let(f"load i64, ptr {self.data(step.source)}")
+        if step.check is not None:
+            assert self.segment.asking is not None
+            self.segment.asking.whether_fits(self, step)
 
     def _forstep(self, loop: ir.ForStep) -> None:
         extent = self.value(loop.extent)
@@ -223,8 +230,7 @@ class Steps(Known):
     def _ask_python(self) -> None:
         self.declare(long_loops.DECLARATION)
         raised = self.let("call i32 @PyErr_CheckSignals()")
-        with self._left(self.let(f"icmp ne i32 {raised}, 0")):
-            self.lines.append(faults.report(self.fault(), long_loops.RAISED_IN_PYTHON))
+        self.leave_where(f"icmp ne i32 {raised}, 0", long_loops.RAISED_IN_PYTHON)
 
     def _swapped_names(self, swaps: list[tuple[Buffer, Buffer]], head: str) -> dict[Any, str]:
         """The pointers of buffers that exchange their memory, as phis of the block ``head``."""
@@ -299,7 +305,7 @@ class Part(Steps):
         return found
 
     def _is_outside(self, key: Any) -> bool:
-        is_passed = key[0] == "dim" or key == faults.KEY
+        is_passed = key[0] == "dim" or key in _PASSED
         return is_passed or (isinstance(key[0], Buffer) and key[0].base is None)
 
     def _passed(self, key: Any) -> str:
@@ -318,6 +324,8 @@ class Part(Steps):
         what, field_of = key
         if key == faults.KEY:
             return f"ptr {self.outer.fault()}"
+        if key in asking.KEYS:
+            return f"ptr {self.outer.known(key)}"
         if what == "dim":
             return f"i64 {self.outer.symbol(field_of)}"
         found = self.outer.data(what) if field_of == DATA else self.outer.strides(what)

@@ -1,4 +1,4 @@
-"""Programs that native code cannot run in one call: Python runs their steps.
+"""Programs with host steps, which native code cannot run in one call: Python runs their steps.
 
 Native steps between two others make one segment. Python runs host steps, loops and switches
 with a host step inside, and bindings of dims, since arrays are sized by them. Arrays are made

@@ -22,6 +22,7 @@ from phix.core.engines import as_array
 from phix.core.fingerprint import fingerprint
 from phix.core.graph import Graph, graphs_in
 from phix.kernels.cpu import jit
+from phix.kernels.cpu.questions import NO_QUESTIONS, Questions
 
 _LARGEST_CONSTANT = 1 << 20  # bytes of a value that rules made
 
@@ -35,6 +36,7 @@ class NativeCall:
     outputs: tuple[tuple[dm.Shape, np.dtype], ...]
     values: tuple[Any, ...]  # what the constants are the arrays of
     reused: tuple[int | None, ...]  # for each output, the input whose memory it has
+    asked: Questions = NO_QUESTIONS
 
     @cached_property
     def function(self) -> Callable[..., Any]:
@@ -68,7 +70,10 @@ def _outputs(graph: Graph) -> tuple[tuple[dm.Shape, np.dtype], ...]:
 
 
 def keep(key: str, graph: Graph, call: NativeCall) -> None:
-    """Write the entry of a program; not where the graph says less about it than the program."""
+    """Write the entry of a program; not where the graph says less about it than the program, and
+    not where there is something to check on the way."""
+    if call.asked.checks:
+        return
     for (dims, dtype), (own_dims, own_dtype) in zip(_outputs(graph), call.outputs):
         if dtype != own_dtype or not dm.same_shape(dims, own_dims):
             return
@@ -108,7 +113,15 @@ def recall(key: str, graph: Graph) -> NativeCall | None:
     if code is None:
         return None
     constants = tuple(map(as_array, values))
-    return NativeCall(code, constants, _outputs(graph), tuple(values), reused)
+    asked = Questions((), _computed(graph))
+    return NativeCall(code, constants, _outputs(graph), tuple(values), reused, asked)
+
+
+def _computed(graph: Graph) -> tuple[int, ...]:
+    """The numbers of the outputs whose dims the program computes."""
+    known = set(dm.solutions([v.meta.dims for v in graph.inputs]))
+    dims = [[s for d in a.meta.dims for s in dm.symbols(d)] for a in graph.outputs]
+    return tuple([n for n, symbols in enumerate(dims) if not known.issuperset(symbols)])
 
 
 def _recalled_values(described: Any, content: bytes, graph: Graph) -> Iterator[Any]:

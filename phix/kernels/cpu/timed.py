@@ -180,6 +180,9 @@ class _TimedNative(NativeProgram):
     def _printed(self, segment: NativeSegment) -> str:
         return _TimedEntry(segment, self.clock).text()
 
+    def _is_one_call(self) -> bool:
+        return not self.asked and super()._is_one_call()
+
     def _walked(self, program: LoopProgram, segment: MakeSegment) -> Stepwise:
         return _TimedSteps(self.clock, program, self.sources, segment)
 

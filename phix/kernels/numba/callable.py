@@ -50,7 +50,7 @@ class NativeCall:
         metas = [v.meta for v in graph.inputs]
         _refuse_dtypes(name, [*metas, *(a.meta for a in graph.outputs)])
         program = NativeProgram(graph, (True,) * len(metas))
-        if program.stepwise is not None:
+        if program.stepwise is not None or program.asked:
             _refuse_python(name, program.loops.steps)
         self.name, self.inputs = name, metas
         self.outputs = [MetaTensor(d, x) for d, x in program.sizes]

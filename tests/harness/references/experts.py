@@ -51,6 +51,17 @@ def dispatched_to_experts(
     return y, weights, index, np.cumsum(used), order.astype(np.int32)
 
 
+def dispatched_to_processes(
+    x: np.ndarray, logits: np.ndarray, bias: Any, k: int, capacity: int, processes: int
+) -> Any:
+    y, *rest = dispatched_to_experts(x, logits, bias, k, capacity)
+    own = logits.shape[1] // processes
+    out = np.zeros((own, processes, capacity, x.shape[1]))
+    for e in range(own * processes):
+        out[e % own, e // own] = y[e * capacity : (e + 1) * capacity]
+    return (out, *rest)
+
+
 def balance_loss(
     probs: np.ndarray, mask: np.ndarray, tokens: Any, dispatched: Any, experts: int, group: bool,
     k: int, least: float,

@@ -27,6 +27,14 @@ def triangular_solve(
     return np.linalg.solve(np.swapaxes(triangle, -1, -2) if transpose else triangle, y)
 
 
+def solved(x: np.ndarray, y: np.ndarray, transpose: bool) -> np.ndarray:
+    """The solutions of systems: of vectors where y has the dims of x but for the last."""
+    x = np.swapaxes(x, -1, -2) if transpose else x
+    if y.ndim > 1 and y.shape == x.shape[:-1]:
+        return np.linalg.solve(x, y[..., None])[..., 0]
+    return np.linalg.solve(x, y)
+
+
 def lu(x: np.ndarray, pivot: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gaussian elimination, row by row, with the largest element of the column as pivot."""
     out = np.array(x)
@@ -122,6 +130,13 @@ def expm(x: np.ndarray) -> np.ndarray:
     for _ in range(12):
         found = found @ found
     return found.astype(x.dtype)
+
+
+def sqrtm(x: np.ndarray) -> np.ndarray:
+    """By eigenvectors, as these are independent."""
+    values, vectors = np.linalg.eig(x)
+    found = vectors * np.sqrt(values.astype(complex))[..., None, :] @ np.linalg.inv(vectors)
+    return found if np.iscomplexobj(x) else found.real
 
 
 def spectral_norm(
