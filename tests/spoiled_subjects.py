@@ -688,8 +688,6 @@ TRAINING: dict[str, Row] = {
     "parallel.spmd": (_of(phix.parallel.spmd, VECTOR),
                       {"function": (double, "function"), "mesh": (MESH, "any"),
                        "in_specs": (None, "any"), "out_specs": (None, "any")}),
-    "parallel.shard": (phix.parallel.shard, {"tree": (X, "tree"), "mesh": (MESH, "any"),
-                                             "specs": (None, "any")}),
     "parallel.map": (phix.parallel.map, {"f": (double, "function"), "xs": ([X], "any"),
                                          "executor": (None, "any")}),
     "parallel.shard": (_of(phix.parallel.shard, VECTOR),

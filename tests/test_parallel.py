@@ -157,21 +157,16 @@ def test_meshes_that_are_not_there():
 
 # -- several processes ---------------------------------------------------------------------------
 def launched(
-    ranks: int, what: str, seconds: float, module: str = "tests.parallel_cases"
+    ranks: int, what: str | list[str], seconds: float, module: str = "tests.parallel_cases"
 ) -> subprocess.CompletedProcess[str]:
-    """A program of tests/parallel_cases.py by mpiexec; all its processes end with the time."""
-
-
-def launched(ranks: int, what: str | list[str], seconds: float) -> subprocess.CompletedProcess[str]:
-    """A program of tests/parallel_cases.py, or a script and its arguments, by mpiexec; all its
-    processes end with the time."""
+    """A program of ``module``, or a script and its arguments, by mpiexec; all its processes end
+    with the time."""
     pytest.importorskip("mpi4py", reason="no mpi4py here: pip install phix[mpi]")
     beside = Path(sys.executable).parent
     mpiexec = shutil.which("mpiexec", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
     if mpiexec is None:
         pytest.skip("no mpiexec here: pip install phix[mpi]")
-    command = [mpiexec, "-n", str(ranks), sys.executable, "-m", module, *what.split()]
-    program = ["-m", "tests.parallel_cases", what] if isinstance(what, str) else what
+    program = ["-m", module, *what.split()] if isinstance(what, str) else what
     command = [mpiexec, "-n", str(ranks), sys.executable, *program]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,

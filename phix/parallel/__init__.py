@@ -19,11 +19,9 @@ from phix.core.faces import face
 from phix.parallel.meshes import Mesh, mesh
 from phix.parallel.programs import spmd
 from phix.parallel.saving import load, save
-from phix.parallel.specs import gather, local_parts, shard
+from phix.parallel.sharded import shard
+from phix.parallel.specs import gather, local_parts
 from phix.parallel.sweeps import map
 
-__all__ = ["Mesh", "gather", "load", "map", "mesh", "save", "shard", "spmd"]
-from phix.parallel.sharded import shard
-
-__all__ = ["Mesh", "gather", "local_parts", "mesh", "shard", "spmd"]
+__all__ = ["Mesh", "gather", "load", "local_parts", "map", "mesh", "save", "shard", "spmd"]
 __dir__ = face(__all__)

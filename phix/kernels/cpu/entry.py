@@ -9,7 +9,16 @@ word of ``fault`` says (``faults.py``).
 from __future__ import annotations
 
 from phix.core import rewrites
-from phix.kernels.cpu import asking, blas, direct_products, faults, jit, long_loops, product, streaming
+from phix.kernels.cpu import (
+    asking,
+    blas,
+    direct_products,
+    faults,
+    jit,
+    long_loops,
+    product,
+    streaming,
+)
 from phix.kernels.cpu.advice import METADATA, crosses_lanes, fills_vectors
 from phix.kernels.cpu.known import DATA, Module
 from phix.kernels.cpu.native_segment import NativeSegment
