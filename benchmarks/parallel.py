@@ -1,9 +1,9 @@
 """Collectives between ranks beside mpi4py's own calls on the same buffers.
 
 ``python -m benchmarks.parallel`` starts two ranks by mpiexec; ``--ranks 4`` as many. Each line is a
-buffer of every rank. Both take turns in each round, and the medians of the rounds are shown: on a
-machine that does other things as well, a rank waits for the other to come by, and single rounds
-take a hundred times as long.
+buffer of every rank. Both take turns in each round; the medians of the rounds are shown, and the
+shortest: on a machine that does other things as well, a rank waits for the other to come by, and
+most rounds take a hundred times as long.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def rows(mesh: Any, size: int) -> dict[str, Calls]:
     }
 
 
-def measured(calls: Calls, rounds: int) -> dict[str, float]:
-    """The median seconds of a call of each, in turns; every rank makes as many."""
+def measured(calls: Calls, rounds: int) -> dict[str, tuple[float, float]]:
+    """The median and the least seconds of a call of each, in turns; every rank makes as many."""
     from mpi4py import MPI
 
     comm = MPI.COMM_WORLD
@@ -73,12 +73,12 @@ def measured(calls: Calls, rounds: int) -> dict[str, float]:
             calls[name]()
         return (time.perf_counter() - start) / repeats
 
-    least = min(one(name, 3) for name in calls for _ in range(3))
-    repeats = comm.bcast(max(1, min(200, int(_SPAN / least))))
+    least = min(one(name, 1) for name in calls for _ in range(9))
+    repeats = comm.bcast(max(1, min(20, int(_SPAN / least))))
     for _ in range(rounds):
         for name in calls:
             times[name].append(one(name, repeats))
-    return {name: statistics.median(found) for name, found in times.items()}
+    return {name: (statistics.median(found), min(found)) for name, found in times.items()}
 
 
 def compare(sizes: tuple[int, ...], rounds: int) -> None:
@@ -86,16 +86,18 @@ def compare(sizes: tuple[int, ...], rounds: int) -> None:
     mesh = phix.parallel.mesh({"data": -1})
     if mesh.rank == 0:
         print(f"{mesh.size} ranks, {rounds} rounds, load {os.getloadavg()[0]:.1f}")
-        print(f"{'':24}{'mpi4py':>10}{'phix':>10}  phix / mpi4py")
+        print(f"{'':24}{'medians':>22}{'':8}{'shortest rounds':>22}")
+        print(f"{'':24}" + f"{'mpi4py':>11}{'phix':>11}   ratio" * 2)
     for size in sizes:
         for name, calls in rows(mesh, size).items():
             found = measured(calls, rounds)
             if mesh.rank == 0:
-                raw, own = found["mpi4py"], found["phix"]
-                shown = f"{name} of {size >> 10} KB"
-                print(
-                    f"{shown:24}{raw * 1e6:8.0f}us{own * 1e6:8.0f}us  {own / raw:.2f}", flush=True
-                )
+                print(f"{f'{name} of {size >> 10} KB':24}" + "".join(map(_shown, *found.values())),
+                      flush=True)  # fmt: skip
+
+
+def _shown(raw: float, own: float) -> str:
+    return f"{raw * 1e6:9.0f}us{own * 1e6:9.0f}us{own / raw:8.2f}"
 
 
 def main() -> None:

@@ -81,6 +81,9 @@ def loss_whole(logits: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, ...]
 
 
 def communication_cases(data: Data) -> dict[str, Case]:
+    """None of them on many parts, whose derivatives would take that many steps."""
+    if data.n > 8:
+        return {}
     n, x, s, parts, square, blocks = (
         data.n, data.x, data.s, data.parts, data.square, data.blocks
     )  # fmt: skip

@@ -3,8 +3,9 @@
     python -m tests.killed_saves forks FOLDER COUNT SEED
     mpiexec -n 2 python -m tests.killed_saves ranks FOLDER SECONDS
 
-``forks`` starts processes that save one version after the other, kills each, and loads what is
-there: it must be one version, whole, and none older than the last that was known to be saved.
+``forks`` starts processes that save one version after the other, kills each at some moment of the
+saves behind its first, and loads what is there: it must be one version, whole, and none older than
+the last that was known to be saved.
 With ``ranks`` the second rank kills itself after some seconds of saves.
 """
 
@@ -49,27 +50,37 @@ def saving(folder: str, first: int) -> None:
     on = mesh({"data": 1})
     for version in range(first, first + 10**6):
         save(folder, tree(version, 40), on, SPECS)
-        Path(f"{folder}.saved").write_text(str(version))
+        Path(f"{folder}.note").write_text(str(version))
+        os.replace(f"{folder}.note", f"{folder}.saved")
+
+
+def noted(folder: str) -> int:
+    """The last version known to be saved; 0 where there is no note yet."""
+    file = Path(f"{folder}.saved")
+    return int(file.read_text()) if file.exists() else 0
 
 
 def forks(folder: str, count: int, seed: int) -> None:
     draw = random.Random(seed)
     save(folder, tree(0, 40), mesh({"data": 1}), SPECS)
-    known = version = 0
+    version = 0
     for _ in range(count):
+        start = time.monotonic()
         child = os.fork()
         if child == 0:
             try:
                 saving(folder, version + 1)
             finally:
                 os._exit(1)
-        time.sleep(draw.uniform(0.0, 0.02))
+        while noted(folder) <= version:
+            assert os.waitpid(child, os.WNOHANG)[0] == 0, "it ended by itself"
+            time.sleep(0.0005)
+        time.sleep(draw.uniform(0.0, 2 * (time.monotonic() - start)))
+        known = noted(folder)
         os.kill(child, signal.SIGKILL)
         assert os.WIFSIGNALED(os.waitpid(child, 0)[1])
-        text = Path(f"{folder}.saved").read_text() if os.path.exists(f"{folder}.saved") else ""
-        known = int(text) if text else known  # killed while it wrote the note
         version = version_of(folder)
-        assert version >= known, (version, known)
+        assert version >= known > 0, (version, known)
     save(folder, tree(version + 1, 40), mesh({"data": 1}), SPECS)
     left = sorted(os.listdir(folder))
     assert len(left) == 2 and left[0] == "index.json", left

@@ -54,11 +54,11 @@ class StepRun:
 
     def operands(self, step: ir.HostStep) -> tuple[list[Any], list[Any]]:
         """The arrays that a step reads, in the dims that it reads them in, and those it fills."""
-        reads = zip(step.inputs, step.dims)
-        return (
-            [self.array(b).reshape(self.shape(dims)) for b, dims in reads],
-            [self.array(b) for b in step.outputs],
-        )
+        inputs = []
+        for buffer, dims in zip(step.inputs, step.dims):
+            array, shape = self.array(buffer), self.shape(dims)
+            inputs.append(array if array.shape == shape else array.reshape(shape))
+        return inputs, [self.array(b) for b in step.outputs]
 
 
 class HostWalk:
