@@ -134,6 +134,11 @@ def test_loops_and_branches():
     np.testing.assert_allclose(phix.jit(sharded(slope, "data", "data"))(X), slope(x), rtol=1e-9)
 
 
+def test_sizes_that_depend_on_data():
+    f = lambda x: x[ops.nonzero(x > 3.0)[:, 0]].sum(0)  # noqa: E731
+    np.testing.assert_allclose(sharded(f)(X), f(phix.to_tensor(X)))
+
+
 def test_random_numbers_are_those_of_one_process():
     def f(key: Any, x: Any) -> Any:
         noise = phix.random.normal(key, x.shape, "float64")
