@@ -90,8 +90,8 @@ def divided(call: Call, case: Case, rng: np.random.Generator) -> None:
 
 @pytest.mark.parametrize("group", range(4))
 def test_random_programs_with_random_shardings(group, seed):
-    first = 100_000 * seed + 4 * group
-    outcomes = map(random_shardings.run_draw, range(first, first + 4))
+    first = 100_000 * seed + 3 * group
+    outcomes = map(random_shardings.run_draw, range(first, first + 3))
     reports = [o.report() for o in outcomes if o.error]
     assert not reports, "\n\n".join(reports)
 
@@ -132,6 +132,11 @@ def test_loops_and_branches():
         np.testing.assert_allclose(sharded(f, *((s,) if s else s for s in specs))(X), f(x), 1e-10)
     slope = phix.grad(lambda x: f(x).sum())
     np.testing.assert_allclose(phix.jit(sharded(slope, "data", "data"))(X), slope(x), rtol=1e-9)
+
+
+def test_sizes_that_depend_on_data():
+    f = lambda x: x[ops.nonzero(x > 3.0)[:, 0]].sum(0)  # noqa: E731
+    np.testing.assert_allclose(sharded(f)(X), f(phix.to_tensor(X)))
 
 
 def test_random_numbers_are_those_of_one_process():

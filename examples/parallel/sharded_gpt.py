@@ -52,12 +52,14 @@ def trainer(mesh: Any, model: Any, state: Any, optimizer: Any) -> Any:
     return phix.parallel.shard(step, mesh, (*kept, "data"), (*kept, None))
 
 
-def train(mesh: Any, text: str, steps: int = 60, length: int = 64, size: int = 64,
-          batch: int = 16) -> list[float]:  # fmt: skip
+def train(
+    mesh: Any, text: str, steps: int = 60, length: int = 64, size: int = 64, depth: int = 2,
+    batch: int = 16,
+) -> list[float]:  # fmt: skip
     """Train on rows of a text; the losses, which all processes have."""
     alphabet = sorted(set(text))
     numbers = np.array([alphabet.index(c) for c in text], np.int64)
-    model = gpt.GPT.create(phix.random.key(0), len(alphabet), length, size, 4, 2)
+    model = gpt.GPT.create(phix.random.key(0), len(alphabet), length, size, 4, depth)
     optimizer = optim.chain(optim.clip_by_global_norm(1.0), optim.adamw(3e-3))
     state = optimizer.init(model)
     kept = (specs_of(model), specs_of(state))
@@ -83,10 +85,11 @@ def main(argv: list[str]) -> None:
     parser.add_argument("--data", type=int, default=-1, help="processes that share the batch")
     parser.add_argument("--model", type=int, default=1, help="processes that share the weights")
     parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--depth", type=int, default=2, help="blocks of the model")
     options = parser.parse_args(argv)
     mesh = phix.parallel.mesh({"data": options.data, "model": options.model})
     text = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text("utf-8")
-    losses = train(mesh, text, options.steps)
+    losses = train(mesh, text, options.steps, depth=options.depth)
     if mesh.rank == 0:
         print(f"loss {losses[0]:.4f} -> {losses[-1]:.4f} on {mesh}")
 

@@ -11,8 +11,9 @@ collectives that lanes of ``phix.vmap`` know::
 
     step = phix.jit(phix.parallel.spmd(step, mesh, (None, "data", "data"), None))
 
-docs/parallel.md says what derivatives mean there. mpi4py is imported when a mesh of several
-processes is asked for. Imported on first use.
+A function of whole tensors, without collectives, becomes such a one by ``phix.parallel.shard``,
+from the shardings of its arguments. docs/parallel.md says what derivatives mean there. mpi4py is
+imported when a mesh of several processes is asked for. Imported on first use.
 """
 
 from phix.core.faces import face

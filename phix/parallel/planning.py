@@ -129,7 +129,7 @@ class Planner:
         """Remember what is known to be zero, and who makes what."""
         name, outs = equation.op.name, flat(equation.outputs)
         self.made.update(dict.fromkeys(outs, equation))
-        if name == "full" and equation.op.attr("value", equation.attrs) == 0:
+        if name == "full" and rules.is_zero(equation.op.attr("value", equation.attrs)):
             self.zeros.update(outs)
         moves = ("reshape", "expand", "transpose", "cast", "slice")
         if name in moves and self.is_zero(flat(equation.inputs)[0]):

@@ -150,7 +150,7 @@ def pointwise(call: Call) -> Rule:
     out = call.outs[0]
     linear = _LINEAR.get(call.op.name, ())
     is_float = dt.is_differentiable(out.dtype)
-    if call.op.name == "scale" and _is_zero(call.attr("bias")) and is_float:
+    if call.op.name == "scale" and is_zero(call.attr("bias")) and is_float:
         linear = each(0)
     if call.op.name == "divide" and isinstance(call.atoms[1], Literal) and is_float:
         linear = each(0)  # by what may be 0, parts of a sum would be infinities of both signs
@@ -163,7 +163,8 @@ def pointwise(call: Call) -> Rule:
 RULES["stop_gradient"] = pointwise
 
 
-def _is_zero(value: Any) -> bool:
+def is_zero(value: Any) -> bool:
+    """Whether an attribute is known to be 0."""
     return isinstance(value, (int, float)) and value == 0
 
 
@@ -269,7 +270,7 @@ def roll(call: Call) -> Rule:
 def pad(call: Call) -> Rule:
     pairs = call.attr("paddings")
     axes = [k for k in range(call.metas[0].ndim) if any(pairs[2 * k : 2 * k + 2])]
-    linear = each(0) if _is_zero(call.attr("pad_value")) else ()
+    linear = each(0) if is_zero(call.attr("pad_value")) else ()
     return _whole_along(call, axes, linear)
 
 
