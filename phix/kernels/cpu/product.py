@@ -23,8 +23,9 @@ DEPTH = 512
 PARTS = 32
 # Bytes of packed columns that are read again and again for all rows before the next are.
 BLOCK = 256 << 10
-# An operand that meets so few panels of the other is read where it lies.
-FEW = 2
+# An operand that meets so few panels of the other is read where it lies; a right one that a second
+# cache holds, of so many bytes, pays for its packing later still, where tiles are high.
+FEW, FEW_OF_NEAR, NEAR, HIGH = 2, 6, 1 << 20, 8
 # Multiplications, and elements to pack, below which threads do not share them: some microseconds.
 LEAST_SHARED, LEAST_PACKED = 300_000, 32_000
 # Packed operands up to this many bytes need no memory from the pool.
@@ -229,7 +230,11 @@ def _strides(t: Text, tile: Tile) -> dict[str, str]:
         "row_panels": panels("%m", tile.rows[0]), "column_panels": panels("%n", tile.widths[0]),
     }  # fmt: skip
     few_columns = t.let(f"icmp sle i64 {found['column_panels']}, {FEW}")
-    few_rows = t.let(f"icmp sle i64 {found['row_panels']}, {FEW}")
+    most = str(FEW)
+    if tile.rows[0] > HIGH:
+        is_near = t.let(f"icmp sle i64 {t.op('mul', '%n', '%k')}, {NEAR // t.size}")
+        most = t.let(f"select i1 {is_near}, i64 {FEW_OF_NEAR}, i64 {FEW}")
+    few_rows = t.let(f"icmp sle i64 {found['row_panels']}, {most}")
     in_rows = t.let(f"icmp eq i64 {found['y_column']}, 1")
     found["x_lies"] = t.let(f"zext i1 {few_columns} to i64")
     found["y_lies"] = t.let(f"zext i1 {t.let(f'and i1 {few_rows}, {in_rows}')} to i64")
