@@ -299,7 +299,7 @@ def sqrtm(x: Any) -> Any:
 
 def _size(x: Any) -> Any:
     """The norm of Frobenius, [..., 1, 1]."""
-    sizes = ops.abs(x)
+    sizes = ops.abs(ops.stop_gradient(x))  # it is compared alone
     return ops.sqrt(ops.sum(sizes * sizes, [-2, -1], None, True))
 
 
