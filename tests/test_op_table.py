@@ -15,30 +15,37 @@ from harness.checks import CHECKS
 TABLE = {case.op.name: case for case in table_cases()}
 CASES = {name: case for name, case in TABLE.items() if "elsewhere" not in case.test}
 ELSEWHERE = {name: case.test["elsewhere"] for name, case in TABLE.items() if name not in CASES}
-# Here an op's values are those of code as users have it.
+# Here an op's values are those of code as users have it; a composite's are in proofs.
 OPTIMISED = {"jit"}
 
-
-# What composites owe to the primitives that they are made of: of these, the first sample and the
-# last run always, all of them as proofs.
-OF_THEIR_PARTS = {"vmap", "jit_unknown", "strided", "round_trip"}
+# What composites owe to the primitives that they are made of. Of these, the first sample and the
+# last run always, with what ``Case.by_parts`` leaves of a check; all of them as proofs.
+OF_THEIR_PARTS = {"vmap", "jit", "jit_unknown", "strided", "round_trip", "decompose"}
+# All samples always, with what it leaves.
+VALUES = {"forward", "meta"}
+# One composite in so many always, where its derivative is that of its parts.
+HIGHER_ORDER, ONE_IN = "third_order", 4
 
 
 def parameters() -> Iterator[Any]:
     """One a (op, check); the checks of an op share a worker, and so its compiled kernels."""
-    for case in CASES.values():
+    for number, case in enumerate(CASES.values()):
         for name in CHECKS:
             id = f"{case.op.name}-{name}"
-            marks = [pytest.mark.xdist_group(case.op.name), *skip_mark(case, name)]
-            if name not in OPTIMISED:
-                marks.append(pytest.mark.unoptimised)
-            if name in OF_THEIR_PARTS and not case.op.is_primitive and not case.skip.get(name):
-                yield pytest.param(ends_of(case), name, id=id, marks=marks)
-                if len(case.samples) > 2:
-                    proof = [*marks, pytest.mark.prove]
-                    yield pytest.param(case, name, id=f"{id}-all", marks=proof)
-            else:
+            group = [pytest.mark.xdist_group(case.op.name), *skip_mark(case, name)]
+            marks = group if name in OPTIMISED else [*group, pytest.mark.unoptimised]
+            if case.op.is_primitive or case.skip.get(name):
                 yield pytest.param(case, name, id=id, marks=marks)
+            elif name in OF_THEIR_PARTS | VALUES:
+                chosen = case if name in VALUES else ends_of(case)
+                by_parts = dataclasses.replace(chosen, by_parts=True)
+                always = [*group, pytest.mark.unoptimised]
+                yield pytest.param(by_parts, name, id=id, marks=always)
+                yield pytest.param(case, name, id=f"{id}-all", marks=[*marks, pytest.mark.prove])
+            else:
+                is_proof = name == HIGHER_ORDER and not case.op.backward and number % ONE_IN
+                proof = [pytest.mark.prove] if is_proof else []
+                yield pytest.param(case, name, id=id, marks=[*marks, *proof])
 
 
 def ends_of(case: Case) -> Case:
