@@ -155,6 +155,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 TESTS_BETWEEN_FREEZES = 200
+COLLECTOR = (20_000, 50, 50)  # thresholds: between the freezes Python looks around little
 
 
 def pytest_collection_finish() -> None:
@@ -162,6 +163,7 @@ def pytest_collection_finish() -> None:
     of which nothing goes before the end of the run. Nor among what earlier tests have left, the
     programs and plans that phix keeps; see ``pytest_runtest_protocol``."""
     gc.freeze()
+    gc.set_threshold(*COLLECTOR)
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:

@@ -41,9 +41,8 @@ class ScratchCopy:
         for name in (*NEEDED, *more):
             source = ROOT / name
             if source.is_dir():
-                shutil.copytree(
-                    source, folder / name, ignore=shutil.ignore_patterns("__pycache__", "*.tmp")
-                )
+                # with its bytecode: no step compiles what no edit changed
+                shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns("*.tmp"))
             else:
                 shutil.copy2(source, folder / name)
         # The packages of this Python are those that the Makefile would install.
@@ -81,10 +80,8 @@ class ScratchCopy:
             **os.environ,
             "PYTHONPATH": str(self.folder),
             "PHIX_CACHE_DIR": str(self.folder / "kernel-cache"),
-            # Bytecode is kept from step to step, wherever the caller's Python keeps its own.
-            "PYTHONPYCACHEPREFIX": str(self.folder / "bytecode"),
         }
-        environment.pop("PYTHONDONTWRITEBYTECODE", None)
+        environment.pop("PYTHONDONTWRITEBYTECODE", None)  # one step finds that of another
         return subprocess.run(
             command, cwd=self.folder, env=environment, capture_output=True, text=True
         )

@@ -123,6 +123,7 @@ def op_table() -> Iterator[None]:
         yield
 
 
+@pytest.mark.unoptimised
 @pytest.mark.parametrize("name", sorted(PUBLIC))
 def test_public_name_has_an_example_that_runs(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, op_table: None

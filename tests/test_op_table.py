@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 
 from harness.cases import Case, entries_without_test, table_cases
 from harness.checks import CHECKS
+from tests import machine_code
 
 TABLE = {case.op.name: case for case in table_cases()}
 CASES = {name: case for name, case in TABLE.items() if "elsewhere" not in case.test}
@@ -18,27 +20,35 @@ ELSEWHERE = {name: case.test["elsewhere"] for name, case in TABLE.items() if nam
 # Here an op's values are those of code as users have it.
 OPTIMISED = {"jit"}
 
-
-# What composites owe to the primitives that they are made of: of these, the first sample and the
-# last run always, all of them as proofs.
-OF_THEIR_PARTS = {"vmap", "jit_unknown", "strided", "round_trip"}
+# What composites owe to the primitives that they are made of. Of these, the first sample and the
+# last run always, with what ``Case.by_parts`` leaves of a check.
+OF_THEIR_PARTS = {"vmap", "jit", "jit_unknown", "strided", "round_trip", "decompose"}
+# All samples always, with what it leaves.
+VALUES = {"forward", "meta"}
+# One composite in so many always, where its derivative is that of its parts.
+HIGHER_ORDER, ONE_IN = "third_order", 4
+# ``test_all_of_a_composite`` leaves nothing of them to parts: it is a proof.
+LEFT_TO_PARTS = (*sorted(OF_THEIR_PARTS | VALUES), HIGHER_ORDER)
 
 
 def parameters() -> Iterator[Any]:
     """One a (op, check); the checks of an op share a worker, and so its compiled kernels."""
-    for case in CASES.values():
+    for number, case in enumerate(CASES.values()):
         for name in CHECKS:
-            id = f"{case.op.name}-{name}"
+            whole = case.op.is_primitive or case.skip.get(name) or name not in LEFT_TO_PARTS
+            if name == HIGHER_ORDER and not whole and not case.op.backward and number % ONE_IN:
+                continue
             marks = [pytest.mark.xdist_group(case.op.name), *skip_mark(case, name)]
-            if name not in OPTIMISED:
+            if name not in OPTIMISED or not whole:
                 marks.append(pytest.mark.unoptimised)
-            if name in OF_THEIR_PARTS and not case.op.is_primitive and not case.skip.get(name):
-                yield pytest.param(ends_of(case), name, id=id, marks=marks)
-                if len(case.samples) > 2:
-                    proof = [*marks, pytest.mark.prove]
-                    yield pytest.param(case, name, id=f"{id}-all", marks=proof)
-            else:
-                yield pytest.param(case, name, id=id, marks=marks)
+            chosen = case if whole else by_parts(case, name)
+            yield pytest.param(chosen, name, id=f"{case.op.name}-{name}", marks=marks)
+
+
+def by_parts(case: Case, name: str) -> Case:
+    """The case with what is left of it where the parts of a composite stand for the rest."""
+    chosen = ends_of(case) if name in OF_THEIR_PARTS else case
+    return dataclasses.replace(chosen, by_parts=name != HIGHER_ORDER)
 
 
 def ends_of(case: Case) -> Case:
@@ -58,6 +68,19 @@ def skip_mark(case: Case, name: str) -> list[pytest.MarkDecorator]:
 @pytest.mark.parametrize(("case", "name"), list(parameters()))
 def test_op(case: Case, name: str, seed: int) -> None:
     CHECKS[name](dataclasses.replace(case, seed=seed))
+
+
+COMPOSITES = {name: case for name, case in CASES.items() if not case.op.is_primitive}
+
+
+@pytest.mark.prove
+@pytest.mark.parametrize("case", COMPOSITES.values(), ids=COMPOSITES.keys())
+def test_all_of_a_composite(case: Case, seed: int) -> None:
+    """All samples, dtypes and orders, in code as users have it where the check is about that."""
+    for name in LEFT_TO_PARTS:
+        if not case.skip.get(name):
+            with nullcontext() if name in OPTIMISED else machine_code.unoptimised():
+                CHECKS[name](dataclasses.replace(case, seed=seed))
 
 
 def test_every_op_has_samples() -> None:

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 # The dtypes that samples other than the first of their kind run in.
 _MAIN = (dt.bool_, dt.int32, dt.float32, dt.float64, dt.complex64)
+# Those that all of a composite's run in, where its parts stand for the others.
+_OF_PARTS = frozenset({*_MAIN, dt.float16})
 
 
 def _width(kind: str) -> int:
@@ -93,11 +95,16 @@ class Call:
 
 @dataclasses.dataclass(frozen=True, repr=False)
 class Case:
-    """An op of the table and its ``test`` key."""
+    """An op of the table and its ``test`` key.
+
+    ``by_parts``: it is made of ops that are checked themselves, and a check may leave to them what
+    they answer for; the same check without it is a proof.
+    """
 
     op: Op
     test: dict[str, Any]
     seed: int = 0
+    by_parts: bool = False
 
     @functools.cached_property
     def samples(self) -> list[Sample]:
@@ -172,12 +179,15 @@ class Case:
     def sweep(self) -> Iterator[Call]:
         """Every sample in every dtype the op claims that the sample stands for.
 
-        The first sample of a kind runs in all dtypes of that kind, further ones in the main ones;
+        The first sample of a kind runs in all dtypes of that kind, by its parts in the main ones
+        and float16, further ones in the main ones;
         a kind that no sample has takes the numbers of the first sample.
         """
         claimed = self.op.dtypes or frozenset(dt.ALL)
         if "promote_float" in self.op.traits:
             claimed |= {dt.int32, dt.bool_}
+        if self.by_parts and claimed & _OF_PARTS:
+            claimed &= _OF_PARTS
         first: dict[str, Sample] = {}
         for sample in self.samples:
             kind = self._kind(sample)
