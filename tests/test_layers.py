@@ -41,7 +41,7 @@ ROOMS: dict[str, set[str]] = {
     "cupy": {"kernels", "core"},
     "files": {"core"},
     "optim": {"api", "ops", "core"},
-    "scipy": {"api", "primitives", "ops", "core"},
+    "scipy": {"linalg", "random", "api", "primitives", "ops", "core"},
     "parallel": {"api", "interpreters", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},
     "autograd": {"scipy", "numpy", "api", "ops", "core"},
