@@ -10,7 +10,6 @@ from __future__ import annotations
 NAMES: dict[str, str] = {
     # NumPy's names of functions
     "clone": "x itself: tensors are immutable", "distributions": "phix.random",
-    "get_default_dtype": "phix.float32, which Python's floats become",
     "arccos": "phix.ops.acos(x)", "arccosh": "phix.ops.acosh(x)", "arcsin": "phix.ops.asin(x)",
     "arcsinh": "phix.ops.asinh(x)", "arctan": "phix.ops.atan(x)", "arctan2": "phix.ops.atan2(y, x)",
     "arctanh": "phix.ops.atanh(x)", "power": "phix.ops.elementwise_pow(x, y), or x ** y",
@@ -77,7 +76,7 @@ NAMES: dict[str, str] = {
     "compile": "phix.jit(f)", "einsum_path": "phix.ops.einsum([x, y], text)",
     "cuda": "phix.to_tensor(x).to('gpu')", "is_tensor": "isinstance(x, phix.Tensor)",
     "numel": "x.size", "Generator": "phix.random.key(seed)",
-    "set_default_dtype": "dtype= where tensors are made",
+
     "Linear": "phix.nn.Linear.create(key, in_features, out_features)",
     "Conv2d": "phix.nn.functional.conv2d(x, weight, bias)",
     "Conv2D": "phix.nn.functional.conv2d(x, weight, bias)",
