@@ -59,6 +59,7 @@ from phix.core import canonical as _canonical  # noqa: F401 - gives graphs their
 from phix.core import errors
 from phix.core import pytrees as tree
 from phix.core.conversion import to_tensor
+from phix.core.default_floats import default_dtype, get_default_dtype, set_default_dtype
 from phix.core.disk_cache import cache_info, clear_cache
 from phix.core.dtypes import (
     bfloat16,
@@ -150,6 +151,7 @@ __all__ = [
     "custom_vjp",
     "debug",
     "decompose",
+    "default_dtype",
     "derivative",
     "device",
     "devices",
@@ -166,6 +168,7 @@ __all__ = [
     "fori_loop",
     "full",
     "full_like",
+    "get_default_dtype",
     "grad",
     "hessian",
     "hvp",
@@ -218,6 +221,7 @@ __all__ = [
     "scoped_registries",
     "select_n",
     "selected_rows",
+    "set_default_dtype",
     "set_matmul_precision",
     "sparse",
     "spec",

@@ -2720,8 +2720,7 @@ _full = define(
     traits=("nondifferentiable",)
 )
 def full(
-    shape: IntArrayLike, value: ScalarLike, dtype: DTypeLike = "float32",
-    place: PlaceLike | None = None
+    shape: IntArrayLike, value: ScalarLike, dtype: DTypeLike = float, place: PlaceLike | None = None
 ) -> Tensor:
     """A tensor of that shape, every element equal to value.
 
@@ -2754,9 +2753,7 @@ _empty = define(
     "empty", "(IntArray shape, DataType dtype=DataType::FLOAT32, Place place=CPUPlace())",
     "Tensor(out)", infer_meta=("CreateInferMeta", ("shape", "dtype")), traits=("nondifferentiable",)
 )
-def empty(
-    shape: IntArrayLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
-) -> Tensor:
+def empty(shape: IntArrayLike, dtype: DTypeLike = float, place: PlaceLike | None = None) -> Tensor:
     """A tensor of that shape, for where the values do not matter; they are 0.
 
     Args:
@@ -2826,7 +2823,7 @@ _eye = define(
     traits=("nondifferentiable",)
 )
 def eye(
-    num_rows: ScalarLike, num_columns: ScalarLike | None = None, dtype: DTypeLike = "float32",
+    num_rows: ScalarLike, num_columns: ScalarLike | None = None, dtype: DTypeLike = float,
     place: PlaceLike | None = None
 ) -> Tensor:
     """A matrix with 1 on the main diagonal and 0 elsewhere; num_columns None is num_rows.
@@ -2928,9 +2925,7 @@ _ones = define(
     "ones", "(IntArray shape, DataType dtype=DataType::FLOAT32, Place place=CPUPlace())",
     "Tensor(out)", traits=("nondifferentiable",)
 )
-def ones(
-    shape: IntArrayLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
-) -> Tensor:
+def ones(shape: IntArrayLike, dtype: DTypeLike = float, place: PlaceLike | None = None) -> Tensor:
     """A tensor of that shape, every element 1; dtype None is the default float.
 
     Args:
@@ -2944,9 +2939,7 @@ _zeros = define(
     "zeros", "(IntArray shape, DataType dtype=DataType::FLOAT32, Place place=CPUPlace())",
     "Tensor(out)", traits=("nondifferentiable",)
 )
-def zeros(
-    shape: IntArrayLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
-) -> Tensor:
+def zeros(shape: IntArrayLike, dtype: DTypeLike = float, place: PlaceLike | None = None) -> Tensor:
     """A tensor of that shape, every element 0; dtype None is the default float.
 
     Args:
@@ -3031,9 +3024,7 @@ _full_with_tensor = define(
     "full_with_tensor", "(Tensor value, IntArray shape, DataType dtype=DataType::FLOAT32)",
     "Tensor(out)", dtypes=("bool", "int", "float", "complex")
 )
-def full_with_tensor(
-    value: TensorLike, shape: IntArrayLike, dtype: DTypeLike = "float32"
-) -> Tensor:
+def full_with_tensor(value: TensorLike, shape: IntArrayLike, dtype: DTypeLike = float) -> Tensor:
     """A tensor of that shape, every element equal to the one element of value, in dtype.
 
     Args:
@@ -3048,7 +3039,7 @@ _full_int_array = define(
     "Tensor(out)", traits=("nondifferentiable",)
 )
 def full_int_array(
-    value: IntArrayLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
+    value: IntArrayLike, dtype: DTypeLike = float, place: PlaceLike | None = None
 ) -> Tensor:
     """The ints of value as a tensor of one axis, in dtype.
 
@@ -4025,7 +4016,7 @@ _full_ = define(
     "Place place=CPUPlace())", "Tensor(out)", inplace=(("output", "out"),)
 )
 def full_(
-    output: TensorLike, shape: IntArrayLike, value: ScalarLike, dtype: DTypeLike = "float32",
+    output: TensorLike, shape: IntArrayLike, value: ScalarLike, dtype: DTypeLike = float,
     place: PlaceLike | None = None
 ) -> Tensor:
     """A tensor of that shape, every element equal to value, in place of output.
@@ -9970,7 +9961,7 @@ _gaussian = define(
 )
 def gaussian(
     key: TensorLike, shape: IntArrayLike, mean: TensorLike, std: TensorLike,
-    dtype: DTypeLike = "float32", place: PlaceLike | None = None
+    dtype: DTypeLike = float, place: PlaceLike | None = None
 ) -> Tensor:
     """Normal numbers, mean + std * sqrt(2) * erfinv(u) with u uniform in (-1, 1); mean and std are
     tensors that broadcast to shape, and differentiable.
@@ -9992,7 +9983,7 @@ _truncated_gaussian_random = define(
 )
 def truncated_gaussian_random(
     key: TensorLike, shape: IntArrayLike, mean: TensorLike, std: TensorLike, a: TensorLike,
-    b: TensorLike, dtype: DTypeLike = "float32", place: PlaceLike | None = None
+    b: TensorLike, dtype: DTypeLike = float, place: PlaceLike | None = None
 ) -> Tensor:
     """Normal numbers of that mean and std, given that they lie in [a, b], by the inverse of the
     cumulative distribution.
@@ -11175,7 +11166,7 @@ _unique_consecutive = define(
 )
 def unique_consecutive(
     x: TensorLike, return_inverse: bool = False, return_counts: bool = False,
-    axis: IntArrayLike | None = (), dtype: DTypeLike = "float32"
+    axis: IntArrayLike | None = (), dtype: DTypeLike = float
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """x without the elements, or slices along the one axis named, that equal the one before; and
     where asked for, for each of x which of the result it is, and how many each stands for: int32s
@@ -11303,7 +11294,7 @@ _uniform_random_batch_size_like = define(
 def uniform_random_batch_size_like(
     key: TensorLike, input: TensorLike, shape: IntArrayLike, input_dim_idx: int = 0,
     output_dim_idx: int = 0, min: FloatLike = -1.0, max: FloatLike = 1.0, diag_num: int = 0,
-    diag_step: int = 0, diag_val: FloatLike = 1.0, dtype: DTypeLike = "float32"
+    diag_step: int = 0, diag_val: FloatLike = 1.0, dtype: DTypeLike = float
 ) -> Tensor:
     """:func:`uniform_inplace` in a shape whose entry output_dim_idx is the size of input along
     input_dim_idx.

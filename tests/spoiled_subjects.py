@@ -42,6 +42,11 @@ def step(carry: Any, x: Any) -> Any:
     return carry + x, carry
 
 
+def _set_default(dtype: Any) -> None:
+    with phix.default_dtype("float32"):  # which is what it is again behind the block
+        phix.set_default_dtype(dtype)
+
+
 def _pinned(name: Any) -> Any:
     with phix.library(name):
         return phix.ops.tanh(X)
@@ -213,6 +218,8 @@ CREATION: dict[str, Row] = {
     "Tensor": (phix.Tensor, {"data": (X, "any")}),
     "Place": (phix.Place, {"kind": ("cpu", "any"), "index": (0, "any")}),
     "device": (_entered(phix.device), {"place": ("cpu", "Place")}),
+    "default_dtype": (_entered(phix.default_dtype), {"dtype": ("float32", "DataType")}),
+    "set_default_dtype": (_set_default, {"dtype": ("float32", "never DataType")}),
     "set_matmul_precision": (phix.set_matmul_precision, {"precision": ("highest", "str")}),
     "load_ops": (phix.load_ops, {"path": (__file__, "never str")}),
 }  # fmt: skip
@@ -659,6 +666,14 @@ TRAINING: dict[str, Row] = {
     "scipy.special.comb": (phix.scipy.special.comb, {"N": (X, "Tensor"), "k": (X, "Tensor")}),
     "scipy.special.boxcox": (phix.scipy.special.boxcox, {"x": (X, "Tensor"),
                                                          "lmbda": (X, "Tensor")}),
+    "scipy.special.bessel_jn": (phix.scipy.special.bessel_jn, {
+        "z": (X, "Tensor"), "v": (2, "int"), "n_iter": (50, "int")}),
+    "scipy.special.sph_harm_y": (phix.scipy.special.sph_harm_y, {
+        "n": (2, "Tensor"), "m": (1, "Tensor"), "theta": (X, "Tensor"), "phi": (X, "Tensor")}),
+    "scipy.special.wofz": (phix.scipy.special.wofz, {"z": (X, "Tensor")}),
+    "scipy.special.fresnel": (phix.scipy.special.fresnel, {"x": (X, "Tensor")}),
+    "scipy.stats.gaussian_kde": (phix.scipy.stats.gaussian_kde, {
+        "dataset": (X, "Tensor"), "bw_method": ("scott", "any"), "weights": (None, "Tensor")}),
     "scipy.special.bernoulli": (phix.scipy.special.bernoulli, {"n": (3, "int")}),
     "scipy.special.multigammaln": (phix.scipy.special.multigammaln, {"a": (X, "Tensor"),
                                                                      "d": (2, "int")}),

@@ -166,6 +166,11 @@ OF_INTS: dict[str, Any] = {
     "numpy's float": (lambda x: np.float64(0.1) * (x > 0) * x, 0.1),
     "float first": (lambda x: 0.1 * x * (x > 0), 0.1),
     "special": (lambda x: phix.autograd.scipy.special.expit(x > 0) * x, scipy.special.expit(1.0)),
+    "operator": (lambda x: 0.1 * (x > 0) * x, 0.1),
+    "power": (lambda x: (np.sum(x > 0) + 1) ** 0.5 * x, onp.sqrt(2.0)),
+    "method": (lambda x: (np.stack([x, -x, -x]) > 0).mean() * x, 1 / 3),
+    "compiled": (phix.jit(lambda x: (x > 0) / 3 * x), 1 / 3),
+    "cast": (lambda x: (x > 0).astype(float) * 0.1 * x, 0.1),
 }
 
 

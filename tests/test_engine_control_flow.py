@@ -483,3 +483,24 @@ def test_rows_picked_by_computed_places_are_known_outside_too(steps: int) -> Non
     wanted = (ordered * 2.0 if steps > 1 else -ordered), back[:steps].sum(), back * 3.0
     for found, value in zip(phix.jit(f)(*arrays), wanted):
         np.testing.assert_allclose(found.numpy(), value, rtol=1e-12)
+
+
+def test_carries_of_a_loop_of_the_host_keep_their_dims() -> None:
+    """The Fourier transform runs from Python, and so does the loop around it. What it carries flat
+    exchanges its memory with the result, whose dims are others."""
+
+    def looped(x: Any) -> Any:
+        def body(carry: Any) -> Any:
+            k, flat = carry
+            waves = phix.fft.fft2(ops.reshape(flat, [2, 8, 8]))
+            inner = ops.reshape(ops.real(phix.fft.ifft2(0.5 * waves)), [-1])
+            return k + 1, ops.where(ops.sum(inner) > 0, flat[::-1] * 0.9, inner)
+
+        _, flat = phix.while_loop(lambda c: c[0] < 3, body, (0, ops.reshape(x, [-1])))
+        return ops.reshape(flat, x.shape)
+
+    x = np.random.default_rng(0).normal(size=(2, 8, 8))
+    want = x.ravel()
+    for _ in range(3):
+        want = want[::-1] * 0.9 if want.sum() > 0 else 0.5 * want
+    np.testing.assert_allclose(phix.jit(looped)(x), want.reshape(x.shape), rtol=1e-12)

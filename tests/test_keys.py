@@ -419,6 +419,8 @@ AROUND: dict[str, Callable[[], Any]] = {
     "other rewrites": lambda: rewrites.without(frozenset({"join_loops"})),
     "library": lambda: phix.library("scipy"),
     "another library": lambda: phix.library("phix"),
+    "default float": lambda: phix.default_dtype("float64"),
+    "another default float": lambda: phix.default_dtype("bfloat16"),
     "kernels": _registered,
 }
 ARGUMENTS: dict[str, tuple[Any, ...]] = {
@@ -458,7 +460,7 @@ def test_a_call_runs_the_program_of_what_is_around_it(name: str, calls: int) -> 
 
     def programs() -> set[Any]:
         kinds = {known.traced for known in jitted._known.values()}
-        return {key for traced in kinds for key in traced.compiled.programs}
+        return {(id(traced), key) for traced in kinds for key in traced.compiled.programs}
 
     def run() -> None:
         for _ in range(calls):

@@ -43,6 +43,8 @@ ROOMS: dict[str, set[str]] = {
     "optim": {"api", "ops", "core"},
     "scipy": {"api", "primitives", "ops", "core"},
     "parallel": {"api", "files", "interpreters", "ops", "core"},
+    "scipy": {"linalg", "random", "api", "primitives", "ops", "core"},
+    "parallel": {"api", "interpreters", "ops", "core"},
     "array_functions": {"linalg", "fft", "api", "ops", "core"},
     "autograd": {"scipy", "numpy", "api", "ops", "core"},
     "numpy": {"array_functions", "linalg", "fft", "api", "ops", "core"},

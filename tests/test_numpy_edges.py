@@ -82,7 +82,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     "vstack": (lambda: phix.numpy.vstack([]), "needs at least one array"),
     "hstack": (lambda: phix.numpy.hstack([]), "hstack needs at least one array"),
     "stack": (lambda: phix.numpy.stack([]), "stack needs at least one tensor"),
-    "max": (lambda: phix.numpy.max(PAIR), r"x\.real, x\.imag or phix\.ops\.abs"),
+    "max": (lambda: phix.ops.max(PAIR), r"x\.real, x\.imag or phix\.ops\.abs"),
     "less": (lambda: PAIR < PAIR, r"phix\.numpy\.sort orders complex"),
     "flatten": (lambda: phix.ones([2, 2]).flatten(order="F"), r"write x\.T\.flatten"),
     "empty": (lambda: phix.numpy.max(phix.zeros([0])), "give the axis a size from 1"),
@@ -202,3 +202,34 @@ def test_the_place_of_the_extreme_is_never_that_of_a_nan(compiled: bool) -> None
         call = phix.jit(find, static_argnums=1) if compiled else find
         assert call(sign * rows, 1).tolist() == [1, -1, 2]
     assert phix.numpy.nanargmax(rows).item() == 8
+
+
+# -- complex numbers in order, copies, and arguments in another order ------------------------------
+@pytest.mark.unoptimised
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_complex_numbers_have_extremes_in_numpys_order(name: str) -> None:
+    x = np.array([[1 + 2j, 1 + 3j, 0], [2, -1j, 2 + 1j]])
+    own, theirs = getattr(phix.numpy, name), getattr(np, name)
+    for settings in ({}, {"axis": 0}, {"axis": (0, 1), "keepdims": True}):
+        np.testing.assert_array_equal(own(x, **settings), theirs(x, **settings))
+    x[1, 1] = complex(1, np.nan)
+    found = own(x, axis=1).numpy()
+    assert np.isnan(found[1]) and found[0] == theirs(x[0])
+
+
+def test_a_copy_that_is_asked_for_is_one() -> None:
+    """What is donated afterwards ends the copy alone."""
+    x = phix.to_tensor([1.0, 2.0])
+    copies = (phix.numpy.astype(x, x.dtype), phix.numpy.from_dlpack(x, copy=True))
+    assert all(c is not x and not np.shares_memory(c.numpy(), x.numpy()) for c in copies)
+    for c in copies:
+        phix.jit(lambda v: v + 1, donate_argnums=0)(c)
+    assert x.tolist() == [1.0, 2.0]
+    assert phix.numpy.astype(x, x.dtype, copy=False) is x is phix.numpy.from_dlpack(x)
+
+
+def test_arguments_in_the_order_of_others_are_named() -> None:
+    with pytest.raises(errors.ArgumentError, match=r"the shape stands last: randint\(key, low"):
+        phix.random.randint(phix.random.key(0), [3], 0, 5)  # type: ignore[arg-type]
+    with pytest.raises(errors.ArgumentError, match=r"pow: y: is one number here.*x \*\* y"):
+        phix.ops.pow(2.0, phix.to_tensor([1.0, 2.0]))

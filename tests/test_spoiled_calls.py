@@ -52,8 +52,8 @@ def test_every_public_function_is_spoiled() -> None:
     spoiled = {s.name for s in other_subjects()}
     public = {n for n in dir(phix) if not n.startswith("_") and callable(getattr(phix, n))}
     assert public - spoiled <= {
-        "Graph", "bfloat16", "cache_info", "clear_cache", "matmul_precision", "register_backend",
-        "remat", "scoped_registries",
+        "Graph", "bfloat16", "cache_info", "clear_cache", "get_default_dtype", "matmul_precision",
+        "register_backend", "remat", "scoped_registries",
     } | {n for n in public if isinstance(getattr(phix, n), np.dtype)}  # fmt: skip
 
 

@@ -18,9 +18,9 @@ def lower_bound(params, log_density, noise):
     return ops.mean(phix.vmap(log_density)(samples)) + entropy
 
 
-def fit(log_density, size, steps=400, samples=40, rate=0.05, seed=0):
+def fit(log_density, size, steps=400, samples=40, rate=0.05, seed=0, mean=0.0, log_std=0.0):
     optimizer = optim.adam(optim.cosine_decay_schedule(rate, steps))
-    params = (phix.zeros([size], "float64"), phix.zeros([size], "float64"))
+    params = tuple(v + phix.zeros([size], "float64") for v in (mean, log_std))
 
     def step(carry, key):
         params, state = carry

@@ -11,6 +11,7 @@ import numpy as np
 
 from phix.core import context, pytrees, tensor_kinds
 from phix.core.conversion import home, lent_tensor, owned_tensor
+from phix.core.dtypes import default_float
 from phix.core.errors import ArgumentError, described
 from phix.core.graph import Graph
 from phix.core.index_ranges import is_checking
@@ -133,7 +134,8 @@ class Graphs:
         ``settings`` are what else it depends on; if they cannot be hashed, nothing is kept.
         """
         metas = [x.meta for x in leaves]
-        key = (run.treedef, settings, context.bound_axes(), is_checking(), *map(meta_key, metas))
+        around = (context.bound_axes(), is_checking(), default_float())
+        key = (run.treedef, settings, *around, *map(meta_key, metas))
         try:
             found = self.found.get(key)
         except TypeError:

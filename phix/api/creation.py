@@ -43,7 +43,7 @@ def full(shape: IntArrayLike, fill_value: ScalarLike, dtype: DTypeLike | None = 
 
 
 @takes()
-def zeros(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Tensor:
+def zeros(shape: IntArrayLike, dtype: DTypeLike = float) -> Tensor:
     """A tensor of zeros.
 
     >>> import phix
@@ -54,7 +54,7 @@ def zeros(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Tensor:
 
 
 @takes()
-def ones(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Tensor:
+def ones(shape: IntArrayLike, dtype: DTypeLike = float) -> Tensor:
     """A tensor of ones.
 
     >>> import phix
@@ -65,7 +65,7 @@ def ones(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Tensor:
 
 
 @takes()
-def empty(shape: IntArrayLike, dtype: DTypeLike = "float32") -> Tensor:
+def empty(shape: IntArrayLike, dtype: DTypeLike = float) -> Tensor:
     """A tensor whose values do not matter; they are 0.
 
     >>> import phix
@@ -153,7 +153,7 @@ def linspace(
 
 @takes()
 def eye(
-    num_rows: dm.DimLike, num_columns: dm.DimLike | None = None, dtype: DTypeLike = "float32"
+    num_rows: dm.DimLike, num_columns: dm.DimLike | None = None, dtype: DTypeLike = float
 ) -> Tensor:
     """A matrix with 1 on the main diagonal and 0 elsewhere; square if one size is given.
 

@@ -101,7 +101,8 @@ class ReverseRule(Rule):
 
     def forward(self, *operands: Any) -> Any:
         args = pytrees.unflatten(self.in_tree, operands)
-        result = self.fwd(*_woven(args, self.places, self.fixed.values))
+        with context.by_user():
+            result = self.fwd(*_woven(args, self.places, self.fixed.values))
         if not (isinstance(result, tuple) and len(result) == 2):
             raise ArgumentError(
                 f"the forward rule of {self.name} must return (out, residuals), "
@@ -113,7 +114,8 @@ class ReverseRule(Rule):
 
         def backward(residuals: Any, cts: Any) -> Any:
             held = pytrees.unflatten(tree, residuals)
-            grads = self.bwd(*self.fixed.values, held, pytrees.unflatten(self.out_tree, cts))
+            with context.by_user():
+                grads = self.bwd(*self.fixed.values, held, pytrees.unflatten(self.out_tree, cts))
             return self.gradients(grads, metas)
 
         return outs, residuals, backward
@@ -146,7 +148,8 @@ class ForwardRule(Rule):
 
     def tangents(self, primals: Any, tangents: Any) -> Any:
         trees = [pytrees.unflatten(self.in_tree, values) for values in (primals, tangents)]
-        result = self.rule(*self.fixed.values, *trees)
+        with context.by_user():
+            result = self.rule(*self.fixed.values, *trees)
         if not (isinstance(result, tuple) and len(result) == 2):
             raise ArgumentError(
                 f"the jvp rule of {self.name} must return (out, tangent), "

@@ -20,6 +20,7 @@ from phix.api.sizes import Pattern, Sizes
 from phix.core import collector, context, pickling, pytrees, rewrites, stack
 from phix.core.arrays import all_apart
 from phix.core.context import deciding
+from phix.core.dtypes import default_float
 from phix.core.errors import (
     NO_ROOM,
     ArgumentError,
@@ -410,9 +411,9 @@ def _cut(structure: pytrees.TreeDef) -> str:
     return text if len(text) <= 120 else f"{text[:100]} ... ({structure.num_leaves} tensors)"
 
 
-def around() -> tuple[Any, bool, frozenset[str]]:
+def around() -> tuple[Any, bool, frozenset[str], Any]:
     """What a trace depends on besides the arguments: see ``CallKind``."""
-    return context.bound_axes(), is_checking(), rewrites.left_out()
+    return context.bound_axes(), is_checking(), rewrites.left_out(), default_float()
 
 
 @contextmanager

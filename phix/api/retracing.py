@@ -25,10 +25,11 @@ class CallKind:
     axes: tuple[tuple[str, Any], ...]  # the named axes in scope
     checks_indices: bool  # whether it looks at indices each time it runs
     left_out: frozenset[str]  # the rewrites that blocks around leave out
+    floats: Any  # the default float: a dtype
 
     def around(self) -> tuple[Any, ...]:
         """What it depends on besides the arguments."""
-        return self.axes, self.checks_indices, self.left_out
+        return self.axes, self.checks_indices, self.left_out, self.floats
 
     def leaves(self, function: Callable[..., Any]) -> dict[str, MetaTensor]:
         """The meta of each leaf by its path, as in ``params['w'][0]``."""
@@ -117,6 +118,8 @@ def _scope(old: CallKind, new: CallKind) -> Iterator[str]:
     if old.left_out != new.left_out:
         here, there = (", ".join(sorted(c.left_out)) or "none" for c in (new, old))
         yield f"the rewrites left out around it are {here}, were {there}"
+    if old.floats != new.floats:
+        yield f"the default float is {new.floats}, was {old.floats}"
 
 
 def explanation(

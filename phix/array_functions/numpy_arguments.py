@@ -19,16 +19,18 @@ from phix.core.tensor import TensorBase
 
 
 class _Floats(threading.local):
-    """The dtype that Python's floats, and ints where floats are wanted, get in this thread."""
+    """The dtype that Python's floats, and ints where floats are wanted, get in this thread; None
+    is the user's default."""
 
-    default = dt.DEFAULT_FLOAT
+    default: np.dtype | None = None
 
 
 _FLOATS = _Floats()
 
 
-def in_floats(dtype: np.dtype, function: Callable[..., Any]) -> Callable[..., Any]:
-    """``function``, for which Python's floats, and ints where floats are wanted, have ``dtype``."""
+def in_floats(dtype: np.dtype | None, function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function``, for which Python's floats, and ints where floats are wanted, have ``dtype``;
+    None is the user's default."""
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> Any:
@@ -44,12 +46,12 @@ def in_floats(dtype: np.dtype, function: Callable[..., Any]) -> Callable[..., An
 
 def default_float() -> np.dtype:
     """float64 where NumPy's own function was called, else phix's default float."""
-    return _FLOATS.default
+    return _FLOATS.default or dt.default_float()
 
 
 def _of_python(value: Any) -> Any:
     """A tensor of what holds no tensors."""
-    if _FLOATS.default == dt.float64 or hasattr(value, "dtype"):
+    if default_float() == dt.float64 or hasattr(value, "dtype"):
         return owned_tensor(np.asarray(value))
     return owned_tensor(value)
 
@@ -70,7 +72,7 @@ def tensor(value: Any) -> Any:
 def floating(value: Any) -> Any:
     """A tensor of floats or complex numbers; bools and ints become the default float."""
     x = tensor(value)
-    return x if dt.is_differentiable(x.dtype) else x.astype(_FLOATS.default)
+    return x if dt.is_differentiable(x.dtype) else x.astype(default_float())
 
 
 def reduced_axes(axis: Any, rank: int) -> tuple[int, ...]:

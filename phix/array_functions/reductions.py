@@ -205,7 +205,22 @@ def _as_part(value: Any, x: Any, at: int) -> Any:
 
 
 # -- extremes ------------------------------------------------------------------------------------
+def _of_complex(reduce: Function, worst: float) -> Function:
+    """``reduce`` for complex numbers, which are ordered by their real and then their imaginary
+    parts; NaN where one is."""
+
+    def found(x: Any, axes: Any, keepdim: bool) -> Any:
+        real, imag = ops.real(x), ops.imag(x)
+        among = ops.where(real == reduce(real, axes, True), imag, worst)
+        out = ops.complex(reduce(real, axes, keepdim), reduce(among, axes, keepdim))
+        return ops.where(ops.any(ops.isnan(x), axes, keepdim), complex(math.nan, math.nan), out)
+
+    return found
+
+
 def _extreme(name: str, doc: str, reduce: Function, pair: Function) -> Function:
+    of_complex = _of_complex(reduce, -math.inf if name == "max" else math.inf)
+
     def extreme(
         a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
         where: Any = None,
@@ -218,7 +233,7 @@ def _extreme(name: str, doc: str, reduce: Function, pair: Function) -> Function:
             start = tensor(initial).astype(x.dtype)
             x = ops.where(tensor(where), x, start)
         if not given(initial):
-            return over(reduce, x, axis, keepdims)
+            return over(of_complex if dt.is_complex(x.dtype) else reduce, x, axis, keepdims)
         start = tensor(initial).astype(x.dtype)
         axes = reduced_axes(axis, x.ndim)
         if 0 in [x.shape[i] for i in axes if isinstance(x.shape[i], int)]:

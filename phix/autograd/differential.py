@@ -24,6 +24,7 @@ from phix.autograd.dispatch import entered, has_tensor, left
 from phix.core import dtypes as dt
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor
+from phix.core.default_floats import default_dtype
 from phix.core.errors import ArgumentError, DifferentiationError
 from phix.core.tensor import TensorBase, Tracer
 
@@ -34,7 +35,9 @@ Function = Callable[..., Any]
 def _unary(
     fun: Function, argnum: Any, args: Any, kwargs: Any, result: Function = entered
 ) -> tuple[Function, Any]:
-    """``fun`` of the arguments of these places alone, as tensors to tensors, and those."""
+    """``fun`` of the arguments of these places alone, as tensors to tensors, and those.
+
+    Where it runs, the default float is float64, as NumPy's is."""
     places = tuple(argnum) if isinstance(argnum, (tuple, list)) else (argnum,)
     if not all(isinstance(p, (int, np.integer)) and -len(args) <= p < len(args) for p in places):
         raise ArgumentError(f"argnum must be a place among the {len(args)} arguments that are "
@@ -45,7 +48,8 @@ def _unary(
         own = list(args)
         for place, value in zip(places, (x,) if is_one else x):
             own[place] = value
-        return result(fun(*own, **kwargs))
+        with default_dtype("float64"):
+            return result(fun(*own, **kwargs))
 
     chosen = tuple(args[p] for p in places)
     return function, entered(chosen[0] if is_one else chosen)
@@ -59,7 +63,8 @@ def _pulled(function: Function, x: Any) -> tuple[Any, Function]:
     out, pull = _vjp(function, x)
 
     def back(cotangent: Any) -> Any:
-        return _conjugate(pull(_conjugate(cotangent))[0])
+        with default_dtype("float64"):
+            return _conjugate(pull(_conjugate(cotangent))[0])
 
     return out, back
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from phix.core.conversion import out_of_range
 from phix.core.dims import Dim
-from phix.core.dtypes import as_dtype, has_ints_alone, kind
+from phix.core.dtypes import as_dtype, default_float, has_ints_alone, kind
 from phix.core.errors import (
     ArgumentError,
     ConcretizationError,
@@ -137,9 +137,12 @@ def _str(value: Any) -> str:
 
 
 def _scalar(value: Any) -> Any:
-    if isinstance(value, (Tensor, np.ndarray, np.generic)):
-        value = value.item()
-    elif isinstance(value, TensorBase):
+    if isinstance(value, (Tensor, np.ndarray)) and value.size != 1:
+        raise ArgumentError(
+            f"is one number here, found {value.dtype}{list(value.shape)}; write an op of two "
+            "tensors, such as x ** y (phix.ops.elementwise_pow), x * y, phix.ops.maximum(x, y)"
+        )
+    if isinstance(value, (TensorBase, np.ndarray, np.generic)):
         value = value.item()
     if not isinstance(value, (bool, int, float, complex, Dim)):
         raise TypeError("not a scalar")
@@ -259,12 +262,22 @@ def normalize(
         return ()
     attrs = convert(op, attrs, tensors)
     if op.normalize is None:
-        return attrs
+        return _with_default_float(op, attrs)
     metas = metas_of(inputs)
     try:
         return tuple(op.normalize(*op.merge(metas, attrs)))
     except PhixError as error:
         raise with_call(error, op, metas) from None
+
+
+def _with_default_float(op: Op, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Dtypes that are None where the op's own default is a float: the default float of the call."""
+    if None not in attrs:
+        return attrs
+    return tuple(
+        default_float() if a is None and arg.default == "float32" and arg.type == "DataType" else a
+        for arg, a in zip(op.attrs, attrs)
+    )
 
 
 def sized(

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from phix.core.errors import ArgumentError
 
 if TYPE_CHECKING:
@@ -29,8 +31,10 @@ class Context(threading.local):
     settings: Any = None  # core.settings; None are those shipped
     library: str | None = None  # core.libraries
     # how often devices or kernels have come or gone, which the class counts for all threads; -1 in
-    # a block that changes the settings, rewrites or library: see ``deciding``
+    # a block that changes the settings, rewrites, library or default: see ``deciding``
     registrations = 0
+    # core.default_floats: of what is made without a dtype; the class's own is for all threads
+    default_float = np.dtype("float32")
     place: Any = None  # core.places: where new data go; None is the host
     source: Any = None  # core.source: the line that what runs now derives from
     source_below: Any = None  # ... that the stack which this one goes on from was at
@@ -50,26 +54,31 @@ context = Context()
 def deciding() -> Any:
     """What decides programs here, besides their graphs: a part of every key of one.
 
-    The settings, the rewrites left out, the library that is pinned, and how often devices or
-    kernels have come or gone; that number alone where no block changes the others.
+    The settings, the rewrites left out, the library that is pinned, the default float, and how
+    often devices or kernels have come or gone; that number alone where no block changes the others.
     """
     count = context.registrations
     if count >= 0:
         return count
-    here = (context.settings, context.rewrites_left_out, context.library)
+    here = (
+        context.settings, context.rewrites_left_out, context.library, context.default_float
+    )  # fmt: skip
     return (*here, Context.registrations)
 
 
 def note_block() -> None:
-    """Say that a block which changes the settings, rewrites or library begins or ends."""
-    if context.settings is None and not (context.rewrites_left_out or context.library):
-        vars(context).pop("registrations", None)
+    """Say that a block which changes the settings, rewrites, library or default begins or ends."""
+    own = vars(context)
+    changes = context.rewrites_left_out or context.library or "default_float" in own
+    if context.settings is None and not changes:
+        own.pop("registrations", None)
     else:
         context.registrations = -1
 
 
 def note_registration() -> None:
-    """Say that devices or kernels came or went: programs that were found before may be others."""
+    """Say that devices or kernels came or went, or the default float of all threads changed:
+    programs that were found before may be others."""
     Context.registrations += 1
 
 
@@ -144,13 +153,21 @@ class inside:
     """What is called inside a with block is called by rules or graphs, not by the user."""
 
     __slots__ = ("before",)
+    is_inside = True
 
     def __enter__(self) -> None:
         self.before = context.is_inside
-        context.is_inside = True
+        context.is_inside = self.is_inside
 
     def __exit__(self, *exception: object) -> None:
         context.is_inside = self.before
+
+
+class by_user(inside):
+    """What is called inside a with block is the user's own, such as a rule that a rule calls."""
+
+    __slots__ = ()
+    is_inside = False
 
 
 def is_inside() -> bool:

@@ -151,7 +151,7 @@ def _no_array(data: Any) -> ArgumentError:
 def _array(data: Any) -> np.ndarray:
     """Anything array-like as a plain array, which may share its memory.
 
-    Python lists and scalars become bool, int64, float32 or complex64.
+    Python lists and scalars become bool, int64, or of the default float or complex dtype.
     """
     if isinstance(data, np.ndarray):
         array = data
@@ -169,9 +169,9 @@ def _array(data: Any) -> np.ndarray:
             data = [plain_array(v) if isinstance(v, np.ma.MaskedArray) else v for v in data]
         array = _of_python(data)
         if array.dtype == np.float64:
-            array = array.astype(dt.DEFAULT_FLOAT)
+            array = array.astype(dt.default_float())
         elif array.dtype == np.complex128:
-            array = array.astype(dt.DEFAULT_COMPLEX)
+            array = array.astype(dt.default_complex())
     return plain_array(array)
 
 
@@ -273,7 +273,8 @@ def to_tensor(data: Any, dtype: Any = None, place: Any = None) -> Tensor:
     Args:
         data: a tensor, a NumPy array, anything with ``__array__`` or ``__dlpack__`` (arrays of
             CuPy and PyTorch on a GPU too), a Python scalar or nested lists of them. Python data
-            become bool, int64, float32 (the default float) or complex64; arrays keep their dtype.
+            become bool, int64, float32 or complex64, or what ``phix.set_default_dtype`` says;
+            arrays keep their dtype.
             Of a tensor that PyTorch records gradients of, its values.
         dtype: the dtype to convert to.
         place: where the tensor is to live: by default where ``data`` is, if it is a tensor or an

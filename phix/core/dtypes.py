@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from phix.core.context import context
 from phix.core.errors import DTypeError, shown
 
 DType = np.dtype
@@ -43,9 +44,7 @@ FOREIGN = frozenset((bfloat16, *STORAGE))
 # By NumPy's letter; bfloat16, which NumPy has no letter for, is a float too.
 _KINDS = {"b": "bool", "i": "int", "u": "int", "c": "complex"}
 
-DEFAULT_FLOAT = float32
 DEFAULT_INT = int64
-DEFAULT_COMPLEX = complex64
 
 _REAL_OF: dict[np.dtype, np.dtype] = {complex64: float32, complex128: float64}
 _COMPLEX_OF: dict[np.dtype, np.dtype] = {
@@ -67,11 +66,11 @@ def as_dtype(value: Any) -> np.dtype:
     if isinstance(value, np.dtype) and value in NATIVE:
         return value
     if value is float:
-        return DEFAULT_FLOAT
+        return default_float()
     if value is int:
         return DEFAULT_INT
     if value is complex:
-        return DEFAULT_COMPLEX
+        return default_complex()
     if isinstance(value, str) and value in BY_NAME:
         return BY_NAME[value]
     # NumPy takes None for float64, and all that has a dtype for that: arrays, tensors, specs.
@@ -120,7 +119,8 @@ def real_dtype(dtype: np.dtype) -> np.dtype:
 def complex_dtype(dtype: np.dtype) -> np.dtype:
     if is_complex(dtype):
         return dtype
-    return _COMPLEX_OF.get(dtype, DEFAULT_COMPLEX)
+    found = _COMPLEX_OF.get(dtype)
+    return default_complex() if found is None else found
 
 
 @cache
@@ -148,27 +148,39 @@ def promote(a: np.dtype, b: np.dtype) -> np.dtype:
     return a if is_float(a) else b
 
 
-@cache
+_ORDER = {"bool": 0, "int": 1, "float": 2, "complex": 3}
+
+
 def promote_weak(dtype: np.dtype, python_type: Any) -> np.dtype:
     """The dtype a tensor of ``dtype`` meets a Python scalar in; the scalar is weak."""
-    order = {"bool": 0, "int": 1, "float": 2, "complex": 3}
-    scalar = {bool: "bool", int: "int", float: "float", complex: "complex"}[python_type]
-    if dtype in STORAGE or order[kind(dtype)] >= order[scalar]:
+    if dtype in STORAGE or _ORDER[kind(dtype)] >= _ORDER[python_type.__name__]:
         return dtype
-    if scalar == "int":
-        return DEFAULT_INT
-    if scalar == "float":
-        return DEFAULT_FLOAT
-    return complex_dtype(dtype)
+    return complex_dtype(dtype) if python_type is complex else default_dtype(python_type)
+
+
+def default_float() -> np.dtype:
+    """The dtype of Python's floats, and of ints where floats are wanted.
+
+    What the user has set (``core.default_floats``) holds for the user's own calls. Inside ops it is
+    float32, so that what an op is made of is the same under every default.
+    """
+    return float32 if context.is_inside else context.default_float
+
+
+def default_complex() -> np.dtype:
+    """The dtype of Python's complex numbers, whose parts are of the default float or wider."""
+    return _COMPLEX_OF[default_float()]
 
 
 def default_dtype(python_type: type) -> np.dtype:
     """The dtype of a Python scalar on its own."""
-    return {bool: bool_, int: DEFAULT_INT, float: DEFAULT_FLOAT, complex: DEFAULT_COMPLEX}[
-        python_type
-    ]
+    if python_type is float:
+        return default_float()
+    if python_type is complex:
+        return default_complex()
+    return bool_ if python_type is bool else DEFAULT_INT
 
 
 def float_of(dtype: np.dtype) -> np.dtype:
     """``dtype`` if it is a float or complex dtype, else the default float."""
-    return dtype if is_differentiable(dtype) or dtype in STORAGE else DEFAULT_FLOAT
+    return dtype if is_differentiable(dtype) or dtype in STORAGE else default_float()

@@ -9,7 +9,8 @@ from phix.core.context import context, note_block, runs_at_once
 from phix.core.errors import ArgumentError, shown
 from phix.core.kernel_registry import BACKENDS
 
-# One entry a block in any thread: as long as there is none, no eager call has to ask.
+# One entry for each block in any thread, and each default float, that eager calls are told apart by
+# (see ``core.default_floats``): as long as there is none, none has to ask.
 PINS: list[str] = []
 
 

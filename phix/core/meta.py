@@ -110,13 +110,13 @@ class MetaConfig:
     is_runtime: bool = False
 
 
-def spec(shape: Sequence[int | str | DimLike], dtype: Any = "float32") -> MetaTensor:
+def spec(shape: Sequence[int | str | DimLike], dtype: Any = float) -> MetaTensor:
     """The meta of an argument that is not at hand, for ``make_graph``, ``jit`` and their kin.
 
     Args:
         shape: one entry a dim: an int; -1 or None for a size unknown at compile time; a string
             for an unknown size with a name. The same name is the same size wherever it stands.
-        dtype: any dtype of phix.
+        dtype: any dtype of phix; the default float if none is given.
 
     Raises:
         ShapeError: a dim below -1, or a name that is no identifier.

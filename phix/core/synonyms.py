@@ -10,7 +10,6 @@ from __future__ import annotations
 NAMES: dict[str, str] = {
     # NumPy's names of functions
     "clone": "x itself: tensors are immutable", "distributions": "phix.random",
-    "get_default_dtype": "phix.float32, which Python's floats become",
     "arccos": "phix.ops.acos(x)", "arccosh": "phix.ops.acosh(x)", "arcsin": "phix.ops.asin(x)",
     "arcsinh": "phix.ops.asinh(x)", "arctan": "phix.ops.atan(x)", "arctan2": "phix.ops.atan2(y, x)",
     "arctanh": "phix.ops.atanh(x)", "power": "phix.ops.elementwise_pow(x, y), or x ** y",
@@ -77,7 +76,6 @@ NAMES: dict[str, str] = {
     "compile": "phix.jit(f)", "einsum_path": "phix.ops.einsum([x, y], text)",
     "cuda": "phix.to_tensor(x).to('gpu')", "is_tensor": "isinstance(x, phix.Tensor)",
     "numel": "x.size", "Generator": "phix.random.key(seed)",
-    "set_default_dtype": "dtype= where tensors are made",
     "Linear": "phix.nn.Linear.create(key, in_features, out_features)",
     "Conv2d": "phix.nn.functional.conv2d(x, weight, bias)",
     "Conv2D": "phix.nn.functional.conv2d(x, weight, bias)",
@@ -135,6 +133,7 @@ NAMES: dict[str, str] = {
     "make_jvp": "phix.jvp(f, x, v)", "primitive": "phix.custom_vjp(f)", "to_static": "phix.jit(f)",
     "multigrad": "phix.grad(f, argnums=(0, 1))", "grad_and_aux": "phix.grad(f, has_aux=True)",
     "value_and_gradient": "phix.value_and_grad(f)", "set_device": "phix.device(place)",
+    "enable_x64": "phix.default_dtype(dtype)", "config": "phix.set_default_dtype(dtype)",
     "get_device": "x.place", "PyLayer": "phix.custom_vjp(f)", "static": "phix.jit(f)",
     "incubate": "phix.jvp, phix.vjp, phix.hessian", "amp": "phix.autocast",
     "auto_cast": "phix.autocast(dtype)", "normal": "phix.random.normal(key, shape)",
@@ -159,6 +158,9 @@ OF_TENSORS: dict[str, str] = {
     "layout": "all tensors are dense; phix.sparse has others",
     "put_": "tensors are immutable; write x = x.at[index].set(values)",
     "split_with_sizes": "write phix.ops.split(x, sizes, axis)",
+    "cat": "write phix.ops.concat([x, y], axis)", "einsum": "write phix.ops.einsum([x, y], text)",
+    "bernoulli_": "write x = phix.random.bernoulli(key, p, x.shape)",
+    "pinverse": "write x.pinv()", "storage_offset": "all tensors begin where their storage does",
     "stack": "write phix.ops.stack([x, y])", "xlogy": "write phix.scipy.special.xlogy(x, y)",
     "addcmul": "write x + value * a * b", "addcdiv": "write x + value * a / b",
     "cdist": "write phix.ops.sqrt(((x[:, None] - y) ** 2).sum(-1))",

@@ -1183,7 +1183,7 @@ class TensorMethods:
     ) -> Tensor:
         """base to num exponents evenly spaced from start to stop, both included; rounded down to an
         int dtype, and dtype None is that of start, stop and base."""
-    def full_with_tensor(self, shape: IntArrayLike, dtype: DTypeLike = 'float32') -> Tensor:
+    def full_with_tensor(self, shape: IntArrayLike, dtype: DTypeLike = float) -> Tensor:
         """A tensor of that shape, every element equal to the one element of value, in dtype."""
     def full_batch_size_like(
         self,
@@ -1506,7 +1506,7 @@ class TensorMethods:
         self,
         shape: IntArrayLike,
         value: ScalarLike,
-        dtype: DTypeLike = 'float32',
+        dtype: DTypeLike = float,
         place: PlaceLike | None = None,
     ) -> Tensor:
         """A tensor of that shape, every element equal to value, in place of output."""

@@ -43,7 +43,7 @@ def prepared(
     if not over:
         raise AttributeValueError(f"{name}: axes is empty; name the axes of {x.meta} to transform")
     wide = dt.is_complex(x.dtype) or x.dtype in (dt.float32, dt.float64)
-    x = x if wide else ops.cast(x, dt.DEFAULT_FLOAT)
+    x = x if wide else ops.cast(x, dt.default_float())
     own = [x.meta.dims[a] for a in over]
     if s is None:
         return x, over, tuple(own)

@@ -65,7 +65,7 @@ def _frequencies(name: str, k: Any, n: Any, d: Any, dtype: Any) -> Any:
             f"{name}: d is 0, and there is no frequency of samples at one time; write the time "
             "from one sample to the next"
         )
-    dtype = dt.DEFAULT_FLOAT if dtype is None else dtype
+    dtype = dt.default_float() if dtype is None else dtype
     step = d if isinstance(d, TensorBase) else ops.full((), d, dtype)
     return ops.cast(k, dtype) / (ops.cast(step, dtype) * n)
 

@@ -76,7 +76,7 @@ def rewrite(graph: Graph, make: Callable[[Stage], Interpreter]) -> Graph:
         return values[atom]
 
     interpreter = make(stage)
-    with context.transformation(interpreter):
+    with context.transformation(interpreter), context.inside():
         for equation in graph.equations:
             stage.source = equation.source
             outs = interpreter.process(

@@ -38,7 +38,7 @@ Run = Callable[..., Any]
 # Programs for matrices of up to this size have it known, so that they can be unrolled.
 _SMALL_MATRIX = 8
 _FIXED = frozenset({bool, int, float, complex, type(None)})
-_PLAIN = _FIXED | {str, type(dt.float32)} | {type(d) for d in dt.ALL}
+_PLAIN = _FIXED | {str, type, type(dt.float32)} | {type(d) for d in dt.ALL}
 
 
 class Eager(Interpreter):
@@ -60,7 +60,7 @@ class Eager(Interpreter):
         return owned_tensor(value, place)
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
-        call = _call(op, attrs) if op.inexact or PINS else (op, attrs)
+        call = _asked(op, attrs) if op.inexact or PINS else (op, attrs)
         try:
             run = self.plans[(call, *[x.known_key or x.key for x in inputs])]
         except AttributeError:
@@ -82,7 +82,7 @@ class Eager(Interpreter):
             else:
                 return None
         try:
-            run = self.mixed[(_call(op, attrs), *keys)]
+            run = self.mixed[(_asked(op, attrs), *keys)]
         except (KeyError, TypeError):
             return None
         return run(*arrays)
@@ -144,7 +144,7 @@ class Eager(Interpreter):
                 fixed.extend(() if x is None else (x.data,))
             else:
                 return  # an array, or a tensor that was cast
-        key = (_call(op, given_attrs), *keys)
+        key = (_asked(op, given_attrs), *keys)
         if len(keys) == fixed.count(None):
             _keep(self.plans, key, run, settings.current().most_eager_plans)
             return
@@ -291,6 +291,12 @@ def _call(op: Op, attrs: tuple[Any, ...]) -> Any:
     if not op.inexact and not PINS:
         return (op, attrs)
     return (op, attrs, pinned(), *[repr(attrs[i]) for i in op.inexact])
+
+
+def _asked(op: Op, attrs: tuple[Any, ...]) -> Any:
+    """As ``_call``, of a call as the user wrote it, whose numbers may be of the default float."""
+    call, float_ = _call(op, attrs), dt.default_float()
+    return call if float_ is dt.float32 else (call, float_)
 
 
 def _plan_key(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:

@@ -193,7 +193,7 @@ def _infer_decomposed(
 ) -> tuple[Any, ...]:
     assert op.decomposition is not None
     interpreter = InferMeta(config)
-    with context.transformation(interpreter):
+    with context.transformation(interpreter), context.inside():
         tracers = map_entries(lambda m: MetaTracer(interpreter, m), metas)
         outs = op.decomposition(*op.merge(tracers, attrs))
     outs = (outs,) if len(op.outputs) == 1 else outs

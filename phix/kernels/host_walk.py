@@ -151,9 +151,15 @@ class HostWalk:
         for (a, b), own in zip(swaps, first):
             if run.arrays[a] is not own:
                 self.copy(own, run.arrays[a])
-                run.arrays[a], run.arrays[b] = own, run.arrays[a]
+                run.arrays[a], run.arrays[b] = own, _shaped(run.arrays[a], run.array(b))
 
 
 def _swap(run: StepRun, swaps: Swaps) -> None:
     for a, b in swaps:
-        run.arrays[a], run.arrays[b] = run.array(b), run.array(a)
+        one, other = run.array(a), run.array(b)
+        run.arrays[a], run.arrays[b] = _shaped(other, one), _shaped(one, other)
+
+
+def _shaped(array: Any, like: Any) -> Any:
+    """The array in the dims of another one: buffers of one size may stand for each other."""
+    return array if array.shape == like.shape else array.reshape(like.shape)

@@ -21,7 +21,7 @@ def tensor(x: Any) -> Any:
 def floating(x: Any) -> Any:
     """``x`` as a tensor of floats or complex numbers; ints become the default float."""
     x = tensor(x)
-    return x if dt.is_differentiable(x.dtype) else ops.cast(x, dt.DEFAULT_FLOAT)
+    return x if dt.is_differentiable(x.dtype) else ops.cast(x, dt.default_float())
 
 
 def matrices(x: Any) -> Any:

@@ -265,9 +265,9 @@ def indices(dimensions: Any, dtype: Any = int, sparse: bool = False) -> Any:
 
 def from_dlpack(x: Any, /, *, device: Any = None, copy: Any = None) -> Any:
     """A tensor of another library's array, by DLPack; its values are copied unless ``copy`` is
-    False."""
+    False. A tensor is given as it is unless ``copy`` is True."""
     if isinstance(x, TensorBase):
-        return _on(x, device)
+        return _on(ops.assign(x) if copy else x, device)
     if not hasattr(x, "__dlpack__"):
         raise ArgumentError(f"from_dlpack takes what has __dlpack__, found {type(x).__name__}")
     if copy is False:

@@ -8,6 +8,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from phix import ops
 from phix.array_functions.numpy_arguments import default_float, tensor
 from phix.core import dtypes as dt
 from phix.core.conversion import common_dtype, to_tensor
@@ -161,9 +162,11 @@ def can_cast(from_: Any, to: Any, casting: str = "safe") -> bool:
 
 
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    """The array in another dtype; of complex numbers as real ones the real parts."""
+    """The array in another dtype, a copy unless ``copy`` is False and it has that dtype; of complex
+    numbers as real ones the real parts."""
     array, wanted = tensor(x), as_dtype(dtype, default_float())
-    found = array if array.dtype == wanted else array.astype(wanted)
+    has_it = array.dtype == wanted
+    found = array if has_it and not copy else ops.assign(array) if has_it else array.astype(wanted)
     place = as_place(device)
     return found if place is None else found.to(place)
 

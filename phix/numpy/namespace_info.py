@@ -41,8 +41,8 @@ class NamespaceInfo:
         """The dtypes of what is made without one."""
         places.as_place(device)
         return {
-            "real floating": dt.DEFAULT_FLOAT,
-            "complex floating": dt.DEFAULT_COMPLEX,
+            "real floating": dt.default_float(),
+            "complex floating": dt.default_complex(),
             "integral": dt.DEFAULT_INT,
             "indexing": dt.DEFAULT_INT,
         }

@@ -35,7 +35,7 @@ _WAYS = {
 
 
 def offered(
-    name: str, function: Function, runs_functions: bool = False, floats: Any = dt.DEFAULT_FLOAT
+    name: str, function: Function, runs_functions: bool = False, floats: Any = None
 ) -> Function:
     """``function`` as the public one of that name, which makes floats of phix's default dtype, or
     of another.

@@ -38,7 +38,7 @@ def full_attrs(shape: Any, value: Any, dtype: Any, place: Any) -> Any:
 @rules.infer_meta("CreateInferMeta")
 def create_meta(shape: Any, dtype: Any) -> MetaTensor:
     check_shape(shape)
-    return MetaTensor(shape, dtype or dt.DEFAULT_FLOAT)
+    return MetaTensor(shape, dtype or dt.default_float())
 
 
 @rules.operands("full")
@@ -56,7 +56,7 @@ def full_like(x: Any, value: Any, dtype: Any, place: Any) -> Any:
 
 @rules.decompose("empty")
 def empty(shape: Any, dtype: Any, place: Any) -> Any:
-    return ops.full(shape, 0, dtype or dt.DEFAULT_FLOAT, place)
+    return ops.full(shape, 0, dtype or dt.default_float(), place)
 
 
 @rules.decompose("empty_like")
@@ -66,12 +66,12 @@ def empty_like(x: Any, dtype: Any, place: Any) -> Any:
 
 @rules.decompose("ones")
 def ones(shape: Any, dtype: Any, place: Any) -> Any:
-    return ops.full(shape, 1, dtype or dt.DEFAULT_FLOAT, place)
+    return ops.full(shape, 1, dtype or dt.default_float(), place)
 
 
 @rules.decompose("zeros")
 def zeros(shape: Any, dtype: Any, place: Any) -> Any:
-    return ops.full(shape, 0, dtype or dt.DEFAULT_FLOAT, place)
+    return ops.full(shape, 0, dtype or dt.default_float(), place)
 
 
 @rules.decompose("full_with_tensor")
@@ -85,7 +85,7 @@ def full_with_tensor(value: Any, shape: Any, dtype: Any) -> Any:
 
 @rules.decompose("full_int_array")
 def full_int_array(value: Any, dtype: Any, place: Any) -> Any:
-    dtype = dtype or dt.DEFAULT_FLOAT
+    dtype = dtype or dt.default_float()
     for number in value:
         check_number(number, dtype)
     if not all(map(dm.is_known, value)):
@@ -106,7 +106,7 @@ def full_batch_size_like_attrs(
         )
     source, target = source % input.ndim, target % len(shape)
     check_shape([d for i, d in enumerate(shape) if i != target])
-    return shape, dtype or dt.DEFAULT_FLOAT, value, source, target, place
+    return shape, dtype or dt.default_float(), value, source, target, place
 
 
 @rules.decompose("full_batch_size_like")
@@ -128,7 +128,7 @@ def arange_attrs(start: Any, end: Any, step: Any, dtype: Any, place: Any) -> Any
     if isinstance(step, dm.Dim) or step == 0:
         raise AttributeValueError(f"step must be a known number other than 0, found {step}")
     if dtype is None:
-        dtype = dt.DEFAULT_FLOAT if any(isinstance(v, float) for v in numbers) else dt.int64
+        dtype = dt.default_float() if any(isinstance(v, float) for v in numbers) else dt.int64
     if dtype in dt.STORAGE:
         raise DTypeError(f"arange counts in ints or floats, found {dtype}; cast what it gives")
     return start, end, step, dtype, place
@@ -169,7 +169,7 @@ def arange_of_tensors(start: Any, end: Any, step: Any, dtype: Any, place: Any) -
     else:
         count = -ops.floor_divide(start - end, step)
     counted = ops.cast(ops.arange(0, as_dim(count), 1, dt.int64), kind)
-    dtype = dtype or (dt.DEFAULT_FLOAT if is_float else dt.int64)
+    dtype = dtype or (dt.default_float() if is_float else dt.int64)
     out = ops.cast(start + step * counted, dtype)
     return out if place is None else out.to(place)
 
@@ -226,13 +226,14 @@ def logspace(start: Any, stop: Any, num: Any, base: Any, dtype: Any, place: Any)
 # -- eye, triangles ----------------------------------------------------------------------------
 @rules.normalize("eye")
 def eye_attrs(num_rows: Any, num_columns: Any, dtype: Any, place: Any) -> Any:
-    return num_rows, num_rows if num_columns is None else num_columns, dtype, place
+    columns = num_rows if num_columns is None else num_columns
+    return num_rows, columns, dtype or dt.default_float(), place
 
 
 @rules.decompose("eye")
 def eye(num_rows: Any, num_columns: Any, dtype: Any, place: Any) -> Any:
     check_shape((num_rows, num_columns))
-    return ops.cast(_offsets(num_rows, num_columns) == 0, dtype or dt.DEFAULT_FLOAT)
+    return ops.cast(_offsets(num_rows, num_columns) == 0, dtype or dt.default_float())
 
 
 def _offsets(rows: dm.DimLike, columns: dm.DimLike) -> Any:

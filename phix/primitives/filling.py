@@ -46,7 +46,7 @@ def assign_value(output: Any, shape: Any, dtype: Any, values: Any, place: Any) -
 
 @rules.decompose("full_")
 def full_over(output: Any, shape: Any, value: Any, dtype: Any, place: Any) -> Any:
-    return ops.full(shape, value, dtype or dt.DEFAULT_FLOAT, place)
+    return ops.full(shape, value, dtype or dt.default_float(), place)
 
 
 @rules.normalize("fill")

@@ -86,19 +86,19 @@ def create_like(x: MetaTensor, dtype: Any = None, *rest: Any) -> MetaTensor:
 def gaussian(
     shape: Any, mean: Any, std: Any, seed: Any, dtype: Any = None, *rest: Any
 ) -> MetaTensor:
-    return MetaTensor(shape, dtype or dt.DEFAULT_FLOAT)
+    return MetaTensor(shape, dtype or dt.default_float())
 
 
 @rules.infer_meta("TruncatedGaussianRandomInferMeta")
 def truncated_gaussian(
     shape: Any, mean: Any, std: Any, seed: Any, a: Any, b: Any, dtype: Any = None, *rest: Any
 ) -> MetaTensor:
-    return MetaTensor(shape, dtype or dt.DEFAULT_FLOAT)
+    return MetaTensor(shape, dtype or dt.default_float())
 
 
 @rules.infer_meta("UniformRandomInferMeta")
 def uniform(shape: Any, dtype: Any = None, *rest: Any) -> MetaTensor:
-    return MetaTensor(shape, dtype or dt.DEFAULT_FLOAT)
+    return MetaTensor(shape, dtype or dt.default_float())
 
 
 @rules.infer_meta("RandintInferMeta")

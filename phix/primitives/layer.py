@@ -110,7 +110,7 @@ def one_hot_indices(x: MetaTensor, num_classes: Any) -> list[IndexRange]:
 def one_hot(x: Any, num_classes: Any) -> Any:
     _check_numbers(x, "class numbers")
     number = as_int64(ops.reshape(x, (*x.meta.dims, 1)))
-    return ops.cast(number == numbers(num_classes), dt.DEFAULT_FLOAT)
+    return ops.cast(number == numbers(num_classes), dt.float32)
 
 
 # -- dropout -----------------------------------------------------------------------------------

@@ -363,10 +363,18 @@ def number_for(x: Any, value: Any) -> Any:
     return value.astype(x.dtype)
 
 
+@rules.sizes("pow")
+def ints_as_default_floats(x: Any, y: Any) -> Any:
+    """Ints to a fraction are float32, as the op infers; of another default float made before."""
+    is_other = isinstance(y, float) and dt.default_float() != dt.float32
+    is_int = is_other and isinstance(x, TensorBase) and dt.kind(x.dtype) in ("int", "bool")
+    return (x.astype(dt.default_float()) if is_int else x), y
+
+
 @rules.operands("pow")
 def pow_of_tensor(x: Any, y: Any) -> Any:
     if dt.kind(x.dtype) == "int" and dt.is_float(y.dtype):
-        x = x.astype(dt.DEFAULT_FLOAT)
+        x = x.astype(dt.default_float())
     return ops.elementwise_pow(x, y.astype(x.dtype))
 
 

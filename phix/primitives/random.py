@@ -29,7 +29,7 @@ def check_key(key: MetaTensor) -> None:
 
 def float_dtype(dtype: Any) -> Any:
     """The dtype to draw floats of: the default float if none is asked for."""
-    dtype = dtype or dt.DEFAULT_FLOAT
+    dtype = dtype or dt.default_float()
     if not dt.is_float(dtype):
         raise DTypeError(f"dtype must be a float dtype, found {dtype}; cast the result instead")
     return dtype
@@ -112,6 +112,11 @@ def as_dtype(x: Any, dtype: Any) -> Any:
 
 
 # -- uniform, gaussian -------------------------------------------------------------------------
+@rules.normalize("uniform")
+def uniform_attrs(key: MetaTensor, shape: Any, dtype: Any, min: Any, max: Any, place: Any) -> Any:
+    return shape, float_dtype(dtype), place
+
+
 @rules.decompose("uniform")
 def uniform(key: Any, shape: Any, dtype: Any, min: Any, max: Any, place: Any) -> Any:
     """min + (max - min) u; what rounding takes up to max goes to min, so max is left out."""

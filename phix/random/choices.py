@@ -45,7 +45,7 @@ def binomial(
     n: TensorLike,
     p: TensorLike,
     shape: IntArrayLike | None = None,
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike = float,
 ) -> Tensor:
     """How many of n trials succeed, each with probability p; NaN (-1 in an int dtype) where n is
     negative or not finite, or p no probability.
@@ -66,7 +66,7 @@ def multinomial(
     p: TensorLike,
     *,
     shape: IntArrayLike | None = None,
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike = float,
 ) -> Tensor:
     """How often each of the outcomes along the last axis of p comes in n trials.
 
@@ -213,7 +213,7 @@ def _places(key: Any, size: Any, dims: Any, count: Any, replace: bool, p: Any) -
     if chances.ndim != 1 or not dm.may_equal(chances.meta.dims[0], size):
         raise ShapeError(f"p is a vector of {size} probabilities, found {chances.meta}")
     if not dt.is_float(chances.dtype):
-        chances = ops.cast(chances, dt.DEFAULT_FLOAT)
+        chances = ops.cast(chances, dt.default_float())
     if not replace:
         scores = ops.log(chances) + gumbel(key, chances.meta.dims, chances.dtype)
         return ops.topk(scores, count)[1]

@@ -11,7 +11,7 @@ from phix import ops
 from phix.core import dtypes as dt
 from phix.core.annotations import DTypeLike, IntArrayLike
 from phix.core.conversion import owned_tensor
-from phix.core.given import BOUND, takes
+from phix.core.given import BOUND, Kind, is_int, takes
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 
 
@@ -23,7 +23,7 @@ def as_tensor(value: Any) -> Any:
 def uniform(
     key: TensorLike,
     shape: IntArrayLike = (),
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike = float,
     min: TensorLike = 0.0,
     max: TensorLike = 1.0,
 ) -> Tensor:
@@ -47,7 +47,7 @@ def uniform(
 def normal(
     key: TensorLike,
     shape: IntArrayLike = (),
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike = float,
     mean: TensorLike = 0.0,
     std: TensorLike = 1.0,
 ) -> Tensor:
@@ -73,7 +73,7 @@ def truncated_normal(
     lower: TensorLike,
     upper: TensorLike,
     shape: IntArrayLike = (),
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike = float,
     mean: TensorLike = 0.0,
     std: TensorLike = 1.0,
 ) -> Tensor:
@@ -87,7 +87,10 @@ def truncated_normal(
     return ops.truncated_gaussian_random(key, shape, mean, std, lower, upper, dtype)
 
 
-@takes(high=BOUND)
+_LOW = Kind("an int (the shape stands last: randint(key, low, high, shape))", is_int)
+
+
+@takes(low=_LOW, high=BOUND)
 def randint(
     key: TensorLike,
     low: int,
@@ -122,7 +125,7 @@ def bernoulli(key: TensorLike, p: TensorLike = 0.5, shape: IntArrayLike | None =
     """
     chance = as_tensor(p)
     if not dt.is_float(chance.dtype):
-        chance = ops.cast(chance, dt.DEFAULT_FLOAT)
+        chance = ops.cast(chance, dt.default_float())
     return ops.bernoulli(key, chance if shape is None else ops.expand(chance, shape)) != 0
 
 
@@ -140,7 +143,7 @@ def of_uniform(function: Any, key: Any, shape: Any, dtype: Any, least: Any = Non
 
 
 @takes()
-def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
+def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = float) -> Tensor:
     """Numbers with density exp(-x) for x >= 0.
 
     >>> import phix
@@ -151,7 +154,7 @@ def exponential(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "f
 
 
 @takes()
-def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
+def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = float) -> Tensor:
     """Numbers with distribution function exp(-exp(-x)).
 
     >>> import phix
@@ -162,7 +165,7 @@ def gumbel(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float3
 
 
 @takes()
-def laplace(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
+def laplace(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = float) -> Tensor:
     """Numbers with density exp(-abs(x)) / 2.
 
     >>> import phix
@@ -178,7 +181,7 @@ def laplace(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float
 
 
 @takes()
-def logistic(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
+def logistic(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = float) -> Tensor:
     """Numbers with distribution function 1 / (1 + exp(-x)).
 
     >>> import phix
@@ -189,7 +192,7 @@ def logistic(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "floa
 
 
 @takes()
-def cauchy(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = "float32") -> Tensor:
+def cauchy(key: TensorLike, shape: IntArrayLike = (), dtype: DTypeLike = float) -> Tensor:
     """Numbers with density 1 / (pi * (1 + x ** 2)).
 
     >>> import phix

@@ -30,7 +30,7 @@ def gamma(
     key: TensorLike,
     a: TensorLike,
     shape: IntArrayLike | None = None,
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike = float,
 ) -> Tensor:
     """Gamma numbers of density x ** (a - 1) * exp(-x) / gamma(a).
 
@@ -53,7 +53,7 @@ def loggamma(
     key: TensorLike,
     a: TensorLike,
     shape: IntArrayLike | None = None,
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike = float,
 ) -> Tensor:
     """The logarithm of :func:`gamma`, finite also where that is 0 by rounding, for a small a.
 
@@ -70,7 +70,7 @@ def beta(
     a: TensorLike,
     b: TensorLike,
     shape: IntArrayLike | None = None,
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike = float,
 ) -> Tensor:
     """Numbers of density proportional to x ** (a - 1) * (1 - x) ** (b - 1) in [0, 1].
 
@@ -88,7 +88,7 @@ def dirichlet(
     key: TensorLike,
     alpha: TensorLike,
     shape: IntArrayLike | None = None,
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike = float,
 ) -> Tensor:
     """Probabilities p that add to 1 along the last axis, density proportional to
     prod(p ** (alpha - 1)).
@@ -113,7 +113,7 @@ def t(
     key: TensorLike,
     df: TensorLike,
     shape: IntArrayLike | None = None,
-    dtype: DTypeLike = "float32",
+    dtype: DTypeLike = float,
 ) -> Tensor:
     """Student's t of df degrees of freedom, z * sqrt(df / (2 * g)) with z normal and g gamma of
     shape df / 2.

@@ -26,7 +26,7 @@ def floats(*values: Any) -> list[Any]:
     for v in tensors:
         if not _is_weak(v):
             dtype = v.dtype if dtype is None else dt.promote(dtype, v.dtype)
-    dtype = dt.DEFAULT_FLOAT if dtype is None or dt.kind(dtype) in ("int", "bool") else dtype
+    dtype = dt.default_float() if dtype is None or dt.kind(dtype) in ("int", "bool") else dtype
     if dt.is_complex(dtype):
         raise DTypeError(f"takes real numbers, found {dtype}; write it for x.real and x.imag")
     return [ops.full((), v, dtype) if _is_weak(v) else ops.cast(v, dtype) for v in tensors]

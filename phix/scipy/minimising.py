@@ -140,7 +140,7 @@ class _Flat:
         tree = owned_tensor(x0) if _is_array_like(x0) else x0
         leaves, self.treedef = pytrees.flatten(tree)
         tensors = [v if isinstance(v, TensorBase) else owned_tensor(v) for v in leaves]
-        tensors = [ops.cast(v, dt.DEFAULT_FLOAT) if dt.kind(v.dtype) in ("int", "bool") else v
+        tensors = [ops.cast(v, dt.default_float()) if dt.kind(v.dtype) in ("int", "bool") else v
                    for v in tensors]  # fmt: skip
         for v in tensors:
             if v.dtype not in (dt.float32, dt.float64):

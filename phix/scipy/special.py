@@ -26,7 +26,9 @@ from phix.scipy.gammas import (
 )
 from phix.scipy.incomplete_beta import betainc
 from phix.scipy.integrals import dawsn, exp1, expi, expn, ndtri, owens_t, spence
+from phix.scipy.oscillations import fresnel, sici
 from phix.scipy.sums import bernoulli, boxcox, boxcox1p, log_softmax, logsumexp, softmax, zeta
+from phix.scipy.waves import bessel_jn, sph_harm_y, wofz
 
 # Functions of one argument, by SciPy's name and the op's.
 _OF_ONE = {
@@ -83,9 +85,10 @@ def polygamma(n: int, x: _TensorLike) -> _Tensor:
 
 globals().update({name: _of_one(name, op) for name, op in _OF_ONE.items()})
 __all__ = [
-    *_OF_ONE, "bernoulli", "beta", "betainc", "betaln", "boxcox", "boxcox1p", "comb", "dawsn",
-    "entr", "exp1", "expi", "expn", "factorial", "gamma", "gammainc", "gammaincc", "gammasgn",
-    "kl_div", "log_softmax", "loggamma", "logit", "logsumexp", "multigammaln", "ndtri", "owens_t",
-    "poch", "polygamma", "rel_entr", "softmax", "spence", "xlog1py", "xlogy", "zeta",
+    *_OF_ONE, "bernoulli", "bessel_jn", "beta", "betainc", "betaln", "boxcox", "boxcox1p",
+    "comb", "dawsn", "entr", "exp1", "expi", "expn", "factorial", "fresnel", "gamma",
+    "gammainc", "gammaincc", "gammasgn", "kl_div", "log_softmax", "loggamma", "logit",
+    "logsumexp", "multigammaln", "ndtri", "owens_t", "poch", "polygamma", "rel_entr", "sici",
+    "softmax", "spence", "sph_harm_y", "wofz", "xlog1py", "xlogy", "zeta",
 ]  # fmt: skip
 __dir__ = _face(__all__)

@@ -2,6 +2,7 @@
 
 from phix.core.faces import face as _face
 from phix.scipy.continuous import CONTINUOUS as _CONTINUOUS
+from phix.scipy.densities import gaussian_kde
 from phix.scipy.discrete import DISCRETE as _DISCRETE
 from phix.scipy.discrete import VECTORS as _VECTORS
 from phix.scipy.ranks import mode, rankdata, sem
@@ -16,5 +17,5 @@ multivariate_normal, norm = _ALL["multivariate_normal"], _ALL["norm"]
 pareto, poisson, t, truncnorm = _ALL["pareto"], _ALL["poisson"], _ALL["t"], _ALL["truncnorm"]
 uniform, vonmises, wrapcauchy = _ALL["uniform"], _ALL["vonmises"], _ALL["wrapcauchy"]
 
-__all__ = [*_ALL, "mode", "rankdata", "sem"]
+__all__ = [*_ALL, "gaussian_kde", "mode", "rankdata", "sem"]
 __dir__ = _face(__all__)

@@ -224,9 +224,14 @@ def _parameters(op: Op, typed: bool = True) -> list[list[str]]:
         if typed:
             text += f": {_annotation(arg, op)}"
         if open_end:
-            text += f"{' = ' if typed else '='}{literal(default)}"
+            text += f"{' = ' if typed else '='}{_default_text(arg, default)}"
         parameters.append([text])
     return parameters[::-1]
+
+
+def _default_text(arg: Arg, default: Any) -> str:
+    """A default as Python source; FLOAT32 of a dtype is ``float``, whatever that is set to."""
+    return "float" if arg.type == "DataType" and default == "float32" else literal(default)
 
 
 def _public(op: Op) -> list[int]:

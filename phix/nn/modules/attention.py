@@ -61,7 +61,7 @@ class MultiHeadAttention:
         bias: bool = True,
         kdim: int | None = None,
         vdim: int | None = None,
-        dtype: DTypeLike = "float32",
+        dtype: DTypeLike = float,
     ) -> MultiHeadAttention:
         """A layer from embed_dim to embed_dim, each head with its part of it.
 

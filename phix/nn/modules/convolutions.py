@@ -56,7 +56,7 @@ class _Convolution:
         dilation: Any = 1,
         groups: int = 1,
         bias: bool = True,
-        dtype: DTypeLike = "float32",
+        dtype: DTypeLike = float,
     ) -> T:
         """A layer with weights uniform between -1 / sqrt(n) and its opposite, n numbers a sum.
 

@@ -41,7 +41,7 @@ class Linear:
         in_features: int,
         out_features: int,
         bias: bool = True,
-        dtype: DTypeLike = "float32",
+        dtype: DTypeLike = float,
     ) -> Linear:
         """A layer with weights uniform between -1 / sqrt(in_features) and its opposite."""
         first, second = random.split(key)
@@ -73,7 +73,7 @@ class Embedding:
         num_embeddings: int,
         embedding_dim: int,
         padding_idx: int | None = None,
-        dtype: DTypeLike = "float32",
+        dtype: DTypeLike = float,
     ) -> Embedding:
         """A table of standard normal rows; that of padding_idx is 0 and gets no gradient."""
         weight = ops.cast(random.normal(key, [num_embeddings, embedding_dim]), dt.as_dtype(dtype))

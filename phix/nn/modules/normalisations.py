@@ -37,7 +37,7 @@ class LayerNorm:
         normalized_shape: int | Sequence[int],
         epsilon: float = 1e-5,
         bias: bool = True,
-        dtype: DTypeLike = "float32",
+        dtype: DTypeLike = float,
     ) -> LayerNorm:
         """A layer with weights of 1 and biases of 0, of the sizes of the last axes."""
         shape = _shape(normalized_shape)
@@ -64,7 +64,7 @@ class RMSNorm:
     @staticmethod
     @takes()
     def create(
-        normalized_shape: int | Sequence[int], epsilon: float = 1e-5, dtype: DTypeLike = "float32"
+        normalized_shape: int | Sequence[int], epsilon: float = 1e-5, dtype: DTypeLike = float
     ) -> RMSNorm:
         """A layer with weights of 1, of the sizes of the last axes."""
         return RMSNorm(ops.full(_shape(normalized_shape), 1.0, dtype), epsilon)
@@ -92,7 +92,7 @@ class GroupNorm:
     @staticmethod
     @takes(num_groups=at_least(1), num_channels=at_least(1))
     def create(
-        num_groups: int, num_channels: int, epsilon: float = 1e-5, dtype: DTypeLike = "float32"
+        num_groups: int, num_channels: int, epsilon: float = 1e-5, dtype: DTypeLike = float
     ) -> GroupNorm:
         """A layer with weights of 1 and biases of 0."""
         if num_channels % num_groups:
@@ -145,7 +145,7 @@ class BatchNorm:
         num_channels: int,
         momentum: float = 0.9,
         epsilon: float = 1e-5,
-        dtype: DTypeLike = "float32",
+        dtype: DTypeLike = float,
     ) -> BatchNorm:
         """A layer with weights of 1 and biases of 0."""
         ones, zeros = (ops.full([num_channels], v, dtype) for v in (1.0, 0.0))

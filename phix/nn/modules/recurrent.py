@@ -34,7 +34,7 @@ class _Cell:
         input_size: int,
         hidden_size: int,
         bias: bool = True,
-        dtype: DTypeLike = "float32",
+        dtype: DTypeLike = float,
     ) -> Cell:
         """A cell with weights uniform between -1 / sqrt(hidden_size) and its opposite."""
         keys, rows = random.split(key, 4), cls.gates * hidden_size
@@ -159,7 +159,7 @@ class _Layers:
         hidden_size: int,
         num_layers: int = 1,
         bidirectional: bool = False,
-        dtype: DTypeLike = "float32",
+        dtype: DTypeLike = float,
     ) -> Layers:
         """Layers with weights uniform between -1 / sqrt(hidden_size) and its opposite.
 
