@@ -135,6 +135,7 @@ def test_which_products_are_direct() -> None:
     assert direct not in kernels(ops.matmul, (200, 300), (300, 400))
     assert direct not in kernels(ops.matmul, (9, 20, 40), (9, 40, 30), disable="direct_products")
     assert direct not in kernels(ops.matmul, (9, 20, -1), (9, -1, 30))
+    assert direct not in kernels(ops.matmul, (-1, -1, -1), (-1, 30))
     rows = kernels(ops.matmul, (1000, 40), (40, 30))
     assert direct in rows and "gemm_float32(0, 0, 0, 40, 30, 40, " in rows
     rows = kernels(lambda x, y: ops.matmul(x, y, False, True), (-1, 40), (30, 40))

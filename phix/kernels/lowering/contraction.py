@@ -92,7 +92,7 @@ def _product(
     is_narrow = meta.dtype in (dt.float16, dt.bfloat16)  # a loop would sum in the wider dtype
     in_loops = (product.is_small or product.is_dots) and not is_narrow
     if meta.dtype in b.target.product_dtypes and not in_loops:
-        b.target.foresees(f"gemm_{meta.dtype}", product.sizes(product.block))
+        b.target.foresees(f"gemm_{meta.dtype}", product.sizes(product.block or product.rows))
         return b.written((meta,), product.by_library)[0]
     if is_narrow:
         wide = MetaTensor(meta.dims, dt.float32)
@@ -131,17 +131,22 @@ class _Product:
         return tuple(d if isinstance(d, int) else None for d in (rows, self.n, self.k))
 
     @property
-    def block(self) -> dm.DimLike:
-        """Rows of the products that are made, one after the other: all, or blocks of some, where
-        code of its own is written for these and not for all."""
-        _, rows, _ = self._stacked()
+    def block(self) -> int | None:
+        """Rows of the products that are made one after the other, where code of its own is written
+        for so many and not for all; None: all at once."""
+        rows = self.rows
 
         def is_direct(some: dm.DimLike) -> bool:
             return self.b.target.is_direct(f"gemm_{self.meta.dtype}", self.sizes(some))
 
         if self.transpose_x or is_direct(rows):
-            return rows
-        return next(filter(is_direct, _rows_of_blocks(rows)), rows)
+            return None
+        return next(filter(is_direct, _rows_of_blocks(rows)), None)
+
+    @property
+    def rows(self) -> dm.DimLike:
+        """Rows of a matrix of the batch, with all that meet one right operand together."""
+        return self._stacked()[1]
 
     def _stacked(self) -> tuple[dm.Shape, dm.DimLike, dm.Shape]:
         """The batch, the rows of a matrix of it, and the dims of the left operand: all rows that
@@ -176,7 +181,7 @@ class _Product:
         dtype = out.dtype
         batch, m, xd = self._stacked()
         block = self.block
-        if block is not m and self.transpose_y:
+        if block and self.transpose_y:
             self._put_in_order()
         left, right = (self._operand(v, dtype) for v in (self.x, self.y))
         every, columns, inner = (b.dim(d) for d in (m, self.n, self.k))
@@ -193,18 +198,19 @@ class _Product:
             )  # fmt: skip
 
     @contextmanager
-    def _rows(self, rows: dm.DimLike, block: dm.DimLike) -> Iterator[tuple[Expr, Expr]]:
+    def _rows(self, rows: dm.DimLike, block: int | None) -> Iterator[tuple[Expr, Expr]]:
         """A loop over blocks of rows: the first row of one, and how many there are."""
-        b, every, some = self.b, self.b.dim(rows), self.b.dim(block)
-        if block is rows:
+        b, every = self.b, self.b.dim(rows)
+        if block is None:
             yield ZERO, every
             return
-        is_whole = every.fn == "const" and every.data % some.data == 0
-        count = sc.binary("quotient", every + (some.data - 1), some)
-        if every.fn == "const":
-            count = sc.const(-(-every.data // some.data), dt.int64)
+        some = sc.const(block, dt.int64)
+        count = sc.binary("quotient", every + (block - 1), some)
+        if isinstance(rows, int):
+            count = sc.const(-(-rows // block), dt.int64)
         with b.loop(count, "independent") as number:
             first = number * some
+            is_whole = isinstance(rows, int) and rows % block == 0
             yield first, some if is_whole else sc.binary("minimum", every - first, some)
 
     def _put_in_order(self) -> None:
