@@ -192,3 +192,13 @@ def test_a_copy_lives_on_where_the_tensor_is_donated(name: str) -> None:
     copied = COPIES[name](x)
     phix.jit(lambda v: v + 1, donate_argnums=0)(x)
     assert copied.tolist() == [1.0, 2.0]
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_place_of_the_extreme_is_never_that_of_a_nan(compiled: bool) -> None:
+    """NumPy's own answers cannot be trusted where a slice holds but NaN and infinities."""
+    rows = np.array([[np.nan, -np.inf, -np.inf], [np.nan] * 3, [2.0, np.nan, 5.0]])
+    for sign, find in ((1, phix.numpy.nanargmax), (-1, phix.numpy.nanargmin)):
+        call = phix.jit(find, static_argnums=1) if compiled else find
+        assert call(sign * rows, 1).tolist() == [1, -1, 2]
+    assert phix.numpy.nanargmax(rows).item() == 8
