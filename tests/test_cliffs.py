@@ -10,7 +10,7 @@ from benchmarks.cliffs import Phix, Point, sizes, steps
 
 # Where what a program is made of changes: widths of vectors, blocks, tiles.
 PAIRS = ((8, 9), (16, 17), (32, 33), (64, 65), (4, 5), (12, 13), (24, 25), (48, 49), (63, 64))
-TINY = 1000  # operations or bytes: nothing beside a call
+TINY = 2000  # operations or bytes: a library call copies small matrices; nothing beside a call
 # NumPy has all names of the others.
 TRANSFORMED = {"grad", "vmap", "hessian", "at"}
 PLAIN = [n for n, f in FAMILIES.items() if TRANSFORMED.isdisjoint(f.function.__code__.co_names)]

@@ -107,6 +107,27 @@ def test_transformations_stay_in_place():
     assert tangent.item() == pytest.approx(wanted.numpy().sum(), abs=1e-6)
 
 
+def test_constants_of_decompositions_are_where_the_values_are():
+    """Elsewhere than new data, in the backward pass and under vmap too."""
+    x = on(np.arange(1.0, 13.0).reshape(3, 4)).to("float64")
+    fill = dict(starts=[1], ends=[3], steps=[1], axes=[0], decrease_axes=[], none_axes=[],
+                shape=[1], values=[1.5])  # fmt: skip
+    for fn in (
+        lambda v: phix.ops.set_value(v, **fill),
+        lambda v: v * phix.ops.shape(v)[0],
+    ):
+        gradient = phix.grad(lambda v, fn=fn: phix.ops.sum(fn(v)))
+        for call in (fn, gradient, phix.vmap(fn)):
+            found = call(x)
+            assert str(found.place) == "npu:0"
+            np.testing.assert_allclose(found.numpy(), call(x.to("cpu")).numpy(), rtol=1e-12)
+
+    drawn = phix.grad(lambda v: phix.ops.sum(phix.random.gamma(phix.random.key(0), v)))
+    with phix.device("npu"):
+        found = drawn(x)
+    np.testing.assert_allclose(found.numpy(), drawn(x.to("cpu")).numpy(), rtol=1e-6)
+
+
 def test_control_flow_runs_by_the_kernels_of_other_ops():
     x = on([1.0, 2.0])
     doubled = phix.jit(lambda n, v: phix.fori_loop(0, n, lambda i, c: c * 2.0, v))

@@ -256,19 +256,37 @@ def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any
 
 
 def _arg(name: str, doc: str, find: Function, worst: float | None = None) -> Function:
-    """``worst`` stands where NaN is, if it is not None."""
+    """``worst`` stands where NaN is, if it is not None: NaN is left out."""
+
+    def place(x: Any, axis: int, keep: bool = False) -> Any:
+        if worst is None or not dt.is_float(x.dtype):
+            return find(x, axis, keep)
+        found = _place_of_number(find, x, worst, axis)
+        return found if keep else ops.squeeze(found, [axis])
 
     def arg(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
         refuse(out=out)
         x, keep = tensor(a), kept(keepdims)
-        if worst is not None and dt.is_float(x.dtype):
-            x = ops.where(ops.isnan(x), worst, x)
         if axis is not None and (x.ndim or reduced_axes(axis, 0)):
-            return find(x, axis_of(axis, x.ndim), keep)
-        found = find(ops.reshape(x, [-1]), 0)
+            return place(x, axis_of(axis, x.ndim), keep)
+        found = place(ops.reshape(x, [-1]), 0)
         return ops.reshape(found, (1,) * x.ndim) if keep else found
 
     return titled(arg, name, doc)
+
+
+def _place_of_number(find: Function, x: Any, worst: float, axis: int) -> Any:
+    """Where ``find`` finds the extreme of what is not NaN; -1 where all is NaN.
+
+    Where no number is better than ``worst``, NaN, which ``worst`` stands for, is no worse than the
+    numbers, and the first of these is the extreme.
+    """
+    is_number = ops.logical_not(ops.isnan(x))
+    found = find(ops.where(is_number, x, worst), axis, True)
+    first = ops.argmax(ops.cast(is_number, "uint8"), axis, True)
+    some = ops.any(is_number, [axis], True)
+    is_right = ops.take_along_axis(is_number, found, axis)
+    return ops.where(is_right, found, ops.where(some, first, -1))
 
 
 # -- truths --------------------------------------------------------------------------------------
@@ -406,8 +424,8 @@ NAMES: dict[str, Function] = {
     "max": max, "amax": max, "min": min, "amin": min, "ptp": ptp,
     "argmax": _arg("argmax", "The place of the first largest element.", ops.argmax),
     "argmin": _arg("argmin", "The place of the first smallest element.", ops.argmin),
-    "nanargmax": _arg("nanargmax", "As argmax, NaN left out.", ops.argmax, -math.inf),
-    "nanargmin": _arg("nanargmin", "As argmin, NaN left out.", ops.argmin, math.inf),
+    "nanargmax": _arg("nanargmax", "argmax without NaN; -1 if all is NaN.", ops.argmax, -math.inf),
+    "nanargmin": _arg("nanargmin", "argmin without NaN; -1 if all is NaN.", ops.argmin, math.inf),
     "all": all, "any": any, "count_nonzero": count_nonzero,
     "cumsum": cumsum, "cumprod": cumprod, "cumulative_sum": cumulative_sum,
     "cumulative_prod": cumulative_prod,

@@ -13,9 +13,10 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.attrs import as_dim, check_number
+from phix.core.conversion import to_tensor
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
 from phix.core.meta import MetaTensor
-from phix.core.tensor import Tensor, TensorBase
+from phix.core.tensor import TensorBase
 from phix.primitives.widening import as_dtype, widened
 
 
@@ -90,7 +91,7 @@ def full_int_array(value: Any, dtype: Any, place: Any) -> Any:
     if not all(map(dm.is_known, value)):
         numbers = [ops.full((), number, dtype, place) for number in value]
         return ops.stack(numbers, 0)
-    out = Tensor(np.array(value, dt.int64).astype(dtype))
+    out = to_tensor(np.array(value, dt.int64).astype(dtype))
     return out if place is None else out.to(place)
 
 
@@ -282,4 +283,4 @@ def _places(rows: int, columns: int, offset: int, dtype: Any, lies: Any) -> Any:
         raise ShapeError(f"a triangle of [{rows}, {columns}] has too many places to number")
     offset = builtins.min(builtins.max(offset, -rows), columns)
     found = np.nonzero(lies(np.arange(columns), np.arange(rows)[:, None] + offset))
-    return Tensor(np.stack(found).astype(dtype or dt.int64))
+    return to_tensor(np.stack(found).astype(dtype or dt.int64))

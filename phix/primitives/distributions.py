@@ -16,8 +16,8 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
+from phix.core.conversion import to_tensor
 from phix.core.errors import AttributeValueError, DTypeError, ShapeError
-from phix.core.tensor import Tensor
 from phix.core.transforms import transforms
 from phix.core.value_ranges import ValueRange, Weights
 from phix.primitives import random as rand
@@ -115,8 +115,8 @@ def _gamma_slope(a: Any, log_x: Any) -> Any:
     below -40.
     """
     nodes, shares = np.polynomial.legendre.leggauss(_NODES)
-    places = Tensor(((nodes + 1) / 2) ** 2)
-    weights = Tensor(shares * (nodes + 1) / 2)
+    places = to_tensor(((nodes + 1) / 2) ** 2)
+    weights = to_tensor(shares * (nodes + 1) / 2)
     a, log_x = ops.unsqueeze(a, [-1]), ops.unsqueeze(log_x, [-1])
     x = ops.exp(log_x)
     is_below = x < a

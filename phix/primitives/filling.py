@@ -11,9 +11,9 @@ from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
 from phix.core.attrs import check_number
+from phix.core.conversion import to_tensor
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
-from phix.core.tensor import Tensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_fits
 from phix.primitives.positions import numbers_along
@@ -40,7 +40,7 @@ def assign_value(output: Any, shape: Any, dtype: Any, values: Any, place: Any) -
         raise ShapeError(f"shape {dm.shape_text(shape)} takes {size} values, found {len(values)}")
     for value in values:
         check_number(value, dtype)
-    out = Tensor(np.array(values).astype(dtype).reshape(shape))
+    out = to_tensor(np.array(values).astype(dtype).reshape(shape))
     return out if place is None else out.to(place)
 
 

@@ -16,8 +16,8 @@ import numpy as np
 from phix import ops
 from phix.core import dtypes as dt
 from phix.core import rules
+from phix.core.conversion import to_tensor
 from phix.core.errors import DifferentiationError
-from phix.core.tensor import Tensor
 from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.pointwise import broadcast_shapes
 from phix.primitives.widening import as_dtype, in_float32
@@ -117,11 +117,11 @@ def _integral(a: Any, y: Any, above: Any) -> Any:
     dims = (*a.meta.dims, 1)
     reach = ops.stop_gradient(_reach(a, y, above))
     nodes, weights = np.polynomial.legendre.leggauss(_NODES)
-    v = ops.reshape(reach, dims) * Tensor(0.5 * (nodes + 1))
+    v = ops.reshape(reach, dims) * to_tensor(0.5 * (nodes + 1))
     side = ops.reshape(above, dims)
     slope, height = ops.reshape(ops.where(above, y - a, a - y), dims), ops.reshape(y, dims)
     exponent = slope * v + height * _exp_rest(ops.where(side, v, -v))
-    total = ops.sum(ops.exp(-exponent) * Tensor(0.5 * weights), [len(dims) - 1])
+    total = ops.sum(ops.exp(-exponent) * to_tensor(0.5 * weights), [len(dims) - 1])
     return reach * total
 
 

@@ -10,9 +10,9 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core import rules
+from phix.core.conversion import to_tensor
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.meta import MetaTensor
-from phix.core.tensor import Tensor
 from phix.primitives import axes as ax
 from phix.primitives.pointwise import broadcast_shapes
 from phix.primitives.positions import numbers
@@ -287,7 +287,7 @@ def meshgrid(inputs: Any) -> Any:
 def shape(input: Any) -> Any:
     """A constant where all dims are known; unknown ones are filled in when the program runs."""
     if input.meta.is_static():
-        return Tensor(np.array(input.meta.dims, dt.int64))
+        return to_tensor(np.array(input.meta.dims, dt.int64))
     dims = [ops.full((), d, dt.int64) for d in input.meta.dims]
     return ops.stack(dims, 0)
 

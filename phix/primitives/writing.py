@@ -10,10 +10,10 @@ from phix import ops
 from phix.core import dims as dm
 from phix.core import rules
 from phix.core.attrs import check_number
+from phix.core.conversion import to_tensor
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.index_ranges import IndexRange, as_int64
 from phix.core.meta import MetaTensor
-from phix.core.tensor import Tensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import check_fits
 from phix.primitives.indexing import check_index
@@ -151,7 +151,7 @@ def set_value_of_numbers_meta(x: MetaTensor, *given: Any) -> MetaTensor:
 @rules.decompose("set_value")
 def set_value_of_numbers(x: Any, *attrs: Any) -> Any:
     *at, shape, values = attrs
-    numbers = Tensor(np.array(values).astype(x.dtype).reshape(shape))
+    numbers = to_tensor(np.array(values).astype(x.dtype).reshape(shape))
     return set_value_with_tensor(x, numbers, *at)
 
 

@@ -19,7 +19,7 @@ Arrays = list[np.ndarray]
 Function = Callable[..., tuple[Any, ...]]
 
 BY_DIFFERENCES = "by central differences"
-_STEP = 1e-5
+STEP = 1e-5
 # Inputs with more elements than this are probed at that many of them.
 _PROBES = 24
 
@@ -46,9 +46,9 @@ def moved(point: Arrays, direction: Arrays, step: float) -> Arrays:
 
 def central(fn: Function, point: Arrays, direction: Arrays) -> Arrays:
     """The derivative of ``fn`` along ``direction`` by central differences."""
-    ahead = fn(*moved(point, direction, _STEP))
-    behind = fn(*moved(point, direction, -_STEP))
-    return [(np.asarray(a) - np.asarray(b)) / (2 * _STEP) for a, b in zip(ahead, behind)]
+    ahead = fn(*moved(point, direction, STEP))
+    behind = fn(*moved(point, direction, -STEP))
+    return [(np.asarray(a) - np.asarray(b)) / (2 * STEP) for a, b in zip(ahead, behind)]
 
 
 def precision(outs: Sequence[Any]) -> float:
