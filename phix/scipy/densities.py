@@ -11,7 +11,7 @@ from phix import linalg, ops, random
 from phix.core import pytrees
 from phix.core.dims import Dim
 from phix.core.errors import AttributeValueError, ShapeError, described
-from phix.core.given import is_int
+from phix.core.given import is_int, named
 from phix.core.tensor import Tensor, TensorBase, TensorLike
 from phix.scipy.entropies import floats
 from phix.scipy.sums import logsumexp
@@ -50,6 +50,7 @@ class gaussian_kde:
     covariance: Any
     inv_cov: Any
 
+    @named("gaussian_kde")
     def __init__(
         self, dataset: TensorLike, bw_method: Any = None, weights: TensorLike | None = None
     ) -> None:
@@ -85,11 +86,13 @@ class gaussian_kde:
 
     __call__ = pdf = evaluate
 
+    @named("gaussian_kde.logpdf")
     def logpdf(self, x: TensorLike) -> Tensor:
         """The logarithm of the density at points as those of :meth:`evaluate`."""
         points = self._points("logpdf", x)
         return self._of_normals(self.dataset, self.weights, points, self.covariance)
 
+    @named("gaussian_kde.integrate_gaussian")
     def integrate_gaussian(self, mean: TensorLike, cov: TensorLike) -> Tensor:
         """The integral of the density times that of one normal, of ``mean`` [d] and ``cov``."""
         centre, spread = self._alike(mean, cov)
@@ -98,6 +101,7 @@ class gaussian_kde:
         found = self._of_normals(self.dataset, self.weights, ops.reshape(centre, [-1, 1]), total)
         return ops.exp(found[0])
 
+    @named("gaussian_kde.integrate_box_1d")
     def integrate_box_1d(self, low: TensorLike, high: TensorLike) -> Tensor:
         """The integral of a density of single numbers from ``low`` to ``high``."""
         if self.d != 1:
@@ -108,6 +112,7 @@ class gaussian_kde:
         below, above = map(ops.ndtr, ends)
         return ops.sum((above - below) * self.weights)
 
+    @named("gaussian_kde.integrate_kde")
     def integrate_kde(self, other: gaussian_kde) -> Tensor:
         """The integral of the product of this density and another one of as many numbers."""
         if not isinstance(other, gaussian_kde) or other.d != self.d:
@@ -117,6 +122,7 @@ class gaussian_kde:
         logs = self._of_normals(self.dataset, self.weights, other.dataset, total)
         return ops.sum(ops.exp(logs) * other.weights)
 
+    @named("gaussian_kde.resample")
     def resample(self, key: TensorLike, shape: Any = ()) -> Tensor:
         """Draws: a sample for each place of ``shape``, [d, *shape]."""
         dims = (shape,) if is_int(shape) else tuple(shape)
@@ -191,9 +197,10 @@ _NUMBERS = (int, float, np.generic, np.ndarray, TensorBase)
 
 def _factor(density: gaussian_kde, method: Any) -> Any:
     power = -1.0 / (density.d + 4)
-    if method is None or method == "scott":
+    rule = "scott" if method is None else method if isinstance(method, str) else ""
+    if rule == "scott":
         return density.neff**power
-    if isinstance(method, str) and method == "silverman":
+    if rule == "silverman":
         return (density.neff * ((density.d + 2) / 4)) ** power
     found = method(density) if callable(method) else method
     if isinstance(found, _NUMBERS) and not isinstance(found, bool):
