@@ -194,14 +194,6 @@ def test_a_copy_lives_on_where_the_tensor_is_donated(name: str) -> None:
     assert copied.tolist() == [1.0, 2.0]
 
 
-@pytest.mark.parametrize("compiled", [False, True])
-def test_the_place_of_the_extreme_is_never_that_of_a_nan(compiled: bool) -> None:
-    """NumPy's own answers cannot be trusted where a slice holds but NaN and infinities."""
-    rows = np.array([[np.nan, -np.inf, -np.inf], [np.nan] * 3, [2.0, np.nan, 5.0]])
-    for sign, find in ((1, phix.numpy.nanargmax), (-1, phix.numpy.nanargmin)):
-        call = phix.jit(find, static_argnums=1) if compiled else find
-        assert call(sign * rows, 1).tolist() == [1, -1, 2]
-    assert phix.numpy.nanargmax(rows).item() == 8
 # -- complex numbers in order, copies, and arguments in another order ------------------------------
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("name", ["max", "min"])
@@ -231,9 +223,6 @@ def test_arguments_in_the_order_of_others_are_named() -> None:
         phix.random.randint(phix.random.key(0), [3], 0, 5)  # type: ignore[arg-type]
     with pytest.raises(errors.ArgumentError, match=r"pow: y: is one number here.*x \*\* y"):
         phix.ops.pow(2.0, phix.to_tensor([1.0, 2.0]))
-
-
-
 
 
 @pytest.mark.parametrize("compiled", [False, True])
