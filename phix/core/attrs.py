@@ -272,11 +272,10 @@ def normalize(
 
 def _with_default_float(op: Op, attrs: tuple[Any, ...]) -> tuple[Any, ...]:
     """Dtypes that are None where the op's own default is a float: the default float of the call."""
-    if None not in attrs:
+    if not op.float_slots:
         return attrs
     return tuple(
-        default_float() if a is None and arg.default == "float32" and arg.type == "DataType" else a
-        for arg, a in zip(op.attrs, attrs)
+        default_float() if a is None and i in op.float_slots else a for i, a in enumerate(attrs)
     )
 
 

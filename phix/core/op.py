@@ -118,6 +118,10 @@ class Op:
         )
         # Attributes that may be tensors under a transformation: see core.operands.
         self.number_slots = tuple(i for i, a in enumerate(self.attrs) if a.type in NUMBERS)
+        # Dtypes that are the default float of the call where they are not given.
+        self.float_slots = tuple(
+            i for i, a in enumerate(self.attrs) if a.type == "DataType" and a.default == "float32"
+        )
         self.has_graphs = any(a.type.startswith("Graph") for a in self.attrs)
         self.binds_dim = "binds_dim" in self.traits
         # A traced program has what the op is made of: the size of its result is computed there.
