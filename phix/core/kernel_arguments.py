@@ -52,6 +52,11 @@ class Asked:
     dtype: np.dtype | None = None
     layout: str | None = None
 
+    @property
+    def is_something(self) -> bool:
+        """Not by comparison with what asks nothing: to NumPy, float64 equals None."""
+        return any(v is not None for v in (self.place, self.dtype, self.layout))
+
     def holds(self, given: np.dtype) -> bool:
         """Whether each value of dtype ``given`` is one of the dtype that is asked for."""
         own = self.dtype
@@ -133,4 +138,4 @@ class KernelArguments:
         except DTypeError as error:
             raise self.error(f"{name}: {error}") from None
         asked = Asked(kind, dtype, state.layout)
-        return None if asked == NOTHING else asked
+        return asked if asked.is_something else None
