@@ -6,6 +6,7 @@ import functools
 import math
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +28,7 @@ from phix.core.errors import (
 )
 from phix.kernels.cpu.native_program import NativeProgram
 from phix.kernels.loops import nodes as ir
+from phix.kernels.numba.identity import digest
 from toy_device import toy
 
 RNG = np.random.default_rng(5)
@@ -310,6 +312,140 @@ def test_what_changes_between_registration_and_use_is_in_the_key(tmp_path: Path)
         expected = [factor * (1 + more) + table, factor + table]
         found = [float(t.split("[")[1].split("]")[0]) for t in made.stdout.split("Tensor")[1:]]
         assert found == expected, (given, made.stdout)
+
+
+_HERE = """
+import sys, tempfile, pathlib, numba, numpy as np, phix
+from numba.extending import overload
+file = pathlib.Path(tempfile.mkdtemp(), "here.yaml")
+file.write_text("- {op: here, args: (Tensor x), output: Tensor(out), "
+                "infer_meta: {func: UnchangedInferMeta}}")
+phix.load_ops(file)
+factor = float(sys.argv[1])
+padding = [np.ones(150_000) for _ in range(int(factor))]
+large, strided = np.arange(150_000.0), np.arange(20.0)[::2]
+def helper(x): raise NotImplementedError
+def twice(x): return lambda x: x * 2.0
+def thrice(x): return lambda x: x * 3.0
+overload(helper)(twice if factor == 2.0 else thrice)
+@phix.numba.kernel("here", dtypes=["float64"])
+def here(x, out):
+    for i in range(x.size):
+        out[i] = helper(x[i]) + large[i] + strided[i]
+print(*phix.jit(lambda x: phix.ops.here(x))(np.arange(3.0)).numpy().tolist())
+"""
+
+
+def test_what_only_one_process_knows_is_not_kept_on_disk(tmp_path: Path) -> None:
+    """The code of an overload, and arrays that Numba takes by their address."""
+    for factor in (2.0, 3.0):
+        environment = {"PHIX_CACHE_DIR": str(tmp_path), "PATH": "", "OMP_NUM_THREADS": "1"}
+        root = Path(__file__).resolve().parents[1]
+        made = subprocess.run([sys.executable, "-c", _HERE, str(factor)], env=environment,
+                              cwd=root, capture_output=True, text=True)  # fmt: skip
+        assert made.returncode == 0, made.stderr
+        assert made.stdout.split() == [str((factor + 2.0 + 1.0) * k) for k in range(3)]
+
+
+def test_digests_of_what_is_here_alone() -> None:
+    """They do not last, and are the same as long as what they name is."""
+    arrays = {
+        "large": np.zeros(130_000),
+        "strided": np.zeros(6)[::2],
+        "reversed": np.zeros(3)[::-1],
+    }
+    for array in arrays.values():
+
+        def kernel(x: Any, out: Any, array: Any = array) -> None:
+            out[0] = array[0]
+
+        first = digest(kernel)
+        assert not first[1] and digest(kernel) == first
+        kernel.__defaults__ = (array.copy()[::1],)
+        assert digest(kernel)[0] != first[0]
+    small = np.zeros((3, 4)).T  # in Fortran's order: a part of the code
+    assert digest(lambda x, out: small[0])[1]
+
+
+def test_what_is_taken_from_a_module_of_ones_own_counts() -> None:
+    """In a program made later; what else the module has does not."""
+    own = types.ModuleType("own")
+    own.inner, own.K, own.other = types.ModuleType("inner"), 2.0, object()  # type: ignore
+    own.inner.C = 10.0  # type: ignore[attr-defined]
+
+    def kernel(x: Any, how: int, out: Any) -> None:
+        for i in range(x.size):
+            out[i] = x[i] * own.K + own.inner.C
+
+    assert digest(kernel)[1]
+    with phix.scoped_registries():
+        phix.kernels.unregister_kernel("numba_weird", "NUMBA")
+        phix.numba.kernel("numba_weird", dtypes=["float64"])(kernel)
+        for k, c in ((2.0, 10.0), (3.0, 10.0), (3.0, 20.0)):
+            own.K, own.inner.C = k, c  # type: ignore[attr-defined]
+            found = phix.jit(lambda x: ops.numba_weird(x, 0))(np.array([1.0, 2.0]))
+            np.testing.assert_array_equal(found, [k + c, 2 * k + c])
+
+
+@numba.njit
+def _factorial(n: int) -> int:
+    return 1 if n <= 1 else n * _factorial(n - 1)
+
+
+def _with_recursion(x: Any, how: int, out: Any) -> None:
+    out[:] = x * _factorial(4)
+
+
+def _with_print(x: Any, how: int, out: Any) -> None:
+    print("x is", x[0])
+
+
+def _with_objects(x: Any, how: int, out: Any) -> None:
+    with numba.objmode(s="float64"):
+        s = float(np.median(x))
+    out[:] = x - s
+
+
+@pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaWarning")
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (_with_recursion, "calls _factorial, which calls itself with arguments of other types"),
+        (_with_print, "has a part that Python runs, print or objmode"),
+        (_with_objects, "has a part that Python runs, print or objmode"),
+    ],
+)
+def test_what_needs_more_than_its_own_code_is_refused(function: Any, text: str) -> None:
+    """It would end the process, or stop at an Environment that is not there."""
+    with pytest.raises(KernelRegistrationError, match=text):
+        _numba_weird(function)
+
+
+def test_a_function_that_calls_itself_with_the_types_it_is_called_with() -> None:
+    def kernel(x: Any, how: int, out: Any) -> None:
+        out[:] = x * _factorial(x.size + 2)
+
+    np.testing.assert_array_equal(_numba_weird(kernel), [0.0, 24.0])
+
+
+def test_batches_of_a_size_that_is_not_known_or_0() -> None:
+    def each(x: Any) -> Any:
+        return running(x, decay=0.5)
+
+    sized = phix.jit(phix.vmap(each), input_spec=[phix.spec(["b", "n"], "float64")])
+    for b, n in ((2, 3), (0, 3), (3, 0), (1, 1)):
+        x = RNG.standard_normal((b, n))
+        want = [running_in_numpy(row, 0.5) for row in x] if x.size else x
+        np.testing.assert_allclose(sized(x), want, rtol=1e-14)
+    for make in (lambda f: f, phix.jit):
+        assert make(phix.vmap(each))(np.zeros((0, 4))).shape == (0, 4)
+    slope = phix.jit(phix.grad(lambda x: (sized(x) * x).sum()))(X)
+    one = [phix.grad(lambda r: (each(r) * r).sum())(row).numpy() for row in X]
+    np.testing.assert_allclose(slope, np.stack(one), rtol=1e-13)
+    low, high = phix.vmap(lambda x, o: ops.numba_extremes(x, None, [o, o]))(
+        np.zeros((0, 3, 4)), np.zeros((0, 3))
+    )
+    assert low.shape == high.shape == (0, 3)
 
 
 def test_what_is_no_function_of_numbas_is_refused_when_it_is_registered() -> None:
