@@ -322,7 +322,7 @@ def test_filters_in_a_layout_of_their_own(where: Where, own: str, filters: str |
 def test_states_are_checked(op: str, declare: Any, text: str) -> None:
     with pytest.raises(KernelRegistrationError, match=text):
         phix.kernels.register_kernel(op, "CPU", states=declare)(lambda *args: None)
-    with pytest.raises(AttributeError):
+    with pytest.raises(phix.errors.UnknownNameError, match=r"no 'dytpe' .*did you mean dtype"):
         phix.kernels.register_kernel(
             "sinh", "CPU", states=lambda k: setattr(k.input(0), "dytpe", "float32")
         )(lambda *args: None)

@@ -19,8 +19,8 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core import places
-from phix.core.errors import DTypeError, KernelRegistrationError, shown
+from phix.core import hints, places
+from phix.core.errors import DTypeError, KernelRegistrationError, UnknownNameError, shown
 from phix.core.memory_layouts import ANY as ANY
 from phix.core.memory_layouts import LAYOUTS as LAYOUTS
 from phix.core.memory_layouts import is_blocked
@@ -83,6 +83,14 @@ class ArgumentState:
         self.place: Any = None
         self.dtype: Any = None
         self.layout: str | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__slots__:
+            raise UnknownNameError(
+                f"no {name!r} of an argument of a kernel; there are {', '.join(self.__slots__)}; "
+                + (hints.proposal(name, self.__slots__) or "set one of these")
+            )
+        super().__setattr__(name, value)
 
 
 class KernelArguments:
