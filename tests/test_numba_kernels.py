@@ -160,8 +160,10 @@ def test_exceptions_end_the_program(how: int, message: str) -> None:
             with pytest.raises(KernelError) as error:
                 program(x)
             assert message in str(error.value)
-            # Numba knows no line of some
-            assert "numba_ops.py:" in str(error.value) or how in (3, 5)
+            # Numba knows no line of some, but the function that they are in
+            first = numba_ops.weird.__code__.co_firstlineno
+            own = f"in the function at {numba_ops.__file__}:{first}" if how in (3, 5) else "at "
+            assert f", {own}" in str(error.value) and "numba_ops.py:" in str(error.value)
             assert error.value.__cause__ is not None
     np.testing.assert_array_equal(ops.numba_weird(x, 4), 2 * x)  # the process goes on
 
@@ -314,59 +316,6 @@ def test_what_changes_between_registration_and_use_is_in_the_key(tmp_path: Path)
         assert found == expected, (given, made.stdout)
 
 
-_HERE = """
-import sys, tempfile, pathlib, numba, numpy as np, phix
-from numba.extending import overload
-file = pathlib.Path(tempfile.mkdtemp(), "here.yaml")
-file.write_text("- {op: here, args: (Tensor x), output: Tensor(out), "
-                "infer_meta: {func: UnchangedInferMeta}}")
-phix.load_ops(file)
-factor = float(sys.argv[1])
-padding = [np.ones(150_000) for _ in range(int(factor))]
-large, strided = np.arange(150_000.0), np.arange(20.0)[::2]
-def helper(x): raise NotImplementedError
-def twice(x): return lambda x: x * 2.0
-def thrice(x): return lambda x: x * 3.0
-overload(helper)(twice if factor == 2.0 else thrice)
-@phix.numba.kernel("here", dtypes=["float64"])
-def here(x, out):
-    for i in range(x.size):
-        out[i] = helper(x[i]) + large[i] + strided[i]
-print(*phix.jit(lambda x: phix.ops.here(x))(np.arange(3.0)).numpy().tolist())
-"""
-
-
-def test_what_only_one_process_knows_is_not_kept_on_disk(tmp_path: Path) -> None:
-    """The code of an overload, and arrays that Numba takes by their address."""
-    for factor in (2.0, 3.0):
-        environment = {"PHIX_CACHE_DIR": str(tmp_path), "PATH": "", "OMP_NUM_THREADS": "1"}
-        root = Path(__file__).resolve().parents[1]
-        made = subprocess.run([sys.executable, "-c", _HERE, str(factor)], env=environment,
-                              cwd=root, capture_output=True, text=True)  # fmt: skip
-        assert made.returncode == 0, made.stderr
-        assert made.stdout.split() == [str((factor + 2.0 + 1.0) * k) for k in range(3)]
-
-
-def test_digests_of_what_is_here_alone() -> None:
-    """They do not last, and are the same as long as what they name is."""
-    arrays = {
-        "large": np.zeros(130_000),
-        "strided": np.zeros(6)[::2],
-        "reversed": np.zeros(3)[::-1],
-    }
-    for array in arrays.values():
-
-        def kernel(x: Any, out: Any, array: Any = array) -> None:
-            out[0] = array[0]
-
-        first = digest(kernel)
-        assert not first[1] and digest(kernel) == first
-        kernel.__defaults__ = (array.copy()[::1],)
-        assert digest(kernel)[0] != first[0]
-    small = np.zeros((3, 4)).T  # in Fortran's order: a part of the code
-    assert digest(lambda x, out: small[0])[1]
-
-
 def test_what_is_taken_from_a_module_of_ones_own_counts() -> None:
     """In a program made later; what else the module has does not."""
     own = types.ModuleType("own")
@@ -465,6 +414,15 @@ def test_computed_values_in_exceptions_are_not_shown_as_numba_writes_them() -> N
 
     with pytest.raises(KernelError, match=r"ValueError: \('too large', <a computed value>\), at"):
         _numba_weird(fails)
+
+
+def test_exceptions_of_numbas_own_functions_name_the_users() -> None:
+    def assigns(x: Any, how: int, out: Any) -> None:
+        out[...] = np.ones(x.size + 2)
+
+    where = f"{__file__}:{assigns.__code__.co_firstlineno}"
+    with pytest.raises(KernelError, match=f"raised ValueError: .*, in the function at {where}"):
+        _numba_weird(assigns)
 
 
 def test_forward_mode_of_a_backward_op_that_is_a_kernel_alone(tmp_path: Path) -> None:
