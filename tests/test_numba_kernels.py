@@ -425,6 +425,12 @@ def test_exceptions_of_numbas_own_functions_name_the_users() -> None:
         _numba_weird(assigns)
 
 
+def test_numba_that_compiles_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
+    with pytest.raises(KernelRegistrationError, match="compiles nothing under NUMBA_DISABLE_JIT"):
+        _numba_weird(lambda x, how, out: None)
+
+
 def test_forward_mode_of_a_backward_op_that_is_a_kernel_alone(tmp_path: Path) -> None:
     (tmp_path / "square.yaml").write_text(_SQUARE)
 

@@ -52,6 +52,11 @@ def compiled(title: str, function: Callable[..., Any], signature: Any) -> tuple[
     """
     import numba
 
+    if getattr(numba.config, "DISABLE_JIT", False):
+        raise KernelRegistrationError(
+            f"{title}: Numba compiles nothing under NUMBA_DISABLE_JIT; unset it, or step through "
+            "the function with arrays of your own"
+        )
     wrapped = numba.njit(**_OPTIONS)(function)
     try:
         wrapped.compile(signature)
