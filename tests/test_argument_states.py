@@ -15,7 +15,8 @@ from kernel_places import Where, array_of
 from phix import ops
 from phix.core import stages
 from phix.core.errors import KernelRegistrationError
-from phix.passes.check import check
+from phix.core.kernel_selection import lookup
+from phix.passes.check import _check_states, check
 
 pytestmark = pytest.mark.unoptimised
 RNG = np.random.default_rng(0)
@@ -186,6 +187,42 @@ def test_a_dtype_that_does_not_hold_it_is_left_to_another_kernel(where: Where) -
         np.testing.assert_array_equal(make(gathered)(x, wide), X[INDEX])
 
 
+@pytest.mark.parametrize("dtype", ["float64", "complex128"])
+def test_a_wider_dtype_of_inputs_and_outputs(where: Where, dtype: str) -> None:
+    """float64 is a dtype as others: to NumPy, it equals None."""
+    seen: list[Any] = []
+
+    def sinh(ctx: Any, x: Any, out: Any) -> None:
+        seen.append((str(x.dtype), str(out.dtype)))
+        array_of(out)[...] = array_of(x) + 100
+
+    def states(kernel: Any) -> None:
+        kernel.input(0).dtype = kernel.output(0).dtype = dtype
+
+    key = "float32" if dtype == "float64" else "complex64"
+    replace_kernel(where, "sinh", sinh, dtypes=key, states=states)
+    for make in (lambda f: f, phix.jit):
+        found = make(ops.sinh)(where.tensor(X.astype(key)))
+        assert found.dtype == key
+        np.testing.assert_array_equal(found, X.astype(key) + 100)
+    assert set(seen) == {(dtype, dtype)}
+
+
+def test_what_is_asked_is_looked_at_for_float64_too(where: Where) -> None:
+    """The check of graphs tells an argument that is not float64 where its kernel asks that."""
+
+    def states(kernel: Any) -> None:
+        kernel.input(0).dtype = "float64"
+
+    replace_kernel(where, "sinh", lambda *args: None, dtypes="float32", states=states)
+    key = phix.kernels.KernelKey(where.backend, "any", phix.float32)
+    kernel = lookup("sinh", key)
+    assert kernel is not None
+    graph = phix.make_graph(ops.sinh)(phix.spec([2], "float32"))
+    with pytest.raises(phix.errors.GraphError, match="not as its kernel asks"):
+        _check_states(graph.equations[0], kernel)
+
+
 TABLE = """
 - op: centred
   args: (Tensor x, Tensor weight, float epsilon = 1e-5)
@@ -285,7 +322,7 @@ def test_filters_in_a_layout_of_their_own(where: Where, own: str, filters: str |
 def test_states_are_checked(op: str, declare: Any, text: str) -> None:
     with pytest.raises(KernelRegistrationError, match=text):
         phix.kernels.register_kernel(op, "CPU", states=declare)(lambda *args: None)
-    with pytest.raises(AttributeError):
+    with pytest.raises(phix.errors.UnknownNameError, match=r"no 'dytpe' .*did you mean dtype"):
         phix.kernels.register_kernel(
             "sinh", "CPU", states=lambda k: setattr(k.input(0), "dytpe", "float32")
         )(lambda *args: None)

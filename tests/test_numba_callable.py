@@ -10,6 +10,7 @@ import numba
 import numpy as np
 import pytest
 import scipy.integrate
+from numba.core.errors import TypingError
 from scipy import LowLevelCallable
 
 import phix
@@ -121,7 +122,7 @@ def test_sizes_and_types_that_do_not_fit() -> None:
             pair(np.ones(3), np.ones(2))
     with pytest.raises(ShapeError, match=r"axis 1 of x has another size than declared"):
         phix.numba.njit(lambda x: x, phix.spec(["n", 3], "float64"))(np.ones((2, 4)))
-    with pytest.raises(numba.core.errors.TypingError, match="is declared float64"):
+    with pytest.raises(TypingError, match="is declared float64"):
         pair(np.ones(3, "f"), np.ones(3))
 
 
@@ -169,3 +170,35 @@ def test_numba_does_not_keep_addresses_on_disk(tmp_path: Any, monkeypatch: Any) 
     exec(compile(source.read_text(), str(source), "exec"), space)
     with pytest.warns(numba.core.errors.NumbaWarning, match="dynamic globals"):
         space["call"](np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "wrong", "right"),
+    [
+        ("int64", (2.7, 1j, np.ones(1, np.int64)), (np.int8(3), 3, True)),
+        ("bool", (0.5, 2), (True,)),
+        ("float32", (1j,), (3, 0.5)),
+    ],
+)
+def test_numbers_are_not_narrowed(dtype: str, wrong: Any, right: Any) -> None:
+    f = phix.numba.njit(lambda count: ops.cast(count, "float64") * 2.0, phix.spec([], dtype))
+    for value in wrong:
+        with pytest.raises(TypingError, match=rf"argument count is declared {dtype}\[\], found"):
+            f(value)
+    for value in right:
+        assert f(value) == 2.0 * value
+
+
+def test_ints_that_a_dtype_does_not_hold_are_refused() -> None:
+    f = phix.numba.njit(lambda count: count + 1, phix.spec([], "int32"))
+    assert f(2**31 - 2) == 2**31 - 1
+    for large in (2**31, -(2**40)):
+        with pytest.raises(OverflowError, match=r"count is declared int32\[\], and is larger"):
+            f(large)
+
+
+def test_what_is_no_array_is_refused_as_what_it_is() -> None:
+    f = phix.numba.njit(lambda x: x * 2.0, phix.spec(["n"], "float64"))
+    for value in ([1.0, 2.0], 2.0, np.ones((2, 2)), np.ones(2, "f")):
+        with pytest.raises(TypingError, match=r"argument x is declared float64\[n\], found"):
+            f(value)

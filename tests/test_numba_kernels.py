@@ -6,6 +6,7 @@ import functools
 import math
 import subprocess
 import sys
+import types
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -27,6 +28,7 @@ from phix.core.errors import (
 )
 from phix.kernels.cpu.native_program import NativeProgram
 from phix.kernels.loops import nodes as ir
+from phix.kernels.numba.identity import digest
 from toy_device import toy
 
 RNG = np.random.default_rng(5)
@@ -158,8 +160,10 @@ def test_exceptions_end_the_program(how: int, message: str) -> None:
             with pytest.raises(KernelError) as error:
                 program(x)
             assert message in str(error.value)
-            # Numba knows no line of some
-            assert "numba_ops.py:" in str(error.value) or how in (3, 5)
+            # Numba knows no line of some, but the function that they are in
+            first = numba_ops.weird.__code__.co_firstlineno
+            own = f"in the function at {numba_ops.__file__}:{first}" if how in (3, 5) else "at "
+            assert f", {own}" in str(error.value) and "numba_ops.py:" in str(error.value)
             assert error.value.__cause__ is not None
     np.testing.assert_array_equal(ops.numba_weird(x, 4), 2 * x)  # the process goes on
 
@@ -312,6 +316,87 @@ def test_what_changes_between_registration_and_use_is_in_the_key(tmp_path: Path)
         assert found == expected, (given, made.stdout)
 
 
+def test_what_is_taken_from_a_module_of_ones_own_counts() -> None:
+    """In a program made later; what else the module has does not."""
+    own = types.ModuleType("own")
+    own.inner, own.K, own.other = types.ModuleType("inner"), 2.0, object()  # type: ignore
+    own.inner.C = 10.0  # type: ignore[attr-defined]
+
+    def kernel(x: Any, how: int, out: Any) -> None:
+        for i in range(x.size):
+            out[i] = x[i] * own.K + own.inner.C
+
+    assert digest(kernel)[1]
+    with phix.scoped_registries():
+        phix.kernels.unregister_kernel("numba_weird", "NUMBA")
+        phix.numba.kernel("numba_weird", dtypes=["float64"])(kernel)
+        for k, c in ((2.0, 10.0), (3.0, 10.0), (3.0, 20.0)):
+            own.K, own.inner.C = k, c  # type: ignore[attr-defined]
+            found = phix.jit(lambda x: ops.numba_weird(x, 0))(np.array([1.0, 2.0]))
+            np.testing.assert_array_equal(found, [k + c, 2 * k + c])
+
+
+@numba.njit
+def _factorial(n: int) -> int:
+    return 1 if n <= 1 else n * _factorial(n - 1)
+
+
+def _with_recursion(x: Any, how: int, out: Any) -> None:
+    out[:] = x * _factorial(4)
+
+
+def _with_print(x: Any, how: int, out: Any) -> None:
+    print("x is", x[0])
+
+
+def _with_objects(x: Any, how: int, out: Any) -> None:
+    with numba.objmode(s="float64"):
+        s = float(np.median(x))
+    out[:] = x - s
+
+
+@pytest.mark.filterwarnings("ignore::numba.core.errors.NumbaWarning")
+@pytest.mark.parametrize(
+    ("function", "text"),
+    [
+        (_with_recursion, "calls _factorial, which calls itself with arguments of other types"),
+        (_with_print, "has a part that Python runs, print or objmode"),
+        (_with_objects, "has a part that Python runs, print or objmode"),
+    ],
+)
+def test_what_needs_more_than_its_own_code_is_refused(function: Any, text: str) -> None:
+    """It would end the process, or stop at an Environment that is not there."""
+    with pytest.raises(KernelRegistrationError, match=text):
+        _numba_weird(function)
+
+
+def test_a_function_that_calls_itself_with_the_types_it_is_called_with() -> None:
+    def kernel(x: Any, how: int, out: Any) -> None:
+        out[:] = x * _factorial(x.size + 2)
+
+    np.testing.assert_array_equal(_numba_weird(kernel), [0.0, 24.0])
+
+
+def test_batches_of_a_size_that_is_not_known_or_0() -> None:
+    def each(x: Any) -> Any:
+        return running(x, decay=0.5)
+
+    sized = phix.jit(phix.vmap(each), input_spec=[phix.spec(["b", "n"], "float64")])
+    for b, n in ((2, 3), (0, 3), (3, 0), (1, 1)):
+        x = RNG.standard_normal((b, n))
+        want = [running_in_numpy(row, 0.5) for row in x] if x.size else x
+        np.testing.assert_allclose(sized(x), want, rtol=1e-14)
+    for make in (lambda f: f, phix.jit):
+        assert make(phix.vmap(each))(np.zeros((0, 4))).shape == (0, 4)
+    slope = phix.jit(phix.grad(lambda x: (sized(x) * x).sum()))(X)
+    one = [phix.grad(lambda r: (each(r) * r).sum())(row).numpy() for row in X]
+    np.testing.assert_allclose(slope, np.stack(one), rtol=1e-13)
+    low, high = phix.vmap(lambda x, o: ops.numba_extremes(x, None, [o, o]))(
+        np.zeros((0, 3, 4)), np.zeros((0, 3))
+    )
+    assert low.shape == high.shape == (0, 3)
+
+
 def test_what_is_no_function_of_numbas_is_refused_when_it_is_registered() -> None:
     for odd in (3, max, math.sin, functools.partial(_numba_weird, 1)):
         with pytest.raises(KernelRegistrationError, match="is a Python function, or one under"):
@@ -329,6 +414,21 @@ def test_computed_values_in_exceptions_are_not_shown_as_numba_writes_them() -> N
 
     with pytest.raises(KernelError, match=r"ValueError: \('too large', <a computed value>\), at"):
         _numba_weird(fails)
+
+
+def test_exceptions_of_numbas_own_functions_name_the_users() -> None:
+    def assigns(x: Any, how: int, out: Any) -> None:
+        out[...] = np.ones(x.size + 2)
+
+    where = f"{__file__}:{assigns.__code__.co_firstlineno}"
+    with pytest.raises(KernelError, match=f"raised ValueError: .*, in the function at {where}"):
+        _numba_weird(assigns)
+
+
+def test_numba_that_compiles_nothing_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", True)
+    with pytest.raises(KernelRegistrationError, match="compiles nothing under NUMBA_DISABLE_JIT"):
+        _numba_weird(lambda x, how, out: None)
 
 
 def test_forward_mode_of_a_backward_op_that_is_a_kernel_alone(tmp_path: Path) -> None:

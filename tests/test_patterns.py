@@ -93,6 +93,18 @@ def test_one_name_is_one_value(known: Any) -> None:
     assert line == "none" or line.startswith("square_plus is not there")
 
 
+def test_a_dtype_that_is_given_is_none_that_is_not(known: Any) -> None:
+    """To NumPy float64 equals None, and a sum in float64 is not one in the dtype of its operand."""
+
+    @patterns.pattern("total", "the sum of exp(x)", gives="logsumexp")
+    def total(x: Any) -> Any:
+        return call.sum(call.exp(x), axis=patterns.attribute("axis"))
+
+    x = spec(3)
+    for dtype in ("float64", "complex64"):
+        assert reasons(lambda x, dtype=dtype: ops.sum(ops.exp(x), dtype=dtype), x) == []
+
+
 def test_attributes_conditions_and_numbers(known: Any) -> None:
     @patterns.pattern("rows", "sum(x * n, -1)", gives="sum")
     def rows(x: Any) -> Any:

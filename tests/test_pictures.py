@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import phix
-from phix.pictures.graph_picture import _pieces
+from phix import ops
+from phix.pictures.graph_picture import _facts, _pieces
 from phix.pictures.layout import Box, Link, arrange
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -74,6 +75,12 @@ def test_kernels_are_frames_around_their_ops() -> None:
     assert not any(_meet(a, b) for a, b in combinations(kernels, 2))
     assert not any(_meet(a, b) for a, b in combinations(ops, 2))
     assert [sum(_is_inside(o, k) for k in kernels) for o in ops] == [1] * len(ops)
+
+
+@pytest.mark.parametrize("dtype", ["float64", "complex64"])
+def test_a_dtype_that_is_not_as_usual_is_shown(dtype: str) -> None:
+    graph = phix.make_graph(lambda x: ops.sum(x, dtype=dtype))(phix.spec([3], "float32"))
+    assert f"dtype={dtype}" in _facts(graph.equations[0])
 
 
 def test_the_graph_as_traced_has_no_kernels() -> None:

@@ -198,9 +198,15 @@ def test_an_op_without_a_batching_rule_runs_lane_by_lane(no_rules):
     np.testing.assert_array_equal(joined, [[*r, *X, r[0]] for r in rows])
 
 
-def test_lanes_of_an_op_without_a_batching_rule_are_counted(no_rules):
+def test_an_op_without_a_batching_rule_in_batches_of_any_size(no_rules):
     best = phix.vmap(lambda r: ops.topk(r, 2))
-    with pytest.raises(ShapeError, match="topk has no batching rule, and the batch size is unknow"):
-        phix.make_graph(best)(phix.spec(["n", 3]))
-    with pytest.raises(ShapeError, match="topk has no batching rule, and the batch is empty"):
-        best(np.ones((0, 3)))
+    counted = phix.jit(best, input_spec=[phix.spec(["n", 3], "float64")])
+    rows = np.array([[3.0, 1.0, 2.0], [5.0, 6.0, 4.0]])
+    for f in (best, counted):
+        for n in (0, 1, 2):
+            values, order = f(rows[:n])
+            np.testing.assert_array_equal(values, -np.sort(-rows[:n])[:, :2])
+            np.testing.assert_array_equal(order, np.argsort(-rows[:n])[:, :2])
+            assert order.dtype == np.int64
+    joined = phix.vmap(lambda r: ops.concat([r, X, r[:1]], 0))(rows[:0])
+    assert joined.shape == (0, 4 + len(X)) and joined.dtype == np.float64

@@ -123,6 +123,11 @@ def complex_dtype(dtype: np.dtype) -> np.dtype:
     return default_complex() if found is None else found
 
 
+def alike(a: Any, b: Any) -> bool:
+    """Whether two values are equal, which may be dtypes or None: to NumPy, float64 equals None."""
+    return (a is None) == (b is None) and bool(a == b)
+
+
 @cache
 def promote(a: np.dtype, b: np.dtype) -> np.dtype:
     """The dtype two tensors meet in; float16 with bfloat16 gives float32."""

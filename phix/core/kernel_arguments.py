@@ -19,8 +19,8 @@ from typing import Any, Union
 import numpy as np
 
 from phix.core import dtypes as dt
-from phix.core import places
-from phix.core.errors import DTypeError, KernelRegistrationError, shown
+from phix.core import hints, places
+from phix.core.errors import DTypeError, KernelRegistrationError, UnknownNameError, shown
 from phix.core.memory_layouts import ANY as ANY
 from phix.core.memory_layouts import LAYOUTS as LAYOUTS
 from phix.core.memory_layouts import is_blocked
@@ -52,6 +52,11 @@ class Asked:
     dtype: np.dtype | None = None
     layout: str | None = None
 
+    @property
+    def is_something(self) -> bool:
+        """Not by comparison with what asks nothing: to NumPy, float64 equals None."""
+        return any(v is not None for v in (self.place, self.dtype, self.layout))
+
     def holds(self, given: np.dtype) -> bool:
         """Whether each value of dtype ``given`` is one of the dtype that is asked for."""
         own = self.dtype
@@ -78,6 +83,14 @@ class ArgumentState:
         self.place: Any = None
         self.dtype: Any = None
         self.layout: str | None = None
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name not in self.__slots__:
+            raise UnknownNameError(
+                f"no {name!r} of an argument of a kernel; there are {', '.join(self.__slots__)}; "
+                + (hints.proposal(name, self.__slots__) or "set one of these")
+            )
+        super().__setattr__(name, value)
 
 
 class KernelArguments:
@@ -133,4 +146,4 @@ class KernelArguments:
         except DTypeError as error:
             raise self.error(f"{name}: {error}") from None
         asked = Asked(kind, dtype, state.layout)
-        return None if asked == NOTHING else asked
+        return asked if asked.is_something else None

@@ -27,6 +27,7 @@ from dataclasses import dataclass, field, replace
 from itertools import permutations
 from typing import Any
 
+from phix.core import dtypes as dt
 from phix.core import registries, rewrites
 from phix.core.graph import Equation, Graph, Literal, Variable, flat
 
@@ -188,7 +189,7 @@ class _Found:
             return self
         if name in self.bound:
             known = self.bound[name]
-            same = known is value or (not isinstance(value, Variable) and known == value)
+            same = known is value or (not isinstance(value, Variable) and dt.alike(known, value))
             return self if same else None
         return replace(self, bound={**self.bound, name: value})
 
@@ -289,7 +290,7 @@ class Finder:
             wanted = node.attrs.get(arg.name, arg.default)
             if isinstance(wanted, Attribute):
                 bound = bound and bound.bind(wanted.name, value)
-            elif wanted != value:
+            elif not dt.alike(wanted, value):
                 text = f"{arg.name} of {node.op_name} is {value!r}, not {wanted!r}"
                 self.note(len(found.inside) + 1, text)
                 return

@@ -7,6 +7,7 @@ other primitives have a rule, or run once an element.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from phix.core import context
@@ -23,6 +24,7 @@ from phix.core.op import Op
 from phix.core.refusals import no_one_size, no_value
 from phix.core.rules import OPS
 from phix.core.tensor import Tensor, TensorBase, Tracer
+from phix.core.transforms import transforms
 from phix.interpreters.decompose import as_entries
 from phix.interpreters.infer_meta import infer
 
@@ -152,30 +154,46 @@ class Batch(Interpreter):
 
     def one_by_one(self, op: Op, batched: Any, values: Any, attrs: Any) -> Any:
         """The op once for each element of the batch, and the results stacked."""
-        if not dm.is_known(self.size):
-            raise ShapeError(
-                f"{op.name} has no batching rule, and the batch size is unknown while tracing; "
-                "give the batch a known size, or register one with rules.batch"
-            )
-        results = []
-        for i in range(int(self.size)):
-            row = tuple(
-                tuple(_row(v, i) if b else v for b, v in zip(flags, entry))
+
+        def of_rows(row: Callable[[Any], Any]) -> Any:
+            given = tuple(
+                tuple(row(v) if b else v for b, v in zip(flags, entry))
                 if isinstance(entry, tuple)
-                else _row(entry, i)
+                else row(entry)
                 if flags
                 else entry
                 for flags, entry in zip(batched, values)
             )
-            outs = context.current().process(op, row, attrs)
-            results.append((outs,) if len(op.outputs) == 1 else outs)
-        if not results:
-            raise ShapeError(f"{op.name} has no batching rule, and the batch is empty")
-        stacked = tuple(
-            tuple(map(_stack, zip(*entries))) if isinstance(entries[0], tuple) else _stack(entries)
-            for entries in zip(*results)
-        )
+            outs = context.current().process(op, given, attrs)
+            return (outs,) if len(op.outputs) == 1 else tuple(outs)
+
+        if not dm.is_known(self.size) or self.size == 0:
+            stacked = self._in_a_loop(of_rows, batched, values)
+        else:
+            every = (partial(_row, i=i) for i in range(int(self.size)))
+            stacked = tuple(
+                tuple(map(_stack, zip(*entries)))
+                if isinstance(entries[0], tuple)
+                else _stack(entries)
+                for entries in zip(*map(of_rows, every))
+            )
         return stacked[0] if len(stacked) == 1 else stacked
+
+    def _in_a_loop(self, of_rows: Any, batched: Any, values: Any) -> Any:
+        """The results of the op for a batch whose size is not known, or 0."""
+        given = [v for v, b in zip(flat(values), flat(batched)) if b]
+        found: list[Any] = []
+
+        def step(*rows: Any) -> list[Any]:
+            by_value = {id(v): r for v, r in zip(given, rows)}
+            found[:] = [of_rows(lambda v: by_value[id(v)])]
+            return list(flat(found[0]))
+
+        metas = [v.meta.with_dims(v.meta.dims[1:]) for v in given]
+        graph, closed = transforms().trace(step, metas)
+        _, ys = bind(OPS["scan"], ((), tuple(given), tuple(closed)), (graph, self.size, False))
+        made = iter(ys)
+        return map_entries(lambda _: next(made), found[0])
 
 
 def _row(x: Any, i: int) -> Any:

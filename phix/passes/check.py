@@ -65,7 +65,7 @@ def _check_states(equation: Equation, kernel: Kernel) -> None:
     for entry, asked in pairs:
         for atom in flat((entry,)):
             state = getattr(atom, "state", None)
-            if asked.dtype not in (None, atom.meta.dtype) or (
+            if (asked.dtype is not None and asked.dtype != atom.meta.dtype) or (
                 state is not None and asked.place not in (None, state.place.kind)
             ):
                 raise GraphError(f"{atom!r} of {op.name} is not as its kernel asks: {asked}")

@@ -11,6 +11,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from phix.core import dtypes as dt
 from phix.core import stack
 from phix.core.graph import (
     Equation,
@@ -250,7 +251,7 @@ def _facts(equation: Equation) -> str:
     texts = [f"{a.value:g}" if isinstance(a.value, float) else str(a.value)
              for a in flat(equation.inputs) if isinstance(a, Literal)]  # fmt: skip
     for arg, value in zip(equation.op.attrs, equation.attrs):
-        if arg.type != "Object" and (arg.default is REQUIRED or value != arg.default):
+        if arg.type != "Object" and (arg.default is REQUIRED or not dt.alike(value, arg.default)):
             texts.append(f"{arg.name}={value}")
     return _cut(" ".join(texts))
 

@@ -8,6 +8,7 @@ leaves as well, and gives back the memory it took. The entry of a program hands 
 from __future__ import annotations
 
 import ctypes
+import os
 import pickle
 from typing import Any
 
@@ -39,6 +40,9 @@ class _Pickled(ctypes.Structure):
     _fields_ = [("data", ctypes.c_void_p), ("size", ctypes.c_int32)]
 
 
+_NUMBA = f"{os.sep}numba{os.sep}"
+
+
 class _Unread:
     """In place of a value that a program computed, and gave to an exception: Numba keeps it
     elsewhere."""
@@ -55,13 +59,16 @@ def _shown(argument: Any) -> Any:
 
 
 def _raised(address: int, title: str) -> Exception:
+    title, _, function = title.partition("\n")  # who failed, and where its function begins
     found = _Pickled.from_address(address)
     try:
         kind, arguments, where = pickle.loads(ctypes.string_at(found.data, found.size))
     except Exception:  # of a class that is not to be had here
         return KernelError(f"{title} raised an exception that cannot be read")
     _, file, line = where or ("", "", 0)
-    at = f", at {file}:{line}" if file else ""
+    at = f", at {file}:{line}"
+    if not file or _NUMBA in file:  # no line of the user's is known
+        at = f", in the function at {function}" if function else ""
     try:
         cause = kind(*map(_shown, arguments or ()))
     except Exception:  # of a class that takes something else

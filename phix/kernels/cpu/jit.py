@@ -276,8 +276,20 @@ def _load(
         body = begun.result() if begun else None
         if body is None:
             body = _object(text if isinstance(text, str) else text(), is_final)
-        disk_cache.save(key, body)
+        if isinstance(text, partial) or _is_for_all(text):
+            disk_cache.save(key, body)
     return _linked(body, names)
+
+
+def _is_for_all(text: str) -> bool:
+    """Whether the native functions from outside phix in a text are the same in other processes."""
+    found = [linked.find(name) for name in _LINKED.findall(text)]
+    return all(f.is_lasting and not _has_addresses(f.make()) for f in found)
+
+
+def _has_addresses(text: str) -> bool:
+    """Whether Numba put addresses of this process's memory into a module."""
+    return "@numba.dynamic.globals." in text
 
 
 class _Emission(threading.Thread):

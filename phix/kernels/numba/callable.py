@@ -18,6 +18,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.core.errors import TypingError
+from numba.core.imputils import impl_ret_borrowed
 from numba.extending import intrinsic
 
 from phix.core import dims as dm
@@ -79,13 +80,11 @@ def _refuse_python(name: str, steps: list[loops.Step]) -> None:
 
 
 # -- what calls the program --------------------------------------------------------------------
-def _entered(call: NativeCall, names: list[str]) -> Any:
+def _entered(call: NativeCall) -> Any:
     """An intrinsic: of a tuple of the inputs and outputs, the first word of the fault."""
 
     @intrinsic
     def enter(typing_context: Any, arrays: Any) -> Any:
-        for kind, meta, name in zip(arrays.types, call.inputs, names):
-            _check_type(call.name, name, kind, meta)
         return types.int64(arrays), codegen
 
     def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -131,13 +130,40 @@ def _array_object(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     return builder.ptrtoint(words, _WORD)
 
 
-def _check_type(function: str, name: str, kind: Any, meta: MetaTensor) -> None:
-    fits = isinstance(kind, types.Array) and kind.ndim == meta.ndim and kind.layout == "C"
-    if not fits or kind.dtype != numba.from_dtype(meta.dtype):
-        raise TypingError(
-            f"{function}: argument {name} is declared {meta}, found {kind}; give an array of that "
-            f"dtype and rank, or declare another spec to phix.numba.njit"
-        )
+def _given(function: str, name: str, meta: MetaTensor) -> Any:
+    """An intrinsic: the argument, of a type that fits what is declared."""
+
+    @intrinsic
+    def given(typing_context: Any, argument: Any) -> Any:
+        kind = types.unliteral(argument)
+        fits = _is_array(kind, meta) if meta.ndim else _is_number(kind, meta.dtype)
+        if not fits:
+            wanted = "an array of that dtype and rank" if meta.ndim else "a number of that kind"
+            raise TypingError(
+                f"{function}: argument {name} is declared {meta}, found {kind}; give {wanted}, or "
+                "declare another spec to phix.numba.njit"
+            )
+        return kind(kind), codegen
+
+    def codegen(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return impl_ret_borrowed(context, builder, signature.return_type, arguments[0])
+
+    return given
+
+
+def _is_array(kind: Any, meta: MetaTensor) -> bool:
+    fits = isinstance(kind, types.Array) and kind.ndim == meta.ndim
+    return fits and kind.dtype == numba.from_dtype(meta.dtype)
+
+
+# By the kind of a dtype, what numbers it takes.
+_KINDS = (types.Boolean, types.Integer, types.Float, types.Complex)
+_NUMBERS = {"b": _KINDS[:1], "u": _KINDS[:2], "i": _KINDS[:2], "f": _KINDS[:3], "c": _KINDS}
+
+
+def _is_number(kind: Any, dtype: np.dtype) -> bool:
+    """Whether all numbers of a kind are in that of a dtype: ints are floats, no floats are ints."""
+    return isinstance(kind, _NUMBERS[dtype.kind])
 
 
 # -- sizes -------------------------------------------------------------------------------------
@@ -207,15 +233,22 @@ def function_of(
     sizes = _Sizes(check, shapes, list(solutions))
     names = {symbol: f"n{k}" for k, symbol in enumerate(solutions)}
     scope: dict[str, Any] = {
-        "np": np, "enter": _entered(call, paths), "seen": sizes.reader(), "carray": numba.carray,
+        "np": np, "enter": _entered(call), "seen": sizes.reader(), "carray": numba.carray,
         "ask": sizes.callback, "KernelError": KernelError, "ShapeError": ShapeError,
         "OutOfMemoryError": OutOfMemoryError,
     }  # fmt: skip
     lines = [f"def body({', '.join(f'a{k}' for k in range(len(paths)))}):"]
     for k, meta in enumerate(call.inputs):
         scope[f"dtype{k}"] = meta.dtype
-        made = f"np.ascontiguousarray(a{k})" if meta.ndim else f"np.array(a{k}, dtype{k})"
-        lines.append(f"    x{k} = {made}")
+        scope[f"given{k}"] = _given(call.name, paths[k], meta)
+        made = f"np.ascontiguousarray(g{k})" if meta.ndim else f"np.array(g{k}, dtype{k})"
+        lines += [f"    g{k} = given{k}(a{k})", f"    x{k} = {made}"]
+        if not meta.ndim and meta.dtype.kind in "iu":
+            lines += [
+                f"    if x{k}[()] != g{k}:",
+                f"        raise OverflowError('{call.name}: {paths[k]} is declared {meta}, and is "
+                "larger')",
+            ]
     for symbol, found in solutions.items():
         size = f"(x{found.number}.shape[{found.axis}] - {found.rest}) // {found.factor}"
         lines.append(f"    {names[symbol]} = {size}")

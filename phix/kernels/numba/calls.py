@@ -7,6 +7,7 @@ shim, which turns its status and exceptions into a fault (``kernels/cpu/faults.p
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -20,6 +21,11 @@ from phix.kernels.cpu import instructions as ins
 
 # Code that calls these needs Numba's runtime in the process.
 RUNTIME = "phix_numba_runtime"
+# What print calls, and objmode to take its results apart.
+_OF_PYTHON = ("PySys_FormatStdout", "PyTuple_GetItem")
+# A variable with the address of a function that Numba compiles after the one that calls it.
+_RECURSION = re.compile(r'^@"\.numba\.unresolved\$(_ZN[^"]+)" = external', re.MULTILINE)
+_DIGITS = re.compile(r"\d+")
 _OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "nogil": True}
 
 
@@ -46,6 +52,11 @@ def compiled(title: str, function: Callable[..., Any], signature: Any) -> tuple[
     """
     import numba
 
+    if getattr(numba.config, "DISABLE_JIT", False):
+        raise KernelRegistrationError(
+            f"{title}: Numba compiles nothing under NUMBA_DISABLE_JIT; unset it, or step through "
+            "the function with arrays of your own"
+        )
     wrapped = numba.njit(**_OPTIONS)(function)
     try:
         wrapped.compile(signature)
@@ -54,12 +65,42 @@ def compiled(title: str, function: Callable[..., Any], signature: Any) -> tuple[
             f"{title}: Numba cannot compile it: {_short(error)}"
         ) from None
     result = wrapped.overloads[signature.args]
-    module = llvm.parse_assembly(result.library.get_llvm_str())
+    module = llvm.parse_assembly(_checked(title, result.library.get_llvm_str()))
     name = result.fndesc.llvm_func_name
     for value in (*module.functions, *module.global_variables):
         if not value.is_declaration:
             value.linkage = llvm.Linkage.internal
     return module, name
+
+
+def _checked(title: str, text: str) -> str:
+    """The text, if it is all of the function.
+
+    Raises:
+        KernelRegistrationError: Python runs a part of it, or Numba adds a part when it links.
+    """
+    if any(f"@{name}(" in text for name in _OF_PYTHON):
+        raise KernelRegistrationError(
+            f"{title} has a part that Python runs, print or objmode: leave it out, or write the "
+            "kernel as a Python function with phix.kernels.register_kernel"
+        )
+    called = _RECURSION.search(text)
+    if called is not None:
+        raise KernelRegistrationError(
+            f"{title} calls {_plain_name(called[1])}, which calls itself with arguments of other "
+            "types than it is called with: a literal is one, and so is an input, which is "
+            "read-only. Write it as a loop"
+        )
+    return text
+
+
+def _plain_name(mangled: str) -> str:
+    """The last part of the name of a function, as Numba writes it: ``_ZN8__main__3recB2v3...``."""
+    rest, name = mangled.removeprefix("_ZN"), mangled
+    while (size := _DIGITS.match(rest)) is not None:
+        end = size.end() + int(size[0])
+        name, rest = rest[size.end() : end], rest[end:]
+    return name
 
 
 def typed(title: str, function: Any, kinds: tuple[Any, ...]) -> Any:

@@ -166,7 +166,9 @@ class NumbaKernel:
         signature = types.void(*pointers, *([types.int64] * len(call.numbers)))
         module, called = calls.compiled(self.title, scope["call"], signature)
         self._check_returns(scope["kernel"])
-        shim = calls.routine_shim(name, called, self.title, kinds)
+        code = python_function(self.function).__code__
+        where = f"{self.title}\n{code.co_filename}:{code.co_firstlineno}"
+        shim = calls.routine_shim(name, called, where, kinds)
         return calls.joined(module, shim, called, inlined=False)
 
     def _check_returns(self, compiled: Any) -> None:
