@@ -285,3 +285,33 @@ def test_killed_in_the_middle_of_a_save_the_file_is_whole(file: Path) -> None:
             process.send_signal(signal.SIGKILL)
         read = phix.load(file)
         assert all((a.numpy() == read["n"]).all() for a in read["a"])
+    phix.save(file, {"n": 0})
+    assert os.listdir(file.parent) == [file.name]
+
+
+HELD = """
+import os, sys, phix, safetensors.numpy
+def write(tensors, name, metadata):
+    open(os.path.join(os.path.dirname(name), ".tmp123456"), "w").close()
+    open(name, "w").close()
+    print("writing", flush=True)
+    sys.stdin.read()
+safetensors.numpy.save_file = write
+phix.save(sys.argv[1], 1)
+"""
+
+
+def test_what_a_killed_save_began_the_next_one_removes(file: Path) -> None:
+    """And not what another process is writing."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen([sys.executable, "-c", HELD, str(file)], **pipes) as process:  # type: ignore[call-overload]
+        assert process.stdout.readline() == "writing\n"
+        (begun,) = os.listdir(file.parent)
+        assert begun.startswith(f".{file.name}.") and begun.endswith(".tmp")
+        phix.save(file, 2)
+        assert set(os.listdir(file.parent)) == {begun, file.name}
+        process.send_signal(signal.SIGKILL)
+    phix.save(file.with_name("another"), 3)
+    assert begun in os.listdir(file.parent)
+    phix.save(file, 4)
+    assert set(os.listdir(file.parent)) == {"another", file.name} and phix.load(file) == 4

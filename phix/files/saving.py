@@ -1,7 +1,7 @@
 """``save`` and ``load``: trees of tensors in files of the format safetensors, and nothing executed.
 
-A file is written beside the one of its name, brought to the disk, and renamed: whoever reads the
-name finds the old file whole, or the new one.
+A file is written in a folder beside the one of its name, brought to the disk, and renamed: whoever
+reads the name finds the old file whole, or the new one.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import platform
 import secrets
+import shutil
+import zlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
@@ -55,15 +58,56 @@ def about(name: str, path: str) -> Iterator[None]:
         raise FileError(f"{name}: {path}: {reason}") from error
 
 
-def _temporary(path: str) -> str:
-    """A new empty file beside ``path``, with the rights of the one there."""
+def _folder_beside(path: str) -> str:
+    """A new folder beside ``path``, to write in; those of processes that were killed are removed.
+
+    What a library writes on its way, under names of its own, ends with the folder.
+    """
     folder, base = os.path.split(path)
     base = os.fsdecode(os.fsencode(base)[:_LONGEST])  # that the name is not longer than may be
-    name = os.path.join(folder, f".{base}.{os.getpid()}-{secrets.token_hex(4)}.tmp")
-    os.close(os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666))
-    with contextlib.suppress(OSError):  # there is no old one
-        os.chmod(name, os.stat(path).st_mode & 0o777)
+    start = f".{base}.{_here():08x}-"
+    for name in os.listdir(folder):
+        if name.startswith(start) and name.endswith(".tmp"):
+            maker = name[len(start) :].partition("-")[0]
+            if maker.isdigit() and not _is_alive(int(maker)):
+                shutil.rmtree(os.path.join(folder, name), ignore_errors=True)
+    name = os.path.join(folder, f"{start}{os.getpid()}-{secrets.token_hex(4)}.tmp")
+    os.mkdir(name, 0o700)
     return name
+
+
+def _here() -> int:
+    """A number of where numbers of processes mean what they mean here: other computers, and
+    containers, write into the same folders."""
+    space = 0
+    with contextlib.suppress(OSError):  # there are none on this system
+        space = os.stat("/proc/self/ns/pid").st_ino
+    return zlib.crc32(f"{platform.node()} {space}".encode())
+
+
+def _is_alive(process: int) -> bool:
+    """Whether a process runs, as far as this system lets us ask."""
+    if os.name != "posix":
+        return True
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _rights(path: str, new: str) -> int:
+    """Of the file at ``path``; where there is none, those of a new one, which is made."""
+    try:
+        return os.stat(path).st_mode & 0o777
+    except OSError:
+        handle = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+        try:
+            return os.fstat(handle).st_mode & 0o777
+        finally:
+            os.close(handle)
 
 
 def _to_disk(path: str) -> None:
@@ -86,7 +130,8 @@ def save(path: Any, tree: Any) -> None:
     int4 as the uint8 of its bits.
 
     The file appears whole or not at all: it is written beside the old one, brought to the disk and
-    renamed. Of a process that is killed at it stays a file ``.NAME.*.tmp``, which nothing reads.
+    renamed. Of a process that is killed at it stays a folder ``.NAME.*.tmp``, which nothing reads
+    and the next save of that name on that computer removes.
 
     Args:
         path: the file; by convention its name ends in ``.safetensors``.
@@ -125,18 +170,17 @@ def write_tensors(file: str, tensors: dict[str, Any], text: str | None = None) -
 
 
 def write_whole(file: str, write: Callable[[str], None]) -> None:
-    """Let ``write`` fill a file of another name, which takes that name once it is on the disk."""
-    temporary = _temporary(file)
+    """Let ``write`` fill a file elsewhere, which takes this name once it is on the disk."""
+    folder = _folder_beside(file)
     try:
-        rights = os.stat(temporary).st_mode & 0o777
+        temporary = os.path.join(folder, "whole")
+        rights = _rights(file, temporary)
         write(temporary)
-        os.chmod(temporary, rights)  # a library may have put a file of its own there
+        os.chmod(temporary, rights)
         _to_disk(temporary)
         os.replace(temporary, file)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
     with contextlib.suppress(OSError):  # not every system lets folders be opened
         _to_disk(os.path.dirname(file))
 

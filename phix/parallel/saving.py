@@ -14,6 +14,7 @@ import json
 import os
 import re
 import secrets
+import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -218,8 +219,9 @@ def _commit(folder: str, token: int, writer: _PartWriter, mesh: Mesh) -> None:
     files.write_whole(os.path.join(folder, _INDEX), write)
     for name in os.listdir(folder):  # of saves before, and of those that did not come to an end
         if _OWN_FILES.fullmatch(name) and f"-{token:016x}-" not in name:
+            left = os.path.join(folder, name)
             with contextlib.suppress(OSError):
-                os.unlink(os.path.join(folder, name))
+                shutil.rmtree(left) if os.path.isdir(left) else os.unlink(left)
 
 
 # -- between the processes -----------------------------------------------------------------------
