@@ -42,6 +42,73 @@ def test_both_sides_of_a_cut(name: str) -> None:
         np.testing.assert_array_equal(np.signbit(f[zeros]), np.signbit(w[zeros]), str(x[zeros]))
 
 
+INF, NAN, PI = np.inf, np.nan, np.pi
+# Of a + b i, the sizes of the result's parts, by the array API standard, which repeats C's annex G.
+SPECIAL = {
+    "exp": [(INF, 0, INF, 0), (-INF, INF, 0, 0), (INF, INF, INF, NAN), (-INF, NAN, 0, 0),
+            (INF, NAN, INF, NAN), (NAN, 0, NAN, 0), (NAN, 2, NAN, NAN)],
+    "expm1": [(0, 0, 0, 0), (INF, 0, INF, 0), (-INF, 2, 1, 0), (-INF, INF, 1, 0),
+              (INF, INF, INF, NAN), (-INF, NAN, 1, 0), (INF, NAN, INF, NAN), (NAN, 0, NAN, 0)],
+    "cosh": [(0, 0, 1, 0), (0, INF, NAN, 0), (0, NAN, NAN, 0), (INF, 0, INF, 0),
+             (INF, INF, INF, NAN), (INF, NAN, INF, NAN), (NAN, 0, NAN, 0), (NAN, 2, NAN, NAN)],
+    "sinh": [(0, 0, 0, 0), (0, INF, 0, NAN), (0, NAN, 0, NAN), (INF, 0, INF, 0),
+             (INF, INF, INF, NAN), (INF, NAN, INF, NAN), (NAN, 0, NAN, 0), (NAN, 2, NAN, NAN)],
+    "tanh": [(0, 0, 0, 0), (0, INF, 0, NAN), (0, NAN, 0, NAN), (INF, 2, 1, 0), (INF, INF, 1, 0),
+             (INF, NAN, 1, 0), (NAN, 0, NAN, 0), (NAN, 2, NAN, NAN), (40, INF, NAN, NAN)],
+    "acosh": [(0, 0, 0, PI / 2), (2, INF, INF, PI / 2), (0, NAN, NAN, PI / 2), (-INF, 2, INF, PI),
+              (INF, 2, INF, 0), (-INF, INF, INF, 3 * PI / 4), (INF, INF, INF, PI / 4),
+              (INF, NAN, INF, NAN), (NAN, 2, NAN, NAN), (NAN, INF, INF, NAN)],
+    "acos": [(0, 0, PI / 2, 0), (0, NAN, PI / 2, NAN), (2, INF, PI / 2, INF), (-INF, 2, PI, INF),
+             (INF, 2, 0, INF), (-INF, INF, 3 * PI / 4, INF), (INF, INF, PI / 4, INF),
+             (INF, NAN, NAN, INF), (NAN, 2, NAN, NAN), (NAN, INF, NAN, INF)],
+    "asinh": [(0, 0, 0, 0), (2, INF, INF, PI / 2), (INF, 2, INF, 0), (INF, INF, INF, PI / 4),
+              (INF, NAN, INF, NAN), (NAN, 0, NAN, 0), (NAN, 2, NAN, NAN), (NAN, INF, INF, NAN)],
+    "atanh": [(0, 0, 0, 0), (0, NAN, 0, NAN), (1, 0, INF, 0), (2, INF, 0, PI / 2),
+              (INF, 2, 0, PI / 2), (INF, INF, 0, PI / 2), (INF, NAN, 0, NAN), (NAN, 2, NAN, NAN),
+              (NAN, INF, 0, PI / 2), (NAN, 1e30, NAN, NAN), (1e30, NAN, NAN, NAN)],
+    "log": [(-0.0, 0, INF, PI), (0, 0, INF, 0), (2, INF, INF, PI / 2), (-INF, 2, INF, PI),
+            (INF, 2, INF, 0), (-INF, INF, INF, 3 * PI / 4), (INF, INF, INF, PI / 4),
+            (INF, NAN, INF, NAN), (NAN, 2, NAN, NAN), (NAN, INF, INF, NAN)],
+    "log1p": [(-1, 0, INF, 0), (2, INF, INF, PI / 2), (-INF, 2, INF, PI), (INF, 2, INF, 0),
+              (-INF, INF, INF, 3 * PI / 4), (INF, INF, INF, PI / 4), (INF, NAN, INF, NAN),
+              (NAN, 2, NAN, NAN), (NAN, INF, INF, NAN)],
+    "sqrt": [(0, 0, 0, 0), (2, INF, INF, INF), (-INF, 2, 0, INF), (INF, 2, INF, 0),
+             (-INF, NAN, NAN, INF), (INF, NAN, INF, NAN), (NAN, 2, NAN, NAN), (NAN, INF, INF, INF),
+             (1e30, 1e-20, 1e15, 5e-36)],
+}  # fmt: skip
+TURNED = {"sin": "sinh", "tan": "tanh", "asin": "asinh", "atan": "atanh"}
+
+
+@pytest.mark.parametrize("name", SPECIAL)
+def test_special_values_are_those_of_the_standard(name: str) -> None:
+    rows = np.array([*SPECIAL[name], (NAN, NAN, NAN, NAN)])
+    if name not in ("log", "log1p", "sqrt", "asinh", "atanh", "acosh", "acos"):
+        rows = np.concatenate([rows, [(2, INF, NAN, NAN)]])
+    rows = np.concatenate([rows, [(2, NAN, NAN, NAN)]])
+    for dtype in ("complex64", "complex128"):
+        for sign in (1, -1):
+            x = np.empty(len(rows), dtype)
+            x.real, x.imag = rows[:, 0], sign * rows[:, 1]
+            found = np.asarray(getattr(ops, name)(x))
+            sizes = np.abs(np.stack([found.real, found.imag], 1))
+            np.testing.assert_allclose(sizes, rows[:, 2:], rtol=1e-6, atol=0, err_msg=str(x))
+
+
+@pytest.mark.parametrize("name", TURNED)
+def test_angles_are_turned_hyperbolic_ones(name: str) -> None:
+    """f(x) = -i g(i x), the signs of zeros included; cos(x) = cosh(i x)."""
+    parts = [0.0, -0.0, 0.5, -2.0, INF, -INF, NAN]
+    x = np.array([complex(a, b) for a in parts for b in parts])
+    turned = np.array([complex(-v.imag, v.real) for v in x])
+    found, other = (
+        np.asarray(f) for f in (getattr(ops, name)(x), getattr(ops, TURNED[name])(turned))
+    )
+    for a, b in ((found.real, other.imag), (found.imag, -other.real)):
+        np.testing.assert_array_equal(a, b)
+        np.testing.assert_array_equal(np.signbit(a[a == 0]), np.signbit(b[a == 0]))
+    np.testing.assert_array_equal(ops.cos(x).numpy(), ops.cosh(turned).numpy())
+
+
 SMALL = {"log1p": mpmath.log1p, "expm1": mpmath.expm1}
 
 

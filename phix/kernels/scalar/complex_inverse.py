@@ -11,7 +11,7 @@ from phix.kernels.scalar import complex_math as cm
 from phix.kernels.scalar import exponential as ex
 from phix.kernels.scalar import trigonometric as tr
 from phix.kernels.scalar.complex_math import choose, is_infinite, sum_of_products
-from phix.kernels.scalar.floating import INF, pick, two_product, two_sum
+from phix.kernels.scalar.floating import INF, NAN, is_nan, pick, two_product, two_sum
 from phix.kernels.scalar.language import Complex, Expr, const, copysign, eq, fabs, fma, select
 from phix.kernels.scalar.registry import body
 
@@ -75,6 +75,7 @@ def asin(x: Complex) -> Complex:
     real = tr.atan2(x.real, sum_of_products(less.real, more.real, -less.imag, more.imag))
     imag = ex.asinh(sum_of_products(less.real, more.imag, -less.imag, more.real))
     ends = Complex(tr.atan2(x.real, fabs(x.imag)), copysign(_infinity(x), x.imag))
+    real = select(eq(x.real, 0.0), x.real, real)
     return choose(is_infinite(x), ends, Complex(real, copysign(imag, x.imag)))
 
 
@@ -83,7 +84,8 @@ def acos(x: Complex) -> Complex:
     less, more = _roots(x)
     imag = ex.asinh(sum_of_products(more.real, less.imag, -more.imag, less.real))
     ends = Complex(tr.atan2(fabs(x.imag), x.real), copysign(_infinity(x), -x.imag))
-    result = Complex(2.0 * tr.atan2(less.real, more.real), copysign(imag, -x.imag))
+    real = select(eq(x.real, 0.0), _HALF_PI, 2.0 * tr.atan2(less.real, more.real))
+    result = Complex(real, copysign(imag, -x.imag))
     return choose(is_infinite(x), ends, result)
 
 
@@ -99,7 +101,9 @@ def acosh(x: Complex) -> Complex:
     more = cm.square_root(Complex(x.real + 1.0, x.imag))
     real = ex.asinh(sum_of_products(less.real, more.real, less.imag, more.imag))
     ends = Complex(_infinity(x), tr.atan2(x.imag, x.real))
-    return choose(is_infinite(x), ends, Complex(real, 2.0 * tr.atan2(less.imag, more.real)))
+    upright = is_nan(x.imag) & eq(x.real, 0.0)
+    imag = select(upright, _HALF_PI, 2.0 * tr.atan2(less.imag, more.real))
+    return choose(is_infinite(x), ends, Complex(real, imag))
 
 
 def _infinity(x: Complex) -> Expr:
@@ -124,8 +128,9 @@ def atanh(x: Complex) -> Complex:
     turn = sum_of_products(left, 1.0 + inside, -height, height)
     angle = 0.5 * tr.atan2(2.0 * height, turn)
     inverse = cm.reciprocal(Complex(a, b)).real
-    real = select(is_infinite(x), 0.0, select(far, inverse, near))
+    real = select(is_infinite(x) | eq(a, 0.0), 0.0, select(far, inverse, near))
     angle = select(far, _HALF_PI, angle)
+    angle = select(is_nan(b) | (is_nan(a) & (b < INF)), NAN, angle)
     return Complex(copysign(real, x.real), copysign(angle, x.imag))
 
 

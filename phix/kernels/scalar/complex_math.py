@@ -154,7 +154,7 @@ def exp(x: Complex) -> Complex:
     rest = select(large, const(math.exp(step), x.real.dtype), 1.0)
     real, imag = _times(growth, cosine) * rest, _times(growth, sine) * rest
     zero = eq(x.real, -INF)
-    real = select(zero & is_nan(real), 0.0, real)
+    real = select(is_nan(real), select(zero, 0.0, select(eq(x.real, INF), INF, real)), real)
     return Complex(real, select(zero & is_nan(imag), 0.0, imag))
 
 
@@ -177,9 +177,8 @@ def square_root(x: Complex) -> Complex:
     size, scaled, _ = _scaled_modulus(x)
     factor, _ = _safe_factor(x)
     root_of_inverse = 1.0 / sqrt(factor)
-    t = sqrt(0.5 * (fabs(scaled.real) + size))
-    other = select(eq(t, 0.0), 0.0, fabs(scaled.imag) / (2.0 * t)) * root_of_inverse
-    t = t * root_of_inverse
+    t = sqrt(0.5 * (fabs(scaled.real) + size)) * root_of_inverse
+    other = select(eq(t, 0.0), 0.0, fabs(x.imag) / (2.0 * t))
     left = x.real < 0.0
     real, imag = select(left, other, t), select(left, t, other)
     # infinite parts, as in C
@@ -206,14 +205,19 @@ def _hyperbolic(x: Expr) -> tuple[Expr, Expr, Expr]:
 def sinh(x: Complex) -> Complex:
     sine, cosine = tr.sine_and_cosine(x.imag)
     sinh_a, cosh_a, factor = _hyperbolic(x.real)
-    return Complex(_times(sinh_a, cosine) * factor, _times(cosh_a, sine) * factor)
+    real = _times(sinh_a, cosine) * factor
+    # an angle that is none leaves 0 and infinities, as in C
+    kept = is_nan(cosine) & (eq(x.real, 0.0) | eq(fabs(x.real), INF))
+    return Complex(select(kept, x.real, real), _times(cosh_a, sine) * factor)
 
 
 @body("cosh", complex=True)
 def cosh(x: Complex) -> Complex:
     sine, cosine = tr.sine_and_cosine(x.imag)
     sinh_a, cosh_a, factor = _hyperbolic(x.real)
-    return Complex(_times(cosh_a, cosine) * factor, _times(sinh_a, sine) * factor)
+    real, imag = _times(cosh_a, cosine) * factor, _times(sinh_a, sine) * factor
+    real = select(is_nan(cosine) & eq(fabs(x.real), INF), INF, real)
+    return Complex(real, select(is_nan(sine) & eq(x.real, 0.0), 0.0, imag))
 
 
 @body("tanh", complex=True)
@@ -233,7 +237,9 @@ def tanh(x: Complex) -> Complex:
     imag = select(far, 4.0 * sine * cosine * decay, t / below)
     real = copysign(select(far, 1.0, real), x.real)
     endless = eq(a, INF) & is_nan(imag)
-    return Complex(real, select(endless, copysign(const(0.0, a.dtype), x.imag), imag))
+    real = select(is_nan(imag) & (a < INF), NAN, real)
+    imag = select(endless, copysign(const(0.0, a.dtype), x.imag), imag)
+    return Complex(select(eq(a, 0.0), x.real, real), select(eq(x.imag, 0.0), x.imag, imag))
 
 
 @body("sin", complex=True)
