@@ -62,6 +62,7 @@ def test_no_row_is_of_a_name_that_is_there() -> None:
         ("phix.ops.clamp", "phix.ops.clip"),
         ("phix.ops.jit", "write phix.jit"),
         ("phix.Linear", "phix.nn.Linear.create("),
+        ("phix.Module", "@phix.nn.module"),
         ("phix.nn.functional.rellu", "phix.nn.functional.relu"),
         ("phix.linalg.nrom", "phix.linalg.norm"),
         ("phix.fft.fftt", "phix.fft.fft"),
@@ -99,6 +100,8 @@ def test_tensors_propose_traced_ones_too() -> None:
             phix.jit(lambda x, name=name: getattr(x, name))(X)
     with pytest.raises(UnknownNameError, match=r"phix\.grad"):
         X.sum().backward()
+    with pytest.raises(UnknownNameError, match=r"phix\.grad"):
+        X.requires_grad = True
     assert {"sum", "reshape", "T", "shape"} <= set(dir(X)) and "sum_grad" not in dir(X)
 
 

@@ -300,8 +300,23 @@ def test_the_shape_of_known_dims_is_a_constant() -> None:
 # -- what is no index --------------------------------------------------------------------------
 WRONG: list[Any] = [
     (0, 0, 0), 3, -4, (0, 9), 1.0, "a", True, (Ellipsis, Ellipsis), [7], ([0, -5], 0),
-    slice(0, 1, 0), np.zeros((2, 2), bool), np.array(True), ([0, 1], [0, 1, 2]), np.array([0.5]),
+    slice(0, 1, 0), np.zeros((2, 2), bool), (np.array(True), 0), ([0, 1], [0, 1, 2]),
+    np.array([0.5]),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize("flag", [True, False])
+def test_a_mask_without_axes_adds_one(flag: bool) -> None:
+    """As in NumPy, and in the array API standard."""
+    for shape in ((), (2, 3)):
+        x, want = phix.to_tensor(numbered(shape)), numbered(shape)[np.array(flag)]
+        for mask in (phix.to_tensor(flag), np.array(flag)):
+            np.testing.assert_array_equal(x[mask], want)
+        np.testing.assert_array_equal(phix.jit(lambda t, m: t[m])(x, phix.to_tensor(flag)), want)
+    slope = phix.grad(lambda t: phix.ops.sum(t[t.sum() > -1] ** 2))(x)
+    np.testing.assert_array_equal(slope, 2 * x)
+    with pytest.raises(PhixError, match=r"ops\.where"):
+        phix.vmap(lambda t: t[t > 1])(x[:, 0])
 
 
 @pytest.mark.parametrize("index", WRONG, ids=repr)

@@ -194,6 +194,22 @@ def test_a_copy_lives_on_where_the_tensor_is_donated(name: str) -> None:
     assert copied.tolist() == [1.0, 2.0]
 
 
+# -- norms of nothing ------------------------------------------------------------------------------
+@pytest.mark.parametrize("shape", [(0, 2), (2, 0), (0, 0)])
+def test_the_largest_of_nothing_is_no_length(shape: tuple[int, int]) -> None:
+    x = np.zeros(shape)
+    for order in (None, "fro", "nuc", 1, 2, np.inf):
+        for keep in (True, False):
+            found = phix.numpy.linalg.norm(x, order, keepdims=keep)
+            np.testing.assert_array_equal(found, np.zeros((1, 1) if keep else ()))
+    for order in (0, 1, 2, 3, np.inf):
+        for axis in (0, 1, None):
+            found = phix.numpy.linalg.vector_norm(x, ord=order, axis=axis)
+            assert found.tolist() == np.zeros(() if axis is None else shape[1 - axis]).tolist()
+    with pytest.raises(errors.PhixError):
+        phix.numpy.linalg.vector_norm(x, ord=-np.inf)
+
+
 # -- complex numbers in order, copies, and arguments in another order ------------------------------
 @pytest.mark.unoptimised
 @pytest.mark.parametrize("name", ["max", "min"])

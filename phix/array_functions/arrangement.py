@@ -218,7 +218,9 @@ def squeeze(a: Any, axis: Any = None) -> Any:
     ones = [i for i, d in enumerate(x.shape) if isinstance(d, int) and d == 1]
     axes = ones if axis is None else axes_of(axis, x.ndim)
     if any(i not in ones for i in axes):
-        raise ShapeError(f"squeeze: axis {axis} of {x.meta} has not one element")
+        raise ShapeError(
+            f"squeeze: axis {axis} of {x.meta} has not one element; leave out such axes"
+        )
     return ops.squeeze(x, list(axes)) if axes else x
 
 

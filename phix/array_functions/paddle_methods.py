@@ -99,13 +99,14 @@ class PaddleMethods:
             return ops.split_with_num(self, int(num_or_sections), axis)
         return ops.split(self, num_or_sections, axis)
 
-    def expand(self: Shaped, *shape: Any) -> Tensor:
+    def expand(self: Shaped, *dims: Any, shape: Any = None) -> Tensor:
         """Repeated along axes of one element, and along new ones in front; -1 keeps a dim."""
-        return ops.expand(self, several("expand", "shape", shape))
+        return ops.expand(self, several("expand", "shape", dims if shape is None else (shape,)))
 
-    def tile(self: Shaped, *repeat_times: Any) -> Tensor:
+    def tile(self: Shaped, *counts: Any, repeat_times: Any = None) -> Tensor:
         """The whole tensor so many times along each axis."""
-        return ops.tile(self, several("tile", "repeat_times", repeat_times))
+        times = counts if repeat_times is None else (repeat_times,)
+        return ops.tile(self, several("tile", "repeat_times", times))
 
     def repeat_interleave(self: Shaped, repeats: Any, axis: Any = None) -> Tensor:
         """Each element so many times in a row; of the flattened tensor where there is no axis."""

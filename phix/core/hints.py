@@ -104,6 +104,9 @@ class Absent:
         raise UnknownNameError(f"{owner.__name__!r} object has no attribute {self.name!r}; "
                                f"{self.hint}")  # fmt: skip
 
+    def __set__(self, tensor: Any, value: Any) -> NoReturn:
+        self.__get__(tensor, type(tensor))
+
 
 def mark_absent(owner: type) -> None:
     """Let a class answer for the names of the table that it has not."""

@@ -43,6 +43,9 @@ class Basic(NamedTuple):
 def get(x: TensorBase, index: Any) -> Any:
     """``x[index]``: ints, slices, None, Ellipsis, int tensors and bool masks.
 
+    A mask without axes, alone, gives ``x`` along a new first axis where it is true, and nothing
+    along that axis where it is not, as the array API standard has it.
+
     In compiled programs ints of a tensor that are out of range are taken as the nearest inside,
     unless they were traced inside ``phix.debug.check_indices()``.
 
@@ -54,6 +57,9 @@ def get(x: TensorBase, index: Any) -> Any:
         if view is not None:
             return view
     try:
+        if _is_flag(index):  # it takes away no axis, and adds one of one element or none
+            given = (x, _entry(x, index))
+            x, index = (call_op("reshape", v, attrs=((1, *v.meta.dims),)) for v in given)
         x, index = _with_flat_masks(*_with_known_slices(x, index))
         entries, dots = expand(x, index)
         if any(isinstance(e, TensorBase) for e in entries):
@@ -149,6 +155,14 @@ def _index_tensor(e: Any, place: Place | None) -> Any:
 
 def _is_mask(e: Any) -> bool:
     return isinstance(e, TensorBase) and e.dtype == dt.bool_
+
+
+def _is_flag(index: Any) -> bool:
+    """Whether it is a mask without axes, alone."""
+    return isinstance(index, (TensorBase, np.ndarray)) and (index.dtype, index.ndim) == (
+        dt.bool_,
+        0,
+    )
 
 
 def _with_flat_masks(x: TensorBase, index: Any) -> tuple[TensorBase, Any]:

@@ -37,6 +37,16 @@ _WORK_ON_ARRAYS = frozenset({
     "matplotlib", "mpl_toolkits", "pandas", "scipy", "seaborn", "skimage", "sklearn", "statsmodels",
 })  # fmt: skip
 
+# What writes into its first argument, and what to write where that is a tensor.
+_WRITING = {
+    "copyto": "x = y, or x = phix.ops.where(mask, y, x)",
+    "fill_diagonal": "x = x.at[i, i].set(values) with i = phix.arange(n)",
+    "place": "x = phix.ops.where(mask, values, x)",
+    "put": "x = x.at[index].set(values)",
+    "put_along_axis": "x = x.put_along_axis(index, values, axis)",
+    "putmask": "x = phix.ops.where(mask, values, x)",
+}
+
 
 class NotOfferedError(Exception):
     """Raised by a function of the table for an argument that it does not take."""
@@ -140,6 +150,10 @@ def _call(
             return own(*args, **_said(own, kwargs))
         except NotOfferedError as refused:
             reason = str(refused)
+    if plain.__name__ in _WRITING and isinstance((*args, *kwargs.values())[0], TensorBase):
+        raise ArgumentError(
+            f"{name}{at_user_line()}: tensors are immutable; write {_WRITING[plain.__name__]}"
+        )
     tracer = next((v for v in _leaves((args, kwargs)) if isinstance(v, Tracer)), None)
     if tracer is not None:
         raise _refused(name, reason, tracer)

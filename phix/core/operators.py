@@ -289,8 +289,8 @@ def _install() -> None:
 
 # First arguments that no method is called on: x.poisson() would take x for the key.
 NO_SELF = ("key", "branch", "learning_rate")
-# What tensors, which are immutable, do not do as NumPy's method of the name does it.
-NO_METHODS = ("fill",)
+# What tensors, which are immutable, do not do as NumPy's or Paddle's method of the name does it.
+NO_METHODS = ("fill", "set_value")
 
 
 def install_methods(ops_module: Any) -> None:

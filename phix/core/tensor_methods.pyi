@@ -373,9 +373,9 @@ class TensorMethods:
         """How many elements are in each of so many equal bins from ``min`` to ``max``."""
     def split(self, num_or_sections: Any, axis: Any = 0) -> tuple[Tensor, ...]:
         """So many equal parts along an axis, or parts of the sizes listed."""
-    def expand(self, *shape: Any) -> Tensor:
+    def expand(self, *dims: Any, shape: Any = None) -> Tensor:
         """Repeated along axes of one element, and along new ones in front; -1 keeps a dim."""
-    def tile(self, *repeat_times: Any) -> Tensor:
+    def tile(self, *counts: Any, repeat_times: Any = None) -> Tensor:
         """The whole tensor so many times along each axis."""
     def repeat_interleave(self, repeats: Any, axis: Any = None) -> Tensor:
         """Each element so many times in a row; of the flattened tensor where there is no axis."""
@@ -3908,18 +3908,6 @@ class TensorMethods:
         normalized."""
     def index_add_(self, index: TensorLike, add_value: TensorLike, axis: int = 0) -> Tensor:
         """:func:`index_add` in the memory of x, not to be used after it."""
-    def set_value(
-        self,
-        starts: IntArrayLike,
-        ends: IntArrayLike,
-        steps: IntArrayLike,
-        axes: IntArrayLike,
-        decrease_axes: IntArrayLike,
-        none_axes: IntArrayLike,
-        shape: IntArrayLike,
-        values: ScalarLike | Sequence[ScalarLike],
-    ) -> Tensor:
-        """set_value_with_tensor of the numbers in values, which have that shape."""
     def set_value_(
         self,
         starts: IntArrayLike,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 from typing import Any
 
 from phix import ops
@@ -149,6 +151,13 @@ def _kept(found: Any, x: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
     return ops.reshape(found, tuple(1 if i in axes else d for i, d in enumerate(x.meta.dims)))
 
 
+def _largest(sizes: Any, axis: int, find: Callable[[], Any] | None = None) -> Any:
+    """The largest of what is not negative along an axis: 0 where there is nothing."""
+    if sizes.meta.dims[axis] == 0:
+        return ops.sum(sizes, [axis])
+    return find() if find else ops.max(sizes, [axis])
+
+
 def _of_vectors(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> Any:
     if order is None or isinstance(order, str):
         raise AttributeValueError(f"vectors have norms of numbers, found ord={order!r}")
@@ -158,7 +167,9 @@ def _of_vectors(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> An
         sizes = ops.transpose(sizes, (*others, *axes))
         size = dm.product(tuple(dims[a] for a in axes))
         sizes = ops.reshape(sizes, (*(dims[a] for a in others), size))
-    found = ops.p_norm(sizes, float(order), axes[0] if len(axes) == 1 else len(others))
+    axis = axes[0] if len(axes) == 1 else len(others)
+    find = functools.partial(ops.p_norm, sizes, float(order), axis)
+    found = _largest(sizes, axis, find) if order == math.inf else find()
     return _kept(found, x, axes, keepdims)
 
 
@@ -169,10 +180,13 @@ def _of_matrices(x: Any, axes: tuple[int, ...], order: Any, keepdims: bool) -> A
     stack = ops.transpose(x, (*others, *axes))
     if order in ("nuc", 2, -2):
         values = ops.svdvals(stack)
-        found = ops.sum(values, [-1]) if order == "nuc" else values[..., 0 if order == 2 else -1]
+        if order == 2:
+            found = _largest(values, -1, lambda: values[..., 0])
+        else:
+            found = ops.sum(values, [-1]) if order == "nuc" else values[..., -1]
     elif order in (1, -1, math.inf, -math.inf):
         totals = ops.sum(ops.abs(stack), [-2 if abs(order) == 1 else -1])
-        found = (ops.max if order > 0 else ops.min)(totals, [-1])
+        found = _largest(totals, -1) if order > 0 else ops.min(totals, [-1])
     else:
         raise AttributeValueError(
             "matrices have norms of order 'fro', 'nuc', 1, -1, 2, -2, inf and -inf, "
