@@ -19,7 +19,9 @@ class Mirrored(Group):
         super().__init__(name, size, 0, None)
         self.steps: list[tuple[str, int]] = []
 
-    def run(self, kind: str, detail: Sequence[int], x: np.ndarray, out: np.ndarray) -> None:
+    def run(
+        self, kind: str, detail: Sequence[int], x: np.ndarray, out: np.ndarray, source: Any = None
+    ) -> None:
         self.steps.append((kind, x.size))
         if kind == "sum":
             out[...] = self.size * x

@@ -120,10 +120,12 @@ def cube(v: Any) -> Any:
 def cases(n: int) -> dict[str, Case]:
     """By name, for a mesh of n parts along "data"."""
     from tests.communication_cases import communication_cases
+    from tests.training_cases import training_cases
 
     made = Data(n)
     families = (
         collective_cases, inside_cases, loop_cases, outside_cases, dtype_cases, communication_cases,
+        training_cases,
     )  # fmt: skip
     return {name: case for family in families for name, case in family(made).items()}
 
@@ -550,8 +552,10 @@ def all_cases() -> None:
     for number, (name, case, on) in enumerate(todo):
         try:
             first = check(name, case, on, jitted=True)
-            if number % 6 == plain.size % 6:
+            is_drawn = number % 6 == plain.size % 6
+            if is_drawn:
                 check(name, case, watched if on is plain else on, jitted=False)
+            if is_drawn or case.function.__module__ == "tests.training_cases":
                 second = check(name, case, on, jitted=True)
                 assert all(map(np.array_equal, first, second)), "not the same twice"
         except Exception as error:

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import phix
-from phix import ops
-from phix.parallel import gather, local_parts, shard
+from phix import ops, optim
+from phix.parallel import even_specs, gather, local_parts, shard
 
 B, T, D, H, V = 4, 6, 8, 4, 12  # sequences, their length, width, heads, words
 
@@ -81,6 +81,16 @@ def squared(f: Callable[..., Any]) -> Callable[..., Any]:
     return phix.value_and_grad(lambda p, x: (f(p, x) ** 2).mean())
 
 
+OPTIMIZER = optim.adam(1e-2)
+
+
+def trained(p: Any, state: Any, x: Any) -> Any:
+    """A step of training: parameters, the optimizer's state, and the loss."""
+    value, grads = squared(block)(p, x)
+    updates, state = OPTIMIZER.update(grads, state, p)
+    return optim.apply_updates(p, updates), state, value
+
+
 def stacked(specs: dict[str, Any]) -> dict[str, Any]:
     """The specs of weights of layers, one behind the other."""
     wide = lambda s: s if s is None else (None, s) if isinstance(s, str) else (None, *s)  # noqa: E731
@@ -114,16 +124,21 @@ def on_model() -> dict[str, Case]:
     }  # fmt: skip
 
 
-def on_data() -> dict[str, Case]:
+def on_data(parts: Any) -> dict[str, Case]:
     """Data parallel, and with weights divided, too: gathered where they are used, and their
     gradients summed into pieces."""
     count = len(BLOCK)
+    state = OPTIMIZER.init(phix.tree.map(phix.to_tensor, BLOCK))
+    pieces = even_specs(state, parts, "data")
+    zero = {("all_gather", "data"): count, ("psum", "data"): 1, ("psum_scatter", "data"): count}
     return {
         "data": Case(squared(block), (None, "data"), None, (BLOCK, X),
                      {("psum", "data"): 1 + count}),
-        "weights divided": Case(squared(block), ("data", "data"), (None, "data"), (BLOCK, X),
-                                {("all_gather", "data"): count, ("psum", "data"): 1,
-                                 ("psum_scatter", "data"): count}),
+        "weights divided": Case(squared(block), ("data", "data"), (None, "data"), (BLOCK, X), zero),
+        "states divided": Case(trained, (None, pieces, "data"), (None, pieces, None),
+                               (BLOCK, state, X), zero),
+        "states and weights divided": Case(trained, ("data", pieces, "data"),
+                                           ("data", pieces, None), (BLOCK, state, X), zero),
     }  # fmt: skip
 
 
@@ -159,8 +174,9 @@ def check(name: str, case: Case, on: Any, jitted: bool = False) -> None:
 
 def on_ranks(mesh: Callable[[dict[str, int]], Any], count: int) -> int:
     """Some of the cases by the ranks of a program; how many."""
+    rows = mesh({"data": count})
     todo = [(mesh({"model": count}), on_model(), ("block, gradient", "layers, gradient")),
-            (mesh({"data": count}), on_data(), ("data", "weights divided"))]  # fmt: skip
+            (rows, on_data(rows), ("data", "states and weights divided"))]  # fmt: skip
     if count == 4:
         todo = [(mesh({"data": 2, "model": 2}), on_both(), ("both",))]
     for on, cases, names in todo:

@@ -78,7 +78,17 @@ def _lanes(collective: Callable[..., Any]) -> Callable[..., Any]:
     return made
 
 
+def _on_lanes(function: Callable[..., Any]) -> Callable[..., Any]:
+    """What joins lanes, on two that have the same arguments."""
+
+    def made(*args: Any, **settings: Any) -> Any:
+        return phix.vmap(lambda _: function(*args, **settings), axis_name="i")(X[:2])
+
+    return made
+
+
 MESH = phix.parallel.mesh({"data": 2}, virtual=True)
+HEADS = phix.ones([1, 2, 1, 2])
 FUNCTION = (total, "function")
 LAZY: dict[str, Row] = {
     name: (_of(getattr(phix, name), VECTOR),
@@ -708,6 +718,24 @@ TRAINING: dict[str, Row] = {
     "parallel.shard": (_of(phix.parallel.shard, VECTOR),
                        {"function": (double, "function"), "mesh": (MESH, "any"),
                         "in_shardings": (None, "any"), "out_shardings": (None, "any")}),
+    "parallel.even_specs": (phix.parallel.even_specs,
+                            {"tree": (X, "tree"), "mesh": (MESH, "any"),
+                             "axis_name": ("data", "str")}),
+    "parallel.ring_attention": (_on_lanes(phix.parallel.ring_attention),
+                                {"query": (HEADS, "Tensor"), "key": (HEADS, "Tensor"),
+                                 "value": (HEADS, "Tensor"), "axis_name": ("i", "str"),
+                                 "is_causal": (True, "bool"), "scale": (None, "any")}),
+    "parallel.experts": (_on_lanes(phix.parallel.experts),
+                         {"expert": (phix.ops.multiply, "function"), "weights": (VECTOR, "tree"),
+                          "x": (phix.ones([2, 1]), "Tensor"),
+                          "shares": (phix.ones([2, 6]), "Tensor"), "axis_name": ("i", "str"),
+                          "*": (None, ""), "top": (1, "int"), "capacity": (None, "any")}),
+    "parallel.pipeline": (_on_lanes(phix.parallel.pipeline),
+                          {"stage": (phix.ops.multiply, "function"),
+                           "loss": (lambda head, x, target: (head * x).sum(), "function"),
+                           "weights": (X[0, 0], "tree"), "head": (X[0, 0], "tree"),
+                           "xs": (VECTOR, "tree"), "targets": (VECTOR, "tree"),
+                           "axis_name": ("i", "str")}),
     "parallel.local_parts": (phix.parallel.local_parts,
                              {"tree": (X, "tree"), "mesh": (MESH, "any"), "specs": (None, "any")}),
     "parallel.gather": (phix.parallel.gather, {"tree": (X, "tree"), "mesh": (MESH, "any"),

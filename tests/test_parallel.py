@@ -156,18 +156,23 @@ def test_meshes_that_are_not_there():
 
 
 # -- several processes ---------------------------------------------------------------------------
-def launched(
-    ranks: int, what: str | list[str], seconds: float, module: str = "tests.parallel_cases"
-) -> subprocess.CompletedProcess[str]:
-    """A program of ``module``, or a script and its arguments, by mpiexec; all its processes end
-    with the time."""
+def launcher() -> str:
+    """mpiexec; where there is none, the test is skipped."""
     pytest.importorskip("mpi4py", reason="no mpi4py here: pip install phix[mpi]")
     beside = Path(sys.executable).parent
     mpiexec = shutil.which("mpiexec", path=f"{beside}{os.pathsep}{os.environ.get('PATH', '')}")
     if mpiexec is None:
         pytest.skip("no mpiexec here: pip install phix[mpi]")
+    return mpiexec
+
+
+def launched(
+    ranks: int, what: str | list[str], seconds: float, module: str = "tests.parallel_cases"
+) -> subprocess.CompletedProcess[str]:
+    """A program of ``module``, or a script and its arguments, by mpiexec; all its processes end
+    with the time."""
     program = ["-m", module, *what.split()] if isinstance(what, str) else what
-    command = [mpiexec, "-n", str(ranks), sys.executable, *program]
+    command = [launcher(), "-n", str(ranks), sys.executable, *program]
     process = subprocess.Popen(
         command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         start_new_session=True, env={**os.environ, "OMP_NUM_THREADS": "1"},
@@ -193,6 +198,9 @@ def test_a_rank_that_fails_ends_all():
     ended = time.time()
     assert found.returncode
     assert "rank 1 of 2 ended with ValueError: the data of this rank are gone" in found.stdout
+    where = r"(before its first step with the others|in its psum over 'data' at .*\.py:\d+)"
+    other = rf"rank 0 of 2 is ended, {where}, because rank 1 is gone"
+    assert re.search(other, found.stdout), found.stdout[-3000:]
     failed = float(re.search(r"failing at ([\d.]+)", found.stdout)[1])
     assert ended - failed < 10
 

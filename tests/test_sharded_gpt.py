@@ -1,4 +1,4 @@
-"""examples/parallel/sharded_gpt.py, in a few steps: every mesh has the losses of one process."""
+"""examples/parallel, in a few steps: every mesh has the losses of one process."""
 
 from __future__ import annotations
 
@@ -34,9 +34,21 @@ def test_losses_are_those_of_one_process(example: Any, capsys: Any) -> None:
     assert "5 psum over model" in printed  # four a block, and one for the norm of all gradients
 
 
+def test_networks_that_are_divided(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.syspath_prepend(EXAMPLE.parent)
+    networks: Any = __import__("networks")
+    networks.main(["--steps", "2"], phix.parallel.mesh({"all": 2}, virtual=True))
+    printed = capsys.readouterr().out
+    assert printed.count("as in one piece") == 4
+    assert "states and weights: 2 all_gather, 1 psum, 2 psum_scatter" in printed
+
+
 @pytest.mark.prove
 def test_it_runs_by_mpiexec() -> None:
     options = ["--data", "1", "--model", "2", "--steps", "1", "--depth", "1"]
     found = launched(2, [str(EXAMPLE), *options], 200)
     assert found.returncode == 0, found.stdout[-3000:]
     assert "on <mesh {'data': 1, 'model': 2}>" in found.stdout
+    found = launched(2, [str(EXAMPLE.with_name("networks.py")), "--steps", "1"], 200)
+    assert found.returncode == 0, found.stdout[-3000:]
+    assert found.stdout.count("as in one piece") == 4

@@ -18,8 +18,7 @@ from phix.files import saving as files
 from phix.parallel import load, mesh, save
 from phix.parallel.exchange import Group
 from phix.parallel.meshes import Mesh
-from tests import killed_saves
-from tests.test_parallel import ROOT, launched
+from tests.test_parallel import ROOT, launcher
 
 Pair = namedtuple("Pair", ["left", "right"])
 ONE = mesh({"all": 1})
@@ -212,9 +211,12 @@ def test_a_killed_save_leaves_a_whole_one(tmp_path, seed):
     killed(tmp_path, 40, seed)
 
 
-@pytest.mark.parametrize("number", [0, pytest.param(1, marks=pytest.mark.prove)])
-def test_a_killed_rank_leaves_a_whole_save(tmp_path, number):
-    folder, seconds = str(tmp_path / "s"), (0.4, 0.13)[number]
-    found = launched(2, f"ranks {folder} {seconds}", 200, "tests.killed_saves")
-    assert found.returncode and "saved" in found.stdout, found.stdout
-    killed_saves.version_of(folder)
+@pytest.mark.parametrize("count", [1, pytest.param(50, marks=pytest.mark.prove)])
+def test_killed_ranks_end_all_and_leave_a_whole_save(tmp_path, count, seed):
+    command = [sys.executable, "-m", "tests.killed_saves", "launches", launcher()]
+    ran = subprocess.run(
+        [*command, str(tmp_path / "s"), str(count), str(seed)], cwd=ROOT, capture_output=True,
+        text=True, timeout=1800, env={**os.environ, "OMP_NUM_THREADS": "1"},
+    )  # fmt: skip
+    assert ran.returncode == 0, ran.stdout[-2000:] + ran.stderr[-3000:]
+    assert f"{count} kills" in ran.stdout

@@ -46,7 +46,7 @@ def test_cases_on_virtual_meshes(number):
     """Megatron's two sums a block and direction; the gathered weights and scattered gradients."""
     axes, cases = [
         ({"model": 4 if number else 2}, sharding_cases.on_model()),
-        ({"data": 2}, sharding_cases.on_data()),
+        ({"data": 2}, sharding_cases.on_data(virtual(data=2))),
         ({"data": 2, "model": 2}, sharding_cases.on_both()),
     ][number]
     for name, case in cases.items():

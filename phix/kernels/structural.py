@@ -117,7 +117,7 @@ def debug_callback(program: Any, operands: Storages, function: Any) -> tuple[Any
 def rank_step(program: Any, x: Any, group: Any, kind: str, detail: Any) -> tuple[Any, ...]:
     given = np.asarray(places.to_host(x))
     out = np.empty(group.shape(kind, detail, given.shape), given.dtype)
-    group.run(kind, detail, given, out)
+    group.run(kind, detail, given, out, program.equation.source)
     return (places.moved(out, program.ctx.place),)
 
 

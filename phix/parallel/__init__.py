@@ -17,12 +17,18 @@ imported when a mesh of several processes is asked for. Imported on first use.
 """
 
 from phix.core.faces import face
+from phix.parallel.experts import experts
 from phix.parallel.meshes import Mesh, mesh
 from phix.parallel.programs import spmd
+from phix.parallel.ring import ring_attention
 from phix.parallel.saving import load, save
 from phix.parallel.sharded import shard
-from phix.parallel.specs import gather, local_parts
+from phix.parallel.specs import even_specs, gather, local_parts
+from phix.parallel.stages import pipeline
 from phix.parallel.sweeps import map
 
-__all__ = ["Mesh", "gather", "load", "local_parts", "map", "mesh", "save", "shard", "spmd"]
+__all__ = [
+    "Mesh", "even_specs", "experts", "gather", "load", "local_parts", "map", "mesh", "pipeline",
+    "ring_attention", "save", "shard", "spmd",
+]  # fmt: skip
 __dir__ = face(__all__)

@@ -11,6 +11,7 @@ import numpy as np
 
 from phix.core import dims as dm
 from phix.core.errors import CollectiveError
+from phix.parallel.exchange import NAMES
 
 _LENGTH = 256  # bytes of what a rank says
 # Seconds that a rank is waited for: it may be compiling what others have compiled.
@@ -32,7 +33,7 @@ class Watch:
 
     def __call__(self, group: Any, kind: str, detail: Sequence[int], x: np.ndarray) -> None:
         shape = dm.shape_text(x.shape)
-        what = f"{_NAMES[kind]} of {x.dtype}{shape} over {group.name!r}"
+        what = f"{NAMES[kind]} of {x.dtype}{shape} over {group.name!r}"
         if detail:
             what += f" {list(detail)}"
         self.compare(group.comm, what)
@@ -73,9 +74,3 @@ class Watch:
             f"digest {digest.hexdigest()[:12]}",
             (f"{what}, and they are not", "give them from one rank to all, or name the axis"),
         )
-
-
-_NAMES = {
-    "sum": "psum", "gather": "all_gather", "rows": "all_gather", "scatter": "psum_scatter",
-    "exchange": "all_to_all", "permute": "ppermute", "index": "axis_index",
-}  # fmt: skip

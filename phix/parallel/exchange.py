@@ -12,6 +12,15 @@ from typing import Any
 import numpy as np
 
 from phix.core import dtypes as dt
+from phix.core.source import Source
+from phix.parallel.failures import PLACE
+
+# What users call the kinds of steps.
+NAMES = {
+    "sum": "psum", "gather": "all_gather", "rows": "all_gather", "scatter": "psum_scatter",
+    "exchange": "all_to_all", "permute": "ppermute", "index": "axis_index",
+}  # fmt: skip
+_ALONE = frozenset({"own", "index"})  # kinds that need no other rank
 
 # Up to so many bytes every rank gets all parts of a sum at once; of more each sums a piece.
 _SMALL = 1 << 13
@@ -44,11 +53,21 @@ class Group:
             found.insert(detail[1], found.pop(detail[0]))
         return tuple(found)
 
-    def run(self, kind: str, detail: Sequence[int], x: np.ndarray, out: np.ndarray) -> None:
-        """Do a step: fill ``out`` by what the ranks' ``x`` are."""
+    def run(
+        self,
+        kind: str,
+        detail: Sequence[int],
+        x: np.ndarray,
+        out: np.ndarray,
+        source: Source | None = None,
+    ) -> None:
+        """Do a step: fill ``out`` by what the ranks' ``x`` are. ``source``: the line it is for."""
+        if kind not in _ALONE:
+            PLACE.enter(NAMES[kind], self.name, source)
         if self.watch is not None and kind != "own":
             self.watch(self, kind, detail, x)
         _STEPS[kind](self, detail, x, out)
+        PLACE.leave()
 
 
 def _bytes(x: np.ndarray) -> np.ndarray:

@@ -1,15 +1,66 @@
-"""The end of all ranks where one of them fails: none is to wait for it for ever."""
+"""The end of all ranks where one of them fails: none is to wait for it for ever.
+
+An error that a rank does not catch ends all from within. A rank that is killed can say nothing, nor
+can the others, which their launcher kills in turn: on each machine a process beside the ranks
+(``watcher.py``) says for them who is gone, and at which line each of them was.
+"""
 
 from __future__ import annotations
 
+import atexit
+import contextlib
+import mmap
+import os
+import socket
+import subprocess
 import sys
+import tempfile
+from pathlib import Path
 from typing import Any
 
+from phix.core.source import Source, user_source
+
+_SIZE = 1024  # bytes of the file in which a rank keeps where it is
 _installed: list[Any] = []
 
 
+class Place:
+    """Where this rank is, for others to read when it is gone: in a file that is mapped."""
+
+    def __init__(self) -> None:
+        self.memory: Any = None
+        self.connection: socket.socket | None = None
+
+    def enter(self, kind: str, axis: str, source: Source | None) -> None:
+        """A step between the ranks begins; the line is that of the call where none is known."""
+        if self.memory is None:
+            return
+        at = source if source is not None else user_source()
+        text = f"{kind} over {axis!r} at {at}".encode()[: _SIZE - 2]
+        self.memory[: len(text) + 2] = b"\1" + text + b"\0"
+
+    def leave(self) -> None:
+        """The step is done."""
+        if self.memory is not None:
+            self.memory[0] = 2
+
+    def say(self, word: str, waits: bool = False) -> None:
+        """Tell the watcher how this rank ends, and wait, or not, until it has told of the others:
+        launchers do not print what comes behind an abort."""
+        if self.connection is not None:
+            with contextlib.suppress(OSError):
+                self.connection.sendall(f"{word}\n".encode())
+                if waits:
+                    self.connection.settimeout(2.0)
+                    self.connection.recv(1)
+
+
+PLACE = Place()
+
+
 def end_all_on_errors(world: Any) -> None:
-    """Let an error that nobody on this rank catches be reported with its number, and end all."""
+    """Let an error that nobody on this rank catches be reported with its number, and end all; and
+    have a process beside the ranks that does so for one which is killed."""
     if _installed or world.Get_size() == 1:
         return
     before = sys.excepthook
@@ -25,6 +76,51 @@ def end_all_on_errors(world: Any) -> None:
             flush=True,
         )
         sys.stdout.flush()
+        PLACE.say("failed", waits=True)
         world.Abort(1)
 
     sys.excepthook = hook
+    if hasattr(socket, "AF_UNIX") and os.name == "posix":
+        _watch(world)
+
+
+def _watch(world: Any) -> None:
+    """Start the watcher of this machine, and let it know of this rank."""
+    from mpi4py import MPI
+
+    node = world.Split_type(MPI.COMM_TYPE_SHARED)
+    rank, here = world.Get_rank(), node.Get_size()
+    folder = node.bcast(_started(here, world.Get_size()) if node.Get_rank() == 0 else None, 0)
+    node.Free()
+    if folder is None:
+        return
+    with open(os.path.join(folder, str(rank)), "w+b") as file:
+        file.truncate(_SIZE)
+        PLACE.memory = mmap.mmap(file.fileno(), _SIZE)
+    PLACE.connection = socket.socket(socket.AF_UNIX)
+    PLACE.connection.connect(os.path.join(folder, "watch"))
+    PLACE.say(f"{rank} {os.getpid()}")
+    pid = os.getpid()
+    atexit.register(lambda: PLACE.say("bye") if os.getpid() == pid else None)
+
+
+def _started(here: int, count: int) -> str | None:
+    """The folder of a watcher that is started; None where none can be."""
+    try:
+        folder = tempfile.mkdtemp(prefix="phix-ranks-")
+        with socket.socket(socket.AF_UNIX) as listening:
+            listening.bind(os.path.join(folder, "watch"))
+            listening.listen(here)
+            number = listening.fileno()
+            program = str(Path(__file__).with_name("watcher.py"))
+            subprocess.Popen(
+                [sys.executable, "-I", "-S", program, str(number), folder, str(here), str(count)],
+                pass_fds=(number,), start_new_session=True, stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+            )  # fmt: skip
+    except OSError:  # no place for a socket, or no more processes: the launcher is left
+        return None
+    return folder
+
+
+__all__ = ["PLACE", "end_all_on_errors"]

@@ -34,6 +34,7 @@ from phix.parallel.forms import (
     moves,
 )
 from phix.parallel.sharding_rules import Rule
+from phix.parallel.suggestions import suggested
 
 Sizes = Mapping[str, int]
 # How one axis of the mesh takes part in an op: None, ("cut", a label) or ("sum", a set of operands)
@@ -103,6 +104,7 @@ class Planner:
         self.forms.update((c.variable, [WHOLE]) for c in graph.constants)
         self.made: dict[Any, Equation] = {}
         self.zeros: set[Any] = set()
+        self.suggested: dict[Any, Any] = {}
         self.uses = Counter(a for e in graph.equations for a in flat(e.inputs))
         self.uses.update(a for a in graph.outputs)
         self.steps: list[Any] = []
@@ -111,6 +113,7 @@ class Planner:
 
     def plan(self, outputs: Sequence[Form | None]) -> GraphPlan:
         """``outputs``: the form that each must have, None for that which it has."""
+        self.suggested = suggested(self.graph, self.inputs, outputs)
         for equation in self.graph.equations:
             self.equation(equation)
             self.note(equation)
@@ -275,7 +278,10 @@ class Planner:
             wanted = [labels[w] for w in cut if labels[w] is not None]
             if cut and not wanted:  # the dim must be whole: another may be divided for it
                 wanted = [x for x in labels if x is not None]
-            found += [("cut", x) for x in wanted if ("cut", x) not in found]
+            if PENDING in at:
+                places = sorted(self.suggested.get(atom, ()))  # on all ranks alike
+                wanted += [labels[w] for a, w in places if a == axis and labels[w] is not None]
+            found += [("cut", x) for x in dict.fromkeys(wanted) if ("cut", x) not in found]
         return found
 
     def price(

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.api.arguments import flat_tensors
+from phix.api.arguments import flat_specs, flat_tensors
 from phix.core import dims as dm
 from phix.core import pytrees
 from phix.core.conversion import owned_tensor
@@ -135,4 +135,44 @@ def gather(tree: Any, mesh: Mesh, specs: Any) -> Any:
     return pytrees.unflatten(treedef, wholes)
 
 
-__all__ = ["gather", "local_parts"]
+_AXIS = Kind("the name of an axis", lambda v: isinstance(v, str))
+
+
+@takes(mesh=MESH, axis_name=_AXIS)
+def even_specs(tree: Any, mesh: Mesh, axis_name: str) -> Any:
+    """Specs that divide each tensor of a tree along an axis: its first dim that divides evenly.
+
+    For what need not be whole on any part: states of an optimizer (ZeRO 1 and 2), or parameters as
+    well (ZeRO 3). A tensor without such a dim stays whole.
+
+    Args:
+        tree: a tree of tensors, or of their specs (``phix.spec``).
+        mesh: see ``phix.parallel.mesh``.
+        axis_name: one of its axes.
+
+    Returns:
+        The tree with a spec for each tensor, as ``phix.parallel.shard`` takes it.
+
+    Raises:
+        ArgumentError: the mesh has no such axis.
+
+    >>> import phix
+    >>> mesh = phix.parallel.mesh({"data": 4}, virtual=True)
+    >>> phix.parallel.even_specs([phix.ones([8, 3]), phix.ones([3, 4]), 1.0], mesh, "data")
+    [('data',), (None, 'data'), None]
+    """
+    if axis_name not in mesh.axes:
+        raise ArgumentError(
+            f"even_specs: {axis_name!r} is no axis of {mesh}; write one of its axes"
+        )
+    metas, treedef = flat_specs(tree, "even_specs")
+    count = mesh.axes[axis_name]
+    found: list[Dims | None] = []
+    for meta in metas:
+        fits = [k for k, dim in enumerate(meta.dims) if isinstance(dim, int) and dim and not
+                dim % count]  # fmt: skip
+        found.append((*(None,) * fits[0], axis_name) if fits else None)
+    return pytrees.unflatten(treedef, found)
+
+
+__all__ = ["even_specs", "gather", "local_parts"]

@@ -189,6 +189,7 @@ class GraphLowering:
             is_consumed=self.uses[next(iter(gr.flat(equation.inputs)), None)] == 1,
             is_covered=equation in self.covered,
             is_chosen=equation in self.chosen,
+            source=equation.source,
         )
         made: Any
         rule, kernel = RULES.get(op.name), library_step.kernel_of(equation)

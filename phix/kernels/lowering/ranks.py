@@ -18,7 +18,7 @@ provides("rank_step", "NUMPY", dt.ALL)
 @lowering("rank_step", "whole")
 def rank_step(b: Builder, x: Value, group: Any, kind: str, detail: Any, *, task: Task) -> Value:
     def run(given: np.ndarray, out: np.ndarray) -> None:
-        group.run(kind, detail, given, out)
+        group.run(kind, detail, given, out, task.source)
 
     def write(out: Buffer) -> None:
         b.host("rank_step", run, (x,), (out,))

@@ -11,6 +11,7 @@ from typing import Any
 
 from phix.core.meta import MetaTensor
 from phix.core.rules import note_origin
+from phix.core.source import Source
 from phix.kernels.loops.builder import Builder
 
 _FAMILIES = (
@@ -47,6 +48,7 @@ class Task:
     is_consumed: bool = False  # nothing else reads its first input
     is_covered: bool = False  # its output is only read where it was scattered
     is_chosen: bool = False  # it puts one value into each row of a constant
+    source: Source | None = None  # the user's line
 
     @property
     def out(self) -> MetaTensor:

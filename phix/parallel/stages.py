@@ -1,0 +1,253 @@
+"""Pipelines: the layers of a network lie on the parts of a mesh, and microbatches go through."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from phix import ops
+from phix.api.arguments import flat_tensors
+from phix.api.batching import axis_index, axis_size, ppermute, psum, pvary
+from phix.api.branches import cond
+from phix.api.control_flow import scan
+from phix.api.custom import custom_vjp
+from phix.api.gradients import vjp
+from phix.api.graphs import eval_shape
+from phix.core import dims as dm
+from phix.core import dtypes as dt
+from phix.core import pytrees
+from phix.core.errors import ShapeError
+from phix.core.given import FUNCTION, Kind, takes
+from phix.core.tensor import Tensor
+
+_TREE = Kind("a tree of tensors", lambda v: True)
+
+
+@takes(stage=FUNCTION, loss=FUNCTION, weights=_TREE, head=_TREE, xs=_TREE, targets=_TREE)
+def pipeline(
+    stage: Callable[[Any, Any], Any],
+    loss: Callable[[Any, Any, Any], Any],
+    weights: Any,
+    head: Any,
+    xs: Any,
+    targets: Any,
+    axis_name: str,
+) -> Tensor:
+    """The mean loss of microbatches that go through stages, one on each part of an axis.
+
+    A microbatch is at one stage while the one behind it is at the stage before. Differentiated, a
+    part makes in each turn one microbatch forward and one backward (1F1B): the last one turns each
+    round at once. Of a microbatch on its way a part keeps what came to its stage alone, of
+    ``2 * stages - 1`` of them at most, and computes the stage again going backward. Results and
+    gradients are those of ``loss(head, stage(w_last, ... stage(w_first, x)), target)``.
+
+    Args:
+        stage: ``stage(weights, x)`` gives what the next stage takes: of the shape and dtype of x.
+        loss: ``loss(head, x, target)`` of what the last stage gives: a scalar.
+        weights: of this part's stage, a tree.
+        head: what the loss has besides, a tree that is the same on all parts; None if nothing.
+        xs: the microbatches, [count, ...], the same on all parts.
+        targets: a tree of tensors [count, ...] for the loss, the same on all parts.
+        axis_name: of :func:`spmd`, or of ``phix.vmap``.
+
+    Returns:
+        A scalar, the same on all parts. Gradients with respect to ``weights`` are this part's;
+        those of ``head`` and ``xs`` are whole. ``targets`` are not differentiated.
+
+    Raises:
+        ShapeError: a stage that gives another shape or dtype, a loss that is no scalar, or targets
+            of another count.
+
+    >>> import phix
+    >>> mesh = phix.parallel.mesh({"stage": 2}, virtual=True)
+    >>> stage = lambda w, x: w[0] * x
+    >>> loss = lambda head, x, y: ((x - y) ** 2).mean()
+    >>> train = lambda w, xs, ys: phix.value_and_grad(lambda w: phix.parallel.pipeline(
+    ...     stage, loss, w, None, xs, ys, "stage"))(w)
+    >>> step = phix.parallel.spmd(train, mesh, ("stage", None, None), (None, "stage"))
+    >>> value, grad = step(phix.to_tensor([2.0, 3.0]), phix.ones([4, 1]), phix.ones([4, 1]))
+    >>> value.item(), grad.tolist()
+    (25.0, [30.0, 20.0])
+    """
+    flat, tree = flat_tensors((weights, head, xs, targets), "pipeline")
+    _, _, batches, aims = pytrees.unflatten(tree, flat)
+    count = _count(batches, aims)
+    run = _Schedule(stage, loss, axis_name, count)
+
+    @custom_vjp
+    def whole(weights: Any, head: Any, xs: Any, targets: Any) -> Any:
+        return run.forward(weights, head, xs, targets)
+
+    def forward(weights: Any, head: Any, xs: Any, targets: Any) -> Any:
+        return run.both(weights, head, xs, targets)
+
+    def backward(grads: Any, ct: Any) -> Any:
+        return (*pytrees.map(lambda g: g * ct, grads), None)
+
+    whole.defvjp(forward, backward)
+    found: Tensor = whole(*pytrees.unflatten(tree, flat))
+    return found
+
+
+def _count(xs: Any, targets: Any) -> Any:
+    leaves = pytrees.leaves(xs)
+    if len(leaves) != 1 or leaves[0].ndim == 0:
+        raise ShapeError(f"pipeline: xs is one tensor [count, ...], found {len(leaves)} of them")
+    count = leaves[0].shape[0]
+    for x in pytrees.leaves(targets):
+        if x.ndim == 0 or not dm.same(x.shape[0], count):
+            raise ShapeError(
+                f"pipeline: targets have an entry for each of {dm.dim_text(count)} microbatches, "
+                f"found {x.meta}"
+            )
+    return count
+
+
+class _Schedule:
+    """What each part does in which turn."""
+
+    def __init__(self, stage: Any, loss: Any, axis_name: str, count: Any) -> None:
+        self.user_stage, self.user_loss = stage, loss
+        self.name, self.count = axis_name, count
+        self.stages = axis_size(axis_name)
+
+    # -- the user's functions ----------------------------------------------------------------
+    def stage(self, weights: Any, x: Any) -> Any:
+        out = self.user_stage(weights, x)
+        meta = getattr(out, "meta", None)
+        if meta is None or meta.dtype != x.dtype or not dm.same_shape(meta.dims, x.meta.dims):
+            raise ShapeError(
+                f"pipeline: a stage gives what the next one takes, and of {x.meta} this one made "
+                f"{meta or type(out).__name__}; put what changes shapes before the pipeline, or "
+                "into the loss"
+            )
+        return out
+
+    def loss(self, head: Any, x: Any, target: Any) -> Any:
+        found = self.user_loss(head, x, target)
+        if getattr(found, "shape", None) != ():
+            raise ShapeError(
+                f"pipeline: the loss is a scalar, found {getattr(found, 'meta', found)}; take its "
+                "mean"
+            )
+        return found
+
+    def zero(self, head: Any, xs: Any, targets: Any) -> Any:
+        """Of the loss."""
+        first = pytrees.map(lambda x: x[0], (xs, targets))
+        return ops.full((), 0, eval_shape(self.loss, head, *first).dtype)
+
+    # -- between the stages ------------------------------------------------------------------
+    def to_next(self, x: Any) -> Any:
+        return ppermute(x, self.name, [(k, k + 1) for k in range(self.stages - 1)])
+
+    def to_last(self, x: Any) -> Any:
+        return ppermute(x, self.name, [(k + 1, k) for k in range(self.stages - 1)])
+
+    def from_end(self, x: Any) -> Any:
+        """What the last part has, on all."""
+        return psum(ops.where(self.is_end(), x, ops.full_like(x, 0)), self.name)
+
+    def is_end(self) -> Any:
+        return axis_index(self.name) == self.stages - 1
+
+    def forward(self, weights: Any, head: Any, xs: Any, targets: Any) -> Any:
+        """The loss alone."""
+        here = axis_index(self.name)
+        zero = self.zero(head, xs, targets)
+
+        def turn(carry: Any, time: Any) -> Any:
+            came, total = carry
+            number = time - here
+            at = ops.clip(number, 0, self.count - 1)
+            x = ops.where(here == 0, _at(xs, at), came)
+            is_on = _is_one(number, self.count)
+            out = cond(is_on, self.stage, lambda w, x: x, weights, x)
+            ends = (head, out, _row(targets, at))
+            value = cond(is_on & self.is_end(), self.loss, lambda *_: zero, *ends)
+            return (self.to_next(out), total + value), None
+
+        start = (ops.full_like(xs[0], 0), zero)
+        turns = ops.arange(0, self.count + self.stages - 1, 1, dt.int64)
+        return self.from_end(scan(turn, start, turns)[0][1] / self.count)
+
+    # -- with gradients ----------------------------------------------------------------------
+    def both(self, weights: Any, head: Any, xs: Any, targets: Any) -> Any:
+        """The loss, and the gradients with respect to weights, head and xs: of head those of the
+        last part, of xs those of the first, others zeros."""
+        here, far = axis_index(self.name), 2 * (self.stages - 1)
+        room, zero, is_end = far + 1, self.zero(head, xs, targets), self.is_end()
+        weights, head = pvary((weights, head), self.name)  # each part has gradients of its own
+
+        def turn(carry: Any, time: Any) -> Any:
+            came, back, kept, total, to_weights, to_head, to_xs = carry
+            number = time - here
+            x = ops.where(here == 0, _at(xs, ops.clip(number, 0, self.count - 1)), came)
+            kept = _put(kept, number % room, x, _is_one(number, self.count))
+            is_on = _is_one(number, self.count) & ~is_end
+            out = cond(is_on, self.stage, lambda w, x: x, weights, x)
+
+            number = time - (far - here)
+            is_on, at = _is_one(number, self.count), ops.clip(number, 0, self.count - 1)
+            given = (weights, head, _at(kept, number % room), _row(targets, at), back, zero, is_end)
+            value, by_weights, by_head, by_x = cond(is_on, self.turned, _idle, *given)
+            to_xs = _put(to_xs, at, by_x, is_on & (here == 0))
+            carry = (self.to_next(out), self.to_last(by_x), kept, total + value,
+                     _sum(to_weights, by_weights), _sum(to_head, by_head), to_xs)  # fmt: skip
+            return carry, None
+
+        nothing = ops.full_like(xs[0], 0)
+        kept = ops.expand(ops.unsqueeze(nothing, [0]), (room, *nothing.shape))
+        start = (nothing, nothing, kept, zero, _zeros(weights), _zeros(head), _zeros(xs))
+        turns = ops.arange(0, self.count + far, 1, dt.int64)
+        _, _, _, total, *grads = scan(turn, start, turns)[0]
+        means = pytrees.map(lambda g: g / self.count, tuple(grads))
+        return self.from_end(total / self.count), means
+
+    def turned(
+        self, weights: Any, head: Any, x: Any, target: Any, back: Any, zero: Any, is_end: Any
+    ) -> Any:
+        """A microbatch backward through this part's stage: loss and gradients."""
+        out, pull = vjp(self.stage, weights, x)
+
+        def end(head: Any, out: Any) -> Any:
+            value, pull = vjp(lambda h, o: self.loss(h, o, target), head, out)
+            return (value, *pull(ops.full_like(value, 1)))
+
+        value, by_head, ct = cond(is_end, end, lambda h, _: (zero, _zeros(h), back), head, out)
+        by_weights, by_x = pull(ct)
+        return value, by_weights, by_head, by_x
+
+
+def _idle(weights: Any, head: Any, x: Any, target: Any, back: Any, zero: Any, _: Any) -> Any:
+    return (zero, *_zeros((weights, head, x)))
+
+
+def _zeros(tree: Any) -> Any:
+    return pytrees.map(lambda x: ops.full_like(x, 0), tree)
+
+
+def _sum(tree: Any, other: Any) -> Any:
+    return pytrees.map(lambda x, y: x + y, tree, other)
+
+
+def _is_one(number: Any, count: Any) -> Any:
+    """Whether it is the number of a microbatch."""
+    return (number >= 0) & (number < count)
+
+
+def _at(xs: Any, at: Any) -> Any:
+    return ops.gather(xs, at, 0)
+
+
+def _row(tree: Any, at: Any) -> Any:
+    return pytrees.map(lambda x: _at(x, at), tree)
+
+
+def _put(xs: Any, at: Any, x: Any, is_on: Any) -> Any:
+    """xs with x as the row ``at``, if it is to be."""
+    row = ops.where(is_on, x, _at(xs, at))
+    return ops.scatter(xs, ops.reshape(at, (1,)), ops.unsqueeze(row, [0]))
+
+
+__all__ = ["pipeline"]
