@@ -14,7 +14,7 @@ from harness.cases import Call, Case, table_cases
 from phix import ops
 from phix.core.errors import ArgumentError, GatheredWarning, ShapeError
 from phix.core.rules import OPS
-from phix.parallel import movement_rules, sharding_rules
+from phix.parallel import movement_rules, planning, sharding_rules
 from tests import random_shardings, sharding_cases
 
 pytestmark = pytest.mark.unoptimised
@@ -110,6 +110,18 @@ def test_a_table_of_which_each_part_has_rows():
     np.testing.assert_allclose(found, expected)
     beyond = np.array([64, -65])  # the nearest row, as in compiled code
     np.testing.assert_array_equal(phix.jit(lookup)(table, beyond), table[[63, 0]])
+
+
+def test_a_call_takes_the_plan_of_the_same_graph(monkeypatch):
+    """What the function closes over is as it is in each call."""
+    made, plan, factor = [], planning.plan, [2.0]
+    monkeypatch.setattr(planning, "plan", lambda *a: made.append(1) or plan(*a))
+    f = sharded(lambda x: factor[0] * x.sum(0), "data")
+    for factor[0], count in ((2.0, 1), (2.0, 1), (3.0, 2), (2.0, 2)):
+        np.testing.assert_allclose(f(X), factor[0] * X.sum(0))
+        assert len(made) == count
+    np.testing.assert_allclose(f(X[:4]), 2 * X[:4].sum(0))
+    assert len(made) == 3
 
 
 def test_sums_of_a_loop_are_summed_behind_it():

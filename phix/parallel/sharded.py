@@ -26,6 +26,8 @@ from phix.parallel.meshes import Mesh
 from phix.parallel.programs import argument_specs, result_specs, spmd
 from phix.parallel.specs import MESH, SPECS, Dims
 
+_PLANS = 8  # plans that a sharded function keeps, of calls that are not compiled
+
 
 def _stays(op: Op) -> bool:
     return op.name == "stop_gradient"
@@ -41,6 +43,7 @@ class Sharded(Generic[P, R]):
         self.function, self.mesh = function, mesh
         self.in_shardings, self.out_shardings = in_shardings, out_shardings
         self.sizes = {name: n for name, n in mesh.axes.items() if n > 1}
+        self._plans: dict[Any, tuple[planning.GraphPlan, bool]] = {}
 
     def __repr__(self) -> str:
         return f"<{function_name(self.function)} sharded on {self.mesh}>"
@@ -51,7 +54,7 @@ class Sharded(Generic[P, R]):
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         flat, _ = flat_tensors((args, kwargs), self.where)
-        made = self._planned(args, kwargs)
+        made = self._planned(args, kwargs, self._plans)
         plan, closed = made.plan, made.closed
         for equation in plan.uncovered:
             _warn(equation)
@@ -72,9 +75,10 @@ class Sharded(Generic[P, R]):
         Args:
             *args, **kwargs: as of a call, or specs (``phix.spec``) in the place of tensors.
         """
-        return self._planned(args, kwargs)
+        return self._planned(args, kwargs, {})
 
-    def _planned(self, args: Any, kwargs: Any) -> Plan:
+    def _planned(self, args: Any, kwargs: Any, known: dict[Any, Any]) -> Plan:
+        """The plan of a call; ``known`` has those of graphs that compute the same."""
         metas, treedef = flat_specs((args, kwargs), self.where)
         specs = argument_specs(
             self.in_shardings, args, metas, self.mesh, f"{self.where}: in_shardings"
@@ -84,12 +88,6 @@ class Sharded(Generic[P, R]):
         graph, closed = transforms().trace(run, wholes)
         for variable, name in zip(graph.inputs, argument_names(self.function, args, kwargs)):
             variable.name = name
-        own = any(
-            "own_derivative" in e.op.traits and not _stays(e.op)
-            for g in graphs_inside(graph) for e in g.equations
-        )  # fmt: skip
-        graph = decompose(graph, _stays)
-        inputs = [*(self._form(s) for s in specs), *(Form() for _ in closed)]
         out_specs = result_specs(
             self.out_shardings,
             run,
@@ -98,7 +96,18 @@ class Sharded(Generic[P, R]):
             f"{self.where}: out_shardings",
         )
         wanted = [self._result(a.meta, s) for a, s in zip(graph.outputs, out_specs)]
-        found = planning.plan(graph, inputs, wanted, self.sizes)
+        inputs = [*(self._form(s) for s in specs), *(Form() for _ in closed)]
+        key = (graph, tuple(inputs), tuple(wanted))
+        if key not in known:
+            while len(known) >= _PLANS:
+                del known[next(iter(known))]
+            own = any(
+                "own_derivative" in e.op.traits and not _stays(e.op)
+                for g in graphs_inside(graph) for e in g.equations
+            )  # fmt: skip
+            whole = decompose(graph, _stays)
+            known[key] = (planning.plan(whole, inputs, wanted, self.sizes), own)
+        found, own = known[key]
         return Plan(self.where, self.mesh, found, run.out_tree, closed, own)
 
     def _whole(self, meta: MetaTensor, spec: Dims) -> MetaTensor:

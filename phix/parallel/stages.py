@@ -72,21 +72,23 @@ def pipeline(
     flat, tree = flat_tensors((weights, head, xs, targets), "pipeline")
     _, _, batches, aims = pytrees.unflatten(tree, flat)
     count = _count(batches, aims)
-    run = _Schedule(stage, loss, axis_name, count)
+    run = _differentiated(_Schedule(stage, loss, axis_name, count))
+    found: Tensor = run(*pytrees.unflatten(tree, flat))
+    return found
+
+
+def _differentiated(schedule: _Schedule) -> Any:
+    """The loss, whose gradients are made with it."""
 
     @custom_vjp
     def whole(weights: Any, head: Any, xs: Any, targets: Any) -> Any:
-        return run.forward(weights, head, xs, targets)
-
-    def forward(weights: Any, head: Any, xs: Any, targets: Any) -> Any:
-        return run.both(weights, head, xs, targets)
+        return schedule.forward(weights, head, xs, targets)
 
     def backward(grads: Any, ct: Any) -> Any:
         return (*pytrees.map(lambda g: g * ct, grads), None)
 
-    whole.defvjp(forward, backward)
-    found: Tensor = whole(*pytrees.unflatten(tree, flat))
-    return found
+    whole.defvjp(schedule.both, backward)
+    return whole
 
 
 def _count(xs: Any, targets: Any) -> Any:
