@@ -269,7 +269,7 @@ if not _typing.TYPE_CHECKING:  # which would take every name for one of these
 
 
 _provide_numpy(
-    lambda: _importlib.import_module("phix.array_functions").TABLE,
+    lambda: _importlib.import_module("phix.array_functions.by_name").TABLE,
     lambda: _importlib.import_module("phix.numpy"),
 )
 _provide_methods(lambda: _importlib.import_module("phix.array_functions.paddle_methods").METHODS)

@@ -19,7 +19,7 @@ import numpy_cases
 import phix
 import proofs
 from phix import ops
-from phix.array_functions import TABLE
+from phix.array_functions.by_name import TABLE
 from phix.core.errors import ConcretizationError
 
 pytestmark = pytest.mark.unoptimised

@@ -13,7 +13,7 @@ import pytest
 
 import phix
 import phix.numpy as pn
-from phix.array_functions import FFT, LINALG, METHODS, NAMES, TABLE
+from phix.array_functions.by_name import FFT, LINALG, METHODS, NAMES, TABLE
 from phix.core.errors import ArgumentError, AttributeValueError, UnknownNameError
 
 DATA = Path(__file__).parent / "data"

@@ -248,6 +248,9 @@ def value_and_grad(
 def _with_gradient(
     function: Callable[..., Any], argnums: Argnums, has_aux: bool
 ) -> Callable[..., Any]:
+    name = function_name(function)
+    where = f"the result of {name}"
+
     def with_gradient(*args: Any, **kwargs: Any) -> Any:
         places = argument_places(argnums, args, function)
         wrapped, aux_of = split_aux(function, has_aux)
@@ -258,10 +261,10 @@ def _with_gradient(
                 full[place] = value
             return wrapped(*full, **kwargs)
 
-        flat, treedef = flat_tensors((tuple(args[p] for p in places), {}), function_name(function))
+        flat, treedef = flat_tensors((tuple(map(args.__getitem__, places)), {}), name)
         for x in flat:
             as_differentiable(x, "grad")
-        run = Flattened(of_chosen, treedef, f"the result of {function_name(function)}")
+        run = Flattened(of_chosen, treedef, where)
         outs, pull = reverse.vjp(run, flat)
         _check_scalar(outs, function)
         ones = [_one(outs[0].dtype, tensor_place(outs[0]))]

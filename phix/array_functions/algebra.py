@@ -1,4 +1,4 @@
-"""NumPy's products, and what np.linalg and np.fft have that phix has too."""
+"""What np.linalg and np.fft have that phix has too."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from typing import Any
 import numpy as np
 
 from phix import fft, linalg, ops
-from phix.array_functions.arrangement import matrix_transpose, moveaxis
-from phix.array_functions.arrangement import ravel as flat
+from phix.array_functions.arrangement import matrix_transpose
 from phix.array_functions.numpy_arguments import (
     axes_of,
     floating,
@@ -18,92 +17,15 @@ from phix.array_functions.numpy_arguments import (
     operand,
     refuse,
     tensor,
+    titled,
 )
+from phix.array_functions.products import tensordot
 from phix.array_functions.reductions import sum as total
-from phix.array_functions.ufuncs import titled, vecdot
+from phix.array_functions.ufuncs import vecdot
 from phix.core import dtypes as dt
 from phix.core.errors import AttributeValueError, ShapeError
-from phix.core.numpy_protocol import NotOfferedError
 
 Function = Callable[..., Any]
-
-
-# -- products ------------------------------------------------------------------------------------
-def dot(a: Any, b: Any, out: Any = None) -> Any:
-    """The product of vectors and matrices; of more axes over the last of a and the last but one
-    of b."""
-    refuse(out=out)
-    x, y = tensor(a), tensor(b)
-    if not x.ndim or not y.ndim:
-        return x * y
-    if x.ndim <= 2 and y.ndim <= 2:
-        return of_truths(ops.matmul(x, y), x, y)
-    return of_truths(ops.tensordot(x, y, [x.ndim - 1], [max(y.ndim - 2, 0)]), x, y)
-
-
-def vdot(a: Any, b: Any, /) -> Any:
-    """The sum of conj(a) * b over all elements."""
-    x, y = flat(a), flat(b)
-    return of_truths(ops.matmul(ops.conj(x) if dt.is_complex(x.dtype) else x, y), x, y)
-
-
-def inner(a: Any, b: Any, /) -> Any:
-    """The sums of products along the last axes of both."""
-    x, y = tensor(a), tensor(b)
-    if not x.ndim or not y.ndim:
-        return x * y
-    return of_truths(ops.tensordot(x, y, [x.ndim - 1], [y.ndim - 1]), x, y)
-
-
-def outer(a: Any, b: Any, out: Any = None) -> Any:
-    """The product of each element of a with each of b, as a matrix."""
-    refuse(out=out)
-    return ops.reshape(flat(a), (-1, 1)) * flat(b)
-
-
-def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
-    """The sums of products over axes of both: the last and the first ``axes``, or two lists."""
-    x, y = tensor(a), tensor(b)
-    if isinstance(axes, int):
-        found = ops.tensordot(x, y, range(x.ndim - axes, x.ndim), range(axes))
-    else:
-        found = ops.tensordot(x, y, axes_of(axes[0], x.ndim), axes_of(axes[1], y.ndim))
-    return of_truths(found, x, y)
-
-
-def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
-    """The sum of products that an equation such as 'ij,jk->ik' says."""
-    refuse(out=out)
-    if not isinstance(operands[0], str):
-        raise NotOfferedError("axes as lists of ints")
-    factors = [tensor(x) for x in operands[1:]]
-    return of_truths(ops.einsum(factors, operands[0]), *factors)
-
-
-def kron(a: Any, b: Any) -> Any:
-    """The Kronecker product: each element of a times all of b."""
-    x, y = tensor(a), tensor(b)
-    return of_truths(ops.kron(x, y), x, y)
-
-
-def cross(
-    a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None
-) -> Any:
-    """Of vectors of three elements."""
-    if axis is not None:
-        axisa = axisb = axisc = axis
-    x, y = moveaxis(a, axisa, -1), moveaxis(b, axisb, -1)
-    if x.shape[-1] != 3 or y.shape[-1] != 3:
-        raise ShapeError(f"cross: vectors of three elements, found {x.meta} and {y.meta}")
-    (a0, a1, a2), (b0, b1, b2) = ([v[..., i] for i in range(3)] for v in (x, y))
-    parts = [a1 * b2 - a2 * b1, a2 * b0 - a0 * b2, a0 * b1 - a1 * b0]
-    return moveaxis(ops.stack(parts, -1), -1, axisc)
-
-
-def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = False) -> Any:
-    """The order in which NumPy would contract, and a report; :func:`einsum` has its own."""
-    shapes: Any = [np.empty(tensor(x).shape) if not isinstance(x, str) else x for x in operands]
-    return np.einsum_path(*shapes, optimize=optimize)
 
 
 # -- np.linalg -----------------------------------------------------------------------------------
@@ -335,7 +257,3 @@ FFT: dict[str, Function] = {
     **{n: _transform_n(getattr(fft, n), (-2, -1)) for n in ("fft2", "ifft2", "rfft2", "irfft2")},
     **{n: _shift(getattr(fft, n)) for n in ("fftshift", "ifftshift")},
 }
-NAMES: dict[str, Function] = {
-    "dot": dot, "vdot": vdot, "inner": inner, "outer": outer, "tensordot": tensordot,
-    "einsum": einsum, "einsum_path": einsum_path, "kron": kron, "cross": cross,
-}  # fmt: skip

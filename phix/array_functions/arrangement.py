@@ -17,9 +17,9 @@ from phix.array_functions.numpy_arguments import (
     refuse,
     some,
     tensor,
+    titled,
 )
 from phix.array_functions.numpy_arguments import with_dtype as cast
-from phix.array_functions.ufuncs import titled
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError

@@ -1,6 +1,6 @@
 """The methods that tensors have under names of ``numpy.ndarray``: NumPy's arguments and defaults.
 
-They are the functions of :data:`phix.array_functions.TABLE`, so ``x.sum(axis=0)`` is what
+They are the functions of :data:`phix.array_functions.by_name.TABLE`, so ``x.sum(axis=0)`` is what
 ``np.sum(x, axis=0)`` is. Two things are added, where NumPy has no other meaning for them: Paddle's
 ``keepdim`` beside ``keepdims``, and a truth in the second place for it, as in ``x.max(0, True)``.
 Nothing works in place: ``sort`` and ``partition`` give a new tensor, and ``out=`` is refused.
@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from phix import ops
-from phix.array_functions import algebra, arrangement, elementwise, reductions, selection
+from phix.array_functions import arrangement, elementwise, products, reductions, selection
 from phix.array_functions.method_arguments import (
     TRUTHS,
     Shaped,
@@ -384,7 +384,7 @@ class ArrayMethods:
         no_out("dot", out)
         if b is None and y is None:
             raise ArgumentError("dot: b is the other factor, found None; write x.dot(b)")
-        return algebra.dot(self, y if b is None else b)
+        return products.dot(self, y if b is None else b)
 
     def conj(self: Shaped) -> Tensor:
         """The complex conjugates; a tensor of real numbers as it is."""

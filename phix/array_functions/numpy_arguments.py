@@ -44,6 +44,13 @@ def in_floats(dtype: np.dtype | None, function: Callable[..., Any]) -> Callable[
     return called
 
 
+def titled(function: Callable[..., Any], name: str, doc: str) -> Callable[..., Any]:
+    """The function with its name and text, as those have that are defined under it."""
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = doc
+    return function
+
+
 def default_float() -> np.dtype:
     """float64 where NumPy's own function was called, else phix's default float."""
     return _FLOATS.default or dt.default_float()

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
-from phix import linalg, ops
-from phix.array_functions import algebra, arrangement
+from phix import ops
+from phix.array_functions import arrangement, products
 from phix.array_functions.method_arguments import line_of, several
 from phix.array_functions.methods import ArrayMethods
-from phix.array_functions.numpy_arguments import axes_of, axis_of, tensor
+from phix.array_functions.numpy_arguments import axes_of, axis_of, floating, tensor
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, ShapeError, described
@@ -71,6 +71,8 @@ class PaddleMethods:
 
         p is the order of a vector's norm, 2 where it is None; of matrices "fro" or "nuc".
         """
+        from phix import linalg  # who asks for it alone needs it
+
         keep = bool(keepdim or keepdims)
         if (isinstance(p, str) and p != "fro") or (
             isinstance(axis, (tuple, list)) and len(axis) == 2
@@ -81,7 +83,7 @@ class PaddleMethods:
                     "phix.linalg.matrix_norm has the norms of operators, and "
                     "phix.linalg.vector_norm takes two axes for one vector"
                 )
-            return algebra.norm(self, p, axis, keep)
+            return linalg.norm(floating(self), p, axis, keep)
         order = 2 if p is None or p == "fro" else p
         return linalg.vector_norm(self, axis=axis, keepdims=keep, ord=order)
 
@@ -238,14 +240,18 @@ class PaddleMethods:
     def tensordot(self: Shaped, y: Any, axes: Any = 2) -> Tensor:
         """The sum of products over the last axes of this tensor and the first of the other, as
         many as ``axes`` says, or over the axes that it lists for each."""
-        return algebra.tensordot(self, y, axes)
+        return products.tensordot(self, y, axes)
 
     def pinv(self: Shaped, rcond: Any = None, hermitian: bool = False) -> Tensor:
         """The pseudo-inverses of matrices: see phix.linalg.pinv."""
+        from phix import linalg  # who asks for it alone needs it
+
         return linalg.pinv(self, rcond, hermitian)
 
     def matrix_rank(self: Shaped, tol: Any = None, hermitian: bool = False) -> Tensor:
         """How many singular values are larger than ``tol``: see phix.linalg.matrix_rank."""
+        from phix import linalg  # who asks for it alone needs it
+
         return linalg.matrix_rank(self, tol, hermitian)
 
     # -- the tensor itself ---------------------------------------------------------------------

@@ -16,9 +16,9 @@ from phix.array_functions.numpy_arguments import (
     given,
     refuse,
     tensor,
+    titled,
 )
 from phix.array_functions.reductions import counted, kept, max, min, prod, sum, var
-from phix.array_functions.ufuncs import titled
 from phix.core import dtypes as dt
 from phix.core.errors import AttributeValueError, ShapeError
 from phix.core.numpy_protocol import NotOfferedError

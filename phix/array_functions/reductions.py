@@ -19,9 +19,9 @@ from phix.array_functions.numpy_arguments import (
     reduced_axes,
     refuse,
     tensor,
+    titled,
     with_dtype,
 )
-from phix.array_functions.ufuncs import titled
 from phix.core import dims as dm
 from phix.core import dtypes as dt
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError

@@ -14,6 +14,7 @@ from phix.array_functions.numpy_arguments import (
     of_truths,
     operand,
     tensor,
+    titled,
     with_dtype,
 )
 from phix.core import dtypes as dt
@@ -266,13 +267,6 @@ def _ufunc(name: str, row: _Ufunc) -> Function:
         return computed((x1, x2), dtype)
 
     return titled(unary if row.inputs == 1 else binary, name, row.doc)
-
-
-def titled(function: Function, name: str, doc: str) -> Function:
-    """The function with its name and text, as those have that are defined under it."""
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = doc
-    return function
 
 
 def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: Any = -1, dtype: Any = None) -> Any:

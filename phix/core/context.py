@@ -119,7 +119,17 @@ def chain() -> list[Interpreter]:
 
 def runs_at_once() -> bool:
     """Whether ops end in the eager interpreter, whatever transformations are around it."""
-    return not any(i.stages for i in chain())
+    interpreter = context.interpreter
+    while interpreter is not None:
+        if interpreter.stages:
+            return False
+        interpreter = interpreter.parent
+    return True
+
+
+def is_noting_lines() -> bool:
+    """Whether the user's lines are kept with what interpreters keep, or with tracers."""
+    return context.recording > 0 or context.recording_tracers > 0
 
 
 class active:

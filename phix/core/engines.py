@@ -22,6 +22,8 @@ from phix.core.errors import ArgumentError, DeviceError, ShapeError
 from phix.core.graph import Graph
 from phix.core.places import Place
 
+# A launcher of one result may have an attribute ``tensor``, a function of the same inputs that
+# gives the result as a tensor: for eager calls, in which each hop shows.
 Launcher = Callable[..., tuple[Any, ...]]
 
 

@@ -32,6 +32,10 @@ class Interpreter:
         """The result straight from a program compiled before, else None (eager alone has some)."""
         return None
 
+    def plan_of(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        """What runs calls like this one, a function of the inputs' data (eager alone has some)."""
+        return None
+
     def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
         """After a call: what the user gave, and what became of it (for ``launch_cached``)."""
 

@@ -207,17 +207,13 @@ def chosen_function(equation: Equation) -> Kernel | None:
 @lru_cache(maxsize=64)
 def has_functions(place_kind: str) -> bool:
     """Whether somebody registered a function for a backend of that kind of place."""
-    return any(
-        kernel.function is not None and BACKENDS[key.backend].place_kind == place_kind
-        for kernels in KERNELS.values()
-        for key, kernel in kernels.items()
-    )
+    return bool(_with_functions(place_kind))
 
 
-def _with_functions(place_kind: str) -> Iterator[str]:
+def _with_functions(place_kind: str) -> list[str]:
     """The backends of a kind of place that somebody registered a function for."""
     used = {k.backend for each in KERNELS.values() for k, v in each.items() if v.function}
-    return (n for n, b in BACKENDS.items() if b.place_kind == place_kind and n in used)
+    return [n for n, b in BACKENDS.items() if b.place_kind == place_kind and n in used]
 
 
 def fallbacks(place_kind: str) -> tuple[str, ...]:

@@ -238,26 +238,20 @@ class _Later:
 
     __slots__ = ("load", "name")
 
-    def __init__(self, name: str, load: Callable[[], None]) -> None:
+    def __init__(self, name: str, load: Callable[[], Iterable[type]]) -> None:
         self.name, self.load = name, load
 
     def __get__(self, tensor: Any, owner: type) -> Any:
-        self.load()
+        member = next(vars(c)[self.name] for c in self.load() if self.name in vars(c))
+        is_fact = isinstance(member, property)
+        setattr(TensorBase, self.name, member if is_fact else _answering(member))
         return getattr(owner if tensor is None else tensor, self.name)
 
 
 def provide_methods(load: Callable[[], Iterable[type]]) -> None:
     """Say where the classes are that the written methods are members of."""
-
-    def install() -> None:
-        for owner in load():
-            for name, member in vars(owner).items():
-                if isinstance(vars(TensorBase).get(name), _Later):
-                    is_fact = isinstance(member, property)
-                    setattr(TensorBase, name, member if is_fact else _answering(member))
-
     for name in WRITTEN_METHODS:
-        setattr(TensorBase, name, _Later(name, install))
+        setattr(TensorBase, name, _Later(name, load))
 
 
 def _answering(function: Any) -> Any:

@@ -155,9 +155,32 @@ class TensorBase(TensorMethods):
     __hash__ = object.__hash__
 
 
-# Equal keys are mostly one object, so that a look tells.
-_keys: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+class Key(tuple[Any, ...]):
+    """What compiled programs are looked up by: dtype, shape, C-contiguity, and the place where it
+    is not the CPU.
+
+    There is one object for equal ones, as long as they are not too many, so it is compared and
+    hashed as an object: hashing dtypes and shapes would be half of what an eager call costs.
+    """
+
+    __slots__ = ()
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+    __ne__ = object.__ne__
+
+
+_keys: dict[tuple[Any, ...], Key] = {}
 _MOST_KEYS = 4096
+
+
+def key_of(*facts: Any) -> Key:
+    """The key of a dtype, a shape, and so on."""
+    found = _keys.get(facts)
+    if found is None:
+        if len(_keys) > _MOST_KEYS:
+            _keys.clear()
+        found = _keys.setdefault(facts, Key(facts))
+    return found
 
 
 class Tensor(TensorBase):
@@ -165,8 +188,8 @@ class Tensor(TensorBase):
 
     ``phix.Tensor(array)`` shares the array's memory, which nobody may write to from then on;
     :func:`phix.to_tensor` copies, as does all else that keeps an array beyond the call.
-    ``key`` is what compiled programs are looked up by: dtype, shape, C-contiguity, and the place
-    where it is not the CPU. ``known_key`` is the same, None until somebody asked for it.
+    ``key`` is what compiled programs are looked up by, a :class:`Key`. ``known_key`` is the same,
+    None until somebody asked for it.
 
     >>> import numpy as np
     >>> import phix
@@ -188,13 +211,11 @@ class Tensor(TensorBase):
         if key is None:
             data = self.data
             if isinstance(data, np.ndarray):
-                key = (data.dtype, data.shape, data.flags.c_contiguous)
+                key = key_of(data.dtype, data.shape, data.flags.c_contiguous)
             else:
                 whole = places.is_contiguous(data)
-                key = (data.dtype, data.shape, whole, places.place_of(data))
-            if len(_keys) > _MOST_KEYS:
-                _keys.clear()
-            key = self.known_key = _keys.setdefault(key, key)
+                key = key_of(data.dtype, data.shape, whole, places.place_of(data))
+            self.known_key = key
         return key
 
     @property
@@ -293,11 +314,15 @@ class Tensor(TensorBase):
 _new_tensor = Tensor.__new__
 
 
-def tensor_of(data: Any) -> Tensor:
-    """A tensor of storage that phix made: as ``Tensor(data)``, without a look at it."""
+def tensor_of(data: Any, key: Key | None = None) -> Tensor:
+    """A tensor of storage that phix made: as ``Tensor(data)``, without a look at it.
+
+    ``key`` is the tensor's, where it is known.
+    """
     made = _new_tensor(Tensor)
     made.data = data
-    made.known_key = made._meta = None
+    made.known_key = key
+    made._meta = None
     return made
 
 

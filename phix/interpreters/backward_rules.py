@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from phix.core import dispatch
 from phix.core.errors import DifferentiationError
@@ -12,26 +13,35 @@ from phix.core.op import Op
 from phix.core.rules import get_op
 
 
+class Adjoint(NamedTuple):
+    """How the args and outputs of a backward op belong to its op."""
+
+    rule: Op
+    cotangents: tuple[tuple[int, int], ...]  # (where among the args, of which output)
+    gradients: tuple[int | None, ...]  # for each input the output that is the gradient of it
+    is_in_order: bool  # whether those are the outputs as they are
+    may_lack: tuple[bool, ...]  # for each output whether its cotangent may be left out where zero
+
+
 class BackwardRule:
     """The pull of an op of the table: its backward op, taken apart at once if not ``whole``."""
 
-    __slots__ = ("args", "op", "rule")
+    __slots__ = ("adjoint", "args")
 
-    def __init__(self, op: Op, rule: Op, args: list[Any]) -> None:
-        self.op, self.rule, self.args = op, rule, args
+    def __init__(self, adjoint: Adjoint, args: list[Any]) -> None:
+        self.adjoint, self.args = adjoint, args
 
-    def __call__(self, *cotangents: Any) -> list[Any]:
-        args = [cotangents[a.number] if type(a) is Cotangent else a for a in self.args]
-        if is_called(self.rule):
-            outs = dispatch.bind(self.rule, *self.rule.split(tuple(args)))
+    def __call__(self, *cotangents: Any) -> Sequence[Any]:
+        rule, places, gradients, is_in_order, _ = self.adjoint
+        args = self.args.copy()
+        for place, number in places:
+            args[place] = cotangents[number]
+        if rule.decomposition is None or "whole" in rule.traits:
+            outs = dispatch.bind(rule, *rule.split(tuple(args)))
         else:
-            outs = self.rule.decomposition(*args)  # type: ignore[misc]
-        found = as_outputs(self.rule, outs)
-        return [None if n is None else found[n] for n in gradient_places(self.op, self.rule)]
-
-    def may_be_none(self, number: int) -> bool:
-        """Whether the cotangent of that output may be left out where it is zero."""
-        return may_lack(self.op, self.rule)[number]
+            outs = rule.decomposition(*args)
+        found = (outs,) if len(rule.outputs) == 1 else outs
+        return found if is_in_order else [None if n is None else found[n] for n in gradients]
 
 
 def is_called(rule: Op) -> bool:
@@ -41,17 +51,18 @@ def is_called(rule: Op) -> bool:
 
 
 @cache
-def may_lack(op: Op, rule: Op) -> tuple[bool, ...]:
-    """For each output of ``op`` whether its cotangent is optional in the backward op."""
-    optional = {a.name for a in rule.args if a.optional}
-    return tuple(f"{o.name}_grad" in optional for o in op.outputs)
-
-
-@cache
-def gradient_places(op: Op, rule: Op) -> tuple[int | None, ...]:
-    """For each input of ``op`` the output of its backward op that is the gradient of it."""
-    of = rule.gradient_of
-    return tuple(of.index(a.name) if a.name in of else None for a in op.inputs)
+def adjoint_of(op: Op, rule: Op) -> Adjoint:
+    """How the backward op ``rule`` belongs to ``op``."""
+    of, optional = rule.gradient_of, {a.name for a in rule.args if a.optional}
+    cotangents = [
+        (place, other.number)
+        for place, (_, other, _) in enumerate(argument_places(op, rule))
+        if type(other) is Cotangent
+    ]
+    gradients = tuple(of.index(a.name) if a.name in of else None for a in op.inputs)
+    is_in_order = gradients == tuple(range(len(rule.outputs)))
+    may_lack = tuple(f"{o.name}_grad" in optional for o in op.outputs)
+    return Adjoint(rule, tuple(cotangents), gradients, is_in_order, may_lack)
 
 
 def backward_args(

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
 from phix.core import context, kernel_registry, places, refusals, settings
 from phix.core import dims as dm
-from phix.core import dtypes as dt
 from phix.core import indexing as _indexing  # noqa: F401 - x[i] is not to wait for it later
 from phix.core.conversion import moved_tensor, owned_tensor
 from phix.core.engines import engine
@@ -20,11 +20,12 @@ from phix.core.index_ranges import checked
 from phix.core.interpreter import Interpreter
 from phix.core.kernel_keys import as_they_are, key_place
 from phix.core.kernel_selection import has_functions
-from phix.core.libraries import PINS, pinned
+from phix.core.libraries import PINS
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import CPU, Place, default, is_host_alone
 from phix.core.tensor import Tensor, Tracer, tensor_of
+from phix.interpreters.call_keys import FIXED, asked, call_of, is_plain, keep, plan_key
 from phix.interpreters.decompose import as_entries
 from phix.interpreters.infer_meta import RUN_TIME, infer
 from phix.interpreters.placement import is_loose, on, shared_place
@@ -34,11 +35,9 @@ from phix.passes.compiled import Compiled, compile_to_places, lower_to_places
 
 Run = Callable[..., Any]
 
-# Inputs that are part of a plan, where the user wrote them: Python scalars, absent optionals.
+_KNOWN_KEY, _DATA = attrgetter("known_key"), attrgetter("data")
 # Programs for matrices of up to this size have it known, so that they can be unrolled.
 _SMALL_MATRIX = 8
-_FIXED = frozenset({bool, int, float, complex, type(None)})
-_PLAIN = _FIXED | {str, type, type(dt.float32)} | {type(d) for d in dt.ALL}
 
 
 class Eager(Interpreter):
@@ -60,14 +59,16 @@ class Eager(Interpreter):
         return owned_tensor(value, place)
 
     def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
-        call = _asked(op, attrs) if op.inexact or PINS else (op, attrs)
+        call = asked(op, attrs) if op.inexact or PINS else (op, attrs)
         try:
-            run = self.plans[(call, *[x.known_key or x.key for x in inputs])]
+            run = self.plans.get((call, *map(_KNOWN_KEY, inputs)))
+            if run is None:  # some may have keys that nobody asked for yet
+                run = self.plans[(call, *[x.known_key or x.key for x in inputs])]
         except AttributeError:
             return self.launch_mixed(op, inputs, attrs)
         except (KeyError, TypeError):
             return None
-        return run(*[x.data for x in inputs])
+        return run(*map(_DATA, inputs))
 
     def launch_mixed(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         """As ``launch_cached``, where some inputs are Python scalars or absent."""
@@ -77,12 +78,12 @@ class Eager(Interpreter):
             if type(x) is Tensor:
                 keys.append(x.key)
                 arrays.append(x.data)
-            elif type(x) in _FIXED:
+            elif type(x) in FIXED:
                 keys.append((type(x), repr(x)))
             else:
                 return None
         try:
-            run = self.mixed[(_asked(op, attrs), *keys)]
+            run = self.mixed[(asked(op, attrs), *keys)]
         except (KeyError, TypeError):
             return None
         return run(*arrays)
@@ -95,7 +96,7 @@ class Eager(Interpreter):
         for x in tensors:
             if isinstance(x, Tracer):
                 raise refusals.leaked(x, op.name)
-        key, plans = _plan_key(op, inputs, attrs), self.plans
+        key, plans = plan_key(op, inputs, attrs), self.plans
         if op.has_graphs:
             key, plans = (self.forgotten, key), self.plans_over(op, attrs)
         run = plans.get(key)
@@ -106,7 +107,7 @@ class Eager(Interpreter):
             bounds = settings.current()
             is_plain = plans is self.plans
             most = bounds.most_eager_plans if is_plain else bounds.most_plans_over_graphs
-            _keep(plans, key, run, most)
+            keep(plans, key, run, most)
         return run(*[x.data for x in tensors])
 
     def plans_over(self, op: Op, attrs: tuple[Any, ...]) -> dict[Any, Run]:
@@ -121,17 +122,17 @@ class Eager(Interpreter):
     ) -> Any:
         if not donated:
             return self.process(op, inputs, attrs)
-        key = (_plan_key(op, inputs, attrs), donated)
+        key = (plan_key(op, inputs, attrs), donated)
         run = self.plans.get(key)
         if run is None:
             run = self.plan(op, inputs, attrs, donated)
-            _keep(self.plans, key, run, settings.current().most_eager_plans)
+            keep(self.plans, key, run, settings.current().most_eager_plans)
         return run(*[x.data for x in flat(inputs)])
 
     def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
         """Let the next call find the plan by what the user wrote, before it is converted."""
-        run = self.plans.get(_plan_key(op, inputs, attrs))
-        if run is None or op.has_lists or not all(map(_is_plain, given_attrs)):
+        run = self.plan_of(op, inputs, attrs)
+        if run is None or op.has_lists or not all(map(is_plain, given_attrs)):
             return
         keys: list[Any] = []
         fixed: list[Any] = []  # the scalars' arrays; None stands for a tensor's
@@ -139,16 +140,20 @@ class Eager(Interpreter):
             if value is x and x is not None:
                 keys.append(x.key)
                 fixed.append(None)
-            elif type(value) in _FIXED:
+            elif type(value) in FIXED:
                 keys.append((type(value), repr(value)))
                 fixed.extend(() if x is None else (x.data,))
             else:
                 return  # an array, or a tensor that was cast
-        key = (_asked(op, given_attrs), *keys)
+        key = (asked(op, given_attrs), *keys)
         if len(keys) == fixed.count(None):
-            _keep(self.plans, key, run, settings.current().most_eager_plans)
+            keep(self.plans, key, run, settings.current().most_eager_plans)
             return
-        _keep(self.mixed, key, _filled_in(run, fixed), settings.current().most_eager_plans)
+        keep(self.mixed, key, _filled_in(run, fixed), settings.current().most_eager_plans)
+
+    def plan_of(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Run | None:
+        """The plan of a call that has been made, if it is kept: a function of storage."""
+        return self.plans.get(plan_key(op, inputs, attrs))
 
     def plan(
         self,
@@ -224,7 +229,7 @@ class Eager(Interpreter):
             given = [x.shape for x in flat(inputs)]
             return _pointwise_run(launch, flattened, given, infer(op, metas, attrs)[0].dims)
         if op.single_output:
-            return lambda *arrays: tensor_of(launch(*arrays)[0])
+            return _giving_tensor(launch)
         like = infer(op, metas, attrs)
         return lambda *arrays: _structured(launch(*arrays), like)
 
@@ -255,7 +260,7 @@ class Eager(Interpreter):
         lasts = [(*c[:-1], *s[-1:]) for c, s in zip(classes, shapes)]
         for dims in (shapes,) if op.has_graphs else (classes, lasts, shapes):
             dtypes = tuple(x.dtype for x in tensors)
-            key = (place, _call(op, attrs), structure, dtypes, contiguous, str(dims))
+            key = (place, call_of(op, attrs), structure, dtypes, contiguous, str(dims))
             program = self.programs.get(key)
             if program is None:
                 metas = _with_dims(inputs, dims)
@@ -273,44 +278,9 @@ class Eager(Interpreter):
                     if dims is shapes:
                         raise
                     continue
-                _keep(self.programs, key, program, settings.current().most_eager_programs)
+                keep(self.programs, key, program, settings.current().most_eager_programs)
             return program, tuple(tuple(s) for s in shapes)
         raise AssertionError("unreachable: the last class has no unknown dims")
-
-
-def _keep(store: dict[Any, Any], key: Any, value: Any, most: int) -> None:
-    """Keep ``value``; where there are ``most``, the oldest quarter of them goes."""
-    if len(store) >= most:
-        for old in list(store)[: most // 4]:
-            store.pop(old, None)
-    store[key] = value
-
-
-def _call(op: Op, attrs: tuple[Any, ...]) -> Any:
-    """What calls of an op are told apart by, besides their inputs: attributes, a pinned library."""
-    if not op.inexact and not PINS:
-        return (op, attrs)
-    return (op, attrs, pinned(), *[repr(attrs[i]) for i in op.inexact])
-
-
-def _asked(op: Op, attrs: tuple[Any, ...]) -> Any:
-    """As ``_call``, of a call as the user wrote it, whose numbers may be of the default float."""
-    call, float_ = _call(op, attrs), dt.default_float()
-    return call if float_ is dt.float32 else (call, float_)
-
-
-def _plan_key(op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
-    """The key of a plan, for inputs that are tensors, lists of them, or absent."""
-    keys = [x.key for x in flat(inputs)]
-    structure = tuple([len(e) if isinstance(e, tuple) else e is None for e in inputs])
-    if structure.count(False) == len(structure):
-        return (_call(op, attrs), *keys)
-    return (_call(op, attrs), structure, *keys)
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether equal values of this kind, of one text, mean the same attribute."""
-    return type(value) in _PLAIN or (type(value) is tuple and all(map(_is_plain, value)))
 
 
 def _filled_in(run: Run, fixed: list[Any]) -> Run:
@@ -438,13 +408,19 @@ def _flattened(op: Op, inputs: tuple[Any, ...]) -> Any:
 def _pointwise_run(launch: Run, shapes: Any, given: Any, out_shape: Any) -> Run:
     """Run over the flattened inputs; those that were flat already need no reshape."""
     if [tuple(s) for s in shapes] == [tuple(s) for s in given]:
-        return lambda *arrays: tensor_of(launch(*arrays)[0])
+        return _giving_tensor(launch)
 
     def run(*arrays: np.ndarray) -> Tensor:
         out = launch(*[a.reshape(s) for a, s in zip(arrays, shapes)])[0]
         return tensor_of(out.reshape(out_shape))
 
     return run
+
+
+def _giving_tensor(launch: Run) -> Run:
+    """The plan of a launcher of one result."""
+    found: Run | None = getattr(launch, "tensor", None)
+    return found or (lambda *arrays: tensor_of(launch(*arrays)[0]))
 
 
 def _structured(arrays: tuple[np.ndarray, ...], like: tuple[Any, ...]) -> Any:

@@ -13,7 +13,8 @@ from phix.core.meta import MetaTensor
 from phix.core.op import Op
 from phix.core.places import Place, device, is_host_alone
 from phix.core.rules import OPS
-from phix.core.source import derivation, is_recording, user_source
+from phix.core.source import Source, derivation, is_recording, user_source
+from phix.core.tensor import Tensor
 from phix.core.tensor_kinds import dense
 from phix.interpreters.backward_rules import BackwardRule
 
@@ -24,13 +25,19 @@ class Record:
     __slots__ = ("inputs", "op", "outputs", "pull", "source")
 
     def __init__(
-        self, op: Op, pull: Callable[..., Sequence[Any]], inputs: Any, outputs: Any
+        self,
+        op: Op,
+        pull: Callable[..., Sequence[Any]],
+        inputs: Any,
+        outputs: Any,
+        source: Source | None = None,
     ) -> None:
         self.op = op
-        self.source = user_source() if is_recording() else None
+        self.source = source  # where the op was called, while that is recorded
         self.pull = pull  # cotangents, one entry an output, in; one entry an input out
         self.inputs = inputs  # node numbers (-1: no derivative wanted), as op.inputs
-        self.outputs = outputs  # (node, meta) pairs as op.outputs, a list of them for a list
+        # (node, meta) pairs as op.outputs, a list of them for a list; a single one needs no meta
+        self.outputs = outputs
 
 
 def zeros(meta: MetaTensor) -> Any:
@@ -82,9 +89,9 @@ class Pullback:
         for node, ct in zip(self.outputs, cotangents):
             if node >= 0 and ct is not None:
                 grads[node] = add(grads.get(node), self.whole(node, ct))
-        pull = self.watched if is_recording() else _pulled
+        pull: Callable[..., Any] | None = self.watched if is_recording() else None
         if not is_host_alone():
-            pull = _following(pull)
+            pull = _following(pull or _pulled)
         with context.inside():
             for record in reversed(self.tape):
                 self.step(record, grads, pull)
@@ -95,26 +102,21 @@ class Pullback:
             return found
         return [zeros(meta) if g is None else g for g, (_, meta) in zip(found, self.inputs)]
 
-    def step(self, record: Record, grads: dict[int, Any], pull: Callable[..., Any]) -> None:
-        """Send the cotangents of one record's outputs to its inputs."""
-        for node, _ in _pairs(record.outputs):
-            if node in grads:
-                break
+    def step(self, record: Record, grads: dict[int, Any], pull: Callable[..., Any] | None) -> None:
+        """Send the cotangents of one record's outputs to its inputs; ``pull`` is how, if not as
+        the record says."""
+        outputs = record.outputs
+        if len(outputs) == 1 and type(outputs[0]) is tuple:
+            ct = grads.pop(outputs[0][0], None)
+            if ct is None:
+                return
+            cts = [ct if type(ct) is Tensor else dense(ct)]
         else:
-            return
-
-        def cotangent(pair: Any) -> Any:
-            found = dense(grads.pop(pair[0], None))
-            return zeros(pair[1]) if found is None and pair[1] is not None else found
-
-        rule = record.pull
-        cts = [
-            tuple(map(cotangent, e)) if isinstance(e, list)
-            else None if e[0] not in grads and type(rule) is BackwardRule and rule.may_be_none(n)
-            else cotangent(e)
-            for n, e in enumerate(record.outputs)
-        ]  # fmt: skip
-        for nodes, grad in zip(record.inputs, pull(record, cts)):
+            cts = _cotangents(record, grads)
+            if not cts:
+                return
+        found = record.pull(*cts) if pull is None else pull(record, cts)
+        for nodes, grad in zip(record.inputs, found):
             if nodes is None or grad is None:
                 continue
             for node, value in zip(nodes, grad) if isinstance(nodes, tuple) else ((nodes, grad),):
@@ -162,11 +164,22 @@ def _following(pull: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def _pairs(outputs: tuple[Any, ...]) -> Sequence[Any]:
-    """The (node, meta) pairs of structured outputs."""
-    if len(outputs) == 1 and not isinstance(outputs[0], list):
-        return outputs
-    found: list[Any] = []
-    for entry in outputs:
-        found.extend(entry if isinstance(entry, list) else (entry,))
-    return found
+def _cotangents(record: Record, grads: dict[int, Any]) -> list[Any]:
+    """The cotangents of a record's several outputs, zeros where there are none but for some; empty
+    where there are none at all."""
+    pairs = [p for e in record.outputs for p in (e if isinstance(e, list) else (e,))]
+    if not any(node in grads for node, _ in pairs):
+        return []
+    rule = record.pull
+    may_lack = rule.adjoint.may_lack if type(rule) is BackwardRule else (False,) * len(pairs)
+
+    def cotangent(pair: Any) -> Any:
+        found = dense(grads.pop(pair[0], None))
+        return zeros(pair[1]) if found is None and pair[1] is not None else found
+
+    return [
+        tuple(map(cotangent, e)) if isinstance(e, list)
+        else None if e[0] not in grads and may_lack[n]
+        else cotangent(e)
+        for n, e in enumerate(record.outputs)
+    ]  # fmt: skip

@@ -54,4 +54,4 @@ def apart(record: Record, values: Any, attrs: Any, vjp: Callable[..., Any]) -> l
         return [record]
     record.outputs = tuple((-1, p[1]) if n in extra else p for n, p in enumerate(pairs))
     pull = DecomposedOutputs(op, values, attrs, extra, vjp)
-    return [record, Record(op, pull, record.inputs, tuple(pairs[n] for n in extra))]
+    return [record, Record(op, pull, record.inputs, tuple(pairs[n] for n in extra), record.source)]

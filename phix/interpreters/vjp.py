@@ -3,31 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from copy import copy
+from operator import attrgetter
 from typing import Any
 
 from phix.core import context
 from phix.core import dtypes as dt
-from phix.core.conversion import following, home
+from phix.core.conversion import home
 from phix.core.graph import map_entries
 from phix.core.interpreter import Interpreter
 from phix.core.meta import MetaTensor
 from phix.core.op import Op
+from phix.core.places import device
 from phix.core.rules import get_op
 from phix.core.source import derivation, is_recording, user_source
-from phix.core.tensor import TensorBase, Tracer, ValueTracer
+from phix.core.tensor import Tensor, TensorBase, Tracer, ValueTracer
 from phix.interpreters.backward_rules import (
     BackwardRule,
+    adjoint_of,
     as_outputs,
     backward_args,
     is_constant,
     no_derivative,
     uncovered,
 )
+from phix.interpreters.call_keys import FIXED
 from phix.interpreters.decompose import taken_apart
-from phix.interpreters.equal_calls import call_key
+from phix.interpreters.equal_calls import call_key as equal_call_key
+from phix.interpreters.known_calls import KNOWN, call_key, note
 from phix.interpreters.tape import Pullback, Record
 from phix.interpreters.uncovered import apart
+
+_DATA = attrgetter("data")
 
 
 class VJPTracer(ValueTracer):
@@ -61,6 +69,9 @@ class VJP(Interpreter):
         # (inputs, outputs) of calls by what equal ones have in common
         self.calls: dict[Any, Any] | None = None if context.runs_at_once() else {}
         self.axes: dict[int, frozenset[str]] | None = {} if context.context.tracked else None
+        self.is_at_base = (
+            parent is context.base() and self.axes is None
+        )  # so that calls may be known
 
     def new(self, value: TensorBase) -> VJPTracer:
         if self.axes is not None:
@@ -86,8 +97,65 @@ class VJP(Interpreter):
             values.append(value)
         return tuple(nodes), tuple(values), active
 
+    def launch_cached(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        if not self.is_at_base or context.is_noting_lines() or op.vjp_rule or op.kind_vjp_rule:
+            return None
+        nodes: list[int] = []
+        values: list[Any] = []
+        for x in inputs:
+            if type(x) is VJPTracer and x.interpreter is self:
+                nodes.append(x.node)
+                values.append(x.value)
+            else:
+                nodes.append(-1)
+                values.append(x)
+        if max(nodes, default=-1) < 0:
+            base = context.base()
+            with context.active(base):
+                return base.launch_cached(op, inputs, attrs)
+        try:
+            known = KNOWN.get(call_key(op, attrs, values))
+        except (AttributeError, TypeError):  # tracers, arrays, or attributes that do not hash
+            return None
+        if known is None:
+            return None
+        for place, number in known.fixed:
+            values[place] = number
+        given = [x.data for x in values if x is not None] if known.fixed else map(_DATA, values)
+        thread = context.context
+        thread.interpreter = self.parent
+        try:
+            out = known.run(*given)
+        finally:
+            thread.interpreter = self
+        if not known.is_differentiable:
+            return out
+        values.append(out)
+        args = known.args.copy()
+        for here, place in known.kept:
+            args[here] = values[place]
+        self.nodes += 1
+        made = VJPTracer(self, out, self.nodes - 1)
+        pull = BackwardRule(known.adjoint, args)
+        self.tape.append(Record(op, pull, nodes, ((made.node, None),)))
+        return made
+
+    def remember(self, op: Op, given: Any, given_attrs: Any, inputs: Any, attrs: Any) -> None:
+        """Let the next call like this one go the short way; see ``known_calls``."""
+        if not self.is_at_base or op.has_lists:
+            return
+        _, found, active = self.taken(given)
+        if not active:
+            context.base().remember(op, given, given_attrs, inputs, attrs)
+            return
+        _, values, _ = self.taken(inputs)
+        for x, value in zip(found, values):
+            if type(x) not in FIXED and (x is not value or type(x) is not Tensor):
+                return  # an array, or a tensor that was cast
+        note(op, found, given_attrs, values, attrs)
+
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
-        key = None if self.calls is None else call_key(op, inputs, attrs)
+        key = None if self.calls is None else equal_call_key(op, inputs, attrs)
         if self.calls is None or key is None:
             return self.perform(op, inputs, attrs)
         if key not in self.calls:
@@ -119,7 +187,7 @@ class VJP(Interpreter):
         outs = as_outputs(op, self.below(op, values, attrs))
         rule = get_op(op.backward)
         args = backward_args(op, rule, values, attrs, outs)
-        result = self.record(op, BackwardRule(op, rule, args), nodes, outs)
+        result = self.record(op, BackwardRule(adjoint_of(op, rule), args), nodes, outs)
         if uncovered(op):
             self.tape[-1:] = apart(self.tape[-1], values, attrs, vjp)
         return result
@@ -146,7 +214,8 @@ class VJP(Interpreter):
         pairs = tuple(
             [[self.pair(t) for t in e] if isinstance(e, tuple) else self.pair(e) for e in wrapped]
         )
-        self.tape.append(Record(op, pull, nodes, pairs))
+        source = user_source() if is_recording() else None
+        self.tape.append(Record(op, pull, nodes, pairs, source))
         return wrapped[0] if len(wrapped) == 1 else wrapped
 
     def pair(self, value: Any) -> tuple[int, MetaTensor | None]:
@@ -178,8 +247,9 @@ def vjp(
 ) -> tuple[list[Any], Pullback]:
     """``function`` of flat tensors, and the pullback of its flat outputs."""
     interpreter = VJP(context.current())
-    with context.transformation(interpreter), following(primals):
+    place = home(primals)
+    with context.transformation(interpreter), nullcontext() if place is None else device(place):
         tracers = [interpreter.new(p) for p in primals]
         nodes, values, _ = interpreter.taken(tuple(function(*tracers)))
-    inputs = [(t.node, t.meta) for t in tracers]
-    return list(values), Pullback(interpreter.tape, inputs, nodes, home(primals), interpreter.axes)
+    inputs = [(t.node, t.value.meta) for t in tracers]
+    return list(values), Pullback(interpreter.tape, inputs, nodes, place, interpreter.axes)

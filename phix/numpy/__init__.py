@@ -22,7 +22,7 @@ The constants are ``pi``, ``e``, ``inf``, ``nan``, ``euler_gamma`` and ``newaxis
 
 from typing import Any as _Any
 
-from phix import array_functions as _functions
+from phix.array_functions import by_name as _functions
 from phix.array_functions import grids as _grids
 from phix.array_functions import mapping as _mapping
 from phix.array_functions import signals as _signals

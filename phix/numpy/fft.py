@@ -2,7 +2,7 @@
 
 from typing import Any as _Any
 
-from phix.array_functions import FFT as _FUNCTIONS
+from phix.array_functions.by_name import FFT as _FUNCTIONS
 from phix.core.faces import face as _face
 from phix.numpy.creation import fftfreq as _fftfreq
 from phix.numpy.creation import rfftfreq as _rfftfreq

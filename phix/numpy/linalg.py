@@ -2,7 +2,7 @@
 
 from typing import Any as _Any
 
-from phix.array_functions import LINALG as _FUNCTIONS
+from phix.array_functions.by_name import LINALG as _FUNCTIONS
 from phix.core.faces import face as _face
 from phix.numpy.offered import offered as _offered
 from phix.numpy.refusals import unknown as _unknown

@@ -18,7 +18,7 @@ def unbroadcast(grad: Any, like: Any) -> Any:
     ``like`` is a tensor or a meta. Where unknown dims leave open which axes were stretched, the
     sum is left to ``reduce_as``, which decides at run time.
     """
-    have, want = grad.meta.dims, like.meta.dims
+    have, want = grad.shape, like.shape
     if dm.same_shape(have, want):
         return grad
     lead = len(have) - len(want)

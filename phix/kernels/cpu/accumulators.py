@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from phix.core import dtypes as dt
 from phix.kernels.cpu import jit
 from phix.kernels.cpu.level import level
 from phix.kernels.loops import nodes as ir
@@ -22,17 +23,14 @@ def accumulators(loop: For) -> int:
     """
     loads, values = ir.loads(loop.body), _values(loop)
     is_scattered = any(linear_form(e) is None for load in loads for e in load.args)
-    is_of_int64 = any(e.dtype.kind in "iu" and e.dtype.itemsize == 8 for e in values)
+    dtypes, functions = {e.dtype for e in values}, {e.fn for e in values}
+    is_of_int64 = not dtypes.isdisjoint((dt.int64, dt.uint64))
     has_avx2 = "avx2" in level().has
     steps = any(e.data.strided and any(_moves(i, loop) for i in e.args) for e in loads)
-    if (
-        steps
-        or any(e.fn == "call" for e in values)
-        or (not has_avx2 and (is_scattered or is_of_int64))
-    ):
+    if steps or "call" in functions or (not has_avx2 and (is_scattered or is_of_int64)):
         return 1
     vectors, (register, _) = _VECTORS if has_avx2 else _VECTORS_OF_SSE, jit.vector_registers()
-    return vectors * register // max(e.dtype.itemsize for e in (*values, *loads))
+    return vectors * register // max(d.itemsize for d in dtypes | {load.dtype for load in loads})
 
 
 def _moves(index: Expr, loop: For) -> bool:

@@ -14,6 +14,7 @@ from phix.core import dims as dm
 from phix.core import rewrites, settings, stack
 from phix.core.engines import Launcher, environment
 from phix.core.graph import Graph
+from phix.core.tensor import Tensor, key_of
 from phix.core.texts import Texts
 from phix.kernels.cpu import stored
 from phix.kernels.cpu.results import Allocator, allocator
@@ -149,6 +150,18 @@ def _single(
             native(*inputs, *constants, out)
             return (out,)
 
+        key, new_tensor = key_of(dtype, shape, True), Tensor.__new__
+
+        def launch_tensor(*inputs: Any) -> Tensor:
+            out = empty(shape, dtype)
+            native(*inputs, *constants, out)
+            made = new_tensor(Tensor)  # as tensor_of(out, key), whose frame would show
+            made.data = out
+            made.known_key = key
+            made._meta = None
+            return made
+
+        launch_one.tensor = launch_tensor  # type: ignore[attr-defined]
         return launch_one
 
     if all(empty is np.empty for empty, _, _ in outputs):

@@ -335,7 +335,13 @@ def expressions(body: list[Statement]) -> Collection[Expr]:
 
 def loads(body: list[Statement]) -> set[Expr]:
     """Every load in the expressions of a block."""
-    return {load for s in walk(body) for root in roots(s) for load in root.loads}
+    found: set[Expr] = set()
+    for s in walk(body):
+        for root in _ROOTS[type(s)](s):
+            found.update(root.operand_loads)
+            if root.fn == "load":
+                found.add(root)
+    return found
 
 
 def reads(body: list[Statement]) -> set[Buffer]:

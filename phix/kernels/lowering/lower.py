@@ -264,7 +264,7 @@ def _cached_cost(name: str, dtypes: tuple[np.dtype, ...], attrs: tuple[Any, ...]
         if expr not in seen:
             seen.add(expr)
             roots.extend(expr.args)
-    return sum(_WEIGHTS.get(e.fn, 1) for e in seen)
+    return sum([_WEIGHTS.get(e.fn, 1) for e in seen])
 
 
 _WEIGHTS = {"const": 0, "var": 0, "cast": 0, "bitcast": 0, "select": 1, "div": 4, "sqrt": 6,

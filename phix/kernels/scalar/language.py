@@ -172,12 +172,19 @@ def unary(fn: str, x: Expr) -> Expr:
 
 def lifted(*values: Scalar) -> list[Expr]:
     """The values, of which one at least is an Expr, the numbers in its dtype."""
-    (dtype, *_) = [v.dtype for v in values if isinstance(v, Expr)]
-    return [v if isinstance(v, Expr) else const(v, dtype) for v in values]
+    for value in values:
+        if isinstance(value, Expr):
+            dtype = value.dtype
+            break
+    found: list[Expr] = []
+    for value in values:  # no comprehensions, whose frames the many calls would show
+        found.append(value if isinstance(value, Expr) else const(value, dtype))
+    return found
 
 
 def binary(fn: str, x: Scalar, y: Scalar) -> Expr:
-    a, b = (x, y) if isinstance(x, Expr) and isinstance(y, Expr) else lifted(x, y)
+    a = x if isinstance(x, Expr) else const(x, y.dtype)  # type: ignore[union-attr]
+    b = y if isinstance(y, Expr) else const(y, a.dtype)
     assert a.dtype == b.dtype, f"{fn} of {a.dtype} and {b.dtype}: cast one of them"
     folded = _fold_index(fn, a, b) if a.dtype == dt.int64 else None
     if folded is not None:
