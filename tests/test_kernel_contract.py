@@ -16,7 +16,8 @@ import phix
 from kernel_places import Where
 from phix import ops
 from phix.core import dims as dm
-from phix.core import kernel_registry, rules
+from phix.core import dtypes as dt
+from phix.core import kernel_registry, rules, unfilled
 from phix.core.errors import KernelError, KernelRegistrationError
 from phix.core.kernel_context import KernelContext
 
@@ -91,6 +92,41 @@ def test_what_a_kernel_returns_is_refused(where: Where) -> None:
         pytest.raises(KernelError, match=text),
     ):
         ops.cosh(x)
+
+
+@pytest.mark.parametrize("is_thorough", [True, False])
+@pytest.mark.parametrize("how", ["eager", "jit", "vmap"])
+def test_what_a_kernel_leaves_unfilled_is_an_error(
+    how: str, is_thorough: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first and the last element of an array are looked at, and under PHIX_VERIFY all."""
+    filled = [slice(0, 0)]
+
+    def run(ctx: Any, x: Any, out: Any) -> None:
+        out[filled[0]] = x[filled[0]]
+
+    monkeypatch.setattr(unfilled, "_is_thorough", is_thorough)
+    with kernel_places.there("cpu") as where, kernel("sinh", where.backend, run):
+        f, x = RUNS[how](lambda x: ops.sinh(ops.reshape(x, [-1]))), X[None] if how == "vmap" else X
+        for part, count in [(slice(0, 0), 3), (slice(1, None), 1), (slice(0, 2), 1)]:
+            filled[0] = part
+            place = "last" if part.stop == 2 else "first"
+            text = f"{count} of 3 elements" if is_thorough else f"the {place} element"
+            with pytest.raises(KernelError, match=f"left {text} .*it is to fill all of its out"):
+                f(x)
+        filled[0] = slice(None)
+        np.testing.assert_array_equal(f(x), x)
+
+
+@pytest.mark.parametrize("dtype", dt.ALL, ids=str)
+def test_marks_of_unfilled_memory_are_nothing_that_kernels_compute(dtype: np.dtype) -> None:
+    for value in (0, 1, -1, np.nan, 255):
+        out = np.empty((3, 2), dtype)
+        marks = unfilled.mark([out, None, out[:, 0], np.empty(0, dtype)])
+        assert len(marks) == 1 and "left 6 of 6" in unfilled.problem(marks).replace("12", "6")
+        with np.errstate(all="ignore"):
+            out[...] = np.asarray(value).astype(dtype)
+        assert not unfilled.problem(marks)
 
 
 @pytest.mark.parametrize("how", ["eager", "jit", "unknown dims"])

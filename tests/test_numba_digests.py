@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import subprocess
 import sys
 from pathlib import Path
@@ -9,9 +10,11 @@ from typing import Any
 
 import numba
 import numpy as np
+import pytest
 from numba.extending import overload
 
-from phix.kernels.numba.identity import digest
+from phix.kernels.numba import overloads
+from phix.kernels.numba.identity import _has_instruction, digest
 
 _HERE = """
 import sys, tempfile, pathlib, numba, numpy as np, phix
@@ -90,3 +93,39 @@ def test_overloads_are_a_part_of_it_as_long_as_the_process_lives() -> None:
     )
     assert not digest(with_method)[1]
     assert digest(lambda x, out: np.sum(x))[1]
+
+
+def test_overloads_of_operators_are_a_part_of_it() -> None:
+    """They stand in code by signs; of those that no kernel has, only kernels with them know."""
+
+    def kernel(x: Any, y: Any) -> None:
+        x[0] @= y
+
+    def inside(x: Any, y: Any) -> Any:
+        return lambda: x[0] @ y[0]
+
+    def without(x: Any, y: Any) -> None:
+        x[0] = y[0] * 2.0 + x[0] if x[0] < y[0] else -y[0]
+
+    assert digest(kernel)[1] and digest(inside)[1]
+    overload(operator.matmul)(lambda x, y: None)
+    assert not digest(kernel)[1] and not digest(inside)[1] and digest(without)[1]
+    before = digest(kernel)[0]
+    overload(operator.imatmul)(lambda x, y: None)
+    assert digest(kernel)[0] != before and digest(without)[1]
+
+
+@pytest.mark.parametrize("name", [n for n in dir(operator) if n in overloads._INSTRUCTIONS])
+def test_every_operator_is_found_where_its_sign_stands(name: str) -> None:
+    signs = {
+        "getitem": "x[y]", "setitem": "x[y] = 1", "delitem": "del x[y]", "not_": "not x",
+        "truth": "1 if x else y", "neg": "-x", "pos": "+x", "invert": "~x", "inv": "~x",
+        "contains": "x in y", "is_": "x is y", "is_not": "x is not y", "eq": "x == y",
+        "ne": "x != y", "lt": "x < y", "le": "x <= y", "gt": "x > y", "ge": "x >= y",
+    }  # fmt: skip
+    plain = next((n for n in overloads._SIGNS if name in (n, f"i{n.strip('_')}")), None)
+    is_own = plain is None or plain == name
+    sign = signs[name] if plain is None else f"x {overloads._SIGNS[plain]}{'' if is_own else '='} y"
+    pattern = overloads._INSTRUCTIONS[name]
+    assert _has_instruction(compile(sign, "", "exec"), pattern), sign
+    assert not _has_instruction(compile("x = f(y, z.w)", "", "exec"), pattern)

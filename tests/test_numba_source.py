@@ -210,6 +210,20 @@ def swapped(x: Any) -> Any:
     return phix.fori_loop(0, 3, lambda k, c: (c[1], c[0] + c[1]), (x, x * 2.0))
 
 
+def swapped_rows(x: Any) -> Any:
+    """As above, of rows of an outer loop's results, in other dims than they are carried in."""
+
+    def step(before: Any, row: Any) -> Any:
+        def body(k: Any, c: Any) -> Any:
+            turned = ops.transpose(ops.reshape(c[1], [2, 4]), [1, 0])
+            return ops.reshape(turned, [8]) * 0.5 + before, c[0][::-1] + row
+
+        a, b = phix.fori_loop(0, 3, body, (row, before))
+        return a * 0.1 + before, b
+
+    return phix.scan(step, x[0], x)
+
+
 def chosen(x: Any) -> Any:
     return phix.switch(ops.cast(x[0], "int64"), [ops.exp, ops.sin, lambda v: v * 3.0], x)
 
@@ -231,6 +245,7 @@ PROGRAMS: dict[str, tuple[Any, list[Any]]] = {
     "scan": (running, [normal(6, 3)]),
     "while": (grown, [np.array([1.0, 2.0, 0.5], "float32")]),
     "swaps": (swapped, [normal(7, dtype="float64")]),
+    "swapped rows": (swapped_rows, [normal(5, 8, dtype="float64")]),
     "switch": (chosen, [np.array([1.0, 2.0, 3.0])]),
     "sort": (lambda x: (ops.sort(x, -1), ops.argsort(x, -1)), [normal(3, 40)]),
     "cumsum": (lambda x: ops.cumsum(x, 0), [normal(9, 3, dtype="float64")]),

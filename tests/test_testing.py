@@ -161,6 +161,36 @@ def test_wrong_values_name_the_first_element_and_its_distance() -> None:
     assert text.endswith("allowed; 1 of 3 elements differ")
 
 
+@pytest.mark.parametrize(
+    "function, x, reference, text",
+    [
+        (lambda x: ops.cast(x, "float32"), X, lambda x: x, "is float32, expected float64"),
+        (
+            lambda x: ops.cast(x, "int64"),
+            np.ones(2, "f"),
+            lambda x: x,
+            "is int64, expected float64",
+        ),
+        (lambda x: ops.argmax(x), X, lambda x: np.int32(2), "is int64, expected int32"),
+        (lambda x: ops.cast(x > 0, "int64"), X, lambda x: x > 0, "is int64, expected bool"),
+        (lambda x: ops.sum(x), X, lambda x: 2, "is float64, expected int64"),
+        (lambda x: ops.real(x), np.array([1j]), lambda x: x, "is float64, expected complex128"),
+        (lambda x: x * 1.0, np.array([2]), lambda x: 2.0 * x / 2.0, ""),  # of float32
+        (lambda x: x * 2.0, np.ones(2, "f"), lambda x: 2.0 * x, ""),
+        (lambda x: ops.sum(x), X, lambda x: float(x.sum()), ""),
+    ],
+)
+def test_results_are_of_the_dtypes_of_the_reference(
+    function: Any, x: Any, reference: Any, text: str
+) -> None:
+    others = [name for name in phix.testing.checks.CHECKS if name != "values"]
+    if not text:
+        check_op(function, x, reference=reference, skip=others)
+        return
+    found = refused(check_op, function, x, reference=reference, skip=others)
+    assert f"{text} (the reference)" in found and found.startswith("check_op, values, of ")
+
+
 # -- higher orders ---------------------------------------------------------------------------------
 def _with_second_derivative(factor: float) -> Any:
     """x^3, whose slope is right and whose slope's own is ``factor`` times what it should be."""

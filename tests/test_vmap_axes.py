@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import phix
+from loaded_ops import loading
 from phix import ops
 from phix.core import rules
 from phix.core.errors import ArgumentError, AttributeValueError, ShapeError
@@ -210,3 +211,58 @@ def test_an_op_without_a_batching_rule_in_batches_of_any_size(no_rules):
             assert order.dtype == np.int64
     joined = phix.vmap(lambda r: ops.concat([r, X, r[:1]], 0))(rows[:0])
     assert joined.shape == (0, 4 + len(X)) and joined.dtype == np.float64
+
+
+# -- ops without a rule ------------------------------------------------------------------------
+_DRAWN = """
+- op: drawn_sum
+  args: (Tensor x, Tensor key)
+  output: Tensor(out)
+  infer_meta: {func: UnchangedInferMeta, param: [x]}
+  kernel: {data_type: x}
+  backward: drawn_sum_grad
+- backward_op: drawn_sum_grad
+  forward: drawn_sum (Tensor x, Tensor key) -> Tensor(out)
+  args: (Tensor x, Tensor key, Tensor out_grad)
+  output: Tensor(x_grad)
+  infer_meta: {func: UnchangedInferMeta, param: [x]}
+  kernel: {data_type: x}
+"""
+
+
+@pytest.mark.parametrize("lanes", [3, 40])
+def test_an_op_without_a_rule_is_one_call_a_lane_or_a_loop_of_them(tmp_path, lanes):
+    """Few lanes are written out, many are a loop: the same values, derivatives, random numbers, and
+    the lanes one after the other."""
+    seen = []
+    with loading(tmp_path) as load, phix.scoped_registries():
+        op = load(_DRAWN).drawn_sum
+
+        @phix.kernels.register_kernel("drawn_sum", "CPU", dtypes="float64")
+        def drawn_sum(ctx, x, key, out):
+            seen.append(float(x[0]))
+            out[...] = np.cumsum(x**2) + key.sum() % 97
+
+        @phix.kernels.register_kernel("drawn_sum_grad", "CPU", dtypes="float64")
+        def drawn_sum_grad(ctx, x, key, out_grad, x_grad):
+            x_grad[...] = 2 * x * np.cumsum(out_grad[::-1])[::-1]
+
+        def loss(x, key):
+            return ops.sum(op(x, key) * phix.random.normal(key, [4], "float64"))
+
+        def mapped(x, keys):
+            value, slope = phix.vmap(phix.value_and_grad(loss))(x, keys)
+            return value, slope, phix.vmap(op)(x, keys) * x
+
+        x = np.arange(lanes * 4.0).reshape(lanes, 4)
+        keys = phix.random.split(phix.random.key(3), lanes)
+        found = phix.jit(mapped)(x, keys)
+        assert seen == [*x[:, 0]] * (len(seen) // lanes) and seen
+        length = len(str(phix.make_graph(phix.vmap(op))(x, keys)).splitlines())
+        twice = phix.jit(phix.vmap(phix.vmap(op, (0, None)), (None, 0)))(x[:2], keys)
+        each = [(*phix.value_and_grad(loss)(r, k), op(r, k) * r) for r, k in zip(x, keys)]
+        for one, wanted in zip(found, zip(*each)):
+            np.testing.assert_allclose(one, np.stack([w.numpy() for w in wanted]), rtol=1e-12)
+        for one, k in zip(twice, keys):
+            np.testing.assert_array_equal(one, [op(r, k) for r in x[:2]])
+    assert length < 20

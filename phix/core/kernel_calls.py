@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from phix.core import places
+from phix.core import places, unfilled
 from phix.core.errors import KernelError, PhixError, described
 from phix.core.graph import flat
 from phix.core.kernel_context import KernelContext, Unsized
@@ -26,7 +26,7 @@ def run(
     where their device has memory that is read alone.
 
     Raises:
-        KernelError: it raised something, returned something, or left a size open.
+        KernelError: it raised or returned something, or left a size open or memory as it was.
     """
     run_args(kernel, op, ctx, kernel_arguments(op, inputs, attrs), outputs, source)
 
@@ -41,6 +41,7 @@ def run_args(
         x = given[n]
         given[n] = tuple(map(places.read_only, x)) if type(x) is tuple else _read_only(x)
     assert kernel.function is not None
+    marks = unfilled.mark(flat(outputs))
     try:
         found = kernel.function(ctx, *given, *outputs)
     except PhixError:
@@ -58,6 +59,9 @@ def run_args(
     for out in made:
         if isinstance(out, Unsized) and (wrong := out.problem()):
             raise _fault(wrong, kernel, op, (*args, *outputs), source)
+    if left := unfilled.problem(marks):
+        what = f"{left}; it is to fill all of its outputs"
+        raise _fault(what, kernel, op, (*args, *outputs), source)
 
 
 _OPEN = frozenset({Unsized, tuple})  # outputs that a kernel may leave without data, or lists

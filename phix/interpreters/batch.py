@@ -28,6 +28,9 @@ from phix.core.transforms import transforms
 from phix.interpreters.decompose import as_entries
 from phix.interpreters.infer_meta import infer
 
+# So many lanes of an op without a rule are as many calls in a graph; more are a loop.
+_MOST_LANES = 4
+
 
 class BatchTracer(Tracer):
     """A value with a batch dim in front, seen without it."""
@@ -167,7 +170,7 @@ class Batch(Interpreter):
             outs = context.current().process(op, given, attrs)
             return (outs,) if len(op.outputs) == 1 else tuple(outs)
 
-        if not dm.is_known(self.size) or self.size == 0:
+        if self._is_for_a_loop():
             stacked = self._in_a_loop(of_rows, batched, values)
         else:
             every = (partial(_row, i=i) for i in range(int(self.size)))
@@ -179,8 +182,15 @@ class Batch(Interpreter):
             )
         return stacked[0] if len(stacked) == 1 else stacked
 
+    def _is_for_a_loop(self) -> bool:
+        """Whether a scan takes the lanes one by one: where their number is not known, or 0, or so
+        large that a call for each makes a graph long. Calls that run at once make no graph."""
+        if not dm.is_known(self.size):
+            return True
+        return self.size == 0 or (self.size > _MOST_LANES and not context.runs_at_once())
+
     def _in_a_loop(self, of_rows: Any, batched: Any, values: Any) -> Any:
-        """The results of the op for a batch whose size is not known, or 0."""
+        """The results of the op, by a scan over the batch."""
         given = [v for v, b in zip(flat(values), flat(batched)) if b]
         found: list[Any] = []
 

@@ -15,7 +15,7 @@ from phix.core import pytrees
 from phix.core.errors import ArgumentError
 from phix.core.given import FUNCTION, NAMES, NONE, at_least, takes
 from phix.testing import derivatives, meanings
-from phix.testing.comparison import about, close, require, tolerance_of, widest
+from phix.testing.comparison import about, close, require, same_dtypes, tolerance_of, widest
 
 _ROWS = 3
 _NUDGE = 1 / 16
@@ -246,7 +246,7 @@ def check_op(
 ) -> None:
     """Everything that holds of an op of the table: the checks that the library's own pass.
 
-    - values: against ``reference``, where there is one;
+    - values: against ``reference``, where there is one, and of its dtypes;
     - metas: what is inferred is what comes;
     - compiled, unknown dims: as programs, for these sizes and for any;
     - decomposed, text: as a graph of primitives, and parsed from the graph's text;
@@ -257,7 +257,10 @@ def check_op(
         function: an op, or any function of arrays, or trees of them, to an array or a tree.
             Attributes are bound before: ``lambda x: my_ops.roll(x, 1)``.
         *inputs: of one call. Without floats among them, gradients are not checked.
-        reference: the same in NumPy; floats come as float64, complex numbers as complex128.
+        reference: the same in NumPy; floats come as float64, complex numbers as complex128. Its
+            dtypes are looked at too: results must be of the same, or, where inputs came wider than
+            they are or are no floats, floats where it gives floats. Of Python's numbers the kind
+            counts alone.
         skip: names of checks to leave out.
         order: up to which order derivatives are checked.
         tolerance: by default that of the coarsest dtype that takes part.
@@ -276,8 +279,21 @@ def check_op(
     if unknown:
         raise ArgumentError(f"check_op: skip: no check {unknown[0]!r}; there are {_names()}")
     subject = _subject(function, inputs, "check_op")
-    allowed, fn, arrays = _allowed(tolerance), subject.fn, subject.arrays
-    every: dict[str, Callable[[], None]] = {
+    every = _every(subject, reference, _allowed(tolerance), seed)
+    for name, check in every.items():
+        if name not in left_out:
+            with subject.about(f"check_op, {name},"):
+                check()
+    if "gradients" not in left_out and any(dt.is_differentiable(a.dtype) for a in subject.arrays):
+        check_gradients(function, *inputs, order=order, tolerance=tolerance or 1e-6, seed=seed)
+
+
+def _every(
+    subject: Subject, reference: Any, allowed: meanings.Allowed, seed: int
+) -> dict[str, Callable[[], None]]:
+    """The checks but that of gradients, by name."""
+    fn, arrays = subject.fn, subject.arrays
+    return {
         "values": partial(_check_values, subject, reference, allowed),
         "metas": lambda: meanings.check_metas(fn, arrays),
         "compiled": lambda: meanings.check_compiled(fn, arrays, allowed),
@@ -287,12 +303,6 @@ def check_op(
         "strided": lambda: meanings.check_strided(fn, arrays, allowed),
         "batching": lambda: _check_batching(subject, None, allowed, np.random.default_rng(seed)),
     }
-    for name, check in every.items():
-        if name not in left_out:
-            with subject.about(f"check_op, {name},"):
-                check()
-    if "gradients" not in left_out and any(dt.is_differentiable(a.dtype) for a in arrays):
-        check_gradients(function, *inputs, order=order, tolerance=tolerance or 1e-6, seed=seed)
 
 
 def _names() -> str:
@@ -307,5 +317,8 @@ def _check_values(subject: Subject, reference: Any, allowed: meanings.Allowed) -
     found = subject.fn(*subject.arrays)
     with np.errstate(all="ignore"):
         wanted = meanings.flat(reference(*pytrees.unflatten(subject.tree, wide)))
-    dtypes = [a.dtype for a in subject.arrays] + [f.dtype for f in found]
-    close(found, wanted, allowed(dtypes))
+    dtypes = [a.dtype for a in subject.arrays]
+    floats = [d for d in dtypes if dt.is_differentiable(d)]
+    is_wide = bool(floats) and all(w.dtype == a.dtype for w, a in zip(wide, subject.arrays))
+    same_dtypes(found, wanted, is_wide)
+    close(found, wanted, allowed(dtypes + [f.dtype for f in found]))

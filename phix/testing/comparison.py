@@ -111,6 +111,26 @@ def close(
         close_arrays(actual, expected, tolerance, f"output {number}", by)
 
 
+def same_dtypes(
+    found: Sequence[Any], wanted: Sequence[Any], is_wide: bool, by: str = "the reference"
+) -> None:
+    """The dtypes of tensors against those of arrays and numbers, outputs beyond the last of either
+    left aside.
+
+    Floats and complex numbers may be of any size, unless ``is_wide``: what is wanted was computed
+    in the dtypes of the inputs. Python's numbers have no dtype: the kind must be the same.
+
+    Raises:
+        CheckFailed: one is another.
+    """
+    __tracebackhide__ = True
+    for number, (f, w) in enumerate(zip(found, wanted)):
+        expected = np.asarray(w).dtype
+        is_of_any_size = not hasattr(w, "dtype") or (dt.is_differentiable(expected) and not is_wide)
+        same = dt.kind(f.dtype) == dt.kind(expected) if is_of_any_size else f.dtype == expected
+        require(same, f"output {number} is {f.dtype}, expected {expected} ({by})")
+
+
 def close_arrays(
     found: np.ndarray, wanted: np.ndarray, tolerance: Tolerance, what: str, by: str
 ) -> None:

@@ -11,11 +11,13 @@ import dis
 import hashlib
 import itertools
 import operator
+import re
 import sys
 import types
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -181,11 +183,23 @@ def _function(function: types.FunctionType, seen: _Seen) -> Iterator[Any]:
     yield [(k, list(_described(v, seen))) for k, v in (function.__kwdefaults__ or {}).items()]
     for overload in (f for name in code.co_names for f in overloads.of_attribute(name)):
         yield seen.here(overload)
+    for overload in overloads.of_operators(partial(_has_instruction, code)):
+        yield seen.here(overload)
     cells = dict(zip(code.co_freevars, function.__closure__ or ()))
     space = {**function.__globals__, **{k: _content(c) for k, c in cells.items()}}
     for name, chains in sorted(_uses(code).items()):
         if name in space:
             yield (name, list(_used(space[name], chains, seen)))
+
+
+def _has_instruction(code: types.CodeType, pattern: str) -> bool:
+    """Whether code, or a function in it, has an instruction with a name like that."""
+    steps = (f"{step.opname} {step.argrepr}" for step in dis.get_instructions(code))
+    return any(re.search(pattern, step) for step in steps) or any(
+        _has_instruction(inner, pattern)
+        for inner in code.co_consts
+        if isinstance(inner, types.CodeType)
+    )
 
 
 def _used(value: Any, chains: set[Chain], seen: _Seen) -> Iterator[Any]:

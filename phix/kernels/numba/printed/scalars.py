@@ -85,12 +85,19 @@ def stored(prelude: Prelude, dtype: np.dtype, value: str) -> str:
 
 def emit(prelude: Prelude, e: Expr, operands: list[str]) -> str:
     """One operation."""
+    if e.fn in ("select", "call") or all(a.fn == "const" for a in e.args):
+        operands = [_numpy_float(a, text) for a, text in zip(e.args, operands)]
     special = _SPECIAL.get(e.fn)
     if special is not None:
         return special(prelude, e, operands)
     if e.fn in _INFIX:
         return _infix(e, operands)
     return f"np.{e.fn}({', '.join(operands)})"
+
+
+def _numpy_float(e: Expr, text: str) -> str:
+    """An operand, if a constant then as one of NumPy's: by Python's own, Python does not divide."""
+    return f"np.float64({text})" if e.fn == "const" and e.dtype == dt.float64 else text
 
 
 def _infix(e: Expr, operands: list[str]) -> str:
@@ -114,8 +121,6 @@ def _call(text: str, operands: list[str]) -> str:
 
 def _select(prelude: Prelude, e: Expr, operands: list[str]) -> str:
     c, x, y = operands
-    if e.dtype == dt.float64:  # a Python float would not divide by zero
-        x, y = (f"np.float64({t})" if a.fn == "const" else t for a, t in zip(e.args[1:], (x, y)))
     return code(f"{inside(x, 1)} if {inside(c, 1)} else {y}", _SELECT)
 
 
