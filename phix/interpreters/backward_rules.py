@@ -6,10 +6,13 @@ from functools import cache
 from typing import Any
 
 from phix.core import dispatch
+from phix.core import dtypes as dt
 from phix.core.errors import DifferentiationError
-from phix.core.graph import map_entries
+from phix.core.graph import flat, map_entries
+from phix.core.meta import MetaTensor
 from phix.core.op import Op
-from phix.core.rules import get_op
+from phix.core.rules import OPS, get_op
+from phix.core.tensor import TensorBase
 
 
 class BackwardRule:
@@ -22,6 +25,14 @@ class BackwardRule:
 
     def __call__(self, *cotangents: Any) -> list[Any]:
         args = [cotangents[a.number] if type(a) is Cotangent else a for a in self.args]
+        stored = next((c.dtype for c in flat(cotangents) if c.dtype in dt.STORAGE), None)
+        if stored is None or "restates" in self.op.traits:
+            return self._pulled(args)
+        args = [map_entries(lambda x: _with_dtype(x, dt.float32), (a,))[0] for a in args]
+        found = map_entries(lambda x: _with_dtype(x, stored), tuple(self._pulled(args)))
+        return list(found)
+
+    def _pulled(self, args: list[Any]) -> list[Any]:
         if is_called(self.rule):
             outs = dispatch.bind(self.rule, *self.rule.split(tuple(args)))
         else:
@@ -32,6 +43,16 @@ class BackwardRule:
     def may_be_none(self, number: int) -> bool:
         """Whether the cotangent of that output may be left out where it is zero."""
         return may_lack(self.op, self.rule)[number]
+
+
+def _with_dtype(x: Any, dtype: Any) -> Any:
+    """A tensor of floats, or a meta of them, in a dtype that there are sums of, or back in its own:
+    what an op of storage moves to several places adds up in its derivative."""
+    if isinstance(x, MetaTensor):
+        return x.with_dtype(dtype) if dt.is_differentiable(x.dtype) else x
+    if isinstance(x, TensorBase) and dt.is_differentiable(x.dtype):
+        return dispatch.bind(OPS["cast"], (x,), (dtype,))
+    return x
 
 
 def is_called(rule: Op) -> bool:
