@@ -662,6 +662,8 @@ def test_extremes_of_narrow_rows_are_found_side_by_side() -> None:
 
     assert is_across(20) and not is_across(5) and not is_across(100)
     assert not is_across(20, ops.sum)
+    best = phix.jit(lambda x: ops.topk(x, 1, 0)).lower(phix.spec(["n"])).as_text("llvm")
+    assert not any(f", {told}\n" in best for told in ACROSS.values())  # each goes on from the last
     x = RNG.standard_normal((40, 20)).astype("float32")
     x[::3, ::4], x[1::5, 7], x[2::6] = -0.0, np.nan, 0.0  # of both signs in some rows
     found = phix.jit(lambda x: (ops.max(x, [1]), ops.argmax(x, axis=1)))(x)

@@ -372,6 +372,25 @@ def test_numpy_functions_of_tracers() -> None:
         assert run.trace_count == 1
 
 
+def test_nothing_is_selected_where_a_maximum_is_taken() -> None:
+    """What is centred by its largest element may be empty, as it may be eagerly."""
+
+    def f(x: Any) -> Any:
+        chosen = x[x > 0.0]
+        ends = ops.histogram(chosen, None, 4)
+        total = ops.logsumexp(chosen, [0], False, False)
+        return ops.softmax(chosen, 0), ops.log_softmax(chosen, 0), total, ends
+
+    run = phix.jit(f)
+    for x in (np.array([1.0, -1.0, 2.0, 0.5]), -np.ones(4)):
+        same(run(x), phix.tree.leaves(f(phix.to_tensor(x))))
+        chosen = x[x > 0.0]
+        powers = np.exp(chosen)
+        same(run(x)[0], powers / powers.sum())
+    assert run.trace_count == 1
+    assert run(x)[2].item() == -np.inf
+
+
 # -- whole programs --------------------------------------------------------------------------
 def particle_filter(np: Any, repeat: Any, x: Any, seen: Any, n: int) -> Any:
     """Three steps: move, weigh, and as many copies of each particle as its weight tells."""

@@ -171,6 +171,40 @@ def test_derivatives_go_through_casts() -> None:
     )
 
 
+REPEATED: dict[str, tuple[Callable[[Any], Any], list[float]]] = {
+    "gather": (lambda y: ops.gather(y, phix.to_tensor([0, 1, 1, 0, 1])), [2, 3, 0]),
+    "index": (lambda y: y[phix.to_tensor([2, 2])], [0, 0, 2]),
+    "tile": (lambda y: ops.tile(y, [20]), [20, 20, 20]),
+    "expand": (lambda y: ops.expand(y, [24, 3]), [24, 24, 24]),
+}
+
+
+@pytest.mark.parametrize("what", REPEATED)
+@pytest.mark.parametrize("name", ["float8_e4m3fn", "float8_e5m2"])
+def test_derivatives_of_what_is_repeated_add_up(what: str, name: str) -> None:
+    """In float32: each number here is one of the dtype, as 17 and 18 of the sums on the way are
+    not."""
+    move, times = REPEATED[what]
+
+    def f(x: Any) -> Any:
+        return ops.cast(move(ops.cast(x, name)), "float32").sum()
+
+    x = phix.to_tensor([0.5, 1.0, 1.5])
+    rounded = np.array(times).astype(NUMPY[name]).astype(np.float32)
+    for call in (phix.grad(f), phix.jit(phix.grad(f))):
+        np.testing.assert_array_equal(call(x), rounded)
+
+
+def test_a_weight_of_each_step_adds_up() -> None:
+    def f(x: Any) -> Any:
+        w = ops.cast(x, "float8_e4m3fn")
+        steps = phix.to_tensor(np.ones(20, np.float32))
+        return phix.scan(lambda c, s: (c + (ops.cast(w, "float32") * s).sum(), None), 0.0, steps)[0]
+
+    for call in (phix.grad(f), phix.jit(phix.grad(f))):
+        assert call(phix.to_tensor([0.5, 1.0])).tolist() == [20.0, 20.0]
+
+
 @pytest.mark.parametrize("name", NUMPY)
 def test_tensors_of_them(name: str, tmp_path: Path) -> None:
     dtype = NUMPY[name]

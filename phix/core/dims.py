@@ -21,12 +21,15 @@ _counter = itertools.count()
 
 
 class Symbol:
-    """One unknown size: named (``spec(["n"])``), anonymous (``spec([-1])``), or learnt by jit."""
+    """One unknown size: named (``spec(["n"])``), anonymous (``spec([-1])``), learnt by jit, or
+    computed by the program."""
 
-    __slots__ = ("key", "learnt", "name", "number")
+    __slots__ = ("computed", "key", "learnt", "name", "number")
 
-    def __init__(self, name: str | None = None, learnt: bool = False) -> None:
-        self.name, self.learnt = name, learnt
+    def __init__(
+        self, name: str | None = None, learnt: bool = False, computed: bool = False
+    ) -> None:
+        self.name, self.learnt, self.computed = name, learnt, computed
         self.number = next(_counter)
         self.key: tuple[Any, ...] = ("symbol", name or "", 0 if name else self.number)
 
@@ -222,6 +225,15 @@ def symbol(name: str | None = None) -> Dim:
 def learnt_symbol() -> Dim:
     """A new unknown dim, of an argument that was seen with two sizes."""
     return Dim({(Symbol(learnt=True),): 1})
+
+
+def computed_symbol() -> Dim:
+    """A new unknown dim, of a size that a program computes: none is made for a size of 0 alone."""
+    return Dim({(Symbol(computed=True),): 1})
+
+
+def is_computed(dim: DimLike) -> bool:
+    return any(s.computed for s in symbols(dim))
 
 
 def symbols(dim: DimLike) -> set[Symbol]:

@@ -47,17 +47,20 @@ COMPARE = {
     "eq": "equal",
     "ne": "not_equal",
 }
+# Attributes of ops that have some: signed ints keep their sign.
+ATTRS = {"bitwise_left_shift": (True,), "bitwise_right_shift": (True,)}
 UNARY = {"invert": "bitwise_not", "abs": "abs"}
 
 
 def _operator(name: str, op_name: str, is_reflected: bool = False) -> Callable[..., Any]:
     """The method that calls an op, which is in the table by the time that it is called."""
+    attrs = ATTRS.get(op_name, ())
 
     def forward(self: Any, other: Any) -> Any:
-        return bind(OPS[op_name], (self, other), ())
+        return bind(OPS[op_name], (self, other), attrs)
 
     def reflected(self: Any, other: Any) -> Any:
-        return bind(OPS[op_name], (other, self), ())
+        return bind(OPS[op_name], (other, self), attrs)
 
     def unary(self: Any) -> Any:
         return bind(OPS[op_name], (self,), ())

@@ -7,10 +7,13 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from phix.core import dispatch
+from phix.core import dtypes as dt
 from phix.core.errors import DifferentiationError
-from phix.core.graph import map_entries
+from phix.core.graph import flat, map_entries
+from phix.core.meta import MetaTensor
 from phix.core.op import Op
-from phix.core.rules import get_op
+from phix.core.rules import OPS, get_op
+from phix.core.tensor import TensorBase
 
 
 class Adjoint(NamedTuple):
@@ -38,10 +41,33 @@ class BackwardRule:
             args[place] = cotangents[number]
         if rule.decomposition is None or "whole" in rule.traits:
             outs = dispatch.bind(rule, *rule.split(tuple(args)))
+
+    def __call__(self, *cotangents: Any) -> list[Any]:
+        args = [cotangents[a.number] if type(a) is Cotangent else a for a in self.args]
+        stored = next((c.dtype for c in flat(cotangents) if c.dtype in dt.STORAGE), None)
+        if stored is None or "restates" in self.op.traits:
+            return self._pulled(args)
+        args = [map_entries(lambda x: _with_dtype(x, dt.float32), (a,))[0] for a in args]
+        found = map_entries(lambda x: _with_dtype(x, stored), tuple(self._pulled(args)))
+        return list(found)
+
+    def _pulled(self, args: list[Any]) -> list[Any]:
+        if is_called(self.rule):
+            outs = dispatch.bind(self.rule, *self.rule.split(tuple(args)))
         else:
             outs = rule.decomposition(*args)
         found = (outs,) if len(rule.outputs) == 1 else outs
         return found if is_in_order else [None if n is None else found[n] for n in gradients]
+
+
+def _with_dtype(x: Any, dtype: Any) -> Any:
+    """A tensor of floats, or a meta of them, in a dtype that there are sums of, or back in its own:
+    what an op of storage moves to several places adds up in its derivative."""
+    if isinstance(x, MetaTensor):
+        return x.with_dtype(dtype) if dt.is_differentiable(x.dtype) else x
+    if isinstance(x, TensorBase) and dt.is_differentiable(x.dtype):
+        return dispatch.bind(OPS["cast"], (x,), (dtype,))
+    return x
 
 
 def is_called(rule: Op) -> bool:

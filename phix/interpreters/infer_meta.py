@@ -52,7 +52,7 @@ class InferMeta(Interpreter):
 
     def as_dim(self, value: Any, largest: bool, refusal: str) -> Any:
         """A size that nothing is known of."""
-        return dm.symbol()
+        return dm.computed_symbol()
 
     def process(self, op: Op, inputs: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         outs = infer(op, map_entries(lambda x: x.meta, inputs), attrs, self.config)

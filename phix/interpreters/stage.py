@@ -142,7 +142,7 @@ class Stage(Interpreter):
         """The size that ``value``, an int tensor of this graph, will have at run time."""
         key = made_alike(value), largest, refusal
         if key not in self.sizes:
-            dim = dm.symbol()
+            dim = dm.computed_symbol()
             dispatch.bind(OPS["dim_value"], (value,), (dim, largest, refusal))
             self.sizes[key] = value, dim
         return self.sizes[key][1]

@@ -16,6 +16,7 @@ from phix.core.meta import MetaTensor
 from phix.primitives import axes as ax
 from phix.primitives.broadcasting import unbroadcast
 from phix.primitives.pointwise import across, conj
+from phix.primitives.reduction import largest
 from phix.primitives.widening import in_float32
 
 
@@ -29,7 +30,7 @@ def axis_attr(x: MetaTensor, axis: int) -> Any:
 def _centred(x: Any, axes: list[int]) -> Any:
     """x - max(x); an axis without elements has no largest, and nothing to centre."""
     is_empty = any(dm.is_zero(x.meta.dims[a]) for a in axes)
-    return x if is_empty else x - ops.max(x, axes, True)
+    return x if is_empty else x - largest(x, axes)
 
 
 @rules.batch("softmax")

@@ -28,11 +28,13 @@ from phix.primitives.flat import (
     expanded,
     fit,
     metas_of,
+    of_dtype,
     or_zeros,
     out_metas,
     results,
     select,
     spread,
+    summable,
     zeros,
 )
 
@@ -183,7 +185,7 @@ def scan_vjp(
     def pull(final_ct: Any, ys_ct: Any) -> Any:
         ct = select(final_ct, on[0])
         ct_ys = select(ys_ct, are_floats(ys))
-        sums = [zeros(k.meta) for k in select(constants, on[2])]
+        sums = [zeros(summable(k.meta)) for k in select(constants, on[2])]
         rows = [*carries, *(xs[i] for i in kept[1]), *residuals, *ct_ys]
         whole = [constants[i] for i in kept[2]]
         sizes = (len(ct), len(sums), len(carries) + len(kept[1]), len(residuals), len(ct_ys))
@@ -192,12 +194,13 @@ def scan_vjp(
             c, total, own, res, y, k = cut(args, *sizes)
             grads = split.backward(*own, *k, *res, *c, *y)
             g_c, g_x, g_k = cut(grads, len(c), sum(on[1]))
-            return [*g_c, *(t + g for t, g in zip(total, g_k)), *g_x]
+            return [*g_c, *(t + of_dtype(g, t) for t, g in zip(total, g_k)), *g_x]
 
         metas = [*metas_of(ct), *metas_of(sums), *slices_of(rows), *metas_of(whole)]
         graph, closed = transforms().trace(backward, metas)
         found, g_xs = ops.scan([*ct, *sums], rows, [*whole, *closed], graph, length, not reverse)
-        g_carry, g_constants = cut(found, len(ct))
+        g_carry, g_sums = cut(found, len(ct))
+        g_constants = list(map(of_dtype, g_sums, select(constants, on[2])))
         return spread(g_carry, on[0]), spread(g_xs, on[1]), spread(g_constants, on[2])
 
     return (final, ys), pull

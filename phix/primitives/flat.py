@@ -50,6 +50,15 @@ def zeros(meta: MetaTensor) -> Any:
     return ops.full(meta.dims, 0, meta.dtype)
 
 
+def summable(meta: MetaTensor) -> MetaTensor:
+    """What derivatives of ``meta`` add up in: of a dtype of storage, which has no sums, float32."""
+    return meta.with_dtype(dt.float32) if meta.dtype in dt.STORAGE else meta
+
+
+def of_dtype(x: Any, like: Any) -> Any:
+    return x if x.dtype == like.dtype else ops.cast(x, like.dtype)
+
+
 def or_zeros(tangents: Sequence[Any], like: Sequence[Any]) -> list[Any]:
     """Tangents for all floats, zeros where there is none."""
     return [

@@ -54,6 +54,15 @@ def summed_dtype(dtype: Any) -> Any:
     return dtype if dt.is_differentiable(dtype) or dtype == dt.uint64 else dt.int64
 
 
+def largest(x: Any, axis: Any) -> Any:
+    """The maxima of floats over ``axis``, kept as 1s; -inf where a size that the program computes
+    leaves nothing to choose from."""
+    ends = [(0, int(i in axis and dm.is_computed(d))) for i, d in enumerate(x.meta.dims)]
+    if any(behind for _, behind in ends):
+        x = ops.pad(x, [n for pair in ends for n in pair], float("-inf"))
+    return ops.max(x, axis, True)
+
+
 # -- attributes --------------------------------------------------------------------------------
 @rules.normalize("max")
 @rules.normalize("min")
@@ -264,7 +273,7 @@ def logsumexp(x: Any, axis: Any, keepdim: bool, reduce_all: bool) -> Any:
     """log(sum(exp(x - m))) + m for the largest element m, or for 0 where that is infinite."""
     if any(dm.is_zero(x.meta.dims[a]) for a in axis):
         return ops.full(reduced_dims(x.meta, axis, keepdim), float("-inf"), x.dtype)
-    top = ops.max(x, axis, True)
+    top = largest(x, axis)
     top = ops.where(ops.isinf(top), 0.0, top)
     total = ops.log(ops.sum(ops.exp(x - top), axis, keepdim=True)) + top
     return total if keepdim else ops.reshape(total, reduced_dims(x.meta, axis, False))

@@ -14,7 +14,7 @@ from phix.core.transforms import transforms
 from phix.primitives import axes as ax
 from phix.primitives.norm import at_zero
 from phix.primitives.positions import masked, nothing, numbers
-from phix.primitives.reduction import check_not_empty, reduced_dims, sum_attrs
+from phix.primitives.reduction import check_not_empty, largest, reduced_dims, sum_attrs
 from phix.primitives.widening import as_dtype, widened
 
 
@@ -294,7 +294,13 @@ def _bounds(x: Any, low: float, high: float) -> Any:
         return ops.full((), low, x.dtype), ops.full((), high, x.dtype)
     if dm.is_zero(x.meta.size):
         return ops.full((), 0, x.dtype), ops.full((), 1, x.dtype)
-    least, most = ops.min(x), ops.max(x)
+    if dm.is_computed(x.meta.size):
+        axes = list(range(x.ndim))
+        least, most = (ops.reshape(t, ()) for t in (-largest(-x, axes), largest(x, axes)))
+        is_none = least > most
+        least, most = ops.where(is_none, 0.0, least), ops.where(is_none, 1.0, most)
+    else:
+        least, most = ops.min(x), ops.max(x)
     flat = least == most
     return ops.where(flat, least - 1, least), ops.where(flat, most + 1, most)
 

@@ -129,9 +129,12 @@ def _is_narrow(row: ir.Statement) -> bool:
 
 
 def _across(loop: ir.For) -> str:
-    """What is told of a loop over narrow rows: that its vectors are of elements of several rows."""
+    """What is told of a loop over narrow rows: that its vectors are of elements of several rows.
+
+    Not of one that goes on from what the row before left: LLVM says on stderr that it cannot.
+    """
     rows = [s for s in loop.body if isinstance(s, ir.For)]
-    if not rows or not all(map(_is_narrow, rows)):
+    if loop.kind == "reduction" or not rows or not all(map(_is_narrow, rows)):
         return ""
     (found,) = rows[0].body
     assert isinstance(found, ir.Assign)

@@ -34,3 +34,12 @@ def as_strided(
 def rows(input: np.ndarray, begin: int, end: int) -> np.ndarray:
     assert 0 <= begin <= end <= len(input)
     return input[begin:end]
+
+
+def right_shift(x: np.ndarray, y: np.ndarray, is_arithmetic: bool) -> np.ndarray:
+    """With copies of the sign coming in, or zeros."""
+    if is_arithmetic:
+        return np.right_shift(x, y)
+    dtype = np.result_type(x, y)
+    unsigned = np.dtype(f"uint{8 * dtype.itemsize}")
+    return np.right_shift(x.astype(unsigned), y.astype(unsigned)).astype(dtype)
